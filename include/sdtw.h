@@ -1,0 +1,295 @@
+/* sdtw.h: soft Dynamic Time Warping, its gradients and expected alignments, on CPUs and NVIDIA GPUs.
+ *
+ * SPDX-License-Identifier: MIT
+ *
+ * Plain C99 (and C++17), no CUDA include. The library allocates nothing, synchronises nothing, prints
+ * nothing and keeps no state between calls: the caller owns every buffer and the CUDA stream.
+ *
+ * What is computed. With the cost D[i,j] = metric(x_i, y_j), 0 <= i < n, 0 <= j < m, and R = 0 on the corner of the
+ * padded border, +infinity on the rest of it,
+ *
+ *   R[i,j] = softmin( w_d D[i,j] + p_d + R[i-1,j-1],  w_v D[i,j] + p_v + R[i-1,j],  w_h D[i,j] + p_h + R[i,j-1] )
+ *   softmin(a) = -gamma log sum_k exp(-a_k / gamma)        (gamma = 0: the minimum)
+ *
+ * (Cuturi and Blondel, Soft-DTW: a Differentiable Loss Function for Time-Series, ICML 2017, equation 1 and
+ * Algorithm 1.) The value is R[n-1,m-1]; the expected alignment is E[i,j] = d value / d D[i,j] (Algorithm 2).
+ *
+ * How a call goes.
+ *
+ *   sdtw_problem p; sdtw_exec e; sdtw_buffers b; sdtw_sizes s;
+ *   sdtw_problem_init(&p, sizeof p);  p.batch_x = p.batch_y = 32; p.n = p.m = 512; p.features = 8;
+ *   sdtw_exec_init(&e, sizeof e);     sdtw_sizes_init(&s, sizeof s);
+ *   sdtw_get_sizes(&p, &e, &s);       // allocate s.state, s.forward and s.backward bytes as you like
+ *   sdtw_buffers_init(&b, sizeof b);  // fill in pointers and strides
+ *   sdtw_forward(&p, &b, &e);         // b.value, b.state
+ *   sdtw_backward(&p, &b, &e);        // b.grad_x, b.grad_y
+ *
+ * Contracts that hold for every function:
+ *
+ *  - Thread-safe. No global state is read or written but the calling thread's last error.
+ *  - On failure the status says what kind, sdtw_last_error() names the argument, what it was and what it may be,
+ *    and no buffer of the caller's has been written (except after SDTW_STATUS_CUDA_ERROR and SDTW_STATUS_INTERNAL).
+ *  - Nothing throws, aborts or prints.
+ *  - CUDA: work is put on sdtw_exec.stream and the call returns; no function synchronises, allocates or reads device
+ *    memory from the host, so every call may be captured into a CUDA graph and replayed.
+ */
+#ifndef SDTW_H
+#define SDTW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SDTW_VERSION 100 /* major * 10000 + minor * 100 + patch */
+
+#if defined(SDTW_STATIC)
+#define SDTW_API
+#elif defined(_WIN32)
+#ifdef SDTW_BUILD
+#define SDTW_API __declspec(dllexport)
+#else
+#define SDTW_API __declspec(dllimport)
+#endif
+#else
+#define SDTW_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- 1. Statuses and constants ---------------------------------------------------------------------------------- */
+
+typedef int32_t sdtw_status;
+enum {
+  SDTW_STATUS_OK = 0,
+  SDTW_STATUS_INVALID_ARGUMENT = 1, /* sdtw_last_error() names the field, what it was and what it may be */
+  SDTW_STATUS_INVALID_STRUCT = 2,   /* struct_size is of no version of the struct that this library knows */
+  SDTW_STATUS_UNSUPPORTED = 3,      /* a valid request that this version does not implement; the message names it */
+  SDTW_STATUS_BUFFER_TOO_SMALL = 4, /* state or workspace: the message gives the bytes needed */
+  SDTW_STATUS_NOT_BUILT = 5,        /* this build of the library has no CUDA backend */
+  SDTW_STATUS_NO_DEVICE = 6,        /* no driver, no GPU, or no code for this GPU */
+  SDTW_STATUS_CUDA_ERROR = 7,       /* the CUDA runtime refused; the message has its words */
+  SDTW_STATUS_INTERNAL = 8          /* a fault of the library's own: please report it */
+};
+
+typedef int32_t sdtw_dtype;
+enum {
+  SDTW_F32 = 0,
+  SDTW_F64 = 1,
+  SDTW_F16 = 2, /* IEEE binary16, computed in float32 */
+  SDTW_BF16 = 3 /* bfloat16, computed in float32 */
+};
+
+/* The cost of aligning x_i with y_j. Names as in scipy.spatial.distance. */
+typedef int32_t sdtw_metric;
+enum {
+  SDTW_PRECOMPUTED = 0, /* the cost matrix is given in sdtw_buffers.x */
+  SDTW_SQEUCLIDEAN = 1, /* sum_k (x_ik - y_jk)^2, without a factor */
+  SDTW_EUCLIDEAN = 2,   /* its square root */
+  SDTW_CITYBLOCK = 3,   /* sum_k |x_ik - y_jk| */
+  SDTW_COSINE = 4       /* 1 - <x_i, y_j> / (|x_i| |y_j|) */
+};
+
+/* Which cells a path may visit; indices are 0-based, n and m the pair's own lengths. */
+typedef int32_t sdtw_band;
+enum {
+  SDTW_BAND_NONE = 0,
+  SDTW_BAND_SAKOE_CHIBA = 1, /* -radius <= j - i <= (m - n) + radius for m >= n, mirrored for n > m */
+  SDTW_BAND_ABSOLUTE = 2,    /* |i - j| <= radius; an unreachable corner gives +infinity and gradient 0 */
+  SDTW_BAND_ITAKURA = 3      /* parallelogram of maximum slope band_radius (>= 1) */
+};
+
+typedef int32_t sdtw_device;
+enum {
+  SDTW_CPU = 0,
+  SDTW_CUDA = 1
+};
+
+/* Instruction set of the CPU backend. AVX2 and AVX512 differ from each other in speed alone; BASELINE is the code
+ * for processors without fused multiply-add, and rounds differently in the last place. */
+typedef int32_t sdtw_cpu_isa;
+enum {
+  SDTW_CPU_ISA_AUTO = 0, /* the best that this processor has */
+  SDTW_CPU_ISA_BASELINE = 1,
+  SDTW_CPU_ISA_AVX2 = 2,  /* AVX2 and FMA */
+  SDTW_CPU_ISA_AVX512 = 3 /* AVX-512 F, VL, BW, DQ */
+};
+
+/* sdtw_problem.flags */
+enum {
+  SDTW_ALL_PAIRS = 1u /* every x with every y: batch_x * batch_y pairs, pair = ix * batch_y + iy */
+};
+
+/* sdtw_exec.flags */
+enum {
+  SDTW_DETERMINISTIC = 1u, /* bitwise the same result in every run. The CPU backend always is. */
+  SDTW_NO_STATE = 2u       /* forward only for the value: sdtw_sizes.state is 0 and buffers.state is not used */
+};
+
+/* Address alignment, in bytes, that state and workspace must have: malloc's suffices. 64 is faster on CPUs. */
+#define SDTW_BUFFER_ALIGNMENT 16
+
+/* ---- 2. Structs. Each begins with its own size and grows at its end only: fill them with sdtw_*_init. ------------ */
+
+/* What to compute. Holds no pointers: it is a cache key. */
+typedef struct sdtw_problem {
+  size_t struct_size;
+  sdtw_metric metric; /* default SDTW_SQEUCLIDEAN */
+  sdtw_dtype dtype;   /* of inputs and gradients; default SDTW_F32 */
+  uint32_t flags;     /* SDTW_ALL_PAIRS */
+  int64_t batch_x;    /* series in x, >= 0; 0: every call succeeds and does nothing */
+  int64_t batch_y;    /* series in y: = batch_x unless SDTW_ALL_PAIRS */
+  int64_t n, m;       /* padded lengths of x and y, >= 1 */
+  int64_t features;   /* of one time step, >= 1; 0 for SDTW_PRECOMPUTED */
+  double gamma;       /* smoothing, finite and >= 0; 0 is hard DTW, ties broken diagonal, vertical, horizontal */
+  sdtw_band band;
+  double band_radius;     /* >= 0, in cells; for SDTW_BAND_ITAKURA the maximum slope, >= 1; unused without a band */
+  double step_weight[3];  /* w: diagonal, vertical, horizontal; multiplies the cost; default 1, 1, 1 */
+  double step_penalty[3]; /* p: added per step; default 0, 0, 0. The first cell has the diagonal weight, no penalty. */
+  int32_t length_bits;    /* type of x_len and y_len: 32 or 64; default 64 */
+} sdtw_problem;
+
+/* Where and how to compute it. */
+typedef struct sdtw_exec {
+  size_t struct_size;
+  sdtw_device device;
+  uint32_t flags;            /* SDTW_DETERMINISTIC, SDTW_NO_STATE */
+  int32_t num_threads;       /* CPU: threads of this call, 0 to 4096; 0: OpenMP's default for the calling thread */
+  sdtw_cpu_isa cpu_isa;      /* CPU: default SDTW_CPU_ISA_AUTO; backward follows the forward that wrote its state */
+  struct CUstream_st *stream; /* CUDA: a cudaStream_t of the current device; NULL is the default stream */
+} sdtw_exec;
+
+/* An array in the memory of the exec's device. Strides are in elements, may be negative, and for inputs 0 broadcasts.
+ * Elements of an output must not share an address. data must be aligned to the element's size. */
+typedef struct sdtw_in {
+  const void *data;
+  int64_t stride[3];
+} sdtw_in;
+typedef struct sdtw_out {
+  void *data;
+  int64_t stride[3];
+} sdtw_out;
+
+/* All data of a call. NULL data is an absent array. "dtype" is sdtw_problem.dtype; B is the number of pairs. */
+typedef struct sdtw_buffers {
+  size_t struct_size;
+  sdtw_in x;              /* [batch_x, n, features] dtype; SDTW_PRECOMPUTED: the cost [B, n, m] */
+  sdtw_in y;              /* [batch_y, m, features] dtype; SDTW_PRECOMPUTED: unused */
+  const void *x_len;      /* [batch_x] integers of length_bits, or NULL: every length is n */
+  const void *y_len;      /* [batch_y] likewise, m; SDTW_PRECOMPUTED: both are [B] */
+  void *value;            /* [B] float64 for SDTW_F64, else float32 */
+  const void *grad_value; /* [B] like value: upstream gradient g; NULL: ones */
+  sdtw_out grad_x;        /* like x: dtype; SDTW_PRECOMPUTED: g E, [B, n, m] */
+  sdtw_out grad_y;        /* like y: dtype */
+  sdtw_out alignment;     /* [B, n, m] of dtype: the expected alignment E */
+  sdtw_in tangent;        /* jvp: [B, n, m] of dtype, a direction of the cost */
+  void *value_tangent;    /* jvp: [B] like value */
+  sdtw_out grad_tangent;  /* jvp: [B, n, m] of dtype: the derivative of E along the tangent */
+  void *state;            /* forward writes it; backward, alignment and jvp read it */
+  size_t state_bytes;
+  void *workspace; /* scratch: free for other use when the call's work has completed */
+  size_t workspace_bytes;
+} sdtw_buffers;
+
+/* Bytes needed. */
+typedef struct sdtw_sizes {
+  size_t struct_size;
+  size_t state;                             /* depends on the problem and the device alone */
+  size_t forward, backward, jvp, alignment; /* workspace of each call; on the CPU also a function of num_threads */
+} sdtw_sizes;
+
+/* ---- 3. About the library --------------------------------------------------------------------------------------- */
+
+/* SDTW_VERSION of the library that is linked. */
+SDTW_API int32_t sdtw_version(void);
+
+/* One line: version, compiler, backends and instruction sets built in. Static storage. */
+SDTW_API const char *sdtw_build_info(void);
+
+/* A status' name, "SDTW_STATUS_OK" and so on; "unknown status" for any other number. Static storage. */
+SDTW_API const char *sdtw_status_string(sdtw_status status);
+
+/* What went wrong in the calling thread's last call that did not return SDTW_STATUS_OK; "" if none has. Valid until
+ * the thread's next failing call. */
+SDTW_API const char *sdtw_last_error(void);
+
+/* SDTW_STATUS_OK if the device can be used now; else SDTW_STATUS_NOT_BUILT, SDTW_STATUS_NO_DEVICE or
+ * SDTW_STATUS_INVALID_ARGUMENT. For SDTW_CUDA it asks the driver about the current device. */
+SDTW_API sdtw_status sdtw_device_available(sdtw_device device);
+
+/* ---- 4. Initialisers: fill a struct with its defaults. struct_size is sizeof the struct as the caller compiled it.
+ *         Return SDTW_STATUS_INVALID_ARGUMENT for a null pointer, SDTW_STATUS_INVALID_STRUCT for a size that no
+ *         version has; the struct is then untouched. --------------------------------------------------------------- */
+
+SDTW_API sdtw_status sdtw_problem_init(sdtw_problem *problem, size_t struct_size);
+SDTW_API sdtw_status sdtw_exec_init(sdtw_exec *exec, size_t struct_size);
+SDTW_API sdtw_status sdtw_buffers_init(sdtw_buffers *buffers, size_t struct_size);
+SDTW_API sdtw_status sdtw_sizes_init(sdtw_sizes *sizes, size_t struct_size);
+
+/* ---- 5. Planning ------------------------------------------------------------------------------------------------ */
+
+/* Bytes of state and workspace for this problem. Closed forms of the problem's sizes: needs no GPU, touches no data.
+ * A size that does not fit size_t is SDTW_STATUS_INVALID_ARGUMENT. With SDTW_NO_STATE state is 0. For a problem that
+ * no backend implements, SDTW_STATUS_UNSUPPORTED. O(1). */
+SDTW_API sdtw_status sdtw_get_sizes(const sdtw_problem *problem, const sdtw_exec *exec, sdtw_sizes *sizes);
+
+/* Writes the plan (the algorithm, tile shape, threads and thresholds that a call would use) as text into
+ * text[0..capacity), always zero-terminated, cut where it does not fit. For people: the wording may change. */
+SDTW_API sdtw_status sdtw_describe(const sdtw_problem *problem, const sdtw_exec *exec, char *text, size_t capacity);
+
+/* ---- 6. Computing ----------------------------------------------------------------------------------------------- */
+
+/* Soft-DTW of every pair: value[b] = R[n_b - 1, m_b - 1].
+ *
+ * Reads x, y, x_len, y_len. Writes value (required), and state unless it is NULL: without state the call is
+ * inference-only. Workspace: sdtw_sizes.forward bytes.
+ *
+ * Defined results, pair by pair, none of which touches another pair:
+ *   both lengths 0: 0; exactly one 0: +infinity; a length outside [0, n] or [0, m]: NaN;
+ *   NaN or a cost of -infinity among the pair's own inputs: NaN;
+ *   a cost of +infinity: that cell is forbidden; no admissible path: +infinity.
+ * Rows and columns past a pair's lengths are never read.
+ *
+ * Accuracy for float32: values within 2e-7 relative of a float64 evaluation of the same inputs (1e-6 at
+ * gamma = 0.001), at any length.
+ *
+ * Time O(B n m features); memory beyond inputs and outputs O(B n m / tile) in state, O(threads (n + m) features) in
+ * workspace. May be captured into a CUDA graph. */
+SDTW_API sdtw_status sdtw_forward(const sdtw_problem *problem, const sdtw_buffers *buffers, const sdtw_exec *exec);
+
+/* Gradients of sum_b grad_value[b] value[b] with respect to x and y (SDTW_PRECOMPUTED: to the cost, in grad_x).
+ *
+ * Reads x, y, x_len, y_len as forward did, grad_value (NULL: ones) and the state of that forward. Writes grad_x and
+ * grad_y, each of which may be NULL, not both; every element is written, with 0 past a pair's lengths. The gradient
+ * of the cost is g E, E the expected alignment (Cuturi and Blondel 2017, Algorithm 2), computed from transition
+ * probabilities that are recomputed tile by tile from the state.
+ *
+ * Tiles whose incoming E is below 1e-12 everywhere are skipped: E there is 0 (its exact value is below that times
+ * the number of cells of a tile). The threshold is relative to grad_value.
+ *
+ * Where the value is +infinity (no path, or one empty series) the gradient is 0; where it is NaN the pair's gradient
+ * is NaN within its padded lengths. An infinite or NaN grad_value makes its own pair's gradients what IEEE
+ * arithmetic makes of them, and no other's.
+ *
+ * Time O(live cells features), at most a small multiple of forward's. Workspace: sdtw_sizes.backward bytes.
+ * May be captured into a CUDA graph. */
+SDTW_API sdtw_status sdtw_backward(const sdtw_problem *problem, const sdtw_buffers *buffers, const sdtw_exec *exec);
+
+/* The expected alignment E of every pair, in buffers.alignment, for any metric.
+ *
+ * Reads x, y, x_len, y_len and state as sdtw_backward does; grad_value is not used. Every element is written, 0 past
+ * a pair's lengths and where the value is +infinity, NaN where it is NaN. E[0,0] = E[n-1,m-1] = 1.
+ * Workspace: sdtw_sizes.alignment bytes. May be captured into a CUDA graph. */
+SDTW_API sdtw_status sdtw_alignment(const sdtw_problem *problem, const sdtw_buffers *buffers, const sdtw_exec *exec);
+
+/* Directional derivatives along buffers.tangent, a direction T of the cost: value_tangent[b] = <E, T> and, if
+ * grad_tangent is present, the derivative of E along T, that is the product of the Hessian with T (Mensch and Blondel,
+ * Differentiable Dynamic Programming for Structured Prediction and Attention, ICML 2018, Algorithm 2).
+ *
+ * This version returns SDTW_STATUS_UNSUPPORTED after checking its arguments. */
+SDTW_API sdtw_status sdtw_jvp(const sdtw_problem *problem, const sdtw_buffers *buffers, const sdtw_exec *exec);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SDTW_H */

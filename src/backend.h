@@ -1,0 +1,24 @@
+// What a backend offers: one namespace per backend, the same four functions in each, called by api.cpp with a plan that
+// has taken every decision. A backend that was not built is a stub (cuda/stub.cpp) that throws NOT_BUILT.
+#pragma once
+
+#include "plan.h"
+
+namespace sdtw {
+
+namespace cpu {
+void forward(const Plan &plan, const Buffers &buffers);
+void backward(const Plan &plan, const Buffers &buffers);
+void alignment(const Plan &plan, const Buffers &buffers);
+}  // namespace cpu
+
+namespace cuda {
+// Throws SDTW_STATUS_NOT_BUILT or SDTW_STATUS_NO_DEVICE where the current device cannot be used.
+void require_device();
+void forward(const Plan &plan, const Buffers &buffers);
+void backward(const Plan &plan, const Buffers &buffers);
+void alignment(const Plan &plan, const Buffers &buffers);
+const char *build_info();  // "cuda 13.0 (sm_90)" or "no cuda"
+}  // namespace cuda
+
+}  // namespace sdtw

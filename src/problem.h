@@ -1,0 +1,56 @@
+// The caller's structs, validated once: what is behind a Problem or a Buffers is trusted from there on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sdtw.h"
+
+namespace sdtw {
+
+// A validated sdtw_problem. Sizes are positive (or batch is 0), their products fit int64_t.
+struct Problem {
+  sdtw_metric metric;
+  sdtw_dtype dtype;
+  bool all_pairs;
+  int64_t batch_x, batch_y;
+  int64_t batch;  // pairs
+  int64_t n, m;
+  int64_t features;  // 0 for SDTW_PRECOMPUTED
+  double gamma;
+  sdtw_band band;
+  double band_radius;
+  double step_weight[3], step_penalty[3];
+  int32_t length_bits;
+
+  bool fused() const { return metric != SDTW_PRECOMPUTED; }
+  size_t element_size() const { return dtype == SDTW_F64 ? 8 : dtype == SDTW_F32 ? 4 : 2; }
+  size_t value_size() const { return dtype == SDTW_F64 ? 8 : 4; }
+};
+
+// A validated sdtw_exec.
+struct Exec {
+  sdtw_device device;
+  bool deterministic, no_state;
+  int32_t num_threads;  // as given: 0 is OpenMP's default
+  sdtw_cpu_isa cpu_isa;
+  struct CUstream_st *stream;
+};
+
+// The sdtw_buffers of one call. Absent arrays are null. validate_* has checked presence, alignment, strides and overlap
+// for the call at hand; only what that call uses may be looked at.
+using Buffers = sdtw_buffers;
+
+enum class Call { forward, backward, alignment, jvp };
+
+Problem validate(const sdtw_problem *problem);
+Exec validate(const sdtw_exec *exec);
+
+// Checks everything about buffers that the call `call` needs, but for the sizes of state and workspace, which only a
+// plan knows. Returns a copy.
+Buffers validate(const Problem &problem, const Exec &exec, const sdtw_buffers *buffers, Call call);
+
+// SDTW_STATUS_UNSUPPORTED, by name, for every valid request that this version does not implement on any backend.
+void require_supported(const Problem &problem);
+
+}  // namespace sdtw
