@@ -7,17 +7,21 @@
 namespace sdtw {
 
 namespace cpu {
-void forward(const Plan &plan, const Buffers &buffers);
-void backward(const Plan &plan, const Buffers &buffers);
-void alignment(const Plan &plan, const Buffers &buffers);
+// The best instruction set that both this processor and this build have; never AUTO.
+sdtw_cpu_isa best_isa();
+// Whether both this processor and this build have it. AUTO: always.
+bool has_isa(sdtw_cpu_isa isa);
+void forward(const sdtw::Plan &plan, const Buffers &buffers);
+void backward(const sdtw::Plan &plan, const Buffers &buffers);
+void alignment(const sdtw::Plan &plan, const Buffers &buffers);
 }  // namespace cpu
 
 namespace cuda {
 // Throws SDTW_STATUS_NOT_BUILT or SDTW_STATUS_NO_DEVICE where the current device cannot be used.
 void require_device();
-void forward(const Plan &plan, const Buffers &buffers);
-void backward(const Plan &plan, const Buffers &buffers);
-void alignment(const Plan &plan, const Buffers &buffers);
+void forward(const sdtw::Plan &plan, const Buffers &buffers);
+void backward(const sdtw::Plan &plan, const Buffers &buffers);
+void alignment(const sdtw::Plan &plan, const Buffers &buffers);
 const char *build_info();  // "cuda 13.0 (sm_90)" or "no cuda"
 }  // namespace cuda
 

@@ -59,12 +59,12 @@ struct Plan {
 Plan make_plan(const Problem &problem, const Exec &exec);
 
 namespace cpu {
-Plan make_plan(const Problem &problem, const Exec &exec);
-std::string describe(const Plan &plan);
+sdtw::Plan make_plan(const Problem &problem, const Exec &exec);
+std::string describe(const sdtw::Plan &plan);
 }  // namespace cpu
 namespace cuda {
-Plan make_plan(const Problem &problem, const Exec &exec);
-std::string describe(const Plan &plan);
+sdtw::Plan make_plan(const Problem &problem, const Exec &exec);
+std::string describe(const sdtw::Plan &plan);
 }  // namespace cuda
 
 }  // namespace sdtw

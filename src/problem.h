@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "error.h"
 #include "sdtw.h"
 
 namespace sdtw {
@@ -43,6 +44,28 @@ using Buffers = sdtw_buffers;
 
 enum class Call { forward, backward, alignment, jvp };
 
+inline void require_pointer(const void *pointer, const char *name) {
+  if (!pointer) fail(SDTW_STATUS_INVALID_ARGUMENT, "%s is NULL: it must not be", name);
+}
+
+// Structs grow at their ends, so that a struct's size says which version its caller was compiled with. Each has had one
+// version so far.
+template <class Struct>
+void require_struct_size(size_t size, const char *name) {
+  if (size != sizeof(Struct))
+    fail(SDTW_STATUS_INVALID_STRUCT, "%s.struct_size is %zu: it must be %zu, as sdtw_%s_init sets it", name, size,
+         sizeof(Struct), name);
+}
+
+template <class Struct>
+void require_struct(const Struct *object, const char *name) {
+  require_pointer(object, name);
+  require_struct_size<Struct>(object->struct_size, name);
+}
+
+void require_device_name(sdtw_device device, const char *field);
+
+// Each throws SDTW_STATUS_INVALID_ARGUMENT or SDTW_STATUS_INVALID_STRUCT.
 Problem validate(const sdtw_problem *problem);
 Exec validate(const sdtw_exec *exec);
 
@@ -50,7 +73,8 @@ Exec validate(const sdtw_exec *exec);
 // plan knows. Returns a copy.
 Buffers validate(const Problem &problem, const Exec &exec, const sdtw_buffers *buffers, Call call);
 
-// SDTW_STATUS_UNSUPPORTED, by name, for every valid request that this version does not implement on any backend.
-void require_supported(const Problem &problem);
+// SDTW_STATUS_UNSUPPORTED, by name, for every valid request that this version does not implement on any backend, and for
+// an instruction set that this processor or this build lacks.
+void require_supported(const Problem &problem, const Exec &exec);
 
 }  // namespace sdtw

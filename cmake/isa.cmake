@@ -1,0 +1,34 @@
+# The CPU kernels: one translation unit per instruction set, each with its own flags, all in one binary. The rest of
+# the library is compiled for the baseline and learns from SDTW_HAVE_AVX2 and SDTW_HAVE_AVX512 which of them exist.
+include(CheckCXXCompilerFlag)
+
+# Results may not depend on the optimiser's taste: no contraction, no reassociation. What is switched off is only what
+# keeps loops from being vectorised: errno and floating-point traps.
+set(SDTW_KERNEL_FLAGS -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math)
+set(SDTW_AVX2_FLAGS -mavx2 -mfma)
+set(SDTW_AVX512_FLAGS -mavx512f -mavx512vl -mavx512bw -mavx512dq -mfma -mprefer-vector-width=512)
+
+function(sdtw_add_cpu_kernel target isa)
+  set(source src/cpu/kernels_${isa}.cpp)
+  if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${source})
+    return()
+  endif()
+  set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS ${SDTW_KERNEL_FLAGS} ${ARGN})
+  target_sources(${target} PRIVATE ${source})
+endfunction()
+
+function(sdtw_add_cpu_kernels target)
+  sdtw_add_cpu_kernel(${target} baseline)
+  if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
+    return()
+  endif()
+  foreach(isa avx2 avx512)
+    string(TOUPPER ${isa} ISA)
+    string(JOIN " " flags ${SDTW_${ISA}_FLAGS})
+    check_cxx_compiler_flag("${flags}" SDTW_COMPILER_HAS_${ISA})
+    if(SDTW_COMPILER_HAS_${ISA})
+      sdtw_add_cpu_kernel(${target} ${isa} ${SDTW_${ISA}_FLAGS})
+      target_compile_definitions(${target} PRIVATE SDTW_HAVE_${ISA})
+    endif()
+  endforeach()
+endfunction()

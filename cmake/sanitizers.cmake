@@ -1,0 +1,7 @@
+# sdtw_sanitizers: the flags of SDTW_SANITIZE, for compiling and for linking; nothing when it is empty.
+add_library(sdtw_sanitizers INTERFACE)
+if(SDTW_SANITIZE)
+  set(flags -fsanitize=${SDTW_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  target_compile_options(sdtw_sanitizers INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:${flags}>)
+  target_link_options(sdtw_sanitizers INTERFACE ${flags})
+endif()

@@ -1,0 +1,182 @@
+// Validates sdtw_problem and sdtw_exec: each field is checked once, here, and named in the message when it is wrong.
+#include "problem.h"
+
+#include <cinttypes>
+#include <cmath>
+
+#include "backend.h"
+
+namespace sdtw {
+namespace {
+
+constexpr const char *metric_names[] = {"SDTW_PRECOMPUTED", "SDTW_SQEUCLIDEAN", "SDTW_EUCLIDEAN", "SDTW_CITYBLOCK",
+                                        "SDTW_COSINE"};
+constexpr const char *dtype_names[] = {"SDTW_F32", "SDTW_F64", "SDTW_F16", "SDTW_BF16"};
+constexpr const char *band_names[] = {"SDTW_BAND_NONE", "SDTW_BAND_SAKOE_CHIBA", "SDTW_BAND_ABSOLUTE",
+                                      "SDTW_BAND_ITAKURA"};
+constexpr const char *device_names[] = {"SDTW_CPU", "SDTW_CUDA"};
+constexpr const char *isa_names[] = {"SDTW_CPU_ISA_AUTO", "SDTW_CPU_ISA_BASELINE", "SDTW_CPU_ISA_AVX2",
+                                     "SDTW_CPU_ISA_AVX512"};
+
+template <class... Args>
+[[noreturn]] void invalid(const char *format, Args... args) {
+  fail(SDTW_STATUS_INVALID_ARGUMENT, format, args...);
+}
+
+// Our enumerations count from 0, so that a table of names is also the list of valid values.
+template <size_t count>
+void require_enum(const char *field, int32_t value, const char *const (&names)[count]) {
+  if (value >= 0 && static_cast<size_t>(value) < count) return;
+  std::string choices;
+  for (size_t i = 0; i < count; i++)
+    choices += (i ? ", " : "") + std::string(names[i]) + " (" + std::to_string(i) + ")";
+  invalid("%s is %" PRId32 ": it must be one of %s", field, value, choices.c_str());
+}
+
+void require_flags(const char *field, uint32_t value, uint32_t known, const char *names) {
+  if (value & ~known) invalid("%s is 0x%" PRIx32 ": it may be made of %s", field, value, names);
+}
+
+void require_at_least(const char *field, int64_t value, int64_t least) {
+  if (value < least) invalid("%s is %" PRId64 ": it must be at least %" PRId64, field, value, least);
+}
+
+void require_finite(const char *field, double value, double least, const char *what) {
+  if (!std::isfinite(value) || value < least) invalid("%s is %g: it must be %s", field, value, what);
+}
+
+// The product of three sizes, each at least 0.
+int64_t product(int64_t a, int64_t b, int64_t c, const char *what) {
+  int64_t result;
+  if (a == 0 || b == 0 || c == 0) return 0;
+  if (__builtin_mul_overflow(a, b, &result) || __builtin_mul_overflow(result, c, &result))
+    invalid("%s is %" PRId64 " * %" PRId64 " * %" PRId64 ": it must fit 64 bits", what, a, b, c);
+  return result;
+}
+
+void validate_sizes(const sdtw_problem &p) {
+  require_at_least("problem.batch_x", p.batch_x, 0);
+  require_at_least("problem.batch_y", p.batch_y, 0);
+  const bool all_pairs = p.flags & SDTW_ALL_PAIRS;
+  if (!all_pairs && p.batch_x != p.batch_y)
+    invalid("problem.batch_y is %" PRId64 ": without SDTW_ALL_PAIRS it must be problem.batch_x, %" PRId64, p.batch_y,
+            p.batch_x);
+
+  // An empty batch has no shape to speak of.
+  const int64_t batch = all_pairs ? product(p.batch_x, p.batch_y, 1, "problem.batch_x * problem.batch_y") : p.batch_x;
+  const int64_t least = batch > 0 ? 1 : 0;
+  require_at_least("problem.n", p.n, least);
+  require_at_least("problem.m", p.m, least);
+  if (p.metric == SDTW_PRECOMPUTED) {
+    if (p.features != 0) invalid("problem.features is %" PRId64 ": with SDTW_PRECOMPUTED it must be 0", p.features);
+  } else {
+    require_at_least("problem.features", p.features, least);
+    product(p.batch_x, p.n, p.features, "problem.batch_x * problem.n * problem.features");
+    product(p.batch_y, p.m, p.features, "problem.batch_y * problem.m * problem.features");
+  }
+  product(batch, p.n, p.m, "problem: batch * n * m");
+}
+
+void validate_steps(const sdtw_problem &p) {
+  static constexpr const char *weights[] = {"problem.step_weight[0]", "problem.step_weight[1]",
+                                            "problem.step_weight[2]"};
+  static constexpr const char *penalties[] = {"problem.step_penalty[0]", "problem.step_penalty[1]",
+                                              "problem.step_penalty[2]"};
+  for (int k = 0; k < 3; k++) require_finite(weights[k], p.step_weight[k], 0, "finite and >= 0");
+  for (int k = 0; k < 3; k++) require_finite(penalties[k], p.step_penalty[k], -HUGE_VAL, "finite");
+}
+
+void validate_band(const sdtw_problem &p) {
+  require_enum("problem.band", p.band, band_names);
+  if (p.band == SDTW_BAND_ITAKURA)
+    require_finite("problem.band_radius", p.band_radius, 1, "finite and >= 1, the maximum slope of SDTW_BAND_ITAKURA");
+  else if (p.band != SDTW_BAND_NONE)
+    require_finite("problem.band_radius", p.band_radius, 0, "finite and >= 0");
+}
+
+bool default_steps(const Problem &p) {
+  for (int k = 0; k < 3; k++)
+    if (p.step_weight[k] != 1 || p.step_penalty[k] != 0) return false;
+  return true;
+}
+
+[[noreturn]] void unsupported(const char *what) {
+  fail(SDTW_STATUS_UNSUPPORTED, "%s is not implemented in this version", what);
+}
+
+}  // namespace
+
+void require_device_name(sdtw_device device, const char *field) { require_enum(field, device, device_names); }
+
+Problem validate(const sdtw_problem *problem) {
+  require_struct(problem, "problem");
+  const sdtw_problem &p = *problem;
+  require_enum("problem.metric", p.metric, metric_names);
+  require_enum("problem.dtype", p.dtype, dtype_names);
+  require_flags("problem.flags", p.flags, SDTW_ALL_PAIRS, "SDTW_ALL_PAIRS (0x1)");
+  validate_sizes(p);
+  require_finite("problem.gamma", p.gamma, 0, "finite and >= 0");
+  validate_band(p);
+  validate_steps(p);
+  if (p.length_bits != 32 && p.length_bits != 64)
+    invalid("problem.length_bits is %" PRId32 ": it must be 32 or 64", p.length_bits);
+
+  Problem result{};
+  result.metric = p.metric;
+  result.dtype = p.dtype;
+  result.all_pairs = p.flags & SDTW_ALL_PAIRS;
+  result.batch_x = p.batch_x;
+  result.batch_y = p.batch_y;
+  result.batch = result.all_pairs ? p.batch_x * p.batch_y : p.batch_x;
+  result.n = p.n;
+  result.m = p.m;
+  result.features = p.features;
+  result.gamma = p.gamma;
+  result.band = p.band;
+  result.band_radius = p.band_radius;
+  for (int k = 0; k < 3; k++) {
+    result.step_weight[k] = p.step_weight[k];
+    result.step_penalty[k] = p.step_penalty[k];
+  }
+  result.length_bits = p.length_bits;
+  return result;
+}
+
+Exec validate(const sdtw_exec *exec) {
+  require_struct(exec, "exec");
+  const sdtw_exec &e = *exec;
+  require_device_name(e.device, "exec.device");
+  require_flags("exec.flags", e.flags, SDTW_DETERMINISTIC | SDTW_NO_STATE,
+                "SDTW_DETERMINISTIC (0x1) and SDTW_NO_STATE (0x2)");
+  if (e.num_threads < 0 || e.num_threads > 4096)
+    invalid("exec.num_threads is %" PRId32 ": it must be from 0 to 4096", e.num_threads);
+  require_enum("exec.cpu_isa", e.cpu_isa, isa_names);
+
+  Exec result{};
+  result.device = e.device;
+  result.deterministic = e.flags & SDTW_DETERMINISTIC;
+  result.no_state = e.flags & SDTW_NO_STATE;
+  result.num_threads = e.num_threads;
+  result.cpu_isa = e.cpu_isa;
+  result.stream = e.stream;
+  return result;
+}
+
+void require_supported(const Problem &problem, const Exec &exec) {
+  const auto unsupported_value = [](const char *field, const char *name) {
+    unsupported((std::string(field) + " = " + name).c_str());
+  };
+  if (problem.metric != SDTW_PRECOMPUTED && problem.metric != SDTW_SQEUCLIDEAN)
+    unsupported_value("problem.metric", metric_names[problem.metric]);
+  if (problem.dtype != SDTW_F32 && problem.dtype != SDTW_F64)
+    unsupported_value("problem.dtype", dtype_names[problem.dtype]);
+  if (problem.all_pairs) unsupported("problem.flags with SDTW_ALL_PAIRS");
+  if (problem.gamma == 0) unsupported("problem.gamma = 0 (hard DTW)");
+  if (problem.band != SDTW_BAND_NONE) unsupported_value("problem.band", band_names[problem.band]);
+  if (!default_steps(problem)) unsupported("problem.step_weight or problem.step_penalty other than the default");
+  if (exec.device == SDTW_CPU && !cpu::has_isa(exec.cpu_isa))
+    fail(SDTW_STATUS_UNSUPPORTED, "exec.cpu_isa is %s: this processor or this build does not have it",
+         isa_names[exec.cpu_isa]);
+}
+
+}  // namespace sdtw
