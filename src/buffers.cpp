@@ -53,8 +53,8 @@ class Arrays {
   }
 
   [[noreturn]] static void invalid_strides(const Array &a, const char *why) {
-    invalid("buffers.%s.stride is (%" PRId64 ", %" PRId64 ", %" PRId64 ") for shape (%" PRId64 ", %" PRId64
-            ", %" PRId64 "): %s",
+    invalid("buffers.%s.stride is (%" PRId64 ", %" PRId64 ", %" PRId64 ") for shape (%" PRId64 ", %" PRId64 ", %" PRId64
+            "): %s",
             a.name, a.stride[0], a.stride[1], a.stride[2], a.shape[0], a.shape[1], a.shape[2], why);
   }
 
@@ -150,17 +150,23 @@ void require_sound(const Problem &p, const Buffers &b, Call call) {
   const Shape y{{p.batch_y, p.m, p.features}};
 
   Arrays arrays;
-  const auto add_strided = [&](const char *name, const void *data, const int64_t (&stride)[3], const Shape &shape,
+  const auto add_strided = [&](const char *name, const void *data, const int64_t(&stride)[3], const Shape &shape,
                                bool written) {
-    arrays.add({name, data, {shape.size[0], shape.size[1], shape.size[2]}, {stride[0], stride[1], stride[2]},
-                p.element_size(), p.element_size(), written, 0, 0});
+    arrays.add({name,
+                data,
+                {shape.size[0], shape.size[1], shape.size[2]},
+                {stride[0], stride[1], stride[2]},
+                p.element_size(),
+                p.element_size(),
+                written,
+                0,
+                0});
   };
   const auto add_vector = [&](const char *name, const void *data, int64_t count, size_t element, bool written) {
     arrays.add({name, data, {count, 1, 1}, {1, 0, 0}, element, element, written, 0, 0});
   };
   const auto add_bytes = [&](const char *name, const void *data, size_t bytes, bool written) {
-    if (bytes > PTRDIFF_MAX)
-      invalid("buffers.%s_bytes is %zu: it must fit the address space", name, bytes);
+    if (bytes > PTRDIFF_MAX) invalid("buffers.%s_bytes is %zu: it must fit the address space", name, bytes);
     if (bytes > 0)
       arrays.add({name, data, {static_cast<int64_t>(bytes), 1, 1}, {1, 0, 0}, 1, SDTW_BUFFER_ALIGNMENT, written, 0, 0});
   };

@@ -73,8 +73,8 @@ Exec validate(const sdtw_exec *exec);
 // plan knows. Returns a copy.
 Buffers validate(const Problem &problem, const Exec &exec, const sdtw_buffers *buffers, Call call);
 
-// SDTW_STATUS_UNSUPPORTED, by name, for every valid request that this version does not implement on any backend, and for
-// an instruction set that this processor or this build lacks.
+// SDTW_STATUS_UNSUPPORTED, by name, for every valid request that this version does not implement on any backend, and
+// for an instruction set that this processor or this build lacks.
 void require_supported(const Problem &problem, const Exec &exec);
 
 }  // namespace sdtw
