@@ -1,0 +1,94 @@
+"""One case prepared for the library: buffers are allocated once, so that only the C calls are timed."""
+
+import ctypes as ct
+
+import numpy as np
+
+import capi
+
+PHASES = {
+    "value": ("forward",),
+    "value+grad": ("forward", "backward"),
+    "value+alignment": ("forward", "alignment"),
+}
+
+
+def best_isa(library):
+    """Name of the fastest instruction set that this processor and this build of the library have."""
+    problem = library.problem(batch_x=1, batch_y=1, n=1, m=1, features=1)
+    for isa in ("avx512", "avx2", "baseline"):
+        try:
+            library.sizes(problem, library.exec(cpu_isa=capi.ISAS[isa]))
+            return isa
+        except capi.SdtwError:
+            continue
+    raise RuntimeError("the library accepts no instruction set")
+
+
+class Prepared:
+    """The calls of one phase of one case. run() makes them; values() reads what they wrote."""
+
+    def __init__(self, library, device, case, data, dtype, phase, isa, threads):
+        self._library, self._device, self._keep = library, device, []
+        self._calls = [f"sdtw_{name}" for name in PHASES[phase]]
+        element = np.dtype({"f32": np.float32, "f64": np.float64}[dtype])
+        inference = phase == "value"
+        self._problem = library.problem(
+            metric=capi.METRICS[case.metric], dtype=capi.DTYPES[dtype], gamma=case.gamma,
+            batch_x=case.B, batch_y=case.B, n=case.N, m=case.M, features=case.d,
+        )  # fmt: skip
+        self._exec = library.exec(
+            device=capi.DEVICES[device.name], num_threads=threads,
+            cpu_isa=capi.ISAS[isa], flags=capi.NO_STATE if inference else 0,
+        )  # fmt: skip
+        self._buffers = library.buffers()
+        self._inputs(case, data)
+        self._outputs(case, phase, element)
+        sizes = library.sizes(self._problem, self._exec)
+        workspace = max(getattr(sizes, name) for name in PHASES[phase])
+        self.extra_bytes = sizes.state + workspace
+        self._buffers.state, self._buffers.state_bytes = self._empty(sizes.state), sizes.state
+        self._buffers.workspace, self._buffers.workspace_bytes = self._empty(workspace), workspace
+
+    def _hold(self, buffer):
+        self._keep.append(buffer)
+        return self._device.address(buffer)
+
+    def _empty(self, nbytes):
+        return self._hold(self._device.empty(nbytes)) if nbytes else None
+
+    def _inputs(self, case, data):
+        x, y = (data.x, data.y) if case.fused else (data.cost, None)
+        self._buffers.x = _array(self._hold(self._device.put(x)), x.shape)
+        if y is not None:
+            self._buffers.y = _array(self._hold(self._device.put(y)), y.shape)
+        if data.x_len is not None:
+            self._buffers.x_len = self._hold(self._device.put(data.x_len))
+            self._buffers.y_len = self._hold(self._device.put(data.y_len))
+
+    def _outputs(self, case, phase, element):
+        self._value, self._value_dtype = self._device.empty(case.B * element.itemsize), element
+        self._buffers.value = self._hold(self._value)
+        shapes = {}
+        if phase == "value+grad":
+            shapes = {"grad_x": (case.B, case.N, case.d), "grad_y": (case.B, case.M, case.d)}
+            if not case.fused:
+                shapes = {"grad_x": (case.B, case.N, case.M)}
+        elif phase == "value+alignment":
+            shapes = {"alignment": (case.B, case.N, case.M)}
+        for name, shape in shapes.items():
+            setattr(self._buffers, name, _array(self._empty(int(np.prod(shape)) * element.itemsize), shape))
+
+    def run(self):
+        for function in self._calls:
+            self._library.call(
+                function, ct.byref(self._problem), ct.byref(self._buffers), ct.byref(self._exec)
+            )
+
+    def values(self):
+        return self._device.get(self._value, self._value_dtype)
+
+
+def _array(address, shape):
+    """An sdtw_in or sdtw_out of a C-ordered array of three dimensions."""
+    return capi.Array(address, (capi.i64 * 3)(shape[1] * shape[2], shape[2], 1))

@@ -1,0 +1,117 @@
+"""Draws result files: speed per shape beside other packages, time and memory against length.
+
+python benchmarks/plot.py benchmarks/results/cpu.json --output docs/images
+"""
+
+import argparse
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+from results import load, name_of, select
+
+STYLE = {
+    "libsdtw": ("#0b6e99", "o"),
+    "tslearn": ("#d9822b", "s"),
+    "tslearn (torch)": ("#b8860b", "D"),
+    "pysdtw": ("#8e5ea2", "^"),
+    "aeon": ("#4c9f70", "v"),
+}
+RC = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#888888",
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e3e3e3",
+    "grid.linewidth": 0.7,
+    "xtick.color": "#444444",
+    "ytick.color": "#444444",
+}
+PHASES = {"value": "value", "value+grad": "value and gradients"}
+
+
+def libraries_of(rows):
+    present = {name_of(r) for r in rows}
+    return [name for name in STYLE if name in present]
+
+
+def caption(figure, rows):
+    row = rows[0]
+    text = f"{row['hardware']}, one core, float32, gamma 1; commit {row['commit']}, {row['date']}"
+    figure.text(0.995, 0.008, text, ha="right", va="bottom", fontsize=7, color="#777777")
+
+
+def speed(rows, path):
+    """Millions of cells per second of every library on the shapes that peers publish."""
+    rows = select(rows, "peers", B=32)
+    shapes = sorted({(r["d"], r["N"]) for r in rows}, reverse=True)
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
+    for axis, (phase, title) in zip(axes, PHASES.items(), strict=True):
+        for name in libraries_of(rows):
+            color, marker = STYLE[name]
+            chosen = [r for r in select(rows, phase=phase) if name_of(r) == name]
+            at = [shapes.index((r["d"], r["N"])) for r in chosen]
+            size = 64 if name == "libsdtw" else 36
+            axis.scatter(
+                [r["cells_per_s"] / 1e6 for r in chosen], at, size, color, marker, label=name, zorder=3
+            )
+        axis.set(xscale="log", title=title, xlabel="million cells per second")
+        axis.set_yticks(range(len(shapes)), [f"N = M = {n},  d = {d}" for d, n in shapes])
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+    figure.get_layout_engine().set(rect=(0, 0.035, 1, 0.965))
+    caption(figure, rows)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def length(rows, path):
+    """Time and memory of value and gradients of one pair against its length, both axes logarithmic."""
+    rows = select(rows, "length", phase="value+grad")
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for name in libraries_of(rows):
+        color, marker = STYLE[name]
+        chosen = sorted((r for r in rows if name_of(r) == name), key=lambda r: r["N"])
+        style = {"color": color, "marker": marker, "markersize": 5, "label": name}
+        axes[0].plot([r["N"] for r in chosen], [r["median_ms"] / 1e3 for r in chosen], **style)
+        known = [r for r in chosen if r["extra_bytes"]]
+        axes[1].plot([r["N"] for r in known], [r["extra_bytes"] / 1e6 for r in known], **style)
+    axes[0].set(title="time, s", xlabel="N = M", xscale="log", yscale="log")
+    axes[1].set(title="memory beyond inputs and outputs, MB", xlabel="N = M", xscale="log", yscale="log")
+    for axis in axes:
+        axis.set_xscale("log", base=2)
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0f}")
+        axis.tick_params(axis="x", rotation=30)
+    axes[0].legend(frameon=False)
+    figure.get_layout_engine().set(rect=(0, 0.04, 1, 0.96))
+    caption(figure, rows)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--output", type=Path, default=Path("build"), help="folder for the pictures")
+    args = parser.parse_args()
+    rows = load(args.file)
+    plt.rcParams.update(RC)
+    args.output.mkdir(parents=True, exist_ok=True)
+    for group, draw in (("peers", speed), ("length", length)):
+        if select(rows, group):
+            path = args.output / f"benchmark-{rows[0]['device']}-{group}.png"
+            draw(rows, path)
+            print(path)
+
+
+if __name__ == "__main__":
+    main()

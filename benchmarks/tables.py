@@ -1,0 +1,186 @@
+"""Writes the measured tables into README.md and docs/*.md, between their markers, from benchmarks/results/.
+
+    python benchmarks/tables.py            rewrite
+    python benchmarks/tables.py --check    end with status 1 if a page differs from what the results say
+
+A page holds <!-- table: NAME --> and <!-- end of table --> on lines of their own; TABLES has the names.
+"""
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+
+from compare import TARGETS, measured_ratios, measured_targets
+from results import gcells, load, name_of, select, shape_of
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks/results"
+MARKER = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+PAGES = ("README.md", "docs/*.md")
+
+
+def markdown(header, rows):
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join("| " + " | ".join(str(cell) for cell in line) + " |\n" for line in lines)
+
+
+def milliseconds(row):
+    return f"{row['median_ms']:.3g} ms" if row["median_ms"] < 1000 else f"{row['median_ms'] / 1000:.3g} s"
+
+
+def megabytes(row):
+    size = row["extra_bytes"]
+    return "" if size is None else f"{size / 1e6:.3g} MB"
+
+
+def source(rows):
+    """Where the numbers come from, in a sentence."""
+    row = rows[0]
+    return f"Measured on {row['hardware']}, commit {row['commit']}, {row['date']}."
+
+
+def fastest_peer(rows, shape, phase):
+    peers = [r for r in rows if name_of(r) != "libsdtw" and shape_of(r) == shape and r["phase"] == phase]
+    return min(peers, key=lambda r: r["median_ms"], default=None)
+
+
+def ours_and_peers(rows, batch=None):
+    """Value and gradients on the peers' grid: the library beside the fastest of the others."""
+    rows = [r for r in select(rows, "peers") if batch is None or r["B"] == batch]
+    lines = []
+    for row in select(rows, library="libsdtw", phase="value+grad"):
+        value = select(rows, library="libsdtw", phase="value", **{k: row[k] for k in ("B", "N", "M", "d")})[0]
+        peer = fastest_peer(rows, shape_of(row), "value+grad")
+        other = ["", "", ""]
+        if peer:
+            ratio = peer["median_ms"] / row["median_ms"]
+            other = [f"{milliseconds(peer)} ({name_of(peer)})", megabytes(peer), f"{ratio:.0f} times"]
+        size = [row["B"], row["N"], row["d"]]
+        lines.append([*size, milliseconds(value), milliseconds(row), megabytes(row), *other])
+    header = [
+        "B",
+        "N = M",
+        "d",
+        "value",
+        "value and gradients",
+        "memory",
+        "fastest peer",
+        "its memory",
+        "faster",
+    ]
+    return markdown(header, lines)
+
+
+def targets(rows):
+    goals = json.loads(TARGETS.read_text())
+    speeds = {
+        (isa, shape, phase != "value"): (got, goal)
+        for isa, shape, phase, got, goal in measured_targets(rows, goals)
+    }
+    lines = []
+    for shape in dict.fromkeys(shape for _, shape, _ in speeds):
+        cells = [speeds.get((isa, shape, grad)) for isa in ("avx512", "avx2") for grad in (False, True)]
+        lines.append([shape, *(f"{c[0]:.2f}" if c else "" for c in cells)])
+    return markdown(
+        ["(B, N, M, d)", "AVX-512 value", "with gradients", "AVX2 value", "with gradients"], lines
+    )
+
+
+def ratios(rows):
+    goals = json.loads(TARGETS.read_text())
+    found = {}
+    for what, shape, phase, ratio, _ in measured_ratios(rows, goals):
+        found.setdefault(shape, {})[what, phase] = ratio
+    columns = [(what, phase) for what in ("2 threads / 1", "f64 / f32") for phase in ("value", "value+grad")]
+    lines = [
+        [shape, *(f"{cells[c]:.2f}" if c in cells else "" for c in columns)] for shape, cells in found.items()
+    ]
+    header = [
+        "(B, N, M, d)",
+        "2 threads over 1, value",
+        "with gradients",
+        "float64 over float32, value",
+        "with gradients",
+    ]
+    return markdown(header, lines)
+
+
+def users(rows):
+    lines = []
+    chosen = select(rows, "users", library="libsdtw")
+    for row in chosen:
+        if row["phase"] == "value+grad":
+            value = next(
+                r for r in chosen if r["phase"] == "value" and (r["use"], r["B"]) == (row["use"], row["B"])
+            )
+            speed = [f"{gcells(value):.2f}", f"{gcells(row):.2f}"]
+            times = [milliseconds(value), milliseconds(row)]
+            lines.append([row["use"], shape_of(row), row["gamma"], *times, megabytes(row), *speed])
+    header = [
+        "use",
+        "(B, N, M, d)",
+        "gamma",
+        "value",
+        "with gradients",
+        "memory",
+        "Gcells/s",
+        "with gradients",
+    ]
+    return markdown(header, lines)
+
+
+def accuracy(rows):
+    header = ["input", "N = M", "d", "gamma", "value, relative", "gradient, of its largest entry"]
+    lines = [
+        [
+            r["input"],
+            r["N"],
+            r["d"],
+            f"{r['gamma']:g}",
+            f"{r['value_error']:.1e}",
+            f"{r['gradient_error']:.1e}",
+        ]
+        for r in rows
+    ]
+    return markdown(header, lines)
+
+
+TABLES = {
+    "cpu-summary": ("cpu.json", lambda rows: ours_and_peers(rows, 32)),
+    "cpu-peers": ("cpu.json", ours_and_peers),
+    "cpu-targets": ("cpu.json", targets),
+    "cpu-ratios": ("cpu.json", ratios),
+    "cpu-users": ("cpu.json", users),
+    "accuracy": ("accuracy.json", accuracy),
+}
+
+
+def render(match):
+    file, build = TABLES[match["name"]]
+    rows = load(RESULTS / file)
+    return f"{match[1]}{build(rows)}\n{source(rows)}\n{match[3]}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    stale = []
+    for page in sorted(p for pattern in PAGES for p in ROOT.glob(pattern)):
+        before = page.read_text()
+        after = MARKER.sub(render, before)
+        if after != before:
+            stale.append(page.relative_to(ROOT))
+            if not args.check:
+                page.write_text(after)
+    print(
+        "\n".join(f"{'differs' if args.check else 'rewrote'}: {page}" for page in stale)
+        or "all pages are current"
+    )
+    sys.exit(bool(args.check and stale))
+
+
+if __name__ == "__main__":
+    main()
