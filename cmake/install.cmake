@@ -12,14 +12,11 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/sdtw-config-version.cmake
 install(FILES ${PROJECT_BINARY_DIR}/sdtw-config.cmake ${PROJECT_BINARY_DIR}/sdtw-config-version.cmake
         DESTINATION ${package_dir})
 
-# Relative to ${prefix}, so that the tree can be moved with pkg-config --define-prefix.
+# The pkg-config file finds the prefix from where it lies, so that an installed tree can be moved.
+set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+cmake_path(ABSOLUTE_PATH pkgconfig_dir BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE pkgconfig_full_dir)
 foreach(dir LIBDIR INCLUDEDIR)
-  cmake_path(IS_ABSOLUTE CMAKE_INSTALL_${dir} absolute)
-  if(absolute)
-    set(SDTW_PC_${dir} ${CMAKE_INSTALL_${dir}})
-  else()
-    set(SDTW_PC_${dir} "\${prefix}/${CMAKE_INSTALL_${dir}}")
-  endif()
+  cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_${dir} BASE_DIRECTORY ${pkgconfig_full_dir} OUTPUT_VARIABLE SDTW_PC_${dir})
 endforeach()
 configure_file(cmake/sdtw.pc.in ${PROJECT_BINARY_DIR}/sdtw.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/sdtw.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/sdtw.pc DESTINATION ${pkgconfig_dir})

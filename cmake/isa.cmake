@@ -5,6 +5,13 @@ include(CheckCXXCompilerFlag)
 # Results may not depend on the optimiser's taste: no contraction, no reassociation. What is switched off is only what
 # keeps loops from being vectorised: errno and floating-point traps.
 set(SDTW_KERNEL_FLAGS -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Vectors that the instruction set does not have are passed between inline functions of one file only.
+  list(APPEND SDTW_KERNEL_FLAGS -Wno-psabi)
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    list(APPEND SDTW_KERNEL_FLAGS -Wno-uninitialized -Wno-maybe-uninitialized)  # GCC bug 105593: its own header
+  endif()
+endif()
 set(SDTW_AVX2_FLAGS -mavx2 -mfma)
 set(SDTW_AVX512_FLAGS -mavx512f -mavx512vl -mavx512bw -mavx512dq -mfma -mprefer-vector-width=512)
 
