@@ -1,0 +1,37 @@
+# The package's own face: version, build, devices and errors. It imports no framework.
+"""Soft Dynamic Time Warping, its gradients and expected alignments, on CPUs and NVIDIA GPUs.
+
+``libsdtw.numpy`` computes on NumPy arrays, ``libsdtw.torch`` is a differentiable loss for PyTorch.
+"""
+
+from ._core import (
+    BufferTooSmallError,
+    CudaError,
+    InternalError,
+    InvalidArgumentError,
+    InvalidStructError,
+    NoDeviceError,
+    NotBuiltError,
+    SdtwError,
+    UnsupportedError,
+    build_info,
+)
+from ._core import version as _version
+from ._problem import device_available
+
+__all__ = [
+    "BufferTooSmallError",
+    "CudaError",
+    "InternalError",
+    "InvalidArgumentError",
+    "InvalidStructError",
+    "NoDeviceError",
+    "NotBuiltError",
+    "SdtwError",
+    "UnsupportedError",
+    "__version__",
+    "build_info",
+    "device_available",
+]
+
+__version__ = f"{_version() // 10000}.{_version() // 100 % 100}.{_version() % 100}"

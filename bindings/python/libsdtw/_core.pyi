@@ -1,0 +1,97 @@
+# Types of the extension module libsdtw._core; see module.cpp.
+from typing import TypeAlias
+
+_Array: TypeAlias = tuple[int, tuple[int, ...]]  # address, three strides in elements
+_Memory: TypeAlias = tuple[int, int]  # address, bytes
+
+METRICS: dict[str, int]
+DTYPES: dict[str, int]
+DEVICES: dict[str, int]
+
+class SdtwError(RuntimeError):
+    status: int
+
+class InvalidArgumentError(SdtwError, ValueError): ...
+class InvalidStructError(SdtwError, ValueError): ...
+class UnsupportedError(SdtwError, NotImplementedError): ...
+class BufferTooSmallError(SdtwError, ValueError): ...
+class NotBuiltError(SdtwError): ...
+class NoDeviceError(SdtwError): ...
+class CudaError(SdtwError): ...
+class InternalError(SdtwError): ...
+
+class Problem:
+    def __init__(
+        self,
+        metric: int,
+        dtype: int,
+        batch: int,
+        n: int,
+        m: int,
+        features: int,
+        gamma: float,
+        length_bits: int = 64,
+    ) -> None: ...
+
+class Exec:
+    def __init__(
+        self,
+        device: int = 0,
+        num_threads: int = 0,
+        stream: int = 0,
+        no_state: bool = False,
+        deterministic: bool = False,
+    ) -> None: ...
+
+class Sizes:
+    @property
+    def state(self) -> int: ...
+    @property
+    def forward(self) -> int: ...
+    @property
+    def backward(self) -> int: ...
+    @property
+    def jvp(self) -> int: ...
+    @property
+    def alignment(self) -> int: ...
+
+def version() -> int: ...
+def build_info() -> str: ...
+def device_available(device: int) -> None: ...
+def get_sizes(problem: Problem, exec: Exec) -> Sizes: ...
+def describe(problem: Problem, exec: Exec) -> str: ...
+def forward(
+    problem: Problem,
+    exec: Exec,
+    x: _Array,
+    y: _Array | None,
+    x_len: int,
+    y_len: int,
+    value: int,
+    state: _Memory | None,
+    workspace: _Memory,
+) -> None: ...
+def backward(
+    problem: Problem,
+    exec: Exec,
+    x: _Array,
+    y: _Array | None,
+    x_len: int,
+    y_len: int,
+    grad_value: int,
+    grad_x: _Array | None,
+    grad_y: _Array | None,
+    state: _Memory,
+    workspace: _Memory,
+) -> None: ...
+def alignment(
+    problem: Problem,
+    exec: Exec,
+    x: _Array,
+    y: _Array | None,
+    x_len: int,
+    y_len: int,
+    alignment: _Array,
+    state: _Memory,
+    workspace: _Memory,
+) -> None: ...

@@ -1,0 +1,185 @@
+// The extension module libsdtw._core: sdtw.h with addresses as integers, strides as tuples and statuses as exceptions.
+// It knows no framework; libsdtw.numpy, libsdtw.torch and their siblings are written on it.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <array>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "errors.h"
+#include "sdtw.h"
+
+namespace py = pybind11;
+using sdtw_python::check;
+
+namespace {
+
+using Array = std::pair<uintptr_t, std::array<int64_t, 3>>;  // address, strides in elements
+using Memory = std::pair<uintptr_t, size_t>;                 // address, bytes
+
+void *pointer(uintptr_t address) {
+  return reinterpret_cast<void *>(address);  // NOLINT(performance-no-int-to-ptr): the interface is integers
+}
+
+template <class View>  // sdtw_in or sdtw_out
+View view(const std::optional<Array> &array) {
+  View result{};
+  if (!array) return result;
+  result.data = pointer(array->first);
+  for (int i = 0; i < 3; ++i) result.stride[i] = array->second[i];
+  return result;
+}
+
+sdtw_problem make_problem(int32_t metric, int32_t dtype, int64_t batch, int64_t n, int64_t m, int64_t features,
+                          double gamma, int32_t length_bits) {
+  sdtw_problem problem;
+  check(sdtw_problem_init(&problem, sizeof problem));
+  problem.metric = metric;
+  problem.dtype = dtype;
+  problem.batch_x = problem.batch_y = batch;
+  problem.n = n;
+  problem.m = m;
+  problem.features = features;
+  problem.gamma = gamma;
+  problem.length_bits = length_bits;
+  return problem;
+}
+
+sdtw_exec make_exec(int32_t device, int32_t num_threads, uintptr_t stream, bool no_state, bool deterministic) {
+  sdtw_exec exec;
+  check(sdtw_exec_init(&exec, sizeof exec));
+  exec.device = device;
+  exec.num_threads = num_threads;
+  exec.stream = static_cast<CUstream_st *>(pointer(stream));
+  if (no_state) exec.flags |= SDTW_NO_STATE;
+  if (deterministic) exec.flags |= SDTW_DETERMINISTIC;
+  return exec;
+}
+
+// What all three computations read and need.
+sdtw_buffers make_buffers(const Array &x, const std::optional<Array> &y, uintptr_t x_len, uintptr_t y_len,
+                          const std::optional<Memory> &state, const Memory &workspace) {
+  sdtw_buffers buffers;
+  check(sdtw_buffers_init(&buffers, sizeof buffers));
+  buffers.x = view<sdtw_in>(x);
+  buffers.y = view<sdtw_in>(y);
+  buffers.x_len = pointer(x_len);
+  buffers.y_len = pointer(y_len);
+  if (state) {
+    buffers.state = pointer(state->first);
+    buffers.state_bytes = state->second;
+  }
+  buffers.workspace = pointer(workspace.first);
+  buffers.workspace_bytes = workspace.second;
+  return buffers;
+}
+
+using Compute = sdtw_status (*)(const sdtw_problem *, const sdtw_buffers *, const sdtw_exec *);
+
+void compute(Compute function, const sdtw_problem &problem, const sdtw_buffers &buffers, const sdtw_exec &exec) {
+  sdtw_status status;
+  {
+    const py::gil_scoped_release unlocked;
+    status = function(&problem, &buffers, &exec);
+  }
+  check(status);
+}
+
+void forward(const sdtw_problem &problem, const sdtw_exec &exec, const Array &x, const std::optional<Array> &y,
+             uintptr_t x_len, uintptr_t y_len, uintptr_t value, const std::optional<Memory> &state,
+             const Memory &workspace) {
+  sdtw_buffers buffers = make_buffers(x, y, x_len, y_len, state, workspace);
+  buffers.value = pointer(value);
+  compute(sdtw_forward, problem, buffers, exec);
+}
+
+void backward(const sdtw_problem &problem, const sdtw_exec &exec, const Array &x, const std::optional<Array> &y,
+              uintptr_t x_len, uintptr_t y_len, uintptr_t grad_value, const std::optional<Array> &grad_x,
+              const std::optional<Array> &grad_y, const Memory &state, const Memory &workspace) {
+  sdtw_buffers buffers = make_buffers(x, y, x_len, y_len, state, workspace);
+  buffers.grad_value = pointer(grad_value);
+  buffers.grad_x = view<sdtw_out>(grad_x);
+  buffers.grad_y = view<sdtw_out>(grad_y);
+  compute(sdtw_backward, problem, buffers, exec);
+}
+
+void alignment(const sdtw_problem &problem, const sdtw_exec &exec, const Array &x, const std::optional<Array> &y,
+               uintptr_t x_len, uintptr_t y_len, const Array &alignment, const Memory &state, const Memory &workspace) {
+  sdtw_buffers buffers = make_buffers(x, y, x_len, y_len, state, workspace);
+  buffers.alignment = view<sdtw_out>(alignment);
+  compute(sdtw_alignment, problem, buffers, exec);
+}
+
+sdtw_sizes get_sizes(const sdtw_problem &problem, const sdtw_exec &exec) {
+  sdtw_sizes sizes;
+  check(sdtw_sizes_init(&sizes, sizeof sizes));
+  check(sdtw_get_sizes(&problem, &exec, &sizes));
+  return sizes;
+}
+
+std::string describe(const sdtw_problem &problem, const sdtw_exec &exec) {
+  std::array<char, 4096> text;
+  check(sdtw_describe(&problem, &exec, text.data(), text.size()));
+  return text.data();
+}
+
+py::dict names(std::initializer_list<std::pair<const char *, int32_t>> rows) {
+  py::dict result;
+  for (const auto &[name, value] : rows) result[name] = value;
+  return result;
+}
+
+void define_constants(py::module_ &module) {
+  module.attr("METRICS") = names({{"precomputed", SDTW_PRECOMPUTED},
+                                  {"sqeuclidean", SDTW_SQEUCLIDEAN},
+                                  {"euclidean", SDTW_EUCLIDEAN},
+                                  {"cityblock", SDTW_CITYBLOCK},
+                                  {"cosine", SDTW_COSINE}});
+  module.attr("DTYPES") =
+      names({{"float32", SDTW_F32}, {"float64", SDTW_F64}, {"float16", SDTW_F16}, {"bfloat16", SDTW_BF16}});
+  module.attr("DEVICES") = names({{"cpu", SDTW_CPU}, {"cuda", SDTW_CUDA}});
+}
+
+void define_structs(py::module_ &module) {
+  py::class_<sdtw_problem>(module, "Problem", "What to compute: sdtw_problem.")
+      .def(py::init(&make_problem), py::arg("metric"), py::arg("dtype"), py::arg("batch"), py::arg("n"), py::arg("m"),
+           py::arg("features"), py::arg("gamma"), py::arg("length_bits") = 64);
+  py::class_<sdtw_exec>(module, "Exec", "Where and how to compute it: sdtw_exec.")
+      .def(py::init(&make_exec), py::arg("device") = int32_t{SDTW_CPU}, py::arg("num_threads") = 0,
+           py::arg("stream") = 0, py::arg("no_state") = false, py::arg("deterministic") = false);
+  py::class_<sdtw_sizes>(module, "Sizes", "Bytes of state and of each call's workspace: sdtw_sizes.")
+      .def_readonly("state", &sdtw_sizes::state)
+      .def_readonly("forward", &sdtw_sizes::forward)
+      .def_readonly("backward", &sdtw_sizes::backward)
+      .def_readonly("jvp", &sdtw_sizes::jvp)
+      .def_readonly("alignment", &sdtw_sizes::alignment);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
+  module.doc() =
+      "sdtw.h for Python. Arrays are (address, (stride, stride, stride)) with strides in elements, memory is\n"
+      "(address, bytes), an absent array is None or address 0. What they point to must outlive the call.";
+  sdtw_python::define_errors(module);
+  define_constants(module);
+  define_structs(module);
+
+  module.def("version", &sdtw_version, "SDTW_VERSION of the library: major * 10000 + minor * 100 + patch.");
+  module.def("build_info", &sdtw_build_info, "Version, compiler, backends and instruction sets, in one line.");
+  module.def(
+      "device_available", [](int32_t device) { check(sdtw_device_available(device)); }, py::arg("device"),
+      "Returns if the device can be used now, and otherwise raises what sdtw_device_available says.");
+  module.def("get_sizes", &get_sizes, py::arg("problem"), py::arg("exec"), "Bytes that the calls need.");
+  module.def("describe", &describe, py::arg("problem"), py::arg("exec"), "The plan that a call would use, as text.");
+  module.def("forward", &forward, py::arg("problem"), py::arg("exec"), py::arg("x"), py::arg("y"), py::arg("x_len"),
+             py::arg("y_len"), py::arg("value"), py::arg("state"), py::arg("workspace"), "sdtw_forward.");
+  module.def("backward", &backward, py::arg("problem"), py::arg("exec"), py::arg("x"), py::arg("y"), py::arg("x_len"),
+             py::arg("y_len"), py::arg("grad_value"), py::arg("grad_x"), py::arg("grad_y"), py::arg("state"),
+             py::arg("workspace"), "sdtw_backward.");
+  module.def("alignment", &alignment, py::arg("problem"), py::arg("exec"), py::arg("x"), py::arg("y"), py::arg("x_len"),
+             py::arg("y_len"), py::arg("alignment"), py::arg("state"), py::arg("workspace"), "sdtw_alignment.");
+}
