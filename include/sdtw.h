@@ -160,7 +160,8 @@ typedef struct sdtw_exec {
 } sdtw_exec;
 
 /* An array in the memory of the exec's device. Strides are in elements, may be negative, and for inputs 0 broadcasts.
- * Elements of an output must not share an address. data must be aligned to the element's size. */
+ * Elements of an output must not share an address: of its dimensions, sorted by stride, each must step past all that the
+ * smaller ones reach. What a call writes must overlap nothing else of the call. data must be aligned to the element. */
 typedef struct sdtw_in {
   const void *data;
   int64_t stride[3];

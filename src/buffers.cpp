@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdlib>
+#include <numeric>
 
 #include "problem.h"
 
@@ -13,7 +14,11 @@ template <class... Args>
   fail(SDTW_STATUS_INVALID_ARGUMENT, format, args...);
 }
 
-// One array of a call, as bytes in memory.
+// One array of a call, as bytes in memory. For the checks of overlap strides have no sign and dimensions no order: all
+// that counts is where the array begins and in which steps it goes on from there.
+struct Step {
+  uintptr_t bytes, count;
+};
 struct Array {
   const char *name;
   const void *data;
@@ -22,7 +27,9 @@ struct Array {
   size_t element;
   size_t alignment;
   bool written;
-  uintptr_t begin, end;  // it lies in [begin, end)
+  // Set by Arrays:
+  uintptr_t begin = 0, end = 0;  // it lies in [begin, end)
+  Step steps[3] = {};            // from small to large; a dimension of one element makes none
 };
 
 // The arrays of one call. Each is checked on its own as it is added, then all of them against each other.
@@ -32,6 +39,7 @@ class Arrays {
     if (!array.data) return;
     require_alignment(array);
     locate(array);
+    sort_steps(array);
     if (array.written) require_distinct_elements(array);
     arrays_[count_++] = array;
   }
@@ -40,7 +48,7 @@ class Arrays {
     for (int i = 0; i < count_; i++)
       for (int j = 0; j < i; j++) {
         const Array &a = arrays_[i], &b = arrays_[j];
-        if ((a.written || b.written) && a.begin < b.end && b.begin < a.end)
+        if ((a.written || b.written) && a.begin < b.end && b.begin < a.end && !interleaved(a, b))
           invalid("buffers.%s overlaps buffers.%s: memory that a call writes must not be used by it twice",
                   (a.written ? a : b).name, (a.written ? b : a).name);
       }
@@ -71,21 +79,47 @@ class Arrays {
     }
     const uintptr_t data = reinterpret_cast<uintptr_t>(a.data);
     fits = fits && !__builtin_add_overflow(high, static_cast<int64_t>(a.element), &high) &&
-           !__builtin_add_overflow(data, low, &a.begin) && !__builtin_add_overflow(data, high, &a.end);
+           !__builtin_add_overflow(data, low, &a.begin) && !__builtin_add_overflow(data, high, &a.end) &&
+           a.end - a.begin <= PTRDIFF_MAX;
     if (!fits) invalid_strides(a, "it must lie within the address space");
   }
 
-  // Sorted by stride, each dimension must step over all that lies below it.
+  // Sets steps.
+  static void sort_steps(Array &a) {
+    for (int k = 0; k < 3; k++)
+      if (a.shape[k] > 1)
+        a.steps[k] = {static_cast<uintptr_t>(std::llabs(a.stride[k])) * a.element,
+                      static_cast<uintptr_t>(a.shape[k] - 1)};
+    std::sort(a.steps, a.steps + 3, [](const Step &s, const Step &t) { return s.bytes < t.bytes; });
+  }
+
+  // Bytes of a block: what the `inner` smallest steps reach.
+  static uintptr_t span(const Array &a, int inner) {
+    uintptr_t bytes = a.element;
+    for (int k = 0; k < inner; k++) bytes += a.steps[k].bytes * a.steps[k].count;
+    return bytes;
+  }
+
+  // Each step must take one past all that the smaller ones reach.
   static void require_distinct_elements(const Array &a) {
-    int order[3] = {0, 1, 2};
-    std::sort(order, order + 3, [&](int i, int j) { return std::llabs(a.stride[i]) < std::llabs(a.stride[j]); });
-    int64_t reach = 0;
-    for (int k : order) {
-      if (a.shape[k] == 1) continue;
-      const int64_t stride = std::llabs(a.stride[k]);
-      if (stride <= reach) invalid_strides(a, "elements of an output must not share an address");
-      reach += (a.shape[k] - 1) * stride;
-    }
+    for (int k = 0; k < 3; k++)
+      if (a.steps[k].count > 0 && a.steps[k].bytes < span(a, k))
+        invalid_strides(a, "elements of an output must not share an address");
+  }
+
+  // Whether the arrays lie in each other's gaps, as two halves of the rows of one matrix do: all blocks of both begin
+  // at multiples of one pitch, and within a pitch the blocks of one end before those of the other begin.
+  static bool interleaved(const Array &a, const Array &b) {
+    for (int i = 0; i < 3; i++)
+      for (int j = 0; j < 3; j++) {
+        uintptr_t pitch = 0;
+        for (int k = i; k < 3; k++) pitch = std::gcd(pitch, a.steps[k].bytes);
+        for (int k = j; k < 3; k++) pitch = std::gcd(pitch, b.steps[k].bytes);
+        if (pitch == 0) continue;
+        const uintptr_t offset = b.begin >= a.begin ? (b.begin - a.begin) % pitch : pitch - (a.begin - b.begin) % pitch;
+        if (offset >= span(a, i) && offset + span(b, j) <= pitch) return true;
+      }
+    return false;
   }
 
   Array arrays_[16];
@@ -163,12 +197,12 @@ void require_sound(const Problem &p, const Buffers &b, Call call) {
                 0});
   };
   const auto add_vector = [&](const char *name, const void *data, int64_t count, size_t element, bool written) {
-    arrays.add({name, data, {count, 1, 1}, {1, 0, 0}, element, element, written, 0, 0});
+    arrays.add({name, data, {count, 1, 1}, {1, 0, 0}, element, element, written});
   };
   const auto add_bytes = [&](const char *name, const void *data, size_t bytes, bool written) {
     if (bytes > PTRDIFF_MAX) invalid("buffers.%s_bytes is %zu: it must fit the address space", name, bytes);
     if (bytes > 0)
-      arrays.add({name, data, {static_cast<int64_t>(bytes), 1, 1}, {1, 0, 0}, 1, SDTW_BUFFER_ALIGNMENT, written, 0, 0});
+      arrays.add({name, data, {static_cast<int64_t>(bytes), 1, 1}, {1, 0, 0}, 1, SDTW_BUFFER_ALIGNMENT, written});
   };
 
   const size_t length_size = static_cast<size_t>(p.length_bits) / 8;
