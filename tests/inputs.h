@@ -1,0 +1,89 @@
+// Reproducible inputs: every value is one that float32 can hold, so that both dtypes see the same problem.
+#pragma once
+
+#include <cmath>
+#include <random>
+
+#include "harness.h"
+
+namespace test {
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : engine_(seed) {}
+  // Uniform in [0, 1); the same on every platform, unlike the standard distributions.
+  double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
+  int64_t integer(int64_t low, int64_t high) { return low + static_cast<int64_t>(engine_() % (high - low + 1)); }
+  double normal() {
+    const double radius = std::sqrt(-2 * std::log(1 - uniform()));
+    return radius * std::cos(2 * M_PI * uniform());
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+inline double narrow(double value) { return static_cast<double>(static_cast<float>(value)); }
+
+inline std::vector<double> normal_values(Random &random, int64_t count, double scale = 1) {
+  std::vector<double> values(count);
+  for (double &value : values) value = narrow(scale * random.normal());
+  return values;
+}
+
+// Sums of a few waves of unit variance, features apart: what real series look like to the recursion.
+inline std::vector<double> smooth_values(Random &random, int64_t batch, int64_t steps, int64_t features) {
+  constexpr int waves = 4;
+  std::vector<double> values(batch * steps * features);
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t k = 0; k < features; ++k) {
+      double frequency[waves], phase[waves];
+      for (int w = 0; w < waves; ++w) {
+        frequency[w] = 2 * M_PI * (1 + 7 * random.uniform());
+        phase[w] = 2 * M_PI * random.uniform();
+      }
+      for (int64_t i = 0; i < steps; ++i) {
+        double sum = 0;
+        for (int w = 0; w < waves; ++w)
+          sum += std::sin(frequency[w] * static_cast<double>(i) / static_cast<double>(steps) + phase[w]);
+        values[(b * steps + i) * features + k] = narrow(sum * std::sqrt(2.0 / waves));
+      }
+    }
+  return values;
+}
+
+// Fills a case with series of independent normal values, or with costs that are the squares of such.
+inline Case &fill(Case &c, Random &random, double scale = 1) {
+  const auto count = [](const Shape &shape) { return shape[0] * shape[1] * shape[2]; };
+  c.x = normal_values(random, count(c.shape_x()), scale);
+  if (c.fused())
+    c.y = normal_values(random, count(c.shape_y()), scale);
+  else
+    for (double &cost : c.x) cost = narrow(cost * cost);
+  return c;
+}
+
+inline Case random_case(uint64_t seed, sdtw_metric metric, int64_t batch, int64_t n, int64_t m, int64_t features,
+                        double gamma) {
+  Random random(seed);
+  Case c = make_case(metric, batch, n, m, features, gamma);
+  return fill(c, random);
+}
+
+// A length for every pair from 1 to the padded one, with the padded one among them.
+inline Case &with_lengths(Case &c, Random &random, int64_t least = 1) {
+  c.x_len.resize(c.batch());
+  c.y_len.resize(c.batch());
+  for (int64_t b = 0; b < c.batch(); ++b) {
+    c.x_len[b] = b == 0 ? c.problem.n : random.integer(least, c.problem.n);
+    c.y_len[b] = b == c.batch() - 1 ? c.problem.m : random.integer(least, c.problem.m);
+  }
+  return c;
+}
+
+inline Case &with_grad_value(Case &c, Random &random) {
+  c.grad_value = normal_values(random, c.batch());
+  return c;
+}
+
+}  // namespace test

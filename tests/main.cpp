@@ -1,0 +1,47 @@
+// The test program's main: chooses the device, says what it runs on, and skips visibly what the machine lacks.
+#define CATCH_CONFIG_RUNNER
+#include "catch.h"
+
+#include <cstdio>
+#include <string>
+
+#include "backends.h"
+
+namespace {
+
+constexpr int skipped = 77;  // what CTest's SKIP_RETURN_CODE is set to
+
+void announce() {
+  std::printf("%s\n", sdtw_build_info());
+  for (const test::Backend &backend : test::all_backends())
+    std::printf("  %s: %s\n", backend.name, test::available(backend) ? "tested" : "SKIPPED, not on this machine");
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  Catch::Session session;
+  std::string device = "cpu";
+  session.cli(session.cli() | catch_cli::Opt(device, "cpu|cuda")["--device"]("the device to test (default: cpu)") |
+              catch_cli::Opt(test::options().table)["--table"]("print measured errors"));
+  const int usage_error = session.applyCommandLine(argc, argv);
+  if (usage_error != 0) return usage_error;
+  if (device != "cpu" && device != "cuda") {
+    std::fprintf(stderr, "--device is cpu or cuda, not %s\n", device.c_str());
+    return 2;
+  }
+  test::options().device = device == "cuda" ? SDTW_CUDA : SDTW_CPU;
+  const auto &config = session.configData();
+  if (config.showHelp || config.listTests || config.listTags || config.listReporters) return session.run();
+
+  announce();
+  if (sdtw_device_available(test::options().device) != SDTW_STATUS_OK) {
+    std::printf("SKIPPED: %s\n", sdtw_last_error());
+    return skipped;
+  }
+#if CATCH_VERSION_MAJOR < 3
+  session.configData().warnings = Catch::WarnAbout::NoTests;  // version 3 fails without tests of itself
+#endif
+  return session.run();
+}

@@ -1,0 +1,86 @@
+// Guarded buffers in the memory of the device under test, filled with poison before every call.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "sdtw.h"
+
+namespace test {
+
+// How to get at the memory of a device. The host's is below; the GPU's is in cuda/, or a stub in builds without CUDA.
+struct Memory {
+  virtual ~Memory() = default;
+  virtual void *allocate(size_t bytes) = 0;
+  virtual void release(void *address) = 0;
+  virtual void upload(void *to, const void *from, size_t bytes) = 0;    // synchronous
+  virtual void download(void *to, const void *from, size_t bytes) = 0;  // synchronous, after all work
+};
+
+struct HostMemory final : Memory {
+  void *allocate(size_t bytes) override { return std::malloc(bytes); }
+  void release(void *address) override { std::free(address); }
+  void upload(void *to, const void *from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void download(void *to, const void *from, size_t bytes) override { std::memcpy(to, from, bytes); }
+};
+
+Memory &cuda_memory();
+
+inline Memory &memory_of(sdtw_device device) {
+  static HostMemory host;
+  return device == SDTW_CUDA ? cuda_memory() : host;
+}
+
+// Bytes with a guard on either side. The address is aligned to SDTW_BUFFER_ALIGNMENT, as malloc's is, and to no more
+// than that for most. Under AddressSanitizer there are no guards: it sees reads beyond the end as well.
+class Block {
+ public:
+#if defined(__SANITIZE_ADDRESS__)
+  static constexpr size_t guard = 0;
+#else
+  static constexpr size_t guard = 80;
+#endif
+
+  Block(Memory &memory, size_t bytes, unsigned char poison)
+      : memory_(memory),
+        bytes_(bytes),
+        poison_(poison),
+        image_(std::max<size_t>(1, bytes + 2 * guard), poison),
+        base_(memory.allocate(image_.size())) {
+    if (base_ == nullptr) throw std::runtime_error("the test could not allocate memory");
+    upload();
+  }
+  Block(const Block &) = delete;
+  Block &operator=(const Block &) = delete;
+  ~Block() { memory_.release(base_); }
+
+  size_t bytes() const { return bytes_; }
+  void *data() const { return static_cast<unsigned char *>(base_) + guard; }
+
+  // The host's copy of the bytes, as it was last downloaded or is to be uploaded.
+  unsigned char *image() { return image_.data() + guard; }
+  const unsigned char *image() const { return image_.data() + guard; }
+  void upload() { memory_.upload(base_, image_.data(), image_.size()); }
+  void download() { memory_.download(image_.data(), base_, image_.size()); }
+
+  // Throws if anything outside the block was written. Call after download.
+  void check_guards(const char *name) const {
+    for (size_t i = 0; i < guard; ++i)
+      if (image_[i] != poison_ || image_[guard + bytes_ + i] != poison_)
+        throw std::runtime_error(std::string(name) + ": the call wrote outside of it");
+  }
+
+ private:
+  Memory &memory_;
+  size_t bytes_;
+  unsigned char poison_;
+  std::vector<unsigned char> image_;
+  void *base_;
+};
+
+}  // namespace test

@@ -1,0 +1,290 @@
+// Bad input: every argument of every function broken one at a time gives its status, a message that names it, and
+// leaves the caller's memory as it was.
+#include <cmath>
+#include <limits>
+
+#include "bad_calls.h"
+#include "catch.h"
+
+using namespace test;
+
+namespace {
+
+constexpr sdtw_status invalid = SDTW_STATUS_INVALID_ARGUMENT;
+constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+using Table = std::vector<BadCall>;
+
+// One row for each value that a field must not have.
+template <class T, class Set>
+void add_values(Table &table, unsigned calls, sdtw_status status, const char *names, std::initializer_list<T> values,
+                Set set) {
+  for (const T value : values) table.push_back({calls, status, names, [=](World &w) { set(w, value); }});
+}
+
+void add_struct_sizes(Table &table, unsigned calls, const char *names, size_t right, void (*set)(World &, size_t)) {
+  add_values(table, calls, SDTW_STATUS_INVALID_STRUCT, names, {size_t(0), size_t(8), right - 8, right + 8, SIZE_MAX}, set);
+}
+
+Table problem_table() {
+  Table t;
+  t.push_back({every, invalid, "problem is NULL", [](World &w) { w.problem_argument = nullptr; }});
+  add_struct_sizes(t, every, "problem.struct_size", sizeof(sdtw_problem),
+                   [](World &w, size_t v) { w.problem.struct_size = v; });
+  add_values(t, every, invalid, "problem.metric", {-1, 5, INT32_MAX}, [](World &w, int v) { w.problem.metric = v; });
+  add_values(t, every, invalid, "problem.dtype", {-1, 4, INT32_MIN}, [](World &w, int v) { w.problem.dtype = v; });
+  add_values(t, every, invalid, "problem.flags", {2u, 0x80000001u}, [](World &w, uint32_t v) { w.problem.flags = v; });
+  add_values<int64_t>(t, every, invalid, "problem.batch_x", {-1, INT64_MIN},
+                      [](World &w, int64_t v) { w.problem.batch_x = v; });
+  add_values<int64_t>(t, every, invalid, "problem.batch_y", {-1, 1, 3},
+                      [](World &w, int64_t v) { w.problem.batch_y = v; });
+  add_values<int64_t>(t, every, invalid, "problem.n", {0, -1, INT64_MIN}, [](World &w, int64_t v) { w.problem.n = v; });
+  add_values<int64_t>(t, every, invalid, "problem.m", {0, -1, INT64_MIN}, [](World &w, int64_t v) { w.problem.m = v; });
+  add_values<int64_t>(t, every, invalid, "problem.features", {0, -1},
+                      [](World &w, int64_t v) { w.problem.features = v; });
+  add_values(t, every, invalid, "problem.gamma", {-1.0, -1e-300, nan_value, infinite, -infinite},
+             [](World &w, double v) { w.problem.gamma = v; });
+  add_values(t, every, invalid, "problem.band", {-1, 4}, [](World &w, int v) { w.problem.band = v; });
+  for (const sdtw_band band : {SDTW_BAND_SAKOE_CHIBA, SDTW_BAND_ABSOLUTE, SDTW_BAND_ITAKURA})
+    add_values(t, every, invalid, "problem.band_radius", {-1.0, nan_value, infinite}, [band](World &w, double v) {
+      w.problem.band = band;
+      w.problem.band_radius = v;
+    });
+  t.push_back({every, invalid, "problem.band_radius", [](World &w) {
+                 w.problem.band = SDTW_BAND_ITAKURA;
+                 w.problem.band_radius = 0.5;
+               }});
+  for (int k = 0; k < 3; ++k) {
+    const std::string index = "[" + std::to_string(k) + "]";
+    add_values(t, every, invalid, ("problem.step_weight" + index).c_str(), {nan_value, infinite},
+               [k](World &w, double v) { w.problem.step_weight[k] = v; });
+    add_values(t, every, invalid, ("problem.step_penalty" + index).c_str(), {nan_value, -infinite},
+               [k](World &w, double v) { w.problem.step_penalty[k] = v; });
+  }
+  add_values(t, every, invalid, "problem.length_bits", {0, 16, 33, -64},
+             [](World &w, int v) { w.problem.length_bits = v; });
+  return t;
+}
+
+// Sizes whose products overflow.
+Table overflow_table() {
+  Table t;
+  const auto shape = [](int64_t batch, int64_t n, int64_t m, int64_t features) {
+    return [=](World &w) {
+      w.problem.batch_x = w.problem.batch_y = batch;
+      w.problem.n = n;
+      w.problem.m = m;
+      w.problem.features = features;
+    };
+  };
+  constexpr int64_t big = int64_t(1) << 32;
+  t.push_back({every, invalid, "problem", shape(1, big, big, 1)});
+  t.push_back({every, invalid, "problem", shape(big, big, 1, 1)});
+  t.push_back({every, invalid, "problem", shape(big, 1, big, 1)});
+  t.push_back({every, invalid, "problem", shape(1, big, 1, big)});
+  t.push_back({every, invalid, "problem", shape(1, 1, INT64_MAX, 2)});
+  t.push_back({every, invalid, "problem", shape(INT64_MAX, 2, 1, 1)});
+  t.push_back({planning, invalid, "address space", shape(1, 1, INT64_MAX, 1)});
+  t.push_back({planning, invalid, "address space", shape(INT64_MAX, 1, 1, 1)});
+  return t;
+}
+
+Table exec_table() {
+  Table t;
+  t.push_back({every, invalid, "exec is NULL", [](World &w) { w.exec_argument = nullptr; }});
+  add_struct_sizes(t, every, "exec.struct_size", sizeof(sdtw_exec), [](World &w, size_t v) { w.exec.struct_size = v; });
+  add_values(t, every, invalid, "exec.device", {-1, 2}, [](World &w, int v) { w.exec.device = v; });
+  add_values(t, every, invalid, "exec.flags", {4u, 0xffffffffu}, [](World &w, uint32_t v) { w.exec.flags = v; });
+  add_values(t, every, invalid, "exec.num_threads", {-1, 4097, INT32_MIN},
+             [](World &w, int v) { w.exec.num_threads = v; });
+  add_values(t, every, invalid, "exec.cpu_isa", {-1, 4}, [](World &w, int v) { w.exec.cpu_isa = v; });
+  t.push_back({with_state, invalid, "SDTW_NO_STATE", [](World &w) { w.exec.flags = SDTW_NO_STATE; }});
+  return t;
+}
+
+Table output_struct_table() {
+  Table t;
+  t.push_back({get_sizes, invalid, "sizes is NULL", [](World &w) { w.sizes_argument = nullptr; }});
+  add_struct_sizes(t, get_sizes, "sizes.struct_size", sizeof(sdtw_sizes),
+                   [](World &w, size_t v) { w.sizes.struct_size = v; });
+  t.push_back({describe_plan, invalid, "text is NULL", [](World &w) { w.text_argument = nullptr; }});
+  t.push_back({describe_plan, invalid, "capacity", [](World &w) { w.capacity = 0; }});
+  return t;
+}
+
+// An array of sdtw_buffers: its name, its address, and the calls that use it, that need it and that write it.
+struct Field {
+  const char *name;
+  void **(*address)(World &);
+  unsigned used, needed, written;
+  size_t alignment;
+  int64_t *(*stride)(World &);  // null: it has none
+};
+
+template <class T>
+void **address_of(T *&pointer) {
+  return reinterpret_cast<void **>(const_cast<std::remove_const_t<T> **>(&pointer));
+}
+
+#define FIELD(member) [](World &w) { return address_of(w.buffers.member); }
+#define STRIDE(member) [](World &w) { return w.buffers.member.stride; }
+const Field fields[] = {
+    {"x", FIELD(x.data), computing, computing, 0, 4, STRIDE(x)},
+    {"y", FIELD(y.data), computing, computing, 0, 4, STRIDE(y)},
+    {"x_len", FIELD(x_len), computing, 0, 0, 8, nullptr},
+    {"y_len", FIELD(y_len), computing, 0, 0, 8, nullptr},
+    {"value", FIELD(value), forward, forward, forward, 4, nullptr},
+    {"grad_value", FIELD(grad_value), backward, 0, 0, 4, nullptr},
+    {"grad_x", FIELD(grad_x.data), backward, 0, backward, 4, STRIDE(grad_x)},
+    {"grad_y", FIELD(grad_y.data), backward, 0, backward, 4, STRIDE(grad_y)},
+    {"alignment", FIELD(alignment.data), alignment, alignment, alignment, 4, STRIDE(alignment)},
+    {"tangent", FIELD(tangent.data), jvp, jvp, 0, 4, STRIDE(tangent)},
+    {"value_tangent", FIELD(value_tangent), jvp, jvp, jvp, 4, nullptr},
+    {"grad_tangent", FIELD(grad_tangent.data), jvp, 0, jvp, 4, STRIDE(grad_tangent)},
+    {"state", FIELD(state), computing, with_state, forward, SDTW_BUFFER_ALIGNMENT, nullptr},
+    {"workspace", FIELD(workspace), computing, forward | backward | alignment, computing, SDTW_BUFFER_ALIGNMENT, nullptr},
+};
+#undef FIELD
+#undef STRIDE
+
+std::string qualified(const Field &field) { return std::string("buffers.") + field.name; }
+
+// Absent, misaligned, and with strides that no array or no output can have.
+Table field_table() {
+  Table t;
+  t.push_back({computing, invalid, "buffers is NULL", [](World &w) { w.buffers_argument = nullptr; }});
+  add_struct_sizes(t, computing, "buffers.struct_size", sizeof(sdtw_buffers),
+                   [](World &w, size_t v) { w.buffers.struct_size = v; });
+  for (const Field &f : fields) {
+    const std::string name = qualified(f);
+    if (f.needed) t.push_back({f.needed, invalid, name, [&f](World &w) { *f.address(w) = nullptr; }});
+    for (size_t off = 1; off < f.alignment; off *= 2)
+      t.push_back({f.used, invalid, name,
+                   [&f, off](World &w) { *f.address(w) = static_cast<unsigned char *>(*f.address(w)) + off; }});
+    if (!f.stride) continue;
+    for (const int64_t huge : {INT64_MAX, INT64_MIN, int64_t(1) << 61})
+      for (const int k : {0, 1})
+        t.push_back({f.used, invalid, name, [&f, huge, k](World &w) { f.stride(w)[k] = huge; }});
+    if (!f.written) continue;
+    for (const int k : {0, 1, 2}) t.push_back({f.used, invalid, name, [&f, k](World &w) { f.stride(w)[k] = 0; }});
+    t.push_back({f.used, invalid, name, [&f](World &w) { f.stride(w)[0] = f.stride(w)[1]; }});
+    t.push_back({f.used, invalid, name, [&f](World &w) { f.stride(w)[1] = -f.stride(w)[2]; }});
+  }
+  t.push_back({backward, invalid, "buffers.grad_x and buffers.grad_y",
+               [](World &w) { w.buffers.grad_x.data = w.buffers.grad_y.data = nullptr; }});
+  return t;
+}
+
+// Any two arrays of a call of which it writes one, each moved onto the other.
+Table overlap_table() {
+  Table t;
+  for (const Field *a = std::begin(fields); a != std::end(fields); ++a)
+    for (const Field *b = std::begin(fields); b != a; ++b) {
+      const unsigned calls = a->used & b->used & (a->written | b->written);
+      if (calls == 0) continue;
+      t.push_back({calls, invalid, qualified(*b), [=](World &w) { *a->address(w) = *b->address(w); }});
+      t.push_back({calls, invalid, qualified(*a), [=](World &w) { *b->address(w) = *a->address(w); }});
+    }
+  return t;
+}
+
+Table room_table() {
+  Table t;
+  constexpr sdtw_status small = SDTW_STATUS_BUFFER_TOO_SMALL;
+  t.push_back({computing, small, "buffers.state_bytes", [](World &w) { w.buffers.state_bytes = w.sizes.state - 1; }});
+  t.push_back({computing, small, "buffers.state_bytes", [](World &w) { w.buffers.state_bytes = 0; }});
+  for (const Function function : {forward, backward, alignment})
+    for (const bool nearly : {true, false})
+      t.push_back({function, small, "buffers.workspace_bytes", [=](World &w) {
+                     w.buffers.workspace_bytes = nearly ? w.workspace_of(function) - 1 : 0;
+                   }});
+  return t;
+}
+
+Table precomputed_table() {
+  Table t;
+  const auto add = [&](unsigned calls, const char *names, void (*breaks)(World &)) {
+    t.push_back({calls, invalid, names, breaks, SDTW_PRECOMPUTED});
+  };
+  add(every, "problem.features", [](World &w) { w.problem.features = 2; });
+  add(computing, "buffers.x", [](World &w) { w.buffers.x.data = nullptr; });
+  add(backward, "buffers.grad_x", [](World &w) { w.buffers.grad_x.data = nullptr; });
+  add(backward, "buffers.grad_x", [](World &w) { w.buffers.grad_x.stride[1] = 1; });
+  add(backward, "buffers.x", [](World &w) { w.buffers.grad_x.data = const_cast<void *>(w.buffers.x.data); });
+  add(alignment, "buffers.x", [](World &w) { w.buffers.alignment.data = const_cast<void *>(w.buffers.x.data); });
+  return t;
+}
+
+// Valid requests of what this version does not do: refused by name, never computed wrongly.
+Table unsupported_table() {
+  Table t;
+  constexpr sdtw_status unsupported = SDTW_STATUS_UNSUPPORTED;
+  const auto add = [&](const char *names, std::function<void(World &)> breaks) {
+    t.push_back({every, unsupported, names, std::move(breaks)});
+  };
+  add("SDTW_EUCLIDEAN", [](World &w) { w.problem.metric = SDTW_EUCLIDEAN; });
+  add("SDTW_CITYBLOCK", [](World &w) { w.problem.metric = SDTW_CITYBLOCK; });
+  add("SDTW_COSINE", [](World &w) { w.problem.metric = SDTW_COSINE; });
+  add("SDTW_F16", [](World &w) { w.problem.dtype = SDTW_F16; });
+  add("SDTW_BF16", [](World &w) { w.problem.dtype = SDTW_BF16; });
+  add("SDTW_ALL_PAIRS", [](World &w) { w.problem.flags = SDTW_ALL_PAIRS; });
+  add("gamma = 0", [](World &w) { w.problem.gamma = 0; });
+  add("SDTW_BAND_SAKOE_CHIBA", [](World &w) { w.problem.band = SDTW_BAND_SAKOE_CHIBA; });
+  add("SDTW_BAND_ABSOLUTE", [](World &w) { w.problem.band = SDTW_BAND_ABSOLUTE; });
+  add("SDTW_BAND_ITAKURA", [](World &w) {
+    w.problem.band = SDTW_BAND_ITAKURA;
+    w.problem.band_radius = 2;
+  });
+  for (int k = 0; k < 3; ++k) {
+    add("step_weight", [k](World &w) { w.problem.step_weight[k] = 2; });
+    add("step_penalty", [k](World &w) { w.problem.step_penalty[k] = 0.5; });
+  }
+  t.push_back({jvp, unsupported, "sdtw_jvp", [](World &) {}});
+  return t;
+}
+
+// Makes every call of a table, checks that it is refused as it must be, and returns how many there were.
+int refuse(const Table &table) {
+  int calls = 0;
+  for (size_t row = 0; row < table.size(); ++row)
+    for (const Function function : functions) {
+      const BadCall &bad = table[row];
+      if (!(bad.functions & function)) continue;
+      World world(bad.metric);
+      bad.breaks(world);
+      const auto before = world.snapshot();
+      const sdtw_status status = world.call(function);
+      const std::string message = sdtw_last_error();
+      INFO(name_of(function) << ", row " << row << ", which is to name " << bad.names);
+      INFO("status " << sdtw_status_string(status) << ", message: " << message);
+      CHECK(status == bad.status);
+      CHECK(message.find(bad.names) != std::string::npos);
+      CHECK(world.snapshot() == before);
+      ++calls;
+    }
+  return calls;
+}
+
+}  // namespace
+
+TEST_CASE("the world that the bad calls break is a good one", "[errors]") {
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED}) {
+    World world(metric);
+    if (world.exec.device != SDTW_CPU) return;  // its memory is the host's
+    for (const Function function : {get_sizes, describe_plan, forward, backward, alignment}) {
+      const sdtw_status status = world.call(function);
+      INFO(name_of(function) << ": " << sdtw_last_error());
+      CHECK(status == SDTW_STATUS_OK);
+    }
+  }
+}
+
+TEST_CASE("every argument broken one at a time is refused by name", "[errors]") {
+  int calls = 0;
+  for (const auto &table : {problem_table, overflow_table, exec_table, output_struct_table, field_table, overlap_table,
+                            room_table, precomputed_table, unsupported_table})
+    calls += refuse(table());
+  INFO(calls << " bad calls");
+  CHECK(calls >= 200);
+}

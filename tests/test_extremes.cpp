@@ -1,0 +1,241 @@
+// Extremes: every gamma and scale stays finite; forbidden cells, NaN, infinities and huge costs do what sdtw.h says.
+#include "check.h"
+
+using namespace test;
+
+namespace {
+
+bool all_finite(const std::vector<double> &values) {
+  return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
+}
+
+bool all_finite(const Result &r) {
+  return all_finite(r.value) && all_finite(r.grad_x) && all_finite(r.grad_y) && all_finite(r.alignment);
+}
+
+// One pair's part of an array of a batch.
+std::vector<double> part(const std::vector<double> &from, int64_t batch, int64_t b) {
+  const int64_t step = static_cast<int64_t>(from.size()) / batch;
+  return std::vector<double>(from.begin() + b * step, from.begin() + (b + 1) * step);
+}
+
+// Checks that every pair but `except` has the bits it has in `expected`.
+void check_others(const Result &actual, const Result &expected, int64_t batch, int64_t except) {
+  for (int64_t b = 0; b < batch; ++b) {
+    if (b == except) continue;
+    INFO("pair " << b);
+    CHECK(same(part(actual.value, batch, b), part(expected.value, batch, b)));
+    CHECK(same(part(actual.grad_x, batch, b), part(expected.grad_x, batch, b)));
+    if (!actual.grad_y.empty()) CHECK(same(part(actual.grad_y, batch, b), part(expected.grad_y, batch, b)));
+    if (!actual.alignment.empty()) CHECK(same(part(actual.alignment, batch, b), part(expected.alignment, batch, b)));
+  }
+}
+
+Case random_costs(uint64_t seed, int64_t batch, int64_t n, int64_t m, double gamma, double scale) {
+  Random random(seed);
+  Case c = make_case(SDTW_PRECOMPUTED, batch, n, m, 0, gamma);
+  c.x = normal_values(random, batch * n * m, scale);
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("finite inputs of any scale at any gamma give finite results", "[extremes]") {
+  uint64_t seed = 6000;
+  for (const double gamma : {1e-7, 1e-5, 1e-3, 1e-1, 1.0, 1e2, 1e4, 1e6})
+    for (const double scale : {1e-3, 1.0, 1e3})
+      for (const Size &size : {Size{1, 1}, Size{1, 9}, Size{40, 33}, Size{70, 130}})
+        for (const int64_t batch : {1, 16})
+          for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED}) {
+            if (batch > 1 && size.n > 40) continue;
+            Random random(++seed);
+            Case base = make_case(metric, batch, size.n, size.m, 3, gamma);
+            fill(base, random, scale);
+            const auto ref = reference(base);
+            for (const Case &c : variants(base)) {
+              const Result result = run(c);
+              const double error = compare(c, result, ref).value;
+              INFO(describe(c) << " scale " << scale);
+              CHECK(all_finite(result));
+              CHECK(error <= (c.problem.dtype == SDTW_F64 ? 1e-13 : 1e-6));
+            }
+          }
+}
+
+TEST_CASE("inputs at the ends of the float32 range", "[extremes]") {
+  for (const double scale : {1e-45, 1e-38, 1e-20, 1e15})
+    for (const double gamma : {1e-7, 1.0, 1e6})
+      for (const int64_t batch : {1, 16}) {
+        Random random(6100);
+        Case base = make_case(SDTW_SQEUCLIDEAN, batch, 20, 30, 2, gamma);
+        fill(base, random, scale);
+        for (const Case &c : variants(base)) {
+          INFO(describe(c) << " scale " << scale);
+          CHECK(all_finite(run(c)));
+        }
+      }
+}
+
+TEST_CASE("constant series: nothing but the number of paths", "[extremes]") {
+  for (const double gamma : {1e-3, 1.0, 1e3})
+    for (const Size &size : {Size{700, 600}, Size{3, 2000}, Size{64, 64}})
+      for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED}) {
+        Case base = make_case(metric, 1, size.n, size.m, 1, gamma);
+        base.x.assign(base.shape_x()[1] * base.shape_x()[2], 0);
+        if (base.fused()) base.y.assign(size.m, 0);
+        check_everywhere(base);
+      }
+}
+
+TEST_CASE("costs of either sign", "[extremes]") {
+  uint64_t seed = 6200;
+  for (const double scale : {1.0, 100.0})
+    for (const double gamma : {0.1, 1.0, 10.0})
+      for (const int64_t batch : {1, 17}) check_everywhere(random_costs(++seed, batch, 50, 40, gamma, scale));
+}
+
+TEST_CASE("huge costs", "[extremes]") {
+  uint64_t seed = 6300;
+  for (const double scale : {1e10, 1e30})
+    for (const double gamma : {1e-7, 1.0, 1e6})
+      for (const int64_t batch : {1, 16}) {
+        const Case base = random_costs(++seed, batch, 30, 40, gamma, scale);
+        const auto ref = reference(base);
+        for (const Case &c : variants(base)) {
+          const Result result = run(c);
+          const Errors error = compare(c, result, ref);
+          INFO(describe(c) << " scale " << scale);
+          CHECK(all_finite(result));
+          CHECK(error.value <= bounds(c).value);
+        }
+      }
+}
+
+TEST_CASE("forbidden cells", "[extremes]") {
+  uint64_t seed = 6400;
+  for (const double gamma : {1e-3, 1.0, 100.0})
+    for (const double density : {0.05, 0.3, 0.6})
+      for (const int64_t batch : {3, 18})
+        for (const Size &size : {Size{12, 15}, Size{66, 40}}) {
+          Case base = random_costs(++seed, batch, size.n, size.m, gamma, 1);
+          Random random(seed);
+          for (double &cost : base.x)
+            if (random.uniform() < density) cost = INFINITY;
+          for (int64_t i = 0; i < std::max(size.n, size.m); ++i)  // a path through pair 0
+            base.x[std::min(i, size.n - 1) * size.m + std::min(i, size.m - 1)] = 1;
+          check_everywhere(base);
+        }
+}
+
+TEST_CASE("a single admissible path is taken whole", "[extremes]") {
+  for (const double gamma : {1e-7, 1.0, 1e6})
+    for (const int64_t n : {1, 16, 65, 300})
+      for (const int64_t batch : {1, 16}) {
+        if (batch * n * n > 200000) continue;
+        Case base = make_case(SDTW_PRECOMPUTED, batch, n, n, 0, gamma);
+        base.x.assign(batch * n * n, INFINITY);
+        for (int64_t b = 0; b < batch; ++b)
+          for (int64_t i = 0; i < n; ++i) base.x[(b * n + i) * n + i] = 2;
+        for (const Case &c : variants(base)) {
+          const Result result = run(c);
+          double worst = 0;
+          for (int64_t k = 0; k < batch * n * n; ++k)
+            worst = std::max(worst, std::abs(result.alignment[k] - (std::isinf(c.x[k]) ? 0 : 1)));
+          INFO(describe(c));
+          CHECK(worst <= 1e-6);
+          CHECK(std::abs(result.value[0] - 2.0 * static_cast<double>(n)) <= 4e-7 * static_cast<double>(n));
+        }
+      }
+}
+
+TEST_CASE("no admissible path: infinity, and gradient 0", "[extremes]") {
+  for (const int64_t batch : {2, 17}) {
+    Case base = random_costs(6500, batch, 20, 70, 1, 1);
+    for (int64_t j = 0; j < 70; ++j) base.x[9 * 70 + j] = INFINITY;  // a row of pair 0
+    base.x[20 * 70] = INFINITY;                                      // the first cell of pair 1
+    check_everywhere(base);
+    Case fused = random_case(6501, SDTW_SQEUCLIDEAN, batch, 20, 70, 2, 1);
+    fused.x[9 * 2] = -INFINITY;
+    fused.y[70 * 2 + 139] = INFINITY;
+    check_everywhere(fused);
+    for (const Case &c : variants(fused)) {
+      const Result result = run(c);
+      INFO(describe(c));
+      CHECK(result.value[0] == INFINITY);
+      CHECK(result.value[1] == INFINITY);
+    }
+  }
+}
+
+TEST_CASE("NaN and costs of -infinity spoil their own pair and no other", "[extremes]") {
+  constexpr int64_t n = 35, m = 66, features = 2;
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
+    for (const int64_t batch : {3, 19}) {
+      const Case clean = random_case(6600, metric, batch, n, m, features, 1);
+      const int64_t step = static_cast<int64_t>(clean.x.size()) / batch;
+      const std::vector<Case> cleans = variants(clean);
+      for (const int64_t where : {int64_t(0), step / 2, step - 1}) {
+        Case spoilt = clean;
+        spoilt.x[step + where] = metric == SDTW_PRECOMPUTED && where == step / 2 ? -INFINITY : NAN;
+        const std::vector<Case> spoilts = variants(spoilt);
+        for (size_t v = 0; v < cleans.size(); ++v) {
+          const Result result = run(spoilts[v]);
+          INFO(describe(spoilts[v]) << " element " << where);
+          check_others(result, run(cleans[v]), batch, 1);
+          for (const auto *array : {&result.value, &result.grad_x, &result.alignment}) {
+            const std::vector<double> own = part(*array, batch, 1);
+            CHECK(std::all_of(own.begin(), own.end(), [](double d) { return std::isnan(d); }));
+          }
+        }
+      }
+    }
+}
+
+TEST_CASE("NaN among forbidden cells that no path reaches is still NaN", "[extremes]") {
+  for (const int64_t batch : {1, 16}) {
+    Case base = random_costs(6700, batch, 20, 20, 1, 1);
+    for (const int64_t cell : {2, 3, 4, 22, 24, 42, 43, 44}) base.x[cell] = INFINITY;
+    base.x[23] = NAN;
+    check_everywhere(base);
+  }
+}
+
+TEST_CASE("infinite costs of both signs of infinity in x and y", "[extremes]") {
+  for (const int64_t batch : {2, 16}) {
+    Case base = random_case(6800, SDTW_SQEUCLIDEAN, batch, 20, 30, 2, 1);
+    base.x[7] = INFINITY;  // inf - inf is NaN: so is the pair
+    base.y[7] = INFINITY;
+    check_everywhere(base);
+  }
+}
+
+TEST_CASE("an infinite or NaN upstream gradient stays in its own pair", "[extremes]") {
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
+    for (const int64_t batch : {3, 18})
+      for (const double g : {double(NAN), double(INFINITY), double(-INFINITY)}) {
+        Case clean = random_case(6900, metric, batch, 20, 70, 2, 1);
+        clean.grad_value.assign(batch, 1);
+        clean.x_len.assign(batch, 19);
+        Case spoilt = clean;
+        spoilt.grad_value[1] = g;
+        const std::vector<Case> cleans = variants(clean), spoilts = variants(spoilt);
+        for (size_t v = 0; v < cleans.size(); ++v) {
+          const Result expected = run(cleans[v]), result = run(spoilts[v]);
+          INFO(describe(spoilts[v]) << " g " << g);
+          check_others(result, expected, batch, 1);
+          CHECK(same(result.alignment, expected.alignment));
+          if (metric != SDTW_PRECOMPUTED) {
+            CHECK(!std::isfinite(result.grad_x[result.grad_x.size() / batch]));
+            continue;
+          }
+          bool as_ieee = true;
+          for (int64_t k = 20 * 70; k < 2 * 20 * 70; ++k) {
+            const double product = g * expected.alignment[k];
+            const bool padding = k >= (20 + 19) * 70;
+            as_ieee &= padding ? result.grad_x[k] == 0
+                               : std::isnan(product) ? std::isnan(result.grad_x[k]) : result.grad_x[k] == product;
+          }
+          CHECK(as_ieee);
+        }
+      }
+}

@@ -1,0 +1,112 @@
+// Gradients with respect to x, y and the cost: the oracle's, over shapes, upstream gradients and absent outputs.
+#include "check.h"
+
+using namespace test;
+
+TEST_CASE("gradients of every shape are the oracle's", "[gradients]") {
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
+    each_shape(1000, 40000, [&](uint64_t seed, int64_t batch, int64_t n, int64_t m) {
+      Random random(seed);
+      Case base = random_case(seed, metric, batch, n, m, 1 + static_cast<int64_t>(seed % 4), seed % 3 ? 1.0 : 0.1);
+      base.want_alignment = false;
+      if (seed % 2) with_grad_value(base, random);
+      check_everywhere(base);
+    });
+}
+
+TEST_CASE("gradients at many features", "[gradients]") {
+  uint64_t seed = 1100;
+  for (const int64_t features : {5, 8, 9, 15, 16, 17, 31, 33, 64, 65, 100})
+    for (const int64_t batch : {1, 16}) {
+      Case base = random_case(++seed, SDTW_SQEUCLIDEAN, batch, 33, 20, features, 1);
+      base.want_alignment = false;
+      check_everywhere(base);
+    }
+}
+
+TEST_CASE("a gradient that tslearn publishes", "[gradients]") {
+  Case base = make_case(SDTW_SQEUCLIDEAN, 1, 3, 3, 1, 1);
+  base.x = {1, 2, 3};
+  base.y = {3, 4, -3};
+  const double expected[] = {-4.0001, -2.2852, 10.1643};
+  for (const Case &c : variants(base)) {
+    const Result result = run(c);
+    INFO(describe(c));
+    for (int i = 0; i < 3; ++i) CHECK(std::abs(result.grad_x[i] - expected[i]) < 1e-4);
+  }
+}
+
+TEST_CASE("either gradient may be left out", "[gradients]") {
+  for (const int64_t batch : {1, 2, 17})
+    for (const Size &size : {Size{5, 70}, Size{65, 33}}) {
+      const Case base = random_case(1200, SDTW_SQEUCLIDEAN, batch, size.n, size.m, 3, 1);
+      for (Case c : variants(base)) {
+        const Result both = run(c);
+        INFO(describe(c));
+        c.want_grad_y = false;
+        CHECK(same(run(c).grad_x, both.grad_x));
+        c.want_grad_y = true;
+        c.want_grad_x = false;
+        CHECK(same(run(c).grad_y, both.grad_y));
+      }
+    }
+}
+
+TEST_CASE("the upstream gradient scales, pair by pair", "[gradients]") {
+  for (const int64_t batch : {3, 17}) {
+    Case base = random_case(1300, SDTW_SQEUCLIDEAN, batch, 40, 50, 2, 1);
+    for (Case c : variants(base)) {
+      const Result unit = run(c);
+      // Powers of two are exact; 0 must give 0, and large and small ones must not change which tiles are skipped.
+      const double factors[] = {0, -1, 0x1p60, 0x1p-60, 2};
+      for (int64_t b = 0; b < batch; ++b) c.grad_value.push_back(factors[b % 5]);
+      const Result scaled = run(c);
+      INFO(describe(c));
+      const auto all_scaled = [&](const std::vector<double> &from, const std::vector<double> &to) {
+        const int64_t step = static_cast<int64_t>(from.size()) / batch;
+        for (int64_t k = 0; k < static_cast<int64_t>(from.size()); ++k) {
+          const double expected = from[k] * factors[k / step % 5];
+          // Products that leave float32's normal range may be rounded.
+          if (std::abs(to[k] - expected) > 0x1p-126 + 1e-6 * std::abs(expected)) return false;
+        }
+        return true;
+      };
+      CHECK(all_scaled(unit.grad_x, scaled.grad_x));
+      CHECK(all_scaled(unit.grad_y, scaled.grad_y));
+      CHECK(same(unit.alignment, scaled.alignment));
+    }
+  }
+}
+
+TEST_CASE("the gradient of the cost is the upstream gradient times E", "[gradients]") {
+  for (const int64_t batch : {1, 16}) {
+    Random random(1400);
+    Case base = random_case(1400, SDTW_PRECOMPUTED, batch, 70, 33, 0, 0.5);
+    with_grad_value(base, random);
+    for (const Case &c : variants(base)) {
+      const Result result = run(c);
+      const int64_t step = 70 * 33;
+      double largest = 0;
+      for (int64_t k = 0; k < batch * step; ++k) {
+        const double expected = c.grad_value[k / step] * result.alignment[k];
+        largest = std::max(largest, std::abs(result.grad_x[k] - expected) - 2e-7 * std::abs(expected));
+      }
+      INFO(describe(c));
+      CHECK(largest <= 1e-30);
+    }
+  }
+}
+
+TEST_CASE("backward may be called again, and costs nothing of its state", "[gradients]") {
+  const Case base = random_case(1500, SDTW_SQEUCLIDEAN, 2, 100, 90, 2, 1);
+  for (const Case &c : variants(base)) {
+    Session session(c);
+    session.forward();
+    Result first, second;
+    session.backward(first);
+    session.alignment();
+    session.backward(second);
+    INFO(describe(c));
+    CHECK(same(first, second));
+  }
+}

@@ -1,0 +1,120 @@
+// Per-pair lengths: of both widths, given for one side or both, empty, out of range, and with NaN in the padding.
+#include "check.h"
+
+using namespace test;
+
+namespace {
+
+// NaN in every element of x and y (or of the cost) past the pair's own lengths: those must never be read.
+void poison_padding(Case &c) {
+  const auto poison = [](std::vector<double> &values, const Shape &shape, int64_t b, int64_t rows, int64_t columns) {
+    for (int64_t i = 0; i < shape[1]; ++i)
+      for (int64_t k = 0; k < shape[2]; ++k)
+        if (i >= rows || k >= columns) values[(b * shape[1] + i) * shape[2] + k] = NAN;
+  };
+  for (int64_t b = 0; b < c.batch(); ++b) {
+    poison(c.x, c.shape_x(), b, c.length_x(b), c.fused() ? c.problem.features : c.length_y(b));
+    if (c.fused()) poison(c.y, c.shape_y(), b, c.length_y(b), c.problem.features);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("lengths of every shape give the oracle's results", "[lengths]") {
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
+    each_shape(3000, 30000, [&](uint64_t seed, int64_t batch, int64_t n, int64_t m) {
+      Random random(seed);
+      Case base = make_case(metric, batch, n, m, 1 + static_cast<int64_t>(seed % 3), 1);
+      with_lengths(fill(base, random), random, seed % 3 ? 1 : 0);
+      base.problem.length_bits = seed % 2 ? 32 : 64;
+      poison_padding(base);
+      check_everywhere(base);
+    });
+}
+
+TEST_CASE("either side may have lengths alone", "[lengths]") {
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
+    for (const int64_t batch : {5, 18}) {
+      Random random(3100);
+      Case both = make_case(metric, batch, 37, 70, 2, 1);
+      with_lengths(fill(both, random), random);
+      Case only_x = both, only_y = both;
+      only_x.y_len.clear();
+      only_y.x_len.clear();
+      check_everywhere(only_x);
+      check_everywhere(only_y);
+    }
+}
+
+TEST_CASE("empty series: both give 0, one gives infinity, gradients are 0", "[lengths]") {
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
+    for (const int64_t batch : {4, 20}) {
+      Random random(3200);
+      Case base = make_case(metric, batch, 20, 30, 2, 1);
+      fill(base, random);
+      for (int64_t b = 0; b < batch; ++b) {
+        base.x_len.push_back(b % 4 < 2 ? 0 : 20);
+        base.y_len.push_back(b % 2 == 0 ? 0 : 30);
+      }
+      poison_padding(base);
+      for (const Case &c : variants(base)) {
+        const Result result = run(c);
+        check(c, result, reference(c));
+        INFO(describe(c));
+        CHECK(result.value[0] == 0);
+        CHECK(result.value[1] == INFINITY);
+        CHECK(result.value[2] == INFINITY);
+        CHECK(std::isfinite(result.value[3]));
+      }
+    }
+}
+
+TEST_CASE("a length out of range makes its own pair NaN", "[lengths]") {
+  const int64_t wild64[] = {-1, 21, INT64_MIN, INT64_MAX, int64_t(1) << 32, -(int64_t(1) << 32) + 5};
+  const int64_t wild32[] = {-1, 21, INT32_MIN, INT32_MAX, 1 << 16, -12345};
+  for (const int bits : {32, 64})
+    for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
+      for (const int64_t batch : {13, 33}) {
+        Random random(3300);
+        Case base = make_case(metric, batch, 20, 20, 2, 1);
+        fill(base, random);
+        base.problem.length_bits = bits;
+        base.x_len.assign(batch, 20);
+        base.y_len.assign(batch, 19);
+        for (int64_t k = 0; k < 6; ++k) {
+          base.x_len[2 * k] = (bits == 32 ? wild32 : wild64)[k];
+          base.y_len[2 * k + (k % 2)] = (bits == 32 ? wild32 : wild64)[5 - k];
+        }
+        check_everywhere(base);
+      }
+}
+
+TEST_CASE("a pair's result does not depend on its padding", "[lengths]") {
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
+    for (const Size &size : {Size{1, 1}, Size{17, 31}, Size{64, 65}, Size{130, 70}})
+      for (const int64_t padding : {1, 40, 200}) {
+        const Case tight = random_case(3400, metric, 1, size.n, size.m, 2, 1);
+        Case padded = make_case(metric, 1, size.n + padding, size.m + 2 * padding, 2, 1);
+        padded.x.assign(padded.shape_x()[1] * padded.shape_x()[2], NAN);
+        if (padded.fused()) padded.y.assign(padded.shape_y()[1] * padded.shape_y()[2], NAN);
+        const int64_t wide = padded.shape_x()[2], narrow = tight.shape_x()[2];
+        for (int64_t i = 0; i < size.n; ++i)
+          for (int64_t k = 0; k < narrow; ++k) padded.x[i * wide + k] = tight.x[i * narrow + k];
+        std::copy(tight.y.begin(), tight.y.end(), padded.y.begin());
+        padded.x_len = {size.n};
+        padded.y_len = {size.m};
+        const std::vector<Case> tights = variants(tight), paddeds = variants(padded);
+        for (size_t v = 0; v < tights.size(); ++v) {
+          const Result a = run(tights[v]), b = run(paddeds[v]);
+          bool equal = same(a.value, b.value);
+          for (int64_t i = 0; i < size.n; ++i) {
+            for (int64_t j = 0; j < size.m; ++j)
+              equal &= a.alignment[i * size.m + j] == b.alignment[i * padded.problem.m + j];
+            for (int64_t k = 0; k < narrow; ++k) equal &= a.grad_x[i * narrow + k] == b.grad_x[i * wide + k];
+          }
+          equal &= std::equal(a.grad_y.begin(), a.grad_y.end(), b.grad_y.begin());
+          INFO(describe(paddeds[v]) << " against n" << size.n << " m" << size.m);
+          CHECK(equal);
+        }
+      }
+}

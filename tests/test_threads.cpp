@@ -1,0 +1,84 @@
+// Threads and batches change nothing: one thread and several, a pair alone and among others, are equal bit for bit.
+#include "check.h"
+
+using namespace test;
+
+namespace {
+
+constexpr int thread_counts[] = {2, 3, 5, 0};  // 0: OpenMP's default
+
+struct Work {
+  int64_t batch, n, m;
+};
+// Many pairs, fewer pairs than threads, one long pair, one tall and one wide.
+constexpr Work works[] = {{33, 40, 50}, {16, 16, 16}, {1, 500, 400}, {2, 300, 130}, {3, 129, 257}, {1, 1000, 3},
+                          {1, 3, 1000}, {1, 64, 64},  {7, 65, 65},   {40, 5, 7},    {1, 1, 1}};
+
+}  // namespace
+
+TEST_CASE("the number of threads changes no bit", "[threads]") {
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
+    for (const Work &work : works)
+      for (const double gamma : {1.0, 1e-4}) {
+        Random random(5000);
+        Case base = make_case(metric, work.batch, work.n, work.m, 3, gamma);
+        with_grad_value(fill(base, random), random);
+        if (work.batch > 2) with_lengths(base, random);
+        for (Case c : variants(base)) {
+          const Result one = run(c);
+          for (const int threads : thread_counts) {
+            c.exec.num_threads = threads;
+            INFO(describe(c));
+            CHECK(same(run(c), one));
+          }
+        }
+      }
+}
+
+TEST_CASE("what was in workspace, state and outputs changes no bit", "[threads]") {
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
+    for (const Work &work : works)
+      for (const int threads : {1, 3}) {
+        Case base = random_case(5100, metric, work.batch, work.n, work.m, 2, 1);
+        base.exec.num_threads = threads;
+        for (Case c : variants(base)) {
+          const Result nan = run(c);
+          INFO(describe(c));
+          for (const unsigned char poison : {0x00, 0xab, 0x7f}) {
+            c.poison = poison;
+            CHECK(same(run(c), nan));
+          }
+        }
+      }
+}
+
+TEST_CASE("a pair's result does not depend on its batch", "[threads]") {
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
+    for (const Size &size : {Size{5, 9}, Size{33, 64}, Size{70, 40}, Size{127, 129}}) {
+      constexpr int64_t batch = 19;
+      Random random(5200);
+      Case base = make_case(metric, batch, size.n, size.m, 3, 1);
+      with_lengths(fill(base, random), random);
+      for (const Case &all : variants(base)) {
+        const Result together = run(all);
+        const auto part = [](const std::vector<double> &from, int64_t b) {
+          const int64_t step = static_cast<int64_t>(from.size()) / batch;
+          return std::vector<double>(from.begin() + b * step, from.begin() + (b + 1) * step);
+        };
+        for (const int64_t b : {0, 1, 8, 17, 18}) {
+          Case alone = all;
+          alone.problem.batch_x = alone.problem.batch_y = 1;
+          alone.x = part(all.x, b);
+          if (all.fused()) alone.y = part(all.y, b);
+          alone.x_len = {all.x_len[b]};
+          alone.y_len = {all.y_len[b]};
+          const Result result = run(alone);
+          INFO(describe(all) << " pair " << b);
+          CHECK(same(result.value, part(together.value, b)));
+          CHECK(same(result.grad_x, part(together.grad_x, b)));
+          if (all.fused()) CHECK(same(result.grad_y, part(together.grad_y, b)));
+          CHECK(same(result.alignment, part(together.alignment, b)));
+        }
+      }
+    }
+}
