@@ -89,9 +89,13 @@ class Library:
 
 
 def find_library(root):
-    """The newest libsdtw.so under root/build, preferring the release preset's."""
-    found = sorted(Path(root, "build").glob("**/libsdtw.so"), key=lambda p: p.stat().st_mtime)
-    release = [p for p in found if "release" in p.parts]
+    """libsdtw.so of the release preset, else of the last build that is not a sanitizer's."""
+    release = Path(root, "build/release/libsdtw.so")
+    if release.exists():
+        return release
+    found = [p for p in Path(root, "build").glob("*/libsdtw.so") if p.parent.name not in ("asan", "tsan")]
     if not found:
-        raise FileNotFoundError(f"no libsdtw.so under {root}/build: run ./dev build, or pass --library")
-    return (release or found)[-1]
+        raise FileNotFoundError(
+            f"no libsdtw.so under {root}/build: run ./dev build release, or pass --library"
+        )
+    return max(found, key=lambda path: path.stat().st_mtime)

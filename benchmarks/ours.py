@@ -26,7 +26,7 @@ def best_isa(library):
 
 
 class Prepared:
-    """The calls of one phase of one case. run() makes them; values() reads what they wrote."""
+    """The calls of one phase of one case. run() makes them; output() reads what they wrote."""
 
     def __init__(self, library, device, case, data, dtype, phase, isa, threads):
         self._library, self._device, self._keep = library, device, []
@@ -43,7 +43,7 @@ class Prepared:
         )  # fmt: skip
         self._buffers = library.buffers()
         self._inputs(case, data)
-        self._outputs(case, phase, element)
+        self._allocate_outputs(case, phase, element)
         sizes = library.sizes(self._problem, self._exec)
         workspace = max(getattr(sizes, name) for name in PHASES[phase])
         self.extra_bytes = sizes.state + workspace
@@ -66,18 +66,20 @@ class Prepared:
             self._buffers.x_len = self._hold(self._device.put(data.x_len))
             self._buffers.y_len = self._hold(self._device.put(data.y_len))
 
-    def _outputs(self, case, phase, element):
-        self._value, self._value_dtype = self._device.empty(case.B * element.itemsize), element
-        self._buffers.value = self._hold(self._value)
-        shapes = {}
+    def _allocate_outputs(self, case, phase, element):
+        self._element, self._outputs = element, {}
+        shapes = {"value": (case.B,)}
         if phase == "value+grad":
-            shapes = {"grad_x": (case.B, case.N, case.d), "grad_y": (case.B, case.M, case.d)}
-            if not case.fused:
-                shapes = {"grad_x": (case.B, case.N, case.M)}
+            shapes["grad_x"] = (case.B, case.N, case.d or case.M)
+            if case.fused:
+                shapes["grad_y"] = (case.B, case.M, case.d)
         elif phase == "value+alignment":
-            shapes = {"alignment": (case.B, case.N, case.M)}
+            shapes["alignment"] = (case.B, case.N, case.M)
         for name, shape in shapes.items():
-            setattr(self._buffers, name, _array(self._empty(int(np.prod(shape)) * element.itemsize), shape))
+            buffer = self._device.empty(int(np.prod(shape)) * element.itemsize)
+            address = self._hold(buffer)
+            setattr(self._buffers, name, address if name == "value" else _array(address, shape))
+            self._outputs[name] = buffer, shape
 
     def run(self):
         for function in self._calls:
@@ -85,8 +87,10 @@ class Prepared:
                 function, ct.byref(self._problem), ct.byref(self._buffers), ct.byref(self._exec)
             )
 
-    def values(self):
-        return self._device.get(self._value, self._value_dtype)
+    def output(self, name):
+        """What run() wrote to value, grad_x, grad_y or alignment, as a NumPy array."""
+        buffer, shape = self._outputs[name]
+        return self._device.get(buffer, self._element).reshape(shape)
 
 
 def _array(address, shape):

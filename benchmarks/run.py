@@ -1,6 +1,7 @@
 """Measures the library, and other packages beside it, on the shapes of shapes.json; writes JSON.
 
-    python benchmarks/run.py --suite cpu --output benchmarks/results/cpu.json
+    python benchmarks/run.py                 the quick suite
+    python benchmarks/run.py --publish       all that README and docs report, and their tables and plots
 
 The library is called through its C API with buffers allocated beforehand. Before a row is timed its values
 are compared with tslearn's in float64. One row is
@@ -16,6 +17,8 @@ is the memory of packages that work on a whole batch at once.
 import argparse
 import datetime
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +33,7 @@ from oracle import Oracle
 from ours import Prepared, best_isa
 
 ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks/results"
 PEER_CELLS = 6_000_000  # a peer times as many pairs as fit this many cells, at least one
 PEER_LIMIT = 20_000_000  # a peer is not run on pairs larger than this
 TOLERANCE = {"f32": 1e-5, "f64": 1e-10}  # of values, see Oracle.check
@@ -48,7 +52,7 @@ def measure_ours(library, device, oracle, case, job, common):
     options = {k: job[k] for k in ("dtype", "phase", "isa", "threads")}
     prepared = Prepared(library, device, case, data, **options)
     prepared.run()
-    oracle.check("libsdtw", case, job["dtype"], float(prepared.values()[0]), TOLERANCE[job["dtype"]])
+    oracle.check("libsdtw", case, job["dtype"], float(prepared.output("value")[0]), TOLERANCE[job["dtype"]])
     seconds = timing.measure(prepared.run, device)
     return row_of(
         case,
@@ -104,28 +108,38 @@ def plan_jobs(groups, suite, library, with_peers):
     return [j for j in jobs if j[0] or order[j[2]["isa"]] <= order[best]]
 
 
+def publish(library, output):
+    """Accuracy beside the speeds just written, the plots of docs/images and the tables of README and docs."""
+    here = Path(__file__).parent
+    accuracy = ["accuracy.py", "--library", library.path, "--output", RESULTS / "accuracy.json"]
+    for script, *args in (accuracy, ["plot.py", output, "--output", ROOT / "docs/images"], ["tables.py"]):
+        subprocess.run([sys.executable, here / script, *args], check=True)
+
+
+def common_fields(device):
+    today = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
+    return {"commit": timing.commit(ROOT), "date": today, "device": device.name, "hardware": device.hardware}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--suite", default="quick", help="a suite of shapes.json (default: quick)")
-    parser.add_argument(
-        "--library", type=Path, help="libsdtw.so to measure (default: the newest under build/)"
-    )
+    parser.add_argument("--library", type=Path, help="libsdtw.so to measure (default: the release build's)")
     parser.add_argument("--device", default="cpu", choices=DEVICES)
     parser.add_argument("--output", type=Path, default=ROOT / "build/benchmark.json")
     parser.add_argument("--no-peers", action="store_true", help="measure the library only")
+    parser.add_argument(
+        "--publish", action="store_true", help="the device's suite; rewrites results, plots, tables"
+    )
     args = parser.parse_args()
+    if args.publish:
+        args.suite, args.output = args.device, RESULTS / f"{args.device}.json"
 
     groups, suites = cases.load()
     library = capi.Library(args.library or capi.find_library(ROOT))
-    device = DEVICES[args.device]()
+    device, oracle = DEVICES[args.device](), Oracle()
     print(f"{library.path}\n{library.build_info}\n{device.hardware}")
-    common = {
-        "commit": timing.commit(ROOT),
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-        "device": device.name,
-        "hardware": device.hardware,
-    }
-    rows, oracle = [], Oracle()
+    rows, common = [], common_fields(device)
     progress = tqdm(plan_jobs(groups, suites[args.suite], library, not args.no_peers), unit="row")
     for peer, case, job in progress:
         progress.set_postfix_str(f"{peer.name if peer else 'libsdtw'} {case} {job['phase']}")
@@ -138,6 +152,8 @@ def main():
     args.output.parent.mkdir(parents=True, exist_ok=True)
     args.output.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
     print(f"{len(rows)} rows in {args.output}")
+    if args.publish:
+        publish(library, args.output)
 
 
 if __name__ == "__main__":
