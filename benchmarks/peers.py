@@ -2,6 +2,7 @@
 
 Each peer is a class with
   name        package and version
+  dtype       what it computes in
   phases      what it can compute
   batched     whether a call works on the whole batch at once
   magnitude   whether it returns the absolute value
@@ -20,9 +21,9 @@ VALUE_AND_GRAD = {"value", "value+grad"}
 
 
 class Tslearn:
-    """tslearn.metrics.SoftDTW, pair by pair, in float64 (all it has)."""
+    """tslearn.metrics.SoftDTW, pair by pair."""
 
-    package, phases = "tslearn", VALUE_AND_GRAD | {"value+alignment"}
+    package, dtype, phases = "tslearn", "f64", VALUE_AND_GRAD | {"value+alignment"}
     batched, magnitude = False, False
 
     def __init__(self):
@@ -44,9 +45,9 @@ class Tslearn:
 
 
 class Aeon:
-    """aeon.distances.soft_dtw_distance, pair by pair, in the input's type; it has no gradient."""
+    """aeon.distances.soft_dtw_distance, pair by pair; it has no gradient."""
 
-    package, phases = "aeon", {"value"}
+    package, dtype, phases = "aeon", "f32", {"value"}
     batched, magnitude = False, True
 
     def __init__(self):
@@ -60,7 +61,7 @@ class Aeon:
 class _TorchModule:
     """A peer whose loss is a torch module on batches of float32 tensors."""
 
-    phases = VALUE_AND_GRAD
+    dtype, phases = "f32", VALUE_AND_GRAD
     batched, magnitude = True, False
 
     def __init__(self):

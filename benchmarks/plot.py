@@ -54,17 +54,17 @@ def speed(rows, path):
     """Millions of cells per second of every library on the shapes that peers publish."""
     rows = select(rows, "peers", B=32)
     shapes = sorted({(r["d"], r["N"]) for r in rows}, reverse=True)
-    figure, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4), sharex=True, sharey=True, layout="constrained")
     for axis, (phase, title) in zip(axes, PHASES.items(), strict=True):
         for name in libraries_of(rows):
             color, marker = STYLE[name]
             chosen = [r for r in select(rows, phase=phase) if name_of(r) == name]
             at = [shapes.index((r["d"], r["N"])) for r in chosen]
+            speeds = [r["cells_per_s"] / 1e6 for r in chosen]
             size = 64 if name == "libsdtw" else 36
-            axis.scatter(
-                [r["cells_per_s"] / 1e6 for r in chosen], at, size, color, marker, label=name, zorder=3
-            )
+            axis.scatter(speeds, at, s=size, color=color, marker=marker, label=name, zorder=3)
         axis.set(xscale="log", title=title, xlabel="million cells per second")
+        axis.xaxis.set_major_formatter("{x:g}")
         axis.set_yticks(range(len(shapes)), [f"N = M = {n},  d = {d}" for d, n in shapes])
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
@@ -89,7 +89,8 @@ def length(rows, path):
     axes[1].set(title="memory beyond inputs and outputs, MB", xlabel="N = M", xscale="log", yscale="log")
     for axis in axes:
         axis.set_xscale("log", base=2)
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0f}")
+        axis.xaxis.set_major_formatter("{x:.0f}")
+        axis.yaxis.set_major_formatter("{x:g}")
         axis.tick_params(axis="x", rotation=30)
     axes[0].legend(frameon=False)
     figure.get_layout_engine().set(rect=(0, 0.04, 1, 0.96))

@@ -16,9 +16,11 @@ is the memory of packages that work on a whole batch at once.
 
 import argparse
 import datetime
+import itertools
 import json
 import subprocess
 import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -28,84 +30,86 @@ import capi
 import cases
 import peers
 import timing
-from devices import DEVICES
+from devices import DEVICES, Host
 from oracle import Oracle
 from ours import Prepared, best_isa
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks/results"
+ISA_ORDER = ("baseline", "avx2", "avx512")
 PEER_CELLS = 6_000_000  # a peer times as many pairs as fit this many cells, at least one
 PEER_LIMIT = 20_000_000  # a peer is not run on pairs larger than this
 TOLERANCE = {"f32": 1e-5, "f64": 1e-10}  # of values, see Oracle.check
 PEER_TOLERANCE = 1e-3  # some sum float32 costs of 64 features by |x|^2 + |y|^2 - 2xy
 
 
-def row_of(case, common, seconds, scale, extra, cells, **fields):
-    stats = timing.statistics(np.asarray(seconds) * scale)
+@dataclass(frozen=True)
+class Options:
+    """How a case is computed."""
+
+    phase: str
+    threads: int
+    dtype: str
+    isa: str
+
+
+def row_of(name, case, options, common, cells, seconds, extra_bytes, pairs_timed):
+    stats = timing.statistics(seconds)
     shape = {k: getattr(case, k) for k in ("B", "N", "M", "d", "metric", "gamma", "use")}
-    rate = {"cells": cells, "cells_per_s": round(cells / (stats["median_ms"] / 1e3)), "extra_bytes": extra}
-    return {**common, **shape, **fields, **stats, **rate}
+    return {
+        "library": name,
+        **common,
+        **asdict(options),
+        **shape,
+        **stats,
+        "cells": cells,
+        "cells_per_s": round(cells / (stats["median_ms"] / 1e3)),
+        "extra_bytes": extra_bytes,
+        "pairs_timed": pairs_timed,
+    }
 
 
-def measure_ours(library, device, oracle, case, job, common):
-    data = cases.make_data(case, job["dtype"])
-    options = {k: job[k] for k in ("dtype", "phase", "isa", "threads")}
-    prepared = Prepared(library, device, case, data, **options)
+def measure_ours(library, device, oracle, case, options, common):
+    data = cases.make_data(case, options.dtype)
+    prepared = Prepared(library, device, case, data, **asdict(options))
     prepared.run()
-    oracle.check("libsdtw", case, job["dtype"], float(prepared.output("value")[0]), TOLERANCE[job["dtype"]])
+    first = float(prepared.output("value")[0])
+    oracle.check("libsdtw", case, options.dtype, first, TOLERANCE[options.dtype])
     seconds = timing.measure(prepared.run, device)
-    return row_of(
-        case,
-        common,
-        seconds,
-        1,
-        prepared.extra_bytes,
-        data.cells,
-        library="libsdtw",
-        pairs_timed=case.B,
-        **options,
-    )
+    return row_of("libsdtw", case, options, common, data.cells, seconds, prepared.extra_bytes, case.B)
 
 
-def measure_peer(peer, oracle, case, job, common):
+def measure_peer(peer, oracle, case, options, common):
+    peers.set_threads(options.threads)
     pairs = int(np.clip(PEER_CELLS // (case.N * case.M), 1, case.B))
     data = cases.make_data(case, "f32")
-    x, y = data.x[:pairs], data.y[:pairs]
-    work = peer.prepare(x, y, case.gamma, job["phase"])
+    work = peer.prepare(data.x[:pairs], data.y[:pairs], case.gamma, options.phase)
     oracle.check(peer.name, case, "f32", float(work()[0]), PEER_TOLERANCE, peer.magnitude)
-    seconds = timing.measure(work, DEVICES["cpu"](), budget_s=0.4, least=3)
-    extra = timing.peak_extra_bytes(work)
     scale = case.B / pairs
+    seconds = np.array(timing.measure(work, Host(), budget_s=0.4, least=3)) * scale
+    extra = timing.peak_extra_bytes(work)
     if peer.batched and extra is not None:
         extra = round(extra * scale)
-    fields = {
-        "library": peer.name,
-        "dtype": "f64" if peer.package == "tslearn" and not peer.batched else "f32",
-    }
-    fields |= {"phase": job["phase"], "isa": "", "threads": job["threads"], "pairs_timed": pairs}
-    return row_of(case, common, seconds, scale, extra, data.cells, **fields)
+    return row_of(peer.name, case, options, common, data.cells, seconds, extra, pairs)
 
 
-def plan_jobs(groups, suite, library, with_peers):
-    """Every row to measure, as (peer or None, case, options)."""
-    found, missing = peers.available() if with_peers else ([], [])
-    for line in missing:
-        print(f"left out: {line}")
-    best, jobs = best_isa(library), []
+def plan_jobs(groups, suite, library, found):
+    """Every row to measure, once: {(peer or None, case, options): names of the groups it belongs to}."""
+    fastest = best_isa(library)
+    jobs = {}
     for part in suite:
-        unique = dict.fromkeys(case for name in part["groups"] for case in groups[name])
-        for case in unique:
-            for phase in part["phases"]:
-                for threads in part["threads"]:
-                    job = {"phase": phase, "threads": threads, "groups": part["groups"]}
-                    for dtype in part.get("dtypes", ["f32"]):
-                        for isa in part["isas"]:
-                            isa = best if isa == "best" else isa
-                            jobs.append((None, case, {**job, "dtype": dtype, "isa": isa}))
-                    if part.get("peers") and case.N * case.M <= PEER_LIMIT:
-                        jobs += [(peer, case, job) for peer in found if phase in peer.phases]
-    order = {"avx512": 3, "avx2": 2, "baseline": 1}
-    return [j for j in jobs if j[0] or order[j[2]["isa"]] <= order[best]]
+        axes = part["phases"], part["threads"], part.get("dtypes", ["f32"])
+        for name, (phase, threads, dtype) in itertools.product(part["groups"], itertools.product(*axes)):
+            for case in groups[name]:
+                for isa in dict.fromkeys(fastest if isa == "best" else isa for isa in part["isas"]):
+                    if ISA_ORDER.index(isa) <= ISA_ORDER.index(fastest):
+                        jobs.setdefault((None, case, Options(phase, threads, dtype, isa)), []).append(name)
+                if part.get("peers") and case.N * case.M <= PEER_LIMIT:
+                    for peer in (p for p in found if phase in p.phases):
+                        jobs.setdefault((peer, case, Options(phase, threads, peer.dtype, "")), []).append(
+                            name
+                        )
+    return jobs
 
 
 def publish(library, output):
@@ -140,15 +144,16 @@ def main():
     device, oracle = DEVICES[args.device](), Oracle()
     print(f"{library.path}\n{library.build_info}\n{device.hardware}")
     rows, common = [], common_fields(device)
-    progress = tqdm(plan_jobs(groups, suites[args.suite], library, not args.no_peers), unit="row")
-    for peer, case, job in progress:
-        progress.set_postfix_str(f"{peer.name if peer else 'libsdtw'} {case} {job['phase']}")
-        peers.set_threads(job["threads"] or 1)
+    found, missing = ([], []) if args.no_peers else peers.available()
+    print("".join(f"left out: {line}\n" for line in missing), end="")
+    progress = tqdm(plan_jobs(groups, suites[args.suite], library, found).items(), unit="row")
+    for (peer, case, options), names in progress:
+        progress.set_postfix_str(f"{peer.name if peer else 'libsdtw'} {case} {options.phase}")
         if peer:
-            row = measure_peer(peer, oracle, case, job, common)
+            row = measure_peer(peer, oracle, case, options, common)
         else:
-            row = measure_ours(library, device, oracle, case, job, common)
-        rows.append({**row, "groups": job["groups"]})
+            row = measure_ours(library, device, oracle, case, options, common)
+        rows.append({**row, "groups": names})
     args.output.parent.mkdir(parents=True, exist_ok=True)
     args.output.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
     print(f"{len(rows)} rows in {args.output}")

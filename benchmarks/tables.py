@@ -26,13 +26,19 @@ def markdown(header, rows):
     return "".join("| " + " | ".join(str(cell) for cell in line) + " |\n" for line in lines)
 
 
+def scaled(value, units):
+    """value, given in units[0], in two or three digits; each unit is a thousand of the one before."""
+    while value >= 999.5 and len(units) > 1:
+        value, units = value / 1000, units[1:]
+    return f"{value:.0f} {units[0]}" if value >= 99.5 else f"{value:.2g} {units[0]}"
+
+
 def milliseconds(row):
-    return f"{row['median_ms']:.3g} ms" if row["median_ms"] < 1000 else f"{row['median_ms'] / 1000:.3g} s"
+    return scaled(row["median_ms"] * 1000, ["us", "ms", "s"])
 
 
 def megabytes(row):
-    size = row["extra_bytes"]
-    return "" if size is None else f"{size / 1e6:.3g} MB"
+    return "" if row["extra_bytes"] is None else scaled(row["extra_bytes"], ["B", "kB", "MB", "GB"])
 
 
 def source(rows):
