@@ -58,6 +58,14 @@ void require_room(const Plan &plan, const Buffers &buffers, size_t workspace) {
   require_room("workspace", buffers.workspace, buffers.workspace_bytes, workspace);
 }
 
+Plan plan_for(const Problem &problem, const Exec &exec) {
+  require_supported(problem);
+  if (exec.device == SDTW_CPU && !cpu::has_isa(exec.cpu_isa))
+    fail(SDTW_STATUS_UNSUPPORTED, "exec.cpu_isa is %s: this processor or this build does not have it",
+         isa_name(exec.cpu_isa));
+  return make_plan(problem, exec);
+}
+
 // One computing call: validate, plan, check the room, run.
 struct Operation {
   Call call;
@@ -82,8 +90,7 @@ sdtw_status run(const Operation &operation, const sdtw_problem *caller_problem, 
     const Exec exec = validate(caller_exec);
     const Buffers buffers = validate(problem, exec, caller_buffers, operation.call);
     if (problem.batch == 0) return;
-    require_supported(problem, exec);
-    const Plan plan = make_plan(problem, exec);
+    const Plan plan = plan_for(problem, exec);
     require_room(plan, buffers, plan.sizes().*operation.workspace);
     if (exec.device == SDTW_CUDA) {
       cuda::require_device();
@@ -179,10 +186,7 @@ sdtw_status sdtw_get_sizes(const sdtw_problem *problem, const sdtw_exec *exec, s
     const Exec e = validate(exec);
     require_struct(sizes, "sizes");
     sdtw_sizes result{};
-    if (p.batch > 0) {
-      require_supported(p, e);
-      result = make_plan(p, e).sizes();
-    }
+    if (p.batch > 0) result = plan_for(p, e).sizes();
     result.struct_size = sizes->struct_size;
     std::memcpy(sizes, &result, sizes->struct_size);
   });
@@ -195,10 +199,7 @@ sdtw_status sdtw_describe(const sdtw_problem *problem, const sdtw_exec *exec, ch
     require_pointer(text, "text");
     if (capacity == 0) fail(SDTW_STATUS_INVALID_ARGUMENT, "capacity is 0: it must be at least 1");
     std::string description = "nothing to do: the batch is empty";
-    if (p.batch > 0) {
-      require_supported(p, e);
-      description = make_plan(p, e).describe();
-    }
+    if (p.batch > 0) description = plan_for(p, e).describe();
     std::snprintf(text, capacity, "%s", description.c_str());
   });
 }

@@ -4,8 +4,6 @@
 #include <cinttypes>
 #include <cmath>
 
-#include "backend.h"
-
 namespace sdtw {
 namespace {
 
@@ -108,6 +106,8 @@ bool default_steps(const Problem &p) {
 
 void require_device_name(sdtw_device device, const char *field) { require_enum(field, device, device_names); }
 
+const char *isa_name(sdtw_cpu_isa isa) { return isa_names[isa]; }
+
 Problem validate(const sdtw_problem *problem) {
   require_struct(problem, "problem");
   const sdtw_problem &p = *problem;
@@ -162,7 +162,7 @@ Exec validate(const sdtw_exec *exec) {
   return result;
 }
 
-void require_supported(const Problem &problem, const Exec &exec) {
+void require_supported(const Problem &problem) {
   const auto unsupported_value = [](const char *field, const char *name) {
     unsupported((std::string(field) + " = " + name).c_str());
   };
@@ -174,9 +174,6 @@ void require_supported(const Problem &problem, const Exec &exec) {
   if (problem.gamma == 0) unsupported("problem.gamma = 0 (hard DTW)");
   if (problem.band != SDTW_BAND_NONE) unsupported_value("problem.band", band_names[problem.band]);
   if (!default_steps(problem)) unsupported("problem.step_weight or problem.step_penalty other than the default");
-  if (exec.device == SDTW_CPU && !cpu::has_isa(exec.cpu_isa))
-    fail(SDTW_STATUS_UNSUPPORTED, "exec.cpu_isa is %s: this processor or this build does not have it",
-         isa_names[exec.cpu_isa]);
 }
 
 }  // namespace sdtw

@@ -64,6 +64,7 @@ void require_struct(const Struct *object, const char *name) {
 }
 
 void require_device_name(sdtw_device device, const char *field);
+const char *isa_name(sdtw_cpu_isa isa);  // of a valid one
 
 // Each throws SDTW_STATUS_INVALID_ARGUMENT or SDTW_STATUS_INVALID_STRUCT.
 Problem validate(const sdtw_problem *problem);
@@ -73,8 +74,7 @@ Exec validate(const sdtw_exec *exec);
 // plan knows. Returns a copy.
 Buffers validate(const Problem &problem, const Exec &exec, const sdtw_buffers *buffers, Call call);
 
-// SDTW_STATUS_UNSUPPORTED, by name, for every valid request that this version does not implement on any backend, and
-// for an instruction set that this processor or this build lacks.
-void require_supported(const Problem &problem, const Exec &exec);
+// SDTW_STATUS_UNSUPPORTED, by name, for every valid request that this version does not implement on any backend.
+void require_supported(const Problem &problem);
 
 }  // namespace sdtw
