@@ -44,10 +44,8 @@ def batched(name: str, array: Any, layout: str) -> Any:
         return array[None]
     if array.ndim == 1 and layout == "N, D":
         return array[None, :, None]
-    also = " or (N,)" if layout == "N, D" else ""
-    raise InvalidArgumentError(
-        f"{name} has shape {tuple(array.shape)}: expected (B, {layout}), ({layout}){also}"
-    )
+    shapes = f"(B, {layout}), ({layout}) or (N,)" if layout == "N, D" else f"(B, {layout}) or ({layout})"
+    raise InvalidArgumentError(f"{name} has shape {tuple(array.shape)}: expected {shapes}")
 
 
 def pair_sizes(x: Sequence[int], y: Sequence[int]) -> Sizes:

@@ -1,0 +1,34 @@
+# Fixtures and settings of all Python tests.
+import os
+from datetime import timedelta
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import settings
+
+import libsdtw
+
+settings.register_profile(
+    "libsdtw",
+    max_examples=300,
+    deadline=timedelta(seconds=5),  # of one example; the largest takes well under 0.1 s on an idle core
+    derandomize="CI" in os.environ,
+    print_blob=True,
+)
+settings.load_profile("libsdtw")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20170306)
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request: pytest.FixtureRequest) -> torch.device:
+    if request.param == "cuda":
+        if not torch.cuda.is_available():
+            pytest.skip("PyTorch sees no GPU")
+        if not libsdtw.device_available("cuda"):
+            pytest.skip("libsdtw has no CUDA backend, or no code for this GPU")
+    return torch.device(request.param)

@@ -1,0 +1,97 @@
+# The examples, the demo, README's code and the benchmarks run, and say what they should.
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """Output of a program, run away from the tree so that it uses the installed package."""
+    done = subprocess.run([str(c) for c in command], cwd=cwd, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def code_blocks(language: str) -> list[str]:
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert blocks, f"README has no {language} code"
+    return blocks
+
+
+def shared_library() -> Path:
+    """libsdtw.so of one of the builds that ./dev test and ./dev build make; SDTW_LIBRARY overrides."""
+    if "SDTW_LIBRARY" in os.environ:
+        return Path(os.environ["SDTW_LIBRARY"]).resolve()
+    found = [ROOT / "build" / preset / "libsdtw.so" for preset in ("dev", "cuda", "release")]
+    found = [path for path in found if path.exists()]
+    if not found:
+        pytest.skip("no libsdtw.so in build/dev, build/cuda or build/release: run ./dev build")
+    return max(found, key=lambda path: path.stat().st_mtime)
+
+
+def test_training_example(tmp_path: Path) -> None:
+    out = run(sys.executable, ROOT / "examples/train_torch.py", cwd=tmp_path)
+    assert re.search(r"mean DTW of 100 test series", out)
+
+
+def test_averaging_example(tmp_path: Path) -> None:
+    out = run(sys.executable, ROOT / "examples/averaging.py", "--max-iter", "8", cwd=tmp_path)
+    assert "libsdtw's average" in out
+
+
+def test_demo(tmp_path: Path) -> None:
+    out = run(sys.executable, ROOT / "examples/demo.py", "--output", "demo.png", cwd=tmp_path)
+    assert re.search(r"running on: (cpu|cuda), ", out)
+    assert len(re.findall(r"^  (Trace|GunPoint|JapaneseVowels) .* x$", out, re.MULTILINE)) == 3
+    assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("block", range(len(code_blocks("python"))))
+def test_readme_python(block: int, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(code_blocks("python")[block])
+    out = run(sys.executable, program, cwd=tmp_path)
+    # What a line prints is in its comment, or is x's shape
+    for expected in re.findall(r"^print\(.*\)  # (.*)$", program.read_text(), re.MULTILINE):
+        assert float(out.split()[0]) == pytest.approx(float(expected), rel=1e-6)
+    assert "x.grad.shape" not in program.read_text() or "[16, 120, 3]" in out
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_readme_c(tmp_path: Path) -> None:
+    (block,) = code_blocks("c")
+    (tmp_path / "program.c").write_text(block)
+    folder = shared_library().parent
+    flags = ["-std=c99", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}"]
+    link = [f"-L{folder}", "-lsdtw", f"-Wl,-rpath,{folder}"]
+    run("cc", *flags, "program.c", *link, "-o", "program", cwd=tmp_path)
+    numbers = [float(number) for number in re.findall(r"-?\d+\.\d+", run("./program", cwd=tmp_path))]
+    # tslearn, float64: 41.187627, and -4.0001, -2.2852, 10.1643 as its documentation prints them
+    assert numbers == pytest.approx([41.187627, -4.0001, -2.2852, 10.1643], rel=5e-5)
+
+
+def test_benchmark_runner(tmp_path: Path) -> None:
+    benchmark = [sys.executable, ROOT / "benchmarks/run.py", "--no-peers", "--library", shared_library()]
+    run(*benchmark, "--output", "rows.json", cwd=tmp_path)
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    fields = """library commit device hardware isa threads B N M d dtype metric gamma phase median_ms p10_ms p90_ms
+                cells_per_s extra_bytes""".split()
+    assert rows
+    for row in rows:
+        assert set(fields) <= row.keys()
+        assert 0 < row["p10_ms"] <= row["median_ms"] <= row["p90_ms"]
+        assert row["cells_per_s"] == pytest.approx(row["cells"] / row["median_ms"] * 1e3, rel=1e-3)
+    assert {row["phase"] for row in rows} == {"value", "value+grad"}
+    run(sys.executable, ROOT / "benchmarks/compare.py", "rows.json", "rows.json", cwd=tmp_path)
+
+
+def test_published_tables_are_what_the_results_say() -> None:
+    run(sys.executable, ROOT / "benchmarks/tables.py", "--check", cwd=ROOT)

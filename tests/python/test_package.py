@@ -1,0 +1,96 @@
+# The package as it is installed: one version, no framework at import, types that match the core, devices.
+import re
+import subprocess
+import sys
+import threading
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import libsdtw
+from libsdtw import _core
+
+HEADER = Path(__file__).parents[2] / "include" / "sdtw.h"
+
+
+def test_version_is_the_headers():
+    number = int(re.search(r"define SDTW_VERSION (\d+)", HEADER.read_text())[1])
+    assert _core.version() == number
+    assert libsdtw.__version__ == f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+    assert metadata.version("libsdtw") == libsdtw.__version__
+    assert libsdtw.__version__ in libsdtw.build_info()
+
+
+def test_import_loads_no_framework():
+    code = "import sys, libsdtw; print({'torch', 'jax', 'numpy'} & set(sys.modules))"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "set()"
+
+
+def test_devices():
+    assert libsdtw.device_available("cpu")
+    assert isinstance(libsdtw.device_available("cuda"), bool)
+    with pytest.raises(ValueError, match="device is 'tpu': expected one of 'cpu', 'cuda'"):
+        libsdtw.device_available("tpu")
+
+
+def test_stub_has_the_cores_names():
+    stub = (Path(libsdtw.__file__).parent / "_core.pyi").read_text()
+    in_stub = set(re.findall(r"^(?:def|class) (\w+)|^([A-Z]+):", stub, re.MULTILINE))
+    assert {a or b for a, b in in_stub} == {name for name in vars(_core) if not name.startswith("_")}
+
+
+def test_describe_and_sizes():
+    problem = _core.Problem(_core.METRICS["sqeuclidean"], _core.DTYPES["float32"], 4, 100, 90, 3, 1.0)
+    assert _core.describe(problem, _core.Exec(num_threads=1))
+    sizes = _core.get_sizes(problem, _core.Exec())
+    assert sizes.state > 0
+    assert _core.get_sizes(problem, _core.Exec(no_state=True)).state == 0
+
+
+def test_small_buffers_are_refused():
+    problem = _core.Problem(_core.METRICS["sqeuclidean"], _core.DTYPES["float64"], 1, 50, 50, 1, 1.0)
+    exec_ = _core.Exec(num_threads=1)
+    sizes = _core.get_sizes(problem, exec_)
+    x, value = np.zeros(50), np.full(1, 7.0)
+    state, workspace = np.empty(sizes.state, np.uint8), np.empty(sizes.forward, np.uint8)
+    array = x.ctypes.data, (0, 1, 1)
+    with pytest.raises(libsdtw.BufferTooSmallError, match=str(sizes.state)):
+        _core.forward(
+            problem, exec_, array, array, 0, 0, value.ctypes.data,
+            (state.ctypes.data, sizes.state - 1), (workspace.ctypes.data, workspace.size),
+        )  # fmt: skip
+    assert value[0] == 7.0
+
+
+def test_concurrent_calls_agree_and_keep_their_own_errors(rng):
+    # The GIL is released in a call: results and messages must be those of the calling thread.
+    x, y = rng.normal(size=(8, 200, 4)), rng.normal(size=(8, 150, 4))
+    expected = libsdtw_grad(x, y)
+    failures = []
+
+    def work(index):
+        for repeat in range(5):
+            if not all(np.array_equal(a, b) for a, b in zip(libsdtw_grad(x, y), expected, strict=True)):
+                failures.append((index, repeat))
+            try:
+                _core.Problem(_core.METRICS["sqeuclidean"], 0, 1, 1, 1, 1, 1.0)
+                _core.get_sizes(_core.Problem(1, 0, 1, -index - 1, 1, 1, 1.0), _core.Exec())
+            except ValueError as error:
+                if f"is {-index - 1}:" not in str(error):
+                    failures.append((index, str(error)))
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def libsdtw_grad(x, y):
+    from libsdtw.numpy import soft_dtw_grad
+
+    return soft_dtw_grad(x, y, num_threads=1)

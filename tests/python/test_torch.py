@@ -1,0 +1,285 @@
+# libsdtw.torch: values and gradients, autograd's and the dispatcher's own checks, reductions, lengths, strides.
+import numpy as np
+import pytest
+import torch
+
+import libsdtw
+import libsdtw.numpy
+from libsdtw.torch import SoftDTW, soft_dtw, soft_dtw_alignment
+
+
+def pair(device, dtype=torch.float64, shape=(3, 7, 6, 2), seed=0):
+    batch, n, m, d = shape
+    rng = torch.Generator().manual_seed(seed)
+    x = torch.randn(batch, n, d, generator=rng, dtype=dtype).to(device).requires_grad_()
+    y = torch.randn(batch, m, d, generator=rng, dtype=dtype).to(device).requires_grad_()
+    return x, y
+
+
+def grads(value, *inputs):
+    return torch.autograd.grad(value.sum(), inputs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("gamma", [0.1, 1, 10.0])
+def test_agrees_with_numpy(device, dtype, gamma):
+    x, y = pair(device, dtype, (5, 40, 33, 3))
+    value = soft_dtw(x, y, gamma=gamma)
+    arrays = [t.detach().cpu().numpy() for t in (x, y)]
+    expected = libsdtw.numpy.soft_dtw_grad(*arrays, gamma=gamma)
+    alignment = soft_dtw_alignment(x, y, gamma=gamma)
+    results = [value, *grads(value, x, y), alignment]
+    assert all(t.dtype == dtype and t.device == x.device for t in results)
+    expected = [*expected, libsdtw.numpy.soft_dtw_alignment(*arrays, gamma=gamma)]
+    tolerance = 1e-10 if dtype == torch.float64 else 2e-5
+    for ours, want in zip(results, expected, strict=True):
+        torch.testing.assert_close(
+            ours.detach().cpu(), torch.from_numpy(want), rtol=0, atol=tolerance * np.abs(want).max()
+        )
+
+
+@pytest.mark.parametrize("gamma", [0.1, 1.0])
+def test_gradcheck(device, gamma):
+    x, y = pair(device)
+    lengths = {
+        "x_lengths": torch.tensor([7, 3, 0]).to(device),
+        "y_lengths": torch.tensor([6, 4, 0]).to(device),
+    }
+    assert torch.autograd.gradcheck(lambda x, y: soft_dtw(x, y, gamma=gamma), (x, y))
+    assert torch.autograd.gradcheck(lambda x, y: soft_dtw(x, y, gamma=gamma, **lengths), (x, y))
+    assert torch.autograd.gradcheck(lambda x, y: soft_dtw(x, y, gamma=gamma, reduction="mean"), (x, y))
+    cost = torch.rand(2, 4, 5, dtype=torch.float64, device=device, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda c: soft_dtw(c, gamma=gamma, metric="precomputed"), (cost,))
+    one = y[:1].detach().requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, y: soft_dtw(x, y, gamma=gamma), (x, one))
+
+
+@pytest.fixture
+def filled_memory():
+    """torch.empty returns the same bytes each time: opcheck compares state, which has gaps for alignment."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.usefixtures("filled_memory")
+def test_opcheck(device):
+    x, y = pair(device)
+    lengths = torch.tensor([7, 3, 5], device=device), torch.tensor([6, 4, 5], device=device)
+    cost = torch.rand(2, 4, 5, device=device, requires_grad=True)
+    ops = torch.ops.libsdtw
+    for inputs in [(x, y, None, None), (x, y, *lengths), (cost, None, None, None)]:
+        metric = "sqeuclidean" if inputs[1] is not None else "precomputed"
+        torch.library.opcheck(ops.forward.default, (*inputs, 0.5, metric, True))
+        plain = tuple(t.detach() if t is not None else None for t in inputs)
+        value, state = ops.forward(*plain, 0.5, metric, True)
+        torch.library.opcheck(
+            ops.backward.default, (torch.ones_like(value), *plain, state, 0.5, metric, True, False)
+        )
+        torch.library.opcheck(ops.alignment.default, (*plain, state, 0.5, metric))
+        torch.library.opcheck(ops.forward.default, (*plain, 0.5, metric, False))
+
+
+def test_compiles_without_a_graph_break():
+    x, y = pair("cpu")
+    loss = SoftDTW(gamma=0.5, reduction="mean")
+    compiled = torch.compile(lambda x, y: loss(2 * x, y), fullgraph=True, backend="aot_eager")
+    expected, value = loss(2 * x, y), compiled(x, y)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(grads(value, x, y), grads(expected, x, y))
+
+
+def test_shapes(device):
+    x, y = pair(device)
+    assert soft_dtw(x, y).shape == (3,)
+    assert soft_dtw(x[0], y[0]).shape == ()
+    assert soft_dtw(x[0, :, 0], y[0, :, 0]).shape == ()
+    assert soft_dtw(x, y[0]).shape == (3,)
+    assert soft_dtw(x[:0], y[:0]).shape == (0,)
+    assert soft_dtw_alignment(x, y).shape == (3, 7, 6)
+    assert soft_dtw_alignment(x[0], y[0]).shape == (7, 6)
+    torch.testing.assert_close(soft_dtw(x[1], y[1]), soft_dtw(x, y)[1])
+    torch.testing.assert_close(soft_dtw(x[0, :, 0], y[0, :, 0]), soft_dtw(x[0, :, :1], y[0, :, :1]))
+
+
+def test_one_series_is_paired_with_all(device):
+    x, y = pair(device)
+    one = y[:1].detach().requires_grad_()
+    repeated = one.detach().repeat(3, 1, 1).requires_grad_()
+    shared, separate = soft_dtw(x, one), soft_dtw(x, repeated)
+    torch.testing.assert_close(shared, separate)
+    torch.testing.assert_close(grads(shared, one)[0], grads(separate, repeated)[0].sum(0, keepdim=True))
+
+
+def test_reductions(device):
+    x, y = pair(device)
+    values = soft_dtw(x, y)
+    weights = torch.tensor([0.5, -2.0, 0.0], dtype=x.dtype, device=device)
+    each = torch.stack([grads(soft_dtw(x[b], y[b]), x)[0][b] for b in range(3)])
+    for reduction, reduced, factor in [("mean", values.mean(), 1 / 3), ("sum", values.sum(), 1.0)]:
+        value = soft_dtw(x, y, reduction=reduction)
+        torch.testing.assert_close(value, reduced)
+        torch.testing.assert_close(grads(value, x)[0], factor * each)
+    weighted = torch.autograd.grad(values, x, weights)[0]
+    torch.testing.assert_close(weighted, weights[:, None, None] * each)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_lengths(device, dtype):
+    x, y = pair(device)
+    n, m = [7, 2, 5], [1, 6, 3]
+    value = soft_dtw(
+        x, y, x_lengths=torch.tensor(n, dtype=dtype).to(device), y_lengths=torch.tensor(m).to(device)
+    )
+    grad_x, grad_y = grads(value, x, y)
+    for b in range(3):
+        alone = soft_dtw(x[b, : n[b]], y[b, : m[b]])
+        torch.testing.assert_close(value[b], alone)
+        expected_x, expected_y = grads(alone, x, y)
+        torch.testing.assert_close(grad_x[b], expected_x[b])
+        torch.testing.assert_close(grad_y[b], expected_y[b])
+    spaced = torch.tensor([7, 0, 2, 0, 5, 0], dtype=dtype).to(device)[::2]
+    torch.testing.assert_close(soft_dtw(x, y, x_lengths=spaced, y_lengths=torch.tensor(m).to(device)), value)
+    everywhere = torch.tensor(4, dtype=dtype).to(device)
+    torch.testing.assert_close(soft_dtw(x, y, x_lengths=everywhere), soft_dtw(x[:, :4], y))
+
+
+def test_lengths_out_of_range_give_nan(device):
+    x, y = pair(device)
+    value = soft_dtw(x, y, x_lengths=torch.tensor([8, 7, -1]).to(device))
+    assert value.isnan().tolist() == [True, False, True]
+    assert grads(value, x)[0].isnan().any(-1).any(-1).tolist() == [True, False, True]
+
+
+def test_strides(device):
+    x, y = pair(device)
+    expected = soft_dtw(x, y)
+    expected_grads = grads(expected, x, y)
+    transposed = x.detach().permute(2, 0, 1).contiguous().permute(1, 2, 0).requires_grad_()
+    spaced = torch.full((3, 12, 4), float("nan"), dtype=x.dtype, device=device)[:, ::2, 1::2].copy_(
+        y.detach()
+    )
+    spaced.requires_grad_()
+    assert not transposed.is_contiguous()
+    assert not spaced.is_contiguous()
+    value = soft_dtw(transposed, spaced)
+    torch.testing.assert_close(value, expected, rtol=0, atol=0)
+    torch.testing.assert_close(grads(value, transposed, spaced), expected_grads, rtol=0, atol=0)
+    constant = torch.ones(3, 1, 1, dtype=x.dtype, device=device).expand(3, 6, 2)
+    torch.testing.assert_close(soft_dtw(x, constant), soft_dtw(x, constant.contiguous()), rtol=0, atol=0)
+
+
+def test_threads_change_nothing():
+    x, y = pair("cpu", torch.float32, (7, 300, 200, 3))
+    before = torch.get_num_threads()
+    try:
+        results = []
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            value = soft_dtw(x, y)
+            results.append((value, *grads(value, x, y)))
+    finally:
+        torch.set_num_threads(before)
+    for other in results[1:]:
+        torch.testing.assert_close(other, results[0], rtol=0, atol=0)
+
+
+def test_only_the_gradients_that_are_needed(device, monkeypatch):
+    calls = []
+    backward = libsdtw._core.backward
+
+    def spy(*args):
+        calls.append(tuple(grad is not None for grad in args[7:9]))
+        backward(*args)
+
+    monkeypatch.setattr(libsdtw._core, "backward", spy)
+    x, y = pair(device)
+    both = grads(soft_dtw(x, y), x, y)
+    torch.testing.assert_close(grads(soft_dtw(x, y.detach()), x)[0], both[0], rtol=0, atol=0)
+    torch.testing.assert_close(grads(soft_dtw(x.detach(), y), y)[0], both[1], rtol=0, atol=0)
+    assert calls == [(True, True), (True, False), (False, True)]
+
+
+def test_no_state_without_gradients(device, monkeypatch):
+    states = []
+    forward = libsdtw._core.forward
+
+    def spy(*args):
+        states.append(args[7] is not None)
+        forward(*args)
+
+    monkeypatch.setattr(libsdtw._core, "forward", spy)
+    x, y = pair(device)
+    with torch.no_grad():
+        assert not soft_dtw(x, y).requires_grad
+    assert not soft_dtw(x.detach(), y.detach()).requires_grad
+    assert soft_dtw(x, y).requires_grad
+    assert states == [False, False, True]
+
+
+def test_retain_graph_and_accumulation(device):
+    x, y = pair(device)
+    value = soft_dtw(x, y).sum()
+    first = torch.autograd.grad(value, x, retain_graph=True)[0]
+    torch.testing.assert_close(torch.autograd.grad(value, x, retain_graph=True)[0], first, rtol=0, atol=0)
+    value.backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        value.backward()
+    soft_dtw(x, y).sum().backward()
+    torch.testing.assert_close(x.grad, 2 * first)
+
+
+def test_input_changed_in_place_is_noticed(device):
+    x, y = pair(device)
+    value = soft_dtw(2 * x, y.detach().clone().requires_grad_())
+    scaled = 2 * x
+    value = soft_dtw(scaled, y).sum()
+    scaled.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        value.backward()
+
+
+def test_second_derivative_is_refused(device):
+    x, y = pair(device)
+    first = torch.autograd.grad(soft_dtw(x, y).sum(), x, create_graph=True)[0]
+    with pytest.raises(libsdtw.UnsupportedError, match="second order"):
+        first.sum().backward()
+
+
+def test_unbroken_gradient_of_a_graph(device):
+    # The gradient reaches what x was computed from, through a reduction with an expanded upstream gradient.
+    weight = torch.ones(2, dtype=torch.float64, device=device, requires_grad=True)
+    x, y = pair(device)
+    soft_dtw(x.detach() * weight, y.detach(), reduction="sum").backward()
+    expected = (grads(soft_dtw(x, y), x)[0] * x).sum((0, 1))
+    torch.testing.assert_close(weight.grad, expected.detach())
+
+
+def test_module(device):
+    loss = SoftDTW(gamma=0.5, reduction="sum")
+    assert repr(loss) == "SoftDTW(gamma=0.5, metric='sqeuclidean', reduction='sum')"
+    assert loss.state_dict() == {}
+    assert list(loss.parameters()) == []
+    x, y = pair(device)
+    lengths = torch.tensor([7, 2, 5]).to(device)
+    expected = soft_dtw(x, y, gamma=0.5, reduction="sum", x_lengths=lengths)
+    torch.testing.assert_close(loss.to(device)(x, y, lengths), expected)
+    cost = torch.rand(2, 4, 5, device=device)
+    torch.testing.assert_close(
+        SoftDTW(metric="precomputed")(cost), soft_dtw(cost, metric="precomputed"), rtol=0, atol=0
+    )
+
+
+def test_training_descends(device):
+    # What a user does: an optimiser moves x until it aligns with y.
+    _, y = pair(device, torch.float32)
+    x = torch.zeros(3, 7, 2, device=device, requires_grad=True)
+    optimiser, loss = torch.optim.Adam([x], lr=0.1), SoftDTW(gamma=0.1, reduction="mean")
+    values = []
+    for _ in range(60):
+        optimiser.zero_grad()
+        value = loss(x, y.detach())
+        value.backward()
+        optimiser.step()
+        values.append(value.item())
+    assert values[-1] < 0.1 * values[0]
