@@ -1,5 +1,5 @@
-# Soft-DTW in plain Python floats, written from the equations and from nothing of the library's; and an enumeration of
-# all alignments that the oracle is itself checked against.
+# Soft-DTW in plain Python floats, written from the equations and from nothing of the library's; and an
+# enumeration of all alignments that the oracle is itself checked against.
 from __future__ import annotations
 
 import math
@@ -27,7 +27,7 @@ def sqeuclidean(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def accumulate(cost: np.ndarray, gamma: float) -> np.ndarray:
-    """R of Cuturi and Blondel 2017, Algorithm 1, with its padded border: R[i, j] is that of cell (i - 1, j - 1)."""
+    """R of Cuturi and Blondel 2017, Algorithm 1, with its padded border: cell (i, j) is in R[i + 1, j + 1]."""
     n, m = cost.shape
     r = np.full((n + 1, m + 1), INF)
     r[0, 0] = 0.0

@@ -1,5 +1,7 @@
-# Properties over drawn shapes, lengths, strides, scales and gammas: agreement with the oracle, and identities that
-# need none.
+# Properties over drawn shapes, lengths, strides, scales and gammas: agreement with the oracle, and identities
+# that need none.
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -152,7 +154,7 @@ def test_precomputed_cost_is_the_fused_metric(case):
 def test_value_decreases_in_gamma_and_tends_to_hard_dtw(case):
     x, y, _, _ = case
     values = [soft_dtw(x, y, gamma=gamma) for gamma in (1e-7, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6)]
-    for smaller, larger in zip(values, values[1:], strict=False):
+    for smaller, larger in pairwise(values):
         assert (smaller >= larger - 1e-10 * np.abs(larger)).all()
     for b, xb, yb in pairs_of(x, y, {}):
         hard = hard_dtw(oracle.sqeuclidean(xb, yb))

@@ -1,4 +1,4 @@
-# libsdtw.torch: values and gradients, autograd's and the dispatcher's own checks, reductions, lengths, strides.
+# libsdtw.torch: values and gradients, PyTorch's own checks of operators, reductions, lengths, strides.
 import numpy as np
 import pytest
 import torch

@@ -71,8 +71,13 @@ def test_broken_reduction():
 
 @pytest.mark.parametrize(
     ("options", "error"),
-    [({"gamma": -1}, ValueError), ({"gamma": None}, TypeError), ({"metric": "l2"}, ValueError)]
-    + [({"reduction": None}, ValueError), ({"bandwidth": 3}, TypeError)],
+    [
+        ({"gamma": -1}, ValueError),
+        ({"gamma": None}, TypeError),
+        ({"metric": "l2"}, ValueError),
+        ({"reduction": None}, ValueError),
+        ({"bandwidth": 3}, TypeError),
+    ],
 )
 def test_module_checks_its_options_when_it_is_made(options, error):
     with pytest.raises(error):
