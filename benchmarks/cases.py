@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ class Case:
     metric: str = "sqeuclidean"
     gamma: float = 1.0
     ragged: bool = False
-    use: str = field(default="", compare=False)
+    use: str = ""
 
     @property
     def fused(self):
