@@ -1,0 +1,19 @@
+# The CUDA backend: kernels, one file per engine and rows a lane, generated so that they compile in parallel.
+target_sources(sdtw_objects PRIVATE src/cuda/backend.cu src/cuda/pairs.cu)
+foreach(engine Fast Wide)
+  foreach(rows 2 4)
+    set(file ${PROJECT_BINARY_DIR}/cuda/sweeps_${engine}_${rows}.cu)
+    configure_file(src/cuda/sweeps.cu.in ${file} @ONLY)
+    target_sources(sdtw_objects PRIVATE ${file})
+  endforeach()
+endforeach()
+set_target_properties(sdtw_objects PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Static)
+
+string(REPLACE ";" "," architectures "${CMAKE_CUDA_ARCHITECTURES}")
+set_property(SOURCE src/cuda/backend.cu APPEND PROPERTY COMPILE_DEFINITIONS
+  "SDTW_CUDA_BUILD=\"${CMAKE_CUDA_COMPILER_VERSION} (${architectures})\"")
+
+# cudart's static library, inside both of ours.
+find_package(CUDAToolkit REQUIRED)
+target_link_libraries(sdtw PRIVATE CUDA::cudart_static)
+target_link_libraries(sdtw_static PRIVATE CUDA::cudart_static)
