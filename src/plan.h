@@ -16,34 +16,49 @@ constexpr double negligible_alignment = 1e-12;
 namespace cpu {
 
 enum class Mapping {
-  strips,  // one pair at a time per thread; SIMD lanes along an anti-diagonal of a strip of rows
-  lanes,   // one pair per SIMD lane; small pairs, batch large enough to fill the lanes
+  strips,  // SIMD lanes along an anti-diagonal of a strip of rows of one pair
+  lanes,   // one pair per SIMD lane: small pairs, and enough of them
 };
 
-// Offsets and sizes, in bytes, of one pair's (strips) or one group's (lanes) part of state and workspace.
+// Pairs of one unit of work when lanes hold pairs, in every instruction set.
+constexpr int64_t lane_group = 16;
+
+// Decisions of the CPU backend.
 struct Plan {
   Mapping mapping;
-  sdtw_cpu_isa isa;     // resolved: never AUTO
-  int threads;          // resolved: at least 1
-  bool wavefront;       // strips: the threads share each pair, tile by tile, instead of taking a pair each
-  int64_t units;        // independent pieces of work: pairs, or groups of lane_group pairs
-  int64_t strip_rows;   // rows of a tile
-  int64_t tile_cols;    // columns (lanes) or steps (strips) of a tile
-  int64_t strips;       // tiles down
-  int64_t tiles;        // tiles across
-  size_t state_bytes;   // whole state
-  size_t unit_state;    // bytes of one unit's state
+  sdtw_cpu_isa isa;  // resolved: never AUTO
+  int threads;       // resolved: at least 1
+  bool wavefront;    // strips: all threads share each pair, tile by tile, instead of taking a pair each
+  int64_t units;     // independent pieces of work: pairs, or groups of lane_group pairs
+  int64_t tile_rows, tile_cols;  // of a tile; with strips tile_cols counts steps of the skewed sweep
+  int64_t tiles_down, tiles_across;
+  size_t state_bytes;
   size_t forward_bytes, backward_bytes, alignment_bytes;
 };
 
 }  // namespace cpu
 
 namespace cuda {
-// Decisions of the CUDA backend.
+
+// Decisions of the CUDA backend. A strip is 32 rows_per_lane rows of a pair, swept by one warp.
 struct Plan {
+  int64_t rows_per_lane;
+  int64_t strips;       // of a pair
+  int64_t interval;     // steps of the skewed sweep between two checkpoints
+  int64_t checkpoints;  // of a strip
+  int64_t words;        // 8-byte words of a stored cell: 1, or 2 for float64
+
+  // Offsets. What forward runs on lies in state, or in workspace if there is no state: control, bounds and rows, which
+  // are reset by each call, then status.
+  size_t control, bounds, rows, reset_bytes, status, run_bytes;
+  size_t saved;  // checkpoints, behind that, in state
+  // In the workspace of backward and alignment: all of it is reset by each call.
+  size_t back_control, messages, progress;
+
   size_t state_bytes;
   size_t forward_bytes, backward_bytes, alignment_bytes;
 };
+
 }  // namespace cuda
 
 struct Plan {

@@ -1,0 +1,75 @@
+// One cell of the recurrence and one cell of its adjoint, for any backend.
+//
+// A cell holds Z = exp(-R / gamma) as m 2^e, an extended-exponent number: m a float (or double) kept near 1, e an exact
+// integer of its own. In these terms R[i,j] = D + softmin(up, left, diagonal) is a scaled sum (Cuturi and Blondel 2017,
+// Algorithm 1, exponentiated): with t = D log2(e) / gamma = n + f, n the nearest integer,
+//
+//   x = max(e_up, e_left, e_diagonal)
+//   s = m_up 2^(e_up - x) + m_left 2^(e_left - x) + m_diagonal 2^(e_diagonal - x)
+//   m = s 2^-f,  e = x - n
+//
+// Nothing is subtracted that could cancel and exponents are exact, so errors do not accumulate with length, and the
+// transition probabilities m_k 2^(e_k - x) / s of Algorithm 2 come out normalised. No logarithm is taken until the end.
+//
+// V supplies the arithmetic: Real and Exponent (one number or a SIMD vector of them) and operations on them.
+#pragma once
+
+#include "core/numbers.h"
+
+namespace sdtw::core {
+
+// 2^-f for |f| <= 1/2.
+template <class V>
+inline __attribute__((always_inline)) typename V::Real exp2_minus(typename V::Real f) {
+  using Poly = Exp2Minus<typename V::Scalar>;
+  auto p = V::set1(Poly::c[Poly::degree - 1]);
+  for (int i = Poly::degree - 2; i >= 0; --i) p = V::fma(p, f, V::set1(Poly::c[i]));
+  return V::fma(p, f, V::set1(1));
+}
+
+template <class V>
+struct Scaled {
+  typename V::Real m;
+  typename V::Exponent e;
+};
+
+// Probabilities of entering a cell from its three predecessors; they sum to 1.
+template <class V>
+struct Transition {
+  typename V::Real up, left, diagonal;
+};
+
+template <class V>
+struct Terms {
+  typename V::Real up, left, diagonal, sum;
+  typename V::Exponent x;
+};
+
+// The three predecessors on a common exponent.
+template <class V>
+inline __attribute__((always_inline)) Terms<V> common_exponent(Scaled<V> up, Scaled<V> left, Scaled<V> diagonal) {
+  Terms<V> t;
+  t.x = V::max(V::max(left.e, diagonal.e), up.e);
+  t.left = V::scale(left.m, V::sub(left.e, t.x));
+  t.diagonal = V::scale(diagonal.m, V::sub(diagonal.e, t.x));
+  t.up = V::scale(up.m, V::sub(up.e, t.x));
+  // up is the last to be known: it waits for the row above in the same step.
+  t.sum = V::add(V::add(t.left, t.diagonal), t.up);
+  return t;
+}
+
+// The cell of cost D; scale = log2(e) / gamma.
+template <class V>
+inline __attribute__((always_inline)) Scaled<V> enter(const Terms<V> &terms, typename V::Real cost,
+                                                      typename V::Real scale) {
+  const auto t = V::split(cost, scale);
+  return {V::mul(terms.sum, exp2_minus<V>(t.fraction)), V::sub(terms.x, t.integer)};
+}
+
+template <class V>
+inline __attribute__((always_inline)) Transition<V> probabilities(const Terms<V> &terms) {
+  const auto inverse = V::div(V::set1(1), terms.sum);
+  return {V::mul(terms.up, inverse), V::mul(terms.left, inverse), V::mul(terms.diagonal, inverse)};
+}
+
+}  // namespace sdtw::core

@@ -1,0 +1,54 @@
+// Constants of the extended-exponent arithmetic that host and device share.
+#pragma once
+
+#include <cstdint>
+
+namespace sdtw::core {
+
+constexpr double log2_e = 1.44269504088896340736;
+constexpr double ln_2 = 0.693147180559945309417;
+
+// 2^-f = 1 + f (c[0] + c[1] f + ...) on [-1/2, 1/2]: minimax in the relative error, 2.5e-9 and 1.8e-17.
+template <class T>
+struct Exp2Minus;
+template <>
+struct Exp2Minus<float> {
+  static constexpr int degree = 6;
+  static constexpr float c[degree] = {-0.69314720670283259577f, 0.24022650922288758071f,   -0.055503272266703020589f,
+                                      0.0096180566785246380754f, -0.001340042817761583794f, 0.00015461444698569129083f};
+};
+template <>
+struct Exp2Minus<double> {
+  static constexpr int degree = 11;
+  static constexpr double c[degree] = {-0.69314718055994569675,      0.24022650695910098007,
+                                       -0.055504108664790394552,     0.0096181291076070023796,
+                                       -0.0013333558153439964747,    0.0001540353044157213033,
+                                       -0.000015252727385193868197,  1.3215442675329822143e-6,
+                                       -1.0180647659234138888e-7,    7.0725704128144235096e-9,
+                                       -4.078071929588336665e-10};
+};
+
+// The exponent type, the exponent of a forbidden cell (Z = 0), and the largest |e| of any other cell.
+template <class T>
+struct Exponent;
+template <>
+struct Exponent<float> {
+  using type = int32_t;
+  static constexpr type forbidden = -(1 << 30);
+  static constexpr double limit = 1 << 29;
+};
+template <>
+struct Exponent<double> {  // an integer held in a double: exact to 2^53, and with a range that no sum of costs leaves
+  using type = double;
+  static constexpr type forbidden = -1e300;
+  static constexpr double limit = 1e299;
+};
+
+// A float32 cost matrix has its split t = n + f exact up to here; larger costs are the float64 engine's.
+constexpr double float_cost_limit = 1 << 21;
+
+// Float32 differences x_i - y_j carry a relative error of 2^-24, so t = D log2(e) / gamma carries an absolute one of
+// about t 2^-24: pairs for which t may be larger than this go to the float64 engine. Measured: docs/numerics.md.
+constexpr double float_fused_limit = 1000;
+
+}  // namespace sdtw::core

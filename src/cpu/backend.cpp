@@ -1,0 +1,298 @@
+// The CPU backend's entry points: threads take pairs (or groups of pairs); each pair goes to the float engine if its
+// costs allow, else to the float64 engine; what is known without the recurrence is written here.
+#include "backend.h"
+
+#include "cpu/lanes.h"
+#include "cpu/parallel.h"
+#include "cpu/strips.h"
+
+namespace sdtw::cpu {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+enum Engine : uint8_t { float_engine, double_engine };
+
+// One call: plan, buffers, and where its parts of state and workspace are.
+template <class In>
+class Call {
+ public:
+  Call(const sdtw::Plan &whole_plan, const Buffers &buffers, bool backward, bool gradient, sdtw_cpu_isa which)
+      : whole(whole_plan), p(whole.problem), plan(whole.cpu), b(buffers), isa(isa_kernels(which)),
+        state_layout(p, plan), scratch(p, plan, backward, gradient) {
+    state = static_cast<std::byte *>(buffers.state);
+    const auto address = reinterpret_cast<uintptr_t>(buffers.workspace);
+    workspace = static_cast<std::byte *>(buffers.workspace) + (round_up<uintptr_t>(address, 64) - address);
+  }
+
+  void forward();
+  // target: where E goes (times g if `weighted`), or null for gradients of the series.
+  void backward(const sdtw_out *target, bool weighted);
+
+ private:
+  // Thread i's own scratch, and that of the pair (group) it is working on.
+  std::byte *local(int i) const {
+    const size_t pairs = plan.wavefront ? 1 : size_t(plan.threads);
+    return workspace + pairs * scratch.shared + size_t(i) * scratch.local;
+  }
+  std::byte *shared(int i) const { return workspace + (plan.wavefront ? 0 : size_t(i) * scratch.shared); }
+  std::byte *block(int64_t unit) const {
+    return state ? state + state_layout.blocks + size_t(unit) * state_layout.block : nullptr;
+  }
+  void remember(int64_t pair, Kind kind) {
+    if (state) reinterpret_cast<Kind *>(state + state_layout.kinds)[pair] = kind;
+  }
+  Kind recall(int64_t pair) const { return reinterpret_cast<const Kind *>(state + state_layout.kinds)[pair]; }
+  Engine &engine(int64_t unit) { return reinterpret_cast<Engine *>(state + state_layout.engines)[unit]; }
+
+  // Runs body(unit, thread) for every unit: by all threads, or, as a wavefront, one unit after the other.
+  template <class Body>
+  void each_unit(Body &&body) {
+    if (plan.wavefront || plan.threads == 1) {
+      for (int64_t unit = 0; unit < plan.units; ++unit) body(unit, 0);
+      return;
+    }
+    std::atomic<int64_t> tickets{0};
+    std::atomic<int> members{0};
+    parallel(plan.threads, [&] {
+      const int thread = members.fetch_add(1);
+      for (int64_t unit; (unit = tickets.fetch_add(1)) < plan.units;) body(unit, thread);
+    });
+  }
+  int team() const { return plan.wavefront ? plan.threads : 1; }
+
+  void forward_pair(int64_t pair, int thread);
+  void forward_group(int64_t unit, int thread);
+  template <class T>
+  bool try_pair(int64_t pair, int thread, const Lengths &lengths, double &value);
+  template <class T>
+  bool try_group(int64_t unit, int thread, const Lengths *lengths, double *values);
+  template <class T>
+  void backward_pair(int64_t pair, int thread, const Lengths &lengths, const sdtw_out *target, double g);
+  template <class T>
+  void backward_group(int64_t unit, int thread, const Lengths *lengths, const sdtw_out *target, const double *g);
+  bool poisoned(int64_t pair, const Lengths &lengths) const;
+  void clear(int64_t pair, const Lengths &lengths, const sdtw_out *target, Kind kind);
+  Lengths lengths_after_forward(int64_t pair) const {
+    Lengths lengths = lengths_of(p, b, pair);
+    lengths.kind = recall(pair);
+    return lengths;
+  }
+
+  const sdtw::Plan &whole;
+  const Problem &p;
+  const Plan &plan;
+  const Buffers &b;
+  const Isa &isa;
+  const StateLayout state_layout;
+  const ScratchLayout scratch;
+  std::byte *state, *workspace;
+};
+
+// NaN among the pair's own inputs, or costs that are NaN or -infinity. Called only for pairs with costs out of the
+// ordinary: it may take its time.
+template <class In>
+bool Call<In>::poisoned(int64_t pair, const Lengths &lengths) const {
+  const In *x = element<In>(b.x, pair);
+  if (!p.fused()) {
+    for (int64_t i = 0; i < lengths.n; ++i)
+      for (int64_t j = 0; j < lengths.m; ++j)
+        if (!(x[i * b.x.stride[1] + j * b.x.stride[2]] > -std::numeric_limits<In>::infinity())) return true;
+    return false;
+  }
+  const In *y = element<In>(b.y, pair);
+  for (int64_t f = 0; f < p.features; ++f) {
+    unsigned infinite[2] = {0, 0};  // bit 0: +infinity, bit 1: -infinity: of the same sign in both, x - y is NaN
+    for (int side = 0; side < 2; ++side) {
+      const In *data = side ? y : x;
+      const auto &stride = side ? b.y.stride : b.x.stride;
+      for (int64_t i = 0, count = side ? lengths.m : lengths.n; i < count; ++i) {
+        const In v = data[i * stride[1] + f * stride[2]];
+        if (std::isnan(v)) return true;
+        if (std::isinf(v)) infinite[side] |= v > 0 ? 1 : 2;
+      }
+    }
+    if (infinite[0] & infinite[1]) return true;
+  }
+  return false;
+}
+
+template <class In>
+template <class T>
+bool Call<In>::try_pair(int64_t pair, int thread, const Lengths &lengths, double &value) {
+  StripPair<T, In> solver(whole, isa, b, pair, lengths, scratch, shared(thread), block(pair));
+  if (!solver.prepare(local(thread))) return false;
+  return solver.forward(value, [&](int i) { return local(plan.wavefront ? i : thread); }, team());
+}
+
+template <class In>
+void Call<In>::forward_pair(int64_t pair, int thread) {
+  Lengths lengths = lengths_of(p, b, pair);
+  double value = lengths.value;
+  if (lengths.kind == Kind::solved) {
+    bool fast = false;
+    if constexpr (sizeof(In) == 4) fast = try_pair<float>(pair, thread, lengths, value);
+    if (state) engine(pair) = fast ? float_engine : double_engine;
+    if (!fast) {
+      if (poisoned(pair, lengths)) {
+        value = nan;
+        lengths.kind = Kind::nan;
+      } else {
+        try_pair<double>(pair, thread, lengths, value);
+        if (std::isinf(value)) lengths.kind = Kind::zero;  // no admissible path
+      }
+    }
+  }
+  remember(pair, lengths.kind);
+  write_value(p, b, pair, value);
+}
+
+template <class In>
+template <class T>
+bool Call<In>::try_group(int64_t unit, int thread, const Lengths *lengths, double *values) {
+  const int W = isa.kernels<T>().width;
+  for (int64_t l = 0; l < lane_group; l += W) {
+    std::byte *const part = state ? block(unit) + size_t(l) * state_layout.block / lane_group : nullptr;
+    LaneGroup<T, In> group(whole, isa, b, unit * lane_group + l, lengths + l, scratch, shared(thread), local(thread),
+                           part);
+    if (group.empty()) continue;
+    if (!group.prepare() || !group.forward(values + l)) return false;
+  }
+  return true;
+}
+
+template <class In>
+void Call<In>::forward_group(int64_t unit, int thread) {
+  Lengths lengths[lane_group];
+  double values[lane_group];
+  const int64_t first = unit * lane_group, count = std::min(lane_group, p.batch - first);
+  for (int64_t l = 0; l < lane_group; ++l) {
+    lengths[l] = l < count ? lengths_of(p, b, first + l) : Lengths{0, 0, Kind::zero, 0};
+    values[l] = lengths[l].value;
+  }
+  bool fast = false;
+  if constexpr (sizeof(In) == 4) fast = try_group<float>(unit, thread, lengths, values);
+  if (state) engine(unit) = fast ? float_engine : double_engine;
+  if (!fast) {
+    for (int64_t l = 0; l < count; ++l)
+      if (lengths[l].kind == Kind::solved && poisoned(first + l, lengths[l])) {
+        lengths[l].kind = Kind::nan;
+        values[l] = nan;
+      }
+    try_group<double>(unit, thread, lengths, values);
+    for (int64_t l = 0; l < count; ++l)
+      if (lengths[l].kind == Kind::solved && std::isinf(values[l])) lengths[l].kind = Kind::zero;
+  }
+  for (int64_t l = 0; l < count; ++l) {
+    remember(first + l, lengths[l].kind);
+    write_value(p, b, first + l, values[l]);
+  }
+}
+
+template <class In>
+void Call<In>::forward() {
+  if (state) {
+    const StateHeader header = StateHeader::of(p, plan.isa);
+    std::memcpy(state, &header, sizeof header);
+  }
+  each_unit([&](int64_t unit, int thread) {
+    plan.mapping == Mapping::lanes ? forward_group(unit, thread) : forward_pair(unit, thread);
+  });
+}
+
+// What the sweeps do not write of a pair's gradients or alignment: padding, and everything of a pair not solved.
+template <class In>
+void Call<In>::clear(int64_t pair, const Lengths &lengths, const sdtw_out *target, Kind kind) {
+  const auto fill = [&](const sdtw_out &out, int64_t length, int64_t rows, int64_t cols) {
+    const int64_t kept = kind == Kind::solved && !target ? length : 0;
+    fill_matrix(element<In>(out, pair) + kept * out.stride[1], rows - kept, out.stride[1], cols, out.stride[2],
+                kind == Kind::nan ? std::numeric_limits<In>::quiet_NaN() : In(0));
+  };
+  if (target) return fill(*target, 0, p.n, p.m);
+  if (b.grad_x.data) fill(b.grad_x, lengths.n, p.n, p.features);
+  if (b.grad_y.data) fill(b.grad_y, lengths.m, p.m, p.features);
+}
+
+template <class In>
+template <class T>
+void Call<In>::backward_pair(int64_t pair, int thread, const Lengths &lengths, const sdtw_out *target, double g) {
+  StripPair<T, In> solver(whole, isa, b, pair, lengths, scratch, shared(thread), block(pair));
+  solver.prepare(local(thread));
+  const int64_t none[3] = {};
+  solver.backward(target ? element<In>(*target, pair) : nullptr, target ? target->stride : none, T(g),
+                  [&](int i) { return local(plan.wavefront ? i : thread); }, team());
+  if (!target) solver.write_gradients(T(g), local(thread));
+}
+
+template <class In>
+template <class T>
+void Call<In>::backward_group(int64_t unit, int thread, const Lengths *lengths, const sdtw_out *target,
+                              const double *g) {
+  const int W = isa.kernels<T>().width;
+  for (int64_t l = 0; l < lane_group; l += W) {
+    T factor[max_width];
+    for (int k = 0; k < W; ++k) factor[k] = T(g[l + k]);
+    std::byte *const part = block(unit) + size_t(l) * state_layout.block / lane_group;
+    LaneGroup<T, In> group(whole, isa, b, unit * lane_group + l, lengths + l, scratch, shared(thread), local(thread),
+                           part);
+    if (group.empty()) continue;
+    group.prepare();
+    group.backward(target, factor);
+    if (!target) group.write_gradients(factor);
+  }
+}
+
+template <class In>
+void Call<In>::backward(const sdtw_out *target, bool weighted) {
+  const auto g_of = [&](int64_t pair) { return weighted ? read_grad_value(p, b, pair) : 1.; };
+  each_unit([&](int64_t unit, int thread) {
+    if (plan.mapping == Mapping::strips) {
+      const Lengths lengths = lengths_after_forward(unit);
+      clear(unit, lengths, target, lengths.kind);
+      if (lengths.kind != Kind::solved) return;
+      if constexpr (sizeof(In) == 4)
+        if (engine(unit) == float_engine) return backward_pair<float>(unit, thread, lengths, target, g_of(unit));
+      return backward_pair<double>(unit, thread, lengths, target, g_of(unit));
+    }
+    Lengths lengths[lane_group];
+    double g[lane_group] = {};
+    const int64_t first = unit * lane_group, count = std::min(lane_group, p.batch - first);
+    for (int64_t l = 0; l < lane_group; ++l) {
+      lengths[l] = l < count ? lengths_after_forward(first + l) : Lengths{0, 0, Kind::zero, 0};
+      if (l >= count) continue;
+      clear(first + l, lengths[l], target, lengths[l].kind);
+      g[l] = g_of(first + l);
+    }
+    if constexpr (sizeof(In) == 4)
+      if (engine(unit) == float_engine) return backward_group<float>(unit, thread, lengths, target, g);
+    return backward_group<double>(unit, thread, lengths, target, g);
+  });
+}
+
+void run_backward(const sdtw::Plan &plan, const Buffers &b, const sdtw_out *target, bool weighted) {
+  StateHeader header;
+  std::memcpy(&header, b.state, sizeof header);
+  if (!header.matches(plan.problem) || !has_isa(header.isa))
+    fail(SDTW_STATUS_INVALID_ARGUMENT, "buffers.state was not written by sdtw_forward for this problem on the CPU");
+  if (plan.problem.dtype == SDTW_F64)
+    Call<double>(plan, b, true, !target, header.isa).backward(target, weighted);
+  else
+    Call<float>(plan, b, true, !target, header.isa).backward(target, weighted);
+}
+
+}  // namespace
+
+void forward(const sdtw::Plan &plan, const Buffers &b) {
+  if (plan.problem.dtype == SDTW_F64)
+    Call<double>(plan, b, false, false, plan.cpu.isa).forward();
+  else
+    Call<float>(plan, b, false, false, plan.cpu.isa).forward();
+}
+
+void backward(const sdtw::Plan &plan, const Buffers &b) {
+  run_backward(plan, b, plan.problem.fused() ? nullptr : &b.grad_x, true);
+}
+
+void alignment(const sdtw::Plan &plan, const Buffers &b) { run_backward(plan, b, &b.alignment, false); }
+
+}  // namespace sdtw::cpu

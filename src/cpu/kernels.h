@@ -1,0 +1,133 @@
+// What the ISA-specific translation units offer to the drivers (strips.cpp, lanes.cpp): tables of functions that each
+// work on one tile in cache. A tile is [steps][K][W] numbers: W SIMD lanes, K rows a lane.
+//
+// Two ways to walk a pair's cells share these kernels:
+//   strips (skewed): lane l holds rows l K .. l K + K - 1 of a strip of W K rows and is at column s - l in step s;
+//   lanes:           lane l holds K rows of a pair of its own; all lanes are at column s in step s.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/numbers.h"
+#include "sdtw.h"
+
+namespace sdtw::cpu {
+
+// Rows of a strip, in any ISA and type: K = strip_rows / W.
+constexpr int strip_rows = 64;
+// Rows that a lane takes at a time when lanes hold pairs.
+constexpr int lane_rows = 4;
+// Widest vector of any ISA, in lanes.
+constexpr int max_width = 16;
+constexpr int max_vector_bytes = 64;
+// Skewed rows and series are padded by this much on both sides: lanes run ahead and behind by up to W steps.
+constexpr int pad = 32;
+
+// What a sweep carries from one step to the next: the K rows' last cells, and the row above's, one step back.
+template <class T>
+struct LaneState {
+  using E = typename core::Exponent<T>::type;
+  T *m;  // [K][W]
+  E *e;
+  T *above_m;  // [W]
+  E *above_e;
+};
+
+template <class T>
+struct Sweep {
+  int64_t steps;
+  const T *cost;  // [steps][K][W]
+  T scale;        // log2(e) / gamma
+  LaneState<T> state;
+  // The row above the tile, overwritten in place by the tile's last row. Points at the first step.
+  // strips: element s is read and element s - W written; lanes: vector s is both.
+  T *row_m;
+  typename core::Exponent<T>::type *row_e;
+  T *probability;  // [steps][K][3][W]: up, left, diagonal; sweep_save only
+};
+
+// E[i,j] = p_up(i+1,j) E[i+1,j] + p_left(i,j+1) E[i,j+1] + p_diagonal(i+1,j+1) E[i+1,j+1], steps descending.
+template <class T>
+struct AdjointSweep {
+  int64_t steps;
+  const T *probability;
+  T *alignment;  // [steps][K][W]: written
+  T *left;       // [K][W]: what the cells to the right pass on, in and out
+  T *diagonal;   // [K][W]: likewise; [0] goes to the row above
+  T *above;      // [W]: what row 0 has passed up, on its way to the lane before (strips)
+  // What the tile below passes up, overwritten by what this tile passes up. Points at the first (lowest) step.
+  // strips: element s - W + 1 is read and s + 1 written; lanes: vector s is both.
+  T *row;
+};
+
+// Squared Euclidean costs of a tile, or the gradient through them. Strides in elements.
+template <class T>
+struct FusedTile {
+  int64_t steps, features;
+  const T *x, *y;
+  int64_t x_feature, x_row, y_feature, y_step;
+  T *cost;             // cost: written
+  const T *alignment;  // gradient: read
+  T *grad_x, *grad_y;  // gradient: laid out as x and y; sum E (x - y) added to both
+};
+
+// Moves a tile between the caller's matrix and [steps][K][W]. Cell (s, k, l) is at
+// data + l lane_stride + k row_stride + s step_stride, and exists for first[l] <= s < last[k W + l].
+struct MatrixTile {
+  int64_t steps;
+  const void *source;
+  void *target;
+  int64_t lane_stride, row_stride, step_stride;
+  int64_t first_step;      // of the tile: s runs from here
+  const int64_t *first;    // [W]
+  const int64_t *last;     // [K][W]
+  double limit;            // load: largest |cost| that T's engine takes
+};
+
+template <class T>
+struct Walk {
+  int rows;  // K
+  void (*sweep)(const Sweep<T> &);
+  void (*sweep_save)(const Sweep<T> &);
+  void (*adjoint)(const AdjointSweep<T> &);
+  void (*cost)(const FusedTile<T> &);
+  void (*gradient)(const FusedTile<T> &);
+  // Cells that do not exist become 0. Returns nonzero if a cost is not the engine's: for float larger than the limit or
+  // not finite, for double NaN or -infinity; with lanes holding pairs it says nothing about which. [0] float, [1] double
+  int (*load[2])(const MatrixTile &, T *tile);
+  void (*store[2])(const MatrixTile &, const T *tile, const T *factor /* [W] */);
+};
+
+template <class T>
+struct Kernels {
+  int width;  // W
+  Walk<T> strips, lanes;
+  // Walk::load and store with K = 1: interleaves W pairs' series.
+  decltype(Walk<T>::load) pack;
+  decltype(Walk<T>::store) unpack;
+};
+
+// Float costs t = D log2(e) / gamma up to here are exact in the float engine of this ISA (needs a fused multiply-add).
+struct Isa {
+  Kernels<float> f32;
+  Kernels<double> f64;
+  double float_cost_limit;
+  template <class T>
+  const Kernels<T> &kernels() const;
+};
+template <>
+inline const Kernels<float> &Isa::kernels<float>() const {
+  return f32;
+}
+template <>
+inline const Kernels<double> &Isa::kernels<double>() const {
+  return f64;
+}
+
+const Isa &isa_baseline();
+const Isa &isa_avx2();
+const Isa &isa_avx512();
+const Isa &isa_kernels(sdtw_cpu_isa isa);  // of one that has_isa
+
+}  // namespace sdtw::cpu

@@ -1,0 +1,17 @@
+// The CPU kernels compiled for AVX-512.
+#include <type_traits>
+
+#include "core/cell.h"
+#include "cpu/kernels.h"
+#include "cpu/simd_avx512.h"
+
+namespace sdtw::cpu {
+namespace avx512 {
+#include "cpu/table.h"
+}  // namespace avx512
+
+const Isa &isa_avx512() {
+  static constexpr Isa isa{avx512::kernels<float>(), avx512::kernels<double>(), core::float_cost_limit};
+  return isa;
+}
+}  // namespace sdtw::cpu

@@ -1,0 +1,17 @@
+// The CPU kernels compiled for any processor.
+#include <type_traits>
+
+#include "core/cell.h"
+#include "cpu/kernels.h"
+#include "cpu/simd_baseline.h"
+
+namespace sdtw::cpu {
+namespace baseline {
+#include "cpu/table.h"
+}  // namespace baseline
+
+const Isa &isa_baseline() {
+  static constexpr Isa isa{baseline::kernels<float>(), baseline::kernels<double>(), core::float_fused_limit};
+  return isa;
+}
+}  // namespace sdtw::cpu

@@ -1,0 +1,369 @@
+// Small pairs, one in each SIMD lane: a group of W pairs is swept row by row, 4 rows at a time, all lanes in step.
+//
+// Pairs of a group may differ in length: the group is swept to its longest, and a pair's value is read, or its gradient
+// started, in passing. Boundaries are kept for tiles of 32 x 32 cells.
+#pragma once
+
+#include <algorithm>
+
+#include "cpu/pair.h"
+
+namespace sdtw::cpu {
+
+template <class T, class In>
+class LaneGroup {
+ public:
+  using E = typename core::Exponent<T>::type;
+  using Store = Boundary<T, In>;
+
+  // Pairs first_pair .. first_pair + W - 1, of which those beyond the batch, and those whose kind is not solved, are
+  // lanes without cells. block_of_state: the group's part of state, or null.
+  LaneGroup(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, int64_t first, const Lengths *lengths,
+            const ScratchLayout &layout, std::byte *shared, std::byte *local, std::byte *block_of_state)
+      : p(whole.problem), plan(whole.cpu), kernels(isa.kernels<T>()), walk(kernels.lanes), W(kernels.width), b(buffers),
+        first_pair(first), state(block_of_state), scale(cost_scale<T>(p.gamma)) {
+    x = at<T>(shared, layout.x);
+    y = at<T>(shared, layout.y);
+    row_m = at<T>(shared, layout.row_m);
+    row_e = at<E>(shared, layout.row_e);
+    grad_x = at<T>(shared, layout.grad_x);
+    grad_y = at<T>(shared, layout.grad_y);
+    adjoint_row = at<T>(shared, layout.adjoint_row);
+    tile = at<T>(local, layout.tile);
+    probability = at<T>(local, layout.probability);
+    state_m = at<T>(local, layout.state_m);
+    state_e = at<E>(local, layout.state_e);
+    left = at<T>(local, layout.carry_left);
+    diagonal = at<T>(local, layout.carry_diagonal);
+    above_m = at<T>(local, layout.segment_m);
+    above_e = at<E>(local, layout.segment_e);
+    for (int l = 0; l < W; ++l) {
+      n[l] = lengths[l].kind == Kind::solved ? lengths[l].n : 0;
+      m[l] = lengths[l].kind == Kind::solved ? lengths[l].m : 0;
+      longest_n = std::max(longest_n, n[l]);
+      longest_m = std::max(longest_m, m[l]);
+    }
+    const double tile_limit = std::min(isa.float_cost_limit, core::Exponent<T>::limit / double(p.n + p.m));
+    matrix_limit = tile_limit / double(scale);
+  }
+
+  bool empty() const { return longest_n == 0; }
+
+  bool prepare() {
+    if (sizeof(T) == 4 && !(scale > 1e-30f && scale < 1e30f)) return false;
+    if (!p.fused()) return true;
+    pack(b.x, n, longest_n, round_up<int64_t>(longest_n, K), x);
+    pack(b.y, m, longest_m, longest_m, y);
+    if (sizeof(T) == 8) return true;
+    return cost_bound() * double(scale) <= std::min(core::float_fused_limit, core::Exponent<T>::limit / double(p.n + p.m));
+  }
+
+  // value: [W]. False: engine T is not the one for this group, or (float64) a pair has NaN among its costs.
+  bool forward(double *value);
+
+  // Sweeps E back; gradients stay packed until write_gradients. target: where E goes times factor[lane], or null.
+  void backward(const sdtw_out *target, const T *factor);
+
+  // factor: [W], g of each pair.
+  void write_gradients(const T *factor) const {
+    if (b.grad_x.data) unpack(b.grad_x, n, longest_n, grad_x, factor, 2);
+    if (b.grad_y.data) unpack(b.grad_y, m, longest_m, grad_y, factor, -2);
+  }
+
+ private:
+  static constexpr int K = lane_rows;
+
+  template <class U>
+  static U *at(std::byte *base, size_t offset) {
+    return reinterpret_cast<U *>(base + offset);
+  }
+
+  // Series of all lanes as [row][feature][W], lanes that end early repeating their last row, `padded` rows in all.
+  void pack(const sdtw_in &from, const int64_t *lengths, int64_t longest, int64_t padded, T *to) const {
+    const int64_t features = p.features;
+    const bool contiguous = from.stride[2] == 1 && from.stride[1] == features;
+    int64_t last[max_width];
+    const int64_t first[max_width] = {};
+    MatrixTile t{};
+    t.source = static_cast<const In *>(from.data) + first_pair * from.stride[0];
+    t.lane_stride = from.stride[0];
+    t.step_stride = from.stride[2];
+    t.first = first;
+    t.last = last;
+    t.limit = std::numeric_limits<double>::infinity();
+    const auto load = kernels.pack[sizeof(In) == 8];
+    if (contiguous) {
+      for (int l = 0; l < W; ++l) last[l] = lengths[l] * features;
+      t.steps = longest * features;
+      load(t, to);
+    } else {
+      t.steps = features;
+      for (int64_t i = 0; i < longest; ++i) {
+        for (int l = 0; l < W; ++l) last[l] = i < lengths[l] ? features : 0;
+        load(t, to + i * features * W);
+        t.source = static_cast<const In *>(t.source) + from.stride[1];
+      }
+    }
+    for (int l = 0; l < W; ++l)
+      for (int64_t i = std::max<int64_t>(1, lengths[l]); lengths[l] > 0 && i < longest; ++i)
+        for (int64_t f = 0; f < features; ++f)
+          to[(i * features + f) * W + l] = to[((lengths[l] - 1) * features + f) * W + l];
+    for (int64_t i = longest; i < padded; ++i)
+      std::copy(to + (longest - 1) * features * W, to + longest * features * W, to + i * features * W);
+  }
+
+  void unpack(const sdtw_out &into, const int64_t *lengths, int64_t longest, const T *grad, const T *factor,
+              T sign) const {
+    int64_t last[max_width];
+    const int64_t first[max_width] = {};
+    T factors[max_width];
+    for (int l = 0; l < W; ++l) factors[l] = sign * factor[l];
+    MatrixTile t{};
+    t.target = static_cast<In *>(into.data) + first_pair * into.stride[0];
+    t.lane_stride = into.stride[0];
+    t.step_stride = into.stride[2];
+    t.first = first;
+    t.last = last;
+    t.steps = p.features;
+    const auto store = kernels.unpack[sizeof(In) == 8];
+    if (into.stride[2] == 1 && into.stride[1] == p.features) {
+      t.steps = longest * p.features;
+      for (int l = 0; l < W; ++l) last[l] = lengths[l] * p.features;
+      store(t, grad, factors);
+      return;
+    }
+    for (int64_t i = 0; i < longest; ++i) {
+      for (int l = 0; l < W; ++l) last[l] = i < lengths[l] ? p.features : 0;
+      store(t, grad + i * p.features * W, factors);
+      t.target = static_cast<In *>(t.target) + into.stride[1];
+    }
+  }
+
+  // As SkewedSeries::cost_bound, the largest over the group.
+  double cost_bound() const {
+    T centre[max_width], largest[2][max_width] = {}, poison = 0;
+    for (int side = 0; side < 2; ++side) {
+      const T *data = side ? y : x;
+      for (int64_t i = 0, count = side ? longest_m : longest_n; i < count; ++i) {
+        T sum[max_width] = {};
+        for (int64_t f = 0; f < p.features; ++f) {
+          for (int l = 0; l < W; ++l) centre[l] = y[f * W + l];
+          for (int l = 0; l < W; ++l) {
+            const T d = data[(i * p.features + f) * W + l] - centre[l];
+            sum[l] += d * d;
+          }
+        }
+        for (int l = 0; l < W; ++l) {
+          largest[side][l] = sum[l] > largest[side][l] ? sum[l] : largest[side][l];
+          poison += 0 * sum[l];
+        }
+      }
+    }
+    double bound = 0;
+    for (int l = 0; l < W; ++l) {
+      const double reach = std::sqrt(double(largest[0][l])) + std::sqrt(double(largest[1][l]));
+      bound = std::max(bound, reach * reach);
+    }
+    return bound + double(poison);
+  }
+
+  int64_t tiles_down() const { return ceil_div(longest_n, plan.tile_rows); }
+  int64_t tiles_across() const { return ceil_div(longest_m, plan.tile_cols); }
+  std::byte *boundary_row(int64_t i) const { return state + size_t(i - 1) * row_bytes(); }
+  // 4 rows' worth of the column to the left of tile c, from row r on.
+  std::byte *boundary_column(int64_t r, int64_t c) const {
+    return state + size_t(plan.tiles_down - 1) * row_bytes() +
+           size_t((c - 1) * plan.tiles_down * plan.tile_rows + r) * size_t(W) * Store::size;
+  }
+  size_t row_bytes() const { return size_t(p.m) * size_t(W) * Store::size; }
+
+  void cost(int64_t r, int64_t c, int64_t count, bool &ok) const {
+    if (p.fused()) {
+      walk.cost(fused(r, c, count));
+      return;
+    }
+    int64_t first[max_width] = {}, last[K * max_width];
+    ok &= walk.load[sizeof(In) == 8](matrix(r, c, count, b.x.data, nullptr, b.x.stride, first, last), tile) == 0;
+  }
+  FusedTile<T> fused(int64_t r, int64_t c, int64_t count) const {
+    const int64_t d = p.features;
+    return {count, d, x + r * d * W, y + c * d * W, W, d * W, W, d * W, tile, tile, grad_x + r * d * W,
+            grad_y + c * d * W};
+  }
+  MatrixTile matrix(int64_t r, int64_t c, int64_t count, const void *data, void *target, const int64_t (&stride)[3],
+                    const int64_t *first, int64_t *last) const {
+    const int64_t offset = first_pair * stride[0] + r * stride[1];
+    for (int l = 0; l < W; ++l)
+      for (int k = 0; k < K; ++k) last[k * W + l] = r + k < n[l] ? m[l] : 0;
+    MatrixTile t{};
+    t.steps = count;
+    t.source = data ? static_cast<const In *>(data) + offset : nullptr;
+    t.target = target ? static_cast<In *>(target) + offset : nullptr;
+    t.lane_stride = stride[0];
+    t.row_stride = stride[1];
+    t.step_stride = stride[2];
+    t.first_step = c;
+    t.first = first;
+    t.last = last;
+    t.limit = matrix_limit;
+    return t;
+  }
+
+  LaneState<T> lane_state(int64_t row_in_tile) const {
+    T *const above = state_m + plan.tile_rows * W;
+    E *const above_exponent = state_e + plan.tile_rows * W;
+    return {state_m + row_in_tile * W, state_e + row_in_tile * W, above, above_exponent};
+  }
+  // Lanes left of column 0, for rows from r on.
+  void start_rows(int64_t r, const LaneState<T> &s) const {
+    fill_forbidden(s.m, s.e, K * W);
+    fill_forbidden(s.above_m, s.above_e, W);
+    if (r == 0) std::fill(s.above_e, s.above_e + W, E(0));  // the corner of the border: R = 0
+  }
+  // Whether lane l's last cell is in rows r .. r + K - 1 and columns first <= j < last.
+  bool corner_in(int l, int64_t r, int64_t rows, int64_t first, int64_t last) const {
+    return n[l] > r && n[l] <= r + rows && m[l] > first && m[l] <= last;
+  }
+  // The next step after s at which a sweep of rows r.. must stop for a corner: just past it, or just on it.
+  int64_t next_corner(int64_t r, int64_t s, int64_t end) const {
+    for (int l = 0; l < W; ++l)
+      if (corner_in(l, r, K, s, end)) end = m[l];
+    return end;
+  }
+
+  void recompute(int64_t r, int64_t c, int64_t count) const;
+  void adjoint(int64_t r, int64_t c, int64_t count) const;
+  bool live(int64_t r, int64_t c, int64_t count) const;
+
+  const Problem &p;
+  const Plan &plan;
+  const Kernels<T> &kernels;
+  const Walk<T> &walk;
+  const int W;
+  const Buffers &b;
+  const int64_t first_pair;
+  std::byte *const state;
+  const T scale;
+  double matrix_limit;
+  int64_t n[max_width], m[max_width], longest_n = 0, longest_m = 0;
+  T *x, *y, *row_m, *grad_x, *grad_y, *adjoint_row, *tile, *probability, *state_m, *left, *diagonal, *above_m;
+  E *row_e, *state_e, *above_e;
+};
+
+template <class T, class In>
+bool LaneGroup<T, In>::forward(double *value) {
+  bool ok = true;
+  fill_forbidden(row_m, row_e, longest_m * W);
+  for (int64_t r = 0; r < longest_n; r += K) {
+    const LaneState<T> lanes = lane_state(0);
+    start_rows(r, lanes);
+    if (state && r > 0 && r % plan.tile_rows == 0)
+      Store::save(boundary_row(r / plan.tile_rows), p.m * W, 0, row_m, row_e, longest_m * W);
+    for (int64_t c = 0; c < longest_m; c += plan.tile_cols) {
+      const int64_t count = std::min(plan.tile_cols, longest_m - c);
+      if (state && c > 0) Store::save(boundary_column(r, c / plan.tile_cols), K * W, 0, lanes.m, lanes.e, K * W);
+      cost(r, c, count, ok);
+      for (int64_t s = c, end; s < c + count; s = end) {
+        end = next_corner(r, s, c + count);
+        walk.sweep({end - s, tile + (s - c) * K * W, scale, lanes, row_m + s * W, row_e + s * W, nullptr});
+        for (int l = 0; l < W; ++l)
+          if (corner_in(l, r, K, s, end) && m[l] == end) {
+            const int64_t at_corner = (n[l] - 1 - r) * W + l;
+            value[l] = value_of(lanes.m[at_corner], lanes.e[at_corner], scale);
+          }
+      }
+    }
+    if (!ok && sizeof(T) == 4) return false;
+  }
+  return ok;
+}
+
+// Recomputes the transition probabilities of the tile with its first cell at (r, c).
+template <class T, class In>
+void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
+  const int64_t i = r / plan.tile_rows, rows = std::min(plan.tile_rows, longest_n - r);
+  // The row above the tile, from one column before it on.
+  const int64_t before = c > 0 ? 1 : 0;
+  T *const m_ = above_m + W;
+  E *const e_ = above_e + W;
+  fill_forbidden(above_m, above_e, (count + 1) * W);
+  if (i > 0)
+    Store::load(boundary_row(i), p.m * W, (c - before) * W, m_ - before * W, e_ - before * W, (count + before) * W);
+  bool ok = true;
+  for (int64_t q = 0; q < rows; q += K) {
+    const LaneState<T> lanes = lane_state(q);
+    if (c == 0) {
+      start_rows(r + q, lanes);
+    } else {
+      Store::load(boundary_column(r + q, c / plan.tile_cols), K * W, 0, lanes.m, lanes.e, K * W);
+      // One back in the row above: its own column boundary, saved last time round in above_m[0].
+      std::copy(above_m, above_m + W, lanes.above_m);
+      std::copy(above_e, above_e + W, lanes.above_e);
+      std::copy(lanes.m + (K - 1) * W, lanes.m + K * W, above_m);
+      std::copy(lanes.e + (K - 1) * W, lanes.e + K * W, above_e);
+    }
+    cost(r + q, c, count, ok);
+    walk.sweep_save({count, tile, scale, lanes, m_, e_, probability + q * plan.tile_cols * 3 * W});
+  }
+}
+
+// One group of K rows of a tile; E stays in `tile`.
+template <class T, class In>
+void LaneGroup<T, In>::adjoint(int64_t r, int64_t c, int64_t count) const {
+  const int64_t q = r % plan.tile_rows;
+  const T *const p_ = probability + q * plan.tile_cols * 3 * W;
+  for (int64_t end = c + count; end > c;) {
+    // Down to the rightmost corner before `end`, which is then started.
+    int64_t s = c;
+    for (int l = 0; l < W; ++l)
+      if (corner_in(l, r, K, c, end)) s = std::max(s, m[l] == end ? c : m[l]);
+    for (int l = 0; l < W; ++l)
+      if (corner_in(l, r, K, c, end) && m[l] == end) left[(q + n[l] - 1 - r) * W + l] = 1;
+    walk.adjoint({end - s, p_ + (s - c) * K * 3 * W, tile + (s - c) * K * W, left + q * W, diagonal + q * W, above_m,
+                  adjoint_row + s * W});
+    end = s;
+  }
+}
+
+template <class T, class In>
+bool LaneGroup<T, In>::live(int64_t r, int64_t c, int64_t count) const {
+  for (int l = 0; l < W; ++l)
+    if (corner_in(l, r, plan.tile_rows, c, c + count)) return true;
+  return any_live(left, plan.tile_rows * W) || any_live(diagonal, plan.tile_rows * W) ||
+         any_live(adjoint_row + c * W, count * W);
+}
+
+template <class T, class In>
+void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
+  std::fill(adjoint_row, adjoint_row + longest_m * W, T(0));
+  if (p.fused() && !target) {
+    std::fill(grad_x, grad_x + tiles_down() * plan.tile_rows * p.features * W, T(0));
+    std::fill(grad_y, grad_y + longest_m * p.features * W, T(0));
+  }
+  for (int64_t r = (tiles_down() - 1) * plan.tile_rows; r >= 0; r -= plan.tile_rows) {
+    std::fill(left, left + plan.tile_rows * W, T(0));
+    std::fill(diagonal, diagonal + plan.tile_rows * W, T(0));
+    for (int64_t c = (tiles_across() - 1) * plan.tile_cols; c >= 0; c -= plan.tile_cols) {
+      const int64_t count = std::min(plan.tile_cols, longest_m - c), rows = std::min(plan.tile_rows, longest_n - r);
+      if (!live(r, c, count)) {
+        std::fill(left, left + plan.tile_rows * W, T(0));
+        std::fill(diagonal, diagonal + plan.tile_rows * W, T(0));
+        std::fill(adjoint_row + c * W, adjoint_row + (c + count) * W, T(0));
+        continue;
+      }
+      recompute(r, c, count);
+      for (int64_t q = (rows - 1) / K * K; q >= 0; q -= K) {
+        adjoint(r + q, c, count);
+        if (target) {
+          int64_t first[max_width] = {}, last[K * max_width];
+          walk.store[sizeof(In) == 8](
+              matrix(r + q, c, count, nullptr, target->data, target->stride, first, last), tile, factor);
+        } else {
+          walk.gradient(fused(r + q, c, count));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace sdtw::cpu

@@ -1,0 +1,83 @@
+// Where everything lies in the CPU backend's state and workspace. Sizes (plan_cpu.cpp) and offsets (the drivers) both
+// come from these functions, and none depends on the instruction set.
+#pragma once
+
+#include "cpu/kernels.h"
+#include "plan.h"
+
+namespace sdtw::cpu {
+
+// Bytes of one stored number of a tile boundary: (m, e) of the float engine, or m + e of the float64 engine packed into
+// one double, for float32 problems; (m, e) in doubles for float64 problems.
+inline size_t boundary_size(const Problem &problem) { return problem.dtype == SDTW_F64 ? 16 : 8; }
+
+// state: a header, a byte per pair and one per unit, then a block per unit.
+struct StateLayout {
+  size_t kinds, engines, blocks, block;  // offsets; bytes of a block
+  size_t columns;                        // offset within a block: rows come first
+  size_t row, column;                    // bytes of one boundary row of a tile, and of one boundary column
+  size_t bytes;
+
+  StateLayout(const Problem &problem, const Plan &plan) {
+    const size_t size = boundary_size(problem), lanes = plan.mapping == Mapping::lanes ? size_t(lane_group) : 1;
+    const bool skewed = plan.mapping == Mapping::strips;
+    Arena arena;
+    arena.add(1, 64);  // header
+    kinds = arena.add(size_t(problem.batch), 1);
+    engines = arena.add(size_t(plan.units), 1);
+    Arena inside;
+    row = checked_mul(checked_mul(size_t(problem.m), size), lanes);
+    // A skewed column also has the row above's numbers, one a lane.
+    column = (size_t(plan.tile_rows) + (skewed ? max_width : 0)) * size * lanes;
+    inside.add(size_t(plan.tiles_down - 1), row);
+    columns = inside.add(size_t(plan.tiles_down * (plan.tiles_across - 1)), column);
+    block = inside.bytes();
+    blocks = arena.add(size_t(plan.units), block);
+    bytes = arena.bytes();
+  }
+};
+
+// Scratch of one pair or group of pairs that is being worked on, and of one thread within it. An element is a double,
+// for the float64 engine that any float32 problem may need, or a whole vector when lanes hold pairs.
+struct ScratchLayout {
+  size_t x, y, row_m, row_e, grad_x, grad_y, adjoint_row, progress, shared;  // shared: bytes
+  size_t tile, probability, state_m, state_e, carry_left, carry_diagonal, segment_m, segment_e, local;  // local: bytes
+
+  ScratchLayout(const Problem &problem, const Plan &plan, bool backward, bool gradient) {
+    const bool lanes = plan.mapping == Mapping::lanes;
+    const size_t vector = lanes ? max_vector_bytes : 8;
+    const size_t rows = size_t(plan.tiles_down * plan.tile_rows), cols = size_t(problem.m + 2 * pad);
+    const size_t features = gradient || problem.fused() ? size_t(problem.features) : 0;
+    Arena arena;
+    x = arena.add(checked_mul(rows, features), vector);
+    y = arena.add(checked_mul(cols, features), vector);
+    row_m = arena.add(cols, vector);
+    row_e = arena.add(cols, vector);
+    grad_x = arena.add(gradient ? rows * features : 0, vector);
+    grad_y = arena.add(gradient ? cols * features : 0, vector);
+    adjoint_row = arena.add(backward ? cols : 0, vector);
+    progress = arena.add(plan.wavefront ? size_t(plan.tiles_down) + 8 : 0, 8);
+    shared = arena.bytes();
+
+    const size_t tile_rows = size_t(plan.tile_rows), tile_cols = size_t(plan.tile_cols);
+    const size_t height = lanes ? size_t(lane_rows) : tile_rows;
+    Arena thread;
+    tile = thread.add(tile_cols * height, vector);
+    probability = thread.add(backward ? 3 * tile_cols * tile_rows : 0, vector);
+    state_m = thread.add(tile_rows + max_width, vector);
+    state_e = thread.add(tile_rows + max_width, vector);
+    carry_left = thread.add(backward ? tile_rows + max_width : 0, vector);
+    carry_diagonal = thread.add(backward ? tile_rows + max_width : 0, vector);
+    segment_m = thread.add(tile_cols + 2 * pad, vector);
+    segment_e = thread.add(tile_cols + 2 * pad, vector);
+    local = thread.bytes();
+  }
+
+  // Workspace of a call.
+  size_t bytes(const Plan &plan) const {
+    const size_t pairs = plan.wavefront ? 1 : size_t(plan.threads);
+    return checked_add(checked_mul(pairs, shared), checked_mul(size_t(plan.threads), local)) + 64;
+  }
+};
+
+}  // namespace sdtw::cpu

@@ -1,0 +1,158 @@
+// What the drivers know of a pair before and beside its cells: lengths, defined results, which engine it needs, and how
+// tile boundaries are kept in state.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "cpu/layout.h"
+
+namespace sdtw::cpu {
+
+enum class Kind : uint8_t {
+  solved,  // by the recurrence
+  zero,    // value is known (0 or +infinity) and the gradient is 0
+  nan,     // value and gradient are NaN
+};
+
+struct Lengths {
+  int64_t n, m;
+  Kind kind;     // solved: both are at least 1
+  double value;  // of a pair that is not solved
+};
+
+inline int64_t read_length(const void *lengths, int bits, int64_t index, int64_t full) {
+  if (!lengths) return full;
+  return bits == 32 ? static_cast<const int32_t *>(lengths)[index] : static_cast<const int64_t *>(lengths)[index];
+}
+
+inline Lengths lengths_of(const Problem &p, const Buffers &b, int64_t pair) {
+  const int64_t n = read_length(b.x_len, p.length_bits, pair, p.n);
+  const int64_t m = read_length(b.y_len, p.length_bits, pair, p.m);
+  if (n < 0 || n > p.n || m < 0 || m > p.m) return {0, 0, Kind::nan, std::numeric_limits<double>::quiet_NaN()};
+  if (n == 0 || m == 0) return {0, 0, Kind::zero, n == m ? 0. : std::numeric_limits<double>::infinity()};
+  return {n, m, Kind::solved, 0};
+}
+
+template <class Element, class Array>
+auto *element(const Array &array, int64_t pair) {
+  using Pointer = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(array.data)>>, const Element *,
+                                     Element *>;
+  return static_cast<Pointer>(array.data) + pair * array.stride[0];
+}
+
+inline void write_value(const Problem &p, const Buffers &b, int64_t pair, double value) {
+  if (p.dtype == SDTW_F64)
+    static_cast<double *>(b.value)[pair] = value;
+  else
+    static_cast<float *>(b.value)[pair] = static_cast<float>(value);
+}
+
+inline double read_grad_value(const Problem &p, const Buffers &b, int64_t pair) {
+  if (!b.grad_value) return 1;
+  return p.dtype == SDTW_F64 ? static_cast<const double *>(b.grad_value)[pair]
+                             : static_cast<const float *>(b.grad_value)[pair];
+}
+
+// log2(e) / gamma as engine T has it. Rounded to float it stands for a gamma that differs by 2^-25, which is why values
+// are converted back with the rounded one.
+template <class T>
+T cost_scale(double gamma) {
+  return static_cast<T>(core::log2_e / gamma);
+}
+
+// R = -gamma log(m 2^e).
+template <class T>
+double value_of(T m, typename core::Exponent<T>::type e, T scale) {
+  if (double(e) < -core::Exponent<T>::limit) return std::numeric_limits<double>::infinity();
+  return -(std::log2(double(m)) + double(e)) / double(scale);
+}
+
+// Tile boundaries in state. The float64 engine of a float32 problem has to do with the float engine's 8 bytes: with m
+// brought to [1, 2), e + (m - 1) in one double keeps every bit that matters (it is exact while |e| < 2^29).
+template <class T, class In>
+struct Boundary {
+  using E = typename core::Exponent<T>::type;
+  static constexpr bool packed = sizeof(T) > sizeof(In);
+  static constexpr size_t size = packed ? sizeof(T) : sizeof(T) + sizeof(E);
+
+  // count numbers, into / out of a block of capacity numbers at `data`, from its element `at` on.
+  static void save(std::byte *data, int64_t capacity, int64_t at, const T *m, const E *e, int64_t count) {
+    if constexpr (packed) {
+      T *out = reinterpret_cast<T *>(data) + at;
+      for (int64_t i = 0; i < count; ++i) {
+        int k;
+        const T f = std::frexp(m[i], &k);  // in [1/2, 1)
+        out[i] = (e[i] + k - 1) + (2 * f - 1);
+      }
+    } else {
+      std::memcpy(data + at * sizeof(T), m, count * sizeof(T));
+      std::memcpy(data + capacity * sizeof(T) + at * sizeof(E), e, count * sizeof(E));
+    }
+  }
+  static void load(const std::byte *data, int64_t capacity, int64_t at, T *m, E *e, int64_t count) {
+    if constexpr (packed) {
+      const T *in = reinterpret_cast<const T *>(data) + at;
+      for (int64_t i = 0; i < count; ++i) {
+        e[i] = std::floor(in[i]);
+        m[i] = 1 + (in[i] - e[i]);
+      }
+    } else {
+      std::memcpy(m, data + at * sizeof(T), count * sizeof(T));
+      std::memcpy(e, data + capacity * sizeof(T) + at * sizeof(E), count * sizeof(E));
+    }
+  }
+};
+
+template <class T>
+void fill_forbidden(T *m, typename core::Exponent<T>::type *e, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    m[i] = 1;
+    e[i] = core::Exponent<T>::forbidden;
+  }
+}
+
+// Whether any of count values is above the threshold at which a tile is worth sweeping (sdtw.h, sdtw_backward).
+template <class T>
+bool any_live(const T *values, int64_t count) {
+  T largest = 0;
+  for (int64_t i = 0; i < count; ++i) largest = values[i] > largest ? values[i] : largest;
+  return largest >= T(negligible_alignment);
+}
+
+// NaN, or a cost of -infinity, among a pair's own inputs.
+template <class In>
+bool has_nan(const In *data, int64_t rows, int64_t row_stride, int64_t cols, int64_t col_stride) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < cols; ++j)
+      if (std::isnan(data[i * row_stride + j * col_stride])) return true;
+  return false;
+}
+
+// Writes one value over a matrix: zeros before live tiles are stored, zeros or NaN for pairs that are not solved.
+template <class In>
+void fill_matrix(In *data, int64_t rows, int64_t row_stride, int64_t cols, int64_t col_stride, In value) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < cols; ++j) data[i * row_stride + j * col_stride] = value;
+}
+
+// The header of state: what wrote it.
+struct StateHeader {
+  uint64_t magic;
+  int64_t batch, n, m, features;
+  double gamma;
+  int32_t metric, dtype, isa, reserved;
+  static constexpr uint64_t expected_magic = 0x315f777464735f63;  // "c_sdtw_1"
+
+  static StateHeader of(const Problem &p, sdtw_cpu_isa isa) {
+    return {expected_magic, p.batch, p.n, p.m, p.features, p.gamma, p.metric, p.dtype, isa, 0};
+  }
+  bool matches(const Problem &p) const {
+    const StateHeader other = of(p, isa);
+    return std::memcmp(this, &other, sizeof other) == 0;
+  }
+};
+static_assert(sizeof(StateHeader) <= 64 && std::is_trivially_copyable_v<StateHeader>);
+
+}  // namespace sdtw::cpu

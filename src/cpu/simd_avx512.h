@@ -1,0 +1,202 @@
+// Vectors of the AVX-512 kernels: 16 floats with int32 exponents, 8 doubles with exponents held in doubles.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "core/numbers.h"
+
+namespace sdtw::cpu::avx512 {
+
+template <class T>
+struct Vec;
+
+template <>
+struct Vec<float> {
+  using Scalar = float;
+  using Real = __m512;
+  using Exponent = __m512i;
+  using ScalarExponent = int32_t;
+  static constexpr int width = 16;
+
+  static Real load(const float *p) { return _mm512_loadu_ps(p); }
+  static void store(float *p, Real a) { _mm512_storeu_ps(p, a); }
+  static Real set1(float a) { return _mm512_set1_ps(a); }
+  static Real add(Real a, Real b) { return _mm512_add_ps(a, b); }
+  static Real sub(Real a, Real b) { return _mm512_sub_ps(a, b); }
+  static Real mul(Real a, Real b) { return _mm512_mul_ps(a, b); }
+  static Real div(Real a, Real b) { return _mm512_div_ps(a, b); }
+  static Real fma(Real a, Real b, Real c) { return _mm512_fmadd_ps(a, b, c); }
+  static Real fnma(Real a, Real b, Real c) { return _mm512_fnmadd_ps(a, b, c); }
+
+  static Exponent load(const int32_t *p) { return _mm512_loadu_si512(p); }
+  static void store(int32_t *p, Exponent a) { _mm512_storeu_si512(p, a); }
+  static Exponent sub(Exponent a, Exponent b) { return _mm512_sub_epi32(a, b); }
+  static Exponent max(Exponent a, Exponent b) { return _mm512_max_epi32(a, b); }
+
+  // a 2^d for d <= 0: an addition to the exponent bits. Below 2^-100 it stops mattering and stops shrinking.
+  static Real scale(Real a, Exponent d) {
+    const __m512i shift = _mm512_slli_epi32(_mm512_max_epi32(d, _mm512_set1_epi32(-100)), 23);
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), shift));
+  }
+
+  struct Split {
+    Exponent integer;
+    Real fraction;
+  };
+  // cost * scale = integer + fraction, |fraction| <= 1/2, exact but for one rounding, for |cost * scale| < 2^22.
+  static Split split(Real cost, Real scale) {
+    const Real magic = _mm512_set1_ps(12582912.f);  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+    const Real rounded = _mm512_fmadd_ps(cost, scale, magic);
+    const Exponent integer = _mm512_sub_epi32(_mm512_castps_si512(rounded), _mm512_castps_si512(magic));
+    return {integer, _mm512_fmsub_ps(cost, scale, _mm512_sub_ps(rounded, magic))};
+  }
+
+  static void normalize(Real &m, Exponent &e) {
+    const __m512i bits = _mm512_castps_si512(m);
+    const __m512i k = _mm512_sub_epi32(_mm512_srli_epi32(bits, 23), _mm512_set1_epi32(127));
+    m = _mm512_castsi512_ps(_mm512_sub_epi32(bits, _mm512_slli_epi32(k, 23)));
+    e = _mm512_add_epi32(e, k);
+  }
+
+  // Lane l takes lane l - 1 (up) or l + 1 (down), cyclically.
+  static Real rotate_up(Real a) { return _mm512_castsi512_ps(rotate_up(_mm512_castps_si512(a))); }
+  static Real rotate_down(Real a) { return _mm512_castsi512_ps(rotate_down(_mm512_castps_si512(a))); }
+  static Exponent rotate_up(Exponent a) { return _mm512_alignr_epi32(a, a, 15); }
+  static Exponent rotate_down(Exponent a) { return _mm512_alignr_epi32(a, a, 1); }
+  static Real insert_first(Real a, const float *p) {
+    return _mm512_mask_blend_ps(1, a, _mm512_set1_ps(*p));
+  }
+  static Exponent insert_first(Exponent a, const int32_t *p) { return _mm512_mask_set1_epi32(a, 1, *p); }
+  static Real insert_last(Real a, const float *p) { return _mm512_mask_blend_ps(0x8000, a, _mm512_set1_ps(*p)); }
+  static float first(Real a) { return _mm512_cvtss_f32(a); }
+  static int32_t first(Exponent a) { return _mm512_cvtsi512_si32(a); }
+
+  // Zero where the weight is negligible: keeps 0 * infinity out of sums. Costs are finite here, nothing to do.
+  static Real where_live(Real, Real a) { return a; }
+
+  // Largest |bits| seen so far: orders finite floats, infinities and NaN.
+  using Watch = __m512i;
+  static Watch watch_none() { return _mm512_setzero_si512(); }
+  static Watch watch(Watch w, Real a) {
+    return _mm512_max_epi32(w, _mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32(0x7fffffff)));
+  }
+  // 0: every |a| <= limit; 1: some are larger, infinite or NaN.
+  static int verdict(Watch w, float limit) {
+    return _mm512_reduce_max_epi32(w) > _mm_cvtsi128_si32(_mm_castps_si128(_mm_set_ss(limit)));
+  }
+
+  static void transpose(Real (&r)[16]) {
+    __m512 t[16];
+    for (int i = 0; i < 16; i += 2) {
+      t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+      t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4) {
+      r[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
+      r[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xee);
+      r[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+      r[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; ++i) {
+      t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
+      t[i + 4] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
+      t[i + 8] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
+      t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
+    }
+    for (int i = 0; i < 4; ++i) {
+      r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
+      r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
+      r[i + 4] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88);
+      r[i + 12] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xdd);
+    }
+  }
+};
+
+template <>
+struct Vec<double> {
+  using Scalar = double;
+  using Real = __m512d;
+  using Exponent = __m512d;
+  using ScalarExponent = double;
+  static constexpr int width = 8;
+
+  static Real load(const double *p) { return _mm512_loadu_pd(p); }
+  static Real load(const float *p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
+  static void store(double *p, Real a) { _mm512_storeu_pd(p, a); }
+  static void store(float *p, Real a) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(a)); }
+  static Real set1(double a) { return _mm512_set1_pd(a); }
+  static Real add(Real a, Real b) { return _mm512_add_pd(a, b); }
+  static Real sub(Real a, Real b) { return _mm512_sub_pd(a, b); }
+  static Real mul(Real a, Real b) { return _mm512_mul_pd(a, b); }
+  static Real div(Real a, Real b) { return _mm512_div_pd(a, b); }
+  static Real fma(Real a, Real b, Real c) { return _mm512_fmadd_pd(a, b, c); }
+  static Real fnma(Real a, Real b, Real c) { return _mm512_fnmadd_pd(a, b, c); }
+  static Exponent max(Exponent a, Exponent b) { return _mm512_max_pd(a, b); }
+  static Real scale(Real a, Exponent d) { return _mm512_scalef_pd(a, d); }
+
+  struct Split {
+    Exponent integer;
+    Real fraction;
+  };
+  // cost * scale = integer + fraction. Any cost: an infinite or NaN one counts as 1e300, and where the product has no
+  // fractional bits left the fraction is clamped (its residual would be anything).
+  static Split split(Real cost, Real scale) {
+    const Real t = _mm512_min_pd(_mm512_mul_pd(cost, scale), _mm512_set1_pd(1e300));
+    const Real integer = _mm512_roundscale_pd(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const Real rest = _mm512_fmsub_pd(cost, scale, integer);
+    const Real half = _mm512_set1_pd(.5);
+    return {integer, _mm512_max_pd(_mm512_min_pd(rest, half), _mm512_set1_pd(-.5))};
+  }
+  static void normalize(Real &m, Exponent &e) {
+    e = _mm512_add_pd(e, _mm512_getexp_pd(m));
+    m = _mm512_getmant_pd(m, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero);
+  }
+
+  static Real rotate_up(Real a) {
+    const __m512i i = _mm512_castpd_si512(a);
+    return _mm512_castsi512_pd(_mm512_alignr_epi64(i, i, 7));
+  }
+  static Real rotate_down(Real a) {
+    const __m512i i = _mm512_castpd_si512(a);
+    return _mm512_castsi512_pd(_mm512_alignr_epi64(i, i, 1));
+  }
+  static Real insert_first(Real a, const double *p) { return _mm512_mask_blend_pd(1, a, _mm512_set1_pd(*p)); }
+  static Real insert_last(Real a, const double *p) { return _mm512_mask_blend_pd(0x80, a, _mm512_set1_pd(*p)); }
+  static double first(Real a) { return _mm512_cvtsd_f64(a); }
+
+  static Real where_live(Real weight, Real a) {
+    return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(weight, _mm512_set1_pd(1e-200), _CMP_GT_OQ), a);
+  }
+
+  // Whether a NaN or -infinity was seen; anything else the arithmetic takes.
+  using Watch = __mmask8;
+  static Watch watch_none() { return 0; }
+  static Watch watch(Watch w, Real a) {
+    return w | _mm512_cmp_pd_mask(a, _mm512_set1_pd(-__builtin_inf()), _CMP_NGT_UQ);
+  }
+  static int verdict(Watch w, double) { return w != 0; }
+
+  static void transpose(Real (&r)[8]) {
+    __m512d t[8];
+    for (int i = 0; i < 8; i += 2) {
+      t[i] = _mm512_unpacklo_pd(r[i], r[i + 1]);
+      t[i + 1] = _mm512_unpackhi_pd(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < 2; ++i)
+      for (int h = 0; h < 8; h += 4) {
+        r[h + i] = _mm512_shuffle_f64x2(t[h + i], t[h + i + 2], 0x88);
+        r[h + i + 2] = _mm512_shuffle_f64x2(t[h + i], t[h + i + 2], 0xdd);
+      }
+    for (int i = 0; i < 2; ++i) {
+      t[i] = _mm512_shuffle_f64x2(r[i], r[i + 4], 0x88);
+      t[i + 4] = _mm512_shuffle_f64x2(r[i], r[i + 4], 0xdd);
+      t[i + 2] = _mm512_shuffle_f64x2(r[i + 2], r[i + 6], 0x88);
+      t[i + 6] = _mm512_shuffle_f64x2(r[i + 2], r[i + 6], 0xdd);
+    }
+    for (int i = 0; i < 8; ++i) r[i] = t[i];
+  }
+};
+
+}  // namespace sdtw::cpu::avx512

@@ -1,0 +1,179 @@
+// Vectors of the baseline kernels, for any processor: GCC's and Clang's vector extensions, lowered by the compiler to
+// what the target has. simd_avx512.h documents the operations. Products and sums are rounded apart: without a fused
+// multiply-add the last bit of results differs from the other instruction sets'.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/numbers.h"
+
+namespace sdtw::cpu::baseline {
+
+template <class T>
+struct Vec;
+
+template <class T, class Int, int N>
+struct VecBase {
+  using Scalar = T;
+  typedef T Real __attribute__((vector_size(N * sizeof(T))));
+  typedef Int Bits __attribute__((vector_size(N * sizeof(T))));
+  static constexpr int width = N;
+
+  static Real load(const T *p) {
+    Real a;
+    std::memcpy(&a, p, sizeof a);
+    return a;
+  }
+  static void store(T *p, Real a) { std::memcpy(p, &a, sizeof a); }
+  static Real set1(T a) { return a - Real{}; }
+  static Real add(Real a, Real b) { return a + b; }
+  static Real sub(Real a, Real b) { return a - b; }
+  static Real mul(Real a, Real b) { return a * b; }
+  static Real div(Real a, Real b) { return a / b; }
+  static Real fma(Real a, Real b, Real c) { return a * b + c; }
+  static Real fnma(Real a, Real b, Real c) { return c - a * b; }
+  static T first(Real a) { return a[0]; }
+  static Bits bits(Real a) {
+    Bits b;
+    std::memcpy(&b, &a, sizeof b);
+    return b;
+  }
+  static Real real(Bits b) {
+    Real a;
+    std::memcpy(&a, &b, sizeof a);
+    return a;
+  }
+  template <class Any>
+  static Any up(Any a) {
+    Any r;
+    for (int l = 0; l < N; ++l) r[l] = a[(l + N - 1) % N];
+    return r;
+  }
+  template <class Any>
+  static Any down(Any a) {
+    Any r;
+    for (int l = 0; l < N; ++l) r[l] = a[(l + 1) % N];
+    return r;
+  }
+  static Real rotate_up(Real a) { return up(a); }
+  static Real rotate_down(Real a) { return down(a); }
+  static Real insert_first(Real a, const T *p) {
+    a[0] = *p;
+    return a;
+  }
+  static Real insert_last(Real a, const T *p) {
+    a[N - 1] = *p;
+    return a;
+  }
+  static void transpose(Real (&r)[N]) {
+    for (int i = 0; i < N; ++i)
+      for (int j = 0; j < i; ++j) {
+        const T a = r[i][j];
+        r[i][j] = r[j][i];
+        r[j][i] = a;
+      }
+  }
+};
+
+template <>
+struct Vec<float> : VecBase<float, int32_t, 8> {
+  using Exponent = Bits;
+  using ScalarExponent = int32_t;
+  using VecBase::first;
+  using VecBase::insert_first;
+  using VecBase::load;
+  using VecBase::rotate_up;
+  using VecBase::store;
+  using VecBase::sub;
+
+  static Exponent load(const int32_t *p) {
+    Exponent a;
+    std::memcpy(&a, p, sizeof a);
+    return a;
+  }
+  static void store(int32_t *p, Exponent a) { std::memcpy(p, &a, sizeof a); }
+  static Exponent sub(Exponent a, Exponent b) { return a - b; }
+  static Exponent max(Exponent a, Exponent b) { return a > b ? a : b; }
+  static Real scale(Real a, Exponent d) { return real(bits(a) + max(d, Exponent{} - 100) * (1 << 23)); }
+
+  struct Split {
+    Exponent integer;
+    Real fraction;
+  };
+  static Split split(Real cost, Real scale) {
+    const Real magic = set1(12582912.f);
+    const Real t = cost * scale;
+    const Real rounded = t + magic;
+    return {bits(rounded) - bits(magic), t - (rounded - magic)};
+  }
+  static void normalize(Real &m, Exponent &e) {
+    const Bits k = (bits(m) >> 23) - 127;
+    m = real(bits(m) - k * (1 << 23));
+    e += k;
+  }
+  static Exponent rotate_up(Exponent a) { return up(a); }
+  static Exponent insert_first(Exponent a, const int32_t *p) {
+    a[0] = *p;
+    return a;
+  }
+  static int32_t first(Exponent a) { return a[0]; }
+  static Real where_live(Real, Real a) { return a; }
+
+  using Watch = Bits;
+  static Watch watch_none() { return Watch{}; }
+  static Watch watch(Watch w, Real a) { return max(w, bits(a) & 0x7fffffff); }
+  static int verdict(Watch w, float limit) {
+    int any = 0;
+    for (int l = 0; l < width; ++l) any |= w[l] > bits(set1(limit))[0];
+    return any;
+  }
+};
+
+template <>
+struct Vec<double> : VecBase<double, int64_t, 4> {
+  using Exponent = Real;
+  using ScalarExponent = double;
+  using VecBase::load;
+  using VecBase::store;
+
+  static Real load(const float *p) { return Real{p[0], p[1], p[2], p[3]}; }
+  static void store(float *p, Real a) {
+    for (int l = 0; l < width; ++l) p[l] = static_cast<float>(a[l]);
+  }
+  static Exponent max(Exponent a, Exponent b) { return a > b ? a : b; }
+  static Exponent min(Exponent a, Exponent b) { return a < b ? a : b; }
+  static Real scale(Real a, Exponent d) {
+    const Real shifted = max(d, set1(-900)) + set1(6755399441055744.);
+    return real(bits(a) + bits(shifted) * (int64_t(1) << 52));
+  }
+
+  struct Split {
+    Exponent integer;
+    Real fraction;
+  };
+  static Split split(Real cost, Real scale) {
+    const Real t = min(cost * scale, set1(1e300));
+    const Real magic = set1(6755399441055744.);
+    const Real small = (t + magic) - magic;  // the nearest integer while |t| < 2^51; beyond 2^52 t is one itself
+    const Real integer = (t > set1(2e15)) | (t < set1(-2e15)) ? t : small;
+    return {integer, max(min(t - integer, set1(.5)), set1(-.5))};
+  }
+  static void normalize(Real &m, Exponent &e) {
+    const Bits field = (bits(m) >> 52) & 0x7ff;
+    e += real(field | 0x4330000000000000) - set1(4503599627370496. + 1023);
+    m = real((bits(m) & 0x000fffffffffffff) | 0x3ff0000000000000);
+  }
+  static Real where_live(Real weight, Real a) { return weight > set1(1e-200) ? a : Real{}; }
+
+  using Watch = Bits;
+  static Watch watch_none() { return Watch{}; }
+  static Watch watch(Watch w, Real a) { return w | ~(a > set1(-__builtin_inf())); }
+  static int verdict(Watch w, double) {
+    int any = 0;
+    for (int l = 0; l < width; ++l) any |= w[l] != 0;
+    return any;
+  }
+};
+
+}  // namespace sdtw::cpu::baseline

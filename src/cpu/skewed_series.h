@@ -1,0 +1,164 @@
+// The series of a pair as the skewed walk wants them: packed for the fused kernels, gradients unpacked, costs bounded.
+#pragma once
+
+#include <algorithm>
+
+#include "cpu/pair.h"
+
+namespace sdtw::cpu {
+
+// A series as the caller has it.
+template <class In>
+struct Strided {
+  const In *data;
+  int64_t step, feature;  // strides
+};
+template <class Out>
+struct StridedOut {
+  Out *data;
+  int64_t step, feature;
+};
+
+// Where the packed series of one pair lie for a skewed walk:
+//   x [strip][feature][K][W], row strip * 64 + l K + k, rows past the end repeating the last one;
+//   y [feature][pad + m + pad] backwards, so that the column s - l of lane l is a contiguous load; ends repeated too.
+// The repeats keep the costs of cells that do not exist within the pair's own bound.
+template <class T>
+struct SkewedSeries {
+  const Kernels<T> *kernels;
+  T *x, *y;
+  int64_t features, n, m;  // the pair's own lengths
+
+  int64_t y_length() const { return m + 2 * pad; }
+  const T *strip(int64_t b) const { return x + b * strip_rows * features; }
+  // y of lane 0 at step s.
+  int64_t column(int64_t s) const { return pad + m - 1 - s; }
+
+  // Descriptor of a move of `count` <= 64 time steps in [features][K][W] blocks, forwards or backwards.
+  template <class Pointer>
+  MatrixTile block(Pointer data, int64_t step, int64_t feature, int64_t count, bool backwards, int64_t (&last)[strip_rows],
+                   const int64_t (&first)[max_width]) const {
+    const int W = kernels->width, K = strip_rows / W;
+    MatrixTile move{};
+    move.steps = features;
+    move.source = data;
+    move.target = const_cast<void *>(static_cast<const void *>(data));
+    // Forwards, rows go along the lanes' K rows; backwards, along the lanes: the order in which each is laid out.
+    move.lane_stride = backwards ? -step : K * step;
+    move.row_stride = backwards ? -W * step : step;
+    move.step_stride = feature;
+    move.first = first;
+    move.last = last;
+    move.limit = std::numeric_limits<double>::infinity();
+    for (int k = 0; k < K; ++k)
+      for (int l = 0; l < W; ++l) last[k * W + l] = (backwards ? k * W + l : l * K + k) < count ? features : 0;
+    return move;
+  }
+
+  template <class In>
+  void pack(Strided<In> from_x, Strided<In> from_y, T *block_of_tile) {
+    const int64_t first[max_width] = {};
+    int64_t last[strip_rows];
+    const int W = kernels->width, K = strip_rows / W;
+    const auto load = kernels->strips.load[sizeof(In) == 8];
+    for (int64_t i = 0; i < n; i += strip_rows)
+      load(block(from_x.data + i * from_x.step, from_x.step, from_x.feature, n - i, false, last, first),
+           x + i * features);
+    T *const end = x + (n - 1) / strip_rows * strip_rows * features;  // the last strip
+    const int64_t present = (n - 1) % strip_rows + 1;
+    const auto at = [&](int64_t row) { return (row % K) * W + row / K; };
+    for (int64_t f = 0; f < features; ++f)
+      for (int64_t row = present; row < strip_rows; ++row)
+        end[f * strip_rows + at(row)] = end[f * strip_rows + at(present - 1)];
+
+    // y, 64 columns and as many features as a tile holds at a time.
+    for (int64_t j = 0; j < m; j += strip_rows) {
+      const int64_t count = std::min<int64_t>(strip_rows, m - j), top = m - 1 - j;
+      for (int64_t f = 0; f < features; f += strip_rows) {
+        SkewedSeries part = *this;
+        part.features = std::min<int64_t>(strip_rows, features - f);
+        load(part.block(from_y.data + top * from_y.step + f * from_y.feature, from_y.step, from_y.feature, count, true,
+                        last, first),
+             block_of_tile);
+        for (int64_t g = 0; g < part.features; ++g)
+          std::memcpy(y + (f + g) * y_length() + pad + j, block_of_tile + g * strip_rows, size_t(count) * sizeof(T));
+      }
+    }
+    for (int64_t f = 0; f < features; ++f) {
+      T *row = y + f * y_length();
+      std::fill(row, row + pad, row[pad]);
+      std::fill(row + pad + m, row + y_length(), row[pad + m - 1]);
+    }
+  }
+
+  // Writes a gradient that is packed as x (y) is, times factor, into the n (m) time steps of the caller's array.
+  template <class Out>
+  void unpack_x(StridedOut<Out> to, const T *grad_x, T factor) const {
+    const int64_t first[max_width] = {};
+    int64_t last[strip_rows];
+    T factors[max_width];
+    std::fill(factors, factors + max_width, factor);
+    for (int64_t i = 0; i < n; i += strip_rows)
+      kernels->strips.store[sizeof(Out) == 8](
+          block(to.data + i * to.step, to.step, to.feature, n - i, false, last, first), grad_x + i * features, factors);
+  }
+  template <class Out>
+  void unpack_y(StridedOut<Out> to, const T *grad_y, T factor, T *block_of_tile) const {
+    const int64_t first[max_width] = {};
+    int64_t last[strip_rows];
+    T factors[max_width];
+    std::fill(factors, factors + max_width, factor);
+    for (int64_t j = 0; j < m; j += strip_rows) {
+      const int64_t count = std::min<int64_t>(strip_rows, m - j), top = m - 1 - j;
+      for (int64_t f = 0; f < features; f += strip_rows) {
+        SkewedSeries part = *this;
+        part.features = std::min<int64_t>(strip_rows, features - f);
+        for (int64_t g = 0; g < part.features; ++g)
+          std::memcpy(block_of_tile + g * strip_rows, grad_y + (f + g) * y_length() + pad + j,
+                      size_t(count) * sizeof(T));
+        kernels->strips.store[sizeof(Out) == 8](
+            part.block(to.data + top * to.step + f * to.feature, to.step, to.feature, count, true, last, first),
+            block_of_tile, factors);
+      }
+    }
+  }
+
+  // An upper bound of D over all cells, by the triangle inequality around a mean of y: (max |x - c| + max |y - c|)^2.
+  // Infinite or NaN if an input is.
+  double cost_bound() const {
+    const auto reach = [&](const T *data, int64_t feature, int64_t count) {
+      T largest = 0, poison = 0;  // poison: NaN once a sum is not finite
+      for (int64_t i = 0; i < count; i += strip_rows) {
+        const int64_t width = std::min<int64_t>(strip_rows, count - i);
+        T sum[strip_rows] = {};
+        for (int64_t f = 0; f < features; ++f) {
+          const T c = centre(f), *row = data + f * feature + i;
+          for (int64_t j = 0; j < width; ++j) sum[j] += (row[j] - c) * (row[j] - c);
+        }
+        for (const T s : sum) {
+          largest = s > largest ? s : largest;
+          poison += 0 * s;
+        }
+      }
+      return std::sqrt(double(largest) + double(poison));
+    };
+    double largest_x = 0;
+    for (int64_t i = 0; i < n; i += strip_rows) {
+      const double r = reach(x + i * features, strip_rows, strip_rows);
+      largest_x = r <= largest_x ? largest_x : r;
+      if (std::isnan(r)) return r;
+    }
+    const double sum = largest_x + reach(y, y_length(), y_length());
+    return sum * sum;
+  }
+
+ private:
+  T centre(int64_t f) const {
+    const int64_t samples = std::min<int64_t>(m, 16);
+    T sum = 0;
+    for (int64_t i = 0; i < samples; ++i) sum += y[f * y_length() + pad + i * m / samples];
+    return sum / T(samples);
+  }
+};
+
+}  // namespace sdtw::cpu

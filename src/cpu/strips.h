@@ -1,0 +1,288 @@
+// One pair at a time, SIMD lanes along the anti-diagonals of strips of 64 rows, by one thread or by all of them.
+//
+// A strip is swept in skewed tiles: lane l is at column s - l in step s. Strip b + 1 reads, step by step, the last row
+// that strip b has left in `row`, and overwrites it W columns behind. Threads that share a pair take strips by ticket
+// from the top (backward: from the bottom); a strip waits for the one before it, tile by tile.
+#pragma once
+
+#include "cpu/parallel.h"
+#include "cpu/skewed_series.h"
+
+namespace sdtw::cpu {
+
+template <class T, class In>
+class StripPair {
+ public:
+  using E = typename core::Exponent<T>::type;
+  using Store = Boundary<T, In>;
+
+  // scratch: the shared part of a ScratchLayout; block: the pair's part of state, or null.
+  StripPair(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, int64_t index, Lengths lengths,
+            const ScratchLayout &offsets, std::byte *scratch, std::byte *block_of_state)
+      : p(whole.problem), plan(whole.cpu), kernels(isa.kernels<T>()), walk(kernels.strips), W(kernels.width),
+        K(walk.rows), b(buffers), pair(index), n(lengths.n), m(lengths.m), layout(offsets), state_layout(p, plan),
+        state(block_of_state), scale(cost_scale<T>(p.gamma)) {
+    series = {&kernels, at<T>(scratch, layout.x), at<T>(scratch, layout.y), p.features, n, m};
+    row_m = at<T>(scratch, layout.row_m) + pad;
+    row_e = at<E>(scratch, layout.row_e) + pad;
+    grad_x = at<T>(scratch, layout.grad_x);
+    grad_y = at<T>(scratch, layout.grad_y);
+    adjoint_row = at<T>(scratch, layout.adjoint_row) + pad;
+    progress = at<std::atomic<int64_t>>(scratch, layout.progress);
+    const double tile_limit = std::min(isa.float_cost_limit, core::Exponent<T>::limit / double(p.n + p.m));
+    matrix_limit = tile_limit / double(scale);
+  }
+
+  // Packs the series. False: engine T is not the one for this pair.
+  bool prepare(std::byte *local) {
+    if (sizeof(T) == 4 && !(scale > 1e-30f && scale < 1e30f)) return false;
+    if (!p.fused()) return true;
+    series.pack(Strided<In>{element<In>(b.x, pair), b.x.stride[1], b.x.stride[2]},
+                Strided<In>{element<In>(b.y, pair), b.y.stride[1], b.y.stride[2]}, at<T>(local, layout.tile));
+    if (sizeof(T) == 8) return true;
+    const double bound = series.cost_bound() * double(scale);
+    return bound <= std::min(core::float_fused_limit, core::Exponent<T>::limit / double(p.n + p.m));
+  }
+
+  // The forward recurrence; false as prepare.
+  // locals(i): the scratch of the i-th of `threads` threads.
+  template <class Locals>
+  bool forward(double &value, Locals &&locals, int threads);
+
+  // Sweeps E back through the pair; gradients stay packed until finish(). target: where E goes times factor, or null.
+  template <class Locals>
+  void backward(In *target, const int64_t (&stride)[3], T factor, Locals &&locals, int threads);
+
+  void write_gradients(T factor, std::byte *local) const;
+
+ private:
+  template <class U>
+  static U *at(const std::byte *base, size_t offset) {
+    return reinterpret_cast<U *>(const_cast<std::byte *>(base) + offset);
+  }
+
+  int64_t strips() const { return ceil_div<int64_t>(n, strip_rows); }
+  // Cell (n - 1, m - 1), in the last strip.
+  int corner_row() const { return int((n - 1) % strip_rows) % K; }
+  int corner_lane() const { return int((n - 1) % strip_rows) / K; }
+  // Steps of strip i: to the corner in the last, else until the last lane's last column has been written to `row`.
+  int64_t steps(int64_t i) const { return i == strips() - 1 ? m + corner_lane() : m + W; }
+  int64_t tiles(int64_t i) const { return ceil_div(steps(i), plan.tile_cols); }
+
+  LaneState<T> lane_state(std::byte *local) const {
+    T *const m_ = at<T>(local, layout.state_m);
+    E *const e_ = at<E>(local, layout.state_e);
+    return {m_, e_, m_ + strip_rows, e_ + strip_rows};
+  }
+  void start_strip(int64_t i, const LaneState<T> &s) const {
+    fill_forbidden(s.m, s.e, strip_rows);
+    fill_forbidden(s.above_m, s.above_e, W);
+    if (i == 0) s.above_e[0] = 0;  // the corner of the border: R = 0
+  }
+  std::byte *boundary_row(int64_t i) const { return state + size_t(i - 1) * state_layout.row; }
+  std::byte *boundary_column(int64_t i, int64_t c) const {
+    return state + state_layout.columns + size_t(i * (plan.tiles_across - 1) + c - 1) * state_layout.column;
+  }
+
+  MatrixTile matrix(int64_t i, int64_t first_step, int64_t count, const void *data, void *target,
+                    const int64_t (&stride)[3]) const {
+    MatrixTile t{};
+    const int64_t offset = i * strip_rows * stride[1];
+    t.steps = count;
+    t.source = data ? static_cast<const In *>(data) + offset : nullptr;
+    t.target = target ? static_cast<In *>(target) + offset : nullptr;
+    t.lane_stride = K * stride[1] - stride[2];
+    t.row_stride = stride[1];
+    t.step_stride = stride[2];
+    t.first_step = first_step;
+    t.limit = matrix_limit;
+    return t;
+  }
+  // Which steps of a strip are cells that exist.
+  struct Extent {
+    int64_t first[max_width], last[strip_rows];
+  };
+  Extent extent(int64_t i) const {
+    Extent x;
+    for (int l = 0; l < W; ++l) {
+      x.first[l] = l;
+      for (int k = 0; k < K; ++k) x.last[k * W + l] = i * strip_rows + l * K + k < n ? m + l : 0;
+    }
+    return x;
+  }
+  FusedTile<T> fused(int64_t i, int64_t first_step, int64_t count, T *tile) const {
+    const int64_t column = series.column(first_step);
+    return {count, p.features, series.strip(i), series.y + column, strip_rows, W, series.y_length(), -1,
+            tile,  tile,       grad_x + i * strip_rows * p.features, grad_y + column};
+  }
+  bool cost(int64_t i, const Extent &cells, int64_t first_step, int64_t count, T *tile) const {
+    if (p.fused()) {
+      walk.cost(fused(i, first_step, count, tile));
+      return true;
+    }
+    MatrixTile t = matrix(i, first_step, count, element<In>(b.x, pair), nullptr, b.x.stride);
+    t.first = cells.first;
+    t.last = cells.last;
+    return walk.load[sizeof(In) == 8](t, tile) == 0;
+  }
+
+  bool forward_strip(int64_t i, std::byte *local, double &value);
+  void backward_strip(int64_t i, std::byte *local, In *target, const int64_t (&stride)[3], T factor);
+  void probabilities(int64_t i, int64_t first_step, int64_t count, std::byte *local) const;
+
+  // Hands strips out by ticket; progress[i] is how many steps strip i has done.
+  template <class Locals, class Strip>
+  void run(Locals &&locals, int threads, Strip &&strip) {
+    if (threads == 1) {
+      for (int64_t i = 0; i < strips(); ++i) strip(i, locals(0));
+      return;
+    }
+    std::atomic<int64_t> tickets{0};
+    std::atomic<int> members{0};
+    for (int64_t i = 0; i < strips(); ++i) new (progress + i) std::atomic<int64_t>(0);
+    parallel(threads, [&] {
+      std::byte *const local = locals(members.fetch_add(1));
+      for (int64_t i; (i = tickets.fetch_add(1)) < strips();) strip(i, local);
+    });
+  }
+  void advance(int64_t i, int64_t to) {
+    if (shared) progress[i].store(to, std::memory_order_release);
+  }
+  void wait(int64_t i, int64_t target) const {
+    if (shared) wait_until(progress[i], target);
+  }
+
+  const Problem &p;
+  const Plan &plan;
+  const Kernels<T> &kernels;
+  const Walk<T> &walk;
+  const int W, K;
+  const Buffers &b;
+  const int64_t pair, n, m;
+  const ScratchLayout &layout;
+  const StateLayout state_layout;
+  std::byte *const state;
+  const T scale;
+  double matrix_limit;
+  SkewedSeries<T> series;
+  T *row_m, *grad_x, *grad_y, *adjoint_row;
+  E *row_e;
+  std::atomic<int64_t> *progress;
+  bool shared = false;  // by several threads
+};
+
+template <class T, class In>
+bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value) {
+  const LaneState<T> lanes = lane_state(local);
+  const Extent cells = extent(i);
+  T *const tile = at<T>(local, layout.tile);
+  bool ok = true;
+  start_strip(i, lanes);
+  for (int64_t s = 0, end = steps(i); s < end; s += plan.tile_cols) {
+    const int64_t count = std::min(plan.tile_cols, end - s);
+    if (i > 0) wait(i - 1, std::min(steps(i - 1), s + count + W));
+    if (state && i > 0 && s < m)
+      Store::save(boundary_row(i), p.m, s, row_m + s, row_e + s, std::min(count, m - s));
+    if (state && s > 0)
+      Store::save(boundary_column(i, s / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
+    ok &= cost(i, cells, s, count, tile);
+    walk.sweep({count, tile, scale, lanes, row_m + s, row_e + s, nullptr});
+    advance(i, s + count);
+  }
+  if (i == strips() - 1) {
+    const int corner = corner_row() * W + corner_lane();
+    value = value_of(lanes.m[corner], lanes.e[corner], scale);
+  }
+  return ok;
+}
+
+template <class T, class In>
+template <class Locals>
+bool StripPair<T, In>::forward(double &value, Locals &&locals, int threads) {
+  shared = threads > 1;
+  fill_forbidden(row_m - pad, row_e - pad, m + 2 * pad);
+  std::atomic<bool> ok{true};
+  run(locals, threads, [&](int64_t i, std::byte *local) {
+    if (!ok.load(std::memory_order_relaxed)) return advance(i, steps(i));
+    if (!forward_strip(i, local, value)) ok.store(false, std::memory_order_relaxed);
+  });
+  return ok;
+}
+
+// Recomputes a tile's transition probabilities from its boundaries in state.
+template <class T, class In>
+void StripPair<T, In>::probabilities(int64_t i, int64_t first_step, int64_t count, std::byte *local) const {
+  const LaneState<T> lanes = lane_state(local);
+  T *const above_m = at<T>(local, layout.segment_m) + pad;
+  E *const above_e = at<E>(local, layout.segment_e) + pad;
+  fill_forbidden(above_m, above_e, count);
+  if (i > 0 && first_step < m)
+    Store::load(boundary_row(i), p.m, first_step, above_m, above_e, std::min(count, m - first_step));
+  if (first_step > 0)
+    Store::load(boundary_column(i, first_step / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e,
+                strip_rows + W);
+  else
+    start_strip(i, lanes);
+  walk.sweep_save({count, at<T>(local, layout.tile), scale, lanes, above_m, above_e, at<T>(local, layout.probability)});
+}
+
+template <class T, class In>
+void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, const int64_t (&stride)[3], T factor) {
+  const Extent cells = extent(i);
+  T *const tile = at<T>(local, layout.tile), *const left = at<T>(local, layout.carry_left);
+  T *const diagonal = at<T>(local, layout.carry_diagonal), *const above = left + strip_rows;
+  std::fill(left, left + strip_rows + W, T(0));
+  std::fill(diagonal, diagonal + strip_rows, T(0));
+  if (i == strips() - 1) left[corner_row() * W + corner_lane()] = 1;
+  T factors[max_width];
+  std::fill(factors, factors + max_width, factor);
+  for (int64_t c = tiles(i) - 1; c >= 0; --c) {
+    const int64_t s = c * plan.tile_cols, count = std::min(plan.tile_cols, steps(i) - s);
+    // The strip below has passed up all of this tile's columns once it is through with the tile before this one.
+    if (i + 1 < strips()) wait(i + 1, steps(i + 1) - std::max<int64_t>(0, std::min(s - plan.tile_cols, steps(i + 1))));
+    if (any_live(left, strip_rows + W) || any_live(diagonal, strip_rows) || any_live(adjoint_row + s - W + 1, count)) {
+      cost(i, cells, s, count, tile);
+      probabilities(i, s, count, local);
+      walk.adjoint({count, at<T>(local, layout.probability), tile, left, diagonal, above, adjoint_row + s});
+      if (p.fused() && !target) walk.gradient(fused(i, s, count, tile));
+      if (target) {
+        MatrixTile t = matrix(i, s, count, nullptr, target, stride);
+        t.first = cells.first;
+        t.last = cells.last;
+        walk.store[sizeof(In) == 8](t, tile, factors);
+      }
+    } else {
+      std::fill(left, left + strip_rows + W, T(0));
+      std::fill(diagonal, diagonal + strip_rows, T(0));
+      std::fill(adjoint_row + s + 1, adjoint_row + s + count + 1, T(0));
+    }
+    if (c == 0) adjoint_row[0] = above[0];
+    advance(i, steps(i) - s);
+  }
+}
+
+template <class T, class In>
+template <class Locals>
+void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor, Locals &&locals, int threads) {
+  shared = threads > 1;
+  std::fill(adjoint_row - pad, adjoint_row + m + pad, T(0));
+  if (p.fused() && !target) {
+    std::fill(grad_x, grad_x + strips() * strip_rows * p.features, T(0));
+    std::fill(grad_y, grad_y + series.y_length() * p.features, T(0));
+  }
+  run(locals, threads, [&](int64_t ticket, std::byte *local) {
+    backward_strip(strips() - 1 - ticket, local, target, stride, factor);
+  });
+}
+
+template <class T, class In>
+void StripPair<T, In>::write_gradients(T factor, std::byte *local) const {
+  if (b.grad_x.data)
+    series.unpack_x(StridedOut<In>{element<In>(b.grad_x, pair), b.grad_x.stride[1], b.grad_x.stride[2]}, grad_x,
+                    2 * factor);
+  if (b.grad_y.data)
+    series.unpack_y(StridedOut<In>{element<In>(b.grad_y, pair), b.grad_y.stride[1], b.grad_y.stride[2]}, grad_y,
+                    -2 * factor, at<T>(local, layout.tile));
+}
+
+}  // namespace sdtw::cpu

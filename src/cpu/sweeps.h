@@ -1,0 +1,94 @@
+// The forward and the adjoint sweep over one tile, for any vector type. Included by kernels_*.cpp inside its namespace.
+
+
+
+// K rows a lane, skewed (strips) or not (lanes), with or without keeping transition probabilities.
+template <class T, int K, bool skew, bool save>
+void sweep(const Sweep<T> &a) {
+  using V = Vec<T>;
+  using Cell = core::Scaled<V>;
+  constexpr int W = V::width;
+  // m grows by up to 2^2.1 a cell and a step takes a path through K cells: every 16 or so it is brought back to [1, 2).
+  constexpr int64_t period = skew ? (K < 16 ? 16 / K : 1) : 8;
+
+  Cell row[K], above{V::load(a.state.above_m), V::load(a.state.above_e)};
+  for (int k = 0; k < K; ++k) row[k] = {V::load(a.state.m + k * W), V::load(a.state.e + k * W)};
+  const auto scale = V::set1(a.scale);
+  for (int64_t s = 0; s < a.steps; ++s) {
+    Cell up;
+    if constexpr (skew) {
+      const Cell last{V::rotate_up(row[K - 1].m), V::rotate_up(row[K - 1].e)};
+      a.row_m[s - W] = V::first(last.m);
+      a.row_e[s - W] = V::first(last.e);
+      up = {V::insert_first(last.m, a.row_m + s), V::insert_first(last.e, a.row_e + s)};
+    } else {
+      up = {V::load(a.row_m + s * W), V::load(a.row_e + s * W)};
+    }
+    Cell diagonal = above;
+    above = up;
+    for (int k = 0; k < K; ++k) {
+      const auto terms = core::common_exponent<V>(up, row[k], diagonal);
+      if constexpr (save) {
+        const auto p = core::probabilities<V>(terms);
+        T *out = a.probability + (s * K + k) * 3 * W;
+        V::store(out, p.up);
+        V::store(out + W, p.left);
+        V::store(out + 2 * W, p.diagonal);
+      }
+      diagonal = row[k];
+      row[k] = core::enter<V>(terms, V::load(a.cost + (s * K + k) * W), scale);
+      up = row[k];
+    }
+    if constexpr (!skew) {
+      V::normalize(up.m, up.e);
+      V::store(a.row_m + s * W, up.m);
+      V::store(a.row_e + s * W, up.e);
+    }
+    if (s % period == period - 1)
+      for (int k = 0; k < K; ++k) V::normalize(row[k].m, row[k].e);
+  }
+  V::store(a.state.above_m, above.m);
+  V::store(a.state.above_e, above.e);
+  for (int k = 0; k < K; ++k) {
+    V::normalize(row[k].m, row[k].e);
+    V::store(a.state.m + k * W, row[k].m);
+    V::store(a.state.e + k * W, row[k].e);
+  }
+}
+
+template <class T, int K, bool skew>
+void adjoint(const AdjointSweep<T> &a) {
+  using V = Vec<T>;
+  constexpr int W = V::width;
+  typename V::Real left[K], diagonal[K], above = V::load(a.above);
+  for (int k = 0; k < K; ++k) {
+    left[k] = V::load(a.left + k * W);
+    diagonal[k] = V::load(a.diagonal + k * W);
+  }
+  for (int64_t s = a.steps - 1; s >= 0; --s) {
+    typename V::Real below;  // what the row below has passed up
+    if constexpr (skew) {
+      a.row[s + 1] = V::first(above);
+      below = V::insert_last(V::rotate_down(above), a.row + s - W + 1);
+    } else {
+      below = V::load(a.row + s * W);
+    }
+    for (int k = K - 1; k >= 0; --k) {
+      const T *p = a.probability + (s * K + k) * 3 * W;
+      const auto e = V::add(below, left[k]);
+      V::store(a.alignment + (s * K + k) * W, e);
+      below = V::fma(V::load(p), e, diagonal[k]);
+      left[k] = V::mul(V::load(p + W), e);
+      diagonal[k] = V::mul(V::load(p + 2 * W), e);
+    }
+    if constexpr (skew)
+      above = below;
+    else
+      V::store(a.row + s * W, below);
+  }
+  V::store(a.above, above);
+  for (int k = 0; k < K; ++k) {
+    V::store(a.left + k * W, left[k]);
+    V::store(a.diagonal + k * W, diagonal[k]);
+  }
+}
