@@ -27,7 +27,7 @@ def sqeuclidean(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def accumulate(cost: np.ndarray, gamma: float) -> np.ndarray:
-    """R of Cuturi and Blondel 2017, Algorithm 1, with its padded border: cell (i, j) is in R[i + 1, j + 1]."""
+    """R of Cuturi and Blondel 2017, Algorithm 1, with its padded border: (i, j) is in R[i + 1, j + 1]."""
     n, m = cost.shape
     r = np.full((n + 1, m + 1), INF)
     r[0, 0] = 0.0

@@ -22,6 +22,8 @@ from . import _core
 
 DTYPES = {getattr(torch, name): code for name, code in _core.DTYPES.items()}
 
+_OPS = torch.ops.libsdtw
+
 _INPUTS = "Tensor x, Tensor? y, Tensor? x_lengths, Tensor? y_lengths"
 _OPTIONS = "float gamma, str metric"
 _SCHEMAS = {
@@ -198,23 +200,48 @@ def _fake_alignment(x: Tensor, y: Tensor | None, *args: Any) -> Tensor:
     return _new_alignment(x, y)
 
 
-def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    x, y, x_lengths, y_lengths, gamma, metric, save_state = inputs
-    if not save_state:
-        raise RuntimeError("torch.ops.libsdtw.forward: save_state is False, but x or y requires a gradient")
-    ctx.save_for_backward(x, y, x_lengths, y_lengths, output[1])
-    ctx.gamma, ctx.metric = gamma, metric
-    ctx.set_materialize_grads(False)  # for state, as large as itself
+class _Forward(torch.autograd.Function):
+    """The operator forward, differentiated by the operator backward.
+
+    Registered by hand: torch.library.register_autograd does the same, but where this takes 50 us for a forward
+    and a backward call, the computation left out, it takes 75 us (PyTorch 2.13).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> tuple[Tensor, Tensor]:
+        x, y, x_lengths, y_lengths, gamma, metric, save_state = args
+        if not save_state:
+            raise RuntimeError(
+                "torch.ops.libsdtw.forward: save_state is False, but x or y requires a gradient"
+            )
+        value, state = _below_autograd(_OPS.forward.default, *args)
+        ctx.save_for_backward(x, y, x_lengths, y_lengths, state)
+        ctx.gamma, ctx.metric = gamma, metric
+        ctx.set_materialize_grads(False)  # for state, as large as itself
+        return value, state
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+        need_x, need_y = ctx.needs_input_grad[:2]
+        grad_x = grad_y = None
+        if grads[0] is not None:
+            args = (grads[0], *ctx.saved_tensors, ctx.gamma, ctx.metric, need_x, need_y)
+            if torch.is_grad_enabled():
+                grad_x, grad_y = _OPS.backward.default(*args)
+            else:
+                grad_x, grad_y = _below_autograd(_OPS.backward.default, *args)
+        return grad_x if need_x else None, grad_y if need_y else None, None, None, None, None, None
 
 
-def _differentiate(ctx: Any, grad_value: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
-    need_x, need_y = ctx.needs_input_grad[:2]
-    grad_x = grad_y = None
-    if grad_value is not None:
-        grad_x, grad_y = torch.ops.libsdtw.backward(
-            grad_value, *ctx.saved_tensors, ctx.gamma, ctx.metric, need_x, need_y
-        )
-    return grad_x if need_x else None, grad_y if need_y else None, None, None, None, None, None
+def _below_autograd(op: Callable[..., Any], *args: Any) -> Any:
+    with torch._C._AutoDispatchBelowAutograd():
+        return op(*args)
+
+
+def _autograd_forward(*args: Any) -> Any:
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in args[:2]):
+        return _Forward.apply(*args)  # type: ignore[no-untyped-call]
+    return _below_autograd(_OPS.forward.default, *args)
 
 
 def _no_derivative(name: str) -> Callable[..., Any]:
@@ -253,7 +280,7 @@ def _register() -> None:
         torch.library.impl(qualified, "cpu", kernels[name])
         torch.library.impl(qualified, "cuda", _on_own_device(kernels[name]))
         torch.library.register_fake(qualified, fakes[name])
-    torch.library.register_autograd("libsdtw::forward", _differentiate, setup_context=_save_for_backward)
+    torch.library.impl("libsdtw::forward", "Autograd", _autograd_forward)
     for name in ("backward", "alignment"):
         torch.library.register_autograd(f"libsdtw::{name}", _no_derivative(name))
 
