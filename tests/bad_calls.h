@@ -1,6 +1,7 @@
 // A world in which every call of the library succeeds, to be broken one argument at a time by test_errors.cpp.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
