@@ -18,7 +18,7 @@ class Pair(NamedTuple):
     alignment: np.ndarray  # E, (n, m)
     grad_x: np.ndarray
     grad_y: np.ndarray
-    value_scale: float  # what a rounding error of the value is relative to: max(|value|, <E, |D|>)
+    value_scale: float  # what a rounding error of the value is relative to
     grad_scale: float  # and one of the gradients: the largest sum of the sizes of an entry's terms
 
 
@@ -73,7 +73,9 @@ def soft_dtw(x: np.ndarray, y: np.ndarray, gamma: float) -> Pair:
     terms = 2 * (x[:, None, :] - y[None, :, :]) * e[:, :, None]
     sizes = np.abs(terms)
     grad_scale = float(max(sizes.sum(1).max(), sizes.sum(0).max()))
-    value_scale = max(abs(value), float((e * np.abs(cost)).sum()))
+    # The library holds exp(-R / gamma) and rounds it at each step, that is R relative to gamma: it shows
+    where the # costs are far below gamma and there is about one path (measured: 2.8e-7 gamma in float32 at
+    (29, 1)). value_scale = max(abs(value), float((e * np.abs(cost)).sum()), gamma * max(cost.shape))
     return Pair(value, e, terms.sum(1), -terms.sum(0), value_scale, grad_scale)
 
 

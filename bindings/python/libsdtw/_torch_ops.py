@@ -203,8 +203,8 @@ def _fake_alignment(x: Tensor, y: Tensor | None, *args: Any) -> Tensor:
 class _Forward(torch.autograd.Function):
     """The operator forward, differentiated by the operator backward.
 
-    Registered by hand: torch.library.register_autograd does the same, but where this takes 50 us for a forward
-    and a backward call, the computation left out, it takes 75 us (PyTorch 2.13).
+    Registered by hand: torch.library.register_autograd does the same, but where this takes 50 us for forward
+    and backward, the computation left out, it takes 75 us (PyTorch 2.13).
     """
 
     @staticmethod
