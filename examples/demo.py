@@ -20,10 +20,7 @@ import libsdtw
 from libsdtw.torch import SoftDTW, soft_dtw, soft_dtw_alignment
 
 warnings.filterwarnings("ignore", message="h5py not installed")
-VALUE_BOUND, GRADIENT_BOUND = (
-    1e-6,
-    2e-5,
-)  # float32 against float64, relative to the value, to the largest entry
+BOUNDS = 1e-6, 2e-5  # of differences() between float32 and float64
 
 
 def choose_device():
@@ -108,29 +105,39 @@ def by_libsdtw(x, y, x_lengths, y_lengths, gamma, device, repeat=5):
     return [t.detach().double().cpu().numpy() for t in (values, *grads)], float(np.median(seconds[1:]))
 
 
+def differences(ours, theirs, gamma):
+    """Largest difference of values and of gradients, over the pairs.
+
+    A value is a cost less gamma times an entropy, which may cancel: its difference is relative to
+    max(|value|, gamma n). A gradient's is relative to the pair's largest entry.
+    """
+    value, other = ours[0], theirs[0]
+    scale = np.maximum(np.abs(other), gamma * theirs[1].shape[1])
+    peaks = [np.abs(grad).max(axis=(1, 2), keepdims=True) for grad in theirs[1:]]
+    gradients = [np.max(np.abs(a - b) / p) for a, b, p in zip(ours[1:], theirs[1:], peaks, strict=True)]
+    return np.max(np.abs(value - other) / scale), max(gradients)
+
+
 def compare(device, gamma):
     """Prints one line per batch: how far the results are apart, and how long both take. One thread each."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    print(f"\nValue and gradients of real batches, gamma {gamma:g}, one thread each:")
-    print(f"  {'':15}{'pairs':>6}{'length':>8}{'features':>9}{'value off':>11}{'gradient off':>14}", end="")
-    print(f"{'tslearn':>11}{'libsdtw':>11}{'faster':>9}")
+    print(f"\nValue and gradients of real batches, gamma {gamma:g}, one thread each:\n")
+    print(f"  {'':15}{'pairs':>5}{'length':>8}{'features':>10}{'tslearn':>10}{'libsdtw':>11}", end="")
+    print(f"{'faster':>9}{'value off':>12}{'gradient off':>14}")
     for name, x, y, x_lengths, y_lengths in batches():
         theirs, their_seconds = by_tslearn(x, y, x_lengths, y_lengths, gamma, name)
         ours, seconds = by_libsdtw(x, y, x_lengths, y_lengths, gamma, device)
-        value_off = np.max(np.abs(ours[0] - theirs[0]) / np.maximum(1, np.abs(theirs[0])))
-        scale = [np.abs(g).max(axis=(1, 2), keepdims=True) for g in theirs[1:]]
-        gradient_off = max(
-            np.max(np.abs(a - b) / s) for a, b, s in zip(ours[1:], theirs[1:], scale, strict=True)
-        )
+        value_off, gradient_off = differences(ours, theirs, gamma)
         length = f"{x.shape[1]}" if x_lengths is None else f"{x_lengths.min()}-{x_lengths.max()}"
+        times = f"{their_seconds * 1e3:>7.0f} ms{seconds * 1e3:>8.2f} ms{their_seconds / seconds:>7.0f} x"
         print(
-            f"  {name:15}{len(x):>6}{length:>8}{x.shape[2]:>9}{value_off:>11.1e}{gradient_off:>14.1e}", end=""
+            f"  {name:15}{len(x):>5}{length:>8}{x.shape[2]:>10}{times}{value_off:>12.1e}{gradient_off:>14.1e}"
         )
-        print(f"{their_seconds * 1e3:>8.0f} ms{seconds * 1e3:>8.2f} ms{their_seconds / seconds:>7.0f} x")
-        if value_off > VALUE_BOUND or gradient_off > GRADIENT_BOUND:
+        if value_off > BOUNDS[0] or gradient_off > BOUNDS[1]:
             raise SystemExit(f"{name}: libsdtw and tslearn disagree")
-    print("  (largest differences, float32 against float64; of a gradient: relative to its largest entry)")
+    print("\n  off: largest difference of float32 from float64, of values relative to max(|value|, gamma n),")
+    print("  of gradients relative to their largest entry")
     torch.set_num_threads(threads)
 
 
@@ -161,14 +168,22 @@ def average(series, gamma, steps=80):
 
 
 def show_average(series, gamma):
-    """Averages, and prints how near the average is, at a gamma so small that it is DTW but for rounding."""
+    """Averages, and prints how near to all series the average is."""
     begin = time.perf_counter()
     center = average(series, gamma)
     seconds = time.perf_counter() - begin
-    print(f"\nAverage of {len(series)} series of Trace by descending soft-DTW in {seconds:.1f} s. Mean DTW:")
-    others = {"arithmetic mean": series.mean(dim=0), "nearest series": medoid(series, gamma)}
-    for name, candidate in {**others, "soft-DTW average": center}.items():
-        print(f"  {name:17}{soft_dtw(candidate, series, gamma=1e-4, reduction='mean').item():8.3f}")
+    print(
+        f"\nAverage of {len(series)} series of Trace, by descent in {seconds:.1f} s. Mean soft-DTW to them:\n"
+    )
+    nearest = medoid(series, gamma)
+    candidates = {
+        "their arithmetic mean": series.mean(dim=0),
+        "the nearest of them": nearest,
+        "the average": center,
+    }
+    for name, candidate in candidates.items():
+        print(f"  {name:22}{soft_dtw(candidate, series, gamma=gamma, reduction='mean').item():8.3f}")
+    print(f"\n  gamma {gamma:g}; below 0 since soft-DTW subtracts gamma times the entropy of the paths")
     return center
 
 
