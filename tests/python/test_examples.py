@@ -1,4 +1,4 @@
-# The examples, the demo, README's code and the benchmarks run, and say what they should.
+# The examples, the demo, the code of README and docs, and the benchmarks run, and say what they should.
 import json
 import os
 import re
@@ -11,7 +11,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks/results/cpu.json"
-README = (ROOT / "README.md").read_text()
 
 # fmt: off
 FIELDS = {
@@ -28,9 +27,10 @@ def run(*command: str | Path, cwd: Path) -> str:
     return done.stdout
 
 
-def code_blocks(language: str) -> list[str]:
-    blocks = re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    assert blocks, f"README has no {language} code"
+def code_blocks(page: str, language: str) -> list[str]:
+    text = (ROOT / page).read_text()
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert blocks, f"{page} has no {language} code"
     return blocks
 
 
@@ -62,20 +62,24 @@ def test_demo(tmp_path: Path) -> None:
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("block", range(len(code_blocks("python"))))
-def test_readme_python(block: int, tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(code_blocks("python")[block])
-    out = run(sys.executable, program, cwd=tmp_path)
-    # What a line prints is in its comment, or is x's shape
-    for expected in re.findall(r"^print\(.*\)  # (.*)$", program.read_text(), re.MULTILINE):
-        assert float(out.split()[0]) == pytest.approx(float(expected), rel=1e-6)
-    assert "x.grad.shape" not in program.read_text() or "[16, 120, 3]" in out
+@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md", "docs/pytorch.md", "docs/numpy.md"])
+def test_python_of_pages(page: str, tmp_path: Path) -> None:
+    program = "\n".join(code_blocks(page, "python"))
+    (tmp_path / "program.py").write_text(program)
+    printed = run(sys.executable, "program.py", cwd=tmp_path).splitlines()
+    # A print with a comment prints what the comment says
+    prints = re.findall(r"^print\(.*?\)(?:  # (.*))?$", program, re.MULTILINE)
+    assert len(prints) == len(printed)
+    for expected, line in zip(prints, printed, strict=True):
+        if re.match(r"-?\d", expected):
+            assert float(line) == pytest.approx(float(expected), rel=1e-6)
+        elif expected:
+            assert line == expected
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_readme_c(tmp_path: Path) -> None:
-    (block,) = code_blocks("c")
+    (block,) = code_blocks("README.md", "c")
     (tmp_path / "program.c").write_text(block)
     folder = shared_library().parent
     flags = ["-std=c99", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}"]
