@@ -73,7 +73,7 @@ def soft_dtw(x: np.ndarray, y: np.ndarray, gamma: float) -> Pair:
     terms = 2 * (x[:, None, :] - y[None, :, :]) * e[:, :, None]
     sizes = np.abs(terms)
     grad_scale = float(max(sizes.sum(1).max(), sizes.sum(0).max()))
-    # The library holds exp(-R / gamma), so each step rounds R relative to gamma. It shows where the costs are far
+    # The library holds exp(-R / gamma), so each step rounds R relative to gamma. It shows where costs are far
     # below gamma and there is hardly more than one path (measured: 2.8e-7 gamma in float32 at (29, 1)).
     value_scale = max(abs(value), float((e * np.abs(cost)).sum()), gamma * max(cost.shape))
     return Pair(value, e, terms.sum(1), -terms.sum(0), value_scale, grad_scale)
