@@ -4,7 +4,7 @@
 
 One row is
 
-    commit, date, device, hardware, isa, input, N, d, gamma, value_error, gradient_error, corner_error
+    commit, date, device, hardware, isa, input, N, d, gamma, value, value_error, gradient_error, corner_error
 
 with the error of the value relative to it, the larger of both gradients' errors relative to the largest entry
 of its gradient, and the larger of |E[0,0] - 1| and |E[N-1,N-1] - 1|.
@@ -22,7 +22,7 @@ from tslearn.metrics import SoftDTW
 import capi
 import cases
 from devices import Host
-from ours import Prepared, best_isa
+from ours import Prepared, available_isas
 from run import ROOT, common_fields
 
 LENGTHS, FEATURES, GAMMAS, INPUTS = (
@@ -71,6 +71,7 @@ def measure(library, isa, kind, n, d, gamma):
     ]
     corners = prepared["value+alignment"].output("alignment")[0, [0, -1], [0, -1]]
     return {
+        "value": value,
         "value_error": abs(got[0] - value) / abs(value),
         "gradient_error": max(
             np.abs(a - b).max() / np.abs(b).max() for a, b in zip(got[1:], grads, strict=True)
@@ -85,7 +86,7 @@ def main():
     parser.add_argument("--output", type=Path, default=ROOT / "build/accuracy.json")
     args = parser.parse_args()
     library = capi.Library(args.library or capi.find_library(ROOT))
-    isa, rows = best_isa(library), []
+    isa, rows = available_isas(library)[0], []
     common = {**common_fields(Host()), "isa": isa}
     for kind, n, d, gamma in tqdm(list(itertools.product(INPUTS, LENGTHS, FEATURES, GAMMAS)), unit="row"):
         rows.append(

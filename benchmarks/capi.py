@@ -8,7 +8,7 @@ i32, u32, i64, f64, size, ptr = ct.c_int32, ct.c_uint32, ct.c_int64, ct.c_double
 METRICS = {"precomputed": 0, "sqeuclidean": 1}
 DTYPES = {"f32": 0, "f64": 1}
 DEVICES = {"cpu": 0, "cuda": 1}
-ISAS = {"auto": 0, "baseline": 1, "avx2": 2, "avx512": 3}
+ISAS = {"": 0, "baseline": 1, "avx2": 2, "avx512": 3}
 NO_STATE = 2
 
 

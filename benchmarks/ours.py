@@ -1,5 +1,6 @@
 """One case prepared for the library: buffers are allocated once, so that only the C calls are timed."""
 
+import contextlib
 import ctypes as ct
 
 import numpy as np
@@ -13,16 +14,15 @@ PHASES = {
 }
 
 
-def best_isa(library):
-    """Name of the fastest instruction set that this processor and this build of the library have."""
+def available_isas(library):
+    """Names of the instruction sets that this processor and this build of the library have, fastest first."""
     problem = library.problem(batch_x=1, batch_y=1, n=1, m=1, features=1)
+    found = []
     for isa in ("avx512", "avx2", "baseline"):
-        try:
+        with contextlib.suppress(capi.SdtwError):
             library.sizes(problem, library.exec(cpu_isa=capi.ISAS[isa]))
-            return isa
-        except capi.SdtwError:
-            continue
-    raise RuntimeError("the library accepts no instruction set")
+            found.append(isa)
+    return found
 
 
 class Prepared:

@@ -32,11 +32,10 @@ import peers
 import timing
 from devices import DEVICES, Host
 from oracle import Oracle
-from ours import Prepared, best_isa
+from ours import Prepared, available_isas
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks/results"
-ISA_ORDER = ("baseline", "avx2", "avx512")
 PEER_CELLS = 6_000_000  # a peer times as many pairs as fit this many cells, at least one
 PEER_LIMIT = 20_000_000  # a peer is not run on pairs larger than this
 TOLERANCE = {"f32": 1e-5, "f64": 1e-10}  # of values, see Oracle.check
@@ -95,29 +94,29 @@ def measure_peer(peer, oracle, case, options, common):
 
 def plan_jobs(groups, suite, library, found):
     """Every row to measure, once: {(peer or None, case, options): names of the groups it belongs to}."""
-    fastest = best_isa(library)
+    isas = available_isas(library)
     jobs = {}
     for part in suite:
         axes = part["phases"], part["threads"], part.get("dtypes", ["f32"])
+        wanted = [isas[0] if isa == "best" else isa for isa in part["isas"]]
         for name, (phase, threads, dtype) in itertools.product(part["groups"], itertools.product(*axes)):
             for case in groups[name]:
-                for isa in dict.fromkeys(fastest if isa == "best" else isa for isa in part["isas"]):
-                    if ISA_ORDER.index(isa) <= ISA_ORDER.index(fastest):
-                        jobs.setdefault((None, case, Options(phase, threads, dtype, isa)), []).append(name)
+                rows = [(None, case, Options(phase, threads, dtype, i)) for i in wanted if i in [*isas, ""]]
                 if part.get("peers") and case.N * case.M <= PEER_LIMIT:
-                    for peer in (p for p in found if phase in p.phases):
-                        jobs.setdefault((peer, case, Options(phase, threads, peer.dtype, "")), []).append(
-                            name
-                        )
+                    capable = [peer for peer in found if phase in peer.phases]
+                    rows += [(peer, case, Options(phase, threads, peer.dtype, "")) for peer in capable]
+                for row in rows:
+                    jobs.setdefault(row, []).append(name)
     return jobs
 
 
-def publish(library, output):
+def publish(library, device, output):
     """Accuracy beside the speeds just written, the plots of docs/images and the tables of README and docs."""
-    here = Path(__file__).parent
-    accuracy = ["accuracy.py", "--library", library.path, "--output", RESULTS / "accuracy.json"]
-    for script, *args in (accuracy, ["plot.py", output, "--output", ROOT / "docs/images"], ["tables.py"]):
-        subprocess.run([sys.executable, here / script, *args], check=True)
+    scripts = [["plot.py", output, "--output", ROOT / "docs/images"], ["tables.py"]]
+    if device.name == "cpu":
+        scripts.insert(0, ["accuracy.py", "--library", library.path, "--output", RESULTS / "accuracy.json"])
+    for script, *args in scripts:
+        subprocess.run([sys.executable, Path(__file__).with_name(script), *args], check=True)
 
 
 def common_fields(device):
@@ -158,7 +157,7 @@ def main():
     args.output.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
     print(f"{len(rows)} rows in {args.output}")
     if args.publish:
-        publish(library, args.output)
+        publish(library, device, args.output)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 
-def measure(work, device, budget_s=0.6, least=5, most=40):
-    """Seconds of repeated calls: one warm-up, at least `least`, then until the budget or `most`."""
+def measure(work, device, budget_s=0.6, least=None, most=40):
+    """Seconds of repeated calls: one warm-up, then until the budget or `most`, at least `least`."""
+    least = least or device.least
     work()
     seconds = []
     while len(seconds) < least or (sum(seconds) < budget_s and len(seconds) < most):
