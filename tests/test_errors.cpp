@@ -183,8 +183,8 @@ Table overlap_table() {
     for (const Field *b = std::begin(fields); b != a; ++b) {
       const unsigned calls = a->used & b->used & (a->written | b->written);
       if (calls == 0) continue;
-      t.push_back({calls, invalid, qualified(*b), [=](World &w) { *a->address(w) = *b->address(w); }});
-      t.push_back({calls, invalid, qualified(*a), [=](World &w) { *b->address(w) = *a->address(w); }});
+      t.push_back({calls, invalid, qualified(*a), [=](World &w) { *a->address(w) = *b->address(w); }});
+      t.push_back({calls, invalid, qualified(*b), [=](World &w) { *b->address(w) = *a->address(w); }});
     }
   return t;
 }
