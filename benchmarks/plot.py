@@ -52,7 +52,7 @@ def caption(figure, rows):
 
 def speed(rows, path):
     """Millions of cells per second of every library on the shapes that peers publish."""
-    rows = select(rows, "peers", B=32)
+    rows = select(rows, "beside")
     shapes = sorted({(r["d"], r["N"]) for r in rows}, reverse=True)
     figure, axes = plt.subplots(1, 2, figsize=(9, 4), sharex=True, sharey=True, layout="constrained")
     for axis, (phase, title) in zip(axes, PHASES.items(), strict=True):
@@ -107,7 +107,7 @@ def main():
     rows = load(args.file)
     plt.rcParams.update(RC)
     args.output.mkdir(parents=True, exist_ok=True)
-    for group, draw in (("peers", speed), ("length", length)):
+    for group, draw in (("beside", speed), ("length", length)):
         if select(rows, group):
             path = args.output / f"benchmark-{rows[0]['device']}-{group}.png"
             draw(rows, path)

@@ -36,7 +36,7 @@ from ours import Prepared, available_isas
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks/results"
-PEER_CELLS = 6_000_000  # a peer times as many pairs as fit this many cells, at least one
+PEER_CELLS = 3_000_000  # a peer times as many pairs as fit this many cells, at least one
 PEER_LIMIT = 20_000_000  # a peer is not run on pairs larger than this
 TOLERANCE = {"f32": 1e-5, "f64": 1e-10}  # of values, see Oracle.check
 PEER_TOLERANCE = 1e-3  # some sum float32 costs of 64 features by |x|^2 + |y|^2 - 2xy
@@ -85,7 +85,7 @@ def measure_peer(peer, oracle, case, options, common):
     work = peer.prepare(data.x[:pairs], data.y[:pairs], case.gamma, options.phase)
     oracle.check(peer.name, case, "f32", float(work()[0]), PEER_TOLERANCE, peer.magnitude)
     scale = case.B / pairs
-    seconds = np.array(timing.measure(work, Host(), budget_s=0.4, least=3)) * scale
+    seconds = np.array(timing.measure(work, Host(), budget_s=0.4, least=3, warm=True)) * scale
     extra = timing.peak_extra_bytes(work)
     if peer.batched and extra is not None:
         extra = round(extra * scale)

@@ -52,9 +52,8 @@ def fastest_peer(rows, shape, phase):
     return min(peers, key=lambda r: r["median_ms"], default=None)
 
 
-def ours_and_peers(rows, batch=None):
-    """Value and gradients on the peers' grid: the library beside the fastest of the others."""
-    rows = [r for r in select(rows, "peers") if batch is None or r["B"] == batch]
+def ours_and_peers(rows):
+    """Value and gradients on the grid that peers publish: the library beside the fastest of the others."""
     lines = []
     for row in select(rows, library="libsdtw", phase="value+grad"):
         value = select(rows, library="libsdtw", phase="value", **{k: row[k] for k in ("B", "N", "M", "d")})[0]
@@ -148,8 +147,8 @@ def accuracy(rows):
 
 
 TABLES = {
-    "cpu-summary": ("cpu.json", lambda rows: ours_and_peers(rows, 32)),
-    "cpu-peers": ("cpu.json", ours_and_peers),
+    "cpu-summary": ("cpu.json", lambda rows: ours_and_peers(select(rows, "beside"))),
+    "cpu-peers": ("cpu.json", lambda rows: ours_and_peers(select(rows, "peers") + select(rows, "beside"))),
     "cpu-targets": ("cpu.json", targets),
     "cpu-ratios": ("cpu.json", ratios),
     "cpu-users": ("cpu.json", users),

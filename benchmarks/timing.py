@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 
 
-def measure(work, device, budget_s=0.6, least=None, most=40):
-    """Seconds of repeated calls: one warm-up, then until the budget or `most`, at least `least`."""
+def measure(work, device, budget_s=0.6, least=None, most=40, warm=False):
+    """Seconds of repeated calls: until the budget or `most`, at least `least`, after a warm-up."""
     least = least or device.least
-    work()
+    if not warm:
+        work()
     seconds = []
     while len(seconds) < least or (sum(seconds) < budget_s and len(seconds) < most):
         seconds.append(device.time(work))
