@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from . import _core
 
@@ -210,7 +211,7 @@ class _Forward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *args: Any) -> tuple[Tensor, Tensor]:
         x, y, x_lengths, y_lengths, gamma, metric, save_state = args
-        if not save_state:
+        if not save_state and any(ctx.needs_input_grad):
             raise RuntimeError(
                 "torch.ops.libsdtw.forward: save_state is False, but x or y requires a gradient"
             )
@@ -232,6 +233,12 @@ class _Forward(torch.autograd.Function):
                 grad_x, grad_y = _below_autograd(_OPS.backward.default, *args)
         return grad_x if need_x else None, grad_y if need_y else None, None, None, None, None, None
 
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise _core.UnsupportedError(
+            "forward-mode differentiation of torch.ops.libsdtw.forward is not implemented"
+        )
+
 
 def _below_autograd(op: Callable[..., Any], *args: Any) -> Any:
     with torch._C._AutoDispatchBelowAutograd():
@@ -239,7 +246,8 @@ def _below_autograd(op: Callable[..., Any], *args: Any) -> Any:
 
 
 def _autograd_forward(*args: Any) -> Any:
-    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in args[:2]):
+    differentiated = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in args[:2])
+    if differentiated or forward_ad._current_level >= 0:
         return _Forward.apply(*args)  # type: ignore[no-untyped-call]
     return _below_autograd(_OPS.forward.default, *args)
 
@@ -257,6 +265,8 @@ def _on_own_device(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """The kernel with its first argument's GPU as the current device."""
 
     def run(tensor: Tensor, *args: Any) -> Any:
+        if tensor.get_device() == torch.cuda.current_device():
+            return kernel(tensor, *args)
         with torch.cuda.device(tensor.device):
             return kernel(tensor, *args)
 
