@@ -4,7 +4,10 @@ include(CheckCXXCompilerFlag)
 
 # Results may not depend on the optimiser's taste: no contraction, no reassociation. What is switched off is only what
 # keeps loops from being vectorised: errno and floating-point traps.
-set(SDTW_KERNEL_FLAGS -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math)
+set(SDTW_KERNEL_FLAGS -ffp-contract=off -fno-math-errno -fno-trapping-math)
+if(NOT SDTW_SANITIZE)
+  list(APPEND SDTW_KERNEL_FLAGS -O3)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Vectors that the instruction set does not have are passed between inline functions of one file only.
   list(APPEND SDTW_KERNEL_FLAGS -Wno-psabi)

@@ -1,7 +1,10 @@
 # sdtw_sanitizers: the flags of SDTW_SANITIZE, for compiling and for linking; nothing when it is empty.
 add_library(sdtw_sanitizers INTERFACE)
 if(SDTW_SANITIZE)
-  set(flags -fsanitize=${SDTW_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  set(flags -fsanitize=${SDTW_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g -O1)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    list(APPEND flags -Wno-maybe-uninitialized) # the checks that it puts in mislead its own analysis
+  endif()
   target_compile_options(sdtw_sanitizers INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:${flags}>)
-  target_link_options(sdtw_sanitizers INTERFACE ${flags})
+  target_link_options(sdtw_sanitizers INTERFACE -fsanitize=${SDTW_SANITIZE})
 endif()
