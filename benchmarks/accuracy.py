@@ -4,10 +4,12 @@
 
 One row is
 
-    commit, date, device, hardware, isa, input, N, d, gamma, value, value_error, gradient_error, corner_error
+    commit, date, device, hardware, isa, input, N, d, gamma, scaled_cost, value,
+    value_error, gradient_error, corner_error
 
-with the error of the value relative to it, the larger of both gradients' errors relative to the largest entry
-of its gradient, and the larger of |E[0,0] - 1| and |E[N-1,N-1] - 1|.
+scaled_cost is the largest cost times log2(e) / gamma; value_error is relative to the value; gradient_error is
+relative to the gradient's largest entry, the larger of both gradients'; corner_error is the larger of |E[0,0] - 1|
+and |E[N-1,N-1] - 1|.
 """
 
 import argparse
@@ -48,34 +50,31 @@ def make_data(kind, n, d, seed=1):
 
 
 def expected(data, gamma):
-    """Value and gradients in float64."""
+    """The largest cost, the value and both gradients, in float64."""
     x, y = data.x[0].astype(np.float64), data.y[0].astype(np.float64)
     cost = sum(np.square(x[:, None, k] - y[None, :, k]) for k in range(x.shape[1]))
     recursion = SoftDTW(cost, gamma=gamma)
     value, alignment = float(recursion.compute()), recursion.grad()
     grad_x = 2 * (alignment.sum(axis=1)[:, None] * x - alignment @ y)
     grad_y = 2 * (alignment.sum(axis=0)[:, None] * y - alignment.T @ x)
-    return value, grad_x, grad_y
+    return cost.max(), value, grad_x, grad_y
 
 
 def measure(library, isa, kind, n, d, gamma):
     data, case = make_data(kind, n, d), cases.Case(1, n, n, d, gamma=gamma)
-    prepared = {
-        p: Prepared(library, Host(), case, data, "f32", p, isa, 0) for p in ("value+grad", "value+alignment")
-    }
+    phases = "value+grad", "value+alignment"
+    prepared = {p: Prepared(library, Host(), case, data, "f32", p, isa, 0) for p in phases}
     for calls in prepared.values():
         calls.run()
-    value, *grads = expected(data, gamma)
-    got = [
-        prepared["value+grad"].output(name).astype(np.float64)[0] for name in ("value", "grad_x", "grad_y")
-    ]
+    cost, value, *grads = expected(data, gamma)
+    got, *got_grads = (prepared["value+grad"].output(name)[0] for name in ("value", "grad_x", "grad_y"))
     corners = prepared["value+alignment"].output("alignment")[0, [0, -1], [0, -1]]
+    gradient_errors = [np.abs(a - b).max() / np.abs(b).max() for a, b in zip(got_grads, grads, strict=True)]
     return {
+        "scaled_cost": cost * np.log2(np.e) / gamma,
         "value": value,
-        "value_error": abs(got[0] - value) / abs(value),
-        "gradient_error": max(
-            np.abs(a - b).max() / np.abs(b).max() for a, b in zip(got[1:], grads, strict=True)
-        ),
+        "value_error": abs(float(got) - value) / abs(value),
+        "gradient_error": max(gradient_errors),
         "corner_error": float(np.abs(corners - 1).max()),
     }
 

@@ -7,6 +7,7 @@ A page holds <!-- table: NAME --> and <!-- end of table --> on lines of their ow
 """
 
 import argparse
+import itertools
 import json
 import re
 import sys
@@ -19,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks/results"
 MARKER = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 PAGES = ("README.md", "docs/*.md")
+FLOAT_FUSED_LIMIT = 170_000  # src/core/numbers.h
 
 
 def markdown(header, rows):
@@ -146,6 +148,20 @@ def accuracy(rows):
     return markdown(["gamma", "N = M", "value", "gradient", "corners of E"], lines)
 
 
+def float_costs(rows):
+    """Gradient errors by t (n + m), t the largest scaled cost: what decides in which precision costs are computed."""
+    edges = (0, 1e4, FLOAT_FUSED_LIMIT, float("inf"))
+    lines = []
+    for low, high in itertools.pairwise(edges):
+        product = [(r, 2 * r["N"] * r["scaled_cost"]) for r in rows]
+        chosen = [(r["gradient_error"], r["gradient_error"] / p**0.5) for r, p in product if low < p <= high]
+        name = f"{low:g} to {high:g}" if high < float("inf") else f"above {low:g}"
+        lines.append([name, len(chosen), *(f"{max(column):.1e}" for column in zip(*chosen, strict=True))])
+    return markdown(
+        ["t (n + m)", "measurements", "largest gradient error", "largest error / sqrt(t (n + m))"], lines
+    )
+
+
 TABLES = {
     "cpu-summary": ("cpu.json", lambda rows: ours_and_peers(select(rows, "beside"))),
     "cpu-peers": ("cpu.json", lambda rows: ours_and_peers(select(rows, "peers") + select(rows, "beside"))),
@@ -153,6 +169,7 @@ TABLES = {
     "cpu-ratios": ("cpu.json", ratios),
     "cpu-users": ("cpu.json", users),
     "accuracy": ("accuracy.json", accuracy),
+    "float-costs": ("accuracy.json", float_costs),
 }
 
 
