@@ -8,8 +8,8 @@ One row is
     value_error, gradient_error, corner_error
 
 scaled_cost is the largest cost times log2(e) / gamma; value_error is relative to the value; gradient_error is
-relative to the gradient's largest entry, the larger of both gradients'; corner_error is the larger of |E[0,0] - 1|
-and |E[N-1,N-1] - 1|.
+relative to the gradient's largest entry, the larger of both gradients'; corner_error is the larger of
+|E[0,0] - 1| and |E[N-1,N-1] - 1|.
 """
 
 import argparse

@@ -149,7 +149,7 @@ def accuracy(rows):
 
 
 def float_costs(rows):
-    """Gradient errors by t (n + m), t the largest scaled cost: what decides in which precision costs are computed."""
+    """Gradient errors by t (n + m), t the largest scaled cost, which decides how costs are computed."""
     edges = (0, 1e4, FLOAT_FUSED_LIMIT, float("inf"))
     lines = []
     for low, high in itertools.pairwise(edges):
