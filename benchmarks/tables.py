@@ -28,11 +28,16 @@ def markdown(header, rows):
     return "".join("| " + " | ".join(str(cell) for cell in line) + " |\n" for line in lines)
 
 
+def digits(value):
+    """Two digits, or all of those before the decimal point."""
+    return f"{value:.0f}" if value >= 99.5 else f"{value:.2g}"
+
+
 def scaled(value, units):
-    """value, given in units[0], in two or three digits; each unit is a thousand of the one before."""
+    """value, given in units[0]; each unit is a thousand of the one before."""
     while value >= 999.5 and len(units) > 1:
         value, units = value / 1000, units[1:]
-    return f"{value:.0f} {units[0]}" if value >= 99.5 else f"{value:.2g} {units[0]}"
+    return f"{digits(value)} {units[0]}"
 
 
 def milliseconds(row):
@@ -114,17 +119,15 @@ def ratios(rows):
     return markdown(header, lines)
 
 
-def users(rows):
+def speeds(rows, group):
+    """Every case of a group: its use, times, memory and speed of the value, and with gradients."""
+    chosen = select(rows, group, library="libsdtw")
+    values = {(r["use"], shape_of(r), r["gamma"]): r for r in chosen if r["phase"] == "value"}
     lines = []
-    chosen = select(rows, "users", library="libsdtw")
-    for row in chosen:
-        if row["phase"] == "value+grad":
-            value = next(
-                r for r in chosen if r["phase"] == "value" and (r["use"], r["B"]) == (row["use"], row["B"])
-            )
-            speed = [f"{gcells(value):.2f}", f"{gcells(row):.2f}"]
-            times = [milliseconds(value), milliseconds(row)]
-            lines.append([row["use"], shape_of(row), row["gamma"], *times, megabytes(row), *speed])
+    for row in (r for r in chosen if r["phase"] == "value+grad"):
+        pair = values[row["use"], shape_of(row), row["gamma"]], row
+        what = [row["use"], shape_of(row), f"{row['gamma']:g}"]
+        lines.append([*what, *map(milliseconds, pair), megabytes(row), *(digits(gcells(r)) for r in pair)])
     header = [
         "use",
         "(B, N, M, d)",
@@ -135,7 +138,8 @@ def users(rows):
         "Gcells/s",
         "with gradients",
     ]
-    return markdown(header, lines)
+    empty = 0 if any(line[0] for line in lines) else 1
+    return markdown(header[empty:], [line[empty:] for line in lines])
 
 
 def accuracy(rows):
@@ -167,7 +171,10 @@ TABLES = {
     "cpu-peers": ("cpu.json", lambda rows: ours_and_peers(select(rows, "peers") + select(rows, "beside"))),
     "cpu-targets": ("cpu.json", targets),
     "cpu-ratios": ("cpu.json", ratios),
-    "cpu-users": ("cpu.json", users),
+    "cpu-users": ("cpu.json", lambda rows: speeds(rows, "users")),
+    "cuda-speeds": ("cuda.json", lambda rows: speeds(rows, "gpu")),
+    "cuda-peers": ("cuda.json", lambda rows: speeds(rows, "peers")),
+    "cuda-users": ("cuda.json", lambda rows: speeds(rows, "users")),
     "accuracy": ("accuracy.json", accuracy),
     "float-costs": ("accuracy.json", float_costs),
 }
