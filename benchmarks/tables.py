@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks/results"
 MARKER = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 PAGES = ("README.md", "docs/*.md")
-FLOAT_FUSED_LIMIT = 170_000  # src/core/numbers.h
 
 
 def markdown(header, rows):
@@ -154,7 +153,8 @@ def accuracy(rows):
 
 def float_costs(rows):
     """Gradient errors by t (n + m), t the largest scaled cost, which decides how costs are computed."""
-    edges = (0, 1e4, FLOAT_FUSED_LIMIT, float("inf"))
+    limit = re.search(r"float_fused_limit = (\d+);", (ROOT / "src/core/numbers.h").read_text())
+    edges = (0, 1e4, float(limit[1]), float("inf"))
     lines = []
     for low, high in itertools.pairwise(edges):
         product = [(r, 2 * r["N"] * r["scaled_cost"]) for r in rows]
