@@ -151,19 +151,20 @@ def accuracy(rows):
     return markdown(["gamma", "N = M", "value", "gradient", "corners of E"], lines)
 
 
-def float_costs(rows):
+def scaled_costs(rows):
     """Gradient errors by t (n + m), t the largest scaled cost, which decides how costs are computed."""
-    limit = re.search(r"float_fused_limit = (\d+);", (ROOT / "src/core/numbers.h").read_text())
-    edges = (0, 1e4, float(limit[1]), float("inf"))
+    products = [(r, 2 * r["N"] * r["scaled_cost"]) for r in rows]
     lines = []
-    for low, high in itertools.pairwise(edges):
-        product = [(r, 2 * r["N"] * r["scaled_cost"]) for r in rows]
-        chosen = [(r["gradient_error"], r["gradient_error"] / p**0.5) for r, p in product if low < p <= high]
-        name = f"{low:g} to {high:g}" if high < float("inf") else f"above {low:g}"
-        lines.append([name, len(chosen), *(f"{max(column):.1e}" for column in zip(*chosen, strict=True))])
-    return markdown(
-        ["t (n + m)", "measurements", "largest gradient error", "largest error / sqrt(t (n + m))"], lines
-    )
+    for low, high in itertools.pairwise((0, 1e4, 1e5, 1e6, 1e7, float("inf"))):
+        chosen = [r for r, product in products if low < product <= high]
+        name = f"{low:.0e} to {high:.0e}" if low and high < float("inf") else f"below {high:.0e}"
+        name = name if high < float("inf") else f"above {low:.0e}"
+        errors = [
+            max((r["gradient_error"] for r in chosen if (r["d"] >= 16) == many), default=None)
+            for many in (False, True)
+        ]
+        lines.append([name, len(chosen), *("" if e is None else f"{e:.1e}" for e in errors)])
+    return markdown(["t (n + m)", "measurements", "1 or 8 features", "64 features"], lines)
 
 
 TABLES = {
@@ -176,7 +177,7 @@ TABLES = {
     "cuda-peers": ("cuda.json", lambda rows: speeds(rows, "peers")),
     "cuda-users": ("cuda.json", lambda rows: speeds(rows, "users")),
     "accuracy": ("accuracy.json", accuracy),
-    "float-costs": ("accuracy.json", float_costs),
+    "scaled-costs": ("accuracy.json", scaled_costs),
 }
 
 
