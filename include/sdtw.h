@@ -144,7 +144,7 @@ typedef struct sdtw_problem {
   double gamma;       /* smoothing, finite and >= 0; 0 is hard DTW, ties broken diagonal, vertical, horizontal */
   sdtw_band band;
   double band_radius;     /* >= 0, in cells; for SDTW_BAND_ITAKURA the maximum slope, >= 1; unused without a band */
-  double step_weight[3];  /* w: diagonal, vertical, horizontal; multiplies the cost; default 1, 1, 1 */
+  double step_weight[3];  /* w >= 0: diagonal, vertical, horizontal; multiplies the cost; default 1, 1, 1 */
   double step_penalty[3]; /* p: added per step; default 0, 0, 0. The first cell has the diagonal weight, no penalty. */
   int32_t length_bits;    /* type of x_len and y_len: 32 or 64; default 64 */
 } sdtw_problem;

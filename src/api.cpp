@@ -49,8 +49,7 @@ sdtw_status initialise(Struct *object, const char *name, size_t struct_size, con
 void require_room(const char *name, const void *data, size_t bytes, size_t needed) {
   if (bytes < needed)
     fail(SDTW_STATUS_BUFFER_TOO_SMALL, "buffers.%s_bytes is %zu: this problem needs %zu", name, bytes, needed);
-  if (!data && needed)
-    fail(SDTW_STATUS_INVALID_ARGUMENT, "buffers.%s is NULL: it must point to %zu bytes", name, needed);
+  if (!data && needed) invalid("buffers.%s is NULL: it must point to %zu bytes", name, needed);
 }
 
 void require_room(const Plan &plan, const Buffers &buffers, size_t workspace) {
@@ -197,7 +196,7 @@ sdtw_status sdtw_describe(const sdtw_problem *problem, const sdtw_exec *exec, ch
     const Problem p = validate(problem);
     const Exec e = validate(exec);
     require_pointer(text, "text");
-    if (capacity == 0) fail(SDTW_STATUS_INVALID_ARGUMENT, "capacity is 0: it must be at least 1");
+    if (capacity == 0) invalid("capacity is 0: it must be at least 1");
     std::string description = "nothing to do: the batch is empty";
     if (p.batch > 0) description = plan_for(p, e).describe();
     std::snprintf(text, capacity, "%s", description.c_str());

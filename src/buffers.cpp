@@ -9,11 +9,6 @@
 namespace sdtw {
 namespace {
 
-template <class... Args>
-[[noreturn]] void invalid(const char *format, Args... args) {
-  fail(SDTW_STATUS_INVALID_ARGUMENT, format, args...);
-}
-
 // One array of a call, as bytes in memory. For the checks of overlap strides have no sign and dimensions no order: all
 // that counts is where the array begins and in which steps it goes on from there.
 struct Step {

@@ -14,14 +14,24 @@ struct Error {
   std::string message;
 };
 
+[[noreturn]] inline void fail_with(sdtw_status status, const char *format, va_list args) {
+  char text[512];
+  std::vsnprintf(text, sizeof text, format, args);
+  throw Error{status, text};
+}
+
 // Throws Error{status, printf-formatted message}. Messages name the argument, what it was and what it may be.
 [[noreturn]] __attribute__((format(printf, 2, 3))) inline void fail(sdtw_status status, const char *format, ...) {
-  char text[512];
   va_list args;
   va_start(args, format);
-  std::vsnprintf(text, sizeof text, format, args);
-  va_end(args);
-  throw Error{status, text};
+  fail_with(status, format, args);
+}
+
+// The same with SDTW_STATUS_INVALID_ARGUMENT.
+[[noreturn]] __attribute__((format(printf, 1, 2))) inline void invalid(const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  fail_with(SDTW_STATUS_INVALID_ARGUMENT, format, args);
 }
 
 }  // namespace sdtw

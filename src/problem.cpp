@@ -16,11 +16,6 @@ constexpr const char *device_names[] = {"SDTW_CPU", "SDTW_CUDA"};
 constexpr const char *isa_names[] = {"SDTW_CPU_ISA_AUTO", "SDTW_CPU_ISA_BASELINE", "SDTW_CPU_ISA_AVX2",
                                      "SDTW_CPU_ISA_AVX512"};
 
-template <class... Args>
-[[noreturn]] void invalid(const char *format, Args... args) {
-  fail(SDTW_STATUS_INVALID_ARGUMENT, format, args...);
-}
-
 // Our enumerations count from 0, so that a table of names is also the list of valid values.
 template <size_t count>
 void require_enum(const char *field, int32_t value, const char *const (&names)[count]) {
@@ -43,12 +38,14 @@ void require_finite(const char *field, double value, double least, const char *w
   if (!std::isfinite(value) || value < least) invalid("%s is %g: it must be %s", field, value, what);
 }
 
-// The product of three sizes, each at least 0.
+// The product of three sizes, each at least 0: a number of elements, which is to fit the address space.
 int64_t product(int64_t a, int64_t b, int64_t c, const char *what) {
+  constexpr int64_t most = PTRDIFF_MAX / 8;
   int64_t result;
   if (a == 0 || b == 0 || c == 0) return 0;
-  if (__builtin_mul_overflow(a, b, &result) || __builtin_mul_overflow(result, c, &result))
-    invalid("%s is %" PRId64 " * %" PRId64 " * %" PRId64 ": it must fit 64 bits", what, a, b, c);
+  if (__builtin_mul_overflow(a, b, &result) || __builtin_mul_overflow(result, c, &result) || result > most)
+    invalid("%s is %" PRId64 " * %" PRId64 " * %" PRId64 ": as many elements must fit the address space", what, a, b,
+            c);
   return result;
 }
 
@@ -72,7 +69,7 @@ void validate_sizes(const sdtw_problem &p) {
     product(p.batch_x, p.n, p.features, "problem.batch_x * problem.n * problem.features");
     product(p.batch_y, p.m, p.features, "problem.batch_y * problem.m * problem.features");
   }
-  product(batch, p.n, p.m, "problem: batch * n * m");
+  product(batch, p.n, p.m, "problem: pairs * n * m");
 }
 
 void validate_steps(const sdtw_problem &p) {

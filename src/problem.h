@@ -9,7 +9,8 @@
 
 namespace sdtw {
 
-// A validated sdtw_problem. Sizes are positive (or batch is 0), their products fit int64_t.
+// A validated sdtw_problem. Sizes are positive (or batch is 0), and their products small enough that
+// 8-byte elements fit the address space.
 struct Problem {
   sdtw_metric metric;
   sdtw_dtype dtype;
@@ -45,7 +46,7 @@ using Buffers = sdtw_buffers;
 enum class Call { forward, backward, alignment, jvp };
 
 inline void require_pointer(const void *pointer, const char *name) {
-  if (!pointer) fail(SDTW_STATUS_INVALID_ARGUMENT, "%s is NULL: it must not be", name);
+  if (!pointer) invalid("%s is NULL: it must not be", name);
 }
 
 // Structs grow at their ends, so that a struct's size says which version its caller was compiled with. Each has had one
