@@ -9,10 +9,6 @@
 
 namespace sdtw {
 
-// Tiles of the backward sweep whose incoming E is below this everywhere are skipped. E is a probability, so the
-// threshold is relative to the upstream gradient, which is multiplied in at the end. sdtw.h documents it.
-constexpr double negligible_alignment = 1e-12;
-
 namespace cpu {
 
 enum class Mapping {

@@ -80,7 +80,7 @@ std::string describe(const sdtw::Plan &whole) {
                 "state %zu, workspace forward %zu backward %zu alignment %zu bytes",
                 plan.mapping == Mapping::lanes ? "lanes (a pair each)" : "strips", (long long)plan.tile_rows,
                 (long long)plan.tile_cols, (long long)plan.tiles_down, (long long)plan.tiles_across, isas[plan.isa],
-                plan.threads, plan.wavefront ? " (wavefront)" : "", negligible_alignment, plan.state_bytes,
+                plan.threads, plan.wavefront ? " (wavefront)" : "", core::negligible_alignment, plan.state_bytes,
                 plan.forward_bytes, plan.backward_bytes, plan.alignment_bytes);
   return text;
 }

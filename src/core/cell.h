@@ -58,18 +58,26 @@ inline __attribute__((always_inline)) Terms<V> common_exponent(Scaled<V> up, Sca
   return t;
 }
 
-// The cell of cost D; scale = log2(e) / gamma.
-template <class V>
-inline __attribute__((always_inline)) Scaled<V> enter(const Terms<V> &terms, typename V::Real cost,
-                                                      typename V::Real scale) {
-  const auto t = V::split(cost, scale);
+// The cell whose cost is t = integer + fraction (V::split of the cost and log2(e) / gamma).
+template <class V, class Split>
+inline __attribute__((always_inline)) Scaled<V> enter(const Terms<V> &terms, const Split &t) {
   return {V::mul(terms.sum, exp2_minus<V>(t.fraction)), V::sub(terms.x, t.integer)};
+}
+
+// a / b from b's rounded reciprocal, correctly rounded (Markstein 1990). A mere product with the reciprocal would not do:
+// where one predecessor has it all, m (1/m) comes out as 1 or just below, never above, and E would leak all along a path.
+template <class V>
+inline __attribute__((always_inline)) typename V::Real quotient(typename V::Real a, typename V::Real b,
+                                                               typename V::Real reciprocal) {
+  const auto q = V::mul(a, reciprocal);
+  return V::fma(V::fnma(q, b, a), reciprocal, q);
 }
 
 template <class V>
 inline __attribute__((always_inline)) Transition<V> probabilities(const Terms<V> &terms) {
-  const auto inverse = V::div(V::set1(1), terms.sum);
-  return {V::mul(terms.up, inverse), V::mul(terms.left, inverse), V::mul(terms.diagonal, inverse)};
+  const auto reciprocal = V::div(V::set1(1), terms.sum);
+  return {quotient<V>(terms.up, terms.sum, reciprocal), quotient<V>(terms.left, terms.sum, reciprocal),
+          quotient<V>(terms.diagonal, terms.sum, reciprocal)};
 }
 
 }  // namespace sdtw::core

@@ -47,8 +47,15 @@ struct Exponent<double> {  // an integer held in a double: exact to 2^53, and wi
 // A float32 cost matrix has its split t = n + f exact up to here; larger costs are the float64 engine's.
 constexpr double float_cost_limit = 1 << 21;
 
-// Float32 differences x_i - y_j carry a relative error of 2^-24, so t = D log2(e) / gamma carries an absolute one of
-// about t 2^-24: pairs for which t may be larger than this go to the float64 engine. Measured: docs/numerics.md.
-constexpr double float_fused_limit = 1000;
+// Costs of series computed in float32 carry a relative error of 2^-24, and the errors along competing paths add up to a
+// gradient error of 4e-8 to 1e-7 times sqrt(t (n + m)), t the largest D log2(e) / gamma. Up to this product it stays
+// below 2e-5; beyond it costs are computed more precisely (cpu/tiles.h). Measured: docs/numerics.md.
+constexpr double plain_cost_limit = 170000;
+// Sums of 16 features or more taken in groups keep little but the rounding of the differences x_i - y_j.
+constexpr double grouped_cost_limit = 3000000;
+
+// E below this is treated as 0 wherever that saves a tile, or a part of one. E is a probability, so this is relative to
+// the upstream gradient, which is multiplied in at the end. sdtw.h documents it.
+constexpr double negligible_alignment = 1e-12;
 
 }  // namespace sdtw::core

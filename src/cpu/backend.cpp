@@ -1,5 +1,5 @@
-// The CPU backend's entry points: threads take pairs (or groups of pairs); each pair goes to the float engine if its
-// costs allow, else to the float64 engine; what is known without the recurrence is written here.
+// The CPU backend's entry points: threads take pairs (or groups of pairs); each goes to the engine that its costs need;
+// what is known without the recurrence is written here.
 #include "backend.h"
 
 #include "cpu/lanes.h"
@@ -10,8 +10,6 @@ namespace sdtw::cpu {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
-enum Engine : uint8_t { float_engine, double_engine };
 
 // One call: plan, buffers, and where its parts of state and workspace are.
 template <class In>
@@ -43,7 +41,10 @@ class Call {
     if (state) reinterpret_cast<Kind *>(state + state_layout.kinds)[pair] = kind;
   }
   Kind recall(int64_t pair) const { return reinterpret_cast<const Kind *>(state + state_layout.kinds)[pair]; }
-  Engine &engine(int64_t unit) { return reinterpret_cast<Engine *>(state + state_layout.engines)[unit]; }
+  // Of the parts of a unit that are solved at a time: one pair, or W of a group's lanes.
+  Engine *engines(int64_t unit) const {
+    return reinterpret_cast<Engine *>(state + state_layout.engines) + unit * StateLayout::parts;
+  }
 
   // Runs body(unit, thread) for every unit: by all threads, or, as a wavefront, one unit after the other.
   template <class Body>
@@ -63,10 +64,11 @@ class Call {
 
   void forward_pair(int64_t pair, int thread);
   void forward_group(int64_t unit, int thread);
+  // Solve with cells in T; false if that is not for these costs. keep: checkpoints go to state.
   template <class T>
-  bool try_pair(int64_t pair, int thread, const Lengths &lengths, double &value);
+  bool try_pair(int64_t pair, int thread, const Lengths &lengths, double &value, bool keep = true);
   template <class T>
-  bool try_group(int64_t unit, int thread, const Lengths *lengths, double *values);
+  bool try_group(int64_t unit, int thread, const Lengths *lengths, double *values, bool keep = true);
   template <class T>
   void backward_pair(int64_t pair, int thread, const Lengths &lengths, const sdtw_out *target, double g);
   template <class T>
@@ -117,11 +119,20 @@ bool Call<In>::poisoned(int64_t pair, const Lengths &lengths) const {
   return false;
 }
 
+// The float engine's value has an absolute error of about gamma 2^-24 sqrt(path length). Where costs and entropy cancel
+// so far that this shows (2e-7 of the value; measured: docs/numerics.md), the value alone is computed again in float64.
+inline bool cancels(double value, double gamma, const Lengths &lengths) {
+  return std::abs(value) < 0.5 * gamma * std::sqrt(double(lengths.n + lengths.m));
+}
+
 template <class In>
 template <class T>
-bool Call<In>::try_pair(int64_t pair, int thread, const Lengths &lengths, double &value) {
-  StripPair<T, In> solver(whole, isa, b, pair, lengths, scratch, shared(thread), block(pair));
-  if (!solver.prepare(local(thread))) return false;
+bool Call<In>::try_pair(int64_t pair, int thread, const Lengths &lengths, double &value, bool keep) {
+  StripPair<T, In> solver(whole, isa, b, pair, lengths, scratch, shared(thread), keep ? block(pair) : nullptr);
+  const Engine needed = solver.prepare(local(thread));
+  if (sizeof(T) == 4 && needed == Engine::float64) return false;
+  if (keep && state) *engines(pair) = needed;
+  solver.use(needed);
   return solver.forward(value, [&](int i) { return local(plan.wavefront ? i : thread); }, team());
 }
 
@@ -132,8 +143,9 @@ void Call<In>::forward_pair(int64_t pair, int thread) {
   if (lengths.kind == Kind::solved) {
     bool fast = false;
     if constexpr (sizeof(In) == 4) fast = try_pair<float>(pair, thread, lengths, value);
-    if (state) engine(pair) = fast ? float_engine : double_engine;
-    if (!fast) {
+    if (fast) {
+      if (cancels(value, p.gamma, lengths)) try_pair<double>(pair, thread, lengths, value, false);
+    } else {
       if (poisoned(pair, lengths)) {
         value = nan;
         lengths.kind = Kind::nan;
@@ -149,14 +161,20 @@ void Call<In>::forward_pair(int64_t pair, int thread) {
 
 template <class In>
 template <class T>
-bool Call<In>::try_group(int64_t unit, int thread, const Lengths *lengths, double *values) {
+bool Call<In>::try_group(int64_t unit, int thread, const Lengths *lengths, double *values, bool keep) {
   const int W = isa.kernels<T>().width;
+  if (keep && state)
+    std::fill_n(engines(unit), lane_group / W, sizeof(T) == 4 ? Engine::plain : Engine::float64);
   for (int64_t l = 0; l < lane_group; l += W) {
-    std::byte *const part = state ? block(unit) + size_t(l) * state_layout.block / lane_group : nullptr;
+    std::byte *const part = state && keep ? block(unit) + size_t(l) * state_layout.block / lane_group : nullptr;
     LaneGroup<T, In> group(whole, isa, b, unit * lane_group + l, lengths + l, scratch, shared(thread), local(thread),
                            part);
     if (group.empty()) continue;
-    if (!group.prepare() || !group.forward(values + l)) return false;
+    const Engine needed = group.prepare();
+    if (sizeof(T) == 4 && needed == Engine::float64) return false;
+    if (keep && state) engines(unit)[l / W] = needed;
+    group.use(needed);
+    if (!group.forward(values + l)) return false;
   }
   return true;
 }
@@ -172,8 +190,14 @@ void Call<In>::forward_group(int64_t unit, int thread) {
   }
   bool fast = false;
   if constexpr (sizeof(In) == 4) fast = try_group<float>(unit, thread, lengths, values);
-  if (state) engine(unit) = fast ? float_engine : double_engine;
-  if (!fast) {
+  if (fast) {
+    Lengths again[lane_group];
+    for (int64_t l = 0; l < lane_group; ++l) {
+      again[l] = lengths[l];
+      if (!cancels(values[l], p.gamma, lengths[l])) again[l].kind = Kind::zero;
+    }
+    try_group<double>(unit, thread, again, values, false);  // groups without such pairs cost nothing
+  } else {
     for (int64_t l = 0; l < count; ++l)
       if (lengths[l].kind == Kind::solved && poisoned(first + l, lengths[l])) {
         lengths[l].kind = Kind::nan;
@@ -218,6 +242,7 @@ template <class T>
 void Call<In>::backward_pair(int64_t pair, int thread, const Lengths &lengths, const sdtw_out *target, double g) {
   StripPair<T, In> solver(whole, isa, b, pair, lengths, scratch, shared(thread), block(pair));
   solver.prepare(local(thread));
+  solver.use(*engines(pair));
   const int64_t none[3] = {};
   solver.backward(target ? element<In>(*target, pair) : nullptr, target ? target->stride : none, T(g),
                   [&](int i) { return local(plan.wavefront ? i : thread); }, team());
@@ -237,6 +262,7 @@ void Call<In>::backward_group(int64_t unit, int thread, const Lengths *lengths, 
                            part);
     if (group.empty()) continue;
     group.prepare();
+    group.use(engines(unit)[l / W]);
     group.backward(target, factor);
     if (!target) group.write_gradients(factor);
   }
@@ -251,7 +277,7 @@ void Call<In>::backward(const sdtw_out *target, bool weighted) {
       clear(unit, lengths, target, lengths.kind);
       if (lengths.kind != Kind::solved) return;
       if constexpr (sizeof(In) == 4)
-        if (engine(unit) == float_engine) return backward_pair<float>(unit, thread, lengths, target, g_of(unit));
+        if (*engines(unit) != Engine::float64) return backward_pair<float>(unit, thread, lengths, target, g_of(unit));
       return backward_pair<double>(unit, thread, lengths, target, g_of(unit));
     }
     Lengths lengths[lane_group];
@@ -264,7 +290,7 @@ void Call<In>::backward(const sdtw_out *target, bool weighted) {
       g[l] = g_of(first + l);
     }
     if constexpr (sizeof(In) == 4)
-      if (engine(unit) == float_engine) return backward_group<float>(unit, thread, lengths, target, g);
+      if (*engines(unit) != Engine::float64) return backward_group<float>(unit, thread, lengths, target, g);
     return backward_group<double>(unit, thread, lengths, target, g);
   });
 }

@@ -21,6 +21,8 @@ constexpr int lane_rows = 4;
 // Widest vector of any ISA, in lanes.
 constexpr int max_width = 16;
 constexpr int max_vector_bytes = 64;
+// Most steps of a tile.
+constexpr int max_steps = 64;
 // Skewed rows and series are padded by this much on both sides: lanes run ahead and behind by up to W steps.
 constexpr int pad = 32;
 
@@ -37,7 +39,7 @@ struct LaneState {
 template <class T>
 struct Sweep {
   int64_t steps;
-  const T *cost;  // [steps][K][W]
+  const T *cost;  // [steps][K][W], or split
   T scale;        // log2(e) / gamma
   LaneState<T> state;
   // The row above the tile, overwritten in place by the tile's last row. Points at the first step.
@@ -67,7 +69,8 @@ struct FusedTile {
   int64_t steps, features;
   const T *x, *y;
   int64_t x_feature, x_row, y_feature, y_step;
-  T *cost;             // cost: written
+  double scale;        // split: log2(e) / gamma
+  T *cost;             // cost, split: written
   const T *alignment;  // gradient: read
   T *grad_x, *grad_y;  // gradient: laid out as x and y; sum E (x - y) added to both
 };
@@ -85,13 +88,17 @@ struct MatrixTile {
   double limit;            // load: largest |cost| that T's engine takes
 };
 
+// How costs of series come to the float engine; the float64 engine knows plain ones only.
+enum CostForm { plain_cost, grouped_cost, double_cost, cost_forms };
+
 template <class T>
 struct Walk {
   int rows;  // K
-  void (*sweep)(const Sweep<T> &);
-  void (*sweep_save)(const Sweep<T> &);
+  // Forward, and forward keeping probabilities; [1]: from a tile of split costs, [steps][K][2][W] (float only).
+  void (*sweep[2])(const Sweep<T> &);
+  void (*sweep_save[2])(const Sweep<T> &);
   void (*adjoint)(const AdjointSweep<T> &);
-  void (*cost)(const FusedTile<T> &);
+  void (*cost[cost_forms])(const FusedTile<T> &);  // plain; the others split
   void (*gradient)(const FusedTile<T> &);
   // Cells that do not exist become 0. Returns nonzero if a cost is not the engine's: for float larger than the limit or
   // not finite, for double NaN or -infinity; with lanes holding pairs it says nothing about which. [0] float, [1] double
@@ -108,11 +115,9 @@ struct Kernels {
   decltype(Walk<T>::store) unpack;
 };
 
-// Float costs t = D log2(e) / gamma up to here are exact in the float engine of this ISA (needs a fused multiply-add).
 struct Isa {
   Kernels<float> f32;
   Kernels<double> f64;
-  double float_cost_limit;
   template <class T>
   const Kernels<T> &kernels() const;
 };

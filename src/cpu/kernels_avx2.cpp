@@ -11,7 +11,7 @@ namespace avx2 {
 }  // namespace avx2
 
 const Isa &isa_avx2() {
-  static constexpr Isa isa{avx2::kernels<float>(), avx2::kernels<double>(), core::float_cost_limit};
+  static constexpr Isa isa{avx2::kernels<float>(), avx2::kernels<double>()};
   return isa;
 }
 }  // namespace sdtw::cpu

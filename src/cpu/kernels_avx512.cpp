@@ -11,7 +11,7 @@ namespace avx512 {
 }  // namespace avx512
 
 const Isa &isa_avx512() {
-  static constexpr Isa isa{avx512::kernels<float>(), avx512::kernels<double>(), core::float_cost_limit};
+  static constexpr Isa isa{avx512::kernels<float>(), avx512::kernels<double>()};
   return isa;
 }
 }  // namespace sdtw::cpu

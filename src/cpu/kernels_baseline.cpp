@@ -11,7 +11,7 @@ namespace baseline {
 }  // namespace baseline
 
 const Isa &isa_baseline() {
-  static constexpr Isa isa{baseline::kernels<float>(), baseline::kernels<double>(), core::float_fused_limit};
+  static constexpr Isa isa{baseline::kernels<float>(), baseline::kernels<double>()};
   return isa;
 }
 }  // namespace sdtw::cpu

@@ -43,22 +43,24 @@ class LaneGroup {
       longest_n = std::max(longest_n, n[l]);
       longest_m = std::max(longest_m, m[l]);
     }
-    const double tile_limit = std::min(isa.float_cost_limit, core::Exponent<T>::limit / double(p.n + p.m));
+    const double tile_limit = std::min(core::float_cost_limit, core::Exponent<T>::limit / double(p.n + p.m));
     matrix_limit = tile_limit / double(scale);
   }
 
   bool empty() const { return longest_n == 0; }
 
-  bool prepare() {
-    if (sizeof(T) == 4 && !(scale > 1e-30f && scale < 1e30f)) return false;
-    if (!p.fused()) return true;
-    pack(b.x, n, longest_n, round_up<int64_t>(longest_n, K), x);
-    pack(b.y, m, longest_m, longest_m, y);
-    if (sizeof(T) == 8) return true;
-    return cost_bound() * double(scale) <= std::min(core::float_fused_limit, core::Exponent<T>::limit / double(p.n + p.m));
+  // Packs the series and says which engine the group's costs need.
+  Engine prepare() {
+    if (p.fused()) {
+      pack(b.x, n, longest_n, round_up<int64_t>(longest_n, K), x);
+      pack(b.y, m, longest_m, longest_m, y);
+    }
+    if (sizeof(T) == 8) return Engine::float64;
+    return engine_for(p.fused() ? cost_bound() : 0, p);
   }
+  void use(Engine engine) { form = cost_form(engine); }
 
-  // value: [W]. False: engine T is not the one for this group, or (float64) a pair has NaN among its costs.
+  // value: [W]. False if a given cost is not for this engine.
   bool forward(double *value);
 
   // Sweeps E back; gradients stay packed until write_gradients. target: where E goes times factor[lane], or null.
@@ -66,8 +68,8 @@ class LaneGroup {
 
   // factor: [W], g of each pair.
   void write_gradients(const T *factor) const {
-    if (b.grad_x.data) unpack(b.grad_x, n, longest_n, grad_x, factor, 2);
-    if (b.grad_y.data) unpack(b.grad_y, m, longest_m, grad_y, factor, -2);
+    if (b.grad_x.data) unpack(b.grad_x, n, longest_n, grad_x, factor, -2);
+    if (b.grad_y.data) unpack(b.grad_y, m, longest_m, grad_y, factor, 2);
   }
 
  private:
@@ -179,7 +181,7 @@ class LaneGroup {
 
   void cost(int64_t r, int64_t c, int64_t count, bool &ok) const {
     if (p.fused()) {
-      walk.cost(fused(r, c, count));
+      walk.cost[form](fused(r, c, count));
       return;
     }
     int64_t first[max_width] = {}, last[K * max_width];
@@ -187,8 +189,8 @@ class LaneGroup {
   }
   FusedTile<T> fused(int64_t r, int64_t c, int64_t count) const {
     const int64_t d = p.features;
-    return {count, d, x + r * d * W, y + c * d * W, W, d * W, W, d * W, tile, tile, grad_x + r * d * W,
-            grad_y + c * d * W};
+    return {count, d, x + r * d * W, y + c * d * W, W, d * W, W, d * W, core::log2_e / p.gamma, tile, tile,
+            grad_x + r * d * W, grad_y + c * d * W};
   }
   MatrixTile matrix(int64_t r, int64_t c, int64_t count, const void *data, void *target, const int64_t (&stride)[3],
                     const int64_t *first, int64_t *last) const {
@@ -246,6 +248,7 @@ class LaneGroup {
   const T scale;
   double matrix_limit;
   int64_t n[max_width], m[max_width], longest_n = 0, longest_m = 0;
+  CostForm form = plain_cost;
   T *x, *y, *row_m, *grad_x, *grad_y, *adjoint_row, *tile, *probability, *state_m, *left, *diagonal, *above_m;
   E *row_e, *state_e, *above_e;
 };
@@ -265,7 +268,7 @@ bool LaneGroup<T, In>::forward(double *value) {
       cost(r, c, count, ok);
       for (int64_t s = c, end; s < c + count; s = end) {
         end = next_corner(r, s, c + count);
-        walk.sweep({end - s, tile + (s - c) * K * W, scale, lanes, row_m + s * W, row_e + s * W, nullptr});
+        walk.sweep[form != plain_cost]({end - s, tile + (s - c) * K * W * (form == plain_cost ? 1 : 2), scale, lanes, row_m + s * W, row_e + s * W, nullptr});
         for (int l = 0; l < W; ++l)
           if (corner_in(l, r, K, s, end) && m[l] == end) {
             const int64_t at_corner = (n[l] - 1 - r) * W + l;
@@ -303,7 +306,7 @@ void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
       std::copy(lanes.e + (K - 1) * W, lanes.e + K * W, above_e);
     }
     cost(r + q, c, count, ok);
-    walk.sweep_save({count, tile, scale, lanes, m_, e_, probability + q * plan.tile_cols * 3 * W});
+    walk.sweep_save[form != plain_cost]({count, tile, scale, lanes, m_, e_, probability + q * plan.tile_cols * 3 * W});
   }
 }
 

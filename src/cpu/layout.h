@@ -11,8 +11,9 @@ namespace sdtw::cpu {
 // one double, for float32 problems; (m, e) in doubles for float64 problems.
 inline size_t boundary_size(const Problem &problem) { return problem.dtype == SDTW_F64 ? 16 : 8; }
 
-// state: a header, a byte per pair and one per unit, then a block per unit.
+// state: a header, a byte per pair, a byte per part of a unit that may need an engine of its own, a block per unit.
 struct StateLayout {
+  static constexpr int64_t parts = lane_group / 4;  // 4: lanes of the narrowest vector
   size_t kinds, engines, blocks, block;  // offsets; bytes of a block
   size_t columns;                        // offset within a block: rows come first
   size_t row, column;                    // bytes of one boundary row of a tile, and of one boundary column
@@ -24,7 +25,7 @@ struct StateLayout {
     Arena arena;
     arena.add(1, 64);  // header
     kinds = arena.add(size_t(problem.batch), 1);
-    engines = arena.add(size_t(plan.units), 1);
+    engines = arena.add(size_t(plan.units * parts), 1);
     Arena inside;
     row = checked_mul(checked_mul(size_t(problem.m), size), lanes);
     // A skewed column also has the row above's numbers, one a lane.
@@ -62,7 +63,7 @@ struct ScratchLayout {
     const size_t tile_rows = size_t(plan.tile_rows), tile_cols = size_t(plan.tile_cols);
     const size_t height = lanes ? size_t(lane_rows) : tile_rows;
     Arena thread;
-    tile = thread.add(tile_cols * height, vector);
+    tile = thread.add(2 * tile_cols * height, vector);  // split costs take two numbers
     probability = thread.add(backward ? 3 * tile_cols * tile_rows : 0, vector);
     state_m = thread.add(tile_rows + max_width, vector);
     state_e = thread.add(tile_rows + max_width, vector);

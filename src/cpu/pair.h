@@ -62,6 +62,23 @@ T cost_scale(double gamma) {
   return static_cast<T>(core::log2_e / gamma);
 }
 
+// What computes a pair: cells in float, from costs of series in one of three forms, or everything in double.
+enum class Engine : uint8_t {
+  plain = plain_cost,
+  grouped = grouped_cost,
+  double_costs = double_cost,
+  float64,
+};
+inline CostForm cost_form(Engine engine) { return engine == Engine::float64 ? plain_cost : CostForm(engine); }
+
+// The engine for float32 series whose costs are at most `bound` (which may be infinite or NaN).
+inline Engine engine_for(double bound, const Problem &p) {
+  const double scale = core::log2_e / p.gamma, total = bound * scale * double(p.n + p.m);
+  if (!(scale > 1e-30 && scale < 1e30) || !(total <= core::Exponent<float>::limit)) return Engine::float64;
+  if (total <= core::plain_cost_limit) return Engine::plain;
+  return p.features >= 16 && total <= core::grouped_cost_limit ? Engine::grouped : Engine::double_costs;
+}
+
 // R = -gamma log(m 2^e).
 template <class T>
 double value_of(T m, typename core::Exponent<T>::type e, T scale) {
@@ -118,7 +135,7 @@ template <class T>
 bool any_live(const T *values, int64_t count) {
   T largest = 0;
   for (int64_t i = 0; i < count; ++i) largest = values[i] > largest ? values[i] : largest;
-  return largest >= T(negligible_alignment);
+  return largest >= T(core::negligible_alignment);
 }
 
 // NaN, or a cost of -infinity, among a pair's own inputs.

@@ -28,6 +28,10 @@ struct Vec<float> {
   static Real sub(Real a, Real b) { return _mm256_sub_ps(a, b); }
   static Real mul(Real a, Real b) { return _mm256_mul_ps(a, b); }
   static Real div(Real a, Real b) { return _mm256_div_ps(a, b); }
+  static Real larger(Real a, Real b) { return _mm256_max_ps(a, b); }
+  static bool any_above(Real a, float bound) {
+    return _mm256_movemask_ps(_mm256_cmp_ps(a, _mm256_set1_ps(bound), _CMP_NLE_UQ)) != 0;
+  }
   static Real fma(Real a, Real b, Real c) { return _mm256_fmadd_ps(a, b, c); }
   static Real fnma(Real a, Real b, Real c) { return _mm256_fnmadd_ps(a, b, c); }
 
@@ -121,6 +125,10 @@ struct Vec<double> {
   static Real sub(Real a, Real b) { return _mm256_sub_pd(a, b); }
   static Real mul(Real a, Real b) { return _mm256_mul_pd(a, b); }
   static Real div(Real a, Real b) { return _mm256_div_pd(a, b); }
+  static Real larger(Real a, Real b) { return _mm256_max_pd(a, b); }
+  static bool any_above(Real a, double bound) {
+    return _mm256_movemask_pd(_mm256_cmp_pd(a, _mm256_set1_pd(bound), _CMP_NLE_UQ)) != 0;
+  }
   static Real fma(Real a, Real b, Real c) { return _mm256_fmadd_pd(a, b, c); }
   static Real fnma(Real a, Real b, Real c) { return _mm256_fnmadd_pd(a, b, c); }
   static Exponent max(Exponent a, Exponent b) { return _mm256_max_pd(a, b); }
@@ -141,6 +149,11 @@ struct Vec<double> {
     const Real integer = _mm256_round_pd(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     const Real rest = _mm256_fmsub_pd(cost, scale, integer);
     return {integer, _mm256_max_pd(_mm256_min_pd(rest, _mm256_set1_pd(.5)), _mm256_set1_pd(-.5))};
+  }
+  static void store_split(Real t, int32_t *n, float *f) {
+    const Real integer = _mm256_round_pd(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(n), _mm256_cvtpd_epi32(integer));
+    _mm_storeu_ps(f, _mm256_cvtpd_ps(_mm256_sub_pd(t, integer)));
   }
 
   static void normalize(Real &m, Exponent &e) {

@@ -27,6 +27,10 @@ struct Vec<float> {
   static Real sub(Real a, Real b) { return _mm512_sub_ps(a, b); }
   static Real mul(Real a, Real b) { return _mm512_mul_ps(a, b); }
   static Real div(Real a, Real b) { return _mm512_div_ps(a, b); }
+  static Real larger(Real a, Real b) { return _mm512_max_ps(a, b); }
+  static bool any_above(Real a, float bound) {
+    return _mm512_cmp_ps_mask(a, _mm512_set1_ps(bound), _CMP_NLE_UQ) != 0;
+  }
   static Real fma(Real a, Real b, Real c) { return _mm512_fmadd_ps(a, b, c); }
   static Real fnma(Real a, Real b, Real c) { return _mm512_fnmadd_ps(a, b, c); }
 
@@ -131,6 +135,10 @@ struct Vec<double> {
   static Real sub(Real a, Real b) { return _mm512_sub_pd(a, b); }
   static Real mul(Real a, Real b) { return _mm512_mul_pd(a, b); }
   static Real div(Real a, Real b) { return _mm512_div_pd(a, b); }
+  static Real larger(Real a, Real b) { return _mm512_max_pd(a, b); }
+  static bool any_above(Real a, double bound) {
+    return _mm512_cmp_pd_mask(a, _mm512_set1_pd(bound), _CMP_NLE_UQ) != 0;
+  }
   static Real fma(Real a, Real b, Real c) { return _mm512_fmadd_pd(a, b, c); }
   static Real fnma(Real a, Real b, Real c) { return _mm512_fnmadd_pd(a, b, c); }
   static Exponent max(Exponent a, Exponent b) { return _mm512_max_pd(a, b); }
@@ -148,6 +156,12 @@ struct Vec<double> {
     const Real rest = _mm512_fmsub_pd(cost, scale, integer);
     const Real half = _mm512_set1_pd(.5);
     return {integer, _mm512_max_pd(_mm512_min_pd(rest, half), _mm512_set1_pd(-.5))};
+  }
+  // t = n + f for the float engine, |t| < 2^31.
+  static void store_split(Real t, int32_t *n, float *f) {
+    const Real integer = _mm512_roundscale_pd(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(n), _mm512_cvtpd_epi32(integer));
+    _mm256_storeu_ps(f, _mm512_cvtpd_ps(_mm512_sub_pd(t, integer)));
   }
   static void normalize(Real &m, Exponent &e) {
     e = _mm512_add_pd(e, _mm512_getexp_pd(m));

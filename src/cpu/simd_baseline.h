@@ -31,6 +31,12 @@ struct VecBase {
   static Real sub(Real a, Real b) { return a - b; }
   static Real mul(Real a, Real b) { return a * b; }
   static Real div(Real a, Real b) { return a / b; }
+  static Real larger(Real a, Real b) { return a > b ? a : b; }
+  static bool any_above(Real a, T bound) {
+    bool any = false;
+    for (int l = 0; l < N; ++l) any |= !(a[l] <= bound);
+    return any;
+  }
   static Real fma(Real a, Real b, Real c) { return a * b + c; }
   static Real fnma(Real a, Real b, Real c) { return c - a * b; }
   static T first(Real a) { return a[0]; }
@@ -103,9 +109,10 @@ struct Vec<float> : VecBase<float, int32_t, 8> {
   };
   static Split split(Real cost, Real scale) {
     const Real magic = set1(12582912.f);
-    const Real t = cost * scale;
-    const Real rounded = t + magic;
-    return {bits(rounded) - bits(magic), t - (rounded - magic)};
+    const Real rounded = cost * scale + magic;
+    // The product's low bits, for want of a fused multiply-add: halves of 12 bits have exact products (Dekker 1971).
+    const Real c = real(bits(cost) & -4096), d = cost - c, u = real(bits(scale) & -4096), v = scale - u;
+    return {bits(rounded) - bits(magic), (((c * u - (rounded - magic)) + c * v) + d * u) + d * v};
   }
   static void normalize(Real &m, Exponent &e) {
     const Bits k = (bits(m) >> 23) - 127;
@@ -158,6 +165,13 @@ struct Vec<double> : VecBase<double, int64_t, 4> {
     const Real small = (t + magic) - magic;  // the nearest integer while |t| < 2^51; beyond 2^52 t is one itself
     const Real integer = (t > set1(2e15)) | (t < set1(-2e15)) ? t : small;
     return {integer, max(min(t - integer, set1(.5)), set1(-.5))};
+  }
+  static void store_split(Real t, int32_t *n, float *f) {
+    const Real magic = set1(6755399441055744.), integer = (t + magic) - magic;
+    for (int l = 0; l < width; ++l) {
+      n[l] = static_cast<int32_t>(integer[l]);
+      f[l] = static_cast<float>(t[l] - integer[l]);
+    }
   }
   static void normalize(Real &m, Exponent &e) {
     const Bits field = (bits(m) >> 52) & 0x7ff;

@@ -29,23 +29,21 @@ class StripPair {
     grad_y = at<T>(scratch, layout.grad_y);
     adjoint_row = at<T>(scratch, layout.adjoint_row) + pad;
     progress = at<std::atomic<int64_t>>(scratch, layout.progress);
-    const double tile_limit = std::min(isa.float_cost_limit, core::Exponent<T>::limit / double(p.n + p.m));
+    const double tile_limit = std::min(core::float_cost_limit, core::Exponent<T>::limit / double(p.n + p.m));
     matrix_limit = tile_limit / double(scale);
   }
 
-  // Packs the series. False: engine T is not the one for this pair.
-  bool prepare(std::byte *local) {
-    if (sizeof(T) == 4 && !(scale > 1e-30f && scale < 1e30f)) return false;
-    if (!p.fused()) return true;
-    series.pack(Strided<In>{element<In>(b.x, pair), b.x.stride[1], b.x.stride[2]},
-                Strided<In>{element<In>(b.y, pair), b.y.stride[1], b.y.stride[2]}, at<T>(local, layout.tile));
-    if (sizeof(T) == 8) return true;
-    const double bound = series.cost_bound() * double(scale);
-    return bound <= std::min(core::float_fused_limit, core::Exponent<T>::limit / double(p.n + p.m));
+  // Packs the series and says which engine the pair's costs need.
+  Engine prepare(std::byte *local) {
+    if (p.fused())
+      series.pack(Strided<In>{element<In>(b.x, pair), b.x.stride[1], b.x.stride[2]},
+                  Strided<In>{element<In>(b.y, pair), b.y.stride[1], b.y.stride[2]}, at<T>(local, layout.tile));
+    if (sizeof(T) == 8) return Engine::float64;
+    return engine_for(p.fused() ? series.cost_bound() : 0, p);
   }
+  void use(Engine engine) { form = cost_form(engine); }
 
-  // The forward recurrence; false as prepare.
-  // locals(i): the scratch of the i-th of `threads` threads.
+  // The forward recurrence; false if a given cost is not for this engine. locals(i): scratch of thread i of `threads`.
   template <class Locals>
   bool forward(double &value, Locals &&locals, int threads);
 
@@ -113,11 +111,11 @@ class StripPair {
   FusedTile<T> fused(int64_t i, int64_t first_step, int64_t count, T *tile) const {
     const int64_t column = series.column(first_step);
     return {count, p.features, series.strip(i), series.y + column, strip_rows, W, series.y_length(), -1,
-            tile,  tile,       grad_x + i * strip_rows * p.features, grad_y + column};
+            core::log2_e / p.gamma, tile, tile, grad_x + i * strip_rows * p.features, grad_y + column};
   }
   bool cost(int64_t i, const Extent &cells, int64_t first_step, int64_t count, T *tile) const {
     if (p.fused()) {
-      walk.cost(fused(i, first_step, count, tile));
+      walk.cost[form](fused(i, first_step, count, tile));
       return true;
     }
     MatrixTile t = matrix(i, first_step, count, element<In>(b.x, pair), nullptr, b.x.stride);
@@ -169,6 +167,7 @@ class StripPair {
   E *row_e;
   std::atomic<int64_t> *progress;
   bool shared = false;  // by several threads
+  CostForm form = plain_cost;
 };
 
 template <class T, class In>
@@ -186,7 +185,7 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
     if (state && s > 0)
       Store::save(boundary_column(i, s / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
     ok &= cost(i, cells, s, count, tile);
-    walk.sweep({count, tile, scale, lanes, row_m + s, row_e + s, nullptr});
+    walk.sweep[form != plain_cost]({count, tile, scale, lanes, row_m + s, row_e + s, nullptr});
     advance(i, s + count);
   }
   if (i == strips() - 1) {
@@ -223,7 +222,7 @@ void StripPair<T, In>::probabilities(int64_t i, int64_t first_step, int64_t coun
                 strip_rows + W);
   else
     start_strip(i, lanes);
-  walk.sweep_save({count, at<T>(local, layout.tile), scale, lanes, above_m, above_e, at<T>(local, layout.probability)});
+  walk.sweep_save[form != plain_cost]({count, at<T>(local, layout.tile), scale, lanes, above_m, above_e, at<T>(local, layout.probability)});
 }
 
 template <class T, class In>
@@ -279,10 +278,10 @@ template <class T, class In>
 void StripPair<T, In>::write_gradients(T factor, std::byte *local) const {
   if (b.grad_x.data)
     series.unpack_x(StridedOut<In>{element<In>(b.grad_x, pair), b.grad_x.stride[1], b.grad_x.stride[2]}, grad_x,
-                    2 * factor);
+                    -2 * factor);
   if (b.grad_y.data)
     series.unpack_y(StridedOut<In>{element<In>(b.grad_y, pair), b.grad_y.stride[1], b.grad_y.stride[2]}, grad_y,
-                    -2 * factor, at<T>(local, layout.tile));
+                    2 * factor, at<T>(local, layout.tile));
 }
 
 }  // namespace sdtw::cpu

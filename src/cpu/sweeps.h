@@ -2,8 +2,9 @@
 
 
 
-// K rows a lane, skewed (strips) or not (lanes), with or without keeping transition probabilities.
-template <class T, int K, bool skew, bool save>
+// K rows a lane, skewed (strips) or not (lanes), from costs or from costs already split, with or without keeping
+// transition probabilities.
+template <class T, int K, bool skew, bool split, bool save>
 void sweep(const Sweep<T> &a) {
   using V = Vec<T>;
   using Cell = core::Scaled<V>;
@@ -13,7 +14,7 @@ void sweep(const Sweep<T> &a) {
 
   Cell row[K], above{V::load(a.state.above_m), V::load(a.state.above_e)};
   for (int k = 0; k < K; ++k) row[k] = {V::load(a.state.m + k * W), V::load(a.state.e + k * W)};
-  const auto scale = V::set1(a.scale);
+  [[maybe_unused]] const auto scale = V::set1(a.scale);
   for (int64_t s = 0; s < a.steps; ++s) {
     Cell up;
     if constexpr (skew) {
@@ -36,7 +37,12 @@ void sweep(const Sweep<T> &a) {
         V::store(out + 2 * W, p.diagonal);
       }
       diagonal = row[k];
-      row[k] = core::enter<V>(terms, V::load(a.cost + (s * K + k) * W), scale);
+      if constexpr (split) {
+        const T *t = a.cost + (s * K + k) * 2 * W;
+        row[k] = core::enter<V>(terms, typename V::Split{V::load(reinterpret_cast<const int32_t *>(t)), V::load(t + W)});
+      } else {
+        row[k] = core::enter<V>(terms, V::split(V::load(a.cost + (s * K + k) * W), scale));
+      }
       up = row[k];
     }
     if constexpr (!skew) {

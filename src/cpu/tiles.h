@@ -1,19 +1,19 @@
 // Cost tiles: squared Euclidean costs, their gradient, and moves between tiles and the caller's matrices, for any vector
 // type. Included by kernels_*.cpp inside its namespace.
 
-// cost[s][k] = sum_f (x_f[k] - y_f[s])^2: the exact difference, in blocks of B steps by R rows that stay in registers.
-template <class T, int K>
-void sqeuclidean_cost(const FusedTile<T> &a) {
+// out(s, k, sum) for every step and row of a tile, sum = sum_f (x_f[k] - y_f[s])^2 over `count` features from the first
+// one on: the exact difference, in blocks of B steps by R rows that stay in registers.
+template <class T, int K, class Out>
+inline void sqeuclidean_sums(const FusedTile<T> &a, int64_t first, int64_t count, Out out) {
   using V = Vec<T>;
-  constexpr int W = V::width;
   constexpr int R = K < 4 ? K : 4, B = sizeof(typename V::Real) == 64 ? 4 : 2;
   const auto block = [&](int64_t s, int r, auto steps) __attribute__((always_inline)) {
     constexpr int S = decltype(steps)::value;
     typename V::Real sum[S][R];
     for (int b = 0; b < S; ++b)
       for (int k = 0; k < R; ++k) sum[b][k] = V::set1(0);
-    const T *x = a.x + r * a.x_row, *y = a.y + s * a.y_step;
-    for (int64_t f = 0; f < a.features; ++f, x += a.x_feature, y += a.y_feature) {
+    const T *x = a.x + first * a.x_feature + r * a.x_row, *y = a.y + first * a.y_feature + s * a.y_step;
+    for (int64_t f = 0; f < count; ++f, x += a.x_feature, y += a.y_feature) {
       typename V::Real row[R];
       for (int k = 0; k < R; ++k) row[k] = V::load(x + k * a.x_row);
       for (int b = 0; b < S; ++b) {
@@ -25,7 +25,7 @@ void sqeuclidean_cost(const FusedTile<T> &a) {
       }
     }
     for (int b = 0; b < S; ++b)
-      for (int k = 0; k < R; ++k) V::store(a.cost + ((s + b) * K + r + k) * W, sum[b][k]);
+      for (int k = 0; k < R; ++k) out(s + b, r + k, sum[b][k]);
   };
   for (int r = 0; r < K; r += R) {
     int64_t s = 0;
@@ -34,43 +34,163 @@ void sqeuclidean_cost(const FusedTile<T> &a) {
   }
 }
 
-// grad_x[k] += sum_s E (x - y), grad_y[s] += sum_k E (x - y), in descending order of rows and of columns: the caller
-// multiplies by 2 g and -2 g (d/dx of (x - y)^2). In a skewed tile a column moves one lane down each step.
-template <class T, int K, bool skew>
-void sqeuclidean_gradient(const FusedTile<T> &a) {
+// Costs as they are.
+template <class T, int K>
+void sqeuclidean_cost(const FusedTile<T> &a) {
+  using V = Vec<T>;
+  sqeuclidean_sums<T, K>(a, 0, a.features, [&](int64_t s, int k, auto sum) __attribute__((always_inline)) {
+    V::store(a.cost + (s * K + k) * V::width, sum);
+  });
+}
+
+// Split costs for the float engine, tile[s][k] being [2][W]: W integers and W fractions. Features are summed in groups
+// of 8, and the groups into a pair of floats high + low, which leaves the rounding of the groups: an error of about
+// 2^-24 sqrt(8 / d) / 2 where a plain sum has 2^-24 sqrt(d) / 3.
+template <class T, int K>
+void sqeuclidean_grouped(const FusedTile<T> &a) {
   using V = Vec<T>;
   constexpr int W = V::width;
-  constexpr int R = K < 4 ? K : 4;
-  for (int64_t f = 0; f < a.features; ++f) {
-    const T *y = a.y + f * a.y_feature;
-    T *grad_y = a.grad_y + f * a.y_feature;
-    for (int r = K - R; r >= 0; r -= R) {
-      typename V::Real x[R], grad_x[R];
-      for (int k = 0; k < R; ++k) {
-        const int64_t at = f * a.x_feature + (r + k) * a.x_row;
-        x[k] = V::load(a.x + at);
-        grad_x[k] = V::load(a.grad_x + at);
+  constexpr int64_t group = 8;
+  const auto scale = V::set1(static_cast<T>(a.scale));
+  for (int64_t first = 0; first < a.features; first += group) {
+    const int64_t rest = a.features - first;
+    sqeuclidean_sums<T, K>(a, first, rest < group ? rest : group,
+                           [&](int64_t s, int k, auto sum) __attribute__((always_inline)) {
+      T *t = a.cost + (s * K + k) * 2 * W;
+      auto high = sum, low = V::set1(0);
+      if (first > 0) {  // Dekker's fast two-sum: the rounding error of high + sum goes to low
+        const auto before = V::load(t);
+        high = V::add(before, sum);
+        low = V::add(V::load(t + W), V::sub(sum, V::sub(high, before)));
       }
-      auto sum = V::load(grad_y + (a.steps - 1) * a.y_step);
-      for (int64_t s = a.steps - 1; s >= 0; --s) {
-        if constexpr (!skew) sum = V::load(grad_y + s * a.y_step);
-        const auto column = V::load(y + s * a.y_step);
-        for (int k = R - 1; k >= 0; --k) {
-          const auto e = V::load(a.alignment + (s * K + r + k) * W);
-          const auto difference = V::where_live(e, V::sub(x[k], column));
-          grad_x[k] = V::fma(e, difference, grad_x[k]);
-          sum = V::fma(e, difference, sum);
+      if (rest <= group) {
+        const auto split = V::split(high, scale);
+        V::store(reinterpret_cast<typename V::ScalarExponent *>(t), split.integer);
+        V::store(t + W, V::fma(low, scale, split.fraction));
+      } else {
+        V::store(t, high);
+        V::store(t + W, low);
+      }
+    });
+  }
+}
+
+// Split costs as above, computed in float64.
+template <class T, int K>
+void sqeuclidean_double(const FusedTile<T> &a) {
+  using V = Vec<double>;
+  constexpr int W = Vec<T>::width, H = V::width;  // H: half of W
+  constexpr int R = K < 4 ? K : 4, B = sizeof(typename V::Real) == 64 ? 2 : 1;
+  const auto scale = V::set1(a.scale);
+  const auto block = [&](int64_t s, int r, auto steps) __attribute__((always_inline)) {
+    constexpr int S = decltype(steps)::value;
+    typename V::Real sum[S][R][2];
+    for (int b = 0; b < S; ++b)
+      for (int k = 0; k < R; ++k) sum[b][k][0] = sum[b][k][1] = V::set1(0);
+    const T *x = a.x + r * a.x_row, *y = a.y + s * a.y_step;
+    for (int64_t f = 0; f < a.features; ++f, x += a.x_feature, y += a.y_feature)
+      for (int h = 0; h < 2; ++h) {
+        typename V::Real row[R];
+        for (int k = 0; k < R; ++k) row[k] = V::load(x + k * a.x_row + h * H);
+        for (int b = 0; b < S; ++b) {
+          const auto column = V::load(y + b * a.y_step + h * H);
+          for (int k = 0; k < R; ++k) {
+            const auto difference = V::sub(row[k], column);
+            sum[b][k][h] = V::fma(difference, difference, sum[b][k][h]);
+          }
         }
-        if constexpr (!skew) {
-          V::store(grad_y + s * a.y_step, sum);
-        } else if (s > 0) {
-          grad_y[s * a.y_step] = V::first(sum);
-          sum = V::insert_last(V::rotate_down(sum), grad_y + (s - 1) * a.y_step + W - 1);
+      }
+    for (int b = 0; b < S; ++b)
+      for (int k = 0; k < R; ++k)
+        for (int h = 0; h < 2; ++h) {
+          T *t = a.cost + ((s + b) * K + r + k) * 2 * W + h * H;
+          V::store_split(V::mul(sum[b][k][h], scale), reinterpret_cast<int32_t *>(t), t + W);
+        }
+  };
+  for (int r = 0; r < K; r += R) {
+    int64_t s = 0;
+    for (; s + B <= a.steps; s += B) block(s, r, Int<B>{});
+    for (; s < a.steps; ++s) block(s, r, Int<1>{});
+  }
+}
+
+// Steps lo <= s < hi of a tile.
+struct Run {
+  int64_t lo, hi;
+};
+
+// Runs of steps in which any of R rows of lanes has an E worth a gradient, last first. Gaps of up to 4 steps are taken
+// along: a run costs about as much to begin.
+template <class T, int K, int R>
+int live_runs(const FusedTile<T> &a, int r, Run *runs) {
+  using V = Vec<T>;
+  constexpr int W = V::width;
+  int count = 0;
+  for (int64_t s = a.steps - 1; s >= 0; --s) {
+    const T *e = a.alignment + (s * K + r) * W;
+    auto largest = V::load(e);
+    for (int k = 1; k < R; ++k) largest = V::larger(largest, V::load(e + k * W));
+    if (!V::any_above(largest, static_cast<T>(core::negligible_alignment))) continue;
+    if (count > 0 && runs[count - 1].lo - s <= 5)
+      runs[count - 1].lo = s;
+    else
+      runs[count++] = {s, s + 1};
+  }
+  return count;
+}
+
+// grad_x[k] += sum_s E (y - x), grad_y[s] += sum_k E (y - x) over one run: the caller multiplies by -2 g and 2 g (d/dx of
+// (x - y)^2). F features at a time share the loads of E. In a skewed tile a column moves one lane down each step.
+template <class T, int K, bool skew, int R, int F>
+void sqeuclidean_gradient_run(const FusedTile<T> &a, int r, int64_t f, Run run) {
+  using V = Vec<T>;
+  constexpr int W = V::width;
+  const T *x = a.x + f * a.x_feature + r * a.x_row, *y = a.y + f * a.y_feature;
+  T *out_x = a.grad_x + f * a.x_feature + r * a.x_row, *out_y = a.grad_y + f * a.y_feature;
+  typename V::Real grad_x[F][R], sum[F];
+  for (int g = 0; g < F; ++g) {
+    for (int k = 0; k < R; ++k) grad_x[g][k] = V::load(out_x + g * a.x_feature + k * a.x_row);
+    sum[g] = V::load(out_y + g * a.y_feature + (run.hi - 1) * a.y_step);
+  }
+  for (int64_t s = run.hi - 1; s >= run.lo; --s) {
+    typename V::Real e[R];
+    for (int k = 0; k < R; ++k) e[k] = V::load(a.alignment + (s * K + r + k) * W);
+    for (int g = 0; g < F; ++g) {
+      T *const at = out_y + g * a.y_feature + s * a.y_step;
+      const auto column = V::load(y + g * a.y_feature + s * a.y_step);
+      typename V::Real step;  // of this column: summed apart, so that steps do not wait for each other
+      for (int k = R - 1; k >= 0; --k) {
+        const auto difference = V::where_live(e[k], V::sub(column, V::load(x + g * a.x_feature + k * a.x_row)));
+        grad_x[g][k] = V::fma(e[k], difference, grad_x[g][k]);
+        step = k == R - 1 ? V::mul(e[k], difference) : V::fma(e[k], difference, step);
+      }
+      if constexpr (!skew) {
+        V::store(at, V::add(V::load(at), step));
+      } else {
+        sum[g] = V::add(sum[g], step);
+        if (s > run.lo) {
+          *at = V::first(sum[g]);
+          sum[g] = V::insert_last(V::rotate_down(sum[g]), at - a.y_step + W - 1);
         } else {
-          V::store(grad_y, sum);
+          V::store(at, sum[g]);
         }
       }
-      for (int k = 0; k < R; ++k) V::store(a.grad_x + f * a.x_feature + (r + k) * a.x_row, grad_x[k]);
+    }
+  }
+  for (int g = 0; g < F; ++g)
+    for (int k = 0; k < R; ++k) V::store(out_x + g * a.x_feature + k * a.x_row, grad_x[g][k]);
+}
+
+template <class T, int K, bool skew>
+void sqeuclidean_gradient(const FusedTile<T> &a) {
+  constexpr int R = K < 4 ? K : 4;
+  Run runs[max_steps];
+  for (int r = K - R; r >= 0; r -= R) {
+    const int count = live_runs<T, K, R>(a, r, runs);
+    for (int i = 0; i < count; ++i) {
+      int64_t f = 0;
+      for (; f + 2 <= a.features; f += 2) sqeuclidean_gradient_run<T, K, skew, R, 2>(a, r, f, runs[i]);
+      if (f < a.features) sqeuclidean_gradient_run<T, K, skew, R, 1>(a, r, f, runs[i]);
     }
   }
 }
@@ -88,6 +208,8 @@ int load_matrix(const MatrixTile &a, T *tile) {
         const Source *source = static_cast<const Source *>(a.source) + l * a.lane_stride + k * a.row_stride;
         const int64_t last = a.last[k * W + l];
         if (a.step_stride == 1 && a.first[l] <= first && first + W <= last) {
+          // A tile ahead: rows are too many streams, and too far apart, for the processor to see them coming.
+          __builtin_prefetch(source + first + 64);
           block[l] = V::load(source + first);
         } else {
           T some[W] = {};
