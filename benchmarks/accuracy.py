@@ -4,12 +4,12 @@
 
 One row is
 
-    commit, date, device, hardware, isa, input, N, d, gamma, scaled_cost, value,
+    commit, date, device, hardware, isa, input, N, d, gamma, scaled_cost, path_cost, value,
     value_error, gradient_error, corner_error
 
-scaled_cost is the largest cost times log2(e) / gamma; value_error is relative to the value; gradient_error is
-relative to the gradient's largest entry, the larger of both gradients'; corner_error is the larger of
-|E[0,0] - 1| and |E[N-1,N-1] - 1|.
+scaled_cost is the largest cost times log2(e) / gamma; path_cost is <E, D>; value_error is relative to the
+value; gradient_error is relative to the gradient's largest entry, the larger of both; corner_error is
+the larger of |E[0,0] - 1| and |E[N-1,N-1] - 1|.
 """
 
 import argparse
@@ -50,14 +50,14 @@ def make_data(kind, n, d, seed=1):
 
 
 def expected(data, gamma):
-    """The largest cost, the value and both gradients, in float64."""
+    """In float64: the largest cost, the expected cost of a path <E, D>, the value and both gradients."""
     x, y = data.x[0].astype(np.float64), data.y[0].astype(np.float64)
     cost = sum(np.square(x[:, None, k] - y[None, :, k]) for k in range(x.shape[1]))
     recursion = SoftDTW(cost, gamma=gamma)
     value, alignment = float(recursion.compute()), recursion.grad()
     grad_x = 2 * (alignment.sum(axis=1)[:, None] * x - alignment @ y)
     grad_y = 2 * (alignment.sum(axis=0)[:, None] * y - alignment.T @ x)
-    return cost.max(), value, grad_x, grad_y
+    return cost.max(), np.vdot(alignment, cost), value, grad_x, grad_y
 
 
 def measure(library, isa, kind, n, d, gamma):
@@ -66,12 +66,13 @@ def measure(library, isa, kind, n, d, gamma):
     prepared = {p: Prepared(library, Host(), case, data, "f32", p, isa, 0) for p in phases}
     for calls in prepared.values():
         calls.run()
-    cost, value, *grads = expected(data, gamma)
+    cost, path, value, *grads = expected(data, gamma)
     got, *got_grads = (prepared["value+grad"].output(name)[0] for name in ("value", "grad_x", "grad_y"))
     corners = prepared["value+alignment"].output("alignment")[0, [0, -1], [0, -1]]
     gradient_errors = [np.abs(a - b).max() / np.abs(b).max() for a, b in zip(got_grads, grads, strict=True)]
     return {
         "scaled_cost": cost * np.log2(np.e) / gamma,
+        "path_cost": path,
         "value": value,
         "value_error": abs(float(got) - value) / abs(value),
         "gradient_error": max(gradient_errors),

@@ -147,8 +147,10 @@ def accuracy(rows):
     for gamma, n in sorted({(r["gamma"], r["N"]) for r in rows}):
         chosen = [r for r in rows if (r["gamma"], r["N"]) == (gamma, n)]
         errors = [max(r[name] for r in chosen) for name in ("value_error", "gradient_error", "corner_error")]
+        parts = [r["value_error"] * min(1, abs(r["value"]) / r["path_cost"]) for r in chosen]
+        errors.insert(1, max(parts))
         lines.append([f"{gamma:g}", n, *(f"{e:.1e}" for e in errors)])
-    return markdown(["gamma", "N = M", "value", "gradient", "corners of E"], lines)
+    return markdown(["gamma", "N = M", "value", "value, of its parts", "gradient", "corners of E"], lines)
 
 
 def scaled_costs(rows):
