@@ -28,7 +28,8 @@ function(sdtw_add_cpu_kernel target isa)
 endfunction()
 
 function(sdtw_add_cpu_kernels target)
-  sdtw_add_cpu_kernel(${target} baseline)
+  # Exponents that are too large for float wrap, as they do in AVX, before the pair's verdict throws them away.
+  sdtw_add_cpu_kernel(${target} baseline -fwrapv)
   if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
     return()
   endif()
