@@ -105,8 +105,8 @@ enum {
   SDTW_CUDA = 1
 };
 
-/* Instruction set of the CPU backend. AVX2 and AVX512 differ from each other in speed alone; BASELINE is the code
- * for processors without fused multiply-add, and rounds differently in the last place. */
+/* Instruction set of the CPU backend. AVX2 and AVX512 give the same values bit for bit, and gradients that differ by
+ * rounding; BASELINE is the code for processors without fused multiply-add, and rounds differently throughout. */
 typedef int32_t sdtw_cpu_isa;
 enum {
   SDTW_CPU_ISA_AUTO = 0, /* the best that this processor has */
@@ -251,8 +251,8 @@ SDTW_API sdtw_status sdtw_describe(const sdtw_problem *problem, const sdtw_exec 
  *   a cost of +infinity: that cell is forbidden; no admissible path: +infinity.
  * Rows and columns past a pair's lengths are never read.
  *
- * Accuracy for float32: values within 2e-7 relative of a float64 evaluation of the same inputs (1e-6 at
- * gamma = 0.001), at any length.
+ * Accuracy for float32, against a float64 evaluation of the same inputs, at any length and gamma: 2e-7 relative to the
+ * largest of |value|, the expected cost <E, |D|> and gamma.
  *
  * Time O(B n m features); memory beyond inputs and outputs O(B n m / tile) in state, O(threads (n + m) features) in
  * workspace. May be captured into a CUDA graph. */

@@ -272,7 +272,7 @@ bool LaneGroup<T, In>::forward(double *value) {
         for (int l = 0; l < W; ++l)
           if (corner_in(l, r, K, s, end) && m[l] == end) {
             const int64_t at_corner = (n[l] - 1 - r) * W + l;
-            value[l] = value_of(lanes.m[at_corner], lanes.e[at_corner], scale);
+            value[l] = value_of(lanes.m[at_corner], lanes.e[at_corner], p.gamma);
           }
       }
     }
@@ -328,12 +328,29 @@ void LaneGroup<T, In>::adjoint(int64_t r, int64_t c, int64_t count) const {
   }
 }
 
+// Whether a tile is worth sweeping. Decided, and what is negligible dropped, for each lane by itself: what becomes of a
+// pair does not depend on its neighbours.
 template <class T, class In>
 bool LaneGroup<T, In>::live(int64_t r, int64_t c, int64_t count) const {
-  for (int l = 0; l < W; ++l)
-    if (corner_in(l, r, plan.tile_rows, c, c + count)) return true;
-  return any_live(left, plan.tile_rows * W) || any_live(diagonal, plan.tile_rows * W) ||
-         any_live(adjoint_row + c * W, count * W);
+  struct {
+    T *data;
+    int64_t rows;
+  } const incoming[] = {{left, plan.tile_rows}, {diagonal, plan.tile_rows}, {adjoint_row + c * W, count}};
+  T largest[max_width] = {}, keep[max_width];
+  for (const auto &in : incoming)
+    for (int64_t i = 0; i < in.rows; ++i)
+      for (int l = 0; l < W; ++l) largest[l] = std::max(largest[l], in.data[i * W + l]);
+  bool any = false, all = true;
+  for (int l = 0; l < W; ++l) {
+    keep[l] = largest[l] >= T(core::negligible_alignment) ? 1 : 0;
+    any |= keep[l] > 0 || corner_in(l, r, plan.tile_rows, c, c + count);
+    all &= keep[l] > 0 || largest[l] == 0;
+  }
+  if (!all)
+    for (const auto &in : incoming)
+      for (int64_t i = 0; i < in.rows; ++i)
+        for (int l = 0; l < W; ++l) in.data[i * W + l] *= keep[l];
+  return any;
 }
 
 template <class T, class In>
@@ -348,12 +365,14 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
     std::fill(diagonal, diagonal + plan.tile_rows * W, T(0));
     for (int64_t c = (tiles_across() - 1) * plan.tile_cols; c >= 0; c -= plan.tile_cols) {
       const int64_t count = std::min(plan.tile_cols, longest_m - c), rows = std::min(plan.tile_rows, longest_n - r);
-      if (!live(r, c, count)) {
-        std::fill(left, left + plan.tile_rows * W, T(0));
-        std::fill(diagonal, diagonal + plan.tile_rows * W, T(0));
-        std::fill(adjoint_row + c * W, adjoint_row + (c + count) * W, T(0));
-        continue;
-      }
+      if (!live(r, c, count)) continue;
+      Flow<T> inflow(W, true), outflow(W, true);
+      T started[max_width];
+      for (int l = 0; l < W; ++l) started[l] = corner_in(l, r, plan.tile_rows, c, c + count) ? 1 : 0;
+      inflow.add(started, W);
+      inflow.add(left, plan.tile_rows * W);
+      inflow.add(diagonal, plan.tile_rows * W);
+      inflow.add(adjoint_row + c * W, count * W);
       recompute(r, c, count);
       for (int64_t q = (rows - 1) / K * K; q >= 0; q -= K) {
         adjoint(r + q, c, count);
@@ -365,6 +384,12 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
           walk.gradient(fused(r + q, c, count));
         }
       }
+      outflow.add(left, plan.tile_rows * W);
+      outflow.add(diagonal, plan.tile_rows * W);
+      outflow.add(adjoint_row + c * W, count * W);
+      outflow.scale_to(inflow, left, plan.tile_rows * W);
+      outflow.scale_to(inflow, diagonal, plan.tile_rows * W);
+      outflow.scale_to(inflow, adjoint_row + c * W, count * W);
     }
   }
 }

@@ -55,8 +55,8 @@ inline double read_grad_value(const Problem &p, const Buffers &b, int64_t pair) 
                              : static_cast<const float *>(b.grad_value)[pair];
 }
 
-// log2(e) / gamma as engine T has it. Rounded to float it stands for a gamma that differs by 2^-25, which is why values
-// are converted back with the rounded one.
+// log2(e) / gamma as engine T has it. Rounded to float it makes all costs wrong by one common factor of up to 1 + 2^-25:
+// E does not notice, and the value, converted back with the true gamma, is off by no more than 2^-25 <E, D>.
 template <class T>
 T cost_scale(double gamma) {
   return static_cast<T>(core::log2_e / gamma);
@@ -81,9 +81,9 @@ inline Engine engine_for(double bound, const Problem &p) {
 
 // R = -gamma log(m 2^e).
 template <class T>
-double value_of(T m, typename core::Exponent<T>::type e, T scale) {
+double value_of(T m, typename core::Exponent<T>::type e, double gamma) {
   if (double(e) < -core::Exponent<T>::limit) return std::numeric_limits<double>::infinity();
-  return -(std::log2(double(m)) + double(e)) / double(scale);
+  return -(std::log2(double(m)) + double(e)) * core::ln_2 * gamma;
 }
 
 // Tile boundaries in state. The float64 engine of a float32 problem has to do with the float engine's 8 bytes: with m
@@ -138,14 +138,42 @@ bool any_live(const T *values, int64_t count) {
   return largest >= T(core::negligible_alignment);
 }
 
-// NaN, or a cost of -infinity, among a pair's own inputs.
-template <class In>
-bool has_nan(const In *data, int64_t rows, int64_t row_stride, int64_t cols, int64_t col_stride) {
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < cols; ++j)
-      if (std::isnan(data[i * row_stride + j * col_stride])) return true;
-  return false;
-}
+// What flows through a tile. E is a unit of flow from the last cell to the first: as much leaves a tile as has entered
+// it, but for rounding, which over thousands of steps would show in E[0,0] = 1. So each tile's outflow is scaled to its
+// inflow, lane by lane where lanes are pairs. Numbers come in rows of `lanes`, a power of two up to max_width.
+template <class T>
+class Flow {
+ public:
+  explicit Flow(int64_t lanes, bool lanes_are_pairs) : lanes_(lanes), apart(lanes_are_pairs) {}
+  void add(const T *values, int64_t count) {
+    int64_t i = 0;
+    for (; i + lanes_ <= count; i += lanes_)
+      for (int64_t l = 0; l < lanes_; ++l) sum[l] += double(values[i + l]);
+    for (int64_t l = 0; i + l < count; ++l) sum[l] += double(values[i + l]);
+  }
+  // Scales outflow: values times inflow / outflow.
+  void scale_to(const Flow &inflow, T *values, int64_t count) const {
+    T excess[max_width];
+    for (int64_t l = 0; l < lanes_; ++l) {
+      const double in = apart ? inflow.sum[l] : inflow.total(), out = apart ? sum[l] : total();
+      excess[l] = out > 0 ? T((in - out) / out) : T(0);
+    }
+    int64_t i = 0;
+    for (; i + lanes_ <= count; i += lanes_)
+      for (int64_t l = 0; l < lanes_; ++l) values[i + l] += values[i + l] * excess[l];
+    for (int64_t l = 0; i + l < count; ++l) values[i + l] += values[i + l] * excess[l];
+  }
+
+ private:
+  double total() const {
+    double all = 0;
+    for (int64_t l = 0; l < lanes_; ++l) all += sum[l];
+    return all;
+  }
+  const int64_t lanes_;
+  const bool apart;
+  double sum[max_width] = {};
+};
 
 // Writes one value over a matrix: zeros before live tiles are stored, zeros or NaN for pairs that are not solved.
 template <class In>

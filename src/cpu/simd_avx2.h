@@ -29,8 +29,11 @@ struct Vec<float> {
   static Real mul(Real a, Real b) { return _mm256_mul_ps(a, b); }
   static Real div(Real a, Real b) { return _mm256_div_ps(a, b); }
   static Real larger(Real a, Real b) { return _mm256_max_ps(a, b); }
-  static bool any_above(Real a, float bound) {
-    return _mm256_movemask_ps(_mm256_cmp_ps(a, _mm256_set1_ps(bound), _CMP_NLE_UQ)) != 0;
+  static Real at_least(Real a, float bound) {
+    return _mm256_and_ps(_mm256_cmp_ps(a, _mm256_set1_ps(bound), _CMP_GE_OQ), a);
+  }
+  static bool any_positive(Real a) {
+    return _mm256_movemask_ps(_mm256_cmp_ps(a, _mm256_setzero_ps(), _CMP_GT_OQ)) != 0;
   }
   static Real fma(Real a, Real b, Real c) { return _mm256_fmadd_ps(a, b, c); }
   static Real fnma(Real a, Real b, Real c) { return _mm256_fnmadd_ps(a, b, c); }
@@ -126,8 +129,11 @@ struct Vec<double> {
   static Real mul(Real a, Real b) { return _mm256_mul_pd(a, b); }
   static Real div(Real a, Real b) { return _mm256_div_pd(a, b); }
   static Real larger(Real a, Real b) { return _mm256_max_pd(a, b); }
-  static bool any_above(Real a, double bound) {
-    return _mm256_movemask_pd(_mm256_cmp_pd(a, _mm256_set1_pd(bound), _CMP_NLE_UQ)) != 0;
+  static Real at_least(Real a, double bound) {
+    return _mm256_and_pd(_mm256_cmp_pd(a, _mm256_set1_pd(bound), _CMP_GE_OQ), a);
+  }
+  static bool any_positive(Real a) {
+    return _mm256_movemask_pd(_mm256_cmp_pd(a, _mm256_setzero_pd(), _CMP_GT_OQ)) != 0;
   }
   static Real fma(Real a, Real b, Real c) { return _mm256_fmadd_pd(a, b, c); }
   static Real fnma(Real a, Real b, Real c) { return _mm256_fnmadd_pd(a, b, c); }
@@ -173,7 +179,7 @@ struct Vec<double> {
   static double first(Real a) { return _mm256_cvtsd_f64(a); }
 
   static Real where_live(Real weight, Real a) {
-    return _mm256_and_pd(_mm256_cmp_pd(weight, _mm256_set1_pd(1e-200), _CMP_GT_OQ), a);
+    return _mm256_and_pd(_mm256_cmp_pd(weight, _mm256_setzero_pd(), _CMP_GT_OQ), a);
   }
 
   using Watch = __m256d;

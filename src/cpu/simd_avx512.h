@@ -28,9 +28,11 @@ struct Vec<float> {
   static Real mul(Real a, Real b) { return _mm512_mul_ps(a, b); }
   static Real div(Real a, Real b) { return _mm512_div_ps(a, b); }
   static Real larger(Real a, Real b) { return _mm512_max_ps(a, b); }
-  static bool any_above(Real a, float bound) {
-    return _mm512_cmp_ps_mask(a, _mm512_set1_ps(bound), _CMP_NLE_UQ) != 0;
+  // a where it is at least the bound, else 0; whether any lane is above 0.
+  static Real at_least(Real a, float bound) {
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, _mm512_set1_ps(bound), _CMP_GE_OQ), a);
   }
+  static bool any_positive(Real a) { return _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_GT_OQ) != 0; }
   static Real fma(Real a, Real b, Real c) { return _mm512_fmadd_ps(a, b, c); }
   static Real fnma(Real a, Real b, Real c) { return _mm512_fnmadd_ps(a, b, c); }
 
@@ -77,7 +79,7 @@ struct Vec<float> {
   static float first(Real a) { return _mm512_cvtss_f32(a); }
   static int32_t first(Exponent a) { return _mm512_cvtsi512_si32(a); }
 
-  // Zero where the weight is negligible: keeps 0 * infinity out of sums. Costs are finite here, nothing to do.
+  // Zero where the weight is 0: keeps 0 * infinity out of sums. Series are finite here, nothing to do.
   static Real where_live(Real, Real a) { return a; }
 
   // Largest |bits| seen so far: orders finite floats, infinities and NaN.
@@ -136,9 +138,10 @@ struct Vec<double> {
   static Real mul(Real a, Real b) { return _mm512_mul_pd(a, b); }
   static Real div(Real a, Real b) { return _mm512_div_pd(a, b); }
   static Real larger(Real a, Real b) { return _mm512_max_pd(a, b); }
-  static bool any_above(Real a, double bound) {
-    return _mm512_cmp_pd_mask(a, _mm512_set1_pd(bound), _CMP_NLE_UQ) != 0;
+  static Real at_least(Real a, double bound) {
+    return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a, _mm512_set1_pd(bound), _CMP_GE_OQ), a);
   }
+  static bool any_positive(Real a) { return _mm512_cmp_pd_mask(a, _mm512_setzero_pd(), _CMP_GT_OQ) != 0; }
   static Real fma(Real a, Real b, Real c) { return _mm512_fmadd_pd(a, b, c); }
   static Real fnma(Real a, Real b, Real c) { return _mm512_fnmadd_pd(a, b, c); }
   static Exponent max(Exponent a, Exponent b) { return _mm512_max_pd(a, b); }
@@ -181,7 +184,7 @@ struct Vec<double> {
   static double first(Real a) { return _mm512_cvtsd_f64(a); }
 
   static Real where_live(Real weight, Real a) {
-    return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(weight, _mm512_set1_pd(1e-200), _CMP_GT_OQ), a);
+    return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(weight, _mm512_setzero_pd(), _CMP_GT_OQ), a);
   }
 
   // Whether a NaN or -infinity was seen; anything else the arithmetic takes.

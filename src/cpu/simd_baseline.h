@@ -32,9 +32,10 @@ struct VecBase {
   static Real mul(Real a, Real b) { return a * b; }
   static Real div(Real a, Real b) { return a / b; }
   static Real larger(Real a, Real b) { return a > b ? a : b; }
-  static bool any_above(Real a, T bound) {
+  static Real at_least(Real a, T bound) { return a >= set1(bound) ? a : Real{}; }
+  static bool any_positive(Real a) {
     bool any = false;
-    for (int l = 0; l < N; ++l) any |= !(a[l] <= bound);
+    for (int l = 0; l < N; ++l) any |= a[l] > 0;
     return any;
   }
   static Real fma(Real a, Real b, Real c) { return a * b + c; }
@@ -152,7 +153,7 @@ struct Vec<double> : VecBase<double, int64_t, 4> {
   static Exponent min(Exponent a, Exponent b) { return a < b ? a : b; }
   static Real scale(Real a, Exponent d) {
     const Real shifted = max(d, set1(-900)) + set1(6755399441055744.);
-    return real(bits(a) + bits(shifted) * (int64_t(1) << 52));
+    return real(bits(a) + (bits(shifted) << 52));
   }
 
   struct Split {
@@ -178,7 +179,7 @@ struct Vec<double> : VecBase<double, int64_t, 4> {
     e += real(field | 0x4330000000000000) - set1(4503599627370496. + 1023);
     m = real((bits(m) & 0x000fffffffffffff) | 0x3ff0000000000000);
   }
-  static Real where_live(Real weight, Real a) { return weight > set1(1e-200) ? a : Real{}; }
+  static Real where_live(Real weight, Real a) { return weight > Real{} ? a : Real{}; }
 
   using Watch = Bits;
   static Watch watch_none() { return Watch{}; }

@@ -190,7 +190,7 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
   }
   if (i == strips() - 1) {
     const int corner = corner_row() * W + corner_lane();
-    value = value_of(lanes.m[corner], lanes.e[corner], scale);
+    value = value_of(lanes.m[corner], lanes.e[corner], p.gamma);
   }
   return ok;
 }
@@ -242,7 +242,17 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
     if (any_live(left, strip_rows + W) || any_live(diagonal, strip_rows) || any_live(adjoint_row + s - W + 1, count)) {
       cost(i, cells, s, count, tile);
       probabilities(i, s, count, local);
+      Flow<T> inflow(max_width, false), outflow(max_width, false);
+      inflow.add(left, strip_rows + W);
+      inflow.add(diagonal, strip_rows);
+      inflow.add(adjoint_row + s - W + 1, count);
       walk.adjoint({count, at<T>(local, layout.probability), tile, left, diagonal, above, adjoint_row + s});
+      outflow.add(left, strip_rows + W);
+      outflow.add(diagonal, strip_rows);
+      outflow.add(adjoint_row + s + 1, count);
+      outflow.scale_to(inflow, left, strip_rows + W);
+      outflow.scale_to(inflow, diagonal, strip_rows);
+      outflow.scale_to(inflow, adjoint_row + s + 1, count);
       if (p.fused() && !target) walk.gradient(fused(i, s, count, tile));
       if (target) {
         MatrixTile t = matrix(i, s, count, nullptr, target, stride);

@@ -62,6 +62,8 @@ void sweep(const Sweep<T> &a) {
   }
 }
 
+// What is written is 0 where E is negligible, so that gradients do not depend on which cells are visited for the sake of
+// their neighbours.
 template <class T, int K, bool skew>
 void adjoint(const AdjointSweep<T> &a) {
   using V = Vec<T>;
@@ -82,7 +84,7 @@ void adjoint(const AdjointSweep<T> &a) {
     for (int k = K - 1; k >= 0; --k) {
       const T *p = a.probability + (s * K + k) * 3 * W;
       const auto e = V::add(below, left[k]);
-      V::store(a.alignment + (s * K + k) * W, e);
+      V::store(a.alignment + (s * K + k) * W, V::at_least(e, static_cast<T>(core::negligible_alignment)));
       below = V::fma(V::load(p), e, diagonal[k]);
       left[k] = V::mul(V::load(p + W), e);
       diagonal[k] = V::mul(V::load(p + 2 * W), e);

@@ -119,7 +119,7 @@ struct Run {
   int64_t lo, hi;
 };
 
-// Runs of steps in which any of R rows of lanes has an E worth a gradient, last first. Gaps of up to 4 steps are taken
+// Runs of steps in which any of R rows of lanes has an E that is not 0, last first. Gaps of up to 4 steps are taken
 // along: a run costs about as much to begin.
 template <class T, int K, int R>
 int live_runs(const FusedTile<T> &a, int r, Run *runs) {
@@ -130,7 +130,7 @@ int live_runs(const FusedTile<T> &a, int r, Run *runs) {
     const T *e = a.alignment + (s * K + r) * W;
     auto largest = V::load(e);
     for (int k = 1; k < R; ++k) largest = V::larger(largest, V::load(e + k * W));
-    if (!V::any_above(largest, static_cast<T>(core::negligible_alignment))) continue;
+    if (!V::any_positive(largest)) continue;
     if (count > 0 && runs[count - 1].lo - s <= 5)
       runs[count - 1].lo = s;
     else
