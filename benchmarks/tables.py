@@ -61,7 +61,8 @@ def fastest_peer(rows, shape, phase):
 def ours_and_peers(rows):
     """Value and gradients on the grid that peers publish: the library beside the fastest of the others."""
     lines = []
-    for row in select(rows, library="libsdtw", phase="value+grad"):
+    ours = select(rows, library="libsdtw", phase="value+grad")
+    for row in sorted(ours, key=lambda r: (r["B"], r["N"], r["d"])):
         value = select(rows, library="libsdtw", phase="value", **{k: row[k] for k in ("B", "N", "M", "d")})[0]
         peer = fastest_peer(rows, shape_of(row), "value+grad")
         other = ["", "", ""]
