@@ -57,7 +57,7 @@ Table problem_table() {
                }});
   for (int k = 0; k < 3; ++k) {
     const std::string index = "[" + std::to_string(k) + "]";
-    add_values(t, every, invalid, ("problem.step_weight" + index).c_str(), {nan_value, infinite},
+    add_values(t, every, invalid, ("problem.step_weight" + index).c_str(), {-0.5, nan_value, infinite},
                [k](World &w, double v) { w.problem.step_weight[k] = v; });
     add_values(t, every, invalid, ("problem.step_penalty" + index).c_str(), {nan_value, -infinite},
                [k](World &w, double v) { w.problem.step_penalty[k] = v; });
@@ -277,6 +277,25 @@ TEST_CASE("the world that the bad calls break is a good one", "[errors]") {
       INFO(name_of(function) << ": " << sdtw_last_error());
       CHECK(status == SDTW_STATUS_OK);
     }
+  }
+}
+
+TEST_CASE("arrays may lie in each other's gaps, and inputs upon each other", "[errors]") {
+  World world;
+  if (world.exec.device != SDTW_CPU) return;
+  // Rows of grad_x and grad_y in turn, two features each.
+  auto *const place = static_cast<float *>(world.buffers.grad_x.data);
+  world.buffers.grad_y.data = place + 2;
+  for (sdtw_out *gradient : {&world.buffers.grad_x, &world.buffers.grad_y}) {
+    gradient->stride[0] = 16;
+    gradient->stride[1] = 4;
+  }
+  world.buffers.y = world.buffers.x;
+  world.buffers.y.stride[1] = 0;
+  for (const Function function : {forward, backward}) {
+    const sdtw_status status = world.call(function);
+    INFO(name_of(function) << ": " << sdtw_last_error());
+    CHECK(status == SDTW_STATUS_OK);
   }
 }
 

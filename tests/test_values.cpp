@@ -78,7 +78,7 @@ TEST_CASE("forward without state gives the same value", "[values]") {
     });
 }
 
-TEST_CASE("instruction sets with fused multiply-add agree bit for bit", "[values]") {
+TEST_CASE("AVX2 and AVX-512 give the same values bit for bit", "[values]") {
   if (options().device != SDTW_CPU || !available({"", SDTW_CPU, SDTW_CPU_ISA_AVX512})) {
     WARN("skipped: this needs a processor with AVX-512");
     return;
@@ -91,10 +91,11 @@ TEST_CASE("instruction sets with fused multiply-add agree bit for bit", "[values
         c.exec.cpu_isa = SDTW_CPU_ISA_AVX2;
         const Result avx2 = run(c);
         c.exec.cpu_isa = SDTW_CPU_ISA_AVX512;
-        INFO(describe(c));
-        CHECK(same(run(c), avx2));
+        const Result avx512 = run(c);
         c.exec.cpu_isa = SDTW_CPU_ISA_AUTO;
-        CHECK(same(run(c), avx2));
+        INFO(describe(c));
+        CHECK(same(avx512.value, avx2.value));
+        CHECK(same(run(c), avx512));  // the best that there is
       });
 }
 
