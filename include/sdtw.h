@@ -100,10 +100,7 @@ enum {
 };
 
 typedef int32_t sdtw_device;
-enum {
-  SDTW_CPU = 0,
-  SDTW_CUDA = 1
-};
+enum { SDTW_CPU = 0, SDTW_CUDA = 1 };
 
 /* Instruction set of the CPU backend. AVX2 and AVX512 give the same values bit for bit, and gradients that differ by
  * rounding; BASELINE is the code for processors without fused multiply-add, and rounds differently throughout. */
@@ -153,15 +150,16 @@ typedef struct sdtw_problem {
 typedef struct sdtw_exec {
   size_t struct_size;
   sdtw_device device;
-  uint32_t flags;            /* SDTW_DETERMINISTIC, SDTW_NO_STATE */
-  int32_t num_threads;       /* CPU: threads of this call, 0 to 4096; 0: OpenMP's default for the calling thread */
-  sdtw_cpu_isa cpu_isa;      /* CPU: default SDTW_CPU_ISA_AUTO; backward follows the forward that wrote its state */
+  uint32_t flags;             /* SDTW_DETERMINISTIC, SDTW_NO_STATE */
+  int32_t num_threads;        /* CPU: threads of this call, 0 to 4096; 0: OpenMP's default for the calling thread */
+  sdtw_cpu_isa cpu_isa;       /* CPU: default SDTW_CPU_ISA_AUTO; backward follows the forward that wrote its state */
   struct CUstream_st *stream; /* CUDA: a cudaStream_t of the current device; NULL is the default stream */
 } sdtw_exec;
 
 /* An array in the memory of the exec's device. Strides are in elements, may be negative, and for inputs 0 broadcasts.
- * Elements of an output must not share an address: of its dimensions, sorted by stride, each must step past all that the
- * smaller ones reach. What a call writes must overlap nothing else of the call. data must be aligned to the element. */
+ * Elements of an output must not share an address: of its dimensions, sorted by stride, each must step past all that
+ * the smaller ones reach. What a call writes must overlap nothing else of the call. data must be aligned to the
+ * element. */
 typedef struct sdtw_in {
   const void *data;
   int64_t stride[3];

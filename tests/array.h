@@ -34,9 +34,9 @@ struct Layout {
   bool repeats = false;  // elements share addresses
 };
 
-inline const Layout distinct_layouts[] = {
-    {"contiguous", contiguous}, {"transposed", transposed},       {"feature_major", feature_major},
-    {"reversed", reversed},     {"reversed_time", reversed_time}, {"spaced", spaced}};
+inline const Layout distinct_layouts[] = {{"contiguous", contiguous},       {"transposed", transposed},
+                                          {"feature_major", feature_major}, {"reversed", reversed},
+                                          {"reversed_time", reversed_time}, {"spaced", spaced}};
 inline const Layout repeating_layouts[] = {
     {"one_series", one_series, true}, {"one_step", one_step, true}, {"one_feature", one_feature, true}};
 
@@ -62,7 +62,11 @@ class Array {
  public:
   Array(const char *name, Memory &memory, sdtw_dtype dtype, const Shape &shape, const Layout &layout,
         unsigned char poison)
-      : name_(name), dtype_(dtype), shape_(shape), strides_(layout.strides(shape)), poison_(poison),
+      : name_(name),
+        dtype_(dtype),
+        shape_(shape),
+        strides_(layout.strides(shape)),
+        poison_(poison),
         block_(memory, count() * size_of(dtype), poison) {}
 
   const Strides &strides() const { return strides_; }

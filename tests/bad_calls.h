@@ -101,7 +101,8 @@ struct World {
   std::vector<unsigned char> snapshot() const {
     std::vector<unsigned char> bytes = memory;
     const auto append = [&](const void *from, size_t count) {
-      bytes.insert(bytes.end(), static_cast<const unsigned char *>(from), static_cast<const unsigned char *>(from) + count);
+      bytes.insert(bytes.end(), static_cast<const unsigned char *>(from),
+                   static_cast<const unsigned char *>(from) + count);
     };
     append(&problem, sizeof problem);
     append(&exec, sizeof exec);

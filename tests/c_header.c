@@ -1,7 +1,6 @@
 /* Strict C99: the header compiles with -std=c99 -pedantic-errors, every function links, and the defaults are those
  * that the header states. */
 #include <sdtw.h>
-
 #include <stdio.h>
 #include <string.h>
 

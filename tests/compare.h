@@ -37,13 +37,17 @@ Reference<Real> reference(const Case &c, bool with_gradients = true) {
     ref.alignment.assign(c.batch() * step_e, 0);
   }
   for (int64_t b = 0; b < c.batch(); ++b) {
-    const PairView<Real> v{c.length_x(b), c.length_y(b), p.features, c.x.data() + b * step_x,
-                           c.fused() ? c.y.data() + b * step_y : nullptr, c.fused()};
+    const PairView<Real> v{c.length_x(b),
+                           c.length_y(b),
+                           p.features,
+                           c.x.data() + b * step_x,
+                           c.fused() ? c.y.data() + b * step_y : nullptr,
+                           c.fused()};
     const bool in_range = v.n >= 0 && v.n <= p.n && v.m >= 0 && v.m <= p.m;
     oracle::Pair<Real> pair{oracle::not_a_number<Real>, {}};
     if (in_range)
-      pair = oracle::soft_dtw<Real>(v.n, v.m, p.gamma, [&](int64_t i, int64_t j) { return v.cost(i, j, p.m); },
-                                    with_gradients);
+      pair = oracle::soft_dtw<Real>(
+          v.n, v.m, p.gamma, [&](int64_t i, int64_t j) { return v.cost(i, j, p.m); }, with_gradients);
     ref.value[b] = pair.value;
     ref.scale[b] = std::abs(pair.value);
     if (!with_gradients) continue;
@@ -117,8 +121,8 @@ Errors compare(const Case &c, const Result &result, const Reference<Real> &ref) 
       errors.gradient =
           std::max(errors.gradient, ratio(distance(result.grad_y.data() + b * step_y, gy, step_y), largest));
     if (!result.alignment.empty())
-      errors.alignment = std::max(errors.alignment, distance(result.alignment.data() + b * step_e,
-                                                             ref.alignment.data() + b * step_e, step_e));
+      errors.alignment = std::max(
+          errors.alignment, distance(result.alignment.data() + b * step_e, ref.alignment.data() + b * step_e, step_e));
   }
   return errors;
 }

@@ -131,7 +131,8 @@ class Session {
     const Case &c = case_;
     const bool want_grad_y = c.want_grad_y && c.fused();
     Array grad_x("grad_x", memory_, c.problem.dtype, c.shape_x(), c.layout_grad_x, c.poison);
-    Array grad_y("grad_y", memory_, c.problem.dtype, c.fused() ? c.shape_y() : Shape{0, 0, 0}, c.layout_grad_y, c.poison);
+    Array grad_y("grad_y", memory_, c.problem.dtype, c.fused() ? c.shape_y() : Shape{0, 0, 0}, c.layout_grad_y,
+                 c.poison);
     buffers_.grad_x = {};
     buffers_.grad_y = {};
     if (c.want_grad_x) bind(buffers_.grad_x, grad_x);

@@ -1,11 +1,10 @@
 // The test program's main: chooses the device, says what it runs on, and skips visibly what the machine lacks.
 #define CATCH_CONFIG_RUNNER
-#include "catch.h"
-
 #include <cstdio>
 #include <string>
 
 #include "backends.h"
+#include "catch.h"
 
 namespace {
 

@@ -31,7 +31,8 @@ Errors measure(const Case &c, const Result &result, const Reference<Real> &ref) 
   errors.gradient = relative(result.grad_x, ref.grad_x);
   if (c.fused()) errors.gradient = std::max(errors.gradient, relative(result.grad_y, ref.grad_y));
   if (!result.alignment.empty())
-    errors.alignment = distance(result.alignment.data(), ref.alignment.data(), static_cast<int64_t>(ref.alignment.size()));
+    errors.alignment =
+        distance(result.alignment.data(), ref.alignment.data(), static_cast<int64_t>(ref.alignment.size()));
   return errors;
 }
 

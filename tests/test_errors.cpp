@@ -24,7 +24,8 @@ void add_values(Table &table, unsigned calls, sdtw_status status, const char *na
 }
 
 void add_struct_sizes(Table &table, unsigned calls, const char *names, size_t right, void (*set)(World &, size_t)) {
-  add_values(table, calls, SDTW_STATUS_INVALID_STRUCT, names, {size_t(0), size_t(8), right - 8, right + 8, SIZE_MAX}, set);
+  add_values(table, calls, SDTW_STATUS_INVALID_STRUCT, names, {size_t(0), size_t(8), right - 8, right + 8, SIZE_MAX},
+             set);
 }
 
 Table problem_table() {
@@ -143,7 +144,8 @@ const Field fields[] = {
     {"value_tangent", FIELD(value_tangent), jvp, jvp, jvp, 4, nullptr},
     {"grad_tangent", FIELD(grad_tangent.data), jvp, 0, jvp, 4, STRIDE(grad_tangent)},
     {"state", FIELD(state), computing, with_state, forward, SDTW_BUFFER_ALIGNMENT, nullptr},
-    {"workspace", FIELD(workspace), computing, forward | backward | alignment, computing, SDTW_BUFFER_ALIGNMENT, nullptr},
+    {"workspace", FIELD(workspace), computing, forward | backward | alignment, computing, SDTW_BUFFER_ALIGNMENT,
+     nullptr},
 };
 #undef FIELD
 #undef STRIDE
@@ -196,9 +198,8 @@ Table room_table() {
   t.push_back({computing, small, "buffers.state_bytes", [](World &w) { w.buffers.state_bytes = 0; }});
   for (const Function function : {forward, backward, alignment})
     for (const bool nearly : {true, false})
-      t.push_back({function, small, "buffers.workspace_bytes", [=](World &w) {
-                     w.buffers.workspace_bytes = nearly ? w.workspace_of(function) - 1 : 0;
-                   }});
+      t.push_back({function, small, "buffers.workspace_bytes",
+                   [=](World &w) { w.buffers.workspace_bytes = nearly ? w.workspace_of(function) - 1 : 0; }});
   return t;
 }
 

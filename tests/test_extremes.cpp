@@ -232,8 +232,9 @@ TEST_CASE("an infinite or NaN upstream gradient stays in its own pair", "[extrem
           for (int64_t k = 20 * 70; k < 2 * 20 * 70; ++k) {
             const double product = g * expected.alignment[k];
             const bool padding = k >= (20 + 19) * 70;
-            as_ieee &= padding ? result.grad_x[k] == 0
-                               : std::isnan(product) ? std::isnan(result.grad_x[k]) : result.grad_x[k] == product;
+            as_ieee &= padding               ? result.grad_x[k] == 0
+                       : std::isnan(product) ? std::isnan(result.grad_x[k])
+                                             : result.grad_x[k] == product;
           }
           CHECK(as_ieee);
         }

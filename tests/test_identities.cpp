@@ -21,8 +21,7 @@ std::vector<double> transposed_pairs(const std::vector<double> &from, int64_t ba
   std::vector<double> to(from.size());
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < columns; ++j)
-        to[(b * columns + j) * rows + i] = from[(b * rows + i) * columns + j];
+      for (int64_t j = 0; j < columns; ++j) to[(b * columns + j) * rows + i] = from[(b * rows + i) * columns + j];
   return to;
 }
 

@@ -1,7 +1,6 @@
 /* The whole of a small program against the installed library: two series, their soft-DTW and its gradient. */
-#include <sdtw.h>
-
 #include <math.h>
+#include <sdtw.h>
 #include <stdio.h>
 #include <stdlib.h>
 
