@@ -4,7 +4,7 @@ import pathlib
 import re
 import sys
 
-# Layers from the entry points inwards, and what each may include. error.h and layout.h are leaves that all may use.
+# Layers from the entry points inwards, and what each may include. All may use the leaves error.h and layout.h.
 leaves = {"sdtw.h", "error", "layout"}
 allowed = {
     "api": leaves | {"problem", "plan", "backend"},
@@ -50,7 +50,9 @@ def faults(src: pathlib.Path) -> tuple[list[str], int]:
         if layer(path) not in allowed:
             found.append(f"{path}: it belongs to no layer that this check knows")
             continue
-        for name in re.findall(r'^\s*#\s*include\s+"([^"]+)"', file.read_text(encoding="utf-8"), re.MULTILINE):
+        for name in re.findall(
+            r'^\s*#\s*include\s+"([^"]+)"', file.read_text(encoding="utf-8"), re.MULTILINE
+        ):
             count += 1
             try:
                 target = resolve(src, path, name)
