@@ -4,7 +4,7 @@ import pathlib
 import re
 import sys
 
-# Layers from the entry points inwards, and what each may include. All may use the leaves error.h and layout.h.
+# Layers from the entry points inwards, and what each may include. All may use error.h and layout.h.
 leaves = {"sdtw.h", "error", "layout"}
 allowed = {
     "api": leaves | {"problem", "plan", "backend"},
