@@ -8,21 +8,17 @@ set(SDTW_KERNEL_FLAGS -ffp-contract=off -fno-math-errno -fno-trapping-math)
 if(NOT SDTW_SANITIZE)
   list(APPEND SDTW_KERNEL_FLAGS -O3)
 endif()
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # Vectors that the instruction set does not have are passed between inline functions of one file only.
-  list(APPEND SDTW_KERNEL_FLAGS -Wno-psabi)
-  if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    list(APPEND SDTW_KERNEL_FLAGS -Wno-uninitialized -Wno-maybe-uninitialized)  # GCC bug 105593: its own header
-  endif()
+# Vectors that the instruction set does not have are passed between inline functions of one file only.
+list(APPEND SDTW_KERNEL_FLAGS -Wno-psabi)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC bug 105593: warnings about its own AVX-512 header.
+  list(APPEND SDTW_KERNEL_FLAGS -Wno-uninitialized -Wno-maybe-uninitialized)
 endif()
 set(SDTW_AVX2_FLAGS -mavx2 -mfma)
 set(SDTW_AVX512_FLAGS -mavx512f -mavx512vl -mavx512bw -mavx512dq -mfma -mprefer-vector-width=512)
 
 function(sdtw_add_cpu_kernel target isa)
   set(source src/cpu/kernels_${isa}.cpp)
-  if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${source})
-    return()
-  endif()
   set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS ${SDTW_KERNEL_FLAGS} ${ARGN})
   target_sources(${target} PRIVATE ${source})
 endfunction()
