@@ -18,7 +18,7 @@ arguments = parser.parse_args()
 
 checked, shared = [], []
 for path in arguments.objects:
-    path.stat()
+    path.stat()  # raises where the build has moved them
     isa = re.match(r"kernels_(avx\w+)\.", path.name)
     if not isa:
         continue
