@@ -91,8 +91,7 @@ class Call {
   std::byte *state, *workspace;
 };
 
-// NaN among the pair's own inputs, or costs that are NaN or -infinity. Called only for pairs with costs out of the
-// ordinary: it may take its time.
+// NaN among the pair's own inputs, or costs that are NaN or -infinity.
 template <class In>
 bool Call<In>::poisoned(int64_t pair, const Lengths &lengths) const {
   const In *x = element<In>(b.x, pair);
@@ -146,12 +145,12 @@ void Call<In>::forward_pair(int64_t pair, int thread) {
     if (fast) {
       if (cancels(value, p.gamma, lengths)) try_pair<double>(pair, thread, lengths, value, false);
     } else {
-      if (poisoned(pair, lengths)) {
+      // Given costs are looked at as they are read, series beforehand.
+      if ((p.fused() && poisoned(pair, lengths)) || !try_pair<double>(pair, thread, lengths, value)) {
         value = nan;
         lengths.kind = Kind::nan;
-      } else {
-        try_pair<double>(pair, thread, lengths, value);
-        if (std::isinf(value)) lengths.kind = Kind::zero;  // no admissible path
+      } else if (std::isinf(value)) {
+        lengths.kind = Kind::zero;  // no admissible path
       }
     }
   }
@@ -163,6 +162,7 @@ template <class In>
 template <class T>
 bool Call<In>::try_group(int64_t unit, int thread, const Lengths *lengths, double *values, bool keep) {
   const int W = isa.kernels<T>().width;
+  bool ok = true;
   if (keep && state)
     std::fill_n(engines(unit), lane_group / W, sizeof(T) == 4 ? Engine::plain : Engine::float64);
   for (int64_t l = 0; l < lane_group; l += W) {
@@ -174,9 +174,10 @@ bool Call<In>::try_group(int64_t unit, int thread, const Lengths *lengths, doubl
     if (sizeof(T) == 4 && needed == Engine::float64) return false;
     if (keep && state) engines(unit)[l / W] = needed;
     group.use(needed);
-    if (!group.forward(values + l)) return false;
+    ok &= group.forward(values + l);
+    if (!ok && sizeof(T) == 4) return false;
   }
-  return true;
+  return ok;
 }
 
 template <class In>
@@ -198,12 +199,16 @@ void Call<In>::forward_group(int64_t unit, int thread) {
     }
     try_group<double>(unit, thread, again, values, false);  // groups without such pairs cost nothing
   } else {
-    for (int64_t l = 0; l < count; ++l)
-      if (lengths[l].kind == Kind::solved && poisoned(first + l, lengths[l])) {
-        lengths[l].kind = Kind::nan;
-        values[l] = nan;
-      }
-    try_group<double>(unit, thread, lengths, values);
+    const auto spoil = [&] {
+      for (int64_t l = 0; l < count; ++l)
+        if (lengths[l].kind == Kind::solved && poisoned(first + l, lengths[l])) {
+          lengths[l].kind = Kind::nan;
+          values[l] = nan;
+        }
+    };
+    if (p.fused()) spoil();
+    // Costs that are NaN disturb no lane but their own: which one, is asked afterwards.
+    if (!try_group<double>(unit, thread, lengths, values)) spoil();
     for (int64_t l = 0; l < count; ++l)
       if (lengths[l].kind == Kind::solved && std::isinf(values[l])) lengths[l].kind = Kind::zero;
   }

@@ -40,7 +40,7 @@ template <class T>
 struct Sweep {
   int64_t steps;
   const T *cost;  // [steps][K][W], or split
-  T scale;        // log2(e) / gamma
+  T scale, scale_low;  // log2(e) / gamma, and what its rounding to T has lost
   LaneState<T> state;
   // The row above the tile, overwritten in place by the tile's last row. Points at the first step.
   // strips: element s is read and element s - W written; lanes: vector s is both.

@@ -21,7 +21,8 @@ class LaneGroup {
   LaneGroup(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, int64_t first, const Lengths *lengths,
             const ScratchLayout &layout, std::byte *shared, std::byte *local, std::byte *block_of_state)
       : p(whole.problem), plan(whole.cpu), kernels(isa.kernels<T>()), walk(kernels.lanes), W(kernels.width), b(buffers),
-        first_pair(first), state(block_of_state), scale(cost_scale<T>(p.gamma)) {
+        first_pair(first), state(block_of_state), scale(T(core::log2_e / p.gamma)),
+        scale_low(T(core::log2_e / p.gamma - double(scale))) {
     x = at<T>(shared, layout.x);
     y = at<T>(shared, layout.y);
     row_m = at<T>(shared, layout.row_m);
@@ -245,7 +246,7 @@ class LaneGroup {
   const Buffers &b;
   const int64_t first_pair;
   std::byte *const state;
-  const T scale;
+  const T scale, scale_low;  // log2(e) / gamma
   double matrix_limit;
   int64_t n[max_width], m[max_width], longest_n = 0, longest_m = 0;
   CostForm form = plain_cost;
@@ -268,7 +269,7 @@ bool LaneGroup<T, In>::forward(double *value) {
       cost(r, c, count, ok);
       for (int64_t s = c, end; s < c + count; s = end) {
         end = next_corner(r, s, c + count);
-        walk.sweep[form != plain_cost]({end - s, tile + (s - c) * K * W * (form == plain_cost ? 1 : 2), scale, lanes, row_m + s * W, row_e + s * W, nullptr});
+        walk.sweep[form != plain_cost]({end - s, tile + (s - c) * K * W * (form == plain_cost ? 1 : 2), scale, scale_low, lanes, row_m + s * W, row_e + s * W, nullptr});
         for (int l = 0; l < W; ++l)
           if (corner_in(l, r, K, s, end) && m[l] == end) {
             const int64_t at_corner = (n[l] - 1 - r) * W + l;
@@ -306,7 +307,7 @@ void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
       std::copy(lanes.e + (K - 1) * W, lanes.e + K * W, above_e);
     }
     cost(r + q, c, count, ok);
-    walk.sweep_save[form != plain_cost]({count, tile, scale, lanes, m_, e_, probability + q * plan.tile_cols * 3 * W});
+    walk.sweep_save[form != plain_cost]({count, tile, scale, scale_low, lanes, m_, e_, probability + q * plan.tile_cols * 3 * W});
   }
 }
 

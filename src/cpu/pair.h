@@ -55,13 +55,6 @@ inline double read_grad_value(const Problem &p, const Buffers &b, int64_t pair) 
                              : static_cast<const float *>(b.grad_value)[pair];
 }
 
-// log2(e) / gamma as engine T has it. Rounded to float it makes all costs wrong by one common factor of up to 1 + 2^-25:
-// E does not notice, and the value, converted back with the true gamma, is off by no more than 2^-25 <E, D>.
-template <class T>
-T cost_scale(double gamma) {
-  return static_cast<T>(core::log2_e / gamma);
-}
-
 // What computes a pair: cells in float, from costs of series in one of three forms, or everything in double.
 enum class Engine : uint8_t {
   plain = plain_cost,
@@ -139,8 +132,8 @@ bool any_live(const T *values, int64_t count) {
 }
 
 // What flows through a tile. E is a unit of flow from the last cell to the first: as much leaves a tile as has entered
-// it, but for rounding, which over thousands of steps would show in E[0,0] = 1. So each tile's outflow is scaled to its
-// inflow, lane by lane where lanes are pairs. Numbers come in rows of `lanes`, a power of two up to max_width.
+// it, but for rounding, which over thousands of steps would show in E[0,0] = 1. So outflow is scaled to inflow, tile by
+// tile or more often, and lane by lane where lanes are pairs. Numbers come in rows of `lanes`, a power of two up to max_width.
 template <class T>
 class Flow {
  public:

@@ -52,11 +52,12 @@ struct Vec<float> {
     Exponent integer;
     Real fraction;
   };
-  static Split split(Real cost, Real scale) {
+  static Split split(Real cost, Real scale, Real scale_low) {
     const Real magic = _mm256_set1_ps(12582912.f);
     const Real rounded = _mm256_fmadd_ps(cost, scale, magic);
     const Exponent integer = _mm256_sub_epi32(_mm256_castps_si256(rounded), _mm256_castps_si256(magic));
-    return {integer, _mm256_fmsub_ps(cost, scale, _mm256_sub_ps(rounded, magic))};
+    const Real fraction = _mm256_fmsub_ps(cost, scale, _mm256_sub_ps(rounded, magic));
+    return {integer, _mm256_fmadd_ps(cost, scale_low, fraction)};
   }
 
   static void normalize(Real &m, Exponent &e) {
@@ -150,7 +151,7 @@ struct Vec<double> {
     Exponent integer;
     Real fraction;
   };
-  static Split split(Real cost, Real scale) {
+  static Split split(Real cost, Real scale, Real) {
     const Real t = _mm256_min_pd(_mm256_mul_pd(cost, scale), _mm256_set1_pd(1e300));
     const Real integer = _mm256_round_pd(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     const Real rest = _mm256_fmsub_pd(cost, scale, integer);

@@ -51,12 +51,14 @@ struct Vec<float> {
     Exponent integer;
     Real fraction;
   };
-  // cost * scale = integer + fraction, |fraction| <= 1/2, exact but for one rounding, for |cost * scale| < 2^22.
-  static Split split(Real cost, Real scale) {
+  // cost * (scale + scale_low) = integer + fraction, |fraction| <= 1/2, exact but for two roundings of the fraction, for
+  // |cost * scale| < 2^22.
+  static Split split(Real cost, Real scale, Real scale_low) {
     const Real magic = _mm512_set1_ps(12582912.f);  // 1.5 * 2^23: adding it rounds to an integer in the low bits
     const Real rounded = _mm512_fmadd_ps(cost, scale, magic);
     const Exponent integer = _mm512_sub_epi32(_mm512_castps_si512(rounded), _mm512_castps_si512(magic));
-    return {integer, _mm512_fmsub_ps(cost, scale, _mm512_sub_ps(rounded, magic))};
+    const Real fraction = _mm512_fmsub_ps(cost, scale, _mm512_sub_ps(rounded, magic));
+    return {integer, _mm512_fmadd_ps(cost, scale_low, fraction)};
   }
 
   static void normalize(Real &m, Exponent &e) {
@@ -153,7 +155,7 @@ struct Vec<double> {
   };
   // cost * scale = integer + fraction. Any cost: an infinite or NaN one counts as 1e300, and where the product has no
   // fractional bits left the fraction is clamped (its residual would be anything).
-  static Split split(Real cost, Real scale) {
+  static Split split(Real cost, Real scale, Real) {
     const Real t = _mm512_min_pd(_mm512_mul_pd(cost, scale), _mm512_set1_pd(1e300));
     const Real integer = _mm512_roundscale_pd(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     const Real rest = _mm512_fmsub_pd(cost, scale, integer);

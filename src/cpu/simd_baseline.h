@@ -108,12 +108,12 @@ struct Vec<float> : VecBase<float, int32_t, 8> {
     Exponent integer;
     Real fraction;
   };
-  static Split split(Real cost, Real scale) {
+  static Split split(Real cost, Real scale, Real scale_low) {
     const Real magic = set1(12582912.f);
     const Real rounded = cost * scale + magic;
     // The product's low bits, for want of a fused multiply-add: halves of 12 bits have exact products (Dekker 1971).
     const Real c = real(bits(cost) & -4096), d = cost - c, u = real(bits(scale) & -4096), v = scale - u;
-    return {bits(rounded) - bits(magic), (((c * u - (rounded - magic)) + c * v) + d * u) + d * v};
+    return {bits(rounded) - bits(magic), ((c * u - (rounded - magic)) + c * v + d * u) + (d * v + cost * scale_low)};
   }
   static void normalize(Real &m, Exponent &e) {
     const Bits k = (bits(m) >> 23) - 127;
@@ -160,11 +160,11 @@ struct Vec<double> : VecBase<double, int64_t, 4> {
     Exponent integer;
     Real fraction;
   };
-  static Split split(Real cost, Real scale) {
+  static Split split(Real cost, Real scale, Real) {
     const Real t = min(cost * scale, set1(1e300));
     const Real magic = set1(6755399441055744.);
     const Real small = (t + magic) - magic;  // the nearest integer while |t| < 2^51; beyond 2^52 t is one itself
-    const Real integer = (t > set1(2e15)) | (t < set1(-2e15)) ? t : small;
+    const Real integer = ((t > set1(2e15)) | (t < set1(-2e15))) ? t : small;
     return {integer, max(min(t - integer, set1(.5)), set1(-.5))};
   }
   static void store_split(Real t, int32_t *n, float *f) {

@@ -21,7 +21,8 @@ class StripPair {
             const ScratchLayout &offsets, std::byte *scratch, std::byte *block_of_state)
       : p(whole.problem), plan(whole.cpu), kernels(isa.kernels<T>()), walk(kernels.strips), W(kernels.width),
         K(walk.rows), b(buffers), pair(index), n(lengths.n), m(lengths.m), layout(offsets), state_layout(p, plan),
-        state(block_of_state), scale(cost_scale<T>(p.gamma)) {
+        state(block_of_state), scale(T(core::log2_e / p.gamma)),
+        scale_low(T(core::log2_e / p.gamma - double(scale))) {
     series = {&kernels, at<T>(scratch, layout.x), at<T>(scratch, layout.y), p.features, n, m};
     row_m = at<T>(scratch, layout.row_m) + pad;
     row_e = at<E>(scratch, layout.row_e) + pad;
@@ -127,6 +128,7 @@ class StripPair {
   bool forward_strip(int64_t i, std::byte *local, double &value);
   void backward_strip(int64_t i, std::byte *local, In *target, const int64_t (&stride)[3], T factor);
   void probabilities(int64_t i, int64_t first_step, int64_t count, std::byte *local) const;
+  void adjoint(int64_t first_step, int64_t count, std::byte *local) const;
 
   // Hands strips out by ticket; progress[i] is how many steps strip i has done.
   template <class Locals, class Strip>
@@ -160,7 +162,7 @@ class StripPair {
   const ScratchLayout &layout;
   const StateLayout state_layout;
   std::byte *const state;
-  const T scale;
+  const T scale, scale_low;  // log2(e) / gamma
   double matrix_limit;
   SkewedSeries<T> series;
   T *row_m, *grad_x, *grad_y, *adjoint_row;
@@ -185,7 +187,7 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
     if (state && s > 0)
       Store::save(boundary_column(i, s / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
     ok &= cost(i, cells, s, count, tile);
-    walk.sweep[form != plain_cost]({count, tile, scale, lanes, row_m + s, row_e + s, nullptr});
+    walk.sweep[form != plain_cost]({count, tile, scale, scale_low, lanes, row_m + s, row_e + s, nullptr});
     advance(i, s + count);
   }
   if (i == strips() - 1) {
@@ -208,6 +210,30 @@ bool StripPair<T, In>::forward(double &value, Locals &&locals, int threads) {
   return ok;
 }
 
+// Sweeps E back through a tile, a few steps at a time for the sake of the flow's rounding errors.
+template <class T, class In>
+void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *local) const {
+  constexpr int64_t portion = 16;
+  T *const left = at<T>(local, layout.carry_left), *const diagonal = at<T>(local, layout.carry_diagonal);
+  const T *const probability = at<T>(local, layout.probability);
+  for (int64_t end = count, s; end > 0; end = s) {
+    s = std::max<int64_t>(0, end - portion);
+    T *const row = adjoint_row + first_step + s;
+    Flow<T> inflow(max_width, false), outflow(max_width, false);
+    inflow.add(left, strip_rows + W);
+    inflow.add(diagonal, strip_rows);
+    inflow.add(row - W + 1, end - s);
+    walk.adjoint({end - s, probability + s * 3 * strip_rows, at<T>(local, layout.tile) + s * strip_rows, left, diagonal,
+                  left + strip_rows, row});
+    outflow.add(left, strip_rows + W);
+    outflow.add(diagonal, strip_rows);
+    outflow.add(row + 1, end - s);
+    outflow.scale_to(inflow, left, strip_rows + W);
+    outflow.scale_to(inflow, diagonal, strip_rows);
+    outflow.scale_to(inflow, row + 1, end - s);
+  }
+}
+
 // Recomputes a tile's transition probabilities from its boundaries in state.
 template <class T, class In>
 void StripPair<T, In>::probabilities(int64_t i, int64_t first_step, int64_t count, std::byte *local) const {
@@ -222,7 +248,7 @@ void StripPair<T, In>::probabilities(int64_t i, int64_t first_step, int64_t coun
                 strip_rows + W);
   else
     start_strip(i, lanes);
-  walk.sweep_save[form != plain_cost]({count, at<T>(local, layout.tile), scale, lanes, above_m, above_e, at<T>(local, layout.probability)});
+  walk.sweep_save[form != plain_cost]({count, at<T>(local, layout.tile), scale, scale_low, lanes, above_m, above_e, at<T>(local, layout.probability)});
 }
 
 template <class T, class In>
@@ -242,17 +268,7 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
     if (any_live(left, strip_rows + W) || any_live(diagonal, strip_rows) || any_live(adjoint_row + s - W + 1, count)) {
       cost(i, cells, s, count, tile);
       probabilities(i, s, count, local);
-      Flow<T> inflow(max_width, false), outflow(max_width, false);
-      inflow.add(left, strip_rows + W);
-      inflow.add(diagonal, strip_rows);
-      inflow.add(adjoint_row + s - W + 1, count);
-      walk.adjoint({count, at<T>(local, layout.probability), tile, left, diagonal, above, adjoint_row + s});
-      outflow.add(left, strip_rows + W);
-      outflow.add(diagonal, strip_rows);
-      outflow.add(adjoint_row + s + 1, count);
-      outflow.scale_to(inflow, left, strip_rows + W);
-      outflow.scale_to(inflow, diagonal, strip_rows);
-      outflow.scale_to(inflow, adjoint_row + s + 1, count);
+      adjoint(s, count, local);
       if (p.fused() && !target) walk.gradient(fused(i, s, count, tile));
       if (target) {
         MatrixTile t = matrix(i, s, count, nullptr, target, stride);

@@ -14,7 +14,7 @@ void sweep(const Sweep<T> &a) {
 
   Cell row[K], above{V::load(a.state.above_m), V::load(a.state.above_e)};
   for (int k = 0; k < K; ++k) row[k] = {V::load(a.state.m + k * W), V::load(a.state.e + k * W)};
-  [[maybe_unused]] const auto scale = V::set1(a.scale);
+  [[maybe_unused]] const auto scale = V::set1(a.scale), scale_low = V::set1(a.scale_low);
   for (int64_t s = 0; s < a.steps; ++s) {
     Cell up;
     if constexpr (skew) {
@@ -41,7 +41,7 @@ void sweep(const Sweep<T> &a) {
         const T *t = a.cost + (s * K + k) * 2 * W;
         row[k] = core::enter<V>(terms, typename V::Split{V::load(reinterpret_cast<const int32_t *>(t)), V::load(t + W)});
       } else {
-        row[k] = core::enter<V>(terms, V::split(V::load(a.cost + (s * K + k) * W), scale));
+        row[k] = core::enter<V>(terms, V::split(V::load(a.cost + (s * K + k) * W), scale, scale_low));
       }
       up = row[k];
     }

@@ -51,7 +51,8 @@ void sqeuclidean_grouped(const FusedTile<T> &a) {
   using V = Vec<T>;
   constexpr int W = V::width;
   constexpr int64_t group = 8;
-  const auto scale = V::set1(static_cast<T>(a.scale));
+  const T rounded = static_cast<T>(a.scale);
+  const auto scale = V::set1(rounded), scale_low = V::set1(static_cast<T>(a.scale - double(rounded)));
   for (int64_t first = 0; first < a.features; first += group) {
     const int64_t rest = a.features - first;
     sqeuclidean_sums<T, K>(a, first, rest < group ? rest : group,
@@ -64,7 +65,7 @@ void sqeuclidean_grouped(const FusedTile<T> &a) {
         low = V::add(V::load(t + W), V::sub(sum, V::sub(high, before)));
       }
       if (rest <= group) {
-        const auto split = V::split(high, scale);
+        const auto split = V::split(high, scale, scale_low);
         V::store(reinterpret_cast<typename V::ScalarExponent *>(t), split.integer);
         V::store(t + W, V::fma(low, scale, split.fraction));
       } else {
@@ -200,9 +201,10 @@ int load_matrix(const MatrixTile &a, T *tile) {
   using V = Vec<T>;
   constexpr int W = V::width;
   auto watch = V::watch_none();
-  for (int64_t s = 0; s < a.steps; s += W) {
-    const int64_t first = a.first_step + s, count = a.steps - s < W ? a.steps - s : W;
-    for (int k = 0; k < K; ++k) {
+  // W rows of the matrix at a time, along all of the tile: rows are often a power of two apart and share cache sets.
+  for (int k = 0; k < K; ++k)
+    for (int64_t s = 0; s < a.steps; s += W) {
+      const int64_t first = a.first_step + s, count = a.steps - s < W ? a.steps - s : W;
       typename V::Real block[W];
       for (int l = 0; l < W; ++l) {
         const Source *source = static_cast<const Source *>(a.source) + l * a.lane_stride + k * a.row_stride;
@@ -223,7 +225,6 @@ int load_matrix(const MatrixTile &a, T *tile) {
       V::transpose(block);
       for (int64_t i = 0; i < count; ++i) V::store(tile + ((s + i) * K + k) * W, block[i]);
     }
-  }
   return V::verdict(watch, static_cast<T>(a.limit));
 }
 
@@ -232,9 +233,9 @@ void store_matrix(const MatrixTile &a, const T *tile, const T *factor) {
   using V = Vec<T>;
   constexpr int W = V::width;
   const auto scale = V::load(factor);
-  for (int64_t s = 0; s < a.steps; s += W) {
-    const int64_t first = a.first_step + s, count = a.steps - s < W ? a.steps - s : W;
-    for (int k = 0; k < K; ++k) {
+  for (int k = 0; k < K; ++k)
+    for (int64_t s = 0; s < a.steps; s += W) {
+      const int64_t first = a.first_step + s, count = a.steps - s < W ? a.steps - s : W;
       typename V::Real block[W];
       for (int64_t i = 0; i < W; ++i)
         block[i] = i < count ? V::mul(V::load(tile + ((s + i) * K + k) * W), scale) : V::set1(0);
@@ -253,5 +254,4 @@ void store_matrix(const MatrixTile &a, const T *tile, const T *factor) {
         }
       }
     }
-  }
 }
