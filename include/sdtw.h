@@ -249,8 +249,8 @@ SDTW_API sdtw_status sdtw_describe(const sdtw_problem *problem, const sdtw_exec 
  *   a cost of +infinity: that cell is forbidden; no admissible path: +infinity.
  * Rows and columns past a pair's lengths are never read.
  *
- * Accuracy for float32, against a float64 evaluation of the same inputs, at any length and gamma: 2e-7 relative to the
- * largest of |value|, the expected cost <E, |D|> and gamma.
+ * Accuracy for float32, against a float64 evaluation of the same inputs, at any length and gamma: within
+ * 2e-7 (|value| + <E, |D|> + gamma), of which the middle term is the expected cost.
  *
  * Time O(B n m features); memory beyond inputs and outputs O(B n m / tile) in state, O(threads (n + m) features) in
  * workspace. May be captured into a CUDA graph. */

@@ -9,7 +9,7 @@ namespace test {
 template <class Real>
 struct Reference {
   std::vector<Real> value, grad_x, grad_y, alignment;  // as in Result
-  std::vector<Real> scale;                             // of each value: the largest of its size, <E, |D|> and gamma
+  std::vector<Real> scale;  // what errors of values are relative to: |value| + <E, |D|> + gamma
 };
 
 template <class Real>
@@ -67,7 +67,7 @@ Reference<Real> reference(const Case &c, bool with_gradients = true) {
         ref.alignment[b * step_e + i * p.m + j] = e;
         if (!c.fused()) ref.grad_x[b * step_x + i * p.m + j] = g * e;
       }
-    ref.scale[b] = std::max({ref.scale[b], path, static_cast<Real>(p.gamma)});
+    ref.scale[b] += path + static_cast<Real>(p.gamma);
     if (c.fused())
       oracle::sqeuclidean_gradients(pair, g, v.x, v.y, v.n, v.m, p.features, ref.grad_x.data() + b * step_x,
                                     ref.grad_y.data() + b * step_y);

@@ -80,7 +80,7 @@ inline void require_ok(sdtw_status status, const char *function) {
     throw std::runtime_error(std::string(function) + ": " + sdtw_status_string(status) + ": " + sdtw_last_error());
 }
 
-// The buffers of a Case, and its calls one by one.
+// The buffers of a Case, and its calls one by one. Refers to the case: exec may change between calls, the rest may not.
 class Session {
  public:
   explicit Session(const Case &c)
@@ -114,11 +114,11 @@ class Session {
     }
   }
 
-  const sdtw_sizes &sizes() const { return sizes_; }
+  sdtw_buffers &buffers() { return buffers_; }  // for arrays that are not the harness's own
 
   std::vector<double> forward() {
     buffers_.value = value_.data();
-    call(sdtw_forward, "sdtw_forward", sizes_.forward);
+    call(sdtw_forward, "sdtw_forward", &sdtw_sizes::forward);
     if (state_) {
       state_->download();
       state_->check_guards("state");
@@ -133,11 +133,10 @@ class Session {
     Array grad_x("grad_x", memory_, c.problem.dtype, c.shape_x(), c.layout_grad_x, c.poison);
     Array grad_y("grad_y", memory_, c.problem.dtype, c.fused() ? c.shape_y() : Shape{0, 0, 0}, c.layout_grad_y,
                  c.poison);
-    buffers_.grad_x = {};
-    buffers_.grad_y = {};
     if (c.want_grad_x) bind(buffers_.grad_x, grad_x);
     if (want_grad_y) bind(buffers_.grad_y, grad_y);
-    call(sdtw_backward, "sdtw_backward", sizes_.backward);
+    call(sdtw_backward, "sdtw_backward", &sdtw_sizes::backward);
+    buffers_.grad_x = buffers_.grad_y = {};
     check_state();
     if (c.want_grad_x) result.grad_x = grad_x.download();
     if (want_grad_y) result.grad_y = grad_y.download();
@@ -147,7 +146,7 @@ class Session {
     Array alignment("alignment", memory_, case_.problem.dtype, case_.shape_alignment(), case_.layout_alignment,
                     case_.poison);
     bind(buffers_.alignment, alignment);
-    call(sdtw_alignment, "sdtw_alignment", sizes_.alignment);
+    call(sdtw_alignment, "sdtw_alignment", &sdtw_sizes::alignment);
     check_state();
     return alignment.download();
   }
@@ -177,8 +176,9 @@ class Session {
   }
 
   template <class Function>
-  void call(Function function, const char *name, size_t workspace_bytes) {
-    Block workspace(memory_, workspace_bytes, case_.poison);
+  void call(Function function, const char *name, size_t sdtw_sizes::*bytes) {
+    require_ok(sdtw_get_sizes(&case_.problem, &case_.exec, &sizes_), "sdtw_get_sizes");
+    Block workspace(memory_, sizes_.*bytes, case_.poison);
     buffers_.workspace = workspace.data();
     buffers_.workspace_bytes = workspace.bytes();
     require_ok(function(&case_.problem, &buffers_, &case_.exec), name);

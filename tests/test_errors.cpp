@@ -16,11 +16,15 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 
 using Table = std::vector<BadCall>;
 
-// One row for each value that a field must not have.
+// One row for each value that a field must not have. The message must say which it had.
 template <class T, class Set>
-void add_values(Table &table, unsigned calls, sdtw_status status, const char *names, std::initializer_list<T> values,
-                Set set) {
-  for (const T value : values) table.push_back({calls, status, names, [=](World &w) { set(w, value); }});
+void add_values(Table &table, unsigned calls, sdtw_status status, const std::string &field,
+                std::initializer_list<T> values, Set set) {
+  for (const T value : values) {
+    const bool decimal = std::is_signed_v<T> && std::is_integral_v<T>;
+    const std::string names = decimal ? field + " is " + std::to_string(value) + ": " : field + " is ";
+    table.push_back({calls, status, names, [=](World &w) { set(w, value); }});
+  }
 }
 
 void add_struct_sizes(Table &table, unsigned calls, const char *names, size_t right, void (*set)(World &, size_t)) {
@@ -58,9 +62,9 @@ Table problem_table() {
                }});
   for (int k = 0; k < 3; ++k) {
     const std::string index = "[" + std::to_string(k) + "]";
-    add_values(t, every, invalid, ("problem.step_weight" + index).c_str(), {-0.5, nan_value, infinite},
+    add_values(t, every, invalid, "problem.step_weight" + index, {-0.5, nan_value, infinite},
                [k](World &w, double v) { w.problem.step_weight[k] = v; });
-    add_values(t, every, invalid, ("problem.step_penalty" + index).c_str(), {nan_value, -infinite},
+    add_values(t, every, invalid, "problem.step_penalty" + index, {nan_value, -infinite},
                [k](World &w, double v) { w.problem.step_penalty[k] = v; });
   }
   add_values(t, every, invalid, "problem.length_bits", {0, 16, 33, -64},

@@ -147,6 +147,16 @@ TEST_CASE("state depends on the problem alone, and is checkpoints, not a matrix"
   }
 }
 
+TEST_CASE("forward without state is inference alone", "[library]") {
+  World world;
+  if (world.exec.device != SDTW_CPU) return;  // its memory is the host's
+  world.buffers.state = nullptr;
+  world.buffers.state_bytes = 0;
+  CHECK(world.call(forward) == SDTW_STATUS_OK);
+  CHECK(world.call(backward) == SDTW_STATUS_INVALID_ARGUMENT);
+  CHECK(std::string(sdtw_last_error()).find("buffers.state") != std::string::npos);
+}
+
 TEST_CASE("an empty batch needs nothing", "[library]") {
   World world;
   world.problem.batch_x = world.problem.batch_y = 0;

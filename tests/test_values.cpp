@@ -60,6 +60,10 @@ TEST_CASE("values at many features", "[values]") {
     }
 }
 
+TEST_CASE("a hundred thousand tiny pairs", "[values]") {
+  check_everywhere(random_case(250, SDTW_SQEUCLIDEAN, 100000, 3, 2, 1, 1));
+}
+
 TEST_CASE("forward without state gives the same value", "[values]") {
   for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
     each_shape(300, 20000, [&](uint64_t seed, int64_t batch, int64_t n, int64_t m) {
