@@ -22,10 +22,10 @@ constexpr int64_t lane_group = 16;
 // Decisions of the CPU backend.
 struct Plan {
   Mapping mapping;
-  sdtw_cpu_isa isa;  // resolved: never AUTO
-  int threads;       // resolved: at least 1
-  bool wavefront;    // strips: all threads share each pair, tile by tile, instead of taking a pair each
-  int64_t units;     // independent pieces of work: pairs, or groups of lane_group pairs
+  sdtw_cpu_isa isa;              // resolved: never AUTO
+  int threads;                   // resolved: at least 1
+  bool wavefront;                // strips: all threads share each pair, tile by tile, instead of taking a pair each
+  int64_t units;                 // independent pieces of work: pairs, or groups of lane_group pairs
   int64_t tile_rows, tile_cols;  // of a tile; with strips tile_cols counts steps of the skewed sweep
   int64_t tiles_down, tiles_across;
   size_t state_bytes;
@@ -36,9 +36,12 @@ struct Plan {
 
 namespace cuda {
 
-// Decisions of the CUDA backend. A strip is 32 rows_per_lane rows of a pair, swept by one warp.
+// Rows of a strip in each of a warp's 32 lanes: the same for every problem, so that a pair's results are the same bit
+// for bit whatever it is padded to.
+constexpr int rows_per_lane = 4;
+
+// Decisions of the CUDA backend.
 struct Plan {
-  int64_t rows_per_lane;
   int64_t strips;       // of a pair
   int64_t interval;     // steps of the skewed sweep between two checkpoints
   int64_t checkpoints;  // of a strip
@@ -46,7 +49,8 @@ struct Plan {
 
   // Offsets. What forward runs on lies in state, or in workspace if there is no state: control, bounds and rows, which
   // are reset by each call, then status.
-  size_t control, bounds, rows, reset_bytes, status, run_bytes;
+  size_t control, bounds, rows, reset_bytes, status;
+  size_t again;  // rows for values that are computed again, behind that, in workspace
   size_t saved;  // checkpoints, behind that, in state
   // In the workspace of backward and alignment: all of it is reset by each call.
   size_t back_control, messages, progress;
@@ -71,6 +75,8 @@ Plan make_plan(const Problem &problem, const Exec &exec);
 
 namespace cpu {
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec);
+// The same problem, one pair at a time in strips by one thread: for pairs of a lanes plan that need care of their own.
+sdtw::Plan alone(const sdtw::Plan &plan);
 std::string describe(const sdtw::Plan &plan);
 }  // namespace cpu
 namespace cuda {

@@ -16,7 +16,8 @@ Mapping choose_mapping(const Problem &p) {
   // Beyond this many steps strips fill their lanes, and the groups' boundary rows would leave the L1 cache.
   constexpr int64_t longest = 256;
   if (p.n > longest || p.m > longest) return Mapping::strips;
-  const double strips = double(p.n) / double(round_up<int64_t>(p.n, strip_rows)) * double(p.m) / double(p.m + max_width);
+  const double strips =
+      double(p.n) / double(round_up<int64_t>(p.n, strip_rows)) * double(p.m) / double(p.m + max_width);
   const double lanes = double(p.batch) / double(round_up(p.batch, lane_group));
   // Fewer than four groups leave threads idle that strips would use.
   return lanes * (p.batch >= 4 * lane_group ? 1.1 : 0.6) > strips ? Mapping::lanes : Mapping::strips;
@@ -34,12 +35,36 @@ int choose_threads(const Problem &p, const Exec &exec) {
 bool choose_wavefront(const Plan &plan, int64_t pairs) {
   if (plan.threads < 2 || plan.tiles_down < 2) return false;
   const double tiles = double(plan.tiles_down) * double(plan.tiles_across), threads = plan.threads;
-  const double shared = double(pairs) * std::max(tiles / threads, double(plan.tiles_across + 2 * (plan.tiles_down - 1)));
+  const double shared =
+      double(pairs) * std::max(tiles / threads, double(plan.tiles_across + 2 * (plan.tiles_down - 1)));
   const double apart = double(ceil_div<int64_t>(pairs, plan.threads)) * tiles;
   return shared * 1.1 < apart;
 }
 
+void shape(const Problem &p, Mapping mapping, Plan &plan) {
+  plan.mapping = mapping;
+  if (mapping == Mapping::lanes) {
+    plan.tile_rows = plan.tile_cols = 32;
+    plan.units = ceil_div(p.batch, lane_group);
+    plan.tiles_across = ceil_div(p.m, plan.tile_cols);
+  } else {
+    plan.tile_rows = strip_rows;
+    plan.tile_cols = max_steps;
+    plan.units = p.batch;
+    plan.tiles_across = ceil_div<int64_t>(p.m + max_width, plan.tile_cols);
+  }
+  plan.tiles_down = ceil_div(p.n, plan.tile_rows);
+}
+
 }  // namespace
+
+sdtw::Plan alone(const sdtw::Plan &plan) {
+  sdtw::Plan result = plan;
+  shape(plan.problem, Mapping::strips, result.cpu);
+  result.cpu.threads = 1;
+  result.cpu.wavefront = false;
+  return result;
+}
 
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   sdtw::Plan result{};
@@ -47,25 +72,17 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   result.exec = exec;
   Plan &plan = result.cpu;
   plan.isa = exec.cpu_isa == SDTW_CPU_ISA_AUTO ? best_isa() : exec.cpu_isa;
-  plan.mapping = choose_mapping(problem);
   plan.threads = choose_threads(problem, exec);
-  if (plan.mapping == Mapping::lanes) {
-    plan.tile_rows = plan.tile_cols = 32;
-    plan.units = ceil_div(problem.batch, lane_group);
-    plan.tiles_across = ceil_div(problem.m, plan.tile_cols);
-  } else {
-    plan.tile_rows = strip_rows;
-    plan.tile_cols = 64;
-    plan.units = problem.batch;
-    plan.tiles_across = ceil_div<int64_t>(problem.m + max_width, plan.tile_cols);
-  }
-  plan.tiles_down = ceil_div(problem.n, plan.tile_rows);
+  shape(problem, choose_mapping(problem), plan);
   plan.wavefront = plan.mapping == Mapping::strips && choose_wavefront(plan, problem.batch);
   if (!plan.wavefront) plan.threads = int(std::max<int64_t>(1, std::min<int64_t>(plan.threads, plan.units)));
   plan.threads = int(std::min<int64_t>(plan.threads, std::max<int64_t>(1, plan.units * plan.tiles_down)));
 
   plan.state_bytes = exec.no_state ? 0 : StateLayout(problem, plan).bytes;
   plan.forward_bytes = ScratchLayout(problem, plan, false, false).bytes(plan);
+  if (plan.mapping == Mapping::lanes)
+    plan.forward_bytes = checked_add(
+        plan.forward_bytes, ScratchLayout(problem, alone(result).cpu, false, false).each() * size_t(plan.threads));
   plan.backward_bytes = ScratchLayout(problem, plan, true, problem.fused()).bytes(plan);
   plan.alignment_bytes = ScratchLayout(problem, plan, true, false).bytes(plan);
   return result;

@@ -64,11 +64,12 @@ inline __attribute__((always_inline)) Scaled<V> enter(const Terms<V> &terms, con
   return {V::mul(terms.sum, exp2_minus<V>(t.fraction)), V::sub(terms.x, t.integer)};
 }
 
-// a / b from b's rounded reciprocal, correctly rounded (Markstein 1990). A mere product with the reciprocal would not do:
-// where one predecessor has it all, m (1/m) comes out as 1 or just below, never above, and E would leak all along a path.
+// a / b from b's rounded reciprocal, correctly rounded (Markstein 1990). A mere product with the reciprocal would not
+// do: where one predecessor has it all, m (1/m) comes out as 1 or just below, never above, and E would leak all along a
+// path.
 template <class V>
 inline __attribute__((always_inline)) typename V::Real quotient(typename V::Real a, typename V::Real b,
-                                                               typename V::Real reciprocal) {
+                                                                typename V::Real reciprocal) {
   const auto q = V::mul(a, reciprocal);
   return V::fma(V::fnma(q, b, a), reciprocal, q);
 }

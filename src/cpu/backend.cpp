@@ -16,8 +16,15 @@ template <class In>
 class Call {
  public:
   Call(const sdtw::Plan &whole_plan, const Buffers &buffers, bool backward, bool gradient, sdtw_cpu_isa which)
-      : whole(whole_plan), p(whole.problem), plan(whole.cpu), b(buffers), isa(isa_kernels(which)),
-        state_layout(p, plan), scratch(p, plan, backward, gradient) {
+      : whole(whole_plan),
+        p(whole.problem),
+        plan(whole.cpu),
+        b(buffers),
+        isa(isa_kernels(which)),
+        state_layout(p, plan),
+        scratch(p, plan, backward, gradient),
+        alone_plan(alone(whole)),
+        alone_scratch(p, alone_plan.cpu, false, false) {
     state = static_cast<std::byte *>(buffers.state);
     const auto address = reinterpret_cast<uintptr_t>(buffers.workspace);
     workspace = static_cast<std::byte *>(buffers.workspace) + (round_up<uintptr_t>(address, 64) - address);
@@ -41,10 +48,7 @@ class Call {
     if (state) reinterpret_cast<Kind *>(state + state_layout.kinds)[pair] = kind;
   }
   Kind recall(int64_t pair) const { return reinterpret_cast<const Kind *>(state + state_layout.kinds)[pair]; }
-  // Of the parts of a unit that are solved at a time: one pair, or W of a group's lanes.
-  Engine *engines(int64_t unit) const {
-    return reinterpret_cast<Engine *>(state + state_layout.engines) + unit * StateLayout::parts;
-  }
+  Engine &engine(int64_t unit) const { return reinterpret_cast<Engine *>(state + state_layout.engines)[unit]; }
 
   // Runs body(unit, thread) for every unit: by all threads, or, as a wavefront, one unit after the other.
   template <class Body>
@@ -64,11 +68,12 @@ class Call {
 
   void forward_pair(int64_t pair, int thread);
   void forward_group(int64_t unit, int thread);
-  // Solve with cells in T; false if that is not for these costs. keep: checkpoints go to state.
+  // Solve with cells in T; false if that is not for these costs.
   template <class T>
-  bool try_pair(int64_t pair, int thread, const Lengths &lengths, double &value, bool keep = true);
+  bool try_pair(int64_t pair, int thread, const Lengths &lengths, double &value);
   template <class T>
-  bool try_group(int64_t unit, int thread, const Lengths *lengths, double *values, bool keep = true);
+  bool try_group(int64_t unit, int thread, const Lengths *lengths, double *values);
+  void refine(int64_t pair, int thread, const Lengths &lengths, double &value);
   template <class T>
   void backward_pair(int64_t pair, int thread, const Lengths &lengths, const sdtw_out *target, double g);
   template <class T>
@@ -88,6 +93,8 @@ class Call {
   const Isa &isa;
   const StateLayout state_layout;
   const ScratchLayout scratch;
+  const sdtw::Plan alone_plan;  // for refine
+  const ScratchLayout alone_scratch;
   std::byte *state, *workspace;
 };
 
@@ -118,21 +125,32 @@ bool Call<In>::poisoned(int64_t pair, const Lengths &lengths) const {
   return false;
 }
 
-// The float engine's value has an absolute error of about gamma 2^-24 sqrt(path length). Where costs and entropy cancel
-// so far that this shows (2e-7 of the value; measured: docs/numerics.md), the value alone is computed again in float64.
-inline bool cancels(double value, double gamma, const Lengths &lengths) {
-  return std::abs(value) < 0.5 * gamma * std::sqrt(double(lengths.n + lengths.m));
-}
-
 template <class In>
 template <class T>
-bool Call<In>::try_pair(int64_t pair, int thread, const Lengths &lengths, double &value, bool keep) {
-  StripPair<T, In> solver(whole, isa, b, pair, lengths, scratch, shared(thread), keep ? block(pair) : nullptr);
+bool Call<In>::try_pair(int64_t pair, int thread, const Lengths &lengths, double &value) {
+  StripPair<T, In> solver(whole, isa, b, pair, lengths, scratch, shared(thread), block(pair));
   const Engine needed = solver.prepare(local(thread));
   if (sizeof(T) == 4 && needed == Engine::float64) return false;
-  if (keep && state) *engines(pair) = needed;
+  if (state) engine(pair) = needed;
   solver.use(needed);
-  return solver.forward(value, [&](int i) { return local(plan.wavefront ? i : thread); }, team());
+  return solver.forward(
+      value, [&](int i) { return local(plan.wavefront ? i : thread); }, team());
+}
+
+// The float engine's value has an absolute error of up to about gamma 1e-7 sqrt(n + m). Where the value is so near 0
+// that this shows (2e-7 of it), the value alone is computed again in float64, pair by pair. Measured: docs/numerics.md.
+template <class In>
+void Call<In>::refine(int64_t pair, int thread, const Lengths &lengths, double &value) {
+  if (!(std::abs(value) < 0.5 * p.gamma * (1 + std::sqrt(double(lengths.n + lengths.m))))) return;
+  const bool lanes = plan.mapping == Mapping::lanes;
+  std::byte *const behind = workspace + size_t(plan.threads) * scratch.each() + size_t(thread) * alone_scratch.each();
+  std::byte *const pair_scratch = lanes ? behind : shared(thread), *const own = lanes ? behind + alone_scratch.shared
+                                                                                      : local(thread);
+  StripPair<double, In> solver(lanes ? alone_plan : whole, isa, b, pair, lengths, lanes ? alone_scratch : scratch,
+                               pair_scratch, nullptr);
+  solver.use(solver.prepare(own));
+  solver.forward(
+      value, [&](int i) { return lanes ? own : local(plan.wavefront ? i : thread); }, team());
 }
 
 template <class In>
@@ -143,7 +161,7 @@ void Call<In>::forward_pair(int64_t pair, int thread) {
     bool fast = false;
     if constexpr (sizeof(In) == 4) fast = try_pair<float>(pair, thread, lengths, value);
     if (fast) {
-      if (cancels(value, p.gamma, lengths)) try_pair<double>(pair, thread, lengths, value, false);
+      refine(pair, thread, lengths, value);
     } else {
       // Given costs are looked at as they are read, series beforehand.
       if ((p.fused() && poisoned(pair, lengths)) || !try_pair<double>(pair, thread, lengths, value)) {
@@ -160,21 +178,27 @@ void Call<In>::forward_pair(int64_t pair, int thread) {
 
 template <class In>
 template <class T>
-bool Call<In>::try_group(int64_t unit, int thread, const Lengths *lengths, double *values, bool keep) {
+bool Call<In>::try_group(int64_t unit, int thread, const Lengths *lengths, double *values) {
   const int W = isa.kernels<T>().width;
+  const auto group = [&](int64_t l) {
+    std::byte *const part = state ? block(unit) + size_t(l) * state_layout.block / lane_group : nullptr;
+    return LaneGroup<T, In>(whole, isa, b, unit * lane_group + l, lengths + l, scratch, shared(thread), local(thread),
+                            part);
+  };
+  // One engine for all of the unit, so that results do not depend on the width of vectors.
+  Engine needed = sizeof(T) == 4 ? Engine::plain : Engine::float64;
+  if (sizeof(T) == 4)
+    for (int64_t l = 0; l < lane_group; l += W)
+      if (auto g = group(l); !g.empty()) needed = std::max(needed, g.prepare());
+  if (sizeof(T) == 4 && needed == Engine::float64) return false;
+  if (state) engine(unit) = needed;
   bool ok = true;
-  if (keep && state)
-    std::fill_n(engines(unit), lane_group / W, sizeof(T) == 4 ? Engine::plain : Engine::float64);
   for (int64_t l = 0; l < lane_group; l += W) {
-    std::byte *const part = state && keep ? block(unit) + size_t(l) * state_layout.block / lane_group : nullptr;
-    LaneGroup<T, In> group(whole, isa, b, unit * lane_group + l, lengths + l, scratch, shared(thread), local(thread),
-                           part);
-    if (group.empty()) continue;
-    const Engine needed = group.prepare();
-    if (sizeof(T) == 4 && needed == Engine::float64) return false;
-    if (keep && state) engines(unit)[l / W] = needed;
-    group.use(needed);
-    ok &= group.forward(values + l);
+    auto g = group(l);
+    if (g.empty()) continue;
+    if (sizeof(T) == 8) g.prepare();
+    g.use(needed);
+    ok &= g.forward(values + l);
     if (!ok && sizeof(T) == 4) return false;
   }
   return ok;
@@ -192,12 +216,8 @@ void Call<In>::forward_group(int64_t unit, int thread) {
   bool fast = false;
   if constexpr (sizeof(In) == 4) fast = try_group<float>(unit, thread, lengths, values);
   if (fast) {
-    Lengths again[lane_group];
-    for (int64_t l = 0; l < lane_group; ++l) {
-      again[l] = lengths[l];
-      if (!cancels(values[l], p.gamma, lengths[l])) again[l].kind = Kind::zero;
-    }
-    try_group<double>(unit, thread, again, values, false);  // groups without such pairs cost nothing
+    for (int64_t l = 0; l < count; ++l)
+      if (lengths[l].kind == Kind::solved) refine(first + l, thread, lengths[l], values[l]);
   } else {
     const auto spoil = [&] {
       for (int64_t l = 0; l < count; ++l)
@@ -247,10 +267,11 @@ template <class T>
 void Call<In>::backward_pair(int64_t pair, int thread, const Lengths &lengths, const sdtw_out *target, double g) {
   StripPair<T, In> solver(whole, isa, b, pair, lengths, scratch, shared(thread), block(pair));
   solver.prepare(local(thread));
-  solver.use(*engines(pair));
+  solver.use(engine(pair));
   const int64_t none[3] = {};
-  solver.backward(target ? element<In>(*target, pair) : nullptr, target ? target->stride : none, T(g),
-                  [&](int i) { return local(plan.wavefront ? i : thread); }, team());
+  solver.backward(
+      target ? element<In>(*target, pair) : nullptr, target ? target->stride : none, T(g),
+      [&](int i) { return local(plan.wavefront ? i : thread); }, team());
   if (!target) solver.write_gradients(T(g), local(thread));
 }
 
@@ -267,7 +288,7 @@ void Call<In>::backward_group(int64_t unit, int thread, const Lengths *lengths, 
                            part);
     if (group.empty()) continue;
     group.prepare();
-    group.use(engines(unit)[l / W]);
+    group.use(engine(unit));
     group.backward(target, factor);
     if (!target) group.write_gradients(factor);
   }
@@ -282,7 +303,7 @@ void Call<In>::backward(const sdtw_out *target, bool weighted) {
       clear(unit, lengths, target, lengths.kind);
       if (lengths.kind != Kind::solved) return;
       if constexpr (sizeof(In) == 4)
-        if (*engines(unit) != Engine::float64) return backward_pair<float>(unit, thread, lengths, target, g_of(unit));
+        if (engine(unit) != Engine::float64) return backward_pair<float>(unit, thread, lengths, target, g_of(unit));
       return backward_pair<double>(unit, thread, lengths, target, g_of(unit));
     }
     Lengths lengths[lane_group];
@@ -295,7 +316,7 @@ void Call<In>::backward(const sdtw_out *target, bool weighted) {
       g[l] = g_of(first + l);
     }
     if constexpr (sizeof(In) == 4)
-      if (*engines(unit) != Engine::float64) return backward_group<float>(unit, thread, lengths, target, g);
+      if (engine(unit) != Engine::float64) return backward_group<float>(unit, thread, lengths, target, g);
     return backward_group<double>(unit, thread, lengths, target, g);
   });
 }

@@ -7,19 +7,16 @@ namespace sdtw::cpu {
 bool has_isa(sdtw_cpu_isa isa) {
   switch (isa) {
     case SDTW_CPU_ISA_AUTO:
-    case SDTW_CPU_ISA_BASELINE:
-      return true;
+    case SDTW_CPU_ISA_BASELINE: return true;
 #if defined(SDTW_HAVE_AVX2)
-    case SDTW_CPU_ISA_AVX2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case SDTW_CPU_ISA_AVX2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #endif
 #if defined(SDTW_HAVE_AVX512)
     case SDTW_CPU_ISA_AVX512:
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
 #endif
-    default:
-      return false;
+    default: return false;
   }
 }
 
@@ -32,15 +29,12 @@ sdtw_cpu_isa best_isa() {
 const Isa &isa_kernels(sdtw_cpu_isa isa) {
   switch (isa) {
 #if defined(SDTW_HAVE_AVX2)
-    case SDTW_CPU_ISA_AVX2:
-      return isa_avx2();
+    case SDTW_CPU_ISA_AVX2: return isa_avx2();
 #endif
 #if defined(SDTW_HAVE_AVX512)
-    case SDTW_CPU_ISA_AVX512:
-      return isa_avx512();
+    case SDTW_CPU_ISA_AVX512: return isa_avx512();
 #endif
-    default:
-      return isa_baseline();
+    default: return isa_baseline();
   }
 }
 

@@ -39,7 +39,7 @@ struct LaneState {
 template <class T>
 struct Sweep {
   int64_t steps;
-  const T *cost;  // [steps][K][W], or split
+  const T *cost;       // [steps][K][W], or split
   T scale, scale_low;  // log2(e) / gamma, and what its rounding to T has lost
   LaneState<T> state;
   // The row above the tile, overwritten in place by the tile's last row. Points at the first step.
@@ -82,10 +82,10 @@ struct MatrixTile {
   const void *source;
   void *target;
   int64_t lane_stride, row_stride, step_stride;
-  int64_t first_step;      // of the tile: s runs from here
-  const int64_t *first;    // [W]
-  const int64_t *last;     // [K][W]
-  double limit;            // load: largest |cost| that T's engine takes
+  int64_t first_step;    // of the tile: s runs from here
+  const int64_t *first;  // [W]
+  const int64_t *last;   // [K][W]
+  double limit;          // load: largest |cost| that T's engine takes
 };
 
 // How costs of series come to the float engine; the float64 engine knows plain ones only.
@@ -101,7 +101,8 @@ struct Walk {
   void (*cost[cost_forms])(const FusedTile<T> &);  // plain; the others split
   void (*gradient)(const FusedTile<T> &);
   // Cells that do not exist become 0. Returns nonzero if a cost is not the engine's: for float larger than the limit or
-  // not finite, for double NaN or -infinity; with lanes holding pairs it says nothing about which. [0] float, [1] double
+  // not finite, for double NaN or -infinity; with lanes holding pairs it says nothing about which. [0] float, [1]
+  // double
   int (*load[2])(const MatrixTile &, T *tile);
   void (*store[2])(const MatrixTile &, const T *tile, const T *factor /* [W] */);
 };

@@ -20,11 +20,20 @@ class LaneGroup {
   // lanes without cells. block_of_state: the group's part of state, or null.
   LaneGroup(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, int64_t first, const Lengths *lengths,
             const ScratchLayout &layout, std::byte *shared, std::byte *local, std::byte *block_of_state)
-      : p(whole.problem), plan(whole.cpu), kernels(isa.kernels<T>()), walk(kernels.lanes), W(kernels.width), b(buffers),
-        first_pair(first), state(block_of_state), scale(T(core::log2_e / p.gamma)),
+      : p(whole.problem),
+        plan(whole.cpu),
+        kernels(isa.kernels<T>()),
+        walk(kernels.lanes),
+        W(kernels.width),
+        b(buffers),
+        first_pair(first),
+        state(block_of_state),
+        scale(T(core::log2_e / p.gamma)),
         scale_low(T(core::log2_e / p.gamma - double(scale))) {
-    x = at<T>(shared, layout.x);
-    y = at<T>(shared, layout.y);
+    // Several groups of narrow vectors have room where one of wide ones has: they stay packed side by side.
+    const int64_t before = sizeof(T) == 4 ? first % lane_group : 0;
+    x = at<T>(shared, layout.x) + before * plan.tiles_down * plan.tile_rows * p.features;
+    y = at<T>(shared, layout.y) + before * p.m * p.features;
     row_m = at<T>(shared, layout.row_m);
     row_e = at<E>(shared, layout.row_e);
     grad_x = at<T>(shared, layout.grad_x);
@@ -190,8 +199,8 @@ class LaneGroup {
   }
   FusedTile<T> fused(int64_t r, int64_t c, int64_t count) const {
     const int64_t d = p.features;
-    return {count, d, x + r * d * W, y + c * d * W, W, d * W, W, d * W, core::log2_e / p.gamma, tile, tile,
-            grad_x + r * d * W, grad_y + c * d * W};
+    return {count, d,    x + r * d * W,      y + c * d * W,     W, d * W, W, d * W, core::log2_e / p.gamma,
+            tile,  tile, grad_x + r * d * W, grad_y + c * d * W};
   }
   MatrixTile matrix(int64_t r, int64_t c, int64_t count, const void *data, void *target, const int64_t (&stride)[3],
                     const int64_t *first, int64_t *last) const {
@@ -269,7 +278,8 @@ bool LaneGroup<T, In>::forward(double *value) {
       cost(r, c, count, ok);
       for (int64_t s = c, end; s < c + count; s = end) {
         end = next_corner(r, s, c + count);
-        walk.sweep[form != plain_cost]({end - s, tile + (s - c) * K * W * (form == plain_cost ? 1 : 2), scale, scale_low, lanes, row_m + s * W, row_e + s * W, nullptr});
+        walk.sweep[form != plain_cost]({end - s, tile + (s - c) * K * W * (form == plain_cost ? 1 : 2), scale,
+                                        scale_low, lanes, row_m + s * W, row_e + s * W, nullptr});
         for (int l = 0; l < W; ++l)
           if (corner_in(l, r, K, s, end) && m[l] == end) {
             const int64_t at_corner = (n[l] - 1 - r) * W + l;
@@ -307,7 +317,8 @@ void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
       std::copy(lanes.e + (K - 1) * W, lanes.e + K * W, above_e);
     }
     cost(r + q, c, count, ok);
-    walk.sweep_save[form != plain_cost]({count, tile, scale, scale_low, lanes, m_, e_, probability + q * plan.tile_cols * 3 * W});
+    walk.sweep_save[form != plain_cost](
+        {count, tile, scale, scale_low, lanes, m_, e_, probability + q * plan.tile_cols * 3 * W});
   }
 }
 
@@ -379,8 +390,8 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
         adjoint(r + q, c, count);
         if (target) {
           int64_t first[max_width] = {}, last[K * max_width];
-          walk.store[sizeof(In) == 8](
-              matrix(r + q, c, count, nullptr, target->data, target->stride, first, last), tile, factor);
+          walk.store[sizeof(In) == 8](matrix(r + q, c, count, nullptr, target->data, target->stride, first, last), tile,
+                                      factor);
         } else {
           walk.gradient(fused(r + q, c, count));
         }

@@ -11,9 +11,8 @@ namespace sdtw::cpu {
 // one double, for float32 problems; (m, e) in doubles for float64 problems.
 inline size_t boundary_size(const Problem &problem) { return problem.dtype == SDTW_F64 ? 16 : 8; }
 
-// state: a header, a byte per pair, a byte per part of a unit that may need an engine of its own, a block per unit.
+// state: a header, a byte per pair (what became of it), a byte per unit (its engine), a block per unit.
 struct StateLayout {
-  static constexpr int64_t parts = lane_group / 4;  // 4: lanes of the narrowest vector
   size_t kinds, engines, blocks, block;  // offsets; bytes of a block
   size_t columns;                        // offset within a block: rows come first
   size_t row, column;                    // bytes of one boundary row of a tile, and of one boundary column
@@ -25,7 +24,7 @@ struct StateLayout {
     Arena arena;
     arena.add(1, 64);  // header
     kinds = arena.add(size_t(problem.batch), 1);
-    engines = arena.add(size_t(plan.units * parts), 1);
+    engines = arena.add(size_t(plan.units), 1);
     Arena inside;
     row = checked_mul(checked_mul(size_t(problem.m), size), lanes);
     // A skewed column also has the row above's numbers, one a lane.
@@ -41,7 +40,7 @@ struct StateLayout {
 // Scratch of one pair or group of pairs that is being worked on, and of one thread within it. An element is a double,
 // for the float64 engine that any float32 problem may need, or a whole vector when lanes hold pairs.
 struct ScratchLayout {
-  size_t x, y, row_m, row_e, grad_x, grad_y, adjoint_row, progress, shared;  // shared: bytes
+  size_t x, y, row_m, row_e, grad_x, grad_y, adjoint_row, progress, shared;                             // shared: bytes
   size_t tile, probability, state_m, state_e, carry_left, carry_diagonal, segment_m, segment_e, local;  // local: bytes
 
   ScratchLayout(const Problem &problem, const Plan &plan, bool backward, bool gradient) {
@@ -73,6 +72,8 @@ struct ScratchLayout {
     segment_e = thread.add(tile_cols + 2 * pad, vector);
     local = thread.bytes();
   }
+
+  size_t each() const { return checked_add(shared, local); }  // of a thread that works on a pair by itself
 
   // Workspace of a call.
   size_t bytes(const Plan &plan) const {

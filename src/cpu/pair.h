@@ -37,8 +37,8 @@ inline Lengths lengths_of(const Problem &p, const Buffers &b, int64_t pair) {
 
 template <class Element, class Array>
 auto *element(const Array &array, int64_t pair) {
-  using Pointer = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(array.data)>>, const Element *,
-                                     Element *>;
+  using Pointer =
+      std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(array.data)>>, const Element *, Element *>;
   return static_cast<Pointer>(array.data) + pair * array.stride[0];
 }
 
@@ -133,7 +133,8 @@ bool any_live(const T *values, int64_t count) {
 
 // What flows through a tile. E is a unit of flow from the last cell to the first: as much leaves a tile as has entered
 // it, but for rounding, which over thousands of steps would show in E[0,0] = 1. So outflow is scaled to inflow, tile by
-// tile or more often, and lane by lane where lanes are pairs. Numbers come in rows of `lanes`, a power of two up to max_width.
+// tile or more often, and lane by lane where lanes are pairs. Numbers come in rows of `lanes`, a power of two up to
+// max_width.
 template <class T>
 class Flow {
  public:

@@ -13,7 +13,8 @@ void run_team(int threads, void (*body)(void *), void *context);
 template <class Body>
 void parallel(int threads, Body &&body) {
   if (threads <= 1) return body();
-  run_team(threads, [](void *context) { (*static_cast<Body *>(context))(); }, &body);
+  run_team(
+      threads, [](void *context) { (*static_cast<Body *>(context))(); }, &body);
 }
 
 // Waits until counter >= target; the thread that will raise it is running.

@@ -51,8 +51,8 @@ struct Vec<float> {
     Exponent integer;
     Real fraction;
   };
-  // cost * (scale + scale_low) = integer + fraction, |fraction| <= 1/2, exact but for two roundings of the fraction, for
-  // |cost * scale| < 2^22.
+  // cost * (scale + scale_low) = integer + fraction, |fraction| <= 1/2, exact but for two roundings of the fraction,
+  // for |cost * scale| < 2^22.
   static Split split(Real cost, Real scale, Real scale_low) {
     const Real magic = _mm512_set1_ps(12582912.f);  // 1.5 * 2^23: adding it rounds to an integer in the low bits
     const Real rounded = _mm512_fmadd_ps(cost, scale, magic);
@@ -73,9 +73,7 @@ struct Vec<float> {
   static Real rotate_down(Real a) { return _mm512_castsi512_ps(rotate_down(_mm512_castps_si512(a))); }
   static Exponent rotate_up(Exponent a) { return _mm512_alignr_epi32(a, a, 15); }
   static Exponent rotate_down(Exponent a) { return _mm512_alignr_epi32(a, a, 1); }
-  static Real insert_first(Real a, const float *p) {
-    return _mm512_mask_blend_ps(1, a, _mm512_set1_ps(*p));
-  }
+  static Real insert_first(Real a, const float *p) { return _mm512_mask_blend_ps(1, a, _mm512_set1_ps(*p)); }
   static Exponent insert_first(Exponent a, const int32_t *p) { return _mm512_mask_set1_epi32(a, 1, *p); }
   static Real insert_last(Real a, const float *p) { return _mm512_mask_blend_ps(0x8000, a, _mm512_set1_ps(*p)); }
   static float first(Real a) { return _mm512_cvtss_f32(a); }

@@ -36,8 +36,8 @@ struct SkewedSeries {
 
   // Descriptor of a move of `count` <= 64 time steps in [features][K][W] blocks, forwards or backwards.
   template <class Pointer>
-  MatrixTile block(Pointer data, int64_t step, int64_t feature, int64_t count, bool backwards, int64_t (&last)[strip_rows],
-                   const int64_t (&first)[max_width]) const {
+  MatrixTile block(Pointer data, int64_t step, int64_t feature, int64_t count, bool backwards,
+                   int64_t (&last)[strip_rows], const int64_t (&first)[max_width]) const {
     const int W = kernels->width, K = strip_rows / W;
     MatrixTile move{};
     move.steps = features;

@@ -19,9 +19,20 @@ class StripPair {
   // scratch: the shared part of a ScratchLayout; block: the pair's part of state, or null.
   StripPair(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, int64_t index, Lengths lengths,
             const ScratchLayout &offsets, std::byte *scratch, std::byte *block_of_state)
-      : p(whole.problem), plan(whole.cpu), kernels(isa.kernels<T>()), walk(kernels.strips), W(kernels.width),
-        K(walk.rows), b(buffers), pair(index), n(lengths.n), m(lengths.m), layout(offsets), state_layout(p, plan),
-        state(block_of_state), scale(T(core::log2_e / p.gamma)),
+      : p(whole.problem),
+        plan(whole.cpu),
+        kernels(isa.kernels<T>()),
+        walk(kernels.strips),
+        W(kernels.width),
+        K(walk.rows),
+        b(buffers),
+        pair(index),
+        n(lengths.n),
+        m(lengths.m),
+        layout(offsets),
+        state_layout(p, plan),
+        state(block_of_state),
+        scale(T(core::log2_e / p.gamma)),
         scale_low(T(core::log2_e / p.gamma - double(scale))) {
     series = {&kernels, at<T>(scratch, layout.x), at<T>(scratch, layout.y), p.features, n, m};
     row_m = at<T>(scratch, layout.row_m) + pad;
@@ -111,8 +122,19 @@ class StripPair {
   }
   FusedTile<T> fused(int64_t i, int64_t first_step, int64_t count, T *tile) const {
     const int64_t column = series.column(first_step);
-    return {count, p.features, series.strip(i), series.y + column, strip_rows, W, series.y_length(), -1,
-            core::log2_e / p.gamma, tile, tile, grad_x + i * strip_rows * p.features, grad_y + column};
+    return {count,
+            p.features,
+            series.strip(i),
+            series.y + column,
+            strip_rows,
+            W,
+            series.y_length(),
+            -1,
+            core::log2_e / p.gamma,
+            tile,
+            tile,
+            grad_x + i * strip_rows * p.features,
+            grad_y + column};
   }
   bool cost(int64_t i, const Extent &cells, int64_t first_step, int64_t count, T *tile) const {
     if (p.fused()) {
@@ -182,8 +204,7 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
   for (int64_t s = 0, end = steps(i); s < end; s += plan.tile_cols) {
     const int64_t count = std::min(plan.tile_cols, end - s);
     if (i > 0) wait(i - 1, std::min(steps(i - 1), s + count + W));
-    if (state && i > 0 && s < m)
-      Store::save(boundary_row(i), p.m, s, row_m + s, row_e + s, std::min(count, m - s));
+    if (state && i > 0 && s < m) Store::save(boundary_row(i), p.m, s, row_m + s, row_e + s, std::min(count, m - s));
     if (state && s > 0)
       Store::save(boundary_column(i, s / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
     ok &= cost(i, cells, s, count, tile);
@@ -248,7 +269,8 @@ void StripPair<T, In>::probabilities(int64_t i, int64_t first_step, int64_t coun
                 strip_rows + W);
   else
     start_strip(i, lanes);
-  walk.sweep_save[form != plain_cost]({count, at<T>(local, layout.tile), scale, scale_low, lanes, above_m, above_e, at<T>(local, layout.probability)});
+  walk.sweep_save[form != plain_cost](
+      {count, at<T>(local, layout.tile), scale, scale_low, lanes, above_m, above_e, at<T>(local, layout.probability)});
 }
 
 template <class T, class In>
@@ -295,9 +317,8 @@ void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor
     std::fill(grad_x, grad_x + strips() * strip_rows * p.features, T(0));
     std::fill(grad_y, grad_y + series.y_length() * p.features, T(0));
   }
-  run(locals, threads, [&](int64_t ticket, std::byte *local) {
-    backward_strip(strips() - 1 - ticket, local, target, stride, factor);
-  });
+  run(locals, threads,
+      [&](int64_t ticket, std::byte *local) { backward_strip(strips() - 1 - ticket, local, target, stride, factor); });
 }
 
 template <class T, class In>

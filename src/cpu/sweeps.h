@@ -1,7 +1,5 @@
 // The forward and the adjoint sweep over one tile, for any vector type. Included by kernels_*.cpp inside its namespace.
 
-
-
 // K rows a lane, skewed (strips) or not (lanes), from costs or from costs already split, with or without keeping
 // transition probabilities.
 template <class T, int K, bool skew, bool split, bool save>
@@ -39,7 +37,8 @@ void sweep(const Sweep<T> &a) {
       diagonal = row[k];
       if constexpr (split) {
         const T *t = a.cost + (s * K + k) * 2 * W;
-        row[k] = core::enter<V>(terms, typename V::Split{V::load(reinterpret_cast<const int32_t *>(t)), V::load(t + W)});
+        row[k] =
+            core::enter<V>(terms, typename V::Split{V::load(reinterpret_cast<const int32_t *>(t)), V::load(t + W)});
       } else {
         row[k] = core::enter<V>(terms, V::split(V::load(a.cost + (s * K + k) * W), scale, scale_low));
       }
@@ -62,8 +61,8 @@ void sweep(const Sweep<T> &a) {
   }
 }
 
-// What is written is 0 where E is negligible, so that gradients do not depend on which cells are visited for the sake of
-// their neighbours.
+// What is written is 0 where E is negligible, so that gradients do not depend on which cells are visited for the sake
+// of their neighbours.
 template <class T, int K, bool skew>
 void adjoint(const AdjointSweep<T> &a) {
   using V = Vec<T>;

@@ -1,5 +1,5 @@
-// Cost tiles: squared Euclidean costs, their gradient, and moves between tiles and the caller's matrices, for any vector
-// type. Included by kernels_*.cpp inside its namespace.
+// Cost tiles: squared Euclidean costs, their gradient, and moves between tiles and the caller's matrices, for any
+// vector type. Included by kernels_*.cpp inside its namespace.
 
 // out(s, k, sum) for every step and row of a tile, sum = sum_f (x_f[k] - y_f[s])^2 over `count` features from the first
 // one on: the exact difference, in blocks of B steps by R rows that stay in registers.
@@ -38,9 +38,10 @@ inline void sqeuclidean_sums(const FusedTile<T> &a, int64_t first, int64_t count
 template <class T, int K>
 void sqeuclidean_cost(const FusedTile<T> &a) {
   using V = Vec<T>;
-  sqeuclidean_sums<T, K>(a, 0, a.features, [&](int64_t s, int k, auto sum) __attribute__((always_inline)) {
-    V::store(a.cost + (s * K + k) * V::width, sum);
-  });
+  sqeuclidean_sums<T, K>(
+      a, 0, a.features, [&](int64_t s, int k, auto sum) __attribute__((always_inline)) {
+        V::store(a.cost + (s * K + k) * V::width, sum);
+      });
 }
 
 // Split costs for the float engine, tile[s][k] being [2][W]: W integers and W fractions. Features are summed in groups
@@ -55,24 +56,24 @@ void sqeuclidean_grouped(const FusedTile<T> &a) {
   const auto scale = V::set1(rounded), scale_low = V::set1(static_cast<T>(a.scale - double(rounded)));
   for (int64_t first = 0; first < a.features; first += group) {
     const int64_t rest = a.features - first;
-    sqeuclidean_sums<T, K>(a, first, rest < group ? rest : group,
-                           [&](int64_t s, int k, auto sum) __attribute__((always_inline)) {
-      T *t = a.cost + (s * K + k) * 2 * W;
-      auto high = sum, low = V::set1(0);
-      if (first > 0) {  // Dekker's fast two-sum: the rounding error of high + sum goes to low
-        const auto before = V::load(t);
-        high = V::add(before, sum);
-        low = V::add(V::load(t + W), V::sub(sum, V::sub(high, before)));
-      }
-      if (rest <= group) {
-        const auto split = V::split(high, scale, scale_low);
-        V::store(reinterpret_cast<typename V::ScalarExponent *>(t), split.integer);
-        V::store(t + W, V::fma(low, scale, split.fraction));
-      } else {
-        V::store(t, high);
-        V::store(t + W, low);
-      }
-    });
+    sqeuclidean_sums<T, K>(
+        a, first, rest < group ? rest : group, [&](int64_t s, int k, auto sum) __attribute__((always_inline)) {
+          T *t = a.cost + (s * K + k) * 2 * W;
+          auto high = sum, low = V::set1(0);
+          if (first > 0) {  // Dekker's fast two-sum: the rounding error of high + sum goes to low
+            const auto before = V::load(t);
+            high = V::add(before, sum);
+            low = V::add(V::load(t + W), V::sub(sum, V::sub(high, before)));
+          }
+          if (rest <= group) {
+            const auto split = V::split(high, scale, scale_low);
+            V::store(reinterpret_cast<typename V::ScalarExponent *>(t), split.integer);
+            V::store(t + W, V::fma(low, scale, split.fraction));
+          } else {
+            V::store(t, high);
+            V::store(t + W, low);
+          }
+        });
   }
 }
 
@@ -140,8 +141,8 @@ int live_runs(const FusedTile<T> &a, int r, Run *runs) {
   return count;
 }
 
-// grad_x[k] += sum_s E (y - x), grad_y[s] += sum_k E (y - x) over one run: the caller multiplies by -2 g and 2 g (d/dx of
-// (x - y)^2). F features at a time share the loads of E. In a skewed tile a column moves one lane down each step.
+// grad_x[k] += sum_s E (y - x), grad_y[s] += sum_k E (y - x) over one run: the caller multiplies by -2 g and 2 g (d/dx
+// of (x - y)^2). F features at a time share the loads of E. In a skewed tile a column moves one lane down each step.
 template <class T, int K, bool skew, int R, int F>
 void sqeuclidean_gradient_run(const FusedTile<T> &a, int r, int64_t f, Run run) {
   using V = Vec<T>;
