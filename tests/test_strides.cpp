@@ -98,7 +98,8 @@ TEST_CASE("strides of more than 2^31 elements", "[strides]") {
   constexpr int64_t n = 20, m = 30, far = (int64_t(1) << 31) + 64;
   constexpr size_t bytes = (far + 1024) * sizeof(float);
   const auto reserve = [] {
-    void *const address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *const address =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return address == MAP_FAILED ? nullptr : static_cast<float *>(address);
   };
   float *const x = reserve(), *const grad_x = reserve();

@@ -12,9 +12,9 @@ struct Work {
   double gamma;
 };
 // Many pairs, fewer pairs than threads, one long pair, one tall and one wide; small gammas take the float64 engine.
-constexpr Work works[] = {{33, 40, 50, 1},    {33, 30, 20, 1e-4}, {1, 400, 300, 1},  {1, 260, 200, 1e-4}, {2, 300, 130, 1},
-                          {3, 129, 257, 0.1}, {1, 1000, 3, 1},    {1, 3, 1000, 1},   {1, 64, 64, 1e-4},   {7, 65, 65, 1},
-                          {40, 5, 7, 1},      {1, 1, 1, 1}};
+constexpr Work works[] = {{33, 40, 50, 1},   {33, 30, 20, 1e-4}, {1, 400, 300, 1}, {1, 260, 200, 1e-4},
+                          {2, 300, 130, 1},  {3, 129, 257, 0.1}, {1, 1000, 3, 1},  {1, 3, 1000, 1},
+                          {1, 64, 64, 1e-4}, {7, 65, 65, 1},     {40, 5, 7, 1},    {1, 1, 1, 1}};
 
 }  // namespace
 
