@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "cpu/pair.h"
+#include "cpu/lane_series.h"
 
 namespace sdtw::cpu {
 
@@ -27,6 +27,7 @@ class LaneGroup {
         W(kernels.width),
         b(buffers),
         first_pair(first),
+        series{kernels, first, p.features, W},
         state(block_of_state),
         scale(T(core::log2_e / p.gamma)),
         scale_low(T(core::log2_e / p.gamma - double(scale))) {
@@ -62,11 +63,11 @@ class LaneGroup {
   // Packs the series and says which engine the group's costs need.
   Engine prepare() {
     if (p.fused()) {
-      pack(b.x, n, longest_n, round_up<int64_t>(longest_n, K), x);
-      pack(b.y, m, longest_m, longest_m, y);
+      series.template pack<In>(b.x, n, longest_n, round_up<int64_t>(longest_n, K), x);
+      series.template pack<In>(b.y, m, longest_m, longest_m, y);
     }
     if (sizeof(T) == 8) return Engine::float64;
-    return engine_for(p.fused() ? cost_bound() : 0, p);
+    return engine_for(p.fused() ? series.cost_bound(x, longest_n, y, longest_m) : 0, p);
   }
   void use(Engine engine) { form = cost_form(engine); }
 
@@ -78,8 +79,8 @@ class LaneGroup {
 
   // factor: [W], g of each pair.
   void write_gradients(const T *factor) const {
-    if (b.grad_x.data) unpack(b.grad_x, n, longest_n, grad_x, factor, -2);
-    if (b.grad_y.data) unpack(b.grad_y, m, longest_m, grad_y, factor, 2);
+    if (b.grad_x.data) series.template unpack<In>(b.grad_x, n, longest_n, grad_x, factor, -2);
+    if (b.grad_y.data) series.template unpack<In>(b.grad_y, m, longest_m, grad_y, factor, 2);
   }
 
  private:
@@ -88,95 +89,6 @@ class LaneGroup {
   template <class U>
   static U *at(std::byte *base, size_t offset) {
     return reinterpret_cast<U *>(base + offset);
-  }
-
-  // Series of all lanes as [row][feature][W], lanes that end early repeating their last row, `padded` rows in all.
-  void pack(const sdtw_in &from, const int64_t *lengths, int64_t longest, int64_t padded, T *to) const {
-    const int64_t features = p.features;
-    const bool contiguous = from.stride[2] == 1 && from.stride[1] == features;
-    int64_t last[max_width];
-    const int64_t first[max_width] = {};
-    MatrixTile t{};
-    t.source = static_cast<const In *>(from.data) + first_pair * from.stride[0];
-    t.lane_stride = from.stride[0];
-    t.step_stride = from.stride[2];
-    t.first = first;
-    t.last = last;
-    t.limit = std::numeric_limits<double>::infinity();
-    const auto load = kernels.pack[sizeof(In) == 8];
-    if (contiguous) {
-      for (int l = 0; l < W; ++l) last[l] = lengths[l] * features;
-      t.steps = longest * features;
-      load(t, to);
-    } else {
-      t.steps = features;
-      for (int64_t i = 0; i < longest; ++i) {
-        for (int l = 0; l < W; ++l) last[l] = i < lengths[l] ? features : 0;
-        load(t, to + i * features * W);
-        t.source = static_cast<const In *>(t.source) + from.stride[1];
-      }
-    }
-    for (int l = 0; l < W; ++l)
-      for (int64_t i = std::max<int64_t>(1, lengths[l]); lengths[l] > 0 && i < longest; ++i)
-        for (int64_t f = 0; f < features; ++f)
-          to[(i * features + f) * W + l] = to[((lengths[l] - 1) * features + f) * W + l];
-    for (int64_t i = longest; i < padded; ++i)
-      std::copy(to + (longest - 1) * features * W, to + longest * features * W, to + i * features * W);
-  }
-
-  void unpack(const sdtw_out &into, const int64_t *lengths, int64_t longest, const T *grad, const T *factor,
-              T sign) const {
-    int64_t last[max_width];
-    const int64_t first[max_width] = {};
-    T factors[max_width];
-    for (int l = 0; l < W; ++l) factors[l] = sign * factor[l];
-    MatrixTile t{};
-    t.target = static_cast<In *>(into.data) + first_pair * into.stride[0];
-    t.lane_stride = into.stride[0];
-    t.step_stride = into.stride[2];
-    t.first = first;
-    t.last = last;
-    t.steps = p.features;
-    const auto store = kernels.unpack[sizeof(In) == 8];
-    if (into.stride[2] == 1 && into.stride[1] == p.features) {
-      t.steps = longest * p.features;
-      for (int l = 0; l < W; ++l) last[l] = lengths[l] * p.features;
-      store(t, grad, factors);
-      return;
-    }
-    for (int64_t i = 0; i < longest; ++i) {
-      for (int l = 0; l < W; ++l) last[l] = i < lengths[l] ? p.features : 0;
-      store(t, grad + i * p.features * W, factors);
-      t.target = static_cast<In *>(t.target) + into.stride[1];
-    }
-  }
-
-  // As SkewedSeries::cost_bound, the largest over the group.
-  double cost_bound() const {
-    T centre[max_width], largest[2][max_width] = {}, poison = 0;
-    for (int side = 0; side < 2; ++side) {
-      const T *data = side ? y : x;
-      for (int64_t i = 0, count = side ? longest_m : longest_n; i < count; ++i) {
-        T sum[max_width] = {};
-        for (int64_t f = 0; f < p.features; ++f) {
-          for (int l = 0; l < W; ++l) centre[l] = y[f * W + l];
-          for (int l = 0; l < W; ++l) {
-            const T d = data[(i * p.features + f) * W + l] - centre[l];
-            sum[l] += d * d;
-          }
-        }
-        for (int l = 0; l < W; ++l) {
-          largest[side][l] = sum[l] > largest[side][l] ? sum[l] : largest[side][l];
-          poison += 0 * sum[l];
-        }
-      }
-    }
-    double bound = 0;
-    for (int l = 0; l < W; ++l) {
-      const double reach = std::sqrt(double(largest[0][l])) + std::sqrt(double(largest[1][l]));
-      bound = std::max(bound, reach * reach);
-    }
-    return bound + double(poison);
   }
 
   int64_t tiles_down() const { return ceil_div(longest_n, plan.tile_rows); }
@@ -254,6 +166,7 @@ class LaneGroup {
   const int W;
   const Buffers &b;
   const int64_t first_pair;
+  const LaneSeries<T> series;
   std::byte *const state;
   const T scale, scale_low;  // log2(e) / gamma
   double matrix_limit;
