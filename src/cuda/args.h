@@ -1,0 +1,54 @@
+// What a kernel is told: the problem, the caller's arrays, and where in state and workspace everything lies.
+#pragma once
+
+#include <cstdint>
+
+#include "sdtw.h"
+
+namespace sdtw::cuda {
+
+// State and message words are 64 bits wide. All ones is no value that a kernel writes: it marks a word that has not
+// been written in this call, so that the data are their own flags.
+using Word = unsigned long long;
+
+// Counters of one call; every one begins at -1 (all ones).
+struct Control {
+  Word ticket[2];  // the next task of the fast and of the wide engine, less one
+  int any_wide;    // 1 if some pair is the wide engine's
+  int unused[11];
+};
+static_assert(sizeof(Control) == 64, "the arrays behind it stay aligned");
+
+// What became of a pair in forward. Cancelled: finite, but the fast engine's value is not precise enough.
+enum Status : int { status_finite = 0, status_unreachable = 1, status_not_a_number = 2, status_cancelled = 3 };
+
+struct Args {
+  sdtw_in x, y;
+  const void *x_len, *y_len;
+  void *value;
+  const void *grad_value;
+  sdtw_out grad_x, grad_y;
+  sdtw_out dense;    // the alignment, or the gradient of a given cost: one element a cell
+  bool scale_dense;  // by grad_value
+  bool f64, precomputed, long_lengths;
+  int64_t batch;
+  int n, m, features;
+  double scale;  // log2(e) / gamma
+
+  int strips;        // of n rows
+  int words;         // 64-bit words of a stored Z
+  int interval;      // steps between checkpoints
+  int checkpoints;   // of a strip: after step interval, 2 interval, ...
+  Control *control;  // of this call
+  int *bounds;       // [batch][2]: which engine a pair is for; see pair.cuh
+  int *status;       // [batch]
+  Word *rows;        // [batch][strips - 1][m]: Z of the last row of each strip but the last
+  Word *again;       // like rows, for values that are computed again
+  Word *saved;       // [batch][strips][checkpoints][K + 1][32]: a strip's registers; null: forward keeps no state
+
+  int tile_steps;  // backward: steps of a tile; divides interval
+  void *messages;  // backward: [batch][strips - 1][m]: what flows into the last row of a strip from below
+  int *progress;   // backward: [batch][strips]: how far the gradients of a strip are complete
+};
+
+}  // namespace sdtw::cuda

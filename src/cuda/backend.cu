@@ -1,0 +1,112 @@
+// The CUDA backend: turns a plan and the caller's buffers into kernel arguments, and puts the kernels on the stream.
+#include "backend.h"
+#include "core/numbers.h"
+#include "launch.h"
+
+namespace sdtw::cuda {
+
+struct Fast;
+struct Wide;
+
+namespace {
+
+template <class T>
+T *at(void *base, size_t offset) {
+  return reinterpret_cast<T *>(static_cast<unsigned char *>(base) + offset);
+}
+
+Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
+  const Problem &p = plan.problem;
+  Args a{};
+  a.x = buffers.x, a.y = buffers.y;
+  a.x_len = buffers.x_len, a.y_len = buffers.y_len;
+  a.f64 = p.dtype == SDTW_F64;
+  a.precomputed = !p.fused();
+  a.long_lengths = p.length_bits == 64;
+  a.batch = p.batch;
+  a.n = static_cast<int>(p.n), a.m = static_cast<int>(p.m), a.features = static_cast<int>(p.features);
+  a.scale = core::log2_e / p.gamma;
+  a.strips = static_cast<int>(plan.cuda.strips);
+  a.words = static_cast<int>(plan.cuda.words);
+  a.interval = static_cast<int>(plan.cuda.interval);
+  a.checkpoints = static_cast<int>(plan.cuda.checkpoints);
+  a.control = at<Control>(run, plan.cuda.control);
+  a.bounds = at<int>(run, plan.cuda.bounds);
+  a.rows = at<Word>(run, plan.cuda.rows);
+  a.status = at<int>(run, plan.cuda.status);
+  return a;
+}
+
+void reset(void *data, size_t bytes, cudaStream_t stream) {
+  check(cudaMemsetAsync(data, 0xff, bytes, stream), "cudaMemsetAsync");
+}
+
+// What backward and alignment share: outputs have their initial values, E is swept into them.
+void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a) {
+  const cudaStream_t stream = plan.exec.stream;
+  reset(buffers.workspace, plan.cuda.backward_bytes, stream);
+  a.saved = at<Word>(buffers.state, plan.cuda.saved);
+  a.control = at<Control>(buffers.workspace, plan.cuda.back_control);
+  a.messages = at<void *>(buffers.workspace, plan.cuda.messages);
+  a.progress = at<int>(buffers.workspace, plan.cuda.progress);
+  if (!a.f64) Sweeps<Fast>::backward(a, stream);
+  Sweeps<Wide>::backward(a, stream);
+}
+
+}  // namespace
+
+void require_device() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  cudaGetLastError();
+  if (error != cudaSuccess || count == 0)
+    fail(SDTW_STATUS_NO_DEVICE, "no CUDA device: %s",
+         error == cudaSuccess ? "there is none" : cudaGetErrorString(error));
+}
+
+const char *build_info() { return "cuda " SDTW_CUDA_BUILD; }
+
+void forward(const sdtw::Plan &plan, const Buffers &buffers) {
+  const cudaStream_t stream = plan.exec.stream;
+  const bool stateful = buffers.state && !plan.exec.no_state;
+  void *run = stateful ? buffers.state : buffers.workspace;
+  Args a = make_args(plan, buffers, run);
+  a.value = buffers.value;
+  a.saved = stateful ? at<Word>(buffers.state, plan.cuda.saved) : nullptr;
+  a.again = at<Word>(buffers.workspace, plan.cuda.again);
+  Args again = a;
+  again.rows = a.again;
+  again.saved = nullptr;
+  reset(run, plan.cuda.reset_bytes, stream);
+  if (!a.f64) {
+    if (!a.precomputed) launch_bounds(a, stream);
+    Sweeps<Fast>::forward(a, again, stream);
+    launch_reset(a, stream);
+  }
+  Sweeps<Wide>::forward(a, again, stream);
+}
+
+void backward(const sdtw::Plan &plan, const Buffers &buffers) {
+  const cudaStream_t stream = plan.exec.stream;
+  Args a = make_args(plan, buffers, buffers.state);
+  a.grad_value = buffers.grad_value;
+  if (a.precomputed) {
+    a.dense = buffers.grad_x;
+    a.scale_dense = true;
+    launch_fill(a, a.dense, a.n, a.m, a.x_len, true, stream);
+  } else {
+    a.grad_x = buffers.grad_x, a.grad_y = buffers.grad_y;
+    if (a.grad_x.data) launch_fill(a, a.grad_x, a.n, a.features, a.x_len, true, stream);
+    if (a.grad_y.data) launch_fill(a, a.grad_y, a.m, a.features, a.y_len, true, stream);
+  }
+  sweep_back(plan, buffers, a);
+}
+
+void alignment(const sdtw::Plan &plan, const Buffers &buffers) {
+  Args a = make_args(plan, buffers, buffers.state);
+  a.dense = buffers.alignment;
+  launch_fill(a, a.dense, a.n, a.m, nullptr, false, plan.exec.stream);
+  sweep_back(plan, buffers, a);
+}
+
+}  // namespace sdtw::cuda
