@@ -50,7 +50,6 @@ struct Plan {
   // Offsets. What forward runs on lies in state, or in workspace if there is no state: control, bounds and rows, which
   // are reset by each call, then status.
   size_t control, bounds, rows, reset_bytes, status;
-  size_t again;  // rows for values that are computed again, behind that, in workspace
   size_t saved;  // checkpoints, behind that, in state
   // In the workspace of backward and alignment: all of it is reset by each call.
   size_t back_control, messages, progress;

@@ -36,11 +36,7 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   plan.rows = run.add(row_cells, plan.words * word);
   plan.reset_bytes = run.bytes();
   plan.status = run.add(batch, sizeof(int));
-
-  // Without state that is all in the workspace; behind it, rows for values that are computed again.
-  Arena forward = run;
-  plan.again = forward.add(problem.dtype == SDTW_F64 ? 0 : row_cells, word);
-  plan.forward_bytes = forward.bytes();
+  plan.forward_bytes = run.bytes();
 
   Arena state = run;
   const size_t saved_cells = (rows_per_lane + 1) * warp;
