@@ -47,10 +47,8 @@ constexpr double float_cost_limit = 1 << 21;
 
 // Costs of series computed in float32 carry a relative error of 2^-24, and the errors along competing paths add up to a
 // gradient error of 4e-8 to 1e-7 times sqrt(t (n + m)), t the largest D log2(e) / gamma. Up to this product it stays
-// below 2e-5; beyond it costs are computed more precisely (cpu/tiles.h). Measured: docs/numerics.md.
+// below 2e-5; beyond it costs are computed in float64 (cpu/tiles.h). Measured: docs/numerics.md.
 constexpr double plain_cost_limit = 170000;
-// Sums of 16 features or more taken in groups keep little but the rounding of the differences x_i - y_j.
-constexpr double grouped_cost_limit = 3000000;
 
 // E below this is treated as 0 wherever that saves a tile, or a part of one. E is a probability, so this is relative to
 // the upstream gradient, which is multiplied in at the end. sdtw.h documents it.

@@ -25,6 +25,9 @@ constexpr int max_vector_bytes = 64;
 constexpr int max_steps = 64;
 // Skewed rows and series are padded by this much on both sides: lanes run ahead and behind by up to W steps.
 constexpr int pad = 32;
+// Room for m columns and pads: an odd number of cache lines, so that the features of a series, this far apart, do not
+// share cache sets when m is a power of two.
+constexpr int64_t padded_length(int64_t m) { return ((m + 2 * pad + 15) / 16 | 1) * 16; }
 
 // What a sweep carries from one step to the next: the K rows' last cells, and the row above's, one step back.
 template <class T>
@@ -69,10 +72,11 @@ struct FusedTile {
   int64_t steps, features;
   const T *x, *y;
   int64_t x_feature, x_row, y_feature, y_step;
-  double scale;        // split: log2(e) / gamma
-  T *cost;             // cost, split: written
-  const T *alignment;  // gradient: read
-  T *grad_x, *grad_y;  // gradient: laid out as x and y; sum E (x - y) added to both
+  const double *wide_x, *wide_y;  // double_cost: the series widened, laid out as x and y
+  double scale;                   // split: log2(e) / gamma
+  T *cost;                        // cost, split: written
+  const T *alignment;             // gradient: read
+  T *grad_x, *grad_y;             // gradient: laid out as x and y; sum E (x - y) added to both
 };
 
 // Moves a tile between the caller's matrix and [steps][K][W]. Cell (s, k, l) is at
@@ -89,16 +93,16 @@ struct MatrixTile {
 };
 
 // How costs of series come to the float engine; the float64 engine knows plain ones only.
-enum CostForm { plain_cost, grouped_cost, double_cost, cost_forms };
+enum CostForm { plain_cost, double_cost, cost_forms };
 
 template <class T>
 struct Walk {
   int rows;  // K
-  // Forward, and forward keeping probabilities; [1]: from a tile of split costs, [steps][K][2][W] (float only).
-  void (*sweep[2])(const Sweep<T> &);
-  void (*sweep_save[2])(const Sweep<T> &);
+  // Forward, and forward keeping probabilities. Double costs come split, [steps][K][2][W].
+  void (*sweep[cost_forms])(const Sweep<T> &);
+  void (*sweep_save[cost_forms])(const Sweep<T> &);
   void (*adjoint)(const AdjointSweep<T> &);
-  void (*cost[cost_forms])(const FusedTile<T> &);  // plain; the others split
+  void (*cost[cost_forms])(const FusedTile<T> &);
   void (*gradient)(const FusedTile<T> &);
   // Cells that do not exist become 0. Returns nonzero if a cost is not the engine's: for float larger than the limit or
   // not finite, for double NaN or -infinity; with lanes holding pairs it says nothing about which. [0] float, [1]

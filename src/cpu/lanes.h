@@ -39,6 +39,8 @@ class LaneGroup {
     row_e = at<E>(shared, layout.row_e);
     grad_x = at<T>(shared, layout.grad_x);
     grad_y = at<T>(shared, layout.grad_y);
+    wide_x = at<double>(shared, layout.wide_x);
+    wide_y = at<double>(shared, layout.wide_y);
     adjoint_row = at<T>(shared, layout.adjoint_row);
     tile = at<T>(local, layout.tile);
     probability = at<T>(local, layout.probability);
@@ -69,7 +71,12 @@ class LaneGroup {
     if (sizeof(T) == 8) return Engine::float64;
     return engine_for(p.fused() ? series.cost_bound(x, longest_n, y, longest_m) : 0, p);
   }
-  void use(Engine engine) { form = cost_form(engine); }
+  void use(Engine engine) {
+    form = cost_form(engine);
+    if (form != double_cost) return;
+    std::copy(x, x + round_up<int64_t>(longest_n, K) * p.features * W, wide_x);
+    std::copy(y, y + longest_m * p.features * W, wide_y);
+  }
 
   // value: [W]. False if a given cost is not for this engine.
   bool forward(double *value);
@@ -111,8 +118,21 @@ class LaneGroup {
   }
   FusedTile<T> fused(int64_t r, int64_t c, int64_t count) const {
     const int64_t d = p.features;
-    return {count, d,    x + r * d * W,      y + c * d * W,     W, d * W, W, d * W, core::log2_e / p.gamma,
-            tile,  tile, grad_x + r * d * W, grad_y + c * d * W};
+    return {count,
+            d,
+            x + r * d * W,
+            y + c * d * W,
+            W,
+            d * W,
+            W,
+            d * W,
+            wide_x + r * d * W,
+            wide_y + c * d * W,
+            core::log2_e / p.gamma,
+            tile,
+            tile,
+            grad_x + r * d * W,
+            grad_y + c * d * W};
   }
   MatrixTile matrix(int64_t r, int64_t c, int64_t count, const void *data, void *target, const int64_t (&stride)[3],
                     const int64_t *first, int64_t *last) const {
@@ -174,6 +194,7 @@ class LaneGroup {
   CostForm form = plain_cost;
   T *x, *y, *row_m, *grad_x, *grad_y, *adjoint_row, *tile, *probability, *state_m, *left, *diagonal, *above_m;
   E *row_e, *state_e, *above_e;
+  double *wide_x, *wide_y;
 };
 
 template <class T, class In>
@@ -191,8 +212,8 @@ bool LaneGroup<T, In>::forward(double *value) {
       cost(r, c, count, ok);
       for (int64_t s = c, end; s < c + count; s = end) {
         end = next_corner(r, s, c + count);
-        walk.sweep[form != plain_cost]({end - s, tile + (s - c) * K * W * (form == plain_cost ? 1 : 2), scale,
-                                        scale_low, lanes, row_m + s * W, row_e + s * W, nullptr});
+        walk.sweep[form]({end - s, tile + (s - c) * K * W * (form == plain_cost ? 1 : 2), scale, scale_low, lanes,
+                          row_m + s * W, row_e + s * W, nullptr});
         for (int l = 0; l < W; ++l)
           if (corner_in(l, r, K, s, end) && m[l] == end) {
             const int64_t at_corner = (n[l] - 1 - r) * W + l;
@@ -230,8 +251,7 @@ void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
       std::copy(lanes.e + (K - 1) * W, lanes.e + K * W, above_e);
     }
     cost(r + q, c, count, ok);
-    walk.sweep_save[form != plain_cost](
-        {count, tile, scale, scale_low, lanes, m_, e_, probability + q * plan.tile_cols * 3 * W});
+    walk.sweep_save[form]({count, tile, scale, scale_low, lanes, m_, e_, probability + q * plan.tile_cols * 3 * W});
   }
 }
 

@@ -40,17 +40,20 @@ struct StateLayout {
 // Scratch of one pair or group of pairs that is being worked on, and of one thread within it. An element is a double,
 // for the float64 engine that any float32 problem may need, or a whole vector when lanes hold pairs.
 struct ScratchLayout {
-  size_t x, y, row_m, row_e, grad_x, grad_y, adjoint_row, progress, shared;                             // shared: bytes
+  size_t x, y, wide_x, wide_y, row_m, row_e, grad_x, grad_y, adjoint_row, progress, shared;             // shared: bytes
   size_t tile, probability, state_m, state_e, carry_left, carry_diagonal, segment_m, segment_e, local;  // local: bytes
 
   ScratchLayout(const Problem &problem, const Plan &plan, bool backward, bool gradient) {
     const bool lanes = plan.mapping == Mapping::lanes;
     const size_t vector = lanes ? max_vector_bytes : 8;
-    const size_t rows = size_t(plan.tiles_down * plan.tile_rows), cols = size_t(problem.m + 2 * pad);
+    const size_t rows = size_t(plan.tiles_down * plan.tile_rows), cols = size_t(padded_length(problem.m));
     const size_t features = gradient || problem.fused() ? size_t(problem.features) : 0;
     Arena arena;
     x = arena.add(checked_mul(rows, features), vector);
     y = arena.add(checked_mul(cols, features), vector);
+    const size_t widened = problem.dtype == SDTW_F64 ? 0 : features;  // for costs in double of series in float
+    wide_x = arena.add(rows * widened, lanes ? 2 * vector : vector);
+    wide_y = arena.add(cols * widened, lanes ? 2 * vector : vector);
     row_m = arena.add(cols, vector);
     row_e = arena.add(cols, vector);
     grad_x = arena.add(gradient ? rows * features : 0, vector);

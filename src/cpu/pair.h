@@ -55,10 +55,9 @@ inline double read_grad_value(const Problem &p, const Buffers &b, int64_t pair) 
                              : static_cast<const float *>(b.grad_value)[pair];
 }
 
-// What computes a pair: cells in float, from costs of series in one of three forms, or everything in double.
+// What computes a pair: cells in float, from costs of series in one of two forms, or everything in double.
 enum class Engine : uint8_t {
   plain = plain_cost,
-  grouped = grouped_cost,
   double_costs = double_cost,
   float64,
 };
@@ -68,8 +67,7 @@ inline CostForm cost_form(Engine engine) { return engine == Engine::float64 ? pl
 inline Engine engine_for(double bound, const Problem &p) {
   const double scale = core::log2_e / p.gamma, total = bound * scale * double(p.n + p.m);
   if (!(scale > 1e-30 && scale < 1e30) || !(total <= core::Exponent<float>::limit)) return Engine::float64;
-  if (total <= core::plain_cost_limit) return Engine::plain;
-  return p.features >= 16 && total <= core::grouped_cost_limit ? Engine::grouped : Engine::double_costs;
+  return total <= core::plain_cost_limit ? Engine::plain : Engine::double_costs;
 }
 
 // R = -gamma log(m 2^e).

@@ -29,7 +29,7 @@ struct SkewedSeries {
   T *x, *y;
   int64_t features, n, m;  // the pair's own lengths
 
-  int64_t y_length() const { return m + 2 * pad; }
+  int64_t y_length() const { return padded_length(m); }
   const T *strip(int64_t b) const { return x + b * strip_rows * features; }
   // y of lane 0 at step s.
   int64_t column(int64_t s) const { return pad + m - 1 - s; }

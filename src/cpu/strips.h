@@ -39,6 +39,8 @@ class StripPair {
     row_e = at<E>(scratch, layout.row_e) + pad;
     grad_x = at<T>(scratch, layout.grad_x);
     grad_y = at<T>(scratch, layout.grad_y);
+    wide_x = at<double>(scratch, layout.wide_x);
+    wide_y = at<double>(scratch, layout.wide_y);
     adjoint_row = at<T>(scratch, layout.adjoint_row) + pad;
     progress = at<std::atomic<int64_t>>(scratch, layout.progress);
     const double tile_limit = std::min(core::float_cost_limit, core::Exponent<T>::limit / double(p.n + p.m));
@@ -53,7 +55,12 @@ class StripPair {
     if (sizeof(T) == 8) return Engine::float64;
     return engine_for(p.fused() ? series.cost_bound() : 0, p);
   }
-  void use(Engine engine) { form = cost_form(engine); }
+  void use(Engine engine) {
+    form = cost_form(engine);
+    if (form != double_cost) return;
+    std::copy(series.x, series.x + strips() * strip_rows * p.features, wide_x);
+    std::copy(series.y, series.y + series.y_length() * p.features, wide_y);
+  }
 
   // The forward recurrence; false if a given cost is not for this engine. locals(i): scratch of thread i of `threads`.
   template <class Locals>
@@ -130,6 +137,8 @@ class StripPair {
             W,
             series.y_length(),
             -1,
+            wide_x + i * strip_rows * p.features,
+            wide_y + column,
             core::log2_e / p.gamma,
             tile,
             tile,
@@ -189,6 +198,7 @@ class StripPair {
   SkewedSeries<T> series;
   T *row_m, *grad_x, *grad_y, *adjoint_row;
   E *row_e;
+  double *wide_x, *wide_y;
   std::atomic<int64_t> *progress;
   bool shared = false;  // by several threads
   CostForm form = plain_cost;
@@ -208,7 +218,7 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
     if (state && s > 0)
       Store::save(boundary_column(i, s / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
     ok &= cost(i, cells, s, count, tile);
-    walk.sweep[form != plain_cost]({count, tile, scale, scale_low, lanes, row_m + s, row_e + s, nullptr});
+    walk.sweep[form]({count, tile, scale, scale_low, lanes, row_m + s, row_e + s, nullptr});
     advance(i, s + count);
   }
   if (i == strips() - 1) {
@@ -269,7 +279,7 @@ void StripPair<T, In>::probabilities(int64_t i, int64_t first_step, int64_t coun
                 strip_rows + W);
   else
     start_strip(i, lanes);
-  walk.sweep_save[form != plain_cost](
+  walk.sweep_save[form](
       {count, at<T>(local, layout.tile), scale, scale_low, lanes, above_m, above_e, at<T>(local, layout.probability)});
 }
 

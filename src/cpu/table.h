@@ -15,16 +15,13 @@ using Double = std::conditional_t<sizeof(T) == 8, double, float>;
 template <class T, int K, bool skew>
 constexpr Walk<T> walk() {
   constexpr bool split = sizeof(T) == 4;
-  void (*grouped)(const FusedTile<T> &) = sqeuclidean_cost<T, K>, (*in_double)(const FusedTile<T> &) = grouped;
-  if constexpr (split) {
-    grouped = sqeuclidean_grouped<T, K>;
-    in_double = sqeuclidean_double<T, K>;
-  }
+  void (*in_double)(const FusedTile<T> &) = sqeuclidean_cost<T, K>;
+  if constexpr (split) in_double = sqeuclidean_double<T, K>;
   return {K,
           {sweep<T, K, skew, false, false>, sweep<T, K, skew, split, false>},
           {sweep<T, K, skew, false, true>, sweep<T, K, skew, split, true>},
           adjoint<T, K, skew>,
-          {sqeuclidean_cost<T, K>, grouped, in_double},
+          {sqeuclidean_cost<T, K>, in_double},
           sqeuclidean_gradient<T, K, skew>,
           {load_matrix<T, K, float>, load_matrix<T, K, Double<T>>},
           {store_matrix<T, K, float>, store_matrix<T, K, Double<T>>}};

@@ -1,10 +1,10 @@
 // Cost tiles: squared Euclidean costs, their gradient, and moves between tiles and the caller's matrices, for any
 // vector type. Included by kernels_*.cpp inside its namespace.
 
-// out(s, k, sum) for every step and row of a tile, sum = sum_f (x_f[k] - y_f[s])^2 over `count` features from the first
-// one on: the exact difference, in blocks of B steps by R rows that stay in registers.
+// out(s, k, sum) for every step and row of a tile, sum = sum_f (x_f[k] - y_f[s])^2: the exact difference, in blocks of
+// B steps by R rows that stay in registers.
 template <class T, int K, class Out>
-inline void sqeuclidean_sums(const FusedTile<T> &a, int64_t first, int64_t count, Out out) {
+inline void sqeuclidean_sums(const FusedTile<T> &a, Out out) {
   using V = Vec<T>;
   constexpr int R = K < 4 ? K : 4, B = sizeof(typename V::Real) == 64 ? 4 : 2;
   const auto block = [&](int64_t s, int r, auto steps) __attribute__((always_inline)) {
@@ -12,8 +12,8 @@ inline void sqeuclidean_sums(const FusedTile<T> &a, int64_t first, int64_t count
     typename V::Real sum[S][R];
     for (int b = 0; b < S; ++b)
       for (int k = 0; k < R; ++k) sum[b][k] = V::set1(0);
-    const T *x = a.x + first * a.x_feature + r * a.x_row, *y = a.y + first * a.y_feature + s * a.y_step;
-    for (int64_t f = 0; f < count; ++f, x += a.x_feature, y += a.y_feature) {
+    const T *x = a.x + r * a.x_row, *y = a.y + s * a.y_step;
+    for (int64_t f = 0; f < a.features; ++f, x += a.x_feature, y += a.y_feature) {
       typename V::Real row[R];
       for (int k = 0; k < R; ++k) row[k] = V::load(x + k * a.x_row);
       for (int b = 0; b < S; ++b) {
@@ -39,80 +39,32 @@ template <class T, int K>
 void sqeuclidean_cost(const FusedTile<T> &a) {
   using V = Vec<T>;
   sqeuclidean_sums<T, K>(
-      a, 0, a.features, [&](int64_t s, int k, auto sum) __attribute__((always_inline)) {
-        V::store(a.cost + (s * K + k) * V::width, sum);
-      });
+      a, [&](int64_t s, int k, auto sum)
+             __attribute__((always_inline)) { V::store(a.cost + (s * K + k) * V::width, sum); });
 }
 
-// Split costs for the float engine, tile[s][k] being [2][W]: W integers and W fractions. Features are summed in groups
-// of 8, and the groups into a pair of floats high + low, which leaves the rounding of the groups: an error of about
-// 2^-24 sqrt(8 / d) / 2 where a plain sum has 2^-24 sqrt(d) / 3.
-template <class T, int K>
-void sqeuclidean_grouped(const FusedTile<T> &a) {
-  using V = Vec<T>;
-  constexpr int W = V::width;
-  constexpr int64_t group = 8;
-  const T rounded = static_cast<T>(a.scale);
-  const auto scale = V::set1(rounded), scale_low = V::set1(static_cast<T>(a.scale - double(rounded)));
-  for (int64_t first = 0; first < a.features; first += group) {
-    const int64_t rest = a.features - first;
-    sqeuclidean_sums<T, K>(
-        a, first, rest < group ? rest : group, [&](int64_t s, int k, auto sum) __attribute__((always_inline)) {
-          T *t = a.cost + (s * K + k) * 2 * W;
-          auto high = sum, low = V::set1(0);
-          if (first > 0) {  // Dekker's fast two-sum: the rounding error of high + sum goes to low
-            const auto before = V::load(t);
-            high = V::add(before, sum);
-            low = V::add(V::load(t + W), V::sub(sum, V::sub(high, before)));
-          }
-          if (rest <= group) {
-            const auto split = V::split(high, scale, scale_low);
-            V::store(reinterpret_cast<typename V::ScalarExponent *>(t), split.integer);
-            V::store(t + W, V::fma(low, scale, split.fraction));
-          } else {
-            V::store(t, high);
-            V::store(t + W, low);
-          }
-        });
-  }
-}
-
-// Split costs as above, computed in float64.
+// Split costs for the float engine, tile[s][k] being [2][W], W integers and W fractions: computed in float64 from
+// widened series, each vector of T being two of double.
 template <class T, int K>
 void sqeuclidean_double(const FusedTile<T> &a) {
   using V = Vec<double>;
-  constexpr int W = Vec<T>::width, H = V::width;  // H: half of W
-  constexpr int R = K < 4 ? K : 4, B = sizeof(typename V::Real) == 64 ? 2 : 1;
+  constexpr int W = Vec<T>::width, H = V::width;
+  FusedTile<double> half{};
+  half.steps = a.steps;
+  half.features = a.features;
+  half.x_feature = a.x_feature;
+  half.x_row = a.x_row;
+  half.y_feature = a.y_feature;
+  half.y_step = a.y_step;
   const auto scale = V::set1(a.scale);
-  const auto block = [&](int64_t s, int r, auto steps) __attribute__((always_inline)) {
-    constexpr int S = decltype(steps)::value;
-    typename V::Real sum[S][R][2];
-    for (int b = 0; b < S; ++b)
-      for (int k = 0; k < R; ++k) sum[b][k][0] = sum[b][k][1] = V::set1(0);
-    const T *x = a.x + r * a.x_row, *y = a.y + s * a.y_step;
-    for (int64_t f = 0; f < a.features; ++f, x += a.x_feature, y += a.y_feature)
-      for (int h = 0; h < 2; ++h) {
-        typename V::Real row[R];
-        for (int k = 0; k < R; ++k) row[k] = V::load(x + k * a.x_row + h * H);
-        for (int b = 0; b < S; ++b) {
-          const auto column = V::load(y + b * a.y_step + h * H);
-          for (int k = 0; k < R; ++k) {
-            const auto difference = V::sub(row[k], column);
-            sum[b][k][h] = V::fma(difference, difference, sum[b][k][h]);
-          }
-        }
-      }
-    for (int b = 0; b < S; ++b)
-      for (int k = 0; k < R; ++k)
-        for (int h = 0; h < 2; ++h) {
-          T *t = a.cost + ((s + b) * K + r + k) * 2 * W + h * H;
-          V::store_split(V::mul(sum[b][k][h], scale), reinterpret_cast<int32_t *>(t), t + W);
-        }
-  };
-  for (int r = 0; r < K; r += R) {
-    int64_t s = 0;
-    for (; s + B <= a.steps; s += B) block(s, r, Int<B>{});
-    for (; s < a.steps; ++s) block(s, r, Int<1>{});
+  for (int h = 0; h < W; h += H) {
+    half.x = a.wide_x + h;
+    half.y = a.wide_y + h;
+    sqeuclidean_sums<double, K>(
+        half, [&](int64_t s, int k, auto sum) __attribute__((always_inline)) {
+          T *t = a.cost + (s * K + k) * 2 * W + h;
+          V::store_split(V::mul(sum, scale), reinterpret_cast<int32_t *>(t), t + W);
+        });
   }
 }
 
