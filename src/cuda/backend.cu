@@ -73,7 +73,7 @@ void forward(const sdtw::Plan &plan, const Buffers &buffers) {
   Args a = make_args(plan, buffers, run);
   a.value = buffers.value;
   a.saved = stateful ? at<Word>(buffers.state, plan.cuda.saved) : nullptr;
-  a.again = at<Word>(buffers.workspace, plan.cuda.again);
+  a.again = at<Word>(buffers.workspace, plan.cuda.rows);  // without state a.rows itself: nothing reads them again
   Args again = a;
   again.rows = a.again;
   again.saved = nullptr;
