@@ -11,9 +11,18 @@
 
 namespace sdtw::cuda {
 
+// Of one block, less what kernels have besides.
+inline size_t available_shared_memory() {
+  return static_cast<size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)) - 64;
+}
+
 // As many blocks as are resident at once, or as there are tasks: blocks take tasks until none is left.
 template <class Kernel, class... More>
 void launch(Kernel kernel, int threads, size_t shared, cudaStream_t stream, const Args &a, const More &...more) {
+  if (shared > available_shared_memory())
+    fail(SDTW_STATUS_UNSUPPORTED,
+         "this GPU has %zu bytes of shared memory for a block: this problem's kernels need %zu in this version",
+         available_shared_memory(), shared);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
         "cudaFuncSetAttribute");
   int resident = 0;
@@ -35,12 +44,11 @@ void launch_forward(const Args &a, const Args &again, cudaStream_t stream) {
 template <class Cell, int K, class Source, class Precise>
 void launch_backward(Args a, cudaStream_t stream) {
   using Kernel = Backward<Cell, K, Source>;
-  const size_t available = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - 64;
   const auto shared = [&] {
     return std::max(Kernel::shared_bytes(a, a.tile_steps), Backward<Cell, K, Precise>::shared_bytes(a, a.tile_steps));
   };
   a.tile_steps = Kernel::max_tile_steps;
-  while (shared() > available) a.tile_steps /= 2;
+  while (shared() > available_shared_memory() && a.tile_steps > 8) a.tile_steps /= 2;
   launch(backward_kernel<Cell, K, Source, Precise>, Kernel::threads, shared(), stream, a);
 }
 
