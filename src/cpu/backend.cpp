@@ -141,7 +141,7 @@ bool Call<In>::try_pair(int64_t pair, int thread, const Lengths &lengths, double
 // that this shows (2e-7 of it), the value alone is computed again in float64, pair by pair. Measured: docs/numerics.md.
 template <class In>
 void Call<In>::refine(int64_t pair, int thread, const Lengths &lengths, double &value) {
-  if (!(std::abs(value) < 0.5 * p.gamma * (1 + std::sqrt(double(lengths.n + lengths.m))))) return;
+  if (!(std::abs(value) < 0.4 * p.gamma * (1 + std::sqrt(double(lengths.n + lengths.m))))) return;
   const bool lanes = plan.mapping == Mapping::lanes;
   std::byte *const behind = workspace + size_t(plan.threads) * scratch.each() + size_t(thread) * alone_scratch.each();
   std::byte *const pair_scratch = lanes ? behind : shared(thread), *const own = lanes ? behind + alone_scratch.shared

@@ -311,7 +311,7 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
     for (int64_t c = (tiles_across() - 1) * plan.tile_cols; c >= 0; c -= plan.tile_cols) {
       const int64_t count = std::min(plan.tile_cols, longest_m - c), rows = std::min(plan.tile_rows, longest_n - r);
       if (!live(r, c, count)) continue;
-      Flow<T> inflow(W, true), outflow(W, true);
+      Flow<T> inflow(W), outflow(W);
       T started[max_width];
       for (int l = 0; l < W; ++l) started[l] = corner_in(l, r, plan.tile_rows, c, c + count) ? 1 : 0;
       inflow.add(started, W);
@@ -332,9 +332,10 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
       outflow.add(left, plan.tile_rows * W);
       outflow.add(diagonal, plan.tile_rows * W);
       outflow.add(adjoint_row + c * W, count * W);
-      outflow.scale_to(inflow, left, plan.tile_rows * W);
-      outflow.scale_to(inflow, diagonal, plan.tile_rows * W);
-      outflow.scale_to(inflow, adjoint_row + c * W, count * W);
+      const auto correction = outflow.to(inflow);
+      correction.apply(left, plan.tile_rows * W);
+      correction.apply(diagonal, plan.tile_rows * W);
+      correction.apply(adjoint_row + c * W, count * W);
     }
   }
 }

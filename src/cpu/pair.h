@@ -124,47 +124,59 @@ void fill_forbidden(T *m, typename core::Exponent<T>::type *e, int64_t count) {
 // Whether any of count values is above the threshold at which a tile is worth sweeping (sdtw.h, sdtw_backward).
 template <class T>
 bool any_live(const T *values, int64_t count) {
-  T largest = 0;
-  for (int64_t i = 0; i < count; ++i) largest = values[i] > largest ? values[i] : largest;
-  return largest >= T(core::negligible_alignment);
+  T largest[max_width] = {};  // in columns, for the sake of vectors
+  int64_t i = 0;
+  for (; i + max_width <= count; i += max_width)
+    for (int l = 0; l < max_width; ++l) largest[l] = values[i + l] > largest[l] ? values[i + l] : largest[l];
+  for (int64_t l = 0; i + l < count; ++l) largest[l] = values[i + l] > largest[l] ? values[i + l] : largest[l];
+  bool live = false;
+  for (const T l : largest) live |= l >= T(core::negligible_alignment);
+  return live;
 }
 
 // What flows through a tile. E is a unit of flow from the last cell to the first: as much leaves a tile as has entered
 // it, but for rounding, which over thousands of steps would show in E[0,0] = 1. So outflow is scaled to inflow, tile by
-// tile or more often, and lane by lane where lanes are pairs. Numbers come in rows of `lanes`, a power of two up to
-// max_width.
+// tile or more often, and lane by lane where lanes are pairs. Sums are kept in 16 columns, whatever the lanes, which
+// compilers make vectors of.
 template <class T>
 class Flow {
  public:
-  explicit Flow(int64_t lanes, bool lanes_are_pairs) : lanes_(lanes), apart(lanes_are_pairs) {}
+  // pairs: how many lanes are pairs of their own, a divisor of 16; 1: all numbers are of one pair.
+  explicit Flow(int pairs) : pairs_(pairs) {}
   void add(const T *values, int64_t count) {
     int64_t i = 0;
-    for (; i + lanes_ <= count; i += lanes_)
-      for (int64_t l = 0; l < lanes_; ++l) sum[l] += double(values[i + l]);
+    for (; i + columns <= count; i += columns)
+      for (int64_t l = 0; l < columns; ++l) sum[l] += double(values[i + l]);
     for (int64_t l = 0; i + l < count; ++l) sum[l] += double(values[i + l]);
   }
-  // Scales outflow: values times inflow / outflow.
-  void scale_to(const Flow &inflow, T *values, int64_t count) const {
+  // Factors that scale this outflow to the inflow are 1 + excess.
+  struct Correction {
     T excess[max_width];
-    for (int64_t l = 0; l < lanes_; ++l) {
-      const double in = apart ? inflow.sum[l] : inflow.total(), out = apart ? sum[l] : total();
-      excess[l] = out > 0 ? T((in - out) / out) : T(0);
+    void apply(T *values, int64_t count) const {
+      int64_t i = 0;
+      for (; i + columns <= count; i += columns)
+        for (int64_t l = 0; l < columns; ++l) values[i + l] += values[i + l] * excess[l];
+      for (int64_t l = 0; i + l < count; ++l) values[i + l] += values[i + l] * excess[l];
     }
-    int64_t i = 0;
-    for (; i + lanes_ <= count; i += lanes_)
-      for (int64_t l = 0; l < lanes_; ++l) values[i + l] += values[i + l] * excess[l];
-    for (int64_t l = 0; i + l < count; ++l) values[i + l] += values[i + l] * excess[l];
+  };
+  Correction to(const Flow &inflow) const {
+    Correction correction;
+    for (int k = 0; k < pairs_; ++k) {
+      const double in = inflow.total(k), out = total(k);
+      for (int l = k; l < columns; l += pairs_) correction.excess[l] = out > 0 ? T((in - out) / out) : T(0);
+    }
+    return correction;
   }
 
  private:
-  double total() const {
+  static constexpr int columns = max_width;
+  double total(int pair) const {
     double all = 0;
-    for (int64_t l = 0; l < lanes_; ++l) all += sum[l];
+    for (int l = pair; l < columns; l += pairs_) all += sum[l];
     return all;
   }
-  const int64_t lanes_;
-  const bool apart;
-  double sum[max_width] = {};
+  const int pairs_;
+  double sum[columns] = {};
 };
 
 // Writes one value over a matrix: zeros before live tiles are stored, zeros or NaN for pairs that are not solved.

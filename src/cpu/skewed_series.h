@@ -57,20 +57,49 @@ struct SkewedSeries {
 
   template <class In>
   void pack(Strided<In> from_x, Strided<In> from_y, T *block_of_tile) {
-    const int64_t first[max_width] = {};
-    int64_t last[strip_rows];
+    if (features < few)
+      pack_few(from_x, from_y);
+    else
+      pack_blocks(from_x, from_y, block_of_tile);
     const int W = kernels->width, K = strip_rows / W;
-    const auto load = kernels->strips.load[sizeof(In) == 8];
-    for (int64_t i = 0; i < n; i += strip_rows)
-      load(block(from_x.data + i * from_x.step, from_x.step, from_x.feature, n - i, false, last, first),
-           x + i * features);
     T *const end = x + (n - 1) / strip_rows * strip_rows * features;  // the last strip
     const int64_t present = (n - 1) % strip_rows + 1;
     const auto at = [&](int64_t row) { return (row % K) * W + row / K; };
     for (int64_t f = 0; f < features; ++f)
       for (int64_t row = present; row < strip_rows; ++row)
         end[f * strip_rows + at(row)] = end[f * strip_rows + at(present - 1)];
+    for (int64_t f = 0; f < features; ++f) {
+      T *row = y + f * y_length();
+      std::fill(row, row + pad, row[pad]);
+      std::fill(row + pad + m, row + y_length(), row[pad + m - 1]);
+    }
+  }
 
+  // One number at a time: blocks are for vectors full of features.
+  static constexpr int64_t few = 8;
+  template <class In>
+  void pack_few(Strided<In> from_x, Strided<In> from_y) {
+    const int W = kernels->width, K = strip_rows / W;
+    for (int64_t i = 0; i < n; i += K) {  // K rows of one lane
+      T *const to = x + i / strip_rows * strip_rows * features + i % strip_rows / K;
+      for (int64_t k = 0; k < K && i + k < n; ++k)
+        for (int64_t f = 0; f < features; ++f)
+          to[f * strip_rows + k * W] = static_cast<T>(from_x.data[(i + k) * from_x.step + f * from_x.feature]);
+    }
+    for (int64_t f = 0; f < features; ++f) {
+      T *const to = y + f * y_length() + pad + m - 1;
+      for (int64_t j = 0; j < m; ++j) to[-j] = static_cast<T>(from_y.data[j * from_y.step + f * from_y.feature]);
+    }
+  }
+
+  template <class In>
+  void pack_blocks(Strided<In> from_x, Strided<In> from_y, T *block_of_tile) {
+    const int64_t first[max_width] = {};
+    int64_t last[strip_rows];
+    const auto load = kernels->strips.load[sizeof(In) == 8];
+    for (int64_t i = 0; i < n; i += strip_rows)
+      load(block(from_x.data + i * from_x.step, from_x.step, from_x.feature, n - i, false, last, first),
+           x + i * features);
     // y, 64 columns and as many features as a tile holds at a time.
     for (int64_t j = 0; j < m; j += strip_rows) {
       const int64_t count = std::min<int64_t>(strip_rows, m - j), top = m - 1 - j;
@@ -83,11 +112,6 @@ struct SkewedSeries {
         for (int64_t g = 0; g < part.features; ++g)
           std::memcpy(y + (f + g) * y_length() + pad + j, block_of_tile + g * strip_rows, size_t(count) * sizeof(T));
       }
-    }
-    for (int64_t f = 0; f < features; ++f) {
-      T *row = y + f * y_length();
-      std::fill(row, row + pad, row[pad]);
-      std::fill(row + pad + m, row + y_length(), row[pad + m - 1]);
     }
   }
 

@@ -250,7 +250,7 @@ void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *loc
   for (int64_t end = count, s; end > 0; end = s) {
     s = std::max<int64_t>(0, end - portion);
     T *const row = adjoint_row + first_step + s;
-    Flow<T> inflow(max_width, false), outflow(max_width, false);
+    Flow<T> inflow(1), outflow(1);
     inflow.add(left, strip_rows + W);
     inflow.add(diagonal, strip_rows);
     inflow.add(row - W + 1, end - s);
@@ -259,9 +259,10 @@ void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *loc
     outflow.add(left, strip_rows + W);
     outflow.add(diagonal, strip_rows);
     outflow.add(row + 1, end - s);
-    outflow.scale_to(inflow, left, strip_rows + W);
-    outflow.scale_to(inflow, diagonal, strip_rows);
-    outflow.scale_to(inflow, row + 1, end - s);
+    const auto correction = outflow.to(inflow);
+    correction.apply(left, strip_rows + W);
+    correction.apply(diagonal, strip_rows);
+    correction.apply(row + 1, end - s);
   }
 }
 

@@ -6,7 +6,7 @@
 template <class T, int K, class Out>
 inline void sqeuclidean_sums(const FusedTile<T> &a, Out out) {
   using V = Vec<T>;
-  constexpr int R = K < 4 ? K : 4, B = sizeof(typename V::Real) == 64 ? 4 : 2;
+  constexpr int R = K < 4 ? K : 4, B = sizeof(typename V::Real) == 64 ? 4 : 3;
   const auto block = [&](int64_t s, int r, auto steps) __attribute__((always_inline)) {
     constexpr int S = decltype(steps)::value;
     typename V::Real sum[S][R];
