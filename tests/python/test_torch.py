@@ -1,4 +1,4 @@
-# libsdtw.torch: values and gradients, PyTorch's own checks of operators, reductions, lengths, strides.
+# libsdtw.torch: values and gradients, reductions, lengths, strides, what autograd asks for.
 import numpy as np
 import pytest
 import torch
@@ -6,18 +6,7 @@ import torch
 import libsdtw
 import libsdtw.numpy
 from libsdtw.torch import SoftDTW, soft_dtw, soft_dtw_alignment
-
-
-def pair(device, dtype=torch.float64, shape=(3, 7, 6, 2), seed=0):
-    batch, n, m, d = shape
-    rng = torch.Generator().manual_seed(seed)
-    x = torch.randn(batch, n, d, generator=rng, dtype=dtype).to(device).requires_grad_()
-    y = torch.randn(batch, m, d, generator=rng, dtype=dtype).to(device).requires_grad_()
-    return x, y
-
-
-def grads(value, *inputs):
-    return torch.autograd.grad(value.sum(), inputs)
+from torch_data import grads, pair
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -52,41 +41,6 @@ def test_gradcheck(device, gamma):
     assert torch.autograd.gradcheck(lambda c: soft_dtw(c, gamma=gamma, metric="precomputed"), (cost,))
     one = y[:1].detach().requires_grad_()
     assert torch.autograd.gradcheck(lambda x, y: soft_dtw(x, y, gamma=gamma), (x, one))
-
-
-@pytest.fixture
-def filled_memory():
-    """torch.empty returns the same bytes each time: opcheck compares state, which has gaps for alignment."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
-
-
-@pytest.mark.usefixtures("filled_memory")
-def test_opcheck(device):
-    x, y = pair(device)
-    lengths = torch.tensor([7, 3, 5], device=device), torch.tensor([6, 4, 5], device=device)
-    cost = torch.rand(2, 4, 5, device=device, requires_grad=True)
-    ops = torch.ops.libsdtw
-    for inputs in [(x, y, None, None), (x, y, *lengths), (cost, None, None, None)]:
-        metric = "sqeuclidean" if inputs[1] is not None else "precomputed"
-        torch.library.opcheck(ops.forward.default, (*inputs, 0.5, metric, True))
-        plain = tuple(t.detach() if t is not None else None for t in inputs)
-        value, state = ops.forward(*plain, 0.5, metric, True)
-        torch.library.opcheck(
-            ops.backward.default, (torch.ones_like(value), *plain, state, 0.5, metric, True, False)
-        )
-        torch.library.opcheck(ops.alignment.default, (*plain, state, 0.5, metric))
-        torch.library.opcheck(ops.forward.default, (*plain, 0.5, metric, False))
-
-
-def test_compiles_without_a_graph_break():
-    x, y = pair("cpu")
-    loss = SoftDTW(gamma=0.5, reduction="mean")
-    compiled = torch.compile(lambda x, y: loss(2 * x, y), fullgraph=True, backend="aot_eager")
-    expected, value = loss(2 * x, y), compiled(x, y)
-    torch.testing.assert_close(value, expected)
-    torch.testing.assert_close(grads(value, x, y), grads(expected, x, y))
 
 
 def test_shapes(device):

@@ -90,9 +90,3 @@ def test_lengths_on_another_device(device):
     x = torch.zeros(2, 5, 3, device=device)
     with pytest.raises(ValueError, match="x_lengths is on device cpu and x on cuda"):
         soft_dtw(x, x, x_lengths=torch.tensor([1, 2]))
-
-
-def test_operator_refuses_a_gradient_without_state():
-    x = torch.zeros(2, 5, 3, requires_grad=True)
-    with pytest.raises(RuntimeError, match="save_state is False"):
-        torch.ops.libsdtw.forward(x, x.detach(), None, None, 1.0, "sqeuclidean", False)

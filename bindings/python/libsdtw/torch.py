@@ -64,7 +64,7 @@ def soft_dtw(
     choice("reduction", reduction, _REDUCTIONS)
     unbatched, inputs = _prepare(x, y, gamma, metric, x_lengths, y_lengths)
     save_state = torch.is_grad_enabled() and (x.requires_grad or (y is not None and y.requires_grad))
-    value: Tensor = torch.ops.libsdtw.forward.default(*inputs, gamma, metric, save_state)[0]
+    value: Tensor = _torch_ops.forward(*inputs, gamma, metric, save_state)[0]
     if reduction == "mean":
         return value.mean()
     if reduction == "sum":
