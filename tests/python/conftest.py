@@ -24,11 +24,19 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20170306)
 
 
+def require_cuda() -> torch.device:
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch sees no GPU")
+    if not libsdtw.device_available("cuda"):
+        pytest.skip("libsdtw has no CUDA backend, or no code for this GPU")
+    return torch.device("cuda")
+
+
 @pytest.fixture(params=["cpu", "cuda"])
 def device(request: pytest.FixtureRequest) -> torch.device:
-    if request.param == "cuda":
-        if not torch.cuda.is_available():
-            pytest.skip("PyTorch sees no GPU")
-        if not libsdtw.device_available("cuda"):
-            pytest.skip("libsdtw has no CUDA backend, or no code for this GPU")
-    return torch.device(request.param)
+    return require_cuda() if request.param == "cuda" else torch.device("cpu")
+
+
+@pytest.fixture(scope="session")
+def cuda() -> torch.device:
+    return require_cuda()

@@ -82,11 +82,3 @@ def test_broken_reduction():
 def test_module_checks_its_options_when_it_is_made(options, error):
     with pytest.raises(error):
         SoftDTW(**options)
-
-
-def test_lengths_on_another_device(device):
-    if device.type == "cpu":
-        pytest.skip("needs a second device")
-    x = torch.zeros(2, 5, 3, device=device)
-    with pytest.raises(ValueError, match="x_lengths is on device cpu and x on cuda"):
-        soft_dtw(x, x, x_lengths=torch.tensor([1, 2]))
