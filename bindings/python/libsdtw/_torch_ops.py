@@ -217,32 +217,43 @@ def _fake_alignment(x: Tensor, y: Tensor | None, *args: Any) -> Tensor:
     return _new_alignment(x, y)
 
 
-class _Forward(torch.autograd.Function):
+class _SoftDTW(torch.autograd.Function):
     """run, which computes the operator forward, differentiated by the operator backward."""
 
     @staticmethod
-    def forward(ctx: Any, run: Callable[..., Any], *args: Any) -> tuple[Tensor, Tensor]:
-        x, y, x_lengths, y_lengths, gamma, metric, save_state = args
+    def forward(
+        ctx: Any,
+        run: Callable[..., Any],
+        x: Tensor,
+        y: Tensor | None,
+        x_lengths: Tensor | None,
+        y_lengths: Tensor | None,
+        gamma: float,
+        metric: str,
+        save_state: bool,
+    ) -> tuple[Tensor, Tensor]:
         if not save_state and any(ctx.needs_input_grad):
             raise RuntimeError(
                 "torch.ops.libsdtw.forward: save_state is False, but x or y requires a gradient"
             )
-        value, state = run(*args)
+        value, state = run(x, y, x_lengths, y_lengths, gamma, metric, save_state)
         ctx.save_for_backward(x, y, x_lengths, y_lengths, state)
-        ctx.options = gamma, metric
+        ctx.gamma, ctx.metric = gamma, metric
         ctx.set_materialize_grads(False)  # for state, as large as itself
         return value, state
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
-        _, need_x, need_y, *_ = ctx.needs_input_grad
-        grad_x = grad_y = None
-        if grads[0] is not None:
-            saved = ctx.saved_tensors
-            twice = torch.is_grad_enabled()  # the gradient is to have a gradient, which the operator refuses
-            observed = twice or _is_observed(grads[0], saved[0], saved[1])
-            run = _OPS.backward.default if observed else _KERNELS["backward"]
-            grad_x, grad_y = run(grads[0], *saved, *ctx.options, need_x, need_y)
+    def backward(ctx: Any, grad_value: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
+        if grad_value is None:
+            return (None,) * 8
+        x, y, x_lengths, y_lengths, state = ctx.saved_tensors
+        needs = ctx.needs_input_grad
+        need_x, need_y = needs[1], needs[2]
+        twice = torch.is_grad_enabled()  # the gradient is to have a gradient, which the operator refuses
+        run = _OPS.backward.default if twice or _is_observed(grad_value, x, y) else _KERNELS["backward"]
+        grad_x, grad_y = run(
+            grad_value, x, y, x_lengths, y_lengths, state, ctx.gamma, ctx.metric, need_x, need_y
+        )
         return None, grad_x if need_x else None, grad_y if need_y else None, None, None, None, None, None
 
     @staticmethod
@@ -255,10 +266,10 @@ class _Forward(torch.autograd.Function):
 _PLAIN = frozenset((Tensor, torch.nn.Parameter, type(None)))
 
 
-def _is_observed(x: Tensor, *others: Tensor | None) -> bool:
+def _is_observed(*tensors: Tensor | None) -> bool:
     """Whether anything but autograd is to see a call on these tensors as an operator.
 
-    That is the compiler, vmap and its kin, a trace, an active mode, a subclass of Tensor, another device.
+    That is the compiler, vmap and its kin, a trace, an active mode, or a subclass of Tensor.
     """
     return (
         torch.compiler.is_compiling()
@@ -266,8 +277,7 @@ def _is_observed(x: Tensor, *others: Tensor | None) -> bool:
         or torch._C._len_torch_function_stack() > 0
         or torch._C._are_functorch_transforms_active()
         or torch._C._get_tracing_state() is not None
-        or not _PLAIN.issuperset(map(type, (x, *others)))
-        or not (x.is_cpu or x.is_cuda)
+        or not _PLAIN.issuperset(map(type, tensors))
     )
 
 
@@ -279,13 +289,22 @@ def _below_autograd(*args: Any) -> Any:
 def _differentiable(run: Callable[..., Any], x: Tensor, y: Tensor | None, *args: Any) -> Any:
     needs_grad = x.requires_grad or (y is not None and y.requires_grad)
     if (needs_grad and torch.is_grad_enabled()) or forward_ad._current_level >= 0:
-        return _Forward.apply(run, x, y, *args)  # type: ignore[no-untyped-call]
+        return _SoftDTW.apply(run, x, y, *args)  # type: ignore[no-untyped-call]
     return run(x, y, *args)
 
 
-def forward(*args: Any) -> Any:
+def forward(
+    x: Tensor,
+    y: Tensor | None,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    gamma: float,
+    metric: str,
+    save_state: bool,
+) -> Any:
     """The operator forward, by the shortest way."""
-    if _is_observed(*args[:4]):
+    args = x, y, x_lengths, y_lengths, gamma, metric, save_state
+    if _is_observed(x, y, x_lengths, y_lengths) or not (x.is_cpu or x.is_cuda):
         return _OPS.forward.default(*args)
     return _differentiable(_KERNELS["forward"], *args)
 
