@@ -1,5 +1,6 @@
 """The cases of shapes.json, expanded, and their input data."""
 
+import functools
 import itertools
 import json
 from dataclasses import dataclass
@@ -59,6 +60,7 @@ def load(path=SHAPES):
     return groups, spec["suites"]
 
 
+@functools.lru_cache(maxsize=1)  # a case is measured in several ways, one after the other
 def make_data(case, dtype, seed=0):
     """Standard normal series (cost: squares of standard normals), the same for every library."""
     rng = np.random.default_rng(seed)

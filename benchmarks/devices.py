@@ -1,7 +1,6 @@
 """Where a benchmark's buffers live and which clock times a call: one class per device."""
 
 import ctypes as ct
-import ctypes.util
 import time
 
 import numpy as np
@@ -14,6 +13,7 @@ class Host:
 
     name = "cpu"
     least = 5  # calls that a median is taken of
+    stream = None
 
     def __init__(self):
         self.hardware = cpu_name()
@@ -46,36 +46,46 @@ class Host:
 
 
 class Cuda:
-    """The current CUDA device: buffers of the runtime, times between events on the default stream."""
+    """The first CUDA device, through the driver's API: its memory, one stream, times between events."""
 
     name = "cuda"
     least = 20
 
     def __init__(self):
-        self._runtime = ct.CDLL(ctypes.util.find_library("cudart") or "/usr/local/cuda/lib64/libcudart.so")
-        self._runtime.cudaGetErrorString.restype = ct.c_char_p
-        self._events = ct.c_void_p(), ct.c_void_p()
-        for event in self._events:
-            self._call("cudaEventCreate", ct.byref(event))
-        driver, name = ct.CDLL("libcuda.so.1"), ct.create_string_buffer(100)
-        driver.cuInit(0)
-        driver.cuDeviceGetName(name, len(name), 0)
+        self._driver = ct.CDLL("libcuda.so.1")
+        device, context, name = ct.c_int(), ct.c_void_p(), ct.create_string_buffer(100)
+        self._call("cuInit", 0)
+        self._call("cuDeviceGet", ct.byref(device), 0)
+        self._call("cuDeviceGetName", name, len(name), device)
+        self._call("cuDevicePrimaryCtxRetain", ct.byref(context), device)
+        self._call("cuCtxSetCurrent", context)
         self.hardware = name.value.decode()
+        self.stream = self._new("cuStreamCreate", 0)  # the default stream cannot be captured
+        self._events = self._new("cuEventCreate", 0), self._new("cuEventCreate", 0)
 
     def _call(self, function, *args):
-        status = getattr(self._runtime, function)(*args)
+        status = getattr(self._driver, function)(*args)
         if status:
-            raise RuntimeError(f"{function}: {self._runtime.cudaGetErrorString(status).decode()}")
+            text = ct.c_char_p()
+            self._driver.cuGetErrorString(status, ct.byref(text))
+            raise RuntimeError(f"{function}: {(text.value or b'unknown error').decode()}")
+
+    def _new(self, function, *args):
+        handle = ct.c_void_p()
+        self._call(function, ct.byref(handle), *args)
+        return handle
 
     def empty(self, nbytes):
-        address = ct.c_void_p()
-        self._call("cudaMalloc", ct.byref(address), ct.c_size_t(nbytes))
+        address = ct.c_uint64()
+        self._call("cuMemAlloc_v2", ct.byref(address), ct.c_size_t(nbytes))
         return _DeviceBuffer(self, address, nbytes)
 
     def put(self, array):
         array = np.ascontiguousarray(array)
         buffer = self.empty(array.nbytes)
-        self._call("cudaMemcpy", buffer.pointer, ct.c_void_p(array.ctypes.data), ct.c_size_t(array.nbytes), 1)
+        self._call(
+            "cuMemcpyHtoD_v2", buffer.pointer, ct.c_void_p(array.ctypes.data), ct.c_size_t(array.nbytes)
+        )
         return buffer
 
     def address(self, buffer):
@@ -83,8 +93,20 @@ class Cuda:
 
     def get(self, buffer, dtype):
         array = np.empty(buffer.nbytes // np.dtype(dtype).itemsize, dtype)
-        self._call("cudaMemcpy", ct.c_void_p(array.ctypes.data), buffer.pointer, ct.c_size_t(array.nbytes), 2)
+        self._call("cuCtxSynchronize")
+        self._call(
+            "cuMemcpyDtoH_v2", ct.c_void_p(array.ctypes.data), buffer.pointer, ct.c_size_t(array.nbytes)
+        )
         return array
+
+    def captured(self, work):
+        """A function that replays work from a CUDA graph, which lives as long as the process."""
+        graph = ct.c_void_p()
+        self._call("cuStreamBeginCapture_v2", self.stream, 0)
+        work()
+        self._call("cuStreamEndCapture", self.stream, ct.byref(graph))
+        executable = self._new("cuGraphInstantiateWithFlags", graph, ct.c_uint64(0))
+        return lambda: self._call("cuGraphLaunch", executable, self.stream)
 
     def time(self, work):
         """Seconds of one call; of short ones many are queued, so that the host's part is hidden."""
@@ -93,14 +115,14 @@ class Cuda:
 
     def _time(self, work, count):
         begin, end = self._events
-        self._call("cudaDeviceSynchronize")
-        self._call("cudaEventRecord", begin, None)
+        self._call("cuCtxSynchronize")
+        self._call("cuEventRecord", begin, self.stream)
         for _ in range(count):
             work()
-        self._call("cudaEventRecord", end, None)
-        self._call("cudaEventSynchronize", end)
+        self._call("cuEventRecord", end, self.stream)
+        self._call("cuEventSynchronize", end)
         milliseconds = ct.c_float()
-        self._call("cudaEventElapsedTime", ct.byref(milliseconds), begin, end)
+        self._call("cuEventElapsedTime", ct.byref(milliseconds), begin, end)
         return milliseconds.value / 1e3 / count
 
 
@@ -111,7 +133,7 @@ class _DeviceBuffer:
         self._device, self.pointer, self.nbytes = device, pointer, nbytes
 
     def __del__(self):
-        self._device._runtime.cudaFree(self.pointer)
+        self._device._driver.cuMemFree_v2(self.pointer)
 
 
 DEVICES = {"cpu": Host, "cuda": Cuda}

@@ -39,7 +39,7 @@ class Prepared:
         )  # fmt: skip
         self._exec = library.exec(
             device=capi.DEVICES[device.name], num_threads=threads,
-            cpu_isa=capi.ISAS[isa], flags=capi.NO_STATE if inference else 0,
+            cpu_isa=capi.ISAS[isa], flags=capi.NO_STATE if inference else 0, stream=device.stream,
         )  # fmt: skip
         self._buffers = library.buffers()
         self._inputs(case, data)

@@ -6,7 +6,11 @@ Each peer is a class with
   phases      what it can compute
   batched     whether a call works on the whole batch at once
   magnitude   whether it returns the absolute value
+  longest     the longest series that it is run on
+  refusals    exceptions that mean that a case is too much for it
   prepare     (x, y, gamma, phase) -> a function of no arguments that returns the values (B,)
+  extra_bytes that function -> how much memory grows while it runs, at its peak; None where that is unknown
+  release     gives back memory that it keeps
 x and y are NumPy arrays (B, N, d) and (B, M, d). All of them compute sqeuclidean costs without a factor.
 """
 
@@ -17,10 +21,22 @@ from importlib.metadata import version
 
 import numpy as np
 
+import timing
+
 VALUE_AND_GRAD = {"value", "value+grad"}
 
 
-class Tslearn:
+class _Peer:
+    """What all on the CPU have in common."""
+
+    longest, refusals = 4500, ()
+    extra_bytes = staticmethod(timing.peak_extra_bytes)
+
+    def release(self):
+        pass
+
+
+class Tslearn(_Peer):
     """tslearn.metrics.SoftDTW, pair by pair."""
 
     package, dtype, phases = "tslearn", "f64", VALUE_AND_GRAD | {"value+alignment"}
@@ -44,7 +60,7 @@ class Tslearn:
         return lambda: np.array([pair(a, b) for a, b in zip(x, y, strict=True)])
 
 
-class Aeon:
+class Aeon(_Peer):
     """aeon.distances.soft_dtw_distance, pair by pair; it has no gradient."""
 
     package, dtype, phases = "aeon", "f32", {"value"}
@@ -58,7 +74,7 @@ class Aeon:
         return lambda: np.array([self._distance(a, b, gamma=gamma) for a, b in pairs])
 
 
-class _TorchModule:
+class _TorchModule(_Peer):
     """A peer whose loss is a torch module on batches of float32 tensors."""
 
     dtype, phases = "f32", VALUE_AND_GRAD

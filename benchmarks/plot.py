@@ -4,6 +4,8 @@ python benchmarks/plot.py benchmarks/results/cpu.json --output docs/images
 """
 
 import argparse
+import functools
+import itertools
 from pathlib import Path
 
 import matplotlib
@@ -19,6 +21,8 @@ STYLE = {
     "tslearn (torch)": ("#b8860b", "D"),
     "pysdtw": ("#8e5ea2", "^"),
     "aeon": ("#4c9f70", "v"),
+    "anti-diagonals, one block a pair": ("#d9822b", "s"),
+    "anti-diagonals, one launch each": ("#8e5ea2", "^"),
 }
 RC = {
     "font.family": "DejaVu Sans",
@@ -46,7 +50,8 @@ def libraries_of(rows):
 
 def caption(figure, rows):
     row = rows[0]
-    text = f"{row['hardware']}, one core, float32, gamma 1; commit {row['commit']}, {row['date']}"
+    what = f"{row['hardware']}, one core" if row["device"] == "cpu" else row["hardware"]
+    text = f"{what}, float32, gamma 1; commit {row['commit']}, {row['date']}"
     figure.text(0.995, 0.008, text, ha="right", va="bottom", fontsize=7, color="#777777")
 
 
@@ -74,25 +79,33 @@ def speed(rows, path):
     plt.close(figure)
 
 
-def length(rows, path):
-    """Time and memory of value and gradients of one pair against its length, both axes logarithmic."""
-    rows = select(rows, "length", phase="value+grad")
+def length(rows, path, group="length"):
+    """Time and memory of value and gradients against length, a line per library and number of features."""
+    rows = select(rows, group, phase="value+grad")
+    features = sorted({r["d"] for r in rows})
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    for name in libraries_of(rows):
+    for name, d in itertools.product(libraries_of(rows), features):
         color, marker = STYLE[name]
-        chosen = sorted((r for r in rows if name_of(r) == name), key=lambda r: r["N"])
-        style = {"color": color, "marker": marker, "markersize": 5, "label": name}
+        chosen = sorted((r for r in rows if (name_of(r), r["d"]) == (name, d)), key=lambda r: r["N"])
+        style = {
+            "color": color,
+            "marker": marker,
+            "markersize": 5,
+            "linestyle": "--" if d > features[0] else "-",
+        }
+        style["label"] = f"{name}, d = {d}" if len(features) > 1 else name
         axes[0].plot([r["N"] for r in chosen], [r["median_ms"] / 1e3 for r in chosen], **style)
         known = [r for r in chosen if r["extra_bytes"]]
         axes[1].plot([r["N"] for r in known], [r["extra_bytes"] / 1e6 for r in known], **style)
-    axes[0].set(title="time, s", xlabel="N = M", xscale="log", yscale="log")
+    batch = f", {rows[0]['B']} pairs" if rows[0]["B"] > 1 else ""
+    axes[0].set(title=f"time, s{batch}", xlabel="N = M", xscale="log", yscale="log")
     axes[1].set(title="memory beyond inputs and outputs, MB", xlabel="N = M", xscale="log", yscale="log")
     for axis in axes:
         axis.set_xscale("log", base=2)
         axis.xaxis.set_major_formatter("{x:.0f}")
         axis.yaxis.set_major_formatter("{x:g}")
         axis.tick_params(axis="x", rotation=30)
-    axes[0].legend(frameon=False)
+    axes[0].legend(frameon=False, fontsize=7 if len(features) > 1 else 9)
     figure.get_layout_engine().set(rect=(0, 0.04, 1, 0.96))
     caption(figure, rows)
     figure.savefig(path, dpi=130)
@@ -107,9 +120,10 @@ def main():
     rows = load(args.file)
     plt.rcParams.update(RC)
     args.output.mkdir(parents=True, exist_ok=True)
-    for group, draw in (("beside", speed), ("length", length)):
+    draw_gpu = functools.partial(length, group="gpu length")
+    for group, draw in (("beside", speed), ("length", length), ("gpu length", draw_gpu)):
         if select(rows, group):
-            path = args.output / f"benchmark-{rows[0]['device']}-{group}.png"
+            path = args.output / f"benchmark-{rows[0]['device']}-{group.split()[-1]}.png"
             draw(rows, path)
             print(path)
 

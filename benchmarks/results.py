@@ -1,25 +1,33 @@
-"""Reading result files: rows as dictionaries, rows by key, rows by group."""
+"""Reading result files: rows as dictionaries, rows by key, rows by group, and the ceilings among them."""
 
 import json
 from pathlib import Path
 
-KEY = ("library", "device", "isa", "threads", "B", "N", "M", "d", "dtype", "metric", "gamma", "use", "phase")
+KEY = (
+    *("library", "device", "isa", "threads", "launch"),
+    *("B", "N", "M", "d", "dtype", "metric", "gamma", "use", "phase"),
+)
 
 
 def load(path):
-    """The rows of a result file that run.py wrote."""
-    return json.loads(Path(path).read_text())
+    """The measurements in a result file that run.py wrote."""
+    return [row for row in json.loads(Path(path).read_text()) if row.get("phase") != "ceiling"]
+
+
+def load_ceilings(path):
+    """The ceilings of the GPU that were measured in the same run."""
+    return [row for row in json.loads(Path(path).read_text()) if row.get("phase") == "ceiling"]
 
 
 def by_key(rows):
     """Rows by what was measured; a package's version is no part of the key."""
-    return {tuple(name_of(row) if k == "library" else row[k] for k in KEY): row for row in rows}
+    return {tuple(name_of(row) if k == "library" else row.get(k, "") for k in KEY): row for row in rows}
 
 
 def select(rows, group=None, **fields):
     """Rows of a group whose fields have the given values, each once per key."""
     chosen = [r for r in rows if group is None or group in r["groups"]]
-    chosen = [r for r in chosen if all(r[k] == v for k, v in fields.items())]
+    chosen = [r for r in chosen if all(r.get(k, "") == v for k, v in fields.items())]
     return list(by_key(chosen).values())
 
 

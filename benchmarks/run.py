@@ -6,12 +6,17 @@
 The library is called through its C API with buffers allocated beforehand. Before a row is timed its values
 are compared with tslearn's in float64. One row is
 
-    library, commit, date, device, hardware, isa, threads, B, N, M, d, dtype, metric, gamma, use, phase,
-    median_ms, p10_ms, p90_ms, reps, cells, cells_per_s, extra_bytes, pairs_timed, groups
+    library, commit, date, device, hardware, isa, threads, launch, B, N, M, d, dtype, metric, gamma, use,
+    phase, median_ms, p10_ms, p90_ms, reps, cells, cells_per_s, extra_bytes, pairs_timed, groups
 
 extra_bytes is memory beyond inputs and outputs: state + workspace for the library, the growth of the process'
-resident memory for the others. Where pairs_timed < B, so many pairs were timed: times are scaled to B, and so
-is the memory of packages that work on a whole batch at once.
+resident memory (of torch's on a GPU) for the others. Where pairs_timed < B, so many pairs were timed: times
+are scaled to B, and so is the memory of packages that work on a whole batch at once.
+
+On a GPU (--device cuda) launch says whether the calls were put on a stream or replayed from a CUDA graph;
+times are between events, and calls shorter than 2 ms are queued by twenty. The library's float32 rows also
+have floor_ms (see floors.py) and of_floor = floor_ms / median_ms, and rows of phase "ceiling" have what the
+GPU was measured to do at most in the same run: ceiling, rate, unit.
 """
 
 import argparse
@@ -24,20 +29,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 import capi
 import cases
+import floors
+import peer_cuda
 import peers
 import timing
-from devices import DEVICES, Host
+from devices import DEVICES
 from oracle import Oracle
 from ours import Prepared, available_isas
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks/results"
 PEER_CELLS = 3_000_000  # a peer times as many pairs as fit this many cells, at least one
-PEER_LIMIT = 20_000_000  # a peer is not run on pairs larger than this
 TOLERANCE = {"f32": 1e-5, "f64": 1e-10}  # of values, see Oracle.check
 PEER_TOLERANCE = 1e-3  # some sum float32 costs of 64 features by |x|^2 + |y|^2 - 2xy
 
@@ -50,6 +55,7 @@ class Options:
     threads: int
     dtype: str
     isa: str
+    launch: str = ""
 
 
 def row_of(name, case, options, common, cells, seconds, extra_bytes, pairs_timed):
@@ -70,26 +76,41 @@ def row_of(name, case, options, common, cells, seconds, extra_bytes, pairs_timed
 
 def measure_ours(library, device, oracle, case, options, common):
     data = cases.make_data(case, options.dtype)
-    prepared = Prepared(library, device, case, data, **asdict(options))
-    prepared.run()
+    prepared = Prepared(
+        library, device, case, data, options.dtype, options.phase, options.isa, options.threads
+    )
+    work = device.captured(prepared.run) if options.launch == "graph" else prepared.run
+    work()
     first = float(prepared.output("value")[0])
     oracle.check("libsdtw", case, options.dtype, first, TOLERANCE[options.dtype])
-    seconds = timing.measure(prepared.run, device)
+    seconds = timing.measure(work, device)
     return row_of("libsdtw", case, options, common, data.cells, seconds, prepared.extra_bytes, case.B)
 
 
-def measure_peer(peer, oracle, case, options, common):
-    peers.set_threads(options.threads)
-    pairs = int(np.clip(PEER_CELLS // (case.N * case.M), 1, case.B))
+def measure_peer(peer, device, oracle, case, options, common):
+    pairs = case.B
+    if device.name == "cpu":
+        peers.set_threads(options.threads)
+        pairs = int(np.clip(PEER_CELLS // (case.N * case.M), 1, case.B))
     data = cases.make_data(case, "f32")
     work = peer.prepare(data.x[:pairs], data.y[:pairs], case.gamma, options.phase)
     oracle.check(peer.name, case, "f32", float(work()[0]), PEER_TOLERANCE, peer.magnitude)
     scale = case.B / pairs
-    seconds = np.array(timing.measure(work, Host(), budget_s=0.4, least=3, warm=True)) * scale
-    extra = timing.peak_extra_bytes(work)
+    seconds = np.array(timing.measure(work, device, budget_s=0.4, least=3, warm=True)) * scale
+    extra = peer.extra_bytes(work)
     if peer.batched and extra is not None:
         extra = round(extra * scale)
     return row_of(peer.name, case, options, common, data.cells, seconds, extra, pairs)
+
+
+def try_peer(peer, *args):
+    """measure_peer's row; None where the case is too much for the peer."""
+    try:
+        return measure_peer(peer, *args)
+    except peer.refusals:
+        return None
+    finally:
+        peer.release()
 
 
 def plan_jobs(groups, suite, library, found):
@@ -97,17 +118,38 @@ def plan_jobs(groups, suite, library, found):
     isas = available_isas(library)
     jobs = {}
     for part in suite:
-        axes = part["phases"], part["threads"], part.get("dtypes", ["f32"])
         wanted = [isas[0] if isa == "best" else isa for isa in part["isas"]]
-        for name, (phase, threads, dtype) in itertools.product(part["groups"], itertools.product(*axes)):
-            for case in groups[name]:
-                rows = [(None, case, Options(phase, threads, dtype, i)) for i in wanted if i in [*isas, ""]]
-                if part.get("peers") and case.N * case.M <= PEER_LIMIT:
-                    capable = [peer for peer in found if phase in peer.phases]
-                    rows += [(peer, case, Options(phase, threads, peer.dtype, "")) for peer in capable]
+        ways = [
+            (isa, launch) for isa in wanted if isa in [*isas, ""] for launch in part.get("launches", [""])
+        ]
+        axes = part["phases"], part["threads"], part.get("dtypes", ["f32"])
+        for name in part["groups"]:
+            for case, phase, threads, dtype in itertools.product(groups[name], *axes):
+                rows = [(None, case, Options(phase, threads, dtype, *way)) for way in ways]
+                if part.get("peers"):
+                    capable = [p for p in found if phase in p.phases and max(case.N, case.M) <= p.longest]
+                    launch = ways[0][1] if ways else ""
+                    rows += [(p, case, Options(phase, threads, p.dtype, "", launch)) for p in capable]
                 for row in rows:
                     jobs.setdefault(row, []).append(name)
     return jobs
+
+
+def measure(jobs, library, device, oracle, common):
+    """The rows of all jobs, each printed when it is there."""
+    ceilings = floors.measure_ceilings(ROOT / "build") if device.name == "cuda" else []
+    rows = [{**common, **ceiling} for ceiling in ceilings]
+    for (peer, case, options), names in jobs.items():
+        what = f"{peer.name if peer else 'libsdtw'} {case} {options.phase} {options.launch}"
+        if peer:
+            row = try_peer(peer, device, oracle, case, options, common)
+        else:
+            row = measure_ours(library, device, oracle, case, options, common)
+            row |= floors.fields(row, ceilings)
+        print(f"{len(rows) + 1}: {what} {row['median_ms']} ms" if row else f"left out: {what}", flush=True)
+        if row:
+            rows.append({**row, "groups": names})
+    return rows
 
 
 def publish(library, device, output):
@@ -119,6 +161,10 @@ def publish(library, device, output):
         subprocess.run([sys.executable, Path(__file__).with_name(script), *args], check=True)
 
 
+def available_peers(device):
+    return peers.available() if device.name == "cpu" else peer_cuda.available(device)
+
+
 def common_fields(device):
     today = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
     return {"commit": timing.commit(ROOT), "date": today, "device": device.name, "hardware": device.hardware}
@@ -126,7 +172,7 @@ def common_fields(device):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--suite", default="quick", help="a suite of shapes.json (default: quick)")
+    parser.add_argument("--suite", help="a suite of shapes.json (default: quick, or quick cuda)")
     parser.add_argument("--library", type=Path, help="libsdtw.so to measure (default: the release build's)")
     parser.add_argument("--device", default="cpu", choices=DEVICES)
     parser.add_argument("--output", type=Path, default=ROOT / "build/benchmark.json")
@@ -137,22 +183,16 @@ def main():
     args = parser.parse_args()
     if args.publish:
         args.suite, args.output = args.device, RESULTS / f"{args.device}.json"
+    args.suite = args.suite or {"cpu": "quick", "cuda": "quick cuda"}[args.device]
 
     groups, suites = cases.load()
     library = capi.Library(args.library or capi.find_library(ROOT))
-    device, oracle = DEVICES[args.device](), Oracle()
+    device, oracle = DEVICES[args.device](), Oracle(library)
     print(f"{library.path}\n{library.build_info}\n{device.hardware}")
-    rows, common = [], common_fields(device)
-    found, missing = ([], []) if args.no_peers else peers.available()
+    found, missing = ([], []) if args.no_peers else available_peers(device)
     print("".join(f"left out: {line}\n" for line in missing), end="")
-    progress = tqdm(plan_jobs(groups, suites[args.suite], library, found).items(), unit="row")
-    for (peer, case, options), names in progress:
-        progress.set_postfix_str(f"{peer.name if peer else 'libsdtw'} {case} {options.phase}")
-        if peer:
-            row = measure_peer(peer, oracle, case, options, common)
-        else:
-            row = measure_ours(library, device, oracle, case, options, common)
-        rows.append({**row, "groups": names})
+    jobs = plan_jobs(groups, suites[args.suite], library, found)
+    rows = measure(jobs, library, device, oracle, common_fields(device))
     args.output.parent.mkdir(parents=True, exist_ok=True)
     args.output.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
     print(f"{len(rows)} rows in {args.output}")

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from compare import TARGETS, measured_ratios, measured_targets
-from results import gcells, load, name_of, select, shape_of
+from results import gcells, load, load_ceilings, name_of, select, shape_of
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks/results"
@@ -142,6 +142,61 @@ def speeds(rows, group):
     return markdown(header[empty:], [line[empty:] for line in lines])
 
 
+def percent(row):
+    return f"{100 * row['of_floor']:.0f}%" if row.get("of_floor") else ""
+
+
+def launches(rows, **fields):
+    """A case's row on a stream, and its time on a stream and from a graph."""
+    stream, graph = (select(rows, library="libsdtw", launch=how, **fields)[0] for how in ("stream", "graph"))
+    return stream, [milliseconds(stream), milliseconds(graph)]
+
+
+def gpu_targets(rows):
+    """What a GPU reaches beside what it is to reach."""
+    goals, lines = json.loads(TARGETS.read_text())["cuda"], []
+    rows = [r for r in rows if {"gpu", "gpu value"} & set(r["groups"])]
+    for row in (r for r in rows if r["launch"] == "stream" and shape_of(r) in goals.get(r["phase"], {})):
+        fields = {k: row[k] for k in ("B", "N", "M", "d", "metric", "gamma", "dtype", "phase")}
+        goal = ", ".join(f"{number:g} {unit}" for unit, number in goals[row["phase"]][shape_of(row)].items())
+        _, times = launches(rows, **fields)
+        speed = f"{gcells(row) / 1e3:.2f}"
+        lines.append([shape_of(row), row["phase"], *times, megabytes(row), speed, percent(row), goal])
+    header = ["(B, N, M, d)", "phase", "stream", "graph", "memory", "Tcells/s", "of its floor", "aim"]
+    return markdown(header, lines)
+
+
+def gpu_grid(rows):
+    """The grid that peers publish: times on a stream and from a graph, beside the fastest of the others."""
+    rows, lines = select(rows, "peers"), []
+    ours = select(rows, library="libsdtw", phase="value+grad", launch="stream")
+    for row in sorted(ours, key=lambda r: (r["B"], r["N"], r["d"])):
+        size = {k: row[k] for k in ("B", "N", "M", "d")}
+        value, value_times = launches(rows, phase="value", **size)
+        _, times = launches(rows, phase="value+grad", **size)
+        peer = fastest_peer(rows, shape_of(row), "value+grad")
+        other = [milliseconds(peer), megabytes(peer)] if peer else ["", ""]
+        what = [row["B"], row["N"], row["d"], *value_times, percent(value), *times, percent(row)]
+        lines.append([*what, megabytes(row), *other])
+    header = [
+        "B",
+        "N = M",
+        "d",
+        "value",
+        "graph",
+        "of floor",
+        "with gradients",
+        "graph",
+        "of floor",
+        "memory",
+    ]
+    return markdown([*header, "anti-diagonals", "their memory"], lines)
+
+
+def gpu_ceilings(ceilings):
+    return markdown(["", "rate", ""], [[c["ceiling"], f"{c['rate']:.3g}", c["unit"]] for c in ceilings])
+
+
 def accuracy(rows):
     """The largest errors over inputs and features, by gamma and length."""
     lines = []
@@ -176,9 +231,10 @@ TABLES = {
     "cpu-targets": ("cpu.json", targets),
     "cpu-ratios": ("cpu.json", ratios),
     "cpu-users": ("cpu.json", lambda rows: speeds(rows, "users")),
-    "cuda-speeds": ("cuda.json", lambda rows: speeds(rows, "gpu")),
-    "cuda-peers": ("cuda.json", lambda rows: speeds(rows, "peers")),
-    "cuda-users": ("cuda.json", lambda rows: speeds(rows, "users")),
+    "cuda-ceilings": ("cuda.json", lambda rows: gpu_ceilings(load_ceilings(RESULTS / "cuda.json"))),
+    "cuda-targets": ("cuda.json", gpu_targets),
+    "cuda-grid": ("cuda.json", gpu_grid),
+    "cuda-users": ("cuda.json", lambda rows: speeds(select(rows, launch="stream"), "users")),
     "accuracy": ("accuracy.json", accuracy),
     "scaled-costs": ("accuracy.json", scaled_costs),
 }
