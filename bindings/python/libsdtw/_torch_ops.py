@@ -218,43 +218,35 @@ def _fake_alignment(x: Tensor, y: Tensor | None, *args: Any) -> Tensor:
 
 
 class _SoftDTW(torch.autograd.Function):
-    """run, which computes the operator forward, differentiated by the operator backward."""
+    """run, which computes the operator forward, differentiated by the operator backward.
+
+    What has no derivative comes as one argument: autograd looks at each.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any,
-        run: Callable[..., Any],
-        x: Tensor,
-        y: Tensor | None,
-        x_lengths: Tensor | None,
-        y_lengths: Tensor | None,
-        gamma: float,
-        metric: str,
-        save_state: bool,
+        ctx: Any, run: Callable[..., Any], x: Tensor, y: Tensor | None, others: tuple[Any, ...]
     ) -> tuple[Tensor, Tensor]:
+        x_lengths, y_lengths, ctx.gamma, ctx.metric, save_state = others
         if not save_state and any(ctx.needs_input_grad):
             raise RuntimeError(
                 "torch.ops.libsdtw.forward: save_state is False, but x or y requires a gradient"
             )
-        value, state = run(x, y, x_lengths, y_lengths, gamma, metric, save_state)
+        value, state = run(x, y, *others)
         ctx.save_for_backward(x, y, x_lengths, y_lengths, state)
-        ctx.gamma, ctx.metric = gamma, metric
         ctx.set_materialize_grads(False)  # for state, as large as itself
         return value, state
 
     @staticmethod
     def backward(ctx: Any, grad_value: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
         if grad_value is None:
-            return (None,) * 8
-        x, y, x_lengths, y_lengths, state = ctx.saved_tensors
-        needs = ctx.needs_input_grad
-        need_x, need_y = needs[1], needs[2]
+            return None, None, None, None
+        x, y, *saved = ctx.saved_tensors
+        _, need_x, need_y, _ = ctx.needs_input_grad
         twice = torch.is_grad_enabled()  # the gradient is to have a gradient, which the operator refuses
         run = _OPS.backward.default if twice or _is_observed(grad_value, x, y) else _KERNELS["backward"]
-        grad_x, grad_y = run(
-            grad_value, x, y, x_lengths, y_lengths, state, ctx.gamma, ctx.metric, need_x, need_y
-        )
-        return None, grad_x if need_x else None, grad_y if need_y else None, None, None, None, None, None
+        grad_x, grad_y = run(grad_value, x, y, *saved, ctx.gamma, ctx.metric, need_x, need_y)
+        return None, grad_x if need_x else None, grad_y if need_y else None, None
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -286,25 +278,16 @@ def _below_autograd(*args: Any) -> Any:
         return _OPS.forward.default(*args)
 
 
-def _differentiable(run: Callable[..., Any], x: Tensor, y: Tensor | None, *args: Any) -> Any:
+def _differentiable(run: Callable[..., Any], x: Tensor, y: Tensor | None, *others: Any) -> Any:
     needs_grad = x.requires_grad or (y is not None and y.requires_grad)
     if (needs_grad and torch.is_grad_enabled()) or forward_ad._current_level >= 0:
-        return _SoftDTW.apply(run, x, y, *args)  # type: ignore[no-untyped-call]
-    return run(x, y, *args)
+        return _SoftDTW.apply(run, x, y, others)  # type: ignore[no-untyped-call]
+    return run(x, y, *others)
 
 
-def forward(
-    x: Tensor,
-    y: Tensor | None,
-    x_lengths: Tensor | None,
-    y_lengths: Tensor | None,
-    gamma: float,
-    metric: str,
-    save_state: bool,
-) -> Any:
+def forward(*args: Any) -> Any:
     """The operator forward, by the shortest way."""
-    args = x, y, x_lengths, y_lengths, gamma, metric, save_state
-    if _is_observed(x, y, x_lengths, y_lengths) or not (x.is_cpu or x.is_cuda):
+    if _is_observed(*args[:4]) or not (args[0].is_cpu or args[0].is_cuda):
         return _OPS.forward.default(*args)
     return _differentiable(_KERNELS["forward"], *args)
 
