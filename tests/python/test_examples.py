@@ -103,6 +103,14 @@ def test_benchmark_runner(tmp_path: Path) -> None:
     run(sys.executable, ROOT / "benchmarks/compare.py", "rows.json", "rows.json", cwd=tmp_path)
 
 
+def test_overhead(tmp_path: Path) -> None:
+    script = [sys.executable, ROOT / "benchmarks/overhead.py", "--shape", "2,3,1"]
+    printed = run(*script, "--device", "cpu", "--library", shared_library(), cwd=tmp_path)
+    rows = {row["layer"]: row for row in map(json.loads, printed.splitlines())}
+    assert all(0 < row["p10_us"] <= row["median_us"] <= row["p90_us"] for row in rows.values())
+    assert rows["C: step"]["median_us"] < rows["torch: soft_dtw, step"]["median_us"]
+
+
 @pytest.mark.skipif(not RESULTS.exists(), reason="no results are committed")
 def test_published_tables_are_what_the_results_say() -> None:
     run(sys.executable, ROOT / "benchmarks/tables.py", "--check", cwd=ROOT)
