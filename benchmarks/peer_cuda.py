@@ -1,10 +1,10 @@
 """The published way to soft-DTW on a GPU, written anew, to be timed beside the library.
 
-Maghoumi (Deep Recurrent Networks for Gesture Recognition and Synthesis, 2020, chapter 5) runs Algorithms 1
-and 2 of Cuturi and Blondel (2017) along anti-diagonals on matrices D, R and E in memory: one block a pair, one
-thread a cell of the diagonal, so 1024 steps at most. Packages that go further launch a kernel per diagonal.
-Both are here, with torch for costs and their gradients as those packages have it. The interface is that of
-peers.py; it needs torch and CuPy.
+Maghoumi (Deep Recurrent Networks for Gesture Recognition and Synthesis, 2020, chapter 5) runs Algorithms
+1 and 2 of Cuturi and Blondel (2017) along anti-diagonals on matrices D, R and E in memory: one block a pair,
+one thread a cell of the diagonal, so 1024 steps at most. Packages that go further launch a kernel per
+diagonal. Both are here, with torch for costs and their gradients as those packages have it. The interface is
+that of peers.py; it needs torch and CuPy.
 """
 
 import importlib

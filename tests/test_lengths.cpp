@@ -69,6 +69,22 @@ TEST_CASE("empty series: both give 0, one gives infinity, gradients are 0", "[le
     }
 }
 
+TEST_CASE("lengths of 0, 1, 2 and nearly all in one batch", "[lengths]") {
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
+    for (const Size &size : {Size{40, 70}, Size{300, 130}, Size{129, 520}}) {
+      Random random(3250);
+      Case base = make_case(metric, 36, size.n, size.m, 2, 1);
+      fill(base, random);
+      for (const int64_t n : {int64_t(0), int64_t(1), int64_t(2), size.n / 2, size.n - 1, size.n})
+        for (const int64_t m : {size.m, int64_t(0), size.m / 2, int64_t(2), size.m - 1, int64_t(1)}) {
+          base.x_len.push_back(n);
+          base.y_len.push_back(m);
+        }
+      poison_padding(base);
+      check_everywhere(base);
+    }
+}
+
 TEST_CASE("a length out of range makes its own pair NaN", "[lengths]") {
   const int64_t wild64[] = {-1, 21, INT64_MIN, INT64_MAX, int64_t(1) << 32, -(int64_t(1) << 32) + 5};
   const int64_t wild32[] = {-1, 21, INT32_MIN, INT32_MAX, 1 << 16, -12345};

@@ -1,14 +1,16 @@
-// What only a GPU has: streams, graphs that are replayed with other data, two calls at once.
+// What only a GPU has: streams, graphs that are replayed with other data, two calls at once, memory that calls share.
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <random>
+#include <sstream>
 #include <vector>
 
-#include "backends.h"
 #include "catch.h"
+#include "inputs.h"
+
+using namespace test;
 
 namespace {
 
@@ -22,16 +24,14 @@ class DeviceMemory {
   explicit DeviceMemory(size_t bytes) : bytes_(bytes) { check(cudaMalloc(&data_, bytes + 1)); }
   ~DeviceMemory() { cudaFree(data_); }
   DeviceMemory(const DeviceMemory &) = delete;
+  DeviceMemory &operator=(const DeviceMemory &) = delete;
   void *data() const { return data_; }
   size_t bytes() const { return bytes_; }
-  template <class T>
-  void upload(const std::vector<T> &from) {
-    check(cudaMemcpy(data_, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice));
-  }
-  std::vector<float> download() const {
-    std::vector<float> to(bytes_ / sizeof(float));
-    check(cudaMemcpy(to.data(), data_, bytes_, cudaMemcpyDeviceToHost));
-    return to;
+  void upload(const void *from) { check(cudaMemcpy(data_, from, bytes_, cudaMemcpyHostToDevice)); }
+  void fill(int byte) { check(cudaMemset(data_, byte, bytes_)); }
+  void append_to(std::vector<unsigned char> &to) const {
+    to.resize(to.size() + bytes_);
+    check(cudaMemcpy(to.data() + to.size() - bytes_, data_, bytes_, cudaMemcpyDeviceToHost));
   }
 
  private:
@@ -45,135 +45,201 @@ struct Stream {
   cudaStream_t stream = nullptr;
 };
 
+struct Form {
+  int64_t batch, n, m, features;
+  sdtw_metric metric = SDTW_SQEUCLIDEAN;
+  sdtw_dtype dtype = SDTW_F32;
+  double gamma = 1;
+};
+
+// Many short pairs and few long ones, few features and many, small gamma, given costs, float64.
+const Form forms[] = {{3, 150, 333, 3},
+                      {200, 40, 50, 2},
+                      {2, 700, 900, 64},
+                      {4, 500, 300, 5, SDTW_SQEUCLIDEAN, SDTW_F32, 1e-3},
+                      {1, 3000, 2500, 1},
+                      {4, 300, 400, 0, SDTW_PRECOMPUTED},
+                      {2, 260, 300, 9, SDTW_SQEUCLIDEAN, SDTW_F64}};
+
+std::string describe(const Form &form) {
+  std::ostringstream text;
+  text << "metric " << form.metric << " dtype " << form.dtype << " B" << form.batch << " n" << form.n << " m" << form.m
+       << " d" << form.features << " gamma " << form.gamma;
+  return text.str();
+}
+
 // Forward and backward of one problem on buffers and a stream of its own.
 class Work {
  public:
-  static constexpr int64_t batch = 3, n = 150, m = 333, features = 3;
-
-  Work()
-      : x_(batch * n * features * 4),
-        y_(batch * m * features * 4),
-        x_len_(batch * 8),
-        value_(batch * 4),
+  explicit Work(const Form &form)
+      : case_(make_case(form.metric, form.batch, form.n, form.m, form.features, form.gamma)),
+        element_(form.dtype == SDTW_F64 ? 8 : 4),
+        x_(count(case_.shape_x()) * element_),
+        y_(case_.fused() ? count(case_.shape_y()) * element_ : 0),
+        x_len_(form.batch * 8),
+        y_len_(form.batch * 8),
+        value_(form.batch * element_),
         grad_x_(x_.bytes()),
         grad_y_(y_.bytes()) {
-    sdtw_problem_init(&problem_, sizeof problem_);
-    sdtw_exec_init(&exec_, sizeof exec_);
+    case_.problem.dtype = form.dtype;
+    case_.exec.device = SDTW_CUDA;
+    case_.exec.stream = stream.stream;
     sdtw_buffers_init(&buffers_, sizeof buffers_);
-    problem_.batch_x = problem_.batch_y = batch;
-    problem_.n = n, problem_.m = m, problem_.features = features;
-    exec_.device = SDTW_CUDA;
-    exec_.stream = stream.stream;
     sdtw_sizes sizes;
     sdtw_sizes_init(&sizes, sizeof sizes);
-    REQUIRE(sdtw_get_sizes(&problem_, &exec_, &sizes) == SDTW_STATUS_OK);
+    REQUIRE(sdtw_get_sizes(&case_.problem, &case_.exec, &sizes) == SDTW_STATUS_OK);
     state_ = std::make_unique<DeviceMemory>(sizes.state);
-    workspace_ = std::make_unique<DeviceMemory>(std::max(sizes.forward, sizes.backward));
-    for (int k = 0; k < 2; k++) {
-      const int64_t length = k ? m : n;
-      const int64_t stride[3] = {length * features, features, 1};
-      std::memcpy((k ? buffers_.y : buffers_.x).stride, stride, sizeof stride);
-      std::memcpy((k ? buffers_.grad_y : buffers_.grad_x).stride, stride, sizeof stride);
+    workspace = std::make_shared<DeviceMemory>(std::max(sizes.forward, sizes.backward));
+    bind(buffers_.x, x_, case_.shape_x());
+    bind(buffers_.grad_x, grad_x_, case_.shape_x());
+    if (case_.fused()) {
+      bind(buffers_.y, y_, case_.shape_y());
+      bind(buffers_.grad_y, grad_y_, case_.shape_y());
     }
-    buffers_.x.data = x_.data(), buffers_.y.data = y_.data(), buffers_.x_len = x_len_.data();
+    buffers_.x_len = x_len_.data(), buffers_.y_len = y_len_.data();
     buffers_.value = value_.data();
-    buffers_.grad_x.data = grad_x_.data(), buffers_.grad_y.data = grad_y_.data();
     buffers_.state = state_->data(), buffers_.state_bytes = state_->bytes();
-    buffers_.workspace = workspace_->data(), buffers_.workspace_bytes = workspace_->bytes();
   }
 
-  void load(unsigned seed) {
-    std::mt19937 random(seed);
-    std::normal_distribution<float> normal;
-    std::vector<float> x(batch * n * features), y(batch * m * features);
-    for (auto *series : {&x, &y})
-      for (float &v : *series) v = normal(random);
-    std::vector<int64_t> lengths(batch);
-    for (int64_t &length : lengths) length = 1 + random() % n;
-    x_.upload(x), y_.upload(y), x_len_.upload(lengths);
+  // Other data and other lengths in the same buffers.
+  void load(uint64_t seed) {
+    Random random(seed);
+    with_lengths(fill(case_, random), random, 0);
+    upload(x_, case_.x);
+    if (case_.fused()) upload(y_, case_.y);
+    x_len_.upload(case_.x_len.data());
+    y_len_.upload(case_.y_len.data());
   }
-  void poison() {
-    for (const DeviceMemory *memory : {&value_, &grad_x_, &grad_y_, workspace_.get(), state_.get()})
-      check(cudaMemset(memory->data(), 0x7f, memory->bytes()));
+  void poison(int byte = 0xff) {
+    for (DeviceMemory *memory : {&value_, &grad_x_, &grad_y_, workspace.get(), state_.get()}) memory->fill(byte);
     check(cudaDeviceSynchronize());
   }
   void run() {
-    REQUIRE(sdtw_forward(&problem_, &buffers_, &exec_) == SDTW_STATUS_OK);
-    REQUIRE(sdtw_backward(&problem_, &buffers_, &exec_) == SDTW_STATUS_OK);
+    buffers_.workspace = workspace->data(), buffers_.workspace_bytes = workspace->bytes();
+    REQUIRE(sdtw_forward(&case_.problem, &buffers_, &case_.exec) == SDTW_STATUS_OK);
+    REQUIRE(sdtw_backward(&case_.problem, &buffers_, &case_.exec) == SDTW_STATUS_OK);
   }
-  std::vector<float> results() {
+  std::vector<unsigned char> results() {
     check(cudaStreamSynchronize(stream.stream));
-    std::vector<float> all = value_.download();
-    for (const DeviceMemory *gradient : {&grad_x_, &grad_y_}) {
-      const std::vector<float> part = gradient->download();
-      all.insert(all.end(), part.begin(), part.end());
-    }
+    std::vector<unsigned char> all;
+    for (const DeviceMemory *output : {&value_, &grad_x_, &grad_y_}) output->append_to(all);
     return all;
   }
 
   Stream stream;
+  std::shared_ptr<DeviceMemory> workspace;
 
  private:
-  DeviceMemory x_, y_, x_len_, value_, grad_x_, grad_y_;
-  std::unique_ptr<DeviceMemory> state_, workspace_;
-  sdtw_problem problem_;
-  sdtw_exec exec_;
-  sdtw_buffers buffers_;
+  static size_t count(const Shape &shape) { return static_cast<size_t>(shape[0] * shape[1] * shape[2]); }
+
+  template <class Binding>
+  static void bind(Binding &binding, const DeviceMemory &memory, const Shape &shape) {
+    const Strides strides = contiguous(shape);
+    binding.data = memory.data();
+    std::copy(strides.begin(), strides.end(), binding.stride);
+  }
+  void upload(DeviceMemory &to, const std::vector<double> &values) {
+    std::vector<unsigned char> bytes(to.bytes());
+    for (size_t k = 0; k < values.size(); ++k) store(case_.problem.dtype, &bytes[k * element_], values[k]);
+    to.upload(bytes.data());
+  }
+
+  Case case_;
+  size_t element_;
+  DeviceMemory x_, y_, x_len_, y_len_, value_, grad_x_, grad_y_;
+  std::unique_ptr<DeviceMemory> state_;
+  sdtw_buffers buffers_{};
 };
 
-bool same(const std::vector<float> &a, const std::vector<float> &b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
+// Not a bare == in CHECK: what differs is too long to print.
+bool same(const std::vector<unsigned char> &a, const std::vector<unsigned char> &b) { return a == b; }
 
-bool on_gpu() { return test::options().device == SDTW_CUDA; }
+bool skip() { return options().device != SDTW_CUDA; }
 
 }  // namespace
 
 TEST_CASE("a captured call is replayed with other data and lengths", "[streams]") {
-  if (!on_gpu()) return;
-  Work direct, captured;
-  captured.load(1);
-  cudaGraph_t graph;
-  cudaGraphExec_t exec;
-  check(cudaStreamBeginCapture(captured.stream.stream, cudaStreamCaptureModeGlobal));
-  captured.run();
-  check(cudaStreamEndCapture(captured.stream.stream, &graph));
-  check(cudaGraphInstantiate(&exec, graph, 0));
-  for (unsigned seed = 1; seed <= 4; seed++) {
-    direct.load(seed);
-    direct.poison();
-    direct.run();
-    captured.load(seed);
-    captured.poison();
-    check(cudaGraphLaunch(exec, captured.stream.stream));
-    INFO("seed " << seed);
-    CHECK(same(captured.results(), direct.results()));
+  if (skip()) return;
+  for (const Form &form : forms) {
+    INFO(describe(form));
+    Work direct(form), captured(form);
+    captured.load(1);
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    check(cudaStreamBeginCapture(captured.stream.stream, cudaStreamCaptureModeGlobal));
+    captured.run();
+    check(cudaStreamEndCapture(captured.stream.stream, &graph));
+    check(cudaGraphInstantiate(&exec, graph, 0));
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+      direct.load(seed);
+      direct.poison();
+      direct.run();
+      captured.load(seed);
+      captured.poison(0x7f);
+      check(cudaGraphLaunch(exec, captured.stream.stream));
+      INFO("seed " << seed);
+      CHECK(same(captured.results(), direct.results()));
+    }
+    check(cudaGraphExecDestroy(exec));
+    check(cudaGraphDestroy(graph));
   }
-  check(cudaGraphExecDestroy(exec));
-  check(cudaGraphDestroy(graph));
 }
 
-TEST_CASE("twenty runs give the same bits", "[streams]") {
-  if (!on_gpu()) return;
-  Work work;
-  work.load(5);
-  work.run();
-  const std::vector<float> first = work.results();
-  for (int i = 0; i < 20; i++) {
-    work.poison();
+TEST_CASE("twenty runs give the same bits, whatever memory held", "[streams]") {
+  if (skip()) return;
+  for (const Form &form : forms) {
+    INFO(describe(form));
+    Work work(form);
+    work.load(5);
     work.run();
-    CHECK(same(work.results(), first));
+    const auto first = work.results();
+    for (int i = 0; i < 20; i++) {
+      if (i % 4 != 0) work.poison(i % 4 == 1 ? 0xff : i % 4 == 2 ? 0x00 : 0x7f);  // else what the last call left
+      work.run();
+      INFO("run " << i);
+      CHECK(same(work.results(), first));
+    }
   }
 }
 
 TEST_CASE("calls on two streams at once do not disturb each other", "[streams]") {
-  if (!on_gpu()) return;
-  Work a, b;
-  a.load(6), b.load(7);
-  a.run(), b.run();
-  const std::vector<float> alone_a = a.results(), alone_b = b.results();
-  a.poison(), b.poison();
-  for (int i = 0; i < 10; i++) a.run(), b.run();
-  CHECK(same(a.results(), alone_a));
-  CHECK(same(b.results(), alone_b));
+  if (skip()) return;
+  for (size_t k = 0; k < std::size(forms); k++) {
+    const Form &one = forms[k], &other = forms[(k + 1) % std::size(forms)];
+    INFO(describe(one) << " beside " << describe(other));
+    Work a(one), b(other);
+    a.load(6), b.load(7);
+    a.run();
+    const auto alone_a = a.results();
+    b.run();
+    const auto alone_b = b.results();
+    a.poison(), b.poison();
+    for (int i = 0; i < 10; i++) a.run(), b.run();
+    CHECK(same(a.results(), alone_a));
+    CHECK(same(b.results(), alone_b));
+  }
+}
+
+TEST_CASE("calls of different problems use the same workspace in turn", "[streams]") {
+  if (skip()) return;
+  Work reference(forms[0]);
+  for (const Form &form : forms) {
+    INFO(describe(form));
+    Work work(form);
+    work.load(8);
+    work.poison();
+    work.run();
+    const auto expected = work.results();
+    reference.load(9);
+    reference.run();
+    const auto before = reference.results();
+    const auto shared = std::make_shared<DeviceMemory>(std::max(work.workspace->bytes(), reference.workspace->bytes()));
+    work.workspace = reference.workspace = shared;
+    for (int i = 0; i < 3; i++) {
+      reference.run();
+      CHECK(same(reference.results(), before));
+      work.run();
+      CHECK(same(work.results(), expected));
+    }
+  }
 }

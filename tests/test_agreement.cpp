@@ -1,0 +1,117 @@
+// Every backend against the CPU's in float64, which is quicker than the oracle: sizes on either side of every tile's
+// edge, a thousand random shapes, and more than 2^31 cells.
+#include "check.h"
+#include "draw.h"
+
+using namespace test;
+
+namespace {
+
+// What the CPU backend gives in float64. Without the alignment the scale of values is |value| + gamma alone.
+Reference<double> cpu_reference(Case c) {
+  c.problem.dtype = SDTW_F64;
+  c.exec.device = SDTW_CPU;
+  c.exec.cpu_isa = SDTW_CPU_ISA_AUTO;
+  c.exec.num_threads = 0;
+  Result result = run(c);
+  Reference<double> ref;
+  const int64_t step = c.problem.n * c.problem.m;
+  for (int64_t b = 0; b < c.batch(); ++b) {
+    double path = 0;
+    for (int64_t i = 0; c.want_alignment && i < c.length_x(b); ++i)
+      for (int64_t j = 0; j < c.length_y(b); ++j) {
+        const double e = result.alignment[b * step + i * c.problem.m + j];
+        const int64_t features = c.problem.features;
+        const double cost = c.fused() ? oracle::sqeuclidean<double>(&c.x[(b * c.problem.n + i) * features],
+                                                                    &c.y[(b * c.problem.m + j) * features], features)
+                                      : c.x[b * step + i * c.problem.m + j];
+        if (e != 0) path += e * std::abs(cost);
+      }
+    ref.scale.push_back(std::abs(result.value[b]) + path + c.problem.gamma);
+  }
+  ref.value = std::move(result.value);
+  ref.grad_x = std::move(result.grad_x);
+  ref.grad_y = std::move(result.grad_y);
+  ref.alignment = std::move(result.alignment);
+  return ref;
+}
+
+// float64 is held against float64: the errors of both add up.
+void check_agreement(const Case &c, const Result &result, const Reference<double> &ref) {
+  const Errors error = compare(c, result, ref), bound = bounds(c);
+  const double both = c.problem.dtype == SDTW_F64 ? 2 : 1;
+  INFO(describe(c));
+  CHECK(error.value <= both * bound.value);
+  CHECK(error.gradient <= both * bound.gradient);
+  CHECK(error.alignment <= both * bound.alignment);
+}
+
+void check_agreement(const Case &base) {
+  const Reference<double> ref = cpu_reference(base);
+  for (const Case &c : variants(base)) check_agreement(c, run(c), ref);
+}
+
+// The device's own choice of everything, in float32.
+Case large_case(uint64_t seed, int64_t batch, int64_t length) {
+  Case c = random_case(seed, SDTW_SQEUCLIDEAN, batch, length, length, 1, 1);
+  c.exec.num_threads = 0;
+  c.want_alignment = false;
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("lengths on either side of every tile's edge", "[agreement]") {
+  constexpr int64_t lengths[] = {1, 2, 31, 32, 33, 127, 128, 129, 1023, 1024, 1025, 4097};
+  uint64_t seed = 11000;
+  for (const int64_t n : lengths)
+    for (const int64_t m : lengths) {
+      Random random(++seed);
+      const sdtw_metric metric = seed % 3 == 0 && n * m < 2000000 ? SDTW_PRECOMPUTED : SDTW_SQEUCLIDEAN;
+      const int64_t features = n * m < 20000 ? one_of(random, {1, 8, 9, 64}) : one_of(random, {1, 3, 8, 9});
+      Case base = make_case(metric, n * m < 2000000 ? 2 : 1, n, m, features, 1);
+      fill(base, random);
+      if (seed % 2 == 0) with_lengths(base, random);
+      base.want_alignment = n * m < 200000;
+      check_agreement(base);
+    }
+}
+
+TEST_CASE("a thousand random shapes", "[agreement]") {
+  constexpr uint64_t first_seed = 20000;
+  const uint64_t problems = options().device == SDTW_CUDA ? 1000 : 200;  // the CPU's have met the oracle in [stress]
+  for (uint64_t seed = first_seed; seed < first_seed + problems; ++seed) {
+    INFO("seed " << seed);
+    check_agreement(draw(seed, {6, 400, 200, 70, 9, 80}));
+  }
+}
+
+TEST_CASE("one pair of more than 2^31 cells", "[agreement]") {
+  const Case c = large_case(11500, 1, 50000);
+  check_agreement(c, run(c), cpu_reference(c));
+}
+
+TEST_CASE("a batch of more than 2^31 cells", "[agreement]") {
+  constexpr int64_t batch = 600, distinct = 4, length = 2048;
+  const Case few = large_case(11600, distinct, length);
+  Case many = large_case(11600, 1, length);
+  many.problem.batch_x = many.problem.batch_y = batch;
+  many.x.clear(), many.y.clear();
+  for (int64_t b = 0; b < batch; b += distinct) {
+    many.x.insert(many.x.end(), few.x.begin(), few.x.end());
+    many.y.insert(many.y.end(), few.y.begin(), few.y.end());
+  }
+  const Result result = run(many);
+  const Reference<double> ref = cpu_reference(few);
+  const auto part = [&](const std::vector<double> &from, int64_t first) {
+    const int64_t step = static_cast<int64_t>(from.size()) / batch;
+    return std::vector<double>(from.begin() + first * step, from.begin() + (first + distinct) * step);
+  };
+  Result first;
+  for (int64_t b = 0; b < batch; b += distinct) {
+    const Result group{part(result.value, b), part(result.grad_x, b), part(result.grad_y, b), {}};
+    if (b == 0) check_agreement(few, first = group, ref);
+    INFO("pair " << b);
+    CHECK(same(group, first));
+  }
+}
