@@ -165,9 +165,9 @@ def available_peers(device):
     return peers.available() if device.name == "cpu" else peer_cuda.available(device)
 
 
-def common_fields(device):
+def common_fields(device, commit=None):
     today = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
-    return {"commit": timing.commit(ROOT), "date": today, "device": device.name, "hardware": device.hardware}
+    return {"commit": commit or timing.commit(ROOT), "date": today, "device": device.name, "hardware": device.hardware}
 
 
 def main():
@@ -176,6 +176,7 @@ def main():
     parser.add_argument("--library", type=Path, help="libsdtw.so to measure (default: the release build's)")
     parser.add_argument("--device", default="cpu", choices=DEVICES)
     parser.add_argument("--output", type=Path, default=ROOT / "build/benchmark.json")
+    parser.add_argument("--commit", help="what to call what is measured, where git is not at hand")
     parser.add_argument("--no-peers", action="store_true", help="measure the library only")
     parser.add_argument(
         "--publish", action="store_true", help="the device's suite; rewrites results, plots, tables"
@@ -192,7 +193,7 @@ def main():
     found, missing = ([], []) if args.no_peers else available_peers(device)
     print("".join(f"left out: {line}\n" for line in missing), end="")
     jobs = plan_jobs(groups, suites[args.suite], library, found)
-    rows = measure(jobs, library, device, oracle, common_fields(device))
+    rows = measure(jobs, library, device, oracle, common_fields(device, args.commit))
     args.output.parent.mkdir(parents=True, exist_ok=True)
     args.output.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
     print(f"{len(rows)} rows in {args.output}")
