@@ -13,7 +13,7 @@ import numpy as np
 
 KERNELS = r"""
 __device__ float accumulated(const float *R, long long i, long long j, long long m) {
-  if (i < 0 || j < 0) return i == j ? 0.0f : INFINITY;
+  if (i < 0 || j < 0) return i == j ? 0.0f : __int_as_float(0x7f800000);  // +infinity
   return R[i * m + j];
 }
 
@@ -126,8 +126,10 @@ class _Antidiagonal:
     def _launch(self, name, grid, block, matrices, *scalars):
         """On torch's current stream: autograd runs backward in a thread of its own."""
         stream = self._torch.cuda.current_stream().cuda_stream
+        numbers = (*(matrix.data_ptr() for matrix in matrices), *scalars)
+        arguments = tuple(np.int64(v) if isinstance(v, int) else v for v in numbers)
         with self._cupy.cuda.ExternalStream(stream):
-            self._kernels[name](grid, block, (*(matrix.data_ptr() for matrix in matrices), *scalars))
+            self._kernels[name](grid, block, arguments)
 
     def prepare(self, x, y, gamma, phase):
         torch = self._torch

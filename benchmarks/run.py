@@ -167,7 +167,12 @@ def available_peers(device):
 
 def common_fields(device, commit=None):
     today = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
-    return {"commit": commit or timing.commit(ROOT), "date": today, "device": device.name, "hardware": device.hardware}
+    return {
+        "commit": commit or timing.commit(ROOT),
+        "date": today,
+        "device": device.name,
+        "hardware": device.hardware,
+    }
 
 
 def main():
