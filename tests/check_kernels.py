@@ -4,10 +4,10 @@
     python tests/check_kernels.py --record build/cuda/libsdtw.so   write it
 
 What is compared is what cuobjdump says of the code for one architecture, by the kernels' demangled names.
-Registers may grow by SLACK_REGISTERS and static shared memory by SLACK_SHARED bytes: less moves no kernel to
-another occupancy for long, and a compiler's mood is no regression. Local memory (the stack, where registers
-spill to) may not grow at all. Dynamic shared memory is chosen at launch and is not seen here. The numbers hold
-for one version of nvcc: with another, or without cuobjdump, the check says so and is skipped (status 77).
+Registers may grow by SLACK_REGISTERS and static shared memory by SLACK_SHARED bytes: compilers have moods.
+Local memory (the stack, where registers spill to) may not grow at all. Dynamic shared memory is chosen at
+launch and is not seen here. The numbers hold for one version of nvcc: with another, or without cuobjdump, the
+check says so and is skipped (status 77).
 """
 
 import argparse
