@@ -40,19 +40,30 @@ namespace cuda {
 // for bit whatever it is padded to.
 constexpr int rows_per_lane = 4;
 
+// Up to so many features the sweeping warp computes costs, and gradients, itself.
+constexpr int max_inline_features = 2;
+
+// Warps of a block that compute costs of more features, and turn tiles of E into gradients.
+constexpr int producers_of_tiles = 4;
+
+constexpr int bounds_per_pair = 4;
+
 // Decisions of the CUDA backend.
 struct Plan {
+  int64_t lanes;        // of a warp for a pair: 32, or 16 or 8 if that is enough for all its rows
   int64_t strips;       // of a pair
+  int64_t tasks;        // of one warp: strips of all pairs, or 32 / lanes pairs each
   int64_t interval;     // steps of the skewed sweep between two checkpoints
-  int64_t checkpoints;  // of a strip
+  int64_t checkpoints;  // of a task
   int64_t words;        // 8-byte words of a stored cell: 1, or 2 for float64
 
   // Offsets. What forward runs on lies in state, or in workspace if there is no state: control, bounds and rows, which
-  // are reset by each call, then status.
-  size_t control, bounds, rows, reset_bytes, status;
+  // are reset by each call, then status and norms of points.
+  size_t control, bounds, rows, reset_bytes, status, norms;
   size_t saved;  // checkpoints, behind that, in state
   // In the workspace of backward and alignment: all of it is reset by each call.
   size_t back_control, messages, progress;
+  size_t message_bytes;  // of one column of a strip
 
   size_t state_bytes;
   size_t forward_bytes, backward_bytes, alignment_bytes;

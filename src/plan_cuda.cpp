@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstdio>
+#include <cstring>
 
 #include "backend.h"
 
@@ -11,11 +12,19 @@ namespace {
 constexpr int64_t warp = 32;
 constexpr size_t control_bytes = 64;
 
-// A checkpoint every 64 steps lets backward recompute one tile at a time. Long series take fewer: checkpoints are most
-// of the state, and a few more steps per live tile are nothing beside forward.
+// Steps between checkpoints, which are most of the state: backward recomputes a tile of 32 steps from the one before,
+// so 32 is best, and longer series, of which backward visits a small part, take fewer. As measured on an H200: 64 costs
+// backward a third at n = m = 2048.
 int64_t choose_interval(const Problem &p) {
-  const int64_t cells = p.n * p.m;
-  return cells <= int64_t{1} << 24 ? 64 : cells <= int64_t{1} << 28 ? 128 : 512;
+  const int64_t cells = checked_mul(p.n, p.m);
+  return cells < int64_t{1} << 22 ? 32 : cells < int64_t{1} << 24 ? 64 : cells < int64_t{1} << 28 ? 128 : 704;
+}
+
+// A pair of few rows takes only as many lanes of a warp as it has use for: two or four pairs share it.
+int64_t choose_lanes(const Problem &p) {
+  int64_t lanes = warp;
+  while (lanes > 8 && p.n <= rows_per_lane * lanes / 2) lanes /= 2;
+  return lanes;
 }
 
 }  // namespace
@@ -23,30 +32,37 @@ int64_t choose_interval(const Problem &p) {
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   sdtw::Plan result{problem, exec, {}, {}};
   Plan &plan = result.cuda;
+  plan.lanes = choose_lanes(problem);
   plan.strips = ceil_div(problem.n, rows_per_lane * warp);
+  plan.tasks = plan.lanes == warp ? static_cast<int64_t>(checked_mul(problem.batch, plan.strips))
+                                  : ceil_div(problem.batch, warp / plan.lanes);
   plan.interval = choose_interval(problem);
-  plan.checkpoints = ceil_div(problem.m + warp - 1, plan.interval) - 1;
+  plan.checkpoints = ceil_div(problem.m + plan.lanes - 1, plan.interval) - 1;
   plan.words = problem.dtype == SDTW_F64 ? 2 : 1;
 
   const size_t batch = problem.batch, strips = plan.strips, word = sizeof(uint64_t);
   const size_t row_cells = checked_mul(checked_mul(batch, strips - 1), problem.m);
   Arena run;
   plan.control = run.add(1, control_bytes);
-  plan.bounds = run.add(batch, 2 * sizeof(int));
+  plan.bounds = run.add(batch, bounds_per_pair * sizeof(int));
   plan.rows = run.add(row_cells, plan.words * word);
   plan.reset_bytes = run.bytes();
   plan.status = run.add(batch, sizeof(int));
+  const bool inlined = problem.features <= max_inline_features;
+  const bool has_norms = problem.dtype == SDTW_F32 && problem.fused() && !inlined;
+  plan.norms = run.add(has_norms ? checked_mul(batch, checked_add(problem.n, problem.m)) : 0, sizeof(double));
   plan.forward_bytes = run.bytes();
 
   Arena state = run;
   const size_t saved_cells = (rows_per_lane + 1) * warp;
-  plan.saved =
-      state.add(checked_mul(checked_mul(batch, strips), checked_mul(plan.checkpoints, saved_cells)), plan.words * word);
+  plan.saved = state.add(checked_mul(plan.tasks, checked_mul(plan.checkpoints, saved_cells)), plan.words * word);
   plan.state_bytes = state.bytes();
 
   Arena back;
   plan.back_control = back.add(1, control_bytes);
-  plan.messages = back.add(row_cells, problem.dtype == SDTW_F64 ? sizeof(double) : sizeof(float));
+  const bool in_sweep = problem.dtype == SDTW_F32 && problem.fused() && inlined;
+  plan.message_bytes = in_sweep ? problem.features * word : problem.dtype == SDTW_F64 ? sizeof(double) : sizeof(float);
+  plan.messages = back.add(row_cells, plan.message_bytes);
   plan.progress = back.add(checked_mul(batch, strips), sizeof(int));
   plan.backward_bytes = plan.alignment_bytes = back.bytes();
   if (problem.n > INT_MAX / 2 || problem.m > INT_MAX / 2 || problem.features > INT_MAX / 2)
@@ -56,10 +72,15 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
 
 std::string describe(const sdtw::Plan &plan) {
   char text[256];
-  std::snprintf(text, sizeof text,
-                "cuda: strips of %lld rows, %lld a pair, a warp each; %lld checkpoints a strip, one every %lld steps",
-                static_cast<long long>(rows_per_lane * warp), static_cast<long long>(plan.cuda.strips),
-                static_cast<long long>(plan.cuda.checkpoints), static_cast<long long>(plan.cuda.interval));
+  const cuda::Plan &p = plan.cuda;
+  if (p.lanes == warp)
+    std::snprintf(text, sizeof text, "cuda: strips of %lld rows, %lld a pair, a warp each; ",
+                  static_cast<long long>(rows_per_lane * warp), static_cast<long long>(p.strips));
+  else
+    std::snprintf(text, sizeof text, "cuda: %lld pairs a warp; ", static_cast<long long>(warp / p.lanes));
+  const size_t length = std::strlen(text);
+  std::snprintf(text + length, sizeof text - length, "%lld checkpoints a warp, one every %lld steps",
+                static_cast<long long>(p.checkpoints), static_cast<long long>(p.interval));
   return text;
 }
 

@@ -14,8 +14,9 @@ using Word = unsigned long long;
 // Counters of one call; every one begins at -1 (all ones).
 struct Control {
   Word ticket[2];  // the next task of the fast and of the wide engine, less one
-  int any_wide;    // 1 if some pair is the wide engine's
-  int unused[11];
+  int any_wide;    // 1 if the wide engine has something to do
+  int any_again;   // 1 if it has values to compute again
+  int unused[10];
 };
 static_assert(sizeof(Control) == 64, "the arrays behind it stay aligned");
 
@@ -35,20 +36,25 @@ struct Args {
   int n, m, features;
   double scale;  // log2(e) / gamma
 
+  int lanes;         // of a warp for a pair: 32, or fewer if that is enough for all its rows
+  int64_t tasks;     // a strip, or 32 / lanes pairs
   int strips;        // of n rows
   int words;         // 64-bit words of a stored Z
   int interval;      // steps between checkpoints
-  int checkpoints;   // of a strip: after step interval, 2 interval, ...
+  int checkpoints;   // of a task: after step interval, 2 interval, ...
   Control *control;  // of this call
-  int *bounds;       // [batch][2]: which engine a pair is for; see pair.cuh
+  int *bounds;       // [batch][bounds_per_pair]: which engine a pair is for; see pair.cuh
   int *status;       // [batch]
+  double *norms;     // of points of series of many features; see pair.cuh
   Word *rows;        // [batch][strips - 1][m]: Z of the last row of each strip but the last
   Word *again;       // like rows, for values that are computed again
-  Word *saved;       // [batch][strips][checkpoints][K + 1][32]: a strip's registers; null: forward keeps no state
+  Word *saved;       // [tasks][checkpoints][K + 1][32]: a strip's registers; null: forward keeps no state
 
-  int tile_steps;  // backward: steps of a tile; divides interval
-  void *messages;  // backward: [batch][strips - 1][m]: what flows into the last row of a strip from below
-  int *progress;   // backward: [batch][strips]: how far the gradients of a strip are complete
+  int tile_steps;           // backward: steps of a tile; divides interval
+  unsigned char *messages;  // backward: [batch][strips - 1][m]: what flows into the last row of a strip from below
+  int message_bytes;        // of one column at most
+  int cost_columns;         // backward: whose costs are in shared memory at a time
+  int *progress;            // backward: [batch][strips]: how far the gradients of a strip are complete
 };
 
 }  // namespace sdtw::cuda

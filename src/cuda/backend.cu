@@ -26,6 +26,8 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.batch = p.batch;
   a.n = static_cast<int>(p.n), a.m = static_cast<int>(p.m), a.features = static_cast<int>(p.features);
   a.scale = core::log2_e / p.gamma;
+  a.lanes = static_cast<int>(plan.cuda.lanes);
+  a.tasks = plan.cuda.tasks;
   a.strips = static_cast<int>(plan.cuda.strips);
   a.words = static_cast<int>(plan.cuda.words);
   a.interval = static_cast<int>(plan.cuda.interval);
@@ -34,6 +36,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.bounds = at<int>(run, plan.cuda.bounds);
   a.rows = at<Word>(run, plan.cuda.rows);
   a.status = at<int>(run, plan.cuda.status);
+  a.norms = at<double>(run, plan.cuda.norms);
   return a;
 }
 
@@ -41,14 +44,15 @@ void reset(void *data, size_t bytes, cudaStream_t stream) {
   check(cudaMemsetAsync(data, 0xff, bytes, stream), "cudaMemsetAsync");
 }
 
-// What backward and alignment share: outputs have their initial values, E is swept into them.
-void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a) {
+// What backward and alignment share: outputs get their initial values, E is swept into them.
+void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Output &first, const Output &second) {
   const cudaStream_t stream = plan.exec.stream;
-  reset(buffers.workspace, plan.cuda.backward_bytes, stream);
   a.saved = at<Word>(buffers.state, plan.cuda.saved);
   a.control = at<Control>(buffers.workspace, plan.cuda.back_control);
-  a.messages = at<void *>(buffers.workspace, plan.cuda.messages);
+  a.messages = at<unsigned char>(buffers.workspace, plan.cuda.messages);
+  a.message_bytes = static_cast<int>(plan.cuda.message_bytes);
   a.progress = at<int>(buffers.workspace, plan.cuda.progress);
+  launch_fill(a, first, second, buffers.workspace, plan.cuda.backward_bytes, stream);
   if (!a.f64) Sweeps<Fast>::backward(a, stream);
   Sweeps<Wide>::backward(a, stream);
 }
@@ -79,7 +83,7 @@ void forward(const sdtw::Plan &plan, const Buffers &buffers) {
   again.saved = nullptr;
   reset(run, plan.cuda.reset_bytes, stream);
   if (!a.f64) {
-    if (!a.precomputed) launch_bounds(a, stream);
+    if (!a.precomputed && a.features > max_inline_features) launch_bounds(a, stream);
     Sweeps<Fast>::forward(a, again, stream);
     launch_reset(a, stream);
   }
@@ -87,26 +91,22 @@ void forward(const sdtw::Plan &plan, const Buffers &buffers) {
 }
 
 void backward(const sdtw::Plan &plan, const Buffers &buffers) {
-  const cudaStream_t stream = plan.exec.stream;
   Args a = make_args(plan, buffers, buffers.state);
   a.grad_value = buffers.grad_value;
   if (a.precomputed) {
     a.dense = buffers.grad_x;
     a.scale_dense = true;
-    launch_fill(a, a.dense, a.n, a.m, a.x_len, true, stream);
+    sweep_back(plan, buffers, a, {a.dense, a.n, a.m, a.x_len}, {});
   } else {
     a.grad_x = buffers.grad_x, a.grad_y = buffers.grad_y;
-    if (a.grad_x.data) launch_fill(a, a.grad_x, a.n, a.features, a.x_len, true, stream);
-    if (a.grad_y.data) launch_fill(a, a.grad_y, a.m, a.features, a.y_len, true, stream);
+    sweep_back(plan, buffers, a, {a.grad_x, a.n, a.features, a.x_len}, {a.grad_y, a.m, a.features, a.y_len});
   }
-  sweep_back(plan, buffers, a);
 }
 
 void alignment(const sdtw::Plan &plan, const Buffers &buffers) {
   Args a = make_args(plan, buffers, buffers.state);
   a.dense = buffers.alignment;
-  launch_fill(a, a.dense, a.n, a.m, nullptr, false, plan.exec.stream);
-  sweep_back(plan, buffers, a);
+  sweep_back(plan, buffers, a, {a.dense, a.n, a.m, nullptr}, {});
 }
 
 }  // namespace sdtw::cuda

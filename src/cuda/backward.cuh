@@ -1,252 +1,391 @@
-// Backward: a block takes a strip, the last strips of all pairs first, and walks its tiles from right to left. Tiles
-// into which nothing flows are passed over. For the others, its warps are a pipeline: the second one recomputes a tile
-// from its checkpoint and keeps the transition probabilities in shared memory; the first one sweeps E back through them
-// (Cuturi and Blondel 2017, Algorithm 2) while the second is at the tile to the left already; the others turn E of the
-// tile to the right into gradients.
+// Backward: a block takes a task, the last strips of all pairs first, and walks its tiles from right to left. Tiles
+// into which nothing flows are passed over. For the others, its warps are a pipeline: the second recomputes a tile from
+// its checkpoint and keeps the terms of the cells' sums in shared memory; the first makes transition probabilities of
+// them and sweeps E back (Cuturi and Blondel 2017, Algorithm 2) while the second is at the tile to the left already.
+// Where there are more, four compute costs for the second, and four turn E of the tile to the right into gradients.
 #pragma once
 
-#include "gradient.cuh"
-#include "source.cuh"
-#include "strip.cuh"
+#include "forward.cuh"
+#include "outputs.cuh"
 
 namespace sdtw::cuda {
 
-template <class Cell, int K, class Source>
+template <class Cell, class Source, class Output>
 struct Backward {
   using Z = typename Cell::Z;
   using Real = typename Cell::Real;
-  using E = TileOfE<Real, K>;
-  static constexpr int threads = Source::max_threads;
-  static constexpr int features = Source::inline_features;
+  static constexpr int producers = Source::cooperative ? producers_of_tiles : 0, spenders = Output::spenders;
+  static constexpr int threads = (2 + producers + spenders) * warp;
   static constexpr int none = -1;
+  static constexpr int balance_every = 16;  // steps
 
-  static constexpr int max_tile_steps = 32;
-
-  // Shared memory: the row above the tile, twice probabilities [step][way][K][32] and E of a tile, the source's buffer
-  // and scratch, what flows in from below, the gradients' scratch.
-  __host__ __device__ static size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
-  __host__ __device__ static size_t ways_bytes(int steps) { return sizeof(Real) * 3 * K * warp * steps; }
-  __host__ __device__ static size_t e_bytes(int steps) { return aligned(sizeof(Real) * E::pitch * steps); }
-  static size_t shared_bytes(const Args &a, int steps) {
-    return sizeof(Z) * steps + 2 * ways_bytes(steps) + 2 * e_bytes(steps) + aligned(Source::bytes(steps)) +
-           aligned(Source::scratch_bytes(a, steps, false)) + sizeof(Real) * steps +
-           GradientsFor<Real, K, features>::type::scratch_bytes(steps);
+  // Shared memory: the row above the tile, terms [step][way][32] of two tiles, the output's, the source's.
+  __host__ __device__ static size_t ways_bytes(int steps) { return sizeof(Rows<Real>) * ways * warp * steps; }
+  __host__ __device__ static size_t source_bytes(const Args &a) {
+    if constexpr (Source::cooperative)
+      return Source::ring_bytes(a.cost_columns) + Source::scratch_bytes(a);
+    else
+      return Source::bytes(a);
+  }
+  __host__ __device__ static size_t shared_bytes(const Args &a) {
+    return sizeof(Z) * warp + 2 * ways_bytes(a.tile_steps) + Output::bytes(a) + source_bytes(a);
   }
 
   const Args &a;
-  const StripView &s;
+  const View &s;
   unsigned char *memory;
 
-  __device__ Z *tops() const { return reinterpret_cast<Z *>(memory); }
-  __device__ unsigned char *after_tops() const { return memory + sizeof(Z) * a.tile_steps; }
-  __device__ Real *ways(int tile) const {
-    return reinterpret_cast<Real *>(after_tops() + tile % 2 * ways_bytes(a.tile_steps));
+  __device__ __forceinline__ Z *tops() const { return reinterpret_cast<Z *>(memory); }
+  __device__ __forceinline__ Rows<Real> *ways_of(int tile) const {
+    return reinterpret_cast<Rows<Real> *>(memory + sizeof(Z) * warp + tile % 2 * ways_bytes(a.tile_steps));
   }
-  __device__ unsigned char *after_ways() const { return after_tops() + 2 * ways_bytes(a.tile_steps); }
-  __device__ Real *e(int tile) const {
-    return reinterpret_cast<Real *>(after_ways() + tile % 2 * e_bytes(a.tile_steps));
+  __device__ __forceinline__ unsigned char *output() const {
+    return memory + sizeof(Z) * warp + 2 * ways_bytes(a.tile_steps);
   }
-  __device__ unsigned char *costs() const { return after_ways() + 2 * e_bytes(a.tile_steps); }
-  __device__ unsigned char *source_scratch() const { return costs() + aligned(Source::bytes(a.tile_steps)); }
-  __device__ Real *below() const {
-    return reinterpret_cast<Real *>(source_scratch() + aligned(Source::scratch_bytes(a, a.tile_steps, false)));
-  }
-  __device__ unsigned char *scratch() const { return reinterpret_cast<unsigned char *>(below() + a.tile_steps); }
+  __device__ __forceinline__ unsigned char *source() const { return output() + Output::bytes(a); }
 
-  __device__ int first_step(int tile) const { return tile * a.tile_steps; }
-  __device__ int steps_of(int tile) const { return min(a.tile_steps, s.steps - first_step(tile)); }
-  __device__ int64_t messages_of(int strip) const { return (s.pair.index * (a.strips - 1) + strip) * a.m; }
-
-  enum Look { dead, live, unknown };
-
-  // The sweeping warp's: whether anything flows into the tile, from the right or from below; that from below is left in
-  // below(). Unknown, if it need not wait, where some of it has not come yet.
-  __device__ __forceinline__ Look look(int tile, const Flow<Cell, K> &flow, bool wait, int lane) const {
-    __syncwarp();  // below() has been read
-    const Real threshold = static_cast<Real>(negligible);
-    const int column = first_step(tile) + lane - (warp - 1);
-    const bool asks = !s.last && lane < steps_of(tile) && column >= 0;
-    const int64_t message = messages_of(s.index) + column;
-    if (!s.last && !wait) {
-      bool here = false;
-      for (int patience = 0; patience < 4 && !here; patience++)
-        here = __all_sync(all_lanes, !asks || has_message<Real>(a.messages, message, a.f64));
-      if (!here) return unknown;
-    }
-    const Real in = asks ? wait_for_message<Real>(a.messages, message, a.f64) : Real(0);
-    if (lane < steps_of(tile)) below()[lane] = in;
-    __syncwarp();
-    return __any_sync(all_lanes, in >= threshold || flow.any(threshold)) ? live : dead;
+  __device__ __forceinline__ int first_step(int tile) const { return tile * a.tile_steps; }
+  __device__ __forceinline__ int steps_of(int tile, int all) const { return min(a.tile_steps, all - first_step(tile)); }
+  // A tile is recomputed from the checkpoint before it: the tiles that this takes, up to itself.
+  __device__ __forceinline__ int first_part(int tile) const {
+    const int per_checkpoint = a.interval / a.tile_steps;
+    return tile / per_checkpoint * per_checkpoint;
   }
 
-  __device__ void send_nothing(int tile, int lane) const {
-    if (s.index == 0) return;
-    const int end = min(first_step(tile) + a.tile_steps, s.pair.m);
-    for (int column = first_step(tile) + lane; column < end; column += warp)
-      send_message<Real>(a.messages, messages_of(s.index - 1) + column, a.f64, 0);
-  }
-
-  // By all warps but the first: costs and the row above of the tile.
-  __device__ __forceinline__ void stage(int tile, bool fresh) const {
-    const int step = first_step(tile), steps = steps_of(tile), thread = threadIdx.x - warp;
-    if (thread < steps) {
-      const bool there = s.index > 0 && step + thread < s.pair.m;
-      tops()[thread] = there ? Cell::load(row_above(a, s), step + thread, a.words) : Cell::forbidden();
-    }
-    const auto meet = [] { barrier(1, threads - warp); };
-    Source::stage(a, s, step, a.tile_steps, costs(), source_scratch(), thread, threads - warp, !fresh, false, none,
-                  meet);
-    meet();
-  }
-
-  // The second warp's: through a tile from left to right, the terms of every cell's sum going to `to`.
-  __device__ __forceinline__ void recompute(int tile, Strip<Cell, K> &strip, const Source &source, int lane,
-                                            Real *to) const {
-    const int steps = steps_of(tile);
-    const typename Cell::Scale scale(a.scale);
-#pragma unroll 2
-    for (int u = 0; u < steps; u++) {
-      typename Cell::Cost cost[K];
-      source.costs(costs(), u, a.tile_steps, lane, scale, cost);
-      strip.template step<true>(cost, tops()[u], lane, to + u * 3 * K * warp + lane);
-      if (u % renormalise_every == renormalise_every - 1) strip.renormalise();
-    }
-  }
-
-  // The sweeping warp's: E from right to left.
-  __device__ __forceinline__ void sweep_back(int tile, Flow<Cell, K> &flow, int lane) const {
-    const int step = first_step(tile);
-    const int64_t messages = messages_of(s.index - 1) + step;
-    const Real *const p = ways(tile) + lane, *const in = below();
-    Real *const out = e(tile) + lane;
-#pragma unroll 4
-    for (int u = steps_of(tile) - 1; u >= 0; u--) {
-      flow.step(p + u * 3 * K * warp, in[u], lane, out + u * E::pitch);
-      if (s.index > 0 && lane == 0 && step + u < s.pair.m) send_message<Real>(a.messages, messages + u, a.f64, flow.up);
-    }
-  }
-
-  // progress is 2^30 - (first tile whose gradients are complete). By a crew: those of a tile.
-  __device__ void spend_tile(int tile, const Crew &crew) const {
-    const E of_tile{e(tile), first_step(tile), steps_of(tile), s};
-    spend<Real, K, features>(a, of_tile, crew, scratch(), [&] {
-      if (s.last) return;
-      const int *progress = a.progress + s.pair.index * a.strips + s.index + 1;
-      const int needed = max(first_step(tile) - (warp - 1), 0) / a.tile_steps;
-      while (load_acquire(progress) < (1 << 30) - needed) continue;
-    });
-  }
-  __device__ __forceinline__ void begin(Strip<Cell, K> &strip, int tile, int lane) const {
-    const int checkpoint = first_step(tile) / a.interval;
-    strip.start(s.index == 0 && lane == 0);
-    if (checkpoint == 0) return;
-    const int64_t at = ((s.pair.index * a.strips + s.index) * a.checkpoints + checkpoint - 1) * ((K + 1) * warp);
-    strip.restore(a.saved + at * a.words, a.words, lane);
-  }
-
-  // By all warps but the first: stages a tile, which the second warp then recomputes, from the checkpoint before it,
-  // while the others spend `pending`; then all make probabilities of the terms. fresh: the strip's first.
-  __device__ __forceinline__ void prepare(int tile, int pending, bool fresh, const Source &source, int lane) const {
-    const int per_checkpoint = a.interval / a.tile_steps, first = tile / per_checkpoint * per_checkpoint;
-    Strip<Cell, K> strip;
-    for (int part = first; part <= tile; part++) {
-      if (part > first) barrier(1, threads - warp);
-      stage(part, fresh && part == first);
-      if (threadIdx.x >= 2 * warp) continue;
-      if (part == first) begin(strip, part, lane);
-      recompute(part, strip, source, lane, ways(tile));
-    }
-    if (pending != none) spend_pending(pending, pending);
-    barrier(1, threads - warp);
-    constexpr int cells = K * warp;
-#pragma unroll 2
-    for (int i = threadIdx.x - warp; i < steps_of(tile) * cells; i += threads - warp) {
-      Real *p = ways(tile) + i / cells * 3 * cells + i % cells;
-      normalise(p[diagonal * cells], p[vertical * cells], p[horizontal * cells]);
-    }
-  }
-
-  // By the warps from the third on: spends the tile whose E waits, if any, and says so to the strip above. done: the
-  // first tile that is complete then.
-  __device__ void spend_pending(int tile, int done) const {
-    if (threadIdx.x < 2 * warp) return;
-    const Crew crew{static_cast<int>(threadIdx.x) - 2 * warp, threads - 2 * warp};
-    if (tile != none) spend_tile(tile, crew);
-    if (a.dense.data || s.index == 0 || (tile == none && done % 4 != 0)) return;
-    crew.meet();
-    if (crew.thread != 0) return;
-    __threadfence();
-    store_release(a.progress + s.pair.index * a.strips + s.index, (1 << 30) - done);
-  }
-
-  __device__ __forceinline__ void run() const {
-    __shared__ Look seen;
-    const int lane = threadIdx.x % warp;
-    const bool sweeping = threadIdx.x < warp;
+  // The second warp.
+  struct Recompute {
+    const Backward &b;
+    Strip<Cell> strip;
     Source source;
-    Flow<Cell, K> flow;
-    flow.clear();
-    if (threadIdx.x / warp == 1) source.begin(a, s, lane);
-    if (s.last && lane == s.end_lane)  // E = 1 in the last cell, which is the first to be swept
-#pragma unroll
-      for (int k = 0; k < K; k++)
-        if (s.row + lane * K + k == s.pair.n - 1) flow.left[k] = 1;
-    // The tile to be swept, the one that has been recomputed, and the one whose E waits to be spent.
-    int tile = (s.steps - 1) / a.tile_steps, ready = none, pending = none;
-    bool fresh = true;
-    while (tile >= 0) {
-      if (sweeping) {
-        const Look found = look(tile, flow, ready == tile, lane);
-        if (lane == 0) seen = found;
+    Z top;           // of the row above, in a step of the part that was looked up
+    Z saved[K + 1];  // and the checkpoint before it
+    int looked_up;
+
+    __device__ __forceinline__ explicit Recompute(const Backward &back) : b(back), looked_up(none) {}
+
+    __device__ __forceinline__ void begin() {
+      if constexpr (Source::cooperative) {
+        source.ring = reinterpret_cast<typename Source::Element *>(b.source());
+        source.columns = b.a.cost_columns;
+        source.begin(b.a, b.s);
+      } else {
+        source.begin(b.a, b.s, b.source());
       }
-      __syncthreads();
-      // Unknown: while what flows in is waited for, the tile is recomputed just in case.
-      const bool is_dead = seen == dead, sweep = !is_dead && ready == tile;
-      const int next = is_dead ? none : sweep ? tile - 1 : tile;
-      if (!sweeping) {
-        if (next != none)
-          prepare(next, pending, fresh, source, lane);
-        else
-          spend_pending(pending, is_dead ? tile : pending);
-      } else if (sweep) {
-        sweep_back(tile, flow, lane);
-      } else if (is_dead) {
-        send_nothing(tile, lane);
-        flow.clear();
-      }
-      __syncthreads();
-      ready = next;
-      fresh &= next == none;
-      pending = sweep ? tile : none;
-      if (sweep || is_dead) tile--;
     }
-    spend_pending(pending, 0);
+    // Loads what a part begins with, long before it is needed if it can be foreseen.
+    __device__ __forceinline__ void look_up(int part) {
+      if (looked_up == part) return;
+      looked_up = part;
+      const int first = b.first_step(part), column = first + lane_id();
+      const bool there = b.s.active && b.s.index > 0 && lane_id() < b.a.tile_steps && column < b.s.pair.m;
+      top = there ? Cell::load(row_above(b.a, b.s), column, b.a.words) : Cell::forbidden();
+      if (first % b.a.interval == 0 && first > 0) {
+        const Word *from = checkpoint(b.a, b.s, first / b.a.interval - 1);
+#pragma unroll
+        for (int k = 0; k <= K; k++) saved[k] = Cell::load(from, k * warp + lane_id(), b.a.words);
+      }
+      if constexpr (!Source::cooperative) source.look_ahead(first, b.a.tile_steps);
+    }
+    // The part's costs and the row above it. next: the part that probably follows.
+    __device__ __forceinline__ void stage(int part, int tile, int next) {
+      const int first = b.first_step(part);
+      look_up(part);
+      if (first % b.a.interval == 0) {
+        strip.start(b.s);
+        if (first > 0) strip.restore(saved);
+      }
+      __syncwarp();
+      if (lane_id() < b.a.tile_steps) b.tops()[lane_id()] = top;
+      if constexpr (!Source::cooperative) {
+        Output::offer(b.a, source, b.output(), tile);
+        source.window(first, b.a.tile_steps);
+      }
+      __syncwarp();
+      if (next != none) look_up(next);
+    }
+    template <bool with_ways>
+    __device__ __forceinline__ void sweep(int part, int tile) {
+      const int first = b.first_step(part), steps = b.steps_of(part, b.s.steps);
+      Rows<Real> *to = b.ways_of(tile) + lane_id();
+      source.seek(first);
+      typename Cell::Cost cost[K];
+      source.costs(0, cost);
+#pragma unroll 2
+      for (int u = 0; u < steps; u++) {
+        typename Cell::Cost ahead[K];
+        strip.template step<with_ways>(
+            cost, b.tops()[u], [&] { source.costs(u + 1, ahead); }, to + u * ways * warp);
+#pragma unroll
+        for (int k = 0; k < K; k++) cost[k] = ahead[k];
+        if (u % renormalise_every == renormalise_every - 1) strip.renormalise();
+      }
+    }
+  };
+
+  // The first warp.
+  struct Sweep {
+    const Backward &b;
+    Flow<Real> flow;
+    Output output;
+    int row;  // of the lane's, that ends the pair; or none
+    bool lowest;
+
+    __device__ __forceinline__ explicit Sweep(const Backward &back) : b(back), output(back.a, back.s, back.output()) {}
+
+    __device__ __forceinline__ void begin() {
+      flow.clear();
+      row = b.s.active && b.s.is_end() ? b.s.end_row() : none;
+      lowest = b.s.lane == b.s.lanes - 1;
+    }
+    __device__ __forceinline__ bool ends_in(int tile) const {
+      const int last = b.s.end - 1 - b.first_step(tile);
+      return row != none && last >= 0 && last < b.a.tile_steps;
+    }
+
+    // Whether anything flows into the tile, from the right or from below; what comes from below is left to the output.
+    // Unknown, if it need not wait, where some of it has not come yet.
+    __device__ __forceinline__ Look look(int tile, bool wait) {
+      const Real threshold = static_cast<Real>(negligible);
+      const int first = b.first_step(tile), steps = b.steps_of(tile, b.s.steps);
+      if (!output.receive(first, steps, wait)) return unknown;
+      const bool any = flow.any(threshold) || ends_in(tile) || output.received(lane_id()) >= threshold;
+      return __any_sync(all_lanes, any) ? live : dead;
+    }
+
+    __device__ __forceinline__ void pass(int tile) {
+      output.pass(b.first_step(tile), b.steps_of(tile, b.s.steps));
+      flow.clear();
+    }
+
+    // E from right to left.
+    __device__ __forceinline__ void sweep(int tile) {
+      const int first = b.first_step(tile), steps = b.steps_of(tile, b.s.steps);
+      const Rows<Real> *p = b.ways_of(tile) + lane_id();
+      output.begin_tile(tile, first);
+      typename Flow<Real>::Ways now;
+      now.load(p + (steps - 1) * ways * warp);
+      now.normalise();
+      for (int begin = (steps - 1) / balance_every * balance_every; begin >= 0; begin -= balance_every)
+        sweep_part(first, begin, min(begin + balance_every, steps), p, now);
+      output.end_tile(first, steps);
+    }
+    // What flows out of a few steps is what flows in: the sum of a cell's probabilities may be off by a rounding error.
+    __device__ __forceinline__ void sweep_part(int first, int begin, int end, const Rows<Real> *p,
+                                               typename Flow<Real>::Ways &now) {
+      const int last = b.s.end - 1 - first;  // the step in which the lane's pair ends, if it does here
+      const bool ends = row != none && last >= begin && last < end;
+      const bool counts = lane_id() >= begin && lane_id() < end;
+      const Real in = pair_sum(flow_inside() + (counts ? output.received(lane_id()) : Real(0)) + Real(ends), b.s.lanes);
+      Real sent = 0;
+      if (__any_sync(all_lanes, ends)) {
+#pragma unroll 1
+        for (int u = end - 1; u >= begin; u--) {
+          if (ends && u == last)
+#pragma unroll
+            for (int k = 0; k < K; k++)
+              if (k == row) flow.left[k] = 1;
+          step(u, p, now, sent);
+        }
+      } else {
+#pragma unroll 4
+        for (int u = end - 1; u >= begin; u--) step(u, p, now, sent);
+      }
+      const Real out = pair_sum(flow_inside() + (b.s.lane == 0 ? sent : Real(0)), b.s.lanes);
+      if (first + begin > 0 && out > 0) flow.scale(in / out);
+    }
+    // now: the ways of this step, which become those of the next.
+    __device__ __forceinline__ void step(int u, const Rows<Real> *p, typename Flow<Real>::Ways &now, Real &sent) {
+      Real e[K];
+      typename Flow<Real>::Ways ahead;
+      flow.step(now, output.below(u), lowest, e, [&] { ahead.load(p + max(u - 1, 0) * ways * warp); });
+      ahead.normalise();
+      now = ahead;
+      sent += flow.up;  // of the first lane's alone it is what leaves
+      output.take(u, e, flow.up);
+    }
+    __device__ __forceinline__ Real flow_inside() const { return flow.sum() + (b.s.lane == 0 ? Real(0) : flow.up); }
+  };
+
+  // What the producers have in the ring of costs: columns [begin, end).
+  struct Stock {
+    const Backward &b;
+    int begin, end;
+
+    __device__ __forceinline__ explicit Stock(const Backward &back) : b(back), begin(0), end(0) {}
+
+    // The columns of a part, in whole chunks.
+    __device__ __forceinline__ int first_of(int part) const { return (b.first_step(part) - warp) & -chunk_columns; }
+    __device__ __forceinline__ int end_of(int part) const {
+      return (b.first_step(part) + b.a.tile_steps + chunk_columns - 1) & -chunk_columns;
+    }
+    // Whether the costs of both parts have room at once.
+    __device__ __forceinline__ bool fits(int one, int other) const {
+      return max(end_of(one), end_of(other)) - min(first_of(one), first_of(other)) <= b.a.cost_columns;
+    }
+
+    template <class Producer>
+    __device__ __forceinline__ void cover(Producer &producer, int part) {
+      const int from = first_of(part), to = end_of(part);
+      if (to < begin || from > end) begin = end = from;
+      fill(producer, from, begin, to > end ? end : from - b.a.tile_steps);
+      begin = min(begin, from);
+      end = min(end, begin + b.a.cost_columns);
+      fill(producer, end, to, begin - b.a.tile_steps);
+      end = max(end, to);
+      begin = max(begin, end - b.a.cost_columns);
+    }
+    template <class Producer>
+    // after: the columns that will be asked for next, probably.
+    __device__ __forceinline__ void fill(Producer &producer, int from, int to, int after) const {
+      for (int column = from; column < to; column += chunk_columns)
+        producer.produce(column, column + chunk_columns < to ? column + chunk_columns : after & -chunk_columns,
+                         [] { barrier(2, producers * warp); });
+    }
+  };
+
+  static __device__ __forceinline__ void meet_second() { barrier(1, (1 + producers) * warp); }
+
+  // What all warps follow: which part of which tile is recomputed in this round, and whether a tile is swept in it.
+  struct Round {
+    int tile, prepared, pending, target, part;
+    bool sweep;
+  };
+
+  // The rounds. first: what the first warp does before one, giving the tile; then what each does in it.
+  __device__ __forceinline__ void run() const {
+    __shared__ int shared_tile, shared_steps;
+    const int role = threadIdx.x / warp;
+    if (threadIdx.x == 0) shared_steps = s.steps;
+    __syncthreads();
+    const int tiles = (shared_steps + a.tile_steps - 1) / a.tile_steps;
+    if (tiles == 0) return;
+    Round r{tiles - 1, none, none, none, 0, false};
+    if (role == 0)
+      run_first(r, shared_tile);
+    else if (role == 1)
+      run_second(r, shared_tile);
+    else if (role < 2 + producers)
+      run_producer(r, shared_tile);
+    else
+      run_spender(r, shared_tile);
+  }
+
+  // Between rounds; false after the last.
+  __device__ __forceinline__ bool start(Round &r, const int &shared_tile) const {
+    __syncthreads();
+    r.tile = shared_tile;
+    if (r.tile < 0) return false;
+    r.sweep = r.prepared == r.tile;
+    const int want = r.sweep ? r.tile - 1 : r.tile;
+    if (want >= 0 && r.target != want) r.target = want, r.part = first_part(want);
+    if (want < 0) r.target = none;
+    return true;
+  }
+  // The part after this one, if the tiles go on being live.
+  __device__ __forceinline__ int next_part(const Round &r) const {
+    if (r.part < r.target) return r.part + 1;
+    return r.target > 0 ? first_part(r.target - 1) : none;
+  }
+  __device__ __forceinline__ void finish(Round &r) const {
+    __syncthreads();
+    r.pending = r.sweep ? r.tile : none;
+    if (r.target == none) return;
+    if (r.part == r.target)
+      r.prepared = r.target;
+    else
+      r.part++;
+  }
+
+  __device__ __forceinline__ void run_first(Round &r, int &shared_tile) const {
+    Sweep sweep(*this);
+    sweep.begin();
+    int tile = r.tile;
+    for (;;) {
+      for (; tile >= 0; tile--) {
+        if (sweep.look(tile, r.prepared == tile) != dead) break;
+        sweep.pass(tile);
+      }
+      if (lane_id() == 0) shared_tile = tile;
+      if (!start(r, shared_tile)) break;
+      if (r.sweep) sweep.sweep(tile--);
+      finish(r);
+    }
+    sweep.output.finish();
+  }
+
+  __device__ __forceinline__ void run_second(Round &r, const int &shared_tile) const {
+    Recompute recompute(*this);
+    recompute.begin();
+    while (start(r, shared_tile)) {
+      if (r.target != none) {
+        recompute.stage(r.part, r.target, next_part(r));
+        if constexpr (Source::cooperative) meet_second();
+        if (r.part == r.target)
+          recompute.template sweep<true>(r.part, r.target);
+        else
+          recompute.template sweep<false>(r.part, r.target);
+      }
+      finish(r);
+    }
+  }
+
+  __device__ __forceinline__ void run_producer(Round &r, const int &shared_tile) const {
+    if constexpr (Source::cooperative) {
+      typename Source::Producer producer(a, s, (threadIdx.x / warp - 2) * 8 + lane_id() / 4,
+                                         reinterpret_cast<typename Source::Element *>(source()), a.cost_columns);
+      Stock stock(*this);
+      while (start(r, shared_tile)) {
+        if (r.target != none) {
+          const int next = next_part(r);
+          bool ready = false;
+          for (int part = r.part; part != none;
+               part = ready || next == none || !stock.fits(r.part, next) ? none : next) {
+            ready = part != r.part;
+            stock.cover(producer, part);
+            if (!ready) meet_second();
+          }
+        }
+        finish(r);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void run_spender(Round &r, const int &shared_tile) const {
+    if constexpr (spenders > 0) {
+      const typename Output::Spender spender(a, s, output(), static_cast<int>(threadIdx.x) - (2 + producers) * warp);
+      for (bool more = true; more;) {
+        more = start(r, shared_tile);
+        spender.spend(r.pending, first_step(r.pending));
+        spender.publish(more ? r.tile + 1 : 0);
+        if (more) finish(r);
+      }
+    }
   }
 };
 
-template <class Cell, int K, class Source, class Precise>
-__global__ void __launch_bounds__(Backward<Cell, K, Source>::threads, 1)
+template <class Cell, class Source, class Output>
+__global__ void __launch_bounds__(Backward<Cell, Source, Output>::threads, Output::resident)
     backward_kernel(const __grid_constant__ Args a) {
   extern __shared__ __align__(16) unsigned char shared[];
   const bool primary = Cell::wide == a.f64;
   if (!primary && a.control->any_wide != 1) return;
+  // A producer's view is that of the lane whose rows it has.
+  const int role = threadIdx.x / warp;
+  const bool produces = role >= 2 && role < 2 + Backward<Cell, Source, Output>::producers;
   for (;;) {
-    const int64_t ticket = take_ticket(&a.control->ticket[Cell::wide], a.batch * a.strips);
-    if (ticket < 0) return;
-    const Pair pair = read_pair(a, ticket % a.batch);
-    const int strip = a.strips - 1 - static_cast<int>(ticket / a.batch);
-    if (pair.kind != Kind::regular || strip * K * warp >= pair.n) continue;
-    if (!is_mine<Cell>(a, pair)) {
-      if (!Cell::wide && threadIdx.x == 0) a.control->any_wide = 1;
-      continue;
-    }
-    const int status = a.status[pair.index];
-    if (status != status_finite && status != status_cancelled) continue;  // its gradients are there already
-    const StripView s = strip_view<K>(pair, strip);
-    if (std::is_same_v<Source, Precise> || a.precomputed || is_plain(a, pair))
-      Backward<Cell, K, Source>{a, s, shared}.run();
-    else
-      Backward<Cell, K, Precise>{a, s, shared}.run();
+    const int64_t task = take_block_ticket(&a.control->ticket[Cell::wide], a.tasks);
+    if (task < 0) return;
+    const int strip = a.strips - 1 - strip_of(a, task);
+    const View s =
+        make_view(a, task, strip, produces ? (role - 2) * 8 + lane_id() / 4 : lane_id(), [&](const Pair &pair) {
+          if (!is_mine<Cell>(a, pair)) {
+            if (!Cell::wide) a.control->any_wide = 1;
+            return false;
+          }
+          const int status = a.status[pair.index];
+          return status == status_finite || status == status_cancelled;  // the others' gradients are there already
+        });
+    Backward<Cell, Source, Output>{a, s, shared}.run();
   }
 }
 

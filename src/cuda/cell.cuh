@@ -1,4 +1,5 @@
-// The cell: Z = exp(-R / gamma) = m 2^e. Fast has a float and an integer, Wide a double and an integer-valued double.
+// The cell: Z = exp(-R / gamma) = m 2^e. Fast has a float and an integer, Exact a double and an integer, Wide a double
+// and an integer-valued double.
 //
 // With t = D log2(e) / gamma = n + f, n the nearest integer, one step of the recursion of sdtw.h is
 //   x = max(e_diagonal, e_vertical, e_horizontal),  s = sum m_k 2^(e_k - x),  m = s 2^-f,  e = x - n,
@@ -12,7 +13,7 @@
 namespace sdtw::cuda {
 
 // p[0..2]: the way into a cell that a path took, as in sdtw_problem.step_weight.
-enum { diagonal = 0, vertical = 1, horizontal = 2 };
+enum { diagonal = 0, vertical = 1, horizontal = 2, ways = 3 };
 
 __device__ __forceinline__ float reciprocal(float s) {
   float r;
@@ -21,104 +22,151 @@ __device__ __forceinline__ float reciprocal(float s) {
 }
 __device__ __forceinline__ double reciprocal(double s) { return 1 / s; }
 
-// Terms of a cell's sum to probabilities of the three ways into it. The largest is what the others leave: a sum that is
-// not 1 would leak, or swell, in every cell of a path.
-template <class Real>
-__device__ __forceinline__ void normalise(Real &d, Real &v, Real &h) {
-  const Real r = reciprocal(d + h + v);
-  d *= r, v *= r, h *= r;
-  if (v >= d && v >= h)
-    v = 1 - (d + h);
-  else if (h >= d)
-    h = 1 - (d + v);
+// 2^-f by the polynomial of core/numbers.h. The hardware's ex2 is off by as much as 2^-22, and by the same where costs
+// are the same.
+template <class Real, int k = 0>
+__device__ __forceinline__ Real exp2_minus_tail(Real f) {
+  using Poly = core::Exp2Minus<Real>;
+  constexpr Real c = Poly::c[k];
+  if constexpr (k == Poly::degree - 1)
+    return c;
   else
-    d = 1 - (v + h);
+    return fma(f, exp2_minus_tail<Real, k + 1>(f), c);
+}
+template <class Real>
+__device__ __forceinline__ Real exp2_minus(Real f) {
+  return fma(f, exp2_minus_tail<Real>(f), Real(1));
+}
+
+// Adding it to a double leaves a multiple of 2^-32 in the low bits: its fraction in the low word, its integer part in
+// the high one, which is that of `fixed_point` where the sum is 0. The half makes the nearest integer of the integer
+// part; the rest is half a unit of the 23 bits of the fraction that a float takes.
+constexpr double fixed_point = 1572864.0 + 0.5 + 0x1p-24;  // 1.5 2^20
+constexpr int fixed_point_high = 0x41380000;
+
+// t = n + f of a cost, |f| <= 1/2, as a cell needs it: w = 2^-f.
+template <class Real, class Integer>
+struct Weight {
+  Real w;
+  Integer n;
+};
+
+// fraction: of t + 1/2, in units of 2^-32.
+__device__ __forceinline__ float centred(unsigned fraction) {
+  return __uint_as_float(__funnelshift_r(fraction, 0x7f, 9)) - 1.5f;
 }
 
 struct Fast {
   using Real = float;
+  using Cost = Weight<float, int>;
   static constexpr bool wide = false;
   struct Z {
     float m;
     int e;
   };
 
-  static __device__ Z forbidden() { return {1, core::Exponent<float>::forbidden}; }
-  static __device__ Z one() { return {1, 0}; }
+  static __device__ __forceinline__ Z forbidden() { return {1, core::Exponent<float>::forbidden}; }
+  static __device__ __forceinline__ Z one() { return {1, 0}; }
 
   // m 2^(e - x), to 2^-80 of the largest term: m stays within 2^-46 and 2^120 between two renormalisations.
-  static __device__ float term(const Z &z, int x) {
+  static __device__ __forceinline__ float term(const Z &z, int x) {
     const int shift = __viaddmax_s32(z.e, -x, -80);
     return __int_as_float(__float_as_int(z.m) + (shift << 23));
   }
 
-  // t = n + f of a cost.
-  struct Cost {
-    float f;
-    int n;
-  };
-  // log2(e) / gamma as the sum of two floats: were it rounded to one, the value would be off by 2^-25 <E, D>, which may
-  // be far more than it is.
+  // sum: fixed_point + t.
+  static __device__ __forceinline__ Cost split_fixed(double sum) {
+    return {exp2_minus(centred(__double2loint(sum))), __double2hiint(sum) - fixed_point_high};
+  }
+  // t + 1/2 in units of 2^-bits, 1 <= bits <= 31.
+  static __device__ __forceinline__ Cost split_word(int word, int bits) {
+    return {exp2_minus(centred(static_cast<unsigned>(word) << (32 - bits))), word >> bits};
+  }
+
+  // Of given costs. log2(e) / gamma is the sum of two floats: were it rounded to one, the value would be off by
+  // 2^-25 <E, D>, which may be far more than it is.
   struct Scale {
     float high, low;
-    __device__ explicit Scale(double scale)
+    __device__ __forceinline__ explicit Scale(double scale)
         : high(static_cast<float>(scale)), low(static_cast<float>(scale - static_cast<double>(high))) {}
-    __device__ double whole() const { return static_cast<double>(high) + static_cast<double>(low); }
   };
   static __device__ __forceinline__ Cost split(float cost, const Scale &scale) {
     constexpr float round = 12582912.0f;  // 1.5 2^23: adding it rounds to an integer, in the low bits of the sum
     const float r = fmaf(cost, scale.high, round);
     const float f = fmaf(cost, scale.low, fmaf(cost, scale.high, -(r - round)));
-    return {f, __float_as_int(r) - __float_as_int(round)};
-  }
-  static __device__ __forceinline__ Cost split(double cost, const Scale &scale) {
-    constexpr double round = 6755399441055744.0;  // 1.5 2^52
-    const double r = fma(cost, scale.whole(), round);
-    return {static_cast<float>(fma(cost, scale.whole(), -(r - round))), __double2loint(r)};
-  }
-
-  // 2^-f. The hardware's ex2 is off by as much as 2^-22, and by the same where costs are the same.
-  template <int k>
-  static __device__ __forceinline__ float horner(float f) {
-    if constexpr (k == core::Exp2Minus<float>::degree - 1) {
-      return core::Exp2Minus<float>::c[k];
-    } else {
-      constexpr float c = core::Exp2Minus<float>::c[k];
-      return fmaf(f, horner<k + 1>(f), c);
-    }
+    return {exp2_minus(f), __float_as_int(r) - __float_as_int(round)};
   }
 
   // The next cell from its cost and its neighbours, and the three terms of its sum.
-  template <bool with_terms>
-  static __device__ __forceinline__ Z next(const Cost &cost, const Z &d, const Z &v, const Z &h, float *p) {
-    const float w = fmaf(cost.f, horner<0>(cost.f), 1.0f);
+  static __device__ __forceinline__ Z next(const Cost &cost, const Z &d, const Z &v, const Z &h, float (&p)[ways]) {
     const int x = __vimax3_s32(d.e, h.e, v.e);
     const float td = term(d, x), th = term(h, x), tv = term(v, x);
-    const float side = td + th;
-    if (with_terms) p[diagonal] = td, p[vertical] = tv, p[horizontal] = th;
-    return {fmaf(tv, w, side * w), x - cost.n};
+    p[diagonal] = td, p[vertical] = tv, p[horizontal] = th;
+    return {fmaf(tv, cost.w, (td + th) * cost.w), x - cost.n};
   }
 
-  static __device__ void renormalise(Z &z) {
+  static __device__ __forceinline__ void renormalise(Z &z) {
     const int shift = (__float_as_int(z.m) >> 23) - 127;
     z.m = __int_as_float(__float_as_int(z.m) - (shift << 23));
     z.e += shift;
   }
 
-  static __device__ double log2(const Z &z) { return z.e + ::log2(static_cast<double>(z.m)); }
-  static __device__ bool reachable(const Z &) { return true; }
+  static __device__ __forceinline__ double log2(const Z &z) { return z.e + ::log2(static_cast<double>(z.m)); }
+  static __device__ __forceinline__ bool reachable(const Z &) { return true; }
 
   // m is positive, so a word with its sign bit cleared is never all ones.
-  static __device__ Word pack(const Z &z) {
+  static __device__ __forceinline__ Word pack(const Z &z) {
     return static_cast<Word>(static_cast<unsigned>(z.e)) << 32 | (__float_as_uint(z.m) & 0x7fffffffu);
   }
-  static __device__ Z unpack(Word word) {
+  static __device__ __forceinline__ Z unpack(Word word, Word, int) {
     return {__uint_as_float(static_cast<unsigned>(word)), static_cast<int>(word >> 32)};
   }
-  static __device__ void store(Word *p, int64_t i, int, const Z &z) { store_relaxed(p + i, pack(z)); }
-  static __device__ Z load(const Word *p, int64_t i, int) { return unpack(__ldg(p + i)); }
-  static __device__ Z wait(const Word *p, int64_t i, int) { return unpack(wait_for(p + i)); }
-  static __device__ Z shuffle(const Z &z, int lane) {
+  static __device__ __forceinline__ void store(Word *p, int64_t i, int, const Z &z) { store_relaxed(p + i, pack(z)); }
+  static __device__ __forceinline__ Z load(const Word *p, int64_t i, int) { return unpack(__ldg(p + i), 0, 1); }
+  static __device__ __forceinline__ Z shuffle(const Z &z, int lane) {
+    return {__shfl_sync(all_lanes, z.m, lane), __shfl_sync(all_lanes, z.e, lane)};
+  }
+};
+
+// Fast with seven more digits, for values that float32 cells do not give precisely enough. It has no way to save its
+// cells: it serves pairs of one strip.
+struct Exact {
+  using Real = double;
+  using Cost = Weight<double, int>;
+  static constexpr bool wide = false;
+  struct Z {
+    double m;
+    int e;
+  };
+
+  static __device__ __forceinline__ Z forbidden() { return {1, core::Exponent<float>::forbidden}; }
+  static __device__ __forceinline__ Z one() { return {1, 0}; }
+
+  static __device__ __forceinline__ double term(const Z &z, int x) {
+    const int shift = __viaddmax_s32(z.e, -x, -600);
+    return __hiloint2double(__double2hiint(z.m) + (shift << 20), __double2loint(z.m));
+  }
+
+  static __device__ __forceinline__ Cost split(double t) {
+    constexpr double round = 6755399441055744.0;  // 1.5 2^52
+    const double r = t + round;
+    return {exp2_minus(t - (r - round)), __double2loint(r)};
+  }
+
+  static __device__ __forceinline__ Z next(const Cost &cost, const Z &d, const Z &v, const Z &h, double (&)[ways]) {
+    const int x = __vimax3_s32(d.e, h.e, v.e);
+    return {fma(term(v, x), cost.w, (term(d, x) + term(h, x)) * cost.w), x - cost.n};
+  }
+
+  static __device__ __forceinline__ void renormalise(Z &z) {
+    const int shift = (__double2hiint(z.m) >> 20) - 1023;
+    z.m = __hiloint2double(__double2hiint(z.m) - (shift << 20), __double2loint(z.m));
+    z.e += shift;
+  }
+
+  static __device__ __forceinline__ double log2(const Z &z) { return z.e + ::log2(z.m); }
+  static __device__ __forceinline__ bool reachable(const Z &) { return true; }
+  static __device__ __forceinline__ Z shuffle(const Z &z, int lane) {
     return {__shfl_sync(all_lanes, z.m, lane), __shfl_sync(all_lanes, z.e, lane)};
   }
 };
@@ -131,8 +179,8 @@ struct Wide {
     double m, e;
   };
 
-  static __device__ Z forbidden() { return {1, forbidden_e}; }
-  static __device__ Z one() { return {1, 0}; }
+  static __device__ __forceinline__ Z forbidden() { return {1, forbidden_e}; }
+  static __device__ __forceinline__ Z one() { return {1, 0}; }
 
   static __device__ __forceinline__ double larger(double a, double b) { return a > b ? a : b; }
 
@@ -146,48 +194,32 @@ struct Wide {
     return z.m * __hiloint2double((1023 + shift) << 20, 0);
   }
 
-  template <int k>
-  static __device__ double horner(double f) {
-    if constexpr (k == core::Exp2Minus<double>::degree - 1) {
-      return core::Exp2Minus<double>::c[k];
-    } else {
-      constexpr double c = core::Exp2Minus<double>::c[k];
-      return fma(f, horner<k + 1>(f), c);
-    }
+  struct Cost : Weight<double, double> {
+    bool forbid;
+  };
+  struct Scale {
+    double scale;
+    __device__ __forceinline__ explicit Scale(double s) : scale(s) {}
+  };
+  static __device__ __forceinline__ Cost split(double cost, const Scale &scale) {
+    constexpr double round = 6755399441055744.0;
+    const double t = cost * scale.scale, nan = __longlong_as_double(0x7ff8000000000000ll);
+    if (!(fabs(t) < 1e290)) return {{nan, 0}, t > 0};  // NaN and -infinity lead to NaN
+    // Beyond 2^52 there may be no fraction.
+    const double n = fabs(t) < 1e15 ? fma(cost, scale.scale, round) - round : rint(t);
+    return {{exp2_minus(fmin(fmax(fma(cost, scale.scale, -n), -0.5), 0.5)), n}, false};
   }
 
-  struct Cost {
-    double cost, scale;
-  };
-  using Scale = double;
-  static __device__ __forceinline__ Cost split(double cost, const Scale &scale) { return {cost, scale}; }
-
-  template <bool with_terms>
-  static __device__ __forceinline__ Z next(const Cost &c, const Z &d, const Z &v, const Z &h, double *p) {
-    constexpr double round = 6755399441055744.0;
-    const double t = c.cost * c.scale;
-    double n = 0, w = __longlong_as_double(0x7ff8000000000000ll);  // what NaN and -infinity lead to
-    bool forbid = false;
-    if (fabs(t) < 1e15) {
-      n = fma(c.cost, c.scale, round) - round;
-      const double f = fma(c.cost, c.scale, -n);
-      w = fma(f, horner<0>(f), 1.0);
-    } else if (fabs(t) < 1e290) {  // beyond 2^52 there may be no fraction
-      n = rint(t);
-      const double f = fmin(fmax(fma(c.cost, c.scale, -n), -0.5), 0.5);
-      w = fma(f, horner<0>(f), 1.0);
-    } else if (t > 0) {
-      forbid = true;
-    }
+  static __device__ __forceinline__ Z next(const Cost &c, const Z &d, const Z &v, const Z &h, double (&p)[ways]) {
     const double x = larger(larger(d.e, h.e), v.e);
     const double td = term(d, x), th = term(h, x), tv = term(v, x);
     const double s = td + th + tv;
-    if (with_terms) p[diagonal] = td, p[vertical] = tv, p[horizontal] = th;
-    if (forbid) return {fma(s, 0.0, 1.0), forbidden_e};  // a NaN stays one
-    return {s * w, x - n};
+    p[diagonal] = td, p[vertical] = tv, p[horizontal] = th;
+    if (c.forbid) return {fma(s, 0.0, 1.0), forbidden_e};  // a NaN stays one
+    return {s * c.w, x - c.n};
   }
 
-  static __device__ void renormalise(Z &z) {
+  static __device__ __forceinline__ void renormalise(Z &z) {
     const int high = __double2hiint(z.m);
     const int shift = (high >> 20 & 0x7ff) - 1023;
     if (shift == 1024) return;  // NaN
@@ -195,16 +227,19 @@ struct Wide {
     z.e += shift;
   }
 
-  static __device__ double log2(const Z &z) { return z.e + ::log2(z.m); }
-  static __device__ bool reachable(const Z &z) { return z.e > -core::Exponent<double>::limit; }
+  static __device__ __forceinline__ double log2(const Z &z) { return z.e + ::log2(z.m); }
+  static __device__ __forceinline__ bool reachable(const Z &z) { return z.e > -core::Exponent<double>::limit; }
 
   // One word holds log2 Z, for float32 problems; two hold m and e. A NaN is written as the positive quiet one.
-  static __device__ Word pack(double v) { return v == v ? __double_as_longlong(v) : 0x7ff8000000000000ull; }
-  static __device__ Z split(Word word) {
-    const double v = __longlong_as_double(word), e = floor(v);
+  static __device__ __forceinline__ Word pack(double v) {
+    return v == v ? __double_as_longlong(v) : 0x7ff8000000000000ull;
+  }
+  static __device__ __forceinline__ Z unpack(Word first, Word second, int words) {
+    if (words == 2) return {__longlong_as_double(first), __longlong_as_double(second)};
+    const double v = __longlong_as_double(first), e = floor(v);
     return v == v ? Z{exp2(v - e), e} : Z{v, 0};
   }
-  static __device__ void store(Word *p, int64_t i, int words, const Z &z) {
+  static __device__ __forceinline__ void store(Word *p, int64_t i, int words, const Z &z) {
     if (words == 1) {
       store_relaxed(p + i, pack(log2(z)));
     } else {
@@ -212,16 +247,10 @@ struct Wide {
       store_relaxed(p + 2 * i + 1, pack(z.e));
     }
   }
-  static __device__ Z load(const Word *p, int64_t i, int words) {
-    if (words == 1) return split(__ldg(p + i));
-    return {__longlong_as_double(__ldg(p + 2 * i)), __longlong_as_double(__ldg(p + 2 * i + 1))};
+  static __device__ __forceinline__ Z load(const Word *p, int64_t i, int words) {
+    return unpack(__ldg(p + i * words), __ldg(p + i * words + words - 1), words);
   }
-  static __device__ Z wait(const Word *p, int64_t i, int words) {
-    if (words == 1) return split(wait_for(p + i));
-    const Word m = wait_for(p + 2 * i), e = wait_for(p + 2 * i + 1);
-    return {__longlong_as_double(m), __longlong_as_double(e)};
-  }
-  static __device__ Z shuffle(const Z &z, int lane) {
+  static __device__ __forceinline__ Z shuffle(const Z &z, int lane) {
     return {__shfl_sync(all_lanes, z.m, lane), __shfl_sync(all_lanes, z.e, lane)};
   }
 };

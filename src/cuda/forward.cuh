@@ -1,134 +1,191 @@
-// Forward: a block takes a strip; one warp sweeps it while the others stage what it needs next.
+// Forward: a warp takes a task and sweeps it. Where costs take matrix instructions, four other warps of its block
+// compute them, a block of steps ahead.
 #pragma once
 
-#include "source.cuh"
+#include "given_costs.cuh"
+#include "inline_costs.cuh"
 #include "strip.cuh"
+#include "tile_costs.cuh"
 
 namespace sdtw::cuda {
 
-template <class Cell, int K, class Source>
-struct Forward {
-  using Z = typename Cell::Z;
-  using Real = typename Cell::Real;
-  static constexpr int block = Source::block_steps;
-  static constexpr int threads = warp * (1 + Source::helpers);
+constexpr size_t tops_bytes = 2 * block_steps * 16;  // of the row above, in shared memory: of the largest Z
 
-  // Shared memory: two buffers of the source's, its scratch, and two of the row above.
-  __host__ static size_t shared_bytes(const Args &a) {
-    return 2 * Source::bytes(block) + Source::scratch_bytes(a, block, true) + 2 * block * sizeof(Z);
+// The row above a strip, which the strip above is still writing: a block of columns is asked for while the block before
+// is swept, and waited for word by word.
+template <class Cell>
+struct RowAbove {
+  using Z = typename Cell::Z;
+  static constexpr int slots = 2 * block_steps;
+
+  Z *ring;
+  const Word *words;
+  int columns, per_cell;
+  bool there;
+  Word ahead[2];
+
+  __device__ __forceinline__ void begin(const Args &a, const View &s, Z *to) {
+    ring = to;
+    there = s.index > 0 && s.active;
+    columns = s.pair.m, per_cell = a.words;
+    __syncwarp();
+    ring[lane_id() % slots] = Cell::forbidden();
+    __syncwarp();
+    if (!there) return;
+    words = row_above(a, s);
+    ask(0);
   }
+  __device__ __forceinline__ bool has(int column) const { return there && lane_id() < block_steps && column < columns; }
+  __device__ __forceinline__ void ask(int first) {
+    const int column = first + lane_id();
+    if (!has(column)) return;
+    ahead[0] = load_relaxed(words + static_cast<int64_t>(column) * per_cell);
+    if (per_cell == 2) ahead[1] = load_relaxed(words + static_cast<int64_t>(column) * per_cell + 1);
+  }
+  __device__ __forceinline__ bool missing() const {
+    return ahead[0] == ~Word(0) || (per_cell == 2 && ahead[1] == ~Word(0));
+  }
+  // In the middle of the block before: what has come already, or rubbish.
+  __device__ __forceinline__ void stage(int first) {
+    if constexpr (!std::is_same_v<Cell, Exact>)
+      if (has(first + lane_id())) ring[(first + lane_id()) % slots] = Cell::unpack(ahead[0], ahead[1], per_cell);
+  }
+  __device__ __forceinline__ void enter(int first) {
+    if constexpr (!std::is_same_v<Cell, Exact>) {
+      if (!there) return;
+      const int column = first + lane_id();
+      if (has(column) && (first == 0 || missing())) {
+        const Word *from = words + static_cast<int64_t>(column) * per_cell;
+        ahead[0] = wait_for(from);
+        if (per_cell == 2) ahead[1] = wait_for(from + 1);
+        stage(first);
+      }
+      __syncwarp();
+      ask(first + block_steps);
+    }
+  }
+  // The cells of a block.
+  __device__ __forceinline__ const Z *block(int first) const { return ring + first % slots; }
+};
+
+// One warp's sweep of a task.
+template <class Cell, class Source>
+struct Sweep {
+  using Z = typename Cell::Z;
 
   const Args &a;
-  const StripView &s;
-  unsigned char *memory;
-  int role;  // of the warp: 0 sweeps
+  const View &s;
+  Source &source;
+  RowAbove<Cell> above;
+  Strip<Cell> strip;
+  Z corner;     // the cell that has the pair's value, in the lane that met it
+  Word *below;  // the strip's last row, for the next strip; null if nobody reads it
 
-  __device__ unsigned char *buffer(int i) const { return memory + i % 2 * Source::bytes(block); }
-  __device__ Z *tops(int i) const {
-    return reinterpret_cast<Z *>(memory + 2 * Source::bytes(block) + Source::scratch_bytes(a, block, true)) +
-           i % 2 * block;
-  }
+  __device__ __forceinline__ Sweep(const Args &args, const View &view, Source &costs)
+      : a(args), s(view), source(costs) {}
 
-  // By the helpers: what block i needs. The row above is waited for word by word.
-  __device__ __forceinline__ void stage(int i, int blocks, int lane) const {
-    const int thread = (role - 1) * warp + lane, step = i * block;
-    Source::stage(a, s, step, block, buffer(i), memory + 2 * Source::bytes(block), thread, threads - warp, i > 0, i > 0,
-                  i + 1 < blocks ? step + block : -1, [] { barrier(1, threads - warp); });
-    if (thread < block) {
-      const int column = step + thread;
-      const bool wait = s.index > 0 && column < s.pair.m;
-      tops(i)[thread] = wait ? Cell::wait(row_above(a, s), column, a.words) : Cell::forbidden();
-    }
-  }
-
-  // By the sweeping warp.
-  struct Sweep {
-    Strip<Cell, K> strip;
-    Source source;
-    typename Cell::Scale scale;
-    float limit;
-    bool exceeded;
-    Word *below;  // the strip's last row, for the next strip; null for the last strip
+  // What the steps of a block have in common.
+  struct Block {
+    const Z *tops;
+    Word *below;  // where the strip's last row goes
+    int from;     // step of the block from which on that row has columns; beyond the block if nobody reads it
   };
-
-  __device__ __forceinline__ void begin(Sweep &w, int lane) const {
-    w.strip.start(s.index == 0 && lane == 0);
-    w.source.begin(a, s, lane);
-    w.limit = fast_limit(a, s.pair) / static_cast<float>(a.scale);
-    w.exceeded = false;
-    w.below = s.last ? nullptr : a.rows + (s.pair.index * (a.strips - 1) + s.index) * a.m * a.words;
+  __device__ __forceinline__ Block begin_block(int first) {
+    source.seek(first);
+    const int column = first - (warp - 1);  // of the last row in the block's first step
+    return {above.block(first), below + static_cast<int64_t>(column) * a.words, below ? max(-column, 0) : block_steps};
   }
 
-  __device__ __forceinline__ void step(Sweep &w, int i, int u, int lane) const {
+  template <class Meanwhile>
+  __device__ __forceinline__ void step(const Block &b, int u, const typename Cell::Cost (&cost)[K],
+                                       Meanwhile meanwhile) {
+    strip.step(cost, b.tops[u], meanwhile);
+    if constexpr (!std::is_same_v<Cell, Exact>)
+      if (u >= b.from) Cell::store(b.below, u, a.words, strip.z[K - 1]);
+  }
+
+  __device__ __forceinline__ void run(Z *tops) {
+    above.begin(a, s, tops);
+    strip.start(s);
+    corner = Cell::forbidden();
+    below = s.active && !s.last && lane_id() == warp - 1 ? row_below(a, s) : nullptr;
+    for (int first = 0; first < s.steps; first += block_steps) {
+      source.enter(first);
+      above.enter(first);
+      if constexpr (!std::is_same_v<Cell, Exact>)
+        if (a.saved && s.active && first > 0 && first % a.interval == 0)
+          strip.save(checkpoint(a, s, first / a.interval - 1), a.words);
+      const bool ends = s.end > first && s.end <= first + block_steps;
+      if (__any_sync(all_lanes, ends))
+        last_block(first);
+      else
+        whole_block(first);
+    }
+  }
+
+  // Costs are computed a step ahead: they do not depend on the cells, and fill the time that those wait for each other.
+  __device__ __forceinline__ void whole_block(int first) {
+    const Block b = begin_block(first);
     typename Cell::Cost cost[K];
-    if constexpr (Source::checks) w.exceeded |= w.source.exceeds(buffer(i), u, block, lane, w.limit);
-    w.source.costs(buffer(i), u, block, lane, w.scale, cost);
-    w.strip.step(cost, tops(i)[u], lane);
-    const int column = i * block + u - (warp - 1);
-    if (w.below && lane == warp - 1 && column >= 0) Cell::store(w.below, column, a.words, w.strip.z[K - 1]);
-  }
-
-  __device__ __forceinline__ void sweep(Sweep &w, int i, int lane) const {
-    const int first = i * block, steps = min(block, s.steps - first);
-    if (a.saved && first > 0 && first % a.interval == 0) {
-      const int64_t strip = s.pair.index * a.strips + s.index;
-      const int64_t at = (strip * a.checkpoints + first / a.interval - 1) * ((K + 1) * warp);
-      w.strip.save(a.saved + at * a.words, a.words, lane);
-    }
-#pragma unroll 4
-    for (int u = 0; u < steps; u++) {
-      step(w, i, u, lane);
-      if (u % renormalise_every == renormalise_every - 1) w.strip.renormalise();
-    }
-  }
-
-  __device__ __forceinline__ void finish(const Sweep &w, int lane) const {
-    if (Source::checks && a.precomputed && __any_sync(all_lanes, w.exceeded) && lane == 0) {
-      a.bounds[2 * s.pair.index] = given_back;
-      a.control->any_wide = 1;
-    }
-    if (!s.last || lane != s.end_lane) return;
-    const int row = s.pair.n - 1 - s.row - lane * K;
-    Z z = w.strip.z[0];
+    source.costs(0, cost);
 #pragma unroll
-    for (int k = 1; k < K; k++) z = select(k == row, w.strip.z[k], z);
-    const double log2_z = Cell::log2(z);
-    const bool reachable = Cell::reachable(z);
-    const double value = reachable ? -log2_z / a.scale : __longlong_as_double(0x7ff0000000000000ll);
-    Status status = z.m != z.m ? status_not_a_number : reachable ? status_finite : status_unreachable;
-    if (!Cell::wide && fabs(value) < cancellation(a, s.pair)) status = status_cancelled;
-    if (status == status_cancelled) a.control->any_wide = 1;
-    write(value, status);
-  }
-
-  __device__ void write(double value, Status status) const {
-    if (a.saved || !Cell::wide || a.status[s.pair.index] != status_cancelled) a.status[s.pair.index] = status;
-    if (status == status_not_a_number) value = __longlong_as_double(0x7ff8000000000000ll);
-    store(a.value, s.pair.index, a.f64, value);
-  }
-
-  __device__ __forceinline__ void run() const {
-    const int lane = threadIdx.x % warp, blocks = (s.steps + block - 1) / block;
-    const bool sweeping = role == 0;
-    Sweep w{{}, {}, typename Cell::Scale(a.scale), 0, false, nullptr};
-    if (sweeping)
-      begin(w, lane);
-    else
-      stage(0, blocks, lane);
-    __syncthreads();
-    for (int i = 0; i < blocks; i++) {
-      if (sweeping)
-        sweep(w, i, lane);
-      else if (i + 1 < blocks)
-        stage(i + 1, blocks, lane);
-      __syncthreads();
+    for (int u = 0; u < block_steps; u++) {
+      typename Cell::Cost ahead[K];
+      step(b, u, cost, [&] {
+        if (u + 1 < block_steps) source.costs(u + 1, ahead);
+        if (u == block_steps / 2) stage(first + block_steps);
+      });
+#pragma unroll
+      for (int k = 0; k < K; k++) cost[k] = ahead[k];
+      if (u % renormalise_every == renormalise_every - 1) strip.renormalise();
     }
-    if (sweeping) finish(w, lane);
+  }
+  __device__ __forceinline__ void stage(int first) {
+    source.stage(first);
+    above.stage(first);
+  }
+  // A block in which some pair ends.
+  __device__ __forceinline__ void last_block(int first) {
+    const Block b = begin_block(first);
+    const int row = s.end_row();
+#pragma unroll 1
+    for (int u = 0; u < min(block_steps, s.steps - first); u++) {
+      typename Cell::Cost cost[K];
+      source.costs(u, cost);
+      step(b, u, cost, [] {});
+      if (u % renormalise_every == renormalise_every - 1) strip.renormalise();
+#pragma unroll
+      for (int k = 0; k < K; k++)
+        if (first + u + 1 == s.end && k == row) corner = strip.z[k];
+    }
+    stage(first + block_steps);
   }
 };
 
-// The value of a pair without cells.
-__device__ inline void write_degenerate(const Args &a, const Pair &pair) {
+// Of the pair's value, -log2(Z) / scale.
+template <class Cell>
+__device__ __forceinline__ double value_of(const Args &a, const typename Cell::Z &z, Status &status) {
+  if (z.m != z.m) {
+    status = status_not_a_number;
+    return __longlong_as_double(0x7ff8000000000000ll);
+  }
+  if (!Cell::reachable(z)) {
+    status = status_unreachable;
+    return __longlong_as_double(0x7ff0000000000000ll);
+  }
+  status = status_finite;
+  return -Cell::log2(z) / a.scale;
+}
+
+// Of the pairs whose first strip a task has: values of those without cells, and whether the wide engine is needed.
+__device__ __forceinline__ void look_after(const Args &a, int64_t task, int lane) {
+  const Pair pair = pair_of(a, task, lane);
+  const bool exists = a.lanes == warp || task * (warp / a.lanes) + lane / a.lanes < a.batch;
+  if (!exists || lane % a.lanes != 0) return;
+  if (pair.kind == Kind::regular) {
+    if (has_bounds(a) && !is_fast(a, pair)) a.control->any_wide = 1;
+    return;
+  }
   const long long inf = 0x7ff0000000000000ll, nan = 0x7ff8000000000000ll;
   const bool invalid = pair.kind == Kind::invalid;
   const double value = pair.kind == Kind::empty ? 0 : __longlong_as_double(invalid ? nan : inf);
@@ -136,52 +193,150 @@ __device__ inline void write_degenerate(const Args &a, const Pair &pair) {
   a.status[pair.index] = invalid ? status_not_a_number : status_unreachable;
 }
 
-// The warp's part in its block. A multiprocessor's four schedulers share its warps out by their number, so in blocks of
-// two the first warps of all would meet in two of the schedulers: every other pair of blocks exchanges its warps.
-__device__ inline int spread_role(int warps) {
-  __shared__ unsigned number;
-  if (threadIdx.x == 0) asm volatile("mov.u32 %0, %%warpid;" : "=r"(number));
+// The values of a task's pairs, to seven more digits. Not inlined: it is needed seldom, and its registers always would.
+template <class Source>
+__device__ __noinline__ double value_again(const Args &a, int64_t task, unsigned char *memory) {
+  const View s = make_view(a, task, 0, lane_id(), [](const Pair &) { return true; });
+  Source source;
+  source.begin(a, s, memory + tops_bytes);
+  Sweep<Exact, Source> sweep(a, s, source);
+  sweep.run(reinterpret_cast<Exact::Z *>(memory));
+  Status status;
+  return value_of<Exact>(a, sweep.corner, status);
+}
+
+// After the fast engine's sweep: the value, if it can be had.
+template <class Source>
+__device__ __forceinline__ void finish_fast(const Args &a, const View &s, const Source &source, const Fast::Z &corner,
+                                            unsigned char *memory) {
+  const bool exceeded = source.exceeded(a, s);
+  if (s.active && exceeded && s.lane == 0) give_back(a, s.pair.index);
+  Status status;
+  double value = value_of<Fast>(a, corner, status);
+  const bool ends = s.active && s.is_end();
+  bool cancelled = ends && !exceeded && fabs(value) < cancellation(a, s.pair);
+  if constexpr (std::is_base_of_v<InlineBase, Source>)
+    if (a.strips == 1 && __any_sync(all_lanes, cancelled)) {
+      const double precise = value_again<Source>(a, s.task, memory);
+      if (cancelled) value = precise, cancelled = false;
+    }
+  if (!ends) return;
+  if (cancelled) {
+    status = status_cancelled;
+    a.control->any_wide = a.control->any_again = 1;
+  }
+  a.status[s.pair.index] = status;
+  store(a.value, s.pair.index, a.f64, value);
+}
+
+// The wide engine's. rewriting: a value that is computed again; its status stays for backward.
+__device__ __forceinline__ void finish_wide(const Args &a, const View &s, const Wide::Z &corner, bool rewriting) {
+  if (!s.active || !s.is_end()) return;
+  Status status;
+  const double value = value_of<Wide>(a, corner, status);
+  if (!rewriting) a.status[s.pair.index] = status;
+  store(a.value, s.pair.index, a.f64, value);
+}
+
+// What a pass of an engine computes. Wide has two: pairs that are its own, and values of the fast engine's that are
+// computed again, for which rows of their own are used and no state is left.
+template <class Cell>
+__device__ __forceinline__ bool is_wanted(const Args &a, const Pair &pair, bool rewriting) {
+  if (rewriting) return !is_mine<Cell>(a, pair) && a.status[pair.index] == status_cancelled;
+  return is_mine<Cell>(a, pair);
+}
+
+template <class Source>
+size_t forward_bytes(const Args &a) {
+  if constexpr (Source::cooperative)
+    return tops_bytes + Source::ring_bytes(ring_columns) + Source::scratch_bytes(a);
+  else
+    return Source::warps * (tops_bytes + Source::bytes(a));
+}
+
+// A warp on its own.
+template <class Cell, class Source>
+__device__ __forceinline__ void sweep_alone(const Args &a, int64_t task, bool rewriting, unsigned char *memory) {
+  const View s = make_view(a, task, strip_of(a, task), lane_id(),
+                           [&](const Pair &pair) { return is_wanted<Cell>(a, pair, rewriting); });
+  if (s.steps == 0) return;
+  auto *tops = reinterpret_cast<typename Cell::Z *>(memory);
+  Source source;
+  source.begin(a, s, memory + tops_bytes);
+  Sweep<Cell, Source> sweep(a, s, source);
+  sweep.run(tops);
+  if constexpr (Cell::wide)
+    finish_wide(a, s, sweep.corner, rewriting);
+  else
+    finish_fast(a, s, source, sweep.corner, memory);
+}
+
+// One warp that sweeps, and four that make its costs.
+template <class Cell, class Source>
+__device__ __forceinline__ void sweep_together(const Args &a, int64_t task, bool rewriting, unsigned char *memory) {
+  __shared__ int steps;
+  auto *tops = reinterpret_cast<typename Cell::Z *>(memory);
+  auto *ring = reinterpret_cast<typename Source::Element *>(memory + tops_bytes);
+  const int role = threadIdx.x / warp, strip_lane = role == 0 ? lane_id() : (role - 1) * 8 + lane_id() / 4;
+  const View s = make_view(a, task, strip_of(a, task), strip_lane,
+                           [&](const Pair &pair) { return is_wanted<Cell>(a, pair, rewriting); });
+  if (threadIdx.x == 0) steps = s.steps;
+  if (Cell::wide)  // columns left of the first: any number will do
+    for (int i = threadIdx.x; i < ring_columns * column_pitch; i += blockDim.x) ring[i] = 0;
   __syncthreads();
-  const int role = threadIdx.x / warp;
-  return warps == 2 && number / 4 % 2 == 1 ? 1 - role : role;
+  const int all_steps = steps;
+  if (all_steps == 0) return;
+  if (role == 0) {
+    Source source;
+    source.ring = ring, source.columns = ring_columns;
+    source.begin(a, s);
+    Sweep<Cell, Source> sweep(a, s, source);
+    sweep.run(tops);
+    if constexpr (Cell::wide)
+      finish_wide(a, s, sweep.corner, rewriting);
+    else
+      finish_fast(a, s, source, sweep.corner, memory);
+  } else {
+    typename Source::Producer producer(a, s, strip_lane, ring, ring_columns);
+    for (int first = 0; first < all_steps; first += block_steps) {
+      producer.produce(first, first + block_steps, [] { barrier(1, producers * warp); });
+      __syncthreads();
+    }
+  }
 }
 
-template <class Cell, int K, class Source>
-__device__ __forceinline__ void forward_strip(const Args &a, const StripView &s, unsigned char *shared, int role) {
-  Forward<Cell, K, Source>{a, s, shared, role}.run();
-}
-
-// Precise is Source with costs in float64, for the pairs that need them.
-template <class Cell, int K, class Source, class Precise>
-__global__ void __launch_bounds__(Forward<Cell, K, Source>::threads, Source::resident)
+template <class Cell, class Source>
+__global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     forward_kernel(const __grid_constant__ Args a, const __grid_constant__ Args again) {
   extern __shared__ __align__(16) unsigned char shared[];
-  const int role = spread_role(Forward<Cell, K, Source>::threads / warp);
-  const bool primary = Cell::wide == a.f64;  // the other engine is there for the pairs that this one cannot do
+  const bool primary = Cell::wide == a.f64;  // the other engine is there for what this one cannot do
   if (!primary && a.control->any_wide != 1) return;
-  for (;;) {
-    const int64_t ticket = take_ticket(&a.control->ticket[Cell::wide], a.batch * a.strips);
-    if (ticket < 0) return;
-    const Pair pair = read_pair(a, ticket % a.batch);
-    const int strip = static_cast<int>(ticket / a.batch);
-    if (pair.kind != Kind::regular) {
-      if (primary && strip == 0 && threadIdx.x == 0) write_degenerate(a, pair);
-      continue;
+  const int64_t tasks = primary || a.control->any_again != 1 ? a.tasks : 2 * a.tasks;
+  Word *tickets = &a.control->ticket[Cell::wide];
+  const auto next = [&] {
+    if constexpr (Source::cooperative)
+      return take_block_ticket(tickets, tasks);
+    else
+      return take_ticket(tickets, tasks);
+  };
+  const auto run = [&](auto sweep) {
+    for (int64_t ticket = next(); ticket >= 0; ticket = next()) {
+      const bool rewriting = ticket >= a.tasks;
+      const int64_t task = rewriting ? ticket - a.tasks : ticket;
+      if (primary && strip_of(a, task) == 0 && (!Source::cooperative || threadIdx.x < warp))
+        look_after(a, task, lane_id());
+      sweep(rewriting ? again : a, task, rewriting);
     }
-    if (strip * K * warp >= pair.n) continue;
-    const StripView s = strip_view<K>(pair, strip);
-    if constexpr (Cell::wide) {
-      if (is_mine<Cell>(a, pair))
-        forward_strip<Cell, K, Source>(a, s, shared, role);
-      else if (a.status[pair.index] == status_cancelled)
-        forward_strip<Cell, K, Source>(again, s, shared, role);
-    } else if (!a.precomputed && !is_fast(a, pair)) {
-      if (threadIdx.x == 0) a.control->any_wide = 1;
-    } else if (std::is_same_v<Source, Precise> || is_plain(a, pair)) {
-      forward_strip<Cell, K, Source>(a, s, shared, role);
-    } else {
-      forward_strip<Cell, K, Precise>(a, s, shared, role);
-    }
+  };
+  if constexpr (Source::cooperative) {
+    run([&](const Args &args, int64_t task, bool rewriting) {
+      sweep_together<Cell, Source>(args, task, rewriting, shared);
+    });
+  } else {
+    unsigned char *memory = shared + threadIdx.x / warp * (tops_bytes + Source::bytes(a));
+    run([&](const Args &args, int64_t task, bool rewriting) {
+      sweep_alone<Cell, Source>(args, task, rewriting, memory);
+    });
   }
 }
 

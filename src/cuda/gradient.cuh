@@ -1,261 +1,263 @@
 // What becomes of a tile of E: the gradients of x and y, or a matrix of one element a cell.
 #pragma once
 
-#include "source.cuh"
+#include "pair.cuh"
 
 namespace sdtw::cuda {
 
-// E of a tile in shared memory, [steps][K][32 lanes] with one element of padding a step.
-template <class Real, int K>
+// E of a tile in shared memory, [steps][K][32 lanes] with one element of padding a step; in which steps a row has any
+// (bit u of its mask); and lists of the rows and columns that have some. A column is numbered by the lane and step in
+// which a pair's lowest lane would meet it: pair << 8 | step.
+struct TileIndex {
+  static constexpr int max_columns = 256;
+  unsigned masks[K * warp];
+  int rows, columns;  // how many are listed
+  unsigned char row[K * warp];
+  unsigned short column[max_columns];
+};
+
+template <class Real>
 struct TileOfE {
   static constexpr int pitch = K * warp + 1;
+  static constexpr int max_steps = 32;
 
   const Real *e;
+  const TileIndex *index;
   int step, steps;  // its first, and how many
-  const StripView &s;
 
-  __device__ Real at(int u, int k, int lane) const { return e[u * pitch + k * warp + lane]; }
-  __device__ int column(int u, int lane) const { return step + u - lane; }
-  __device__ bool inside(int u, int lane) const { return column(u, lane) >= 0 && column(u, lane) < s.pair.m; }
+  __device__ __forceinline__ Real at(int u, int row) const { return e[u * pitch + row % K * warp + row / K]; }
 };
+
+// By one warp, whose lanes have the masks of their rows: the lists.
+__device__ __forceinline__ void make_index(TileIndex &to, const unsigned (&mask)[K], int lane, int lanes) {
+  int rows = 0;
+  unsigned any = 0;
+#pragma unroll
+  for (int k = 0; k < K; k++) {
+    to.masks[lane_id() * K + k] = mask[k];
+    rows += mask[k] != 0;
+    any |= mask[k];
+  }
+  int at = rows;  // of those of the lanes before, and the lane's
+#pragma unroll
+  for (int step = 1; step < warp; step *= 2) {
+    const int before = __shfl_up_sync(all_lanes, at, step);
+    if (lane_id() >= step) at += before;
+  }
+  if (lane_id() == warp - 1) to.rows = at;
+  at -= rows;
+#pragma unroll
+  for (int k = 0; k < K; k++)
+    if (mask[k] != 0) to.row[at++] = static_cast<unsigned char>(lane_id() * K + k);
+  // Lane l meets in step u the column that the lowest lane would meet in step u - l + lanes - 1.
+  unsigned long long columns = static_cast<unsigned long long>(any) << (lanes - 1 - lane);
+  for (int step = lanes / 2; step > 0; step /= 2) columns |= __shfl_xor_sync(all_lanes, columns, step);
+  int found = 0;
+  for (int first = 0; first < warp; first += lanes) {
+    const unsigned long long of_pair = __shfl_sync(all_lanes, columns, first);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      const unsigned bits = static_cast<unsigned>(of_pair >> (half * warp));
+      if (bits >> lane_id() & 1)
+        to.column[found + __popc(bits & ((1u << lane_id()) - 1))] =
+            static_cast<unsigned short>((first / lanes) << 8 | (half * warp + lane_id()));
+      found += __popc(bits);
+    }
+  }
+  if (lane_id() == 0) to.columns = found;
+}
 
 // Threads that work together, and meet at a barrier of their own.
 struct Crew {
   int thread, count;
-  __device__ void meet() const { barrier(2, count); }
+  __device__ __forceinline__ void meet() const { barrier(3, count); }
+  __device__ __forceinline__ int worker() const { return thread / warp; }
+  __device__ __forceinline__ int workers() const { return count / warp; }
 };
 
 template <class Real>
-__device__ inline Real upstream(const Args &a, int64_t pair) {
+__device__ __forceinline__ Real upstream(const Args &a, int64_t pair) {
   if (!a.grad_value) return 1;
   return a.f64 ? static_cast<Real>(static_cast<const double *>(a.grad_value)[pair])
                : static_cast<Real>(static_cast<const float *>(a.grad_value)[pair]);
 }
-
-template <class Real, int K>
-__device__ void write_dense(const Args &a, const TileOfE<Real, K> &tile, const Crew &crew) {
-  const StripView &s = tile.s;
-  const Real scale = a.scale_dense ? upstream<Real>(a, s.pair.index) : Real(1);
-  const int64_t base = s.pair.index * a.dense.stride[0];
-  for (int r = crew.thread / warp; r < K * warp; r += crew.count / warp) {
-    const int k = r / warp, lane = r % warp, row = s.row + lane * K + k;
-    if (row >= s.pair.n) continue;
-    for (int u = crew.thread % warp; u < tile.steps; u += warp)
-      if (tile.inside(u, lane))
-        store(a.dense.data, base + row * a.dense.stride[1] + tile.column(u, lane) * a.dense.stride[2], a.f64,
-              scale * tile.at(u, k, lane));
-  }
+// What sums of E times a difference are to be multiplied by: NaN unless grad_value is finite, so that all of the pair's
+// gradient is.
+template <class Real>
+__device__ __forceinline__ Real gradient_factor(const Args &a, int64_t pair) {
+  const Real g = 2 * upstream<Real>(a, pair);
+  return isfinite(g) ? g : g - g;
 }
 
-// Gradients of the squared Euclidean distance: grad_x_i += 2 g sum_j E_ij (x_i - y_j), and the same with x and y
-// exchanged. Differences are taken as they are: the usual split into sums of E y and of E cancels where x is near y.
-template <class Real, int K>
+// A series and its gradient as a lane sees them: two features of every point. A point is a few lanes', as many points
+// at once as the warp has lanes for.
+template <class Real>
+struct Share {
+  static constexpr int per_lane = 2;
+  int lanes, points, feature, point;
+
+  __device__ __forceinline__ explicit Share(int features) {
+    lanes = 2;
+    while (per_lane * lanes < features && lanes < warp) lanes *= 2;
+    points = warp / lanes;
+    feature = lane_id() % lanes, point = lane_id() / lanes;
+  }
+};
+
+template <class Real>
 struct Gradients {
+  static constexpr int per_lane = Share<Real>::per_lane;
+
   const Args &a;
-  const TileOfE<Real, K> &tile;
+  const TileOfE<Real> &tile;
   const Crew &crew;
-  const StripView &s;
+  const View &s;
 
-  __device__ Real x(int row, int f) const { return element(a.x, row, f); }
-  __device__ Real y(int column, int f) const { return element(a.y, column, f); }
-  __device__ Real element(const sdtw_in &series, int i, int f) const {
-    return load<Real>(series.data, s.pair.index * series.stride[0] + i * series.stride[1] + f * series.stride[2],
-                      a.f64);
-  }
-  __device__ void add(const sdtw_out &out, int i, int f, Real value) const {
-    accumulate(out.data, s.pair.index * out.stride[0] + i * out.stride[1] + f * out.stride[2], a.f64, value);
-  }
-};
-
-// Up to D features: every cell of the tile, a row or a column a thread. Both series lie in scratch, feature by feature.
-template <class Real, int K, int D>
-struct DenseGradients : Gradients<Real, K> {
-  using Base = Gradients<Real, K>;
-  static __host__ __device__ size_t scratch_bytes(int steps) { return sizeof(Real) * D * (K * warp + steps + warp); }
-
-  Real *xs, *ys;
-
-  __device__ DenseGradients(const Base &base, unsigned char *scratch) : Base(base) {
-    xs = reinterpret_cast<Real *>(scratch);
-    ys = xs + D * K * warp;
+  // The pair that a lane's rows are of, and the first of them.
+  struct Side {
+    Pair pair;
+    int row;
+  };
+  __device__ __forceinline__ Side side(int lane) const {
+    if (a.lanes == warp) return {s.pair, s.row + lane * K};
+    return {pair_of(a, s.task, lane), (lane & (a.lanes - 1)) * K};
   }
 
-  __device__ int y_pitch() const { return this->a.tile_steps + warp; }
-
-  __device__ void stage() const {
-    const StripView &s = this->s;
-    for (int i = this->crew.thread; i < K * warp; i += this->crew.count)
-#pragma unroll
-      for (int f = 0; f < D; f++)
-        xs[f * K * warp + i] = f < this->a.features ? this->x(clamp(s.row + i, s.pair.n), f) : 0;
-    for (int i = this->crew.thread; i < this->tile.steps + warp - 1; i += this->crew.count)
-#pragma unroll
-      for (int f = 0; f < D; f++)
-        ys[f * y_pitch() + i] =
-            f < this->a.features ? this->y(clamp(this->tile.step + i - (warp - 1), s.pair.m), f) : 0;
-  }
-
-  __device__ void to_x(Real g) const {
-    const int lane = this->crew.thread % warp;
-    for (int k = this->crew.thread / warp; k < K; k += this->crew.count / warp) {
-      const int i = lane * K + k;
-      Real x[D], sum[D] = {};
-#pragma unroll
-      for (int f = 0; f < D; f++) x[f] = xs[f * K * warp + i];
-#pragma unroll 8
-      for (int u = 0; u < this->tile.steps; u++) {
-        const Real e = this->tile.at(u, k, lane);
-#pragma unroll
-        for (int f = 0; f < D; f++) sum[f] = fma(e, x[f] - ys[f * y_pitch() + u - lane + warp - 1], sum[f]);
-      }
-      if (this->s.row + i >= this->s.pair.n) continue;
-#pragma unroll
-      for (int f = 0; f < D; f++)
-        if (f < this->a.features) this->add(this->a.grad_x, this->s.row + i, f, g * sum[f]);
-    }
-  }
-
-  __device__ void to_y(Real g) const {
-    for (int i = this->crew.thread; i < this->tile.steps + warp - 1; i += this->crew.count) {
-      // Lane l meets this column in step i - 31 + l.
-      const int first = max(0, warp - 1 - i), end = min(warp, this->tile.steps + warp - 1 - i);
-      Real y[D], sum[D] = {};
-#pragma unroll
-      for (int f = 0; f < D; f++) y[f] = ys[f * y_pitch() + i];
-#pragma unroll 4
-      for (int lane = first; lane < end; lane++)
-#pragma unroll
-        for (int k = 0; k < K; k++) {
-          const Real e = this->tile.at(i - (warp - 1) + lane, k, lane);
-#pragma unroll
-          for (int f = 0; f < D; f++) sum[f] = fma(e, y[f] - xs[f * K * warp + lane * K + k], sum[f]);
-        }
-      const int column = this->tile.step + i - (warp - 1);
-      if (column < 0 || column >= this->s.pair.m) continue;
-#pragma unroll
-      for (int f = 0; f < D; f++)
-        if (f < this->a.features) this->add(this->a.grad_y, column, f, g * sum[f]);
-    }
-  }
-};
-
-// Any number of features: a row or a column a warp, a feature a lane, and only the cells that E reaches.
-template <class Real, int K>
-struct SparseGradients : Gradients<Real, K> {
-  using Base = Gradients<Real, K>;
-  static __host__ __device__ size_t scratch_bytes(int) { return 0; }
-  static constexpr int per_lane = 2;  // features at a time
-
-  __device__ SparseGradients(const Base &base, unsigned char *) : Base(base) {}
-  __device__ void stage() const {}
-
-  // Adds E_k (own - other_k) over the set cells: bit i of cells has its E in lane i of e, and is other's element at(i).
-  template <class At>
-  __device__ __forceinline__ void gather(unsigned cells, Real e, const sdtw_in &other, int f,
-                                         const Real (&own)[per_lane], Real (&sum)[per_lane], At at) const {
-    const int64_t base = this->s.pair.index * other.stride[0] + f * other.stride[2];
-    while (cells) {
-      const int i = __ffs(cells) - 1;
-      cells &= cells - 1;
-      const Real ei = __shfl_sync(all_lanes, e, i);
-      const int64_t from = base + at(i) * other.stride[1];
-#pragma unroll
-      for (int j = 0; j < per_lane; j++)
-        if (f + j * warp < this->a.features)
-          sum[j] = fma(ei, own[j] - load<Real>(other.data, from + j * warp * other.stride[2], this->a.f64), sum[j]);
-    }
-  }
-
-  __device__ void to_x(Real g) const {
-    const int own = this->crew.thread % warp;
-    for (int r = this->crew.thread / warp; r < K * warp; r += this->crew.count / warp) {
-      const int k = r / warp, lane = r % warp, row = this->s.row + lane * K + k;
-      if (row >= this->s.pair.n) continue;
-      constexpr int parts = 2;  // of up to 64 steps
-      Real e[parts];
-      unsigned cells[parts];
-#pragma unroll
-      for (int part = 0; part < parts; part++) {
-        const int u = part * warp + own;
-        e[part] = u < this->tile.steps && this->tile.inside(u, lane) ? this->tile.at(u, k, lane) : 0;
-        cells[part] = __ballot_sync(all_lanes, e[part] > 0);
-      }
-      if (!(cells[0] | cells[1])) continue;
-      for (int f0 = 0; f0 < this->a.features; f0 += per_lane * warp) {
-        const int f = f0 + own;
-        Real x[per_lane], sum[per_lane] = {};
-#pragma unroll
-        for (int j = 0; j < per_lane; j++) x[j] = f + j * warp < this->a.features ? this->x(row, f + j * warp) : 0;
-#pragma unroll
-        for (int part = 0; part < parts; part++)
-          gather(cells[part], e[part], this->a.y, f, x, sum,
-                 [&](int i) { return this->tile.column(part * warp + i, lane); });
-#pragma unroll
-        for (int j = 0; j < per_lane; j++)
-          if (f + j * warp < this->a.features) this->add(this->a.grad_x, row, f + j * warp, g * sum[j]);
-      }
-    }
-  }
-
-  __device__ void to_y(Real g) const {
-    const int own = this->crew.thread % warp;
-    for (int i = this->crew.thread / warp; i < this->tile.steps + warp - 1; i += this->crew.count / warp) {
-      const int column = this->tile.step + i - (warp - 1);
-      if (column < 0 || column >= this->s.pair.m) continue;
-      const int u = i - (warp - 1) + own;  // of lane `own`
-      Real e[K];
-      unsigned cells[K], any = 0;
+  __device__ __forceinline__ void write_dense() const {
+    for (int lane = crew.worker(); lane < warp; lane += crew.workers()) {
+      const Side own = side(lane);
+      const Real scale = a.scale_dense ? upstream<Real>(a, own.pair.index) : Real(1);
 #pragma unroll
       for (int k = 0; k < K; k++) {
-        const bool there = u >= 0 && u < this->tile.steps && this->s.row + own * K + k < this->s.pair.n;
-        e[k] = there ? this->tile.at(u, k, own) : 0;
-        any |= cells[k] = __ballot_sync(all_lanes, e[k] > 0);
-      }
-      if (!any) continue;
-      for (int f0 = 0; f0 < this->a.features; f0 += per_lane * warp) {
-        const int f = f0 + own;
-        Real y[per_lane], sum[per_lane] = {};
-#pragma unroll
-        for (int j = 0; j < per_lane; j++) y[j] = f + j * warp < this->a.features ? this->y(column, f + j * warp) : 0;
-#pragma unroll
-        for (int k = 0; k < K; k++)
-          gather(cells[k], e[k], this->a.x, f, y, sum, [&](int lane) { return this->s.row + lane * K + k; });
-#pragma unroll
-        for (int j = 0; j < per_lane; j++)
-          if (f + j * warp < this->a.features) this->add(this->a.grad_y, column, f + j * warp, g * sum[j]);
+        if (own.row + k >= own.pair.n || tile.index->masks[lane * K + k] == 0) continue;
+        const int64_t row = own.pair.index * a.dense.stride[0] + (own.row + k) * a.dense.stride[1];
+        for (int u = lane_id(); u < tile.steps; u += warp) {
+          const int j = tile.step + u - (lane & (a.lanes - 1));
+          if (j < 0 || j >= own.pair.m) continue;
+          store(a.dense.data, row + j * a.dense.stride[2], a.f64, scale * tile.at(u, lane * K + k));
+        }
       }
     }
   }
-};
 
-template <class Real, int K, int D>
-struct GradientsFor {
-  using type = DenseGradients<Real, K, D>;
-};
-template <class Real, int K>
-struct GradientsFor<Real, K, 0> {
-  using type = SparseGradients<Real, K>;
-};
+  // Two features of a point.
+  struct Point {
+    Real v[per_lane];
+  };
+  // Of a series: where two features of its points lie.
+  template <class Series>
+  struct Features {
+    const Series &series;
+    int64_t at[per_lane];
+    bool has[per_lane], f64;
 
-// Adds the tile to what the caller wants. grad_y's columns are shared with the strip below, which goes first: `ready`
-// waits for it. Within a strip, and from strip to strip, the order of additions is always the same.
-template <class Real, int K, int D, class Ready>
-__device__ __forceinline__ void spend(const Args &a, const TileOfE<Real, K> &tile, const Crew &crew,
-                                      unsigned char *scratch, Ready ready) {
-  if (a.dense.data) {
-    write_dense(a, tile, crew);
-    return;
+    __device__ __forceinline__ Features(const Args &a, const Series &of, int64_t pair, int feature, int lanes)
+        : series(of), f64(a.f64) {
+#pragma unroll
+      for (int j = 0; j < per_lane; j++) {
+        at[j] = pair * of.stride[0] + (feature + j * lanes) * of.stride[2];
+        has[j] = feature + j * lanes < a.features;
+      }
+    }
+    __device__ __forceinline__ Point load(int i) const {
+      Point p;
+      const int64_t row = i * series.stride[1];
+#pragma unroll
+      for (int j = 0; j < per_lane; j++) p.v[j] = has[j] ? cuda::load<Real>(series.data, at[j] + row, f64) : Real(0);
+      return p;
+    }
+    // What is there already is loaded before the sum is known. Other blocks may have written it: past the L1 cache.
+    __device__ __forceinline__ Point load_sum(int i) const {
+      Point p{};
+      const int64_t row = i * series.stride[1];
+#pragma unroll
+      for (int j = 0; j < per_lane; j++)
+        if (has[j]) p.v[j] = load_uncached<Real>(series.data, at[j] + row, f64);
+      return p;
+    }
+    __device__ __forceinline__ void store_sum(int i, Real g, const Point &sum, const Point &before) const {
+      const int64_t row = i * series.stride[1];
+#pragma unroll
+      for (int j = 0; j < per_lane; j++)
+        if (has[j]) store_uncached<Real>(series.data, at[j] + row, f64, fma(g, sum.v[j], before.v[j]));
+    }
+  };
+  static __device__ __forceinline__ void add(Real e, const Point &own, const Point &other, Point &sum) {
+#pragma unroll
+    for (int j = 0; j < per_lane; j++) sum.v[j] = fma(e, own.v[j] - other.v[j], sum.v[j]);
   }
-  const typename GradientsFor<Real, K, D>::type gradients({a, tile, crew, tile.s}, scratch);
-  const Real g = 2 * upstream<Real>(a, tile.s.pair.index);
-  gradients.stage();
-  crew.meet();
-  if (a.grad_x.data) gradients.to_x(g);
-  if (a.grad_y.data) {
-    if (crew.thread == 0) ready();
-    crew.meet();
-    gradients.to_y(g);
+
+  // grad_x_i += 2 g sum_j E_ij (x_i - y_j). Differences are taken as they are: the usual split into sums of E y and of
+  // E cancels where x is near y.
+  __device__ __forceinline__ void to_x(const Share<Real> &share, int f) const {
+    for (int i = crew.worker() * share.points + share.point; i < tile.index->rows; i += crew.workers() * share.points) {
+      const int r = tile.index->row[i];
+      const unsigned mask = tile.index->masks[r];
+      const Side own = side(r / K);
+      const int row = own.row + r % K, column = tile.step - (r / K & (a.lanes - 1));  // in the tile's first step
+      const Features<sdtw_in> x(a, a.x, own.pair.index, f, share.lanes), y(a, a.y, own.pair.index, f, share.lanes);
+      const Features<sdtw_out> out(a, a.grad_x, own.pair.index, f, share.lanes);
+      const Point before = out.load_sum(row), here = x.load(row);
+      Point sum{};
+      const int end = warp - __clz(mask);
+#pragma unroll 4
+      for (int u = __ffs(mask) - 1; u < end; u++) add(tile.at(u, r), here, y.load(column + u), sum);
+      out.store_sum(row, gradient_factor<Real>(a, own.pair.index), sum, before);
+    }
   }
-}
+
+  // The same with x and y exchanged. A column is met by the lanes of a pair one step after the other. steps: in which
+  // any row of the lane has E.
+  __device__ __forceinline__ void to_y(const Share<Real> &share, int f, unsigned steps) const {
+    const int top = a.lanes - 1, listed = tile.index->columns;
+    for (int first = crew.worker() * share.points; first < listed; first += crew.workers() * share.points) {
+      unsigned reached = 0;  // of the own column, the lanes that have some
+      for (int point = 0; point < share.points; point++) {
+        const int i = min(first + point, listed - 1), entry = tile.index->column[i];
+        const int u = (entry & 255) - top + (lane_id() & top);
+        const bool met = lane_id() / a.lanes == entry >> 8 && u >= 0 && (steps >> u & 1);
+        const unsigned found = __ballot_sync(all_lanes, met);
+        if (point == share.point && first + point < listed) reached = found;
+      }
+      if (reached == 0) continue;
+      const int step = tile.index->column[first + share.point] & 255, j = tile.step + step - top;
+      const int begin = __ffs(reached) - 1, end = warp - __clz(reached);
+      const Side other = side(begin);
+      const Features<sdtw_in> x(a, a.x, other.pair.index, f, share.lanes), y(a, a.y, other.pair.index, f, share.lanes);
+      const Features<sdtw_out> out(a, a.grad_y, other.pair.index, f, share.lanes);
+      const Point before = out.load_sum(j), here = y.load(j);
+      Point sum{};
+      for (int lane = begin; lane < end; lane++) {
+        const int u = step - top + (lane & top), row = other.row + (lane - begin) * K;
+#pragma unroll
+        for (int k = 0; k < K; k++)  // E of rows past the last is 0
+          add(tile.at(u, lane * K + k), here, x.load(clamp(row + k, other.pair.n)), sum);
+      }
+      out.store_sum(j, gradient_factor<Real>(a, other.pair.index), sum, before);
+    }
+  }
+
+  // Adds the tile to what the caller wants. grad_y's columns are shared with the strip below, which goes first: `ready`
+  // waits for it. Within a strip, and from strip to strip, the order of additions is always the same.
+  template <class Ready>
+  __device__ __forceinline__ void spend(Ready ready) const {
+    if (a.dense.data) {
+      write_dense();
+      return;
+    }
+    const Share<Real> share(a.features);
+    const int stride = per_lane * share.lanes;
+    if (a.grad_x.data)
+      for (int f = 0; f < a.features; f += stride) to_x(share, f + share.feature);
+    if (a.grad_y.data) {
+      if (crew.thread == 0) ready();
+      crew.meet();
+      unsigned steps = 0;
+#pragma unroll
+      for (int k = 0; k < K; k++) steps |= tile.index->masks[lane_id() * K + k];
+      for (int f = 0; f < a.features; f += stride) to_y(share, f + share.feature, steps);
+    }
+  }
+};
 
 }  // namespace sdtw::cuda

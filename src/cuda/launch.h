@@ -16,23 +16,38 @@ inline void check(cudaError_t error, const char *what) {
 }
 inline void check_launch() { check(cudaGetLastError(), "kernel launch"); }
 
-inline int device_attribute(cudaDeviceAttr attribute) {
-  int device = 0, value = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");
-  return value;
+struct Device {
+  int id, multiprocessors;
+  size_t shared_memory;  // of one block, less what kernels have besides
+};
+// The current one. What is known of a device does not change, so it is asked for once.
+inline Device current_device() {
+  static thread_local Device known{-1, 0, 0};
+  int id = 0;
+  check(cudaGetDevice(&id), "cudaGetDevice");
+  if (id == known.id) return known;
+  int multiprocessors = 0, shared_memory = 0;
+  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, id), "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&shared_memory, cudaDevAttrMaxSharedMemoryPerBlockOptin, id), "cudaDeviceGetAttribute");
+  return known = {id, multiprocessors, static_cast<size_t>(shared_memory) - 64};
 }
 
 // pairs.cu
 void launch_bounds(const Args &a, cudaStream_t stream);
 void launch_reset(const Args &a, cudaStream_t stream);
-void launch_fill(const Args &a, const sdtw_out &out, int rows, int columns, const void *lengths, bool scaled,
+// Initial values of the outputs, and ones all over the workspace.
+struct Output {
+  sdtw_out out;  // no data: nothing to do
+  int rows, columns;
+  const void *lengths;
+};
+void launch_fill(const Args &a, const Output &first, const Output &second, void *workspace, size_t bytes,
                  cudaStream_t stream);
 
 // The sweeps of one engine: sweeps.cu.in is compiled once for each.
 template <class Cell>
 struct Sweeps {
-  // again: the same with what a second pass over cancelled values is to use.
+  // again: the same with what is to be used where cancelled values are computed once more.
   static void forward(const Args &a, const Args &again, cudaStream_t stream);
   static void backward(const Args &a, cudaStream_t stream);
 };

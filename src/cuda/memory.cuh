@@ -8,53 +8,58 @@ namespace sdtw::cuda {
 constexpr int warp = 32;
 constexpr unsigned all_lanes = 0xffffffffu;
 
-__device__ inline Word load_relaxed(const Word *p) {
+__device__ __forceinline__ Word load_relaxed(const Word *p) {
   Word v;
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
   return v;
 }
-__device__ inline unsigned load_relaxed(const unsigned *p) {
+__device__ __forceinline__ unsigned load_relaxed(const unsigned *p) {
   unsigned v;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
   return v;
 }
-__device__ inline void store_relaxed(Word *p, Word v) {
+__device__ __forceinline__ void store_relaxed(Word *p, Word v) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
-__device__ inline void store_relaxed(unsigned *p, unsigned v) {
+__device__ __forceinline__ void store_relaxed(unsigned *p, unsigned v) {
   asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
-__device__ inline int load_acquire(const int *p) {
+__device__ __forceinline__ int load_relaxed(const int *p) {
+  int v;
+  asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+__device__ __forceinline__ int load_acquire(const int *p) {
   int v;
   asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
   return v;
 }
-__device__ inline void store_release(int *p, int v) {
+__device__ __forceinline__ void store_release(int *p, int v) {
   asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 
 // Waits until the word has been written. Its writer has an earlier ticket, so it is running or done.
 template <class Bits>
-__device__ inline Bits wait_for(const Bits *p) {
+__device__ __forceinline__ Bits wait_for(const Bits *p) {
   Bits v = load_relaxed(p);
   while (v == static_cast<Bits>(~Bits(0))) v = load_relaxed(p);
   return v;
 }
 
 // A barrier among `threads` threads of the block. Id 0 is __syncthreads'.
-__device__ inline void barrier(int id, int threads) {
+__device__ __forceinline__ void barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 // Element i of an array of the problem's dtype, which is float32 wherever Real is float.
 template <class Real>
-__device__ inline Real load(const void *data, int64_t i, bool f64) {
+__device__ __forceinline__ Real load(const void *data, int64_t i, bool f64) {
   if constexpr (sizeof(Real) == 8)
     if (f64) return __ldg(static_cast<const double *>(data) + i);
   return static_cast<Real>(__ldg(static_cast<const float *>(data) + i));
 }
 template <class Real>
-__device__ inline void store(void *data, int64_t i, bool f64, Real value) {
+__device__ __forceinline__ void store(void *data, int64_t i, bool f64, Real value) {
   if constexpr (sizeof(Real) == 8)
     if (f64) {
       static_cast<double *>(data)[i] = value;
@@ -62,33 +67,37 @@ __device__ inline void store(void *data, int64_t i, bool f64, Real value) {
     }
   static_cast<float *>(data)[i] = static_cast<float>(value);
 }
-// Adds to an element that another block may have written, or will read: past the L1 cache.
+// The same past the L1 cache.
 template <class Real>
-__device__ inline void accumulate(void *data, int64_t i, bool f64, Real value) {
+__device__ __forceinline__ Real load_uncached(const void *data, int64_t i, bool f64) {
+  if constexpr (sizeof(Real) == 8)
+    if (f64) return __ldcg(static_cast<const double *>(data) + i);
+  return static_cast<Real>(__ldcg(static_cast<const float *>(data) + i));
+}
+template <class Real>
+__device__ __forceinline__ void store_uncached(void *data, int64_t i, bool f64, Real value) {
   if constexpr (sizeof(Real) == 8)
     if (f64) {
-      double *p = static_cast<double *>(data) + i;
-      __stcg(p, __ldcg(p) + value);
+      __stcg(static_cast<double *>(data) + i, value);
       return;
     }
-  float *p = static_cast<float *>(data) + i;
-  __stcg(p, __ldcg(p) + static_cast<float>(value));
+  __stcg(static_cast<float *>(data) + i, static_cast<float>(value));
 }
 
 // Message i: what flows into a cell from the strip below, as float32 unless the problem is float64.
 template <class Real>
-__device__ inline Real wait_for_message(const void *messages, int64_t i, bool f64) {
+__device__ __forceinline__ Real wait_for_message(const void *messages, int64_t i, bool f64) {
   if constexpr (sizeof(Real) == 8)
     if (f64) return __longlong_as_double(wait_for(static_cast<const Word *>(messages) + i));
   return static_cast<Real>(__uint_as_float(wait_for(static_cast<const unsigned *>(messages) + i)));
 }
 template <class Real>
-__device__ inline bool has_message(const void *messages, int64_t i, bool f64) {
+__device__ __forceinline__ bool has_message(const void *messages, int64_t i, bool f64) {
   if (f64) return load_relaxed(static_cast<const Word *>(messages) + i) != ~Word(0);
   return load_relaxed(static_cast<const unsigned *>(messages) + i) != ~0u;
 }
 template <class Real>
-__device__ inline void send_message(void *messages, int64_t i, bool f64, Real value) {
+__device__ __forceinline__ void send_message(void *messages, int64_t i, bool f64, Real value) {
   if constexpr (sizeof(Real) == 8)
     if (f64) {
       store_relaxed(static_cast<Word *>(messages) + i, __double_as_longlong(value));

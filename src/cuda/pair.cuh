@@ -1,9 +1,18 @@
-// One pair of the batch: its lengths, its strips, and which engine computes it.
+// A pair, the view that a lane has of its rows, and which engine computes it.
 #pragma once
 
 #include "cell.cuh"
+#include "plan.h"
 
 namespace sdtw::cuda {
+
+constexpr int K = rows_per_lane;
+
+// K values of a lane, moved as one.
+template <class Real>
+struct alignas(16) Rows {
+  Real v[K];
+};
 
 enum class Kind { regular, empty, unreachable, invalid };
 
@@ -13,12 +22,12 @@ struct Pair {
   Kind kind;
 };
 
-__device__ inline int64_t read_length(const void *lengths, int64_t b, int padded, bool long_lengths) {
+__device__ __forceinline__ int64_t read_length(const void *lengths, int64_t b, int padded, bool long_lengths) {
   if (!lengths) return padded;
   return long_lengths ? static_cast<const int64_t *>(lengths)[b] : static_cast<const int32_t *>(lengths)[b];
 }
 
-__device__ inline Pair read_pair(const Args &a, int64_t b) {
+__device__ __forceinline__ Pair read_pair(const Args &a, int64_t b) {
   const int64_t n = read_length(a.x_len, b, a.n, a.long_lengths), m = read_length(a.y_len, b, a.m, a.long_lengths);
   const bool valid = n >= 0 && n <= a.n && m >= 0 && m <= a.m;
   if (!valid) return {b, 0, 0, Kind::invalid};
@@ -26,79 +35,167 @@ __device__ inline Pair read_pair(const Args &a, int64_t b) {
   return {b, static_cast<int>(n), static_cast<int>(m), kind};
 }
 
+// Costs up to 2^19 leave fixed_point (cell.cuh) its exponent.
+constexpr float fixed_point_limit = 1 << 19;
+
 // The largest |t| that the fast engine may meet in a pair, its exponents having to stay within their range.
-__device__ inline float fast_limit(const Args &a, const Pair &pair) {
+__device__ __forceinline__ float fast_limit(const Args &a, const Pair &pair) {
   const float range = static_cast<float>(core::Exponent<float>::limit) / (static_cast<float>(pair.n) + pair.m);
-  return fminf(range, static_cast<float>(core::float_cost_limit));
+  return fminf(range, a.precomputed ? static_cast<float>(core::float_cost_limit) : fixed_point_limit);
 }
 
-// Fused: a bound of every t of the pair. bounds are the largest squared distances of an x_i and of a y_j from some
-// point, as bits of floats, so that D <= (their roots' sum)^2.
-__device__ inline float cost_bound(const Args &a, const Pair &pair) {
-  const int *bounds = a.bounds + 2 * pair.index;
-  const float reach = sqrtf(__int_as_float(bounds[0])) + sqrtf(__int_as_float(bounds[1]));
-  return reach * reach * static_cast<float>(a.scale);
+// A bound of D log2(e) / gamma between points whose distances from some point are at most the square roots of these.
+__device__ __forceinline__ float bound_of(float x, float y, double scale) {
+  const float reach = sqrtf(x) + sqrtf(y);
+  return reach * reach * static_cast<float>(scale);
 }
 
-// Up to this t (n + m) float32 sums of 16 features or more, taken in groups of 8, keep gradients within 2e-5: at 1.4e6
-// (n = m = 1024, 64 features, gamma 1, smooth) the error was 3.3e-5, and it grows with the square root.
-constexpr float grouped_limit = 400000;
+// bounds of a pair: the largest squared distances of an x_i and of a y_j from the first x, and the square of that, as
+// bits of floats. Where none were computed beforehand they are -1, and given_back comes to stand there if forward met a
+// cost that is too large.
+constexpr int given_back = 0x7fc00000;
 
-// Whether the fast engine may have its costs computed in float32 too.
-__device__ inline bool is_plain(const Args &a, const Pair &pair) {
-  const float limit = a.features >= 16 ? grouped_limit : static_cast<float>(core::plain_cost_limit);
-  return cost_bound(a, pair) * (static_cast<float>(pair.n) + pair.m) <= limit;
+__device__ __forceinline__ bool has_bounds(const Args &a) {
+  return !a.f64 && !a.precomputed && a.features > max_inline_features;
 }
 
-// The fast engine's value has an absolute error of about gamma 2^-24 sqrt(path length). Where costs and entropy cancel
-// so far that this shows, the wide engine computes the value again.
-__device__ inline double cancellation(const Args &a, const Pair &pair) {
-  return 0.5 / (a.scale * core::ln_2) * sqrt(static_cast<double>(pair.n) + pair.m);
+__device__ __forceinline__ float cost_bound(const Args &a, int64_t pair) {
+  const int *bounds = a.bounds + bounds_per_pair * pair;
+  return bound_of(__int_as_float(bounds[0]), __int_as_float(bounds[1]), a.scale);
+}
+// Whether TensorCosts has room for the products of x, not relative to its first point, and y, which is.
+__device__ __forceinline__ bool offset_fits(const Args &a, int64_t pair) {
+  const int *bounds = a.bounds + bounds_per_pair * pair;
+  const float x = sqrtf(__int_as_float(bounds[0])), y = sqrtf(__int_as_float(bounds[1]));
+  return sqrtf(__int_as_float(bounds[2])) * y <= 4096 * (x + y) * (x + y);
 }
 
-constexpr int given_back = 0x7fc00000;  // in bounds[0] of given costs: one was more than the fast engine can take
+// Of a pair, what its rows and then its columns add to costs: see TensorCosts. [batch][n + m]
+__device__ __forceinline__ double *norms_of(const Args &a, int64_t pair) {
+  return a.norms + pair * (static_cast<int64_t>(a.n) + a.m);
+}
 
-// Whether the fast engine computes this pair of a float32 problem.
-__device__ inline bool is_fast(const Args &a, const Pair &pair) {
-  if (a.precomputed) return a.bounds[2 * pair.index] != given_back;
-  return cost_bound(a, pair) <= fast_limit(a, pair);  // false for NaN
+// Whether the fast engine computes this pair of a float32 problem; while it is at it, whether it should try.
+__device__ __forceinline__ bool is_fast(const Args &a, const Pair &pair) {
+  if (!has_bounds(a)) return a.bounds[bounds_per_pair * pair.index] != given_back;
+  return cost_bound(a, pair.index) <= fast_limit(a, pair) && offset_fits(a, pair.index);  // false for NaN
 }
 
 template <class Cell>
-__device__ inline bool is_mine(const Args &a, const Pair &pair) {
+__device__ __forceinline__ bool is_mine(const Args &a, const Pair &pair) {
   return Cell::wide ? a.f64 || !is_fast(a, pair) : is_fast(a, pair);
 }
 
-// A strip as the block that has its ticket sees it.
-struct StripView {
+__device__ __forceinline__ void give_back(const Args &a, int64_t pair) {
+  a.bounds[bounds_per_pair * pair] = given_back;
+  a.control->any_wide = 1;
+}
+
+// The fast engine's value has an absolute error of about gamma 2^-24 sqrt(path length). Where costs and entropy cancel
+// so far that this shows, it is computed again.
+__device__ __forceinline__ double cancellation(const Args &a, const Pair &pair) {
+  return 0.5 / (a.scale * core::ln_2) * sqrt(static_cast<double>(pair.n) + pair.m);
+}
+
+// What a lane knows of its task. A task is a strip of 32 K rows of one pair, or, where fewer lanes are enough for a
+// pair, several pairs side by side.
+struct View {
   Pair pair;
-  int index;  // of the strip in the pair
-  int row;    // its first
-  bool last;
+  int64_t task;
+  int lane;      // among the pair's lanes
+  int lanes;     // of a pair
+  int index;     // of the strip in the pair
+  int row;       // the strip's first
+  bool active;   // whether there is anything to do for the pair
+  bool last;     // strip of the pair
   int end_lane;  // that has the last row
-  int steps;     // after which that lane has met the last column
+  int end;       // steps after which that lane has met the last column; 0 unless active
+  int steps;     // of the whole task
+
+  __device__ __forceinline__ int row_of(int k) const { return row + lane * K + k; }
+  __device__ __forceinline__ bool is_end() const { return last && lane == end_lane; }
+  __device__ __forceinline__ int end_row() const { return pair.n - 1 - row - end_lane * K; }
 };
 
-template <int K>
-__device__ inline StripView strip_view(const Pair &pair, int index) {
-  StripView s{pair, index, index * K * warp, false, warp - 1, 0};
-  s.last = pair.n - s.row <= K * warp;
-  if (s.last) s.end_lane = (pair.n - 1 - s.row) / K;
-  s.steps = pair.m + s.end_lane;
+// i, or the nearest index of an array of that size.
+__device__ __forceinline__ int clamp(int i, int size) { return min(max(i, 0), size - 1); }
+
+__device__ __forceinline__ int lane_id() { return threadIdx.x % warp; }
+
+__device__ __forceinline__ int warp_max(int v) {
+#pragma unroll
+  for (int step = warp / 2; step > 0; step /= 2) v = max(v, __shfl_xor_sync(all_lanes, v, step));
+  return v;
+}
+// Over the lanes of a pair.
+template <class Real>
+__device__ __forceinline__ Real pair_sum(Real v, int lanes) {
+  for (int step = lanes / 2; step > 0; step /= 2) v += __shfl_xor_sync(all_lanes, v, step);
+  return v;
+}
+__device__ __forceinline__ int pair_max(int v, int lanes) {
+  for (int step = lanes / 2; step > 0; step /= 2) v = max(v, __shfl_xor_sync(all_lanes, v, step));
+  return v;
+}
+
+// The pair of a lane: strips of a pair are `strip`-th, or pairs lie side by side.
+__device__ __forceinline__ Pair pair_of(const Args &a, int64_t task, int lane) {
+  const int64_t b = a.lanes == warp ? task % a.batch : task * (warp / a.lanes) + lane / a.lanes;
+  return b < a.batch ? read_pair(a, b) : Pair{a.batch - 1, 0, 0, Kind::invalid};
+}
+
+// strip: of the pair. wanted(pair): whether it is to be computed.
+template <class Wanted>
+__device__ __forceinline__ View make_view(const Args &a, int64_t task, int strip, int lane, Wanted wanted) {
+  View s{pair_of(a, task, lane), task, lane % a.lanes, a.lanes, strip, strip * K * warp, false, false, 0, 0, 0};
+  s.active = s.pair.kind == Kind::regular && s.row < s.pair.n && wanted(s.pair);
+  if (s.active) {
+    const int rows = s.pair.n - s.row;
+    s.last = rows <= K * warp;
+    s.end_lane = s.last ? (rows - 1) / K : s.lanes - 1;
+    s.end = s.pair.m + s.end_lane;
+  } else {
+    s.pair.n = s.pair.m = 1;  // whatever is loaded lies within the arrays
+    s.row = 0;
+  }
+  s.steps = warp_max(s.end);
   return s;
 }
 
-__device__ inline const Word *row_above(const Args &a, const StripView &s) {
+__device__ __forceinline__ const Word *row_above(const Args &a, const View &s) {
   return a.rows + (s.pair.index * (a.strips - 1) + s.index - 1) * a.m * a.words;
 }
+__device__ __forceinline__ Word *row_below(const Args &a, const View &s) {
+  return a.rows + (s.pair.index * (a.strips - 1) + s.index) * a.m * a.words;
+}
+// Checkpoints of a task, or null.
+__device__ __forceinline__ Word *checkpoint(const Args &a, const View &s, int number) {
+  const int64_t strip = a.lanes == warp ? s.pair.index * a.strips + s.index : s.task;
+  return a.saved + (strip * a.checkpoints + number) * ((K + 1) * warp) * a.words;
+}
 
-// The block's next task, or -1. Tickets are taken in an order in which a task waits for earlier ones only.
-__device__ inline int64_t take_ticket(Word *counter, int64_t tasks) {
+// Tasks are the strips of the pairs, all first strips first.
+__device__ __forceinline__ int strip_of(const Args &a, int64_t task) {
+  return a.lanes == warp ? static_cast<int>(task / a.batch) : 0;
+}
+
+// The next task of a warp (of a block, if block-wide), or -1. Tickets are taken in an order in which a task waits for
+// earlier ones only.
+__device__ __forceinline__ int64_t take_ticket(Word *counter, int64_t tasks) {
+  Word ticket = 0;
+  if (lane_id() == 0) ticket = atomicAdd(counter, Word(1)) + 1;
+  ticket = __shfl_sync(all_lanes, ticket, 0);
+  return ticket < static_cast<Word>(tasks) ? static_cast<int64_t>(ticket) : -1;
+}
+__device__ __forceinline__ int64_t take_block_ticket(Word *counter, int64_t tasks) {
   __shared__ int64_t ticket;
   __syncthreads();  // the one before has been read
-  if (threadIdx.x == 0) ticket = static_cast<int64_t>(atomicAdd(counter, Word(1)) + 1);
+  if (threadIdx.x < warp) {
+    const int64_t t = take_ticket(counter, tasks);
+    if (threadIdx.x == 0) ticket = t;
+  }
   __syncthreads();
-  return ticket < tasks ? ticket : -1;
+  return ticket;
 }
 
 }  // namespace sdtw::cuda

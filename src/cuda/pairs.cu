@@ -1,4 +1,6 @@
 // What is done pair by pair before the sweeps: bounds of the costs, and the gradients' initial values.
+#include <algorithm>
+
 #include "launch.h"
 #include "pair.cuh"
 
@@ -6,61 +8,62 @@ namespace sdtw::cuda {
 namespace {
 
 constexpr int block = 256;
-constexpr int max_centre = 4096;  // features that have a centre; the others' is 0
-
-// Mean of a few x_i and y_j: any point gives bounds that hold, one amid the data gives bounds that are close.
-__device__ void find_centre(const Args &a, const Pair &pair, float *centre) {
-  constexpr int samples = 8;
-  for (int f = threadIdx.x; f < a.features && f < max_centre; f += block) {
-    float sum = 0;
-    for (int i = 0; i < samples; i++) {
-      const int64_t row = static_cast<int64_t>(pair.n) * i / samples,
-                    column = static_cast<int64_t>(pair.m) * i / samples;
-      sum += load<float>(a.x.data, pair.index * a.x.stride[0] + row * a.x.stride[1] + f * a.x.stride[2], false);
-      sum += load<float>(a.y.data, pair.index * a.y.stride[0] + column * a.y.stride[1] + f * a.y.stride[2], false);
-    }
-    centre[f] = sum / (2 * samples);
-  }
-  __syncthreads();
-}
-
-// Largest squared distance of a series' points from the centre. A NaN is the largest of all: as bits, which is how
-// they are compared, it is.
-__device__ int farthest(const sdtw_in &series, int64_t pair, int size, int features, const float *centre) {
+// Of a pair's points: norms, as TensorCosts needs them, and the largest squared distance from the first x, as bits of a
+// float: so a NaN is the largest of all. A point is a few lanes', up to a warp.
+template <bool of_x>
+__device__ int measure(const Args &a, const sdtw_in &series, int64_t pair, int size, double *norms) {
   int lanes = 1;
-  while (lanes < features && lanes < warp) lanes *= 2;
+  while (lanes < a.features && lanes < warp) lanes *= 2;
   const int groups = block / lanes, lane = threadIdx.x % lanes;
+  const int64_t origin = pair * a.x.stride[0];
   int largest = 0;
   // All lanes of a warp take part in its shuffles, so a group past the end repeats the last point.
   for (int first = blockIdx.x * groups; first < size; first += gridDim.x * groups) {
     const int64_t i = min(first + static_cast<int>(threadIdx.x) / lanes, size - 1);
     const int64_t at = pair * series.stride[0] + i * series.stride[1];
-    float sum = 0;
-    for (int f = lane; f < features; f += lanes) {
-      const float c = f < max_centre ? centre[f] : 0;
-      const float difference = load<float>(series.data, at + f * series.stride[2], false) - c;
-      sum = fmaf(difference, difference, sum);
+    double distance = 0, product = 0;
+    for (int f = lane; f < a.features; f += lanes) {
+      const double from = load<float>(a.x.data, origin + f * a.x.stride[2], false);
+      const double difference = load<float>(series.data, at + f * series.stride[2], false) - from;
+      distance = fma(difference, difference, distance);
+      product = fma(from, difference, product);
     }
-    for (int step = lanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(all_lanes, sum, step);
-    largest = max(largest, __float_as_int(sum) & 0x7fffffff);
+    for (int step = lanes / 2; step > 0; step /= 2) {
+      distance += __shfl_xor_sync(all_lanes, distance, step);
+      product += __shfl_xor_sync(all_lanes, product, step);
+    }
+    if (lane == 0) norms[i] = a.scale * (of_x ? distance : distance + 2 * product);
+    largest = max(largest, __float_as_int(static_cast<float>(distance)) & 0x7fffffff);
   }
   for (int step = warp / 2; step > 0; step /= 2) largest = max(largest, __shfl_xor_sync(all_lanes, largest, step));
   return largest;
 }
 
+// |x_0|^2, by a warp.
+__device__ int measure_origin(const Args &a, int64_t pair) {
+  float sum = 0;
+  for (int f = lane_id(); f < a.features; f += warp) {
+    const float v = load<float>(a.x.data, pair * a.x.stride[0] + f * a.x.stride[2], false);
+    sum = fmaf(v, v, sum);
+  }
+  for (int step = warp / 2; step > 0; step /= 2) sum += __shfl_xor_sync(all_lanes, sum, step);
+  return __float_as_int(sum) & 0x7fffffff;
+}
+
 __global__ void __launch_bounds__(block) bounds_kernel(const __grid_constant__ Args a) {
-  __shared__ float centre[max_centre];
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const Pair pair = read_pair(a, b);
     if (pair.kind != Kind::regular) continue;
-    __syncthreads();
-    find_centre(a, pair, centre);
-    const int x = farthest(a.x, b, pair.n, a.features, centre);
-    const int y = farthest(a.y, b, pair.m, a.features, centre);
-    if (threadIdx.x % warp == 0) {
-      atomicMax(a.bounds + 2 * b, x);
-      atomicMax(a.bounds + 2 * b + 1, y);
+    int *bounds = a.bounds + bounds_per_pair * b;
+    double *norms = norms_of(a, b);
+    const int x = measure<true>(a, a.x, b, pair.n, norms), y = measure<false>(a, a.y, b, pair.m, norms + a.n);
+    if (lane_id() == 0) {
+      atomicMax(bounds, x);
+      atomicMax(bounds + 1, y);
     }
+    if (blockIdx.x > 0 || threadIdx.x >= warp) continue;
+    const int origin = measure_origin(a, b);
+    if (lane_id() == 0) bounds[2] = origin;
   }
 }
 
@@ -70,7 +73,7 @@ __global__ void __launch_bounds__(block) reset_kernel(const __grid_constant__ Ar
   const int64_t size = static_cast<int64_t>(a.strips - 1) * a.m * a.words;
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const bool cancelled = a.status[b] == status_cancelled;
-    if (!cancelled && !(a.precomputed && a.bounds[2 * b] == given_back)) continue;
+    if (!cancelled && (has_bounds(a) || a.bounds[bounds_per_pair * b] != given_back)) continue;
     Word *rows = (cancelled ? a.again : a.rows) + b * size;
     for (int64_t i = static_cast<int64_t>(blockIdx.x) * block + threadIdx.x; i < size; i += gridDim.x * block)
       rows[i] = ~Word(0);
@@ -79,22 +82,32 @@ __global__ void __launch_bounds__(block) reset_kernel(const __grid_constant__ Ar
 
 // Zero; NaN where the pair's value is, and where grad_value is not finite.
 template <class Real>
-__global__ void fill_kernel(const __grid_constant__ Args a, sdtw_out out, int rows, int columns, const void *lengths,
-                            bool scaled) {
+__device__ void fill(const Args &a, const Output &to) {
   const Real nan = static_cast<Real>(__longlong_as_double(0x7ff8000000000000ll));
-  const int64_t all_rows = a.batch * rows;
-  for (int64_t r = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y; r < all_rows;
+  for (int64_t r = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y; r < a.batch * to.rows;
        r += static_cast<int64_t>(gridDim.x) * blockDim.y) {
-    const int64_t b = r / rows, row = r - b * rows;
+    const int64_t b = r / to.rows, row = r - b * to.rows;
     const int status = a.status[b];
     Real value = status == status_not_a_number ? nan : 0;
-    if (scaled && (status == status_finite || status == status_cancelled) && a.grad_value &&
-        row < read_length(lengths, b, rows, a.long_lengths) && !isfinite(static_cast<const Real *>(a.grad_value)[b]))
+    if ((status == status_finite || status == status_cancelled) && a.grad_value &&
+        row < read_length(to.lengths, b, to.rows, a.long_lengths) &&
+        !isfinite(static_cast<const Real *>(a.grad_value)[b]))
       value = nan;
-    const int64_t at = b * out.stride[0] + row * out.stride[1];
-    for (int column = threadIdx.x; column < columns; column += blockDim.x)
-      static_cast<Real *>(out.data)[at + column * out.stride[2]] = value;
+    const int64_t at = b * to.out.stride[0] + row * to.out.stride[1];
+    for (int column = threadIdx.x; column < to.columns; column += blockDim.x)
+      static_cast<Real *>(to.out.data)[at + column * to.out.stride[2]] = value;
   }
+}
+
+template <class Real>
+__global__ void __launch_bounds__(block)
+    fill_kernel(const __grid_constant__ Args a, Output first, Output second, uint4 *workspace, size_t size) {
+  const size_t thread = threadIdx.y * blockDim.x + threadIdx.x;
+  for (size_t i = blockIdx.x * static_cast<size_t>(block) + thread; i < size;
+       i += gridDim.x * static_cast<size_t>(block))
+    workspace[i] = make_uint4(~0u, ~0u, ~0u, ~0u);
+  if (first.out.data) fill<Real>(a, first);
+  if (second.out.data) fill<Real>(a, second);
 }
 
 }  // namespace
@@ -116,17 +129,17 @@ void launch_reset(const Args &a, cudaStream_t stream) {
   check_launch();
 }
 
-void launch_fill(const Args &a, const sdtw_out &out, int rows, int columns, const void *lengths, bool scaled,
+void launch_fill(const Args &a, const Output &first, const Output &second, void *workspace, size_t bytes,
                  cudaStream_t stream) {
+  const int columns = std::max(first.out.data ? first.columns : 1, second.out.data ? second.columns : 1);
   unsigned width = 1;
   while (static_cast<int>(width) < columns && width < block) width *= 2;
   const dim3 threads(width, block / width);
-  const int64_t blocks = (a.batch * rows + threads.y - 1) / threads.y;
-  const unsigned grid = static_cast<unsigned>(blocks < (1 << 20) ? blocks : 1 << 20);
-  if (a.f64)
-    fill_kernel<double><<<grid, threads, 0, stream>>>(a, out, rows, columns, lengths, scaled);
-  else
-    fill_kernel<float><<<grid, threads, 0, stream>>>(a, out, rows, columns, lengths, scaled);
+  const int64_t rows = a.batch * std::max(first.rows, second.rows), size = static_cast<int64_t>(bytes / sizeof(uint4));
+  const int64_t blocks = std::max((rows + threads.y - 1) / threads.y, (size + 4 * block - 1) / (4 * block));
+  const unsigned grid = static_cast<unsigned>(std::min<int64_t>(blocks, 1 << 16));
+  const auto kernel = a.f64 ? fill_kernel<double> : fill_kernel<float>;
+  kernel<<<grid, threads, 0, stream>>>(a, first, second, static_cast<uint4 *>(workspace), bytes / sizeof(uint4));
   check_launch();
 }
 

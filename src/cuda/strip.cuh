@@ -6,7 +6,7 @@
 // the nearest true cell: those on the left stay forbidden, and nothing flows back from the others.
 #pragma once
 
-#include "cell.cuh"
+#include "pair.cuh"
 
 namespace sdtw::cuda {
 
@@ -18,94 +18,137 @@ __device__ __forceinline__ Z select(bool first, const Z &a, const Z &b) {
   return {first ? a.m : b.m, first ? a.e : b.e};
 }
 
-template <class Cell, int K>
+template <class Cell>
 struct Strip {
   using Z = typename Cell::Z;
   using Real = typename Cell::Real;
 
-  Z z[K];   // the lane's rows, at its last column
-  Z above;  // the row above them, at that column
+  Z z[K];     // the lane's rows, at its last column
+  Z above;    // the row above them, at that column
+  int upper;  // the lane above, cyclically among those of the pair
+  bool lowest;
 
-  // corner: this lane has the pair's first row, whose diagonal neighbour in column -1 is where paths begin.
-  __device__ void start(bool corner) {
+  __device__ __forceinline__ void start(const View &s) {
 #pragma unroll
     for (int k = 0; k < K; k++) z[k] = Cell::forbidden();
-    above = corner ? Cell::one() : Cell::forbidden();
+    above = select(s.index == 0 && s.lane == 0, Cell::one(), Cell::forbidden());  // where paths begin
+    const int own = lane_id();
+    upper = own - s.lane + (s.lane + s.lanes - 1) % s.lanes;
+    lowest = s.lane == s.lanes - 1;
   }
 
-  // One step. top: the row above the strip, at the first lane's new column. With terms: those of the cells go to p[(way
-  // K + k) 32].
-  template <bool with_terms = false>
-  __device__ __forceinline__ void step(const typename Cell::Cost (&cost)[K], const Z &top, int lane,
-                                       Real *p = nullptr) {
-    Z up = Cell::shuffle(select(lane == warp - 1, top, z[K - 1]), (lane + warp - 1) % warp);
+  // One step. top: the row above the strip, at the first lane's new column. meanwhile: what does not depend on the step
+  // and can fill the time that the shuffle takes. to: where the terms of the sums go that the lane's cells are, those
+  // of the three ways into a cell 32 apart.
+  template <bool with_ways = false, class Meanwhile>
+  __device__ __forceinline__ void step(const typename Cell::Cost (&cost)[K], const Z &top, Meanwhile meanwhile,
+                                       Rows<Real> *to = nullptr) {
+    Z up = Cell::shuffle(select(lowest, top, z[K - 1]), upper);
+    meanwhile();
     Z corner = above;
     above = up;
+    Rows<Real> p[ways];
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const Z left = z[k];
-      Real ways[3];
-      z[k] = Cell::template next<with_terms>(cost[k], corner, up, left, ways);
-      if constexpr (with_terms) {
+      Real term[ways];
+      z[k] = Cell::next(cost[k], corner, up, left, term);
+      if constexpr (with_ways)
 #pragma unroll
-        for (int way = 0; way < 3; way++) p[(way * K + k) * warp] = ways[way];
-      }
+        for (int way = 0; way < ways; way++) p[way].v[k] = term[way];
       corner = left;
       up = z[k];
     }
+    if constexpr (with_ways) {
+#pragma unroll
+      for (int way = 0; way < ways; way++) to[way * warp] = p[way];
+    }
   }
 
-  __device__ void renormalise() {
+  __device__ __forceinline__ void renormalise() {
 #pragma unroll
     for (int k = 0; k < K; k++) Cell::renormalise(z[k]);
   }
 
-  __device__ void save(Word *to, int words, int lane) const {
+  __device__ __forceinline__ void save(Word *to, int words) const {
 #pragma unroll
-    for (int k = 0; k < K; k++) Cell::store(to, k * warp + lane, words, z[k]);
-    Cell::store(to, K * warp + lane, words, above);
+    for (int k = 0; k < K; k++) Cell::store(to, k * warp + lane_id(), words, z[k]);
+    Cell::store(to, K * warp + lane_id(), words, above);
   }
-  __device__ void restore(const Word *from, int words, int lane) {
+  // cells: as save has left them.
+  __device__ __forceinline__ void restore(const Z (&cells)[K + 1]) {
 #pragma unroll
-    for (int k = 0; k < K; k++) z[k] = Cell::load(from, k * warp + lane, words);
-    above = Cell::load(from, K * warp + lane, words);
+    for (int k = 0; k < K; k++) z[k] = cells[k];
+    above = cells[K];
   }
 };
 
 constexpr double negligible = core::negligible_alignment;
 
-// What flows on from the cells that the backward sweep has reached, to the left and upwards.
-template <class Cell, int K>
-struct Flow {
-  using Real = typename Cell::Real;
+// A product that is rounded before anything is added to it: whether the compiler may fuse the two depends on how it
+// unrolls a loop, and results must not.
+__device__ __forceinline__ float product(float a, float b) { return __fmul_rn(a, b); }
+__device__ __forceinline__ double product(double a, double b) { return __dmul_rn(a, b); }
 
+// What flows on from the cells that the backward sweep has reached, to the left and upwards.
+template <class Real>
+struct Flow {
   Real left[K];  // into the column before, along the row
   Real diag[K];  // into the column before, from row k to the one above it
   Real up;       // from the lane's first row to the lane above, into the lane's own column
 
-  __device__ void clear() {
+  __device__ __forceinline__ void clear() {
 #pragma unroll
     for (int k = 0; k < K; k++) left[k] = diag[k] = 0;
     up = 0;
   }
 
-  // One step back: E of the lane's cells, 0 where it is negligible, goes to e[k 32]. below: what flows into the strip's
-  // last row at its column.
-  __device__ __forceinline__ void step(const Real *p, Real below, int lane, Real *e) {
+  // The ways into the lane's cells: the terms of the cells' sums, and what makes probabilities of them.
+  struct Ways {
+    Rows<Real> way[ways];
+    Real factor[K];
+    __device__ __forceinline__ void load(const Rows<Real> *from) {
+#pragma unroll
+      for (int i = 0; i < ways; i++) way[i] = from[i * warp];
+    }
+    __device__ __forceinline__ void normalise() {
+#pragma unroll
+      for (int k = 0; k < K; k++)
+        factor[k] = reciprocal((way[diagonal].v[k] + way[horizontal].v[k]) + way[vertical].v[k]);
+    }
+  };
+
+  // One step back. below: what flows into the lane's last row, for the lowest lane of a pair. Leaves E of the lane's
+  // cells in e, 0 where it is negligible.
+  template <class Meanwhile>
+  __device__ __forceinline__ void step(const Ways &p, Real below, bool lowest, Real (&e)[K], Meanwhile meanwhile) {
     const Real from_below = __shfl_down_sync(all_lanes, up, 1);
-    Real in = lane == warp - 1 ? below : from_below;
+    meanwhile();
+    Real in = lowest ? below : from_below;
 #pragma unroll
     for (int k = K - 1; k >= 0; k--) {
-      const Real here = left[k] + in;
-      in = fma(p[(vertical * K + k) * warp], here, diag[k]);
-      left[k] = p[(horizontal * K + k) * warp] * here;
-      diag[k] = p[(diagonal * K + k) * warp] * here;
-      e[k * warp] = here >= Real(negligible) ? here : Real(0);
+      const Real here = left[k] + in, share = product(here, p.factor[k]);
+      in = fma(p.way[vertical].v[k], share, diag[k]);
+      left[k] = product(p.way[horizontal].v[k], share);
+      diag[k] = product(p.way[diagonal].v[k], share);
+      e[k] = here >= Real(negligible) ? here : Real(0);
     }
     up = in;
   }
 
-  __device__ bool any(Real threshold) const {
+  // All that is on its way to the left.
+  __device__ __forceinline__ Real sum() const {
+    Real sum = 0;
+#pragma unroll
+    for (int k = 0; k < K; k++) sum += left[k] + diag[k];
+    return sum;
+  }
+  __device__ __forceinline__ void scale(Real factor) {
+#pragma unroll
+    for (int k = 0; k < K; k++) left[k] *= factor, diag[k] *= factor;
+    up *= factor;
+  }
+  __device__ __forceinline__ bool any(Real threshold) const {
     bool found = up >= threshold;
 #pragma unroll
     for (int k = 0; k < K; k++) found |= left[k] >= threshold || diag[k] >= threshold;
