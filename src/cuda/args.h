@@ -37,6 +37,7 @@ struct Args {
   double scale;  // log2(e) / gamma
 
   int lanes;         // of a warp for a pair: 32, or fewer if that is enough for all its rows
+  int lane_bits;     // log2(lanes)
   int64_t tasks;     // a strip, or 32 / lanes pairs
   int strips;        // of n rows
   int words;         // 64-bit words of a stored Z

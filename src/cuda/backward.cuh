@@ -180,10 +180,7 @@ struct Backward {
       if (__any_sync(all_lanes, ends)) {
 #pragma unroll 1
         for (int u = end - 1; u >= begin; u--) {
-          if (ends && u == last)
-#pragma unroll
-            for (int k = 0; k < K; k++)
-              if (k == row) flow.left[k] = 1;
+          flow.begin(ends && u == last ? row : none);
           step(u, p, now, sent);
         }
       } else {

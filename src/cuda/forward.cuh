@@ -180,8 +180,8 @@ __device__ __forceinline__ double value_of(const Args &a, const typename Cell::Z
 // Of the pairs whose first strip a task has: values of those without cells, and whether the wide engine is needed.
 __device__ __forceinline__ void look_after(const Args &a, int64_t task, int lane) {
   const Pair pair = pair_of(a, task, lane);
-  const bool exists = a.lanes == warp || task * (warp / a.lanes) + lane / a.lanes < a.batch;
-  if (!exists || lane % a.lanes != 0) return;
+  const bool exists = a.lanes == warp || task * (warp >> a.lane_bits) + (lane >> a.lane_bits) < a.batch;
+  if (!exists || (lane & (a.lanes - 1)) != 0) return;
   if (pair.kind == Kind::regular) {
     if (has_bounds(a) && !is_fast(a, pair)) a.control->any_wide = 1;
     return;

@@ -118,9 +118,15 @@ struct Gradients {
     Pair pair;
     int row;
   };
+  // Member by member: a choice between two structs would put both into local memory, and what refers to them.
   __device__ __forceinline__ Side side(int lane) const {
-    if (a.lanes == warp) return {s.pair, s.row + lane * K};
-    return {pair_of(a, s.task, lane), (lane & (a.lanes - 1)) * K};
+    Side own{{s.pair.index, s.pair.n, s.pair.m, s.pair.kind}, s.row + lane * K};
+    if (a.lanes < warp) {
+      const Pair other = pair_of(a, s.task, lane);
+      own.pair.index = other.index, own.pair.n = other.n, own.pair.m = other.m;
+      own.row = (lane & (a.lanes - 1)) * K;
+    }
+    return own;
   }
 
   __device__ __forceinline__ void write_dense() const {
@@ -215,7 +221,7 @@ struct Gradients {
       for (int point = 0; point < share.points; point++) {
         const int i = min(first + point, listed - 1), entry = tile.index->column[i];
         const int u = (entry & 255) - top + (lane_id() & top);
-        const bool met = lane_id() / a.lanes == entry >> 8 && u >= 0 && (steps >> u & 1);
+        const bool met = lane_id() >> a.lane_bits == entry >> 8 && u >= 0 && (steps >> u & 1);
         const unsigned found = __ballot_sync(all_lanes, met);
         if (point == share.point && first + point < listed) reached = found;
       }

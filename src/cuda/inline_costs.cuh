@@ -23,7 +23,7 @@ struct InlineCosts : InlineBase {
   static constexpr int no_columns = -1;
 
   // y of a warp: [pairs][D][2 ring_columns], every column twice, so that a few that follow each other always lie so.
-  __host__ __device__ static size_t bytes(const Args &a) { return sizeof(double) * D * row * (warp / a.lanes); }
+  __host__ __device__ static size_t bytes(const Args &a) { return sizeof(double) * D * row * (warp >> a.lane_bits); }
 
   double x[K][D];    // (x - origin) sqrt(log2(e) / gamma)
   double *y;         // the same, of the lane's pair
@@ -39,7 +39,7 @@ struct InlineCosts : InlineBase {
 
   __device__ __forceinline__ void begin(const Args &a, const View &s, unsigned char *memory) {
     lane = s.lane, lanes = s.lanes, columns = s.pair.m;
-    y = reinterpret_cast<double *>(memory) + lane_id() / lanes * (D * row);
+    y = reinterpret_cast<double *>(memory) + (lane_id() >> a.lane_bits) * (D * row);
     raw = nullptr;
     sought = no_columns;
     root = sqrt(a.scale);

@@ -27,9 +27,9 @@ struct InSweep {
   // step.
   static constexpr int row = InlineCosts<D>::row;
   static constexpr int exchange = (1 + D) * slots;
-  __host__ __device__ static size_t raw_bytes(const Args &a) { return sizeof(float) * D * row * (warp / a.lanes); }
+  __host__ __device__ static size_t raw_bytes(const Args &a) { return sizeof(float) * D * row * (warp >> a.lane_bits); }
   __host__ __device__ static size_t bytes(const Args &a) {
-    return 2 * raw_bytes(a) + sizeof(float) * exchange * (1 + warp / a.lanes);
+    return 2 * raw_bytes(a) + sizeof(float) * exchange * (1 + (warp >> a.lane_bits));
   }
 
   const Args &a;
@@ -47,7 +47,7 @@ struct InSweep {
       : a(args), s(view), memory(to), in(0) {
     const int64_t base = s.pair.index * a.x.stride[0];
     entering = reinterpret_cast<float *>(memory + 2 * raw_bytes(a));
-    leaving = entering + exchange * (1 + lane_id() / a.lanes);
+    leaving = entering + exchange * (1 + (lane_id() >> a.lane_bits));
     lowest = s.lane == s.lanes - 1, first = s.lane == 0;
 #pragma unroll
     for (int f = 0; f < D; f++) {
@@ -62,7 +62,7 @@ struct InSweep {
   }
 
   static __device__ __forceinline__ float *raw(const Args &a, unsigned char *memory, int tile) {
-    return reinterpret_cast<float *>(memory + tile % 2 * raw_bytes(a)) + lane_id() / a.lanes * (D * row);
+    return reinterpret_cast<float *>(memory + tile % 2 * raw_bytes(a)) + (lane_id() >> a.lane_bits) * (D * row);
   }
   template <class Source>
   static __device__ __forceinline__ void offer(const Args &a, Source &source, unsigned char *memory, int tile) {
@@ -190,7 +190,7 @@ struct Tiles {
     return e_bytes(a) + (sizeof(TileIndex) + 15) / 16 * 16;
   }
   __host__ __device__ static size_t bytes(const Args &a) {
-    return 2 * tile_bytes(a) + sizeof(Real) * warp * (1 + warp / a.lanes);
+    return 2 * tile_bytes(a) + sizeof(Real) * warp * (1 + (warp >> a.lane_bits));
   }
 
   const Args &a;
@@ -205,7 +205,7 @@ struct Tiles {
   __device__ __forceinline__ Tiles(const Args &args, const View &view, unsigned char *to)
       : a(args), s(view), memory(to), in(0) {
     entering = reinterpret_cast<Real *>(memory + 2 * tile_bytes(a));
-    leaving = entering + (1 + lane_id() / a.lanes) * warp;
+    leaving = entering + (1 + (lane_id() >> a.lane_bits)) * warp;
   }
 
   template <class Source>

@@ -140,14 +140,14 @@ __device__ __forceinline__ int pair_max(int v, int lanes) {
 
 // The pair of a lane: strips of a pair are `strip`-th, or pairs lie side by side.
 __device__ __forceinline__ Pair pair_of(const Args &a, int64_t task, int lane) {
-  const int64_t b = a.lanes == warp ? task % a.batch : task * (warp / a.lanes) + lane / a.lanes;
+  const int64_t b = a.lanes == warp ? task % a.batch : task * (warp >> a.lane_bits) + (lane >> a.lane_bits);
   return b < a.batch ? read_pair(a, b) : Pair{a.batch - 1, 0, 0, Kind::invalid};
 }
 
 // strip: of the pair. wanted(pair): whether it is to be computed.
 template <class Wanted>
 __device__ __forceinline__ View make_view(const Args &a, int64_t task, int strip, int lane, Wanted wanted) {
-  View s{pair_of(a, task, lane), task, lane % a.lanes, a.lanes, strip, strip * K * warp, false, false, 0, 0, 0};
+  View s{pair_of(a, task, lane), task, lane & (a.lanes - 1), a.lanes, strip, strip * K * warp, false, false, 0, 0, 0};
   s.active = s.pair.kind == Kind::regular && s.row < s.pair.n && wanted(s.pair);
   if (s.active) {
     const int rows = s.pair.n - s.row;

@@ -103,6 +103,12 @@ struct Flow {
     up = 0;
   }
 
+  // All paths end in the lane's row k, if it has one of that number.
+  __device__ __forceinline__ void begin(int row) {
+#pragma unroll
+    for (int k = 0; k < K; k++) left[k] = k == row ? Real(1) : left[k];
+  }
+
   // The ways into the lane's cells: the terms of the cells' sums, and what makes probabilities of them.
   struct Ways {
     Rows<Real> way[ways];

@@ -95,7 +95,7 @@ struct TensorCosts : TileReader<int> {
   // y of 16 columns of every pair of the task, relative to o and scaled; and that of the next 16 as it comes from
   // memory.
   static constexpr size_t pair_bytes = chunk_columns * (sizeof(double) * pitch + sizeof(float) * chunk);
-  __host__ __device__ static size_t scratch_bytes(const Args &a) { return warp / a.lanes * pair_bytes; }
+  __host__ __device__ static size_t scratch_bytes(const Args &a) { return (warp >> a.lane_bits) * pair_bytes; }
 
   struct Producer {
     const Args &a;
@@ -118,9 +118,9 @@ struct TensorCosts : TileReader<int> {
     // s: the view of the lane whose rows these are.
     __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, int *to, int columns)
         : a(args), ring(to), ring_mask(columns - 1), fetched(none) {
-      const int pairs = warp / a.lanes, worker = threadIdx.x / warp % producers;
+      const int pairs = warp >> a.lane_bits, worker = threadIdx.x / warp % producers;
       y = reinterpret_cast<double *>(reinterpret_cast<unsigned char *>(ring + columns * column_pitch) +
-                                     strip_lane / a.lanes * pair_bytes);
+                                     (strip_lane >> a.lane_bits) * pair_bytes);
       incoming = reinterpret_cast<float *>(y + chunk_columns * pitch);
       own_columns = chunk_columns * pairs / producers;
       first_own = worker % (producers / pairs) * own_columns;
