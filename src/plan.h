@@ -61,8 +61,9 @@ struct Plan {
   // are reset by each call, then status and norms of points.
   size_t control, bounds, rows, reset_bytes, status, norms;
   size_t saved;  // checkpoints, behind that, in state
-  // In the workspace of backward and alignment: all of it is reset by each call.
-  size_t back_control, messages, progress;
+  // In the workspace of backward and alignment: all before snapshots is reset by each call.
+  size_t back_control, messages, progress, snapshots;
+  int64_t snapshots_each;  // of a checkpoint
   size_t message_bytes;  // of one column of a strip
 
   size_t state_bytes;

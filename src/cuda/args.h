@@ -55,6 +55,8 @@ struct Args {
   unsigned char *messages;  // backward: [batch][strips - 1][m]: what flows into the last row of a strip from below
   int message_bytes;        // of one column at most
   int cost_columns;         // backward: whose costs are in shared memory at a time
+  Word *snapshots;          // backward: like checkpoints, of the tiles between two of them
+  int snapshots_each;       // backward: for a checkpoint; 0 if none are taken
   int *progress;            // backward: [batch][strips]: how far the gradients of a strip are complete
 };
 

@@ -53,7 +53,9 @@ void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Ou
   a.messages = at<unsigned char>(buffers.workspace, plan.cuda.messages);
   a.message_bytes = static_cast<int>(plan.cuda.message_bytes);
   a.progress = at<int>(buffers.workspace, plan.cuda.progress);
-  launch_fill(a, first, second, buffers.workspace, plan.cuda.backward_bytes, stream);
+  a.snapshots = at<Word>(buffers.workspace, plan.cuda.snapshots);
+  a.snapshots_each = static_cast<int>(plan.cuda.snapshots_each);
+  launch_fill(a, first, second, buffers.workspace, plan.cuda.snapshots, stream);
   if (!a.f64) Sweeps<Fast>::backward(a, stream);
   Sweeps<Wide>::backward(a, stream);
 }

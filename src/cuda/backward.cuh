@@ -52,16 +52,26 @@ struct Backward {
     return tile / per_checkpoint * per_checkpoint;
   }
 
+  // What all warps follow: which part of which tile is recomputed in this round, and whether a tile is swept in it.
+  struct Round {
+    int tile, prepared, pending, target, part;
+    int known;  // the first part after a checkpoint, if snapshots of those that follow have been taken
+    bool sweep;
+  };
+
   // The second warp.
   struct Recompute {
     const Backward &b;
     Strip<Cell> strip;
     Source source;
-    Z top;           // of the row above, in a step of the part that was looked up
-    Z saved[K + 1];  // and the checkpoint before it
+    // What a part begins with.
+    enum From { itself, checkpointed, snapshotted };  // the part before, a checkpoint, the warp when it was here before
+    Z top;                                            // of the row above, in a step of the part
+    Z saved[K + 1];
     int looked_up;
+    From from;
 
-    __device__ __forceinline__ explicit Recompute(const Backward &back) : b(back), looked_up(none) {}
+    __device__ __forceinline__ explicit Recompute(const Backward &back) : b(back), looked_up(none), from(itself) {}
 
     __device__ __forceinline__ void begin() {
       if constexpr (Source::cooperative) {
@@ -72,36 +82,49 @@ struct Backward {
         source.begin(b.a, b.s, b.source());
       }
     }
+    __device__ __forceinline__ Word *snapshot(int part) const {
+      const int64_t strip = b.a.lanes == warp ? b.s.pair.index * b.a.strips + b.s.index : b.s.task;
+      const int number = part - b.first_part(part) - 1;
+      return b.a.snapshots + (strip * b.a.snapshots_each + number) * ((K + 1) * warp) * b.a.words;
+    }
     // Loads what a part begins with, long before it is needed if it can be foreseen.
-    __device__ __forceinline__ void look_up(int part) {
-      if (looked_up == part) return;
-      looked_up = part;
+    __device__ __forceinline__ void look_up(int part, From begins_from) {
+      if (looked_up == part && from == begins_from) return;
+      looked_up = part, from = begins_from;
       const int first = b.first_step(part), column = first + lane_id();
       const bool there = b.s.active && b.s.index > 0 && lane_id() < b.a.tile_steps && column < b.s.pair.m;
       top = there ? Cell::load(row_above(b.a, b.s), column, b.a.words) : Cell::forbidden();
-      if (first % b.a.interval == 0 && first > 0) {
-        const Word *from = checkpoint(b.a, b.s, first / b.a.interval - 1);
+      if (from == checkpointed && part > 0) {
+        const Word *words = checkpoint(b.a, b.s, first / b.a.interval - 1);
 #pragma unroll
-        for (int k = 0; k <= K; k++) saved[k] = Cell::load(from, k * warp + lane_id(), b.a.words);
+        for (int k = 0; k <= K; k++) saved[k] = Cell::load(words, k * warp + lane_id(), b.a.words);
+      } else if (from == snapshotted) {
+        const Word *words = snapshot(part);
+#pragma unroll
+        for (int k = 0; k <= K; k++) saved[k] = Cell::load_own(words, k * warp + lane_id(), b.a.words);
       }
       if constexpr (!Source::cooperative) source.look_ahead(first, b.a.tile_steps);
     }
-    // The part's costs and the row above it. next: the part that probably follows.
-    __device__ __forceinline__ void stage(int part, int tile, int next) {
-      const int first = b.first_step(part);
-      look_up(part);
-      if (first % b.a.interval == 0) {
+    // The part's costs and the row above it, and the cells it begins with.
+    __device__ __forceinline__ void stage(const Round &r) {
+      const bool first = r.part == b.first_part(r.part), known = b.first_part(r.part) == r.known;
+      look_up(r.part, first ? checkpointed : known ? snapshotted : itself);
+      if (from == itself) {
+        if (b.s.active && b.a.snapshots_each > 0) strip.save(snapshot(r.part), b.a.words);
+      } else {
         strip.start(b.s);
-        if (first > 0) strip.restore(saved);
+        if (r.part > 0) strip.restore(saved);
       }
       __syncwarp();
       if (lane_id() < b.a.tile_steps) b.tops()[lane_id()] = top;
       if constexpr (!Source::cooperative) {
-        Output::offer(b.a, source, b.output(), tile);
-        source.window(first, b.a.tile_steps);
+        Output::offer(b.a, source, b.output(), r.target);
+        source.window(b.first_step(r.part), b.a.tile_steps);
       }
       __syncwarp();
-      if (next != none) look_up(next);
+      const int next = b.next_part(r);
+      if (next != none)
+        look_up(next, next == b.first_part(next) ? checkpointed : r.part < r.target ? itself : snapshotted);
     }
     template <bool with_ways>
     __device__ __forceinline__ void sweep(int part, int tile) {
@@ -242,12 +265,6 @@ struct Backward {
 
   static __device__ __forceinline__ void meet_second() { barrier(1, (1 + producers) * warp); }
 
-  // What all warps follow: which part of which tile is recomputed in this round, and whether a tile is swept in it.
-  struct Round {
-    int tile, prepared, pending, target, part;
-    bool sweep;
-  };
-
   // The rounds. first: what the first warp does before one, giving the tile; then what each does in it.
   __device__ __forceinline__ void run() const {
     __shared__ int shared_tile, shared_steps;
@@ -256,7 +273,7 @@ struct Backward {
     __syncthreads();
     const int tiles = (shared_steps + a.tile_steps - 1) / a.tile_steps;
     if (tiles == 0) return;
-    Round r{tiles - 1, none, none, none, 0, false};
+    Round r{tiles - 1, none, none, none, 0, none, false};
     if (role == 0)
       run_first(r, shared_tile);
     else if (role == 1)
@@ -274,23 +291,32 @@ struct Backward {
     if (r.tile < 0) return false;
     r.sweep = r.prepared == r.tile;
     const int want = r.sweep ? r.tile - 1 : r.tile;
-    if (want >= 0 && r.target != want) r.target = want, r.part = first_part(want);
+    if (want >= 0 && r.target != want) r.target = want, r.part = begin_part(r, want);
     if (want < 0) r.target = none;
     return true;
+  }
+  // Where recomputing a tile begins.
+  __device__ __forceinline__ int begin_part(const Round &r, int tile) const {
+    return r.known == first_part(tile) ? tile : first_part(tile);
   }
   // The part after this one, if the tiles go on being live.
   __device__ __forceinline__ int next_part(const Round &r) const {
     if (r.part < r.target) return r.part + 1;
-    return r.target > 0 ? first_part(r.target - 1) : none;
+    if (r.target == 0) return none;
+    const int tile = r.target - 1;
+    const bool snapshots = a.snapshots_each > 0 && first_part(tile) == first_part(r.target);
+    return snapshots ? tile : begin_part(r, tile);
   }
   __device__ __forceinline__ void finish(Round &r) const {
     __syncthreads();
     r.pending = r.sweep ? r.tile : none;
     if (r.target == none) return;
-    if (r.part == r.target)
-      r.prepared = r.target;
-    else
+    if (r.part < r.target) {
       r.part++;
+      return;
+    }
+    r.prepared = r.target;
+    if (a.snapshots_each > 0) r.known = first_part(r.target);
   }
 
   __device__ __forceinline__ void run_first(Round &r, int &shared_tile) const {
@@ -315,7 +341,7 @@ struct Backward {
     recompute.begin();
     while (start(r, shared_tile)) {
       if (r.target != none) {
-        recompute.stage(r.part, r.target, next_part(r));
+        recompute.stage(r);
         if constexpr (Source::cooperative) meet_second();
         if (r.part == r.target)
           recompute.template sweep<true>(r.part, r.target);

@@ -123,6 +123,7 @@ struct Fast {
   }
   static __device__ __forceinline__ void store(Word *p, int64_t i, int, const Z &z) { store_relaxed(p + i, pack(z)); }
   static __device__ __forceinline__ Z load(const Word *p, int64_t i, int) { return unpack(__ldg(p + i), 0, 1); }
+  static __device__ __forceinline__ Z load_own(const Word *p, int64_t i, int) { return unpack(__ldcg(p + i), 0, 1); }
   static __device__ __forceinline__ Z shuffle(const Z &z, int lane) {
     return {__shfl_sync(all_lanes, z.m, lane), __shfl_sync(all_lanes, z.e, lane)};
   }
@@ -246,6 +247,10 @@ struct Wide {
       store_relaxed(p + 2 * i, pack(z.m));
       store_relaxed(p + 2 * i + 1, pack(z.e));
     }
+  }
+  // What the kernel itself may have written.
+  static __device__ __forceinline__ Z load_own(const Word *p, int64_t i, int words) {
+    return unpack(__ldcg(p + i * words), __ldcg(p + i * words + words - 1), words);
   }
   static __device__ __forceinline__ Z load(const Word *p, int64_t i, int words) {
     return unpack(__ldg(p + i * words), __ldg(p + i * words + words - 1), words);

@@ -150,42 +150,44 @@ struct Gradients {
   struct Point {
     Real v[per_lane];
   };
-  // Of a series: where two features of its points lie.
+  // Of a series: where two features of its points lie, beyond the point.
   template <class Series>
   struct Features {
     const Series &series;
     int64_t at[per_lane];
     bool has[per_lane], f64;
 
-    __device__ __forceinline__ Features(const Args &a, const Series &of, int64_t pair, int feature, int lanes)
+    __device__ __forceinline__ Features(const Args &a, const Series &of, int feature, int lanes)
         : series(of), f64(a.f64) {
 #pragma unroll
       for (int j = 0; j < per_lane; j++) {
-        at[j] = pair * of.stride[0] + (feature + j * lanes) * of.stride[2];
+        at[j] = (feature + j * lanes) * of.stride[2];
         has[j] = feature + j * lanes < a.features;
       }
     }
-    __device__ __forceinline__ Point load(int i) const {
+    // Where point i of a pair lies.
+    __device__ __forceinline__ int64_t point(const Pair &pair, int i) const {
+      return pair.index * series.stride[0] + i * series.stride[1];
+    }
+    __device__ __forceinline__ Point load(int64_t point) const {
       Point p;
-      const int64_t row = i * series.stride[1];
 #pragma unroll
-      for (int j = 0; j < per_lane; j++) p.v[j] = has[j] ? cuda::load<Real>(series.data, at[j] + row, f64) : Real(0);
+      for (int j = 0; j < per_lane; j++)
+        p.v[j] = has[j] ? cuda::load<Real>(series.data, at[j] + point, f64) : Real(0);
       return p;
     }
     // What is there already is loaded before the sum is known. Other blocks may have written it: past the L1 cache.
-    __device__ __forceinline__ Point load_sum(int i) const {
+    __device__ __forceinline__ Point load_sum(int64_t point) const {
       Point p{};
-      const int64_t row = i * series.stride[1];
 #pragma unroll
       for (int j = 0; j < per_lane; j++)
-        if (has[j]) p.v[j] = load_uncached<Real>(series.data, at[j] + row, f64);
+        if (has[j]) p.v[j] = load_uncached<Real>(series.data, at[j] + point, f64);
       return p;
     }
-    __device__ __forceinline__ void store_sum(int i, Real g, const Point &sum, const Point &before) const {
-      const int64_t row = i * series.stride[1];
+    __device__ __forceinline__ void store_sum(int64_t point, Real g, const Point &sum, const Point &before) const {
 #pragma unroll
       for (int j = 0; j < per_lane; j++)
-        if (has[j]) store_uncached<Real>(series.data, at[j] + row, f64, fma(g, sum.v[j], before.v[j]));
+        if (has[j]) store_uncached<Real>(series.data, at[j] + point, f64, fma(g, sum.v[j], before.v[j]));
     }
   };
   static __device__ __forceinline__ void add(Real e, const Point &own, const Point &other, Point &sum) {
@@ -196,25 +198,30 @@ struct Gradients {
   // grad_x_i += 2 g sum_j E_ij (x_i - y_j). Differences are taken as they are: the usual split into sums of E y and of
   // E cancels where x is near y.
   __device__ __forceinline__ void to_x(const Share<Real> &share, int f) const {
+    const Features<sdtw_in> x(a, a.x, f, share.lanes), y(a, a.y, f, share.lanes);
+    const Features<sdtw_out> out(a, a.grad_x, f, share.lanes);
     for (int i = crew.worker() * share.points + share.point; i < tile.index->rows; i += crew.workers() * share.points) {
       const int r = tile.index->row[i];
       const unsigned mask = tile.index->masks[r];
       const Side own = side(r / K);
       const int row = own.row + r % K, column = tile.step - (r / K & (a.lanes - 1));  // in the tile's first step
-      const Features<sdtw_in> x(a, a.x, own.pair.index, f, share.lanes), y(a, a.y, own.pair.index, f, share.lanes);
-      const Features<sdtw_out> out(a, a.grad_x, own.pair.index, f, share.lanes);
-      const Point before = out.load_sum(row), here = x.load(row);
+      const int64_t at = out.point(own.pair, row);
+      const Point before = out.load_sum(at), here = x.load(x.point(own.pair, row));
+      const Real g = gradient_factor<Real>(a, own.pair.index);
       Point sum{};
-      const int end = warp - __clz(mask);
+      const int first = __ffs(mask) - 1, end = warp - __clz(mask);
+      int64_t other = y.point(own.pair, column + first);
 #pragma unroll 4
-      for (int u = __ffs(mask) - 1; u < end; u++) add(tile.at(u, r), here, y.load(column + u), sum);
-      out.store_sum(row, gradient_factor<Real>(a, own.pair.index), sum, before);
+      for (int u = first; u < end; u++, other += a.y.stride[1]) add(tile.at(u, r), here, y.load(other), sum);
+      out.store_sum(at, g, sum, before);
     }
   }
 
   // The same with x and y exchanged. A column is met by the lanes of a pair one step after the other. steps: in which
   // any row of the lane has E.
   __device__ __forceinline__ void to_y(const Share<Real> &share, int f, unsigned steps) const {
+    const Features<sdtw_in> x(a, a.x, f, share.lanes), y(a, a.y, f, share.lanes);
+    const Features<sdtw_out> out(a, a.grad_y, f, share.lanes);
     const int top = a.lanes - 1, listed = tile.index->columns;
     for (int first = crew.worker() * share.points; first < listed; first += crew.workers() * share.points) {
       unsigned reached = 0;  // of the own column, the lanes that have some
@@ -229,17 +236,18 @@ struct Gradients {
       const int step = tile.index->column[first + share.point] & 255, j = tile.step + step - top;
       const int begin = __ffs(reached) - 1, end = warp - __clz(reached);
       const Side other = side(begin);
-      const Features<sdtw_in> x(a, a.x, other.pair.index, f, share.lanes), y(a, a.y, other.pair.index, f, share.lanes);
-      const Features<sdtw_out> out(a, a.grad_y, other.pair.index, f, share.lanes);
-      const Point before = out.load_sum(j), here = y.load(j);
+      const int64_t at = out.point(other.pair, j);
+      const Point before = out.load_sum(at), here = y.load(y.point(other.pair, j));
+      const Real g = gradient_factor<Real>(a, other.pair.index);
       Point sum{};
-      for (int lane = begin; lane < end; lane++) {
-        const int u = step - top + (lane & top), row = other.row + (lane - begin) * K;
-#pragma unroll
-        for (int k = 0; k < K; k++)  // E of rows past the last is 0
-          add(tile.at(u, lane * K + k), here, x.load(clamp(row + k, other.pair.n)), sum);
+      const int rows = min((end - begin) * K, other.pair.n - other.row);
+      int64_t point = x.point(other.pair, other.row);
+#pragma unroll 4
+      for (int i = 0; i < rows; i++, point += a.x.stride[1]) {
+        const int lane = begin + i / K;
+        add(tile.at(step - top + (lane & top), begin * K + i), here, x.load(point), sum);
       }
-      out.store_sum(j, gradient_factor<Real>(a, other.pair.index), sum, before);
+      out.store_sum(at, g, sum, before);
     }
   }
 

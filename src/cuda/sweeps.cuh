@@ -54,6 +54,7 @@ void launch_backward(Args a, cudaStream_t stream) {
   a.cost_columns = Cell::wide ? 64 : 128;
   while (Kernel::shared_bytes(a) > available && a.tile_steps > least_steps) a.tile_steps /= 2;
   if (Kernel::shared_bytes(a) > available) a.cost_columns = 64;
+  if (a.interval / a.tile_steps - 1 > a.snapshots_each) a.snapshots_each = 0;  // not planned for: tiles are smaller
   launch<decltype(&backward_kernel<Cell, Source, Output>), backward_kernel<Cell, Source, Output>>(
       Kernel::threads, Kernel::shared_bytes(a), a.tasks, stream, a);
 }

@@ -165,28 +165,39 @@ struct TensorCosts : TileReader<int> {
 
     // The warp's share of 16 columns of y, features [f0, f0 + 64).
     __device__ __forceinline__ void fetch(int first, int f0) {
-      for (int c = first_own; c < first_own + own_columns; c++) {
-        const float *from =
-            static_cast<const float *>(a.y.data) + base_y + static_cast<int64_t>(clamp(first + c, m)) * a.y.stride[1];
+      const float *from = static_cast<const float *>(a.y.data) + base_y;
 #pragma unroll
-        for (int f = lane; f < chunk; f += warp)
-          if (f0 + f < a.features)
-            __pipeline_memcpy_async(incoming + c * chunk + f, from + (f0 + f) * a.y.stride[2], sizeof(float));
+      for (int i = 0; i < chunk / warp; i++) {
+        const int f = i * warp + lane;
+        const int64_t feature = (f0 + f) * a.y.stride[2];
+        const bool has = f0 + f < a.features;
+#pragma unroll 4
+        for (int c = first_own; c < first_own + own_columns; c++)
+          if (has)
+            __pipeline_memcpy_async(incoming + c * chunk + f, from + clamp(first + c, m) * a.y.stride[1] + feature,
+                                    sizeof(float));
+          else
+            incoming[c * chunk + f] = 0;
       }
       __pipeline_commit();
       fetched = first;
     }
-    __device__ __forceinline__ void convert(int f0) {
+    __device__ __forceinline__ void convert() {
       __pipeline_wait_prior(0);
-#pragma unroll 4
-      for (int c = first_own; c < first_own + own_columns; c++)
+      const double factor = -2 * a.scale;
+      for (int c0 = first_own; c0 < first_own + own_columns; c0 += 4) {
+        float value[4][chunk / warp];
 #pragma unroll
-        for (int i = 0; i < chunk / warp; i++) {
-          const int f = i * warp + lane;
-          const double v =
-              f0 + f < a.features ? static_cast<double>(incoming[c * chunk + f]) - static_cast<double>(origin[i]) : 0;
-          y[c * pitch + f] = -2 * a.scale * v;
-        }
+        for (int c = 0; c < 4; c++)
+#pragma unroll
+          for (int i = 0; i < chunk / warp; i++) value[c][i] = incoming[(c0 + c) * chunk + i * warp + lane];
+#pragma unroll
+        for (int c = 0; c < 4; c++)
+#pragma unroll
+          for (int i = 0; i < chunk / warp; i++)
+            y[(c0 + c) * pitch + i * warp + lane] =
+                factor * (static_cast<double>(value[c][i]) - static_cast<double>(origin[i]));
+      }
     }
 
     // 16 columns into the ring, all producers together; next: the column that will be asked for next.
@@ -203,7 +214,7 @@ struct TensorCosts : TileReader<int> {
         if (!whole) load_x(f0), load_origin(f0);
         if (!whole || fetched != first) fetch(first, f0);
         meet();  // y has been read
-        convert(f0);
+        convert();
         meet();
         if (whole) fetch(next, 0);
         multiply(min(chunk, a.features - f0), sum);
