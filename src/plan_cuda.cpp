@@ -12,8 +12,8 @@ namespace {
 constexpr int64_t warp = 32;
 constexpr size_t control_bytes = 64;
 
-// Steps between checkpoints, which are most of the state. Backward recomputes tiles of 32 steps: a longer interval makes
-// it go through the tiles between two checkpoints once more, leaving itself snapshots.
+// Steps between checkpoints, which are most of the state. Backward recomputes tiles of 32 steps: a longer interval
+// makes it go through the tiles between two checkpoints once more, leaving itself snapshots.
 constexpr int64_t tile_steps = 32;
 int64_t choose_interval(const Problem &p) {
   const int64_t cells = checked_mul(p.n, p.m);
@@ -65,8 +65,7 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   plan.messages = back.add(row_cells, plan.message_bytes);
   plan.progress = back.add(checked_mul(batch, strips), sizeof(int));
   plan.snapshots_each = plan.interval / tile_steps - 1;
-  plan.snapshots =
-      back.add(checked_mul(plan.tasks, checked_mul(plan.snapshots_each, saved_cells)), plan.words * word);
+  plan.snapshots = back.add(checked_mul(plan.tasks, checked_mul(plan.snapshots_each, saved_cells)), plan.words * word);
   plan.backward_bytes = plan.alignment_bytes = back.bytes();
   if (problem.n > INT_MAX / 2 || problem.m > INT_MAX / 2 || problem.features > INT_MAX / 2)
     fail(SDTW_STATUS_UNSUPPORTED, "problem: n, m and features must be below 2^30 on SDTW_CUDA in this version");

@@ -30,7 +30,10 @@ struct GivenCosts {
   typename Cell::Scale scale;
   float limit;
   int lane, start;
-  bool vectors, too_large;
+  int columns;      // of the pair
+  bool vectors;     // elements can be copied four at a time
+  bool whole_rows;  // that, and all rows of the strip are one pair's
+  bool too_large;
 
   __device__ __forceinline__ GivenCosts() : scale(0) {}
 
@@ -46,6 +49,8 @@ struct GivenCosts {
     const auto address = reinterpret_cast<uintptr_t>(args.x.data);
     vectors = !args.f64 && stride[2] == 1 && stride[1] % 4 == 0 && stride[0] % 4 == 0 && address % 16 == 0 &&
               args.tile_steps % 4 == 0;
+    columns = s.pair.m;
+    whole_rows = vectors && s.active && args.lanes == warp && s.row + rows <= s.pair.n;
     __pipeline_wait_prior(0);  // what the task before has fetched in vain
     __syncwarp();
 #pragma unroll
@@ -68,9 +73,16 @@ struct GivenCosts {
   }
   // Columns [first, first + count) of all rows; multiples of 4 the both.
   __device__ __forceinline__ void fetch(int first, int count) {
-    if (vectors) {
+    if (whole_rows && count == block_steps && first >= 0 && first + block_steps <= columns) {
+      constexpr int per_row = block_steps / 4, at_once = warp / per_row;
+      const int r = lane_id() / per_row, column = first + lane_id() % per_row * 4;
+      float *to = reinterpret_cast<float *>(ring) + r * pitch + column % ring_columns;
+      const float *from = static_cast<const float *>(a->x.data) + row[r].at + column;
+#pragma unroll
+      for (int i = 0; i < rows / at_once; i++, to += at_once * pitch, from += at_once * a->x.stride[1])
+        __pipeline_memcpy_async(to, from, 16);
+    } else if (vectors) {
       const int per_row = count / 4;
-#pragma unroll 8
       for (int i = lane_id(); i < rows * per_row; i += warp) {
         const int r = i / per_row, column = first + i % per_row * 4;
         if (column >= 0 && column + 4 <= row[r].columns) {
@@ -81,7 +93,7 @@ struct GivenCosts {
         }
       }
     } else {
-#pragma unroll 8
+#pragma unroll 4
       for (int i = lane_id(); i < rows * count; i += warp) {
         if (a->f64)
           fetch_one<double>(i / count, first + i % count);

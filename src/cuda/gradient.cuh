@@ -172,8 +172,7 @@ struct Gradients {
     __device__ __forceinline__ Point load(int64_t point) const {
       Point p;
 #pragma unroll
-      for (int j = 0; j < per_lane; j++)
-        p.v[j] = has[j] ? cuda::load<Real>(series.data, at[j] + point, f64) : Real(0);
+      for (int j = 0; j < per_lane; j++) p.v[j] = has[j] ? cuda::load<Real>(series.data, at[j] + point, f64) : Real(0);
       return p;
     }
     // What is there already is loaded before the sum is known. Other blocks may have written it: past the L1 cache.
