@@ -286,7 +286,7 @@ struct Backward {
 
   // Between rounds; false after the last.
   __device__ __forceinline__ bool start(Round &r, const int &shared_tile) const {
-    block_barrier();
+    __syncthreads();
     r.tile = shared_tile;
     if (r.tile < 0) return false;
     r.sweep = r.prepared == r.tile;
@@ -308,7 +308,7 @@ struct Backward {
     return snapshots ? tile : begin_part(r, tile);
   }
   __device__ __forceinline__ void finish(Round &r) const {
-    block_barrier();
+    __syncthreads();
     r.pending = r.sweep ? r.tile : none;
     if (r.target == none) return;
     if (r.part < r.target) {

@@ -300,7 +300,7 @@ __device__ __forceinline__ void sweep_together(const Args &a, int64_t task, bool
     typename Source::Producer producer(a, s, strip_lane, ring, ring_columns);
     for (int first = 0; first < all_steps; first += block_steps) {
       producer.produce(first, first + block_steps, [] { barrier(1, producers * warp); });
-      block_barrier();
+      __syncthreads();
     }
   }
 }

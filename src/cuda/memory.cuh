@@ -46,10 +46,6 @@ __device__ __forceinline__ Bits wait_for(const Bits *p) {
   return v;
 }
 
-// A barrier of the whole block for warps that are in different places of a kernel: not inlined, since a block is to meet
-// in one.
-static __device__ __noinline__ void block_barrier() { __syncthreads(); }
-
 // A barrier among `threads` threads of the block. Id 0 is __syncthreads'.
 __device__ __forceinline__ void barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");

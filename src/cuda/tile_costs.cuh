@@ -23,7 +23,7 @@ struct TileReader {
   int lane, start;
 
   // Forward: the producers are a block of steps ahead.
-  __device__ __forceinline__ void enter(int) const { block_barrier(); }
+  __device__ __forceinline__ void enter(int) const { __syncthreads(); }
   __device__ __forceinline__ void stage(int) const {}
 
   __device__ __forceinline__ void seek(int first) { start = first - lane; }
