@@ -13,10 +13,10 @@ using Word = unsigned long long;
 
 // Counters of one call; every one begins at -1 (all ones).
 struct Control {
-  Word ticket[2];  // the next task of the fast and of the wide engine, less one
+  Word ticket[3];  // the next task of the fast, the wide and the exact engine, less one
   int any_wide;    // 1 if the wide engine has something to do
   int any_again;   // 1 if it has values to compute again
-  int unused[10];
+  int unused[8];
 };
 static_assert(sizeof(Control) == 64, "the arrays behind it stay aligned");
 

@@ -88,7 +88,6 @@ void forward(const sdtw::Plan &plan, const Buffers &buffers) {
   if (!a.f64) {
     if (!a.precomputed && a.features > max_inline_features) launch_bounds(a, stream);
     Sweeps<Fast>::forward(a, again, stream);
-    launch_reset(a, stream);
   }
   Sweeps<Wide>::forward(a, again, stream);
 }

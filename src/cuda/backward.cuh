@@ -356,26 +356,28 @@ struct Backward {
     if constexpr (Source::cooperative) {
       typename Source::Producer producer(a, s, (threadIdx.x / warp - 2) * 8 + lane_id() / 4,
                                          reinterpret_cast<typename Source::Element *>(source()), a.cost_columns);
+      const typename Output::Spender spender(a, s, output(), static_cast<int>(threadIdx.x) - 2 * warp,
+                                             (producers + spenders) * warp);
       Stock stock(*this);
-      while (start(r, shared_tile)) {
-        if (r.target != none) {
+      for (bool more = true; more;) {
+        more = start(r, shared_tile);
+        if (more && r.target != none) {
+          stock.cover(producer, r.part);
+          meet_second();
           const int next = next_part(r);
-          bool ready = false;
-          for (int part = r.part; part != none;
-               part = ready || next == none || !stock.fits(r.part, next) ? none : next) {
-            ready = part != r.part;
-            stock.cover(producer, part);
-            if (!ready) meet_second();
-          }
+          if (next != none && stock.fits(r.part, next)) stock.cover(producer, next);
         }
-        finish(r);
+        spender.spend(r.pending, first_step(r.pending));
+        spender.publish(more ? r.tile + 1 : 0);
+        if (more) finish(r);
       }
     }
   }
 
   __device__ __forceinline__ void run_spender(Round &r, const int &shared_tile) const {
     if constexpr (spenders > 0) {
-      const typename Output::Spender spender(a, s, output(), static_cast<int>(threadIdx.x) - (2 + producers) * warp);
+      const typename Output::Spender spender(a, s, output(), static_cast<int>(threadIdx.x) - 2 * warp,
+                                             (producers + spenders) * warp);
       for (bool more = true; more;) {
         more = start(r, shared_tile);
         spender.spend(r.pending, first_step(r.pending));

@@ -129,8 +129,7 @@ struct Fast {
   }
 };
 
-// Fast with seven more digits, for values that float32 cells do not give precisely enough. It has no way to save its
-// cells: it serves pairs of one strip.
+// Fast with seven more digits, for values that float32 cells do not give precisely enough. It leaves no state.
 struct Exact {
   using Real = double;
   using Cost = Weight<double, int>;
@@ -167,6 +166,14 @@ struct Exact {
 
   static __device__ __forceinline__ double log2(const Z &z) { return z.e + ::log2(z.m); }
   static __device__ __forceinline__ bool reachable(const Z &) { return true; }
+  // One word holds log2 Z.
+  static __device__ __forceinline__ void store(Word *p, int64_t i, int, const Z &z) {
+    store_relaxed(p + i, __double_as_longlong(log2(z)));
+  }
+  static __device__ __forceinline__ Z unpack(Word word, Word, int) {
+    const double v = __longlong_as_double(word), e = floor(v);
+    return {exp2(v - e), static_cast<int>(e)};
+  }
   static __device__ __forceinline__ Z shuffle(const Z &z, int lane) {
     return {__shfl_sync(all_lanes, z.m, lane), __shfl_sync(all_lanes, z.e, lane)};
   }

@@ -47,22 +47,19 @@ struct RowAbove {
   }
   // In the middle of the block before: what has come already, or rubbish.
   __device__ __forceinline__ void stage(int first) {
-    if constexpr (!std::is_same_v<Cell, Exact>)
-      if (has(first + lane_id())) ring[(first + lane_id()) % slots] = Cell::unpack(ahead[0], ahead[1], per_cell);
+    if (has(first + lane_id())) ring[(first + lane_id()) % slots] = Cell::unpack(ahead[0], ahead[1], per_cell);
   }
   __device__ __forceinline__ void enter(int first) {
-    if constexpr (!std::is_same_v<Cell, Exact>) {
-      if (!there) return;
-      const int column = first + lane_id();
-      if (has(column) && (first == 0 || missing())) {
-        const Word *from = words + static_cast<int64_t>(column) * per_cell;
-        ahead[0] = wait_for(from);
-        if (per_cell == 2) ahead[1] = wait_for(from + 1);
-        stage(first);
-      }
-      __syncwarp();
-      ask(first + block_steps);
+    if (!there) return;
+    const int column = first + lane_id();
+    if (has(column) && (first == 0 || missing())) {
+      const Word *from = words + static_cast<int64_t>(column) * per_cell;
+      ahead[0] = wait_for(from);
+      if (per_cell == 2) ahead[1] = wait_for(from + 1);
+      stage(first);
     }
+    __syncwarp();
+    ask(first + block_steps);
   }
   // The cells of a block.
   __device__ __forceinline__ const Z *block(int first) const { return ring + first % slots; }
@@ -100,8 +97,7 @@ struct Sweep {
   __device__ __forceinline__ void step(const Block &b, int u, const typename Cell::Cost (&cost)[K],
                                        Meanwhile meanwhile) {
     strip.step(cost, b.tops[u], meanwhile);
-    if constexpr (!std::is_same_v<Cell, Exact>)
-      if (u >= b.from) Cell::store(b.below, u, a.words, strip.z[K - 1]);
+    if (u >= b.from) Cell::store(b.below, u, a.words, strip.z[K - 1]);
   }
 
   __device__ __forceinline__ void run(Z *tops) {
@@ -229,20 +225,22 @@ __device__ __forceinline__ void finish_fast(const Args &a, const View &s, const 
   store(a.value, s.pair.index, a.f64, value);
 }
 
-// The wide engine's. rewriting: a value that is computed again; its status stays for backward.
-__device__ __forceinline__ void finish_wide(const Args &a, const View &s, const Wide::Z &corner, bool rewriting) {
+// After another engine's. rewriting: a value that is computed again; its status stays for backward.
+template <class Cell>
+__device__ __forceinline__ void finish(const Args &a, const View &s, const typename Cell::Z &corner, bool rewriting) {
   if (!s.active || !s.is_end()) return;
   Status status;
-  const double value = value_of<Wide>(a, corner, status);
+  const double value = value_of<Cell>(a, corner, status);
   if (!rewriting) a.status[s.pair.index] = status;
   store(a.value, s.pair.index, a.f64, value);
 }
 
-// What a pass of an engine computes. Wide has two: pairs that are its own, and values of the fast engine's that are
-// computed again, for which rows of their own are used and no state is left.
+// What a pass of an engine computes: pairs that are its own, or values of the fast engine's that are computed again,
+// for which rows of their own are used and no state is left. The exact engine does that where it can, else the wide
+// one.
 template <class Cell>
 __device__ __forceinline__ bool is_wanted(const Args &a, const Pair &pair, bool rewriting) {
-  if (rewriting) return !is_mine<Cell>(a, pair) && a.status[pair.index] == status_cancelled;
+  if (rewriting) return a.status[pair.index] == status_cancelled;
   return is_mine<Cell>(a, pair);
 }
 
@@ -265,10 +263,10 @@ __device__ __forceinline__ void sweep_alone(const Args &a, int64_t task, bool re
   source.begin(a, s, memory + tops_bytes);
   Sweep<Cell, Source> sweep(a, s, source);
   sweep.run(tops);
-  if constexpr (Cell::wide)
-    finish_wide(a, s, sweep.corner, rewriting);
-  else
+  if constexpr (std::is_same_v<Cell, Fast>)
     finish_fast(a, s, source, sweep.corner, memory);
+  else
+    finish<Cell>(a, s, sweep.corner, rewriting);
 }
 
 // One warp that sweeps, and four that make its costs.
@@ -292,10 +290,10 @@ __device__ __forceinline__ void sweep_together(const Args &a, int64_t task, bool
     source.begin(a, s);
     Sweep<Cell, Source> sweep(a, s, source);
     sweep.run(tops);
-    if constexpr (Cell::wide)
-      finish_wide(a, s, sweep.corner, rewriting);
-    else
+    if constexpr (std::is_same_v<Cell, Fast>)
       finish_fast(a, s, source, sweep.corner, memory);
+    else
+      finish<Cell>(a, s, sweep.corner, rewriting);
   } else {
     typename Source::Producer producer(a, s, strip_lane, ring, ring_columns);
     for (int first = 0; first < all_steps; first += block_steps) {
@@ -309,10 +307,13 @@ template <class Cell, class Source>
 __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     forward_kernel(const __grid_constant__ Args a, const __grid_constant__ Args again) {
   extern __shared__ __align__(16) unsigned char shared[];
-  const bool primary = Cell::wide == a.f64;  // the other engine is there for what this one cannot do
-  if (!primary && a.control->any_wide != 1) return;
-  const int64_t tasks = primary || a.control->any_again != 1 ? a.tasks : 2 * a.tasks;
-  Word *tickets = &a.control->ticket[Cell::wide];
+  constexpr bool exact = std::is_same_v<Cell, Exact>;
+  const bool primary = !exact && Cell::wide == a.f64;  // the others are there for what this one cannot do
+  const bool rewrites = !primary && a.control->any_again == 1 && exact == has_exact(a);
+  if (!primary && (exact ? !rewrites : a.control->any_wide != 1)) return;
+  // First the engine's own pairs, then those whose values are computed again.
+  const int64_t own = exact ? 0 : a.tasks, tasks = own + (rewrites ? a.tasks : 0);
+  Word *tickets = &a.control->ticket[exact ? 2 : Cell::wide];
   const auto next = [&] {
     if constexpr (Source::cooperative)
       return take_block_ticket(tickets, tasks);
@@ -321,8 +322,8 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
   };
   const auto run = [&](auto sweep) {
     for (int64_t ticket = next(); ticket >= 0; ticket = next()) {
-      const bool rewriting = ticket >= a.tasks;
-      const int64_t task = rewriting ? ticket - a.tasks : ticket;
+      const bool rewriting = ticket >= own;
+      const int64_t task = rewriting ? ticket - own : ticket;
       if (primary && strip_of(a, task) == 0 && (!Source::cooperative || threadIdx.x < warp))
         look_after(a, task, lane_id());
       sweep(rewriting ? again : a, task, rewriting);

@@ -271,8 +271,8 @@ struct Tiles {
     unsigned char *memory;
     Crew crew;
 
-    __device__ __forceinline__ Spender(const Args &args, const View &view, unsigned char *from, int thread)
-        : a(args), s(view), memory(from), crew{thread, spenders * warp} {}
+    __device__ __forceinline__ Spender(const Args &args, const View &view, unsigned char *from, int thread, int threads)
+        : a(args), s(view), memory(from), crew{thread, threads} {}
 
     __device__ __forceinline__ int *progress(int strip) const { return a.progress + s.pair.index * a.strips + strip; }
 

@@ -75,6 +75,9 @@ __device__ __forceinline__ double *norms_of(const Args &a, int64_t pair) {
   return a.norms + pair * (static_cast<int64_t>(a.n) + a.m);
 }
 
+// Whether values are computed again by the exact engine, not by the wide one.
+__device__ __forceinline__ bool has_exact(const Args &a) { return !a.precomputed && a.features <= max_inline_features; }
+
 // Whether the fast engine computes this pair of a float32 problem; while it is at it, whether it should try.
 __device__ __forceinline__ bool is_fast(const Args &a, const Pair &pair) {
   if (!has_bounds(a)) return a.bounds[bounds_per_pair * pair.index] != given_back;

@@ -76,7 +76,15 @@ void with_source(const Args &a, Run run) {
 
 template <class Cell>
 void Sweeps<Cell>::forward(const Args &a, const Args &again, cudaStream_t stream) {
-  with_source<Cell>(a, [&](auto source) { launch_forward<Cell, decltype(source)>(a, again, stream); });
+  with_source<Cell>(a, [&](auto source) {
+    using Source = decltype(source);
+    launch_forward<Cell, Source>(a, again, stream);
+    if constexpr (std::is_same_v<Cell, Fast>) {
+      launch_reset(a, stream);
+      if constexpr (std::is_base_of_v<InlineBase, Source>)  // pairs of one strip have been seen to
+        if (a.strips > 1) launch_forward<Exact, Source>(a, again, stream);
+    }
+  });
 }
 
 template <class Cell>
