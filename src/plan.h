@@ -64,7 +64,7 @@ struct Plan {
   // In the workspace of backward and alignment: all before snapshots is reset by each call.
   size_t back_control, messages, progress, snapshots;
   int64_t snapshots_each;  // of a checkpoint
-  size_t message_bytes;  // of one column of a strip
+  size_t message_bytes;    // of one column of a strip
 
   size_t state_bytes;
   size_t forward_bytes, backward_bytes, alignment_bytes;

@@ -7,6 +7,7 @@
 
 #include "forward.cuh"
 #include "outputs.cuh"
+#include "stock.cuh"
 
 namespace sdtw::cuda {
 
@@ -226,43 +227,6 @@ struct Backward {
     __device__ __forceinline__ Real flow_inside() const { return flow.sum() + (b.s.lane == 0 ? Real(0) : flow.up); }
   };
 
-  // What the producers have in the ring of costs: columns [begin, end).
-  struct Stock {
-    const Backward &b;
-    int begin, end;
-
-    __device__ __forceinline__ explicit Stock(const Backward &back) : b(back), begin(0), end(0) {}
-
-    // The columns of a part, in whole chunks.
-    __device__ __forceinline__ int first_of(int part) const { return (b.first_step(part) - warp) & -chunk_columns; }
-    __device__ __forceinline__ int end_of(int part) const {
-      return (b.first_step(part) + b.a.tile_steps + chunk_columns - 1) & -chunk_columns;
-    }
-    // Whether the costs of both parts have room at once.
-    __device__ __forceinline__ bool fits(int one, int other) const {
-      return max(end_of(one), end_of(other)) - min(first_of(one), first_of(other)) <= b.a.cost_columns;
-    }
-
-    template <class Producer>
-    __device__ __forceinline__ void cover(Producer &producer, int part) {
-      const int from = first_of(part), to = end_of(part);
-      if (to < begin || from > end) begin = end = from;
-      fill(producer, from, begin, to > end ? end : from - b.a.tile_steps);
-      begin = min(begin, from);
-      end = min(end, begin + b.a.cost_columns);
-      fill(producer, end, to, begin - b.a.tile_steps);
-      end = max(end, to);
-      begin = max(begin, end - b.a.cost_columns);
-    }
-    template <class Producer>
-    // after: the columns that will be asked for next, probably.
-    __device__ __forceinline__ void fill(Producer &producer, int from, int to, int after) const {
-      for (int column = from; column < to; column += chunk_columns)
-        producer.produce(column, column + chunk_columns < to ? column + chunk_columns : after & -chunk_columns,
-                         [] { barrier(2, producers * warp); });
-    }
-  };
-
   static __device__ __forceinline__ void meet_second() { barrier(1, (1 + producers) * warp); }
 
   // The rounds. first: what the first warp does before one, giving the tile; then what each does in it.
@@ -358,7 +322,7 @@ struct Backward {
                                          reinterpret_cast<typename Source::Element *>(source()), a.cost_columns);
       const typename Output::Spender spender(a, s, output(), static_cast<int>(threadIdx.x) - 2 * warp,
                                              (producers + spenders) * warp);
-      Stock stock(*this);
+      Stock<Backward> stock(*this);
       for (bool more = true; more;) {
         more = start(r, shared_tile);
         if (more && r.target != none) {
