@@ -281,7 +281,7 @@ void Call<In>::backward_group(int64_t unit, int thread, const Lengths *lengths, 
                               const double *g) {
   const int W = isa.kernels<T>().width;
   for (int64_t l = 0; l < lane_group; l += W) {
-    T factor[max_width];
+    T factor[max_width] = {};
     for (int k = 0; k < W; ++k) factor[k] = T(g[l + k]);
     std::byte *const part = block(unit) + size_t(l) * state_layout.block / lane_group;
     LaneGroup<T, In> group(whole, isa, b, unit * lane_group + l, lengths + l, scratch, shared(thread), local(thread),

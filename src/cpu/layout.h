@@ -40,8 +40,10 @@ struct StateLayout {
 // Scratch of one pair or group of pairs that is being worked on, and of one thread within it. An element is a double,
 // for the float64 engine that any float32 problem may need, or a whole vector when lanes hold pairs.
 struct ScratchLayout {
-  size_t x, y, wide_x, wide_y, row_m, row_e, grad_x, grad_y, adjoint_row, progress, shared;             // shared: bytes
-  size_t tile, probability, state_m, state_e, carry_left, carry_diagonal, segment_m, segment_e, local;  // local: bytes
+  size_t x = 0, y = 0, wide_x = 0, wide_y = 0, row_m = 0, row_e = 0, grad_x = 0, grad_y = 0, adjoint_row = 0;
+  size_t progress = 0, tile = 0, probability = 0, state_m = 0, state_e = 0, carry_left = 0, carry_diagonal = 0;
+  size_t segment_m = 0, segment_e = 0;
+  size_t shared = 0, local = 0;  // bytes
 
   ScratchLayout(const Problem &problem, const Plan &plan, bool backward, bool gradient) {
     const bool lanes = plan.mapping == Mapping::lanes;
