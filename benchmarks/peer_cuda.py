@@ -7,6 +7,7 @@ diagonal. Both are here, with torch for costs and their gradients as those packa
 that of peers.py; it needs torch and CuPy.
 """
 
+import abc
 import importlib
 
 import numpy as np
@@ -80,7 +81,7 @@ extern "C" __global__ void backward_diagonal(const float *D, const float *R, flo
 """
 
 
-class _Antidiagonal:
+class _Antidiagonal(abc.ABC):
     """What both ways share: costs and the chain rule in torch, kernels on torch's stream."""
 
     dtype, phases = "f32", {"value", "value+grad"}
@@ -96,11 +97,13 @@ class _Antidiagonal:
         self.refusals = (self._torch.cuda.OutOfMemoryError,)
         self._function = self._make_function()
 
+    @abc.abstractmethod
     def _cost(self, x, y):
-        raise NotImplementedError
+        """The cost matrices of a batch, the way this peer computes them."""
 
+    @abc.abstractmethod
     def _sweep(self, name, matrices, shape, gamma):
-        raise NotImplementedError
+        """Runs one sweep's kernel over the matrices of a batch."""
 
     def _make_function(self):
         torch, sweep = self._torch, self._sweep

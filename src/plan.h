@@ -43,10 +43,13 @@ constexpr int rows_per_lane = 4;
 // Up to so many features the sweeping warp computes costs, and gradients, itself.
 constexpr int max_inline_features = 2;
 
-// Warps of a block that compute costs of more features, and turn tiles of E into gradients.
+// Warps of a block that compute costs of more features.
 constexpr int producers_of_tiles = 4;
 
 constexpr int bounds_per_pair = 4;
+
+// Steps of a tile that backward recomputes and sweeps, where shared memory has room for it.
+constexpr int max_tile_steps = 32;
 
 // Decisions of the CUDA backend.
 struct Plan {

@@ -12,9 +12,8 @@ namespace {
 constexpr int64_t warp = 32;
 constexpr size_t control_bytes = 64;
 
-// Steps between checkpoints, which are most of the state. Backward recomputes tiles of 32 steps: a longer interval
-// makes it go through the tiles between two checkpoints once more, leaving itself snapshots.
-constexpr int64_t tile_steps = 32;
+// Steps between checkpoints, which are most of the state. Backward recomputes tiles of max_tile_steps: a longer
+// interval makes it go through the tiles between two checkpoints once more, leaving itself snapshots.
 int64_t choose_interval(const Problem &p) {
   const int64_t cells = checked_mul(p.n, p.m);
   return cells < int64_t{1} << 22 ? 32 : cells < int64_t{1} << 24 ? 64 : cells < int64_t{1} << 28 ? 128 : 2048;
@@ -64,7 +63,7 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   plan.message_bytes = in_sweep ? problem.features * word : problem.dtype == SDTW_F64 ? sizeof(double) : sizeof(float);
   plan.messages = back.add(row_cells, plan.message_bytes);
   plan.progress = back.add(checked_mul(batch, strips), sizeof(int));
-  plan.snapshots_each = plan.interval / tile_steps - 1;
+  plan.snapshots_each = plan.interval / max_tile_steps - 1;
   plan.snapshots = back.add(checked_mul(plan.tasks, checked_mul(plan.snapshots_each, saved_cells)), plan.words * word);
   plan.backward_bytes = plan.alignment_bytes = back.bytes();
   if (problem.n > INT_MAX / 2 || problem.m > INT_MAX / 2 || problem.features > INT_MAX / 2)

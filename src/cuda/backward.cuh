@@ -2,7 +2,8 @@
 // into which nothing flows are passed over. For the others, its warps are a pipeline: the second recomputes a tile from
 // its checkpoint and keeps the terms of the cells' sums in shared memory; the first makes transition probabilities of
 // them and sweeps E back (Cuturi and Blondel 2017, Algorithm 2) while the second is at the tile to the left already.
-// Where there are more, four compute costs for the second, and four turn E of the tile to the right into gradients.
+// Where there are more, four compute costs for the second, and these and the rest turn E of the tile to the right into
+// gradients.
 #pragma once
 
 #include "forward.cuh"
@@ -172,7 +173,7 @@ struct Backward {
       const Real threshold = static_cast<Real>(negligible);
       const int first = b.first_step(tile), steps = b.steps_of(tile, b.s.steps);
       if (!output.receive(first, steps, wait)) return unknown;
-      const bool any = flow.any(threshold) || ends_in(tile) || output.received(lane_id()) >= threshold;
+      const bool any = flow.any(threshold) || ends_in(tile) || output.received() >= threshold;
       return __any_sync(all_lanes, any) ? live : dead;
     }
 
@@ -199,7 +200,7 @@ struct Backward {
       const int last = b.s.end - 1 - first;  // the step in which the lane's pair ends, if it does here
       const bool ends = row != none && last >= begin && last < end;
       const bool counts = lane_id() >= begin && lane_id() < end;
-      const Real in = pair_sum(flow_inside() + (counts ? output.received(lane_id()) : Real(0)) + Real(ends), b.s.lanes);
+      const Real in = pair_sum(flow_inside() + (counts ? output.received() : Real(0)) + Real(ends), b.s.lanes);
       Real sent = 0;
       if (__any_sync(all_lanes, ends)) {
 #pragma unroll 1
@@ -229,7 +230,7 @@ struct Backward {
 
   static __device__ __forceinline__ void meet_second() { barrier(1, (1 + producers) * warp); }
 
-  // The rounds. first: what the first warp does before one, giving the tile; then what each does in it.
+  // The first warp says which tile a round is for; what each warp does in it follows from that.
   __device__ __forceinline__ void run() const {
     __shared__ int shared_tile, shared_steps;
     const int role = threadIdx.x / warp;

@@ -225,14 +225,18 @@ __device__ __forceinline__ void finish_fast(const Args &a, const View &s, const 
   store(a.value, s.pair.index, a.f64, value);
 }
 
-// After another engine's. rewriting: a value that is computed again; its status stays for backward.
-template <class Cell>
-__device__ __forceinline__ void finish(const Args &a, const View &s, const typename Cell::Z &corner, bool rewriting) {
-  if (!s.active || !s.is_end()) return;
-  Status status;
-  const double value = value_of<Cell>(a, corner, status);
-  if (!rewriting) a.status[s.pair.index] = status;
-  store(a.value, s.pair.index, a.f64, value);
+// After any engine's. rewriting: a value that is computed again; its status stays for backward.
+template <class Cell, class Source>
+__device__ __forceinline__ void finish(const Args &a, const View &s, const Source &source,
+                                       const typename Cell::Z &corner, bool rewriting, unsigned char *memory) {
+  if constexpr (std::is_same_v<Cell, Fast>) {
+    finish_fast(a, s, source, corner, memory);
+  } else if (s.active && s.is_end()) {
+    Status status;
+    const double value = value_of<Cell>(a, corner, status);
+    if (!rewriting) a.status[s.pair.index] = status;
+    store(a.value, s.pair.index, a.f64, value);
+  }
 }
 
 // What a pass of an engine computes: pairs that are its own, or values of the fast engine's that are computed again,
@@ -263,10 +267,7 @@ __device__ __forceinline__ void sweep_alone(const Args &a, int64_t task, bool re
   source.begin(a, s, memory + tops_bytes);
   Sweep<Cell, Source> sweep(a, s, source);
   sweep.run(tops);
-  if constexpr (std::is_same_v<Cell, Fast>)
-    finish_fast(a, s, source, sweep.corner, memory);
-  else
-    finish<Cell>(a, s, sweep.corner, rewriting);
+  finish<Cell>(a, s, source, sweep.corner, rewriting, memory);
 }
 
 // One warp that sweeps, and four that make its costs.
@@ -290,10 +291,7 @@ __device__ __forceinline__ void sweep_together(const Args &a, int64_t task, bool
     source.begin(a, s);
     Sweep<Cell, Source> sweep(a, s, source);
     sweep.run(tops);
-    if constexpr (std::is_same_v<Cell, Fast>)
-      finish_fast(a, s, source, sweep.corner, memory);
-    else
-      finish<Cell>(a, s, sweep.corner, rewriting);
+    finish<Cell>(a, s, source, sweep.corner, rewriting, memory);
   } else {
     typename Source::Producer producer(a, s, strip_lane, ring, ring_columns);
     for (int first = 0; first < all_steps; first += block_steps) {

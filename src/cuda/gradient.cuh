@@ -19,7 +19,6 @@ struct TileIndex {
 template <class Real>
 struct TileOfE {
   static constexpr int pitch = K * warp + 1;
-  static constexpr int max_steps = 32;
 
   const Real *e;
   const TileIndex *index;

@@ -70,7 +70,7 @@ struct InSweep {
   }
 
   __device__ __forceinline__ float below(int u) const { return entering[u]; }
-  __device__ __forceinline__ float received(int) const { return in; }
+  __device__ __forceinline__ float received() const { return in; }
 
   __device__ __forceinline__ bool receive(int first, int steps, bool wait) {
     __syncwarp();
@@ -212,7 +212,7 @@ struct Tiles {
   static __device__ __forceinline__ void offer(const Args &, Source &, unsigned char *, int) {}
 
   __device__ __forceinline__ Real below(int u) const { return entering[u]; }
-  __device__ __forceinline__ Real received(int) const { return in; }
+  __device__ __forceinline__ Real received() const { return in; }
 
   __device__ __forceinline__ bool receive(int first, int steps, bool wait) {
     __syncwarp();

@@ -171,7 +171,7 @@ __device__ __forceinline__ const Word *row_above(const Args &a, const View &s) {
 __device__ __forceinline__ Word *row_below(const Args &a, const View &s) {
   return a.rows + (s.pair.index * (a.strips - 1) + s.index) * a.m * a.words;
 }
-// Checkpoints of a task, or null.
+// A checkpoint of a task.
 __device__ __forceinline__ Word *checkpoint(const Args &a, const View &s, int number) {
   const int64_t strip = a.lanes == warp ? s.pair.index * a.strips + s.index : s.task;
   return a.saved + (strip * a.checkpoints + number) * ((K + 1) * warp) * a.words;

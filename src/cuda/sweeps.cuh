@@ -50,7 +50,7 @@ void launch_backward(Args a, cudaStream_t stream) {
   using Kernel = Backward<Cell, Source, Output>;
   const size_t available = current_device().shared_memory;
   constexpr int least_steps = 2;
-  a.tile_steps = Cell::wide ? 8 : 32;
+  a.tile_steps = Cell::wide ? max_tile_steps / 4 : max_tile_steps;
   a.cost_columns = Cell::wide ? 64 : 128;
   while (Kernel::shared_bytes(a) > available && a.tile_steps > least_steps) a.tile_steps /= 2;
   if (Kernel::shared_bytes(a) > available) a.cost_columns = 64;
