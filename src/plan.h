@@ -65,9 +65,8 @@ struct Plan {
   size_t control, bounds, rows, reset_bytes, status, norms;
   size_t saved;  // checkpoints, behind that, in state
   // In the workspace of backward and alignment: all before snapshots is reset by each call.
-  size_t back_control, messages, progress, snapshots;
+  size_t back_control, messages, sums, progress, snapshots;
   int64_t snapshots_each;  // of a checkpoint
-  size_t message_bytes;    // of one column of a strip
 
   size_t state_bytes;
   size_t forward_bytes, backward_bytes, alignment_bytes;

@@ -60,8 +60,8 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   Arena back;
   plan.back_control = back.add(1, control_bytes);
   const bool in_sweep = problem.dtype == SDTW_F32 && problem.fused() && inlined;
-  plan.message_bytes = in_sweep ? problem.features * word : problem.dtype == SDTW_F64 ? sizeof(double) : sizeof(float);
-  plan.messages = back.add(row_cells, plan.message_bytes);
+  plan.messages = back.add(row_cells, problem.dtype == SDTW_F64 ? sizeof(double) : sizeof(float));
+  plan.sums = back.add(in_sweep ? checked_mul(row_cells, problem.features) : 0, sizeof(float));
   plan.progress = back.add(checked_mul(batch, strips), sizeof(int));
   plan.snapshots_each = plan.interval / max_tile_steps - 1;
   plan.snapshots = back.add(checked_mul(plan.tasks, checked_mul(plan.snapshots_each, saved_cells)), plan.words * word);

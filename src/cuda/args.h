@@ -51,9 +51,11 @@ struct Args {
   Word *again;       // like rows, for values that are computed again
   Word *saved;       // [tasks][checkpoints][K + 1][32]: a strip's registers; null: forward keeps no state
 
-  int tile_steps;           // backward: steps of a tile; divides interval
+  int tile_steps;           // backward: steps of a tile
+  int tile_bits;            // log2 of that
+  int part_bits;            // log2(interval / tile_steps)
   unsigned char *messages;  // backward: [batch][strips - 1][m]: what flows into the last row of a strip from below
-  int message_bytes;        // of one column at most
+  float *sums;              // backward: like messages, [features]: sums of grad_y from below, if features are few
   int cost_columns;         // backward: whose costs are in shared memory at a time
   Word *snapshots;          // backward: like checkpoints, of the tiles between two of them
   int snapshots_each;       // backward: for a checkpoint; 0 if none are taken

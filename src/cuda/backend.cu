@@ -51,7 +51,7 @@ void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Ou
   a.saved = at<Word>(buffers.state, plan.cuda.saved);
   a.control = at<Control>(buffers.workspace, plan.cuda.back_control);
   a.messages = at<unsigned char>(buffers.workspace, plan.cuda.messages);
-  a.message_bytes = static_cast<int>(plan.cuda.message_bytes);
+  a.sums = at<float>(buffers.workspace, plan.cuda.sums);
   a.progress = at<int>(buffers.workspace, plan.cuda.progress);
   a.snapshots = at<Word>(buffers.workspace, plan.cuda.snapshots);
   a.snapshots_each = static_cast<int>(plan.cuda.snapshots_each);

@@ -94,9 +94,9 @@ struct Sweep {
   }
 
   template <class Meanwhile>
-  __device__ __forceinline__ void step(const Block &b, int u, const typename Cell::Cost (&cost)[K],
+  __device__ __forceinline__ void step(const Block &b, int u, const Z &top, const typename Cell::Cost (&cost)[K],
                                        Meanwhile meanwhile) {
-    strip.step(cost, b.tops[u], meanwhile);
+    strip.step(cost, top, meanwhile);
     if (u >= b.from) Cell::store(b.below, u, a.words, strip.z[K - 1]);
   }
 
@@ -120,20 +120,31 @@ struct Sweep {
   }
 
   // Costs are computed a step ahead: they do not depend on the cells, and fill the time that those wait for each other.
+  // Only a few steps are unrolled: a warp on its own waits for instructions that are not in its small cache.
   __device__ __forceinline__ void whole_block(int first) {
+    constexpr int unrolled = std::is_same_v<Cell, Fast> ? 4 : 1;
     const Block b = begin_block(first);
     typename Cell::Cost cost[K];
+    Z top = load_now(b.tops);
     source.costs(0, cost);
+#pragma unroll 1
+    for (int begin = 0; begin < block_steps; begin += unrolled) {
 #pragma unroll
-    for (int u = 0; u < block_steps; u++) {
-      typename Cell::Cost ahead[K];
-      step(b, u, cost, [&] {
-        if (u + 1 < block_steps) source.costs(u + 1, ahead);
-        if (u == block_steps / 2) stage(first + block_steps);
-      });
+      for (int i = 0; i < unrolled; i++) {
+        typename Cell::Cost ahead[K];
+        Z top_ahead;
+        const int u = begin + i, next = i + 1 < unrolled ? u + 1 : min(u + 1, block_steps - 1);
+        step(b, u, top, cost, [&] {
+          top_ahead = load_now(b.tops + next);
+          source.costs(next, ahead);
+        });
+        top = top_ahead;
 #pragma unroll
-      for (int k = 0; k < K; k++) cost[k] = ahead[k];
-      if (u % renormalise_every == renormalise_every - 1) strip.renormalise();
+        for (int k = 0; k < K; k++) cost[k] = ahead[k];
+      }
+      const int done = begin + unrolled;
+      if (done % renormalise_every == 0) strip.renormalise();
+      if (done == block_steps / 2) stage(first + block_steps);
     }
   }
   __device__ __forceinline__ void stage(int first) {
@@ -148,7 +159,7 @@ struct Sweep {
     for (int u = 0; u < min(block_steps, s.steps - first); u++) {
       typename Cell::Cost cost[K];
       source.costs(u, cost);
-      step(b, u, cost, [] {});
+      step(b, u, load_now(b.tops + u), cost, [] {});
       if (u % renormalise_every == renormalise_every - 1) strip.renormalise();
 #pragma unroll
       for (int k = 0; k < K; k++)
@@ -248,10 +259,12 @@ __device__ __forceinline__ bool is_wanted(const Args &a, const Pair &pair, bool 
   return is_mine<Cell>(a, pair);
 }
 
+// Shared memory of a block. Together: the relay, the row above, the ring of costs, and what the producers need.
+constexpr size_t relay_bytes = (sizeof(Relay) + 15) / 16 * 16;
 template <class Source>
 size_t forward_bytes(const Args &a) {
   if constexpr (Source::cooperative)
-    return tops_bytes + Source::ring_bytes(ring_columns) + Source::scratch_bytes(a);
+    return relay_bytes + tops_bytes + Source::ring_bytes(a.cost_columns) + Source::scratch_bytes(a);
   else
     return Source::warps * (tops_bytes + Source::bytes(a));
 }
@@ -270,36 +283,76 @@ __device__ __forceinline__ void sweep_alone(const Args &a, int64_t task, bool re
   finish<Cell>(a, s, source, sweep.corner, rewriting, memory);
 }
 
-// One warp that sweeps, and four that make its costs.
+// One warp that sweeps, and four that make its costs. These have the next task before the first has done with its own,
+// and work ahead as far as the ring of costs has room.
 template <class Cell, class Source>
-__device__ __forceinline__ void sweep_together(const Args &a, int64_t task, bool rewriting, unsigned char *memory) {
-  __shared__ int steps;
-  auto *tops = reinterpret_cast<typename Cell::Z *>(memory);
-  auto *ring = reinterpret_cast<typename Source::Element *>(memory + tops_bytes);
-  const int role = threadIdx.x / warp, strip_lane = role == 0 ? lane_id() : (role - 1) * 8 + lane_id() / 4;
-  const View s = make_view(a, task, strip_of(a, task), strip_lane,
-                           [&](const Pair &pair) { return is_wanted<Cell>(a, pair, rewriting); });
-  if (threadIdx.x == 0) steps = s.steps;
-  if (Cell::wide)  // columns left of the first: any number will do
-    for (int i = threadIdx.x; i < ring_columns * column_pitch; i += blockDim.x) ring[i] = 0;
-  __syncthreads();
-  const int all_steps = steps;
-  if (all_steps == 0) return;
-  if (role == 0) {
-    Source source;
-    source.ring = ring, source.columns = ring_columns;
-    source.begin(a, s);
-    Sweep<Cell, Source> sweep(a, s, source);
-    sweep.run(tops);
-    finish<Cell>(a, s, source, sweep.corner, rewriting, memory);
-  } else {
-    typename Source::Producer producer(a, s, strip_lane, ring, ring_columns);
-    for (int first = 0; first < all_steps; first += block_steps) {
-      producer.produce(first, first + block_steps, [] { barrier(1, producers * warp); });
-      __syncthreads();
+struct Together {
+  const Args &a, &again;
+  unsigned char *memory;
+
+  __device__ __forceinline__ Relay &relay() const { return *reinterpret_cast<Relay *>(memory); }
+  __device__ __forceinline__ unsigned char *tops() const { return memory + relay_bytes; }
+  __device__ __forceinline__ auto *ring() const {
+    return reinterpret_cast<typename Source::Element *>(memory + relay_bytes + tops_bytes);
+  }
+  __device__ __forceinline__ View view(int64_t task, bool rewriting, int lane) const {
+    return make_view(a, task, strip_of(a, task), lane,
+                     [&](const Pair &pair) { return is_wanted<Cell>(a, pair, rewriting); });
+  }
+
+  // tickets: gives the next task.
+  template <class Next>
+  __device__ __forceinline__ void sweep(Next next) const {
+    int count = 0, chunk = 0;
+    const auto announce = [&] {  // the next task that has any steps
+      Job job{none, false, 0, 0};
+      while (next(job.task, job.rewriting)) {
+        const int steps = view(job.task, job.rewriting, lane_id()).steps;
+        if (steps == 0) continue;
+        job.first_chunk = chunk;
+        job.chunks = Source::lead + (steps + block_steps - 1) / block_steps;
+        chunk += job.chunks;
+        break;
+      }
+      relay().announce(count++, job);
+      return job;
+    };
+    for (Job job = announce(); job.task != none;) {
+      const Job after = announce();
+      const Args &args = job.rewriting ? again : a;
+      const View s = view(job.task, job.rewriting, lane_id());
+      Source source;
+      source.ring = ring(), source.columns = a.cost_columns, source.relay = &relay();
+      source.next_chunk = job.first_chunk + Source::lead;
+      source.shift = source.next_chunk * chunk_columns;
+      source.begin(args, s);
+      for (int lead = job.first_chunk; lead < source.next_chunk; lead++) relay().wait_full(lead), relay().leave(lead);
+      Sweep<Cell, Source> sweep(args, s, source);
+      sweep.run(reinterpret_cast<typename Cell::Z *>(tops()));
+      relay().leave(source.next_chunk - 1);
+      finish<Cell>(args, s, source, sweep.corner, job.rewriting, tops());
+      job = after;
     }
   }
-}
+
+  __device__ __forceinline__ void produce() const {
+    const int strip_lane = (threadIdx.x / warp - 1) * 8 + lane_id() / 4;
+    // The columns of a chunk are read in the two blocks of steps after its own, too.
+    const int ahead = a.cost_columns / chunk_columns - 2;
+    int count = 0;
+    for (Job job = relay().receive(count); job.task != none; job = relay().receive(++count)) {
+      const View s = view(job.task, job.rewriting, strip_lane);
+      typename Source::Producer producer(a, s, strip_lane, ring(), a.cost_columns,
+                                         (job.first_chunk + Source::lead) * chunk_columns);
+      for (int i = 0; i < job.chunks; i++) {
+        const int first = (i - Source::lead) * chunk_columns;
+        relay().wait_swept(job.first_chunk + i - ahead);
+        producer.produce(first, first + chunk_columns);
+        relay().fill(job.first_chunk + i);
+      }
+    }
+  }
+};
 
 template <class Cell, class Source>
 __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
@@ -311,31 +364,28 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
   if (!primary && (exact ? !rewrites : a.control->any_wide != 1)) return;
   // First the engine's own pairs, then those whose values are computed again.
   const int64_t own = exact ? 0 : a.tasks, tasks = own + (rewrites ? a.tasks : 0);
-  Word *tickets = &a.control->ticket[exact ? 2 : Cell::wide];
-  const auto next = [&] {
-    if constexpr (Source::cooperative)
-      return take_block_ticket(tickets, tasks);
-    else
-      return take_ticket(tickets, tasks);
-  };
-  const auto run = [&](auto sweep) {
-    for (int64_t ticket = next(); ticket >= 0; ticket = next()) {
-      const bool rewriting = ticket >= own;
-      const int64_t task = rewriting ? ticket - own : ticket;
-      if (primary && strip_of(a, task) == 0 && (!Source::cooperative || threadIdx.x < warp))
-        look_after(a, task, lane_id());
-      sweep(rewriting ? again : a, task, rewriting);
-    }
+  const auto next = [&](int64_t &task, bool &rewriting) {
+    task = take_ticket(&a.control->ticket[exact ? 2 : Cell::wide], tasks);
+    if (task < 0) return false;
+    rewriting = task >= own;
+    if (rewriting) task -= own;
+    if (primary && strip_of(a, task) == 0) look_after(a, task, lane_id());
+    return true;
   };
   if constexpr (Source::cooperative) {
-    run([&](const Args &args, int64_t task, bool rewriting) {
-      sweep_together<Cell, Source>(args, task, rewriting, shared);
-    });
+    const Together<Cell, Source> together{a, again, shared};
+    if (threadIdx.x == 0) together.relay().open();
+    __syncthreads();
+    if (threadIdx.x < warp)
+      together.sweep(next);
+    else
+      together.produce();
   } else {
-    unsigned char *memory = shared + threadIdx.x / warp * (tops_bytes + Source::bytes(a));
-    run([&](const Args &args, int64_t task, bool rewriting) {
-      sweep_alone<Cell, Source>(args, task, rewriting, memory);
-    });
+    int64_t task;
+    bool rewriting;
+    while (next(task, rewriting))
+      sweep_alone<Cell, Source>(rewriting ? again : a, task, rewriting,
+                                shared + threadIdx.x / warp * (tops_bytes + Source::bytes(a)));
   }
 }
 

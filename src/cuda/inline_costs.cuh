@@ -17,7 +17,7 @@ template <int D>
 struct InlineCosts : InlineBase {
   static constexpr bool cooperative = false;  // warps do not need each other
   static constexpr int warps = 4;             // of a block of forward
-  static constexpr int resident = 3;          // blocks of forward that registers must leave room for
+  static constexpr int resident = 4;          // blocks of forward that registers must leave room for
   static constexpr int features = D;
   static constexpr int row = 2 * ring_columns;
   static constexpr int no_columns = -1;
@@ -28,7 +28,6 @@ struct InlineCosts : InlineBase {
   double x[K][D];    // (x - origin) sqrt(log2(e) / gamma)
   double *y;         // the same, of the lane's pair
   const double *at;  // that of the lane's column in the step that was sought
-  float *raw;        // y as it is, if somebody wants it
   double origin[D], root;
   int reach_x, reach_y;      // largest squared distances from the origin, as bits: a NaN is the largest of all
   const float *data;         // of the pair's y
@@ -40,7 +39,6 @@ struct InlineCosts : InlineBase {
   __device__ __forceinline__ void begin(const Args &a, const View &s, unsigned char *memory) {
     lane = s.lane, lanes = s.lanes, columns = s.pair.m;
     y = reinterpret_cast<double *>(memory) + (lane_id() >> a.lane_bits) * (D * row);
-    raw = nullptr;
     sought = no_columns;
     root = sqrt(a.scale);
     reach_x = reach_y = 0;
@@ -84,24 +82,15 @@ struct InlineCosts : InlineBase {
     __syncwarp();
     if (sought == first) {
 #pragma unroll
-      for (int i = 0; i < 2; i++) put_both(first + (i - 1) * warp + lane, ahead[i]);
+      for (int i = 0; i < 2; i++) put(first + (i - 1) * warp + lane, ahead[i]);
     } else {
       for (int column = first - (warp - 1) + lane; column < first + steps; column += lanes) {
         float value[D];
         fetch(column, value);
-        put_both(column, value);
+        put(column, value);
       }
     }
     __syncwarp();
-  }
-  __device__ __forceinline__ void put_both(int column, const float (&from)[D]) {
-    put(column, from);
-    if (!raw) return;
-#pragma unroll
-    for (int f = 0; f < D; f++) {
-      float *to = raw + f * row + static_cast<unsigned>(column) % ring_columns;
-      to[0] = to[ring_columns] = from[f];
-    }
   }
   __device__ __forceinline__ void put(int column, const float (&from)[D]) {
     float distance = 0;

@@ -1,12 +1,17 @@
 // Device memory as one warp hands it to another: relaxed and acquire/release accesses, barriers, element loads.
 #pragma once
 
+#include <cstring>
+#include <type_traits>
+
 #include "args.h"
 
 namespace sdtw::cuda {
 
 constexpr int warp = 32;
 constexpr unsigned all_lanes = 0xffffffffu;
+
+__device__ __forceinline__ int lane_id() { return threadIdx.x % warp; }
 
 __device__ __forceinline__ Word load_relaxed(const Word *p) {
   Word v;
@@ -36,6 +41,20 @@ __device__ __forceinline__ int load_acquire(const int *p) {
 }
 __device__ __forceinline__ void store_release(int *p, int v) {
   asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+// From shared memory, by every lane and now. Left to itself the compiler loads what only some lanes choose in these alone,
+// after all else that they choose from is known, and a step of a sweep waits for both.
+template <class T>
+__device__ __forceinline__ T load_now(const T *from) {
+  using Unit = std::conditional_t<sizeof(T) % sizeof(Word) == 0, Word, unsigned>;
+  constexpr int units = sizeof(T) / sizeof(Unit);
+  Unit unit[units];
+#pragma unroll
+  for (int i = 0; i < units; i++) unit[i] = reinterpret_cast<const volatile Unit *>(from)[i];
+  T value;
+  memcpy(&value, unit, sizeof value);
+  return value;
 }
 
 // Waits until the word has been written. Its writer has an earlier ticket, so it is running or done.
@@ -84,17 +103,23 @@ __device__ __forceinline__ void store_uncached(void *data, int64_t i, bool f64, 
   __stcg(static_cast<float *>(data) + i, static_cast<float>(value));
 }
 
-// Message i: what flows into a cell from the strip below, as float32 unless the problem is float64.
+// Message i: what flows into a cell from the strip below, as float32 unless the problem is float64. All ones if it has
+// not been sent.
 template <class Real>
-__device__ __forceinline__ Real wait_for_message(const void *messages, int64_t i, bool f64) {
-  if constexpr (sizeof(Real) == 8)
-    if (f64) return __longlong_as_double(wait_for(static_cast<const Word *>(messages) + i));
-  return static_cast<Real>(__uint_as_float(wait_for(static_cast<const unsigned *>(messages) + i)));
+__device__ __forceinline__ auto load_message(const void *messages, int64_t i, bool f64) {
+  if constexpr (sizeof(Real) == 8) {
+    if (f64) return load_relaxed(static_cast<const Word *>(messages) + i);
+    const unsigned word = load_relaxed(static_cast<const unsigned *>(messages) + i);
+    return word == ~0u ? ~Word(0) : Word(word);
+  } else {
+    return load_relaxed(static_cast<const unsigned *>(messages) + i);
+  }
 }
-template <class Real>
-__device__ __forceinline__ bool has_message(const void *messages, int64_t i, bool f64) {
-  if (f64) return load_relaxed(static_cast<const Word *>(messages) + i) != ~Word(0);
-  return load_relaxed(static_cast<const unsigned *>(messages) + i) != ~0u;
+template <class Real, class Bits>
+__device__ __forceinline__ Real message_value(Bits bits, bool f64) {
+  if constexpr (sizeof(Real) == 8)
+    if (f64) return __longlong_as_double(bits);
+  return static_cast<Real>(__uint_as_float(static_cast<unsigned>(bits)));
 }
 template <class Real>
 __device__ __forceinline__ void send_message(void *messages, int64_t i, bool f64, Real value) {

@@ -123,8 +123,6 @@ struct View {
 // i, or the nearest index of an array of that size.
 __device__ __forceinline__ int clamp(int i, int size) { return min(max(i, 0), size - 1); }
 
-__device__ __forceinline__ int lane_id() { return threadIdx.x % warp; }
-
 __device__ __forceinline__ int warp_max(int v) {
 #pragma unroll
   for (int step = warp / 2; step > 0; step /= 2) v = max(v, __shfl_xor_sync(all_lanes, v, step));
@@ -182,23 +180,13 @@ __device__ __forceinline__ int strip_of(const Args &a, int64_t task) {
   return a.lanes == warp ? static_cast<int>(task / a.batch) : 0;
 }
 
-// The next task of a warp (of a block, if block-wide), or -1. Tickets are taken in an order in which a task waits for
+// The next task, or -1. Tickets are taken in an order in which a task waits for
 // earlier ones only.
 __device__ __forceinline__ int64_t take_ticket(Word *counter, int64_t tasks) {
   Word ticket = 0;
   if (lane_id() == 0) ticket = atomicAdd(counter, Word(1)) + 1;
   ticket = __shfl_sync(all_lanes, ticket, 0);
   return ticket < static_cast<Word>(tasks) ? static_cast<int64_t>(ticket) : -1;
-}
-__device__ __forceinline__ int64_t take_block_ticket(Word *counter, int64_t tasks) {
-  __shared__ int64_t ticket;
-  __syncthreads();  // the one before has been read
-  if (threadIdx.x < warp) {
-    const int64_t t = take_ticket(counter, tasks);
-    if (threadIdx.x == 0) ticket = t;
-  }
-  __syncthreads();
-  return ticket;
 }
 
 }  // namespace sdtw::cuda

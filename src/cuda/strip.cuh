@@ -18,6 +18,11 @@ __device__ __forceinline__ Z select(bool first, const Z &a, const Z &b) {
   return {first ? a.m : b.m, first ? a.e : b.e};
 }
 
+// A product that is rounded before anything is added to it: whether the compiler may fuse the two depends on how it
+// unrolls a loop, and results must not.
+__device__ __forceinline__ float product(float a, float b) { return __fmul_rn(a, b); }
+__device__ __forceinline__ double product(double a, double b) { return __dmul_rn(a, b); }
+
 template <class Cell>
 struct Strip {
   using Z = typename Cell::Z;
@@ -38,8 +43,8 @@ struct Strip {
   }
 
   // One step. top: the row above the strip, at the first lane's new column. meanwhile: what does not depend on the step
-  // and can fill the time that the shuffle takes. to: where the terms of the sums go that the lane's cells are, those
-  // of the three ways into a cell 32 apart.
+  // and can fill the time that the shuffle takes. to: where the probabilities of the ways into the lane's cells go, those
+  // of the three ways 32 apart.
   template <bool with_ways = false, class Meanwhile>
   __device__ __forceinline__ void step(const typename Cell::Cost (&cost)[K], const Z &top, Meanwhile meanwhile,
                                        Rows<Real> *to = nullptr) {
@@ -53,9 +58,11 @@ struct Strip {
       const Z left = z[k];
       Real term[ways];
       z[k] = Cell::next(cost[k], corner, up, left, term);
-      if constexpr (with_ways)
+      if constexpr (with_ways) {
+        const Real factor = reciprocal((term[diagonal] + term[horizontal]) + term[vertical]);
 #pragma unroll
-        for (int way = 0; way < ways; way++) p[way].v[k] = term[way];
+        for (int way = 0; way < ways; way++) p[way].v[k] = product(term[way], factor);
+      }
       corner = left;
       up = z[k];
     }
@@ -85,11 +92,6 @@ struct Strip {
 
 constexpr double negligible = core::negligible_alignment;
 
-// A product that is rounded before anything is added to it: whether the compiler may fuse the two depends on how it
-// unrolls a loop, and results must not.
-__device__ __forceinline__ float product(float a, float b) { return __fmul_rn(a, b); }
-__device__ __forceinline__ double product(double a, double b) { return __dmul_rn(a, b); }
-
 // What flows on from the cells that the backward sweep has reached, to the left and upwards.
 template <class Real>
 struct Flow {
@@ -109,37 +111,32 @@ struct Flow {
     for (int k = 0; k < K; k++) left[k] = k == row ? Real(1) : left[k];
   }
 
-  // The ways into the lane's cells: the terms of the cells' sums, and what makes probabilities of them.
+  // The probabilities of the ways into the lane's cells.
   struct Ways {
     Rows<Real> way[ways];
-    Real factor[K];
     __device__ __forceinline__ void load(const Rows<Real> *from) {
 #pragma unroll
       for (int i = 0; i < ways; i++) way[i] = from[i * warp];
     }
-    __device__ __forceinline__ void normalise() {
-#pragma unroll
-      for (int k = 0; k < K; k++)
-        factor[k] = reciprocal((way[diagonal].v[k] + way[horizontal].v[k]) + way[vertical].v[k]);
-    }
   };
 
-  // One step back. below: what flows into the lane's last row, for the lowest lane of a pair. Leaves E of the lane's
-  // cells in e, 0 where it is negligible.
+  // One step back. below: what flows into the lane's last row, for the lowest lane of a pair. E of the lane's cells.
   template <class Meanwhile>
-  __device__ __forceinline__ void step(const Ways &p, Real below, bool lowest, Real (&e)[K], Meanwhile meanwhile) {
+  __device__ __forceinline__ Rows<Real> step(const Ways &p, Real below, bool lowest, Meanwhile meanwhile) {
     const Real from_below = __shfl_down_sync(all_lanes, up, 1);
     meanwhile();
     Real in = lowest ? below : from_below;
+    Rows<Real> e;
 #pragma unroll
     for (int k = K - 1; k >= 0; k--) {
-      const Real here = left[k] + in, share = product(here, p.factor[k]);
-      in = fma(p.way[vertical].v[k], share, diag[k]);
-      left[k] = product(p.way[horizontal].v[k], share);
-      diag[k] = product(p.way[diagonal].v[k], share);
-      e[k] = here >= Real(negligible) ? here : Real(0);
+      const Real here = left[k] + in;
+      in = fma(p.way[vertical].v[k], here, diag[k]);
+      left[k] = product(p.way[horizontal].v[k], here);
+      diag[k] = product(p.way[diagonal].v[k], here);
+      e.v[k] = here;
     }
     up = in;
+    return e;
   }
 
   // All that is on its way to the left.

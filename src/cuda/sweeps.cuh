@@ -39,15 +39,16 @@ void launch(int threads, size_t shared, int64_t blocks, cudaStream_t stream, con
 }
 
 template <class Cell, class Source>
-void launch_forward(const Args &a, const Args &again, cudaStream_t stream) {
+void launch_forward(Args a, Args again, cudaStream_t stream) {
+  a.cost_columns = again.cost_columns = 64;
   const int64_t blocks = Source::cooperative ? a.tasks : (a.tasks + Source::warps - 1) / Source::warps;
   launch<decltype(&forward_kernel<Cell, Source>), forward_kernel<Cell, Source>>(
       Source::warps * warp, forward_bytes<Source>(a), blocks, stream, a, again);
 }
 
-template <class Cell, class Source, class Output>
+template <class Cell, class Source, class Spender>
 void launch_backward(Args a, cudaStream_t stream) {
-  using Kernel = Backward<Cell, Source, Output>;
+  using Kernel = Backward<Cell, Source, Spender>;
   const size_t available = current_device().shared_memory;
   constexpr int least_steps = 2;
   a.tile_steps = Cell::wide ? max_tile_steps / 4 : max_tile_steps;
@@ -55,7 +56,9 @@ void launch_backward(Args a, cudaStream_t stream) {
   while (Kernel::shared_bytes(a) > available && a.tile_steps > least_steps) a.tile_steps /= 2;
   if (Kernel::shared_bytes(a) > available) a.cost_columns = 64;
   if (a.interval / a.tile_steps - 1 > a.snapshots_each) a.snapshots_each = 0;  // not planned for: tiles are smaller
-  launch<decltype(&backward_kernel<Cell, Source, Output>), backward_kernel<Cell, Source, Output>>(
+  const auto log2 = [](int power) { return 31 - __builtin_clz(static_cast<unsigned>(power)); };
+  a.tile_bits = log2(a.tile_steps), a.part_bits = log2(a.interval / a.tile_steps);
+  launch<decltype(&backward_kernel<Cell, Source, Spender>), backward_kernel<Cell, Source, Spender>>(
       Kernel::threads, Kernel::shared_bytes(a), a.tasks, stream, a);
 }
 
@@ -92,8 +95,8 @@ void Sweeps<Cell>::backward(const Args &a, cudaStream_t stream) {
   with_source<Cell>(a, [&](auto source) {
     using Source = decltype(source);
     if constexpr (std::is_base_of_v<InlineBase, Source>)
-      if (!a.dense.data) return launch_backward<Cell, Source, InSweep<Source::features>>(a, stream);
-    launch_backward<Cell, Source, Tiles<typename Cell::Real, Source::cooperative ? 2 : 4>>(a, stream);
+      if (!a.dense.data) return launch_backward<Cell, Source, Systolic<Source::features>>(a, stream);
+    launch_backward<Cell, Source, Sparse<typename Cell::Real, Source::cooperative ? 5 : 4>>(a, stream);
   });
 }
 

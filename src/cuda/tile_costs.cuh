@@ -2,6 +2,7 @@
 // time, into a ring in shared memory, [column][row].
 #pragma once
 
+#include "gates.cuh"
 #include "inline_costs.cuh"
 
 namespace sdtw::cuda {
@@ -10,7 +11,41 @@ constexpr int producers = producers_of_tiles;  // warps; each has 32 rows of the
 constexpr int chunk_columns = 16;              // computed at a time
 constexpr int column_pitch = K * warp + 8;  // no bank conflicts where lanes write or read K rows of different columns
 
-// What the sweeping warp reads of them. Element: what the producers write.
+// Forward: what the sweeping warp and the producers of its block tell each other. Chunks are counted over all tasks.
+struct Job {
+  int64_t task;    // none: there is nothing more to do
+  bool rewriting;
+  int first_chunk, chunks;
+};
+struct Relay {
+  static constexpr int gates = 8;
+  Gate full[gates], empty[gates];
+  Gate announced[2];
+  Job jobs[2];
+
+  __device__ __forceinline__ void open() {
+    for (int i = 0; i < gates; i++) full[i].open(producers), empty[i].open(1);
+    announced[0].open(1), announced[1].open(1);
+  }
+  __device__ __forceinline__ void wait_full(int chunk) const { full[chunk % gates].wait(chunk / gates); }
+  __device__ __forceinline__ void fill(int chunk) { full[chunk % gates].arrive(); }
+  // Until the block of steps that begins with a chunk has been swept.
+  __device__ __forceinline__ void wait_swept(int chunk) const {
+    if (chunk >= 0) empty[chunk % gates].wait(chunk / gates);
+  }
+  __device__ __forceinline__ void leave(int chunk) { empty[chunk % gates].arrive(); }
+
+  __device__ __forceinline__ void announce(int count, const Job &job) {
+    if (lane_id() == 0) jobs[count % 2] = job;
+    announced[count % 2].arrive();
+  }
+  __device__ __forceinline__ Job receive(int count) const {
+    announced[count % 2].wait(count / 2);
+    return jobs[count % 2];
+  }
+};
+
+// What the sweeping warp reads of costs. Element: what the producers write.
 template <class Element_>
 struct TileReader {
   using Element = Element_;
@@ -20,30 +55,38 @@ struct TileReader {
 
   const Element *ring;
   int columns;  // of the ring: a power of two
+  int shift;    // where in it column 0 lies
   int lane, start;
+  Relay *relay;  // forward
+  int next_chunk;  // to be waited for
 
-  // Forward: the producers are a block of steps ahead.
-  __device__ __forceinline__ void enter(int) const { __syncthreads(); }
+  // Forward: a block of steps is done with; the columns of the next are there.
+  __device__ __forceinline__ void enter(int first) {
+    if (first > 0) relay->leave(next_chunk - 1);
+    relay->wait_full(next_chunk++);
+  }
   __device__ __forceinline__ void stage(int) const {}
 
-  __device__ __forceinline__ void seek(int first) { start = first - lane; }
+  __device__ __forceinline__ void seek(int first) { start = first - lane + shift; }
   __device__ __forceinline__ Rows<Element> read(int u) const {
     const int column = (start + u) & (columns - 1);
     return *reinterpret_cast<const Rows<Element> *>(ring + column * column_pitch + K * lane_id());
   }
 };
 
-// c += a b: a 16 x 8 matrix a, elements [lane / 4 (+ 8)][lane % 4 (+ 4)], first the rows and then the columns; an 8 x 8
-// matrix b, [lane % 4 (+ 4)][lane / 4]; a 16 x 8 matrix c, [lane / 4 (+ 8)][lane % 4 * 2 (+ 1)], first the columns.
-__device__ __forceinline__ void multiply_add(double (&c)[4], const double (&a)[4], const double (&b)[2]) {
+// c += a b: a 16 x 16 matrix a, elements [lane / 4 (+ 8)][lane % 4 (+ 4, 8, 12)], first the rows and then the columns; a
+// 16 x 8 matrix b, [lane % 4 (+ 4, 8, 12)][lane / 4]; a 16 x 8 matrix c, [lane / 4 (+ 8)][lane % 4 * 2 (+ 1)], first the
+// columns.
+__device__ __forceinline__ void multiply_add(double (&c)[4], const double (&a)[8], const double (&b)[4]) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, "
+      "{%12, %13, %14, %15}, {%0, %1, %2, %3};"
       : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
-      : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+      : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]),
+        "d"(b[2]), "d"(b[3]));
 #else
 #pragma unroll
-  for (int part = 0; part < 2; part++)
+  for (int part = 0; part < 4; part++)
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       double &c0 = c[2 * half], &c1 = c[2 * half + 1];
@@ -72,13 +115,14 @@ __device__ __forceinline__ int fraction_bits(const Args &a, int64_t pair) {
 }
 
 // D = |x - o|^2 + |y - o|^2 + 2 <o, y - o> - 2 <x, y - o> of float32 series by the float64 matrix instructions of
-// data-centre GPUs; o is the first point of x, so that a common offset does not cancel. A thread of the producers has
-// the K rows of one lane of the sweep.
+// data-centre GPUs; o is the first point of x, so that a common offset does not cancel. A producer has 32 rows of the
+// strip; what a thread computes are costs of the K rows of one lane of the sweep.
 struct TensorCosts : TileReader<int> {
   static constexpr int resident = 2;
-  static constexpr int chunk = 64;         // features at a time, which x is held in registers for
-  static constexpr int pitch = chunk + 4;  // in doubles: 4 rows and 4 columns of a matrix meet no bank twice
+  static constexpr int chunk = 64;         // features at a time
+  static constexpr int pitch = chunk + 4;  // 4 rows and 4 columns of a matrix meet no bank twice
   static constexpr int guard = 6;          // bits of sums beyond those of the result
+  static constexpr int lead = 0;           // chunks before the first column that must not be just anything
 
   int bits;
   __device__ __forceinline__ void begin(const Args &a, const View &s) {
@@ -92,130 +136,143 @@ struct TensorCosts : TileReader<int> {
   }
   __device__ __forceinline__ bool exceeded(const Args &, const View &) const { return false; }
 
-  // y of 16 columns of every pair of the task, relative to o and scaled; and that of the next 16 as it comes from
-  // memory.
-  static constexpr size_t pair_bytes = chunk_columns * (sizeof(double) * pitch + sizeof(float) * chunk);
-  __host__ __device__ static size_t scratch_bytes(const Args &a) { return (warp >> a.lane_bits) * pair_bytes; }
+  // In shared memory: what the rows of the strip add to their sums, and x; and for 16 columns of every pair of the task
+  // what they add, and y, relative to o and scaled.
+  static constexpr size_t rows_bytes = K * warp * (sizeof(double) + sizeof(float) * pitch);
+  static constexpr size_t pair_bytes = chunk_columns * sizeof(double) * (1 + pitch);
+  __host__ __device__ static size_t scratch_bytes(const Args &a) {
+    return rows_bytes + (warp >> a.lane_bits) * pair_bytes;
+  }
 
   struct Producer {
+    static constexpr int nothing = 1 << 30;
+    static constexpr int staged = 4;  // quads of y that a lane asks for ahead: all that it has, but of very short pairs
+
     const Args &a;
     int *ring;
-    int ring_mask;
-    double *y;  // of the warp's pair
-    float *incoming;
-    int fetched;  // the column whose chunk `incoming` has, or none
-    static constexpr int none = 1 << 30;
-    int64_t base_y;
-    int n, m, first_row;
-    const float *xs;
-    const double *norms;  // what the columns add to their sums
-    int lane, own_columns, first_own;
-    float origin[chunk / warp];  // features lane, lane + 32
-    float x[chunk / 8][2][4];
-    double base[K];  // what the rows' sums begin with
-    int at;          // of the thread's rows in a column
+    int ring_mask, shift;
+    double *base;                  // what the thread's rows add
+    float *x;                      // of the warp's rows, all first rows of lanes first: what a matrix takes meets no bank twice
+    double *y, *y_norms;           // of the warp's pair
+    const float *xs, *ys;          // of the pair, in the caller's arrays
+    const double *norms;           // what the columns add to their sums
+    bool aligned;                  // x and y can be read four features at a time
+    int n, m, first_row;           // of the warp's rows
+    int own_columns, first_own;    // of the 16: the warp's share
+    int fetched;                   // the column whose chunk has been asked for, or nothing
+    Rows<float> incoming[staged];  // of that
+    double incoming_norm;
+    float origin[4];               // of the lane's features
+    int at;                        // of the thread's rows in a column
 
-    // s: the view of the lane whose rows these are.
-    __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, int *to, int columns)
-        : a(args), ring(to), ring_mask(columns - 1), fetched(none) {
-      const int pairs = warp >> a.lane_bits, worker = threadIdx.x / warp % producers;
-      y = reinterpret_cast<double *>(reinterpret_cast<unsigned char *>(ring + columns * column_pitch) +
+    // s: the view of the lane whose rows these are. shift: where in the ring column 0 lies.
+    __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, int *to, int columns,
+                                        int shift_columns = 0)
+        : a(args), ring(to), ring_mask(columns - 1), shift(shift_columns), fetched(nothing) {
+      const int pairs = warp >> a.lane_bits, worker = threadIdx.x / warp % producers, lane = lane_id();
+      double *scratch = reinterpret_cast<double *>(ring + columns * column_pitch);
+      base = scratch + strip_lane * K;
+      x = reinterpret_cast<float *>(scratch + K * warp) + (strip_lane - lane / 4) * K * pitch;
+      y = reinterpret_cast<double *>(reinterpret_cast<unsigned char *>(scratch) + rows_bytes +
                                      (strip_lane >> a.lane_bits) * pair_bytes);
-      incoming = reinterpret_cast<float *>(y + chunk_columns * pitch);
+      y_norms = y + chunk_columns * pitch;
       own_columns = chunk_columns * pairs / producers;
       first_own = worker % (producers / pairs) * own_columns;
-      lane = lane_id();
-      n = s.pair.n, m = s.pair.m, first_row = s.row_of(0);
+      n = s.pair.n, m = s.pair.m, first_row = s.row_of(0) - lane / 4 * K;
       xs = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0];
-      base_y = s.pair.index * a.y.stride[0];
+      ys = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0];
+      aligned = in_quads(a.x) && in_quads(a.y);
       at = strip_lane * K;
       const double *x_norms = norms_of(a, s.pair.index);
       norms = x_norms + a.n;
       const int fraction = s.active ? fraction_bits(a, s.pair.index) : 1;
       const auto power = [](int e) { return __hiloint2double((1023 + e) << 20, 0); };
       const double fixed = 1.5 * power(52 - guard - fraction) + 0.5 + power(-min(fraction + 1, 24));
-#pragma unroll
-      for (int k = 0; k < K; k++) base[k] = fixed + x_norms[clamp(first_row + k, n)];
+      __syncwarp();
+      base[lane % 4] = fixed + x_norms[clamp(s.row_of(lane % 4), n)];
       if (a.features <= chunk) load_x(0);
-      load_origin(0);
+      __syncwarp();
     }
 
-    __device__ __forceinline__ void load_origin(int f0) {
+    __device__ __forceinline__ bool in_quads(const sdtw_in &series) const {
+      return series.stride[2] == 1 && (a.features | series.stride[1] | series.stride[0]) % 4 == 0 &&
+             reinterpret_cast<uintptr_t>(series.data) % 16 == 0;
+    }
+    // Four features from f on, the first of which lies at `from`; 0 beyond the last.
+    __device__ __forceinline__ Rows<float> quad(const float *from, int64_t stride, int f) const {
+      Rows<float> q{};
+      if (aligned) {
+        if (f < a.features) q = __builtin_bit_cast(Rows<float>, __ldg(reinterpret_cast<const float4 *>(from)));
+      } else {
 #pragma unroll
-      for (int i = 0; i < chunk / warp; i++) {
-        const int f = f0 + i * warp + lane;
-        origin[i] = f < a.features ? __ldg(xs + f * a.x.stride[2]) : 0;
+        for (int i = 0; i < 4; i++, from += stride)
+          if (f + i < a.features) q.v[i] = __ldg(from);
       }
+      return q;
     }
-    __device__ __forceinline__ const float *x_row(int k) const {
-      return xs + static_cast<int64_t>(clamp(first_row + k, n)) * a.x.stride[1];
-    }
-    // Features [f0, f0 + 64) of the thread's rows.
+    // The lane's features of 64 are these four.
+    static __device__ __forceinline__ int feature() { return lane_id() % 16 * 4; }
+
+    // Features [f0, f0 + 64) of the warp's rows and of the first point: a lane has 4 of every other row.
     __device__ __forceinline__ void load_x(int f0) {
+      const int f = f0 + feature();
+      const float *from = xs + f * a.x.stride[2];
+      const Rows<float> first = quad(from, a.x.stride[2], f);
 #pragma unroll
-      for (int k = 0; k < K; k++) {
-        const float *row = x_row(k);
-#pragma unroll
-        for (int i = 0; i < chunk / 4; i++) {
-          const int f = f0 + 4 * i + lane % 4;
-          x[i / 2][k / 2][i % 2 * 2 + k % 2] = f < a.features ? __ldg(row + f * a.x.stride[2]) : 0;
-        }
-      }
+      for (int i = 0; i < 4; i++) origin[i] = first.v[i];
+#pragma unroll 4
+      for (int r = lane_id() / 16; r < warp; r += 2)
+        *reinterpret_cast<Rows<float> *>(x + (r % K * (warp / K) + r / K) * pitch + feature()) =
+            quad(from + clamp(first_row + r, n) * a.x.stride[1], a.x.stride[2], f);
     }
 
-    // The warp's share of 16 columns of y, features [f0, f0 + 64).
-    __device__ __forceinline__ void fetch(int first, int f0) {
-      const float *from = static_cast<const float *>(a.y.data) + base_y;
-#pragma unroll
-      for (int i = 0; i < chunk / warp; i++) {
-        const int f = i * warp + lane;
-        const int64_t feature = (f0 + f) * a.y.stride[2];
-        const bool has = f0 + f < a.features;
-#pragma unroll 4
-        for (int c = first_own; c < first_own + own_columns; c++)
-          if (has)
-            __pipeline_memcpy_async(incoming + c * chunk + f, from + clamp(first + c, m) * a.y.stride[1] + feature,
-                                    sizeof(float));
-          else
-            incoming[c * chunk + f] = 0;
-      }
-      __pipeline_commit();
-      fetched = first;
+    // Asks for the warp's share of 16 columns of y, features [f0, f0 + 64): a lane has 4 of every other column.
+    __device__ __forceinline__ Rows<float> y_quad(int first, int f0, int i) const {
+      const int column = first + first_own + lane_id() / 16 + 2 * i, f = f0 + feature();
+      return quad(ys + f * a.y.stride[2] + clamp(column, m) * a.y.stride[1], a.y.stride[2], f);
     }
-    __device__ __forceinline__ void convert() {
-      __pipeline_wait_prior(0);
+    __device__ __forceinline__ void fetch(int first, int f0) {
+      fetched = first;
+#pragma unroll
+      for (int i = 0; i < staged; i++)
+        if (2 * i < own_columns) incoming[i] = y_quad(first, f0, i);
+      if (lane_id() < own_columns) incoming_norm = __ldg(norms + clamp(first + first_own + lane_id(), m));
+    }
+    __device__ __forceinline__ void put(int i, const Rows<float> &quad) const {
       const double factor = -2 * a.scale;
-      for (int c0 = first_own; c0 < first_own + own_columns; c0 += 4) {
-        float value[4][chunk / warp];
+      double *to = y + (first_own + lane_id() / 16 + 2 * i) * pitch + feature();
 #pragma unroll
-        for (int c = 0; c < 4; c++)
+      for (int f = 0; f < 4; f++)
+        to[f] = factor * (static_cast<double>(quad.v[f]) - static_cast<double>(origin[f]));
+    }
+    __device__ __forceinline__ void convert(int first, int f0) const {
 #pragma unroll
-          for (int i = 0; i < chunk / warp; i++) value[c][i] = incoming[(c0 + c) * chunk + i * warp + lane];
-#pragma unroll
-        for (int c = 0; c < 4; c++)
-#pragma unroll
-          for (int i = 0; i < chunk / warp; i++)
-            y[(c0 + c) * pitch + i * warp + lane] =
-                factor * (static_cast<double>(value[c][i]) - static_cast<double>(origin[i]));
-      }
+      for (int i = 0; i < staged; i++)
+        if (2 * i < own_columns) put(i, incoming[i]);
+#pragma unroll 1
+      for (int i = staged; 2 * i < own_columns; i++) put(i, y_quad(first, f0, i));
+      if (lane_id() < own_columns) y_norms[first_own + lane_id()] = incoming_norm;
     }
 
     // 16 columns into the ring, all producers together; next: the column that will be asked for next.
-    template <class Meet>
-    __device__ __forceinline__ void produce(int first, int next, Meet meet) {
+    static __device__ __forceinline__ void meet() { barrier(1, producers * warp); }
+    __device__ __forceinline__ void produce(int first, int next) {
       const bool whole = a.features <= chunk;
-      double y_part[2][2];
-#pragma unroll
-      for (int i = 0; i < 4; i++) y_part[i / 2][i % 2] = __ldg(norms + clamp(first + column_of(i / 2, i % 2), m));
       double sum[2][2][4];
 #pragma unroll
       for (int i = 0; i < 16; i++) sum[i / 8][i / 4 % 2][i % 4] = base[i / 4 % 2 * 2 + i % 4 / 2];
+#pragma unroll 1
       for (int f0 = 0; f0 < a.features; f0 += chunk) {
-        if (!whole) load_x(f0), load_origin(f0);
+        if (!whole) {
+          __syncwarp();
+          load_x(f0);
+          __syncwarp();
+        }
         if (!whole || fetched != first) fetch(first, f0);
         meet();  // y has been read
-        convert();
+        convert(first, f0);
         meet();
+        asm volatile("" : "+r"(next));  // its addresses are not worth registers outside the loop
         if (whole) fetch(next, 0);
         multiply(min(chunk, a.features - f0), sum);
       }
@@ -223,37 +280,39 @@ struct TensorCosts : TileReader<int> {
       for (int j = 0; j < 2; j++)
 #pragma unroll
         for (int odd = 0; odd < 2; odd++) {
-          const int slot = (first + column_of(j, odd)) & ring_mask;
+          const int slot = (first + shift + column_of(j, odd)) & ring_mask;
           Rows<int> words;
 #pragma unroll
-          for (int k = 0; k < K; k++) words.v[k] = result(sum[j][k / 2][k % 2 * 2 + odd] + y_part[j][odd]);
+          for (int k = 0; k < K; k++) words.v[k] = result(sum[j][k / 2][k % 2 * 2 + odd] + y_norms[column_of(j, odd)]);
           *reinterpret_cast<Rows<int> *>(ring + slot * column_pitch + at) = words;
         }
     }
 
     // Matrix column c is column c / 2, or c / 2 + 4 if c is odd: so writing them meets no bank twice.
-    __device__ __forceinline__ int column_of(int j, int odd) const { return 8 * j + lane % 4 + 4 * odd; }
+    static __device__ __forceinline__ int column_of(int j, int odd) { return 8 * j + lane_id() % 4 + 4 * odd; }
 
     static __device__ __forceinline__ int result(double sum) {
       return static_cast<int>(__funnelshift_r(static_cast<unsigned>(__double2loint(sum)),
                                               static_cast<unsigned>(__double2hiint(sum)), guard));
     }
 
+    // A matrix's first 8 rows are first (or third) rows of 8 lanes of the sweep, the others second (or fourth) ones.
     __device__ __forceinline__ void multiply(int features, double (&sum)[2][2][4]) const {
-      const int g = lane / 4;
-      const double *b_column = y + ((g & 1) * 4 + g / 2) * pitch + lane % 4;
-#pragma unroll
-      for (int i = 0; i < chunk / 8; i++) {
-        if (8 * i >= features) break;
-        double b[2][2];
+      const int g = lane_id() / 4;
+      const double *b_column = y + ((g & 1) * 4 + g / 2) * pitch + lane_id() % 4;
+      const float *a_row = x + g * pitch + lane_id() % 4;
+#pragma unroll 1
+      for (int f = 0; f < features; f += 16) {
+        double b[2][4];
 #pragma unroll
         for (int j = 0; j < 2; j++)
-          b[j][0] = b_column[8 * j * pitch + 8 * i], b[j][1] = b_column[8 * j * pitch + 8 * i + 4];
+#pragma unroll
+          for (int e = 0; e < 4; e++) b[j][e] = b_column[8 * j * pitch + f + 4 * e];
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-          double rows[4];
+          double rows[8];
 #pragma unroll
-          for (int e = 0; e < 4; e++) rows[e] = x[i][half][e];
+          for (int e = 0; e < 8; e++) rows[e] = a_row[(2 * half + e % 2) * (warp / K) * pitch + f + e / 2 * 4];
 #pragma unroll
           for (int j = 0; j < 2; j++) multiply_add(sum[j][half], rows, b[j]);
         }
@@ -265,6 +324,7 @@ struct TensorCosts : TileReader<int> {
 // Sums of squared differences in float64, for the wide engine: nothing cancels in them.
 struct DifferenceCosts : TileReader<double> {
   static constexpr int resident = 1;
+  static constexpr int lead = 2;  // a NaN that another task has left there would spread
   Wide::Scale scale{0};
   __device__ __forceinline__ void begin(const Args &a, const View &s) {
     lane = s.lane;
@@ -282,13 +342,14 @@ struct DifferenceCosts : TileReader<double> {
   struct Producer {
     const Args &a;
     double *ring;
-    int ring_mask;
+    int ring_mask, shift;
     int64_t x, y;
     int m, at;
 
     // s: the view of lane 8 warp + lane / 4; the thread has row lane % 4 of it.
-    __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, double *to, int columns)
-        : a(args), ring(to), ring_mask(columns - 1) {
+    __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, double *to, int columns,
+                                        int shift_columns = 0)
+        : a(args), ring(to), ring_mask(columns - 1), shift(shift_columns) {
       const int k = lane_id() % 4;
       x = s.pair.index * a.x.stride[0] + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1];
       y = s.pair.index * a.y.stride[0];
@@ -296,8 +357,7 @@ struct DifferenceCosts : TileReader<double> {
       at = strip_lane * K + k;
     }
 
-    template <class Meet>
-    __device__ __forceinline__ void produce(int column, int, Meet) {
+    __device__ __forceinline__ void produce(int column, int) {
       double sum[chunk_columns] = {};
       for (int f = 0; f < a.features; f++) {
         const double from = load<double>(a.x.data, x + f * a.x.stride[2], a.f64);
@@ -309,7 +369,7 @@ struct DifferenceCosts : TileReader<double> {
         }
       }
 #pragma unroll
-      for (int c = 0; c < chunk_columns; c++) ring[((column + c) & ring_mask) * column_pitch + at] = sum[c];
+      for (int c = 0; c < chunk_columns; c++) ring[((column + c + shift) & ring_mask) * column_pitch + at] = sum[c];
     }
   };
 };

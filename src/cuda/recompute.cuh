@@ -1,0 +1,142 @@
+// Backward's recomputing warps: the cells of a tile once more, from a checkpoint or snapshot, and with them the
+// probabilities of the ways into them.
+#pragma once
+
+#include "orders.cuh"
+#include "strip.cuh"
+
+namespace sdtw::cuda {
+
+template <class Cell, class Source>
+struct Recompute {
+  using Z = typename Cell::Z;
+  using Real = typename Cell::Real;
+
+  // What a part begins with: the cells of the part before, a checkpoint, or what the warp kept when it was here before.
+  enum From { itself, checkpointed, snapshotted };
+
+  const Args &a;
+  Board &board;
+  const View &s;
+  Z *tops;  // of the row above, in the steps of the part
+  Rows<Real> *ways_of;
+  Source &source;
+  Strip<Cell> strip;
+  Z top, saved[K + 1];  // what was looked up, of
+  int looked_up;        // this part,
+  From from;            // this beginning
+
+  __device__ __forceinline__ Recompute(const Args &args, Board &of, const View &view, Z *row_above, Rows<Real> *to,
+                                       Source &costs)
+      : a(args), board(of), s(view), tops(row_above), ways_of(to), source(costs), looked_up(none), from(itself) {}
+
+  __device__ __forceinline__ int first_step(int part) const { return part * a.tile_steps; }
+  // Whether a part begins where a checkpoint was left.
+  __device__ __forceinline__ bool starts(int part) const { return (part & (parts_per_checkpoint(a) - 1)) == 0; }
+  __device__ __forceinline__ Word *snapshot(int part) const {
+    const int64_t strip = a.lanes == warp ? s.pair.index * a.strips + s.index : s.task;
+    const int number = (part & (parts_per_checkpoint(a) - 1)) - 1;
+    return a.snapshots + (strip * a.snapshots_each + number) * ((K + 1) * warp) * a.words;
+  }
+
+  // Loads what a part begins with, long before it is needed if it can be foreseen.
+  __device__ __forceinline__ void look_up(int part, From begins_from) {
+    if (looked_up == part && from == begins_from) return;
+    looked_up = part, from = begins_from;
+    const int first = first_step(part), column = first + lane_id();
+    const bool there = s.active && s.index > 0 && lane_id() < a.tile_steps && column < s.pair.m;
+    top = there ? Cell::load(row_above(a, s), column, a.words) : Cell::forbidden();
+    if (from == checkpointed && part > 0) {
+      const Word *words = checkpoint(a, s, (part >> a.part_bits) - 1);
+#pragma unroll
+      for (int k = 0; k <= K; k++) saved[k] = Cell::load(words, k * warp + lane_id(), a.words);
+    } else if (from == snapshotted) {
+      const Word *words = snapshot(part);
+#pragma unroll
+      for (int k = 0; k <= K; k++) saved[k] = Cell::load_own(words, k * warp + lane_id(), a.words);
+    }
+    if constexpr (!Source::cooperative) source.look_ahead(first, a.tile_steps);
+  }
+  // What this warp is asked for next if E goes on to flow: of the interval, or of the one after the other warp's.
+  __device__ __forceinline__ void look_further(int tile) {
+    const int interval = tile >> a.part_bits;
+    const bool leaves = interval << a.part_bits == tile;
+    const int next = leaves || a.snapshots_each == 0 ? (interval - (leaves ? recomputers : 0)) << a.part_bits : tile - 1;
+    if (next >= 0) look_up(next, starts(next) ? checkpointed : snapshotted);
+  }
+
+  // The part's costs and the row above it, and the cells it begins with.
+  __device__ __forceinline__ void stage(const Order &order, int part) {
+    const bool continues = part > order.first_part;
+    look_up(part, continues ? itself : starts(part) ? checkpointed : snapshotted);
+    if (continues) {
+      if (s.active && a.snapshots_each > 0) strip.save(snapshot(part), a.words);
+    } else {
+      strip.start(s);
+      if (part > 0) strip.restore(saved);
+    }
+    __syncwarp();
+    if (lane_id() < a.tile_steps) tops[lane_id()] = top;
+    if constexpr (Source::cooperative) {
+      const int sequence = order.sequence + part - order.first_part;
+      board.costs_full[sequence % 4].wait(sequence / 4);
+    } else {
+      source.window(first_step(part), a.tile_steps);
+    }
+    __syncwarp();
+    if (part < order.tile)
+      look_up(part + 1, itself);
+    else
+      look_further(part);
+  }
+  __device__ __forceinline__ void finish(const Order &order, int part) {
+    if constexpr (Source::cooperative) board.costs_empty[(order.sequence + part - order.first_part) % 4].arrive();
+  }
+
+  template <bool with_ways>
+  __device__ __forceinline__ void sweep(int begin, int end, int steps, Rows<Real> *to, typename Cell::Cost (&cost)[K]) {
+    Z top_now = load_now(tops + min(begin, steps - 1));
+#pragma unroll 2
+    for (int u = begin; u < end; u++) {
+      typename Cell::Cost ahead[K];
+      Z top_ahead;
+      strip.template step<with_ways>(
+          cost, top_now,
+          [&] {
+            const int next = min(u + 1, steps - 1);
+            top_ahead = load_now(tops + next);
+            source.costs(next, ahead);
+          },
+          to + (u - begin) * ways * warp);
+      top_now = top_ahead;
+#pragma unroll
+      for (int k = 0; k < K; k++) cost[k] = ahead[k];
+      if (u % renormalise_every == renormalise_every - 1) strip.renormalise();
+    }
+  }
+
+  __device__ __forceinline__ void run(const Order &order) {
+    typename Cell::Cost cost[K];
+    for (int part = order.first_part; part < order.tile; part++) {
+      stage(order, part);
+      source.seek(first_step(part));
+      source.costs(0, cost);
+      sweep<false>(0, a.tile_steps, a.tile_steps, nullptr, cost);
+      finish(order, part);
+    }
+    stage(order, order.tile);
+    source.seek(first_step(order.tile));
+    source.costs(0, cost);
+    const int steps = min(a.tile_steps, s.steps - first_step(order.tile)), half_steps = a.tile_steps / 2;
+#pragma unroll 1
+    for (int half = 0; half < 2; half++) {
+      board.wait_empty(order.number, half);
+      Rows<Real> *to = ways_of + Board::slot_of(order.number, half) * half_steps * ways * warp + lane_id();
+      sweep<true>(half * half_steps, min((half + 1) * half_steps, steps), steps, to, cost);
+      board.fill(order.number, half);
+    }
+    finish(order, order.tile);
+  }
+};
+
+}  // namespace sdtw::cuda
