@@ -178,7 +178,7 @@ struct Backward {
   }
 
   __device__ __forceinline__ void sweep() const {
-    Ledger<(producers > 0)> ledger(a, board());
+    Ledger<(producers > 0), spenders> ledger(a, board());
     int given = 0;  // notices to the spenders
     for (int64_t task; (task = take_ticket(&a.control->ticket[Cell::wide], a.tasks)) >= 0;) {
       const View s = view(task, lane_id());
@@ -235,7 +235,7 @@ struct Backward {
                                            a.cost_columns);
         for (; order.task == task; order = board().receive(recomputers, ++count))
           for (int part = order.first_part; part <= order.tile; part++)
-            stock.supply(producer, task, part, order.sequence + part - order.first_part);
+            stock.supply(producer, {task, part, order.reader, order.sequence + part - order.first_part});
       }
     }
   }

@@ -120,9 +120,9 @@ struct Sweep {
   }
 
   // Costs are computed a step ahead: they do not depend on the cells, and fill the time that those wait for each other.
-  // Only a few steps are unrolled: a warp on its own waits for instructions that are not in its small cache.
+  // Where producers run beside the sweep, their code and all steps of a block do not fit the instruction cache.
   __device__ __forceinline__ void whole_block(int first) {
-    constexpr int unrolled = std::is_same_v<Cell, Fast> ? 4 : 1;
+    constexpr int unrolled = Source::cooperative ? 4 : block_steps;
     const Block b = begin_block(first);
     typename Cell::Cost cost[K];
     Z top = load_now(b.tops);
@@ -133,7 +133,7 @@ struct Sweep {
       for (int i = 0; i < unrolled; i++) {
         typename Cell::Cost ahead[K];
         Z top_ahead;
-        const int u = begin + i, next = i + 1 < unrolled ? u + 1 : min(u + 1, block_steps - 1);
+        const int u = begin + i, next = min(u + 1, block_steps - 1);
         step(b, u, top, cost, [&] {
           top_ahead = load_now(b.tops + next);
           source.costs(next, ahead);
@@ -141,10 +141,9 @@ struct Sweep {
         top = top_ahead;
 #pragma unroll
         for (int k = 0; k < K; k++) cost[k] = ahead[k];
+        if (u % renormalise_every == renormalise_every - 1) strip.renormalise();
+        if (u + 1 == block_steps / 2) stage(first + block_steps);
       }
-      const int done = begin + unrolled;
-      if (done % renormalise_every == 0) strip.renormalise();
-      if (done == block_steps / 2) stage(first + block_steps);
     }
   }
   __device__ __forceinline__ void stage(int first) {

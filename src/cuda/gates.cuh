@@ -22,17 +22,25 @@ struct Gate {
   }
   // By a warp: whoever waits sees what it has written, and it no longer reads what it has read. Every lane arrives: it
   // costs nothing that could be measured, and compute-sanitizer follows what each of them has done.
-  __device__ __forceinline__ void arrive() {
+  // warps: for how many.
+  __device__ __forceinline__ void arrive(int warps = 1) {
     __syncwarp();
-    asm volatile("{ .reg .b64 old; mbarrier.arrive.shared.b64 old, [%0]; }" ::"r"(address()) : "memory");
+    asm volatile("{ .reg .b64 old; mbarrier.arrive.shared.b64 old, [%0], %1; }" ::"r"(address()), "r"(warps) : "memory");
   }
+  // Whether a use is complete, for the lane that asks. Waiting for it is left to the hardware where that can.
+  template <bool waiting = false>
   __device__ __forceinline__ bool complete(int use) const {
     unsigned done;
 #if __CUDA_ARCH__ >= 900
-    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-#else
-    asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+    if (waiting) {
+      asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                   : "=r"(done)
+                   : "r"(address()), "r"(use & 1)
+                   : "memory");
+      return done != 0;
+    }
 #endif
+    asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
                  : "=r"(done)
                  : "r"(address()), "r"(use & 1)
                  : "memory");
@@ -41,11 +49,12 @@ struct Gate {
 #else
   // Before there was hardware for it: arrivals so far, and how many make a use.
   __device__ __forceinline__ void open(int warps) { state = static_cast<Word>(warps) << 32; }
-  __device__ __forceinline__ void arrive() {
+  __device__ __forceinline__ void arrive(int warps = 1) {
     __syncwarp();
     __threadfence_block();
-    if (lane_id() == 0) atomicAdd(reinterpret_cast<unsigned *>(&state), 1u);
+    if (lane_id() == 0) atomicAdd(reinterpret_cast<unsigned *>(&state), static_cast<unsigned>(warps));
   }
+  template <bool waiting = false>
   __device__ __forceinline__ bool complete(int use) const {
     const Word now = *static_cast<const volatile Word *>(&state);
     const unsigned uses = static_cast<unsigned>(now) / static_cast<unsigned>(now >> 32);
@@ -55,7 +64,7 @@ struct Gate {
 #endif
   // By a warp. Use -1 was complete before there were any.
   __device__ __forceinline__ void wait(int use) const {
-    while (!complete(use)) continue;
+    while (!complete<true>(use)) continue;
     __syncwarp();
   }
 };

@@ -179,7 +179,7 @@ struct Gradients {
     if (u >= half.steps) return;
     for (int row = crew.thread / half_steps; row < K * warp; row += groups) {
       const Real e = half.at(u, row);
-      if (e < Real(negligible)) continue;
+      if (!(e >= Real(negligible))) continue;  // nor what lanes without a pair have made up
       const Side own = side(row / K);
       const int i = own.row + row % K, j = half.step + u - (row / K & (a.lanes - 1));
       if (i >= own.pair.n || j < 0 || j >= own.pair.m) continue;

@@ -13,10 +13,11 @@ constexpr int window = 4;       // tiles that are ordered and not yet swept, at 
 
 // A tile to be recomputed: parts, of the size of tiles, from first_part on, of which the last is the tile itself.
 struct Order {
-  int64_t task;         // none: there is nothing more to do
+  int64_t task;  // none: there is nothing more to do
   int tile, first_part;
-  int number;           // among all orders
-  int sequence;         // of the first part among all parts
+  int number;    // among all orders
+  int reader;    // of the recomputing warps
+  int sequence;  // of the first part among all that this warp recomputes
 };
 
 // What has been swept, for the warps that make gradients of it.
@@ -34,17 +35,16 @@ struct Board {
   Order orders[recomputers + 1][window];
   // The ways into a tile's cells lie in two halves, which are filled from the left and emptied from the right.
   Gate half_full[4], half_empty[4];
-  // Costs of the last four parts, by the part's number among all.
-  Gate costs_full[4], costs_empty[4];
+  // Costs of a recomputing warp's last four parts.
+  Gate costs_full[recomputers][4], costs_empty[recomputers][4];
   Ring<notice_slots> swept;
   Notice notices[notice_slots];
 
   __device__ __forceinline__ void open(int producers, int spenders) {
     for (int i = 0; i < (recomputers + 1) * window; i++) ordered[i / window][i % window].open(1);
-    for (int i = 0; i < 4; i++) {
-      half_full[i].open(1), half_empty[i].open(1);
-      costs_full[i].open(max(producers, 1)), costs_empty[i].open(1);
-    }
+    for (int i = 0; i < 4; i++) half_full[i].open(1), half_empty[i].open(spenders);
+    for (int i = 0; i < recomputers * 4; i++)
+      costs_full[i / 4][i % 4].open(max(producers, 1)), costs_empty[i / 4][i % 4].open(1);
     swept.open(1, spenders);
   }
 
@@ -63,22 +63,39 @@ struct Board {
   __device__ __forceinline__ void wait_full(int order, int half) const {
     half_full[slot_of(order, half)].wait(order >> 1);
   }
-  __device__ __forceinline__ void leave(int order, int half) { half_empty[slot_of(order, half)].arrive(); }
+  __device__ __forceinline__ void leave(int order, int half, int warps = 1) {
+    half_empty[slot_of(order, half)].arrive(warps);
+  }
+  // Whether the spenders have left a tile.
+  __device__ __forceinline__ bool left(int order) const {
+    const bool both = half_empty[slot_of(order, 0)].complete(order >> 1) && half_empty[slot_of(order, 1)].complete(order >> 1);
+    return __all_sync(all_lanes, both);
+  }
+
+  // The costs of a part: waited for by the warp that recomputes it, and left.
+  __device__ __forceinline__ void wait_costs(int reader, int sequence) const {
+    costs_full[reader][sequence % 4].wait(sequence / 4);
+  }
+  __device__ __forceinline__ void fill_costs(int reader, int sequence) { costs_full[reader][sequence % 4].arrive(); }
+  __device__ __forceinline__ void leave_costs(int reader, int sequence) { costs_empty[reader][sequence % 4].arrive(); }
+  __device__ __forceinline__ void wait_costs_left(int reader, int sequence) const {
+    costs_empty[reader][sequence % 4].wait(sequence / 4);
+  }
 };
 
 // A tile is recomputed from the checkpoint before it, or from a snapshot taken when a tile to its right was.
 __device__ __forceinline__ int parts_per_checkpoint(const Args &a) { return 1 << a.part_bits; }
 
 // The first warp's side: which tiles have been ordered and not been swept.
-template <bool to_producers>
+template <bool to_producers, int spenders>
 struct Ledger {
   static constexpr int ahead = 2;  // tiles that are ordered in the hope that E goes on to flow
 
   const Args &a;
   Board &board;
   int64_t task;
-  int issued, taken, parts;  // orders, and parts of them, so far
-  Word counts;               // of orders to each of the recomputing warps, half a word each
+  int issued, taken;    // orders so far
+  Word counts, parts;   // of orders to each of the recomputing warps, and of parts of them: half a word each
   int lowest;                // of the tiles ordered for the task
 
   __device__ __forceinline__ Ledger(const Args &args, Board &of)
@@ -99,9 +116,9 @@ struct Ledger {
     // Its warp has been in this interval before and has left itself snapshots.
     const bool known = a.snapshots_each > 0 && lowest >> a.part_bits == interval;
     const int first = known ? tile : interval << a.part_bits;
-    const Order order{task, tile, first, issued, parts};
-    parts += tile - first + 1;
+    const Order order{task, tile, first, issued, reader, static_cast<int>(parts >> 32 * reader)};
     put(reader, static_cast<int>(counts >> 32 * reader), order);
+    parts += static_cast<Word>(tile - first + 1) << 32 * reader;
     counts += Word(1) << 32 * reader;
     put(recomputers, issued++, order);
     lowest = tile;
@@ -115,11 +132,16 @@ struct Ledger {
   __device__ __forceinline__ void drop() {
     for (int half = 0; half < 2; half++) {
       board.wait_full(taken, half);
-      board.leave(taken, half);
+      board.leave(taken, half, spenders);
     }
     taken++;
   }
 
+  // Whether it is certain that the order before the last that had the same slots has been left: a warp that waits for
+  // the last to be left must not fall behind.
+  __device__ __forceinline__ bool may_issue() const {
+    return issued < window || taken > issued - 2 || board.left(issued - window);
+  }
   // Sees to it that the tile and some to the left of it are ordered.
   __device__ __forceinline__ void foresee(int tile) {
     for (int next = min(lowest - 1, tile); next >= max(tile - ahead, 0); next--) {
@@ -127,6 +149,8 @@ struct Ledger {
         if (!obsolete(tile)) return;
         drop();
       }
+      while (!may_issue())
+        if (next < tile) return;
       issue(next);
     }
   }
@@ -138,8 +162,8 @@ struct Ledger {
   __device__ __forceinline__ void stop() {
     while (taken < issued) drop();
     for (int reader = 0; reader < recomputers; reader++)
-      put(reader, static_cast<int>(counts >> 32 * reader), {none, 0, 0, 0, 0});
-    if (to_producers) put(recomputers, issued, {none, 0, 0, 0, 0});
+      put(reader, static_cast<int>(counts >> 32 * reader), {none, 0, 0, 0, 0, 0});
+    if (to_producers) put(recomputers, issued, {none, 0, 0, 0, 0, 0});
   }
 };
 

@@ -292,10 +292,6 @@ struct Sparse {
   }
 
   __device__ __forceinline__ int *progress(int strip) const { return a.progress + s.pair.index * a.strips + strip; }
-  __device__ __forceinline__ void leave(Board &board, int order, int half) const {
-    if (crew.worker() == 0) board.leave(order, half);
-  }
-
   __device__ __forceinline__ void spend(const Notice &notice, const Rows<Real> *e, Board &board) const {
     const int half_steps = a.tile_steps / 2, half = half_of(a, notice.step), order = notice.order;
     const int first = notice.step - half * half_steps;
@@ -307,7 +303,7 @@ struct Sparse {
       else
         extract.take(swept, half, half_steps, crew);
       crew.meet();
-      if (a.dense.data || extract.fits(half)) leave(board, order, half);
+      if (a.dense.data || extract.fits(half)) board.leave(order, half);
       if (a.dense.data || half == 1) return;
       if (crew.worker() == 0) extract.list(s.lanes);
       crew.meet();
@@ -322,7 +318,7 @@ struct Sparse {
       crew.meet();  // everything has been written, and the extract has been read
 #pragma unroll
       for (int of = 0; of < 2; of++)
-        if (held[of]) leave(board, order, of);
+        if (held[of]) board.leave(order, of);
       extract.clear(crew);
     }
     if (hears(a, s) && crew.thread == 0) store_release(progress(s.index), (1 << 30) - (first >> a.tile_bits));

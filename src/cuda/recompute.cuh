@@ -78,8 +78,7 @@ struct Recompute {
     __syncwarp();
     if (lane_id() < a.tile_steps) tops[lane_id()] = top;
     if constexpr (Source::cooperative) {
-      const int sequence = order.sequence + part - order.first_part;
-      board.costs_full[sequence % 4].wait(sequence / 4);
+      board.wait_costs(order.reader, order.sequence + part - order.first_part);
     } else {
       source.window(first_step(part), a.tile_steps);
     }
@@ -90,7 +89,7 @@ struct Recompute {
       look_further(part);
   }
   __device__ __forceinline__ void finish(const Order &order, int part) {
-    if constexpr (Source::cooperative) board.costs_empty[(order.sequence + part - order.first_part) % 4].arrive();
+    if constexpr (Source::cooperative) board.leave_costs(order.reader, order.sequence + part - order.first_part);
   }
 
   template <bool with_ways>

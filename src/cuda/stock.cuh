@@ -8,16 +8,19 @@ namespace sdtw::cuda {
 
 // What the producers have in the ring: columns [begin, end) of a task, those of the last few parts.
 struct Stock {
-  static constexpr int remembered = 2;
+  // Whose costs they were: part `sequence` of a recomputing warp.
+  struct Part {
+    int64_t task;
+    int part, reader, sequence;
+  };
 
   const Args &a;
   Board &board;
   int begin, end;
-  int64_t task;
-  int part, part_before;
+  Part last[3];  // the latest first
 
   __device__ __forceinline__ Stock(const Args &args, Board &of)
-      : a(args), board(of), begin(0), end(0), task(none), part(0), part_before(0) {}
+      : a(args), board(of), begin(0), end(0), last{{none, 0, 0, 0}, {none, 0, 0, 0}, {none, 0, 0, 0}} {}
 
   // The columns of a part, in whole chunks.
   __device__ __forceinline__ int first_of(int of) const { return (of * a.tile_steps - warp) & -chunk_columns; }
@@ -29,23 +32,28 @@ struct Stock {
 
   // The costs of a part, once nobody reads any more what they overwrite.
   template <class Producer>
-  __device__ __forceinline__ void supply(Producer &producer, int64_t of_task, int next, int sequence) {
-    int keep = 0;  // of the parts before, those that lie in the ring with this one
-    if (of_task == task && fit(min(part, next), max(part, next)))
-      keep = fit(min(part_before, min(part, next)), max(part_before, max(part, next))) ? 2 : 1;
-    for (int back = 3; back > keep; back--)
-      if (sequence >= back) board.costs_empty[(sequence - back) % 4].wait((sequence - back) / 4);
-    part_before = of_task == task ? part : next;
-    part = next, task = of_task;
-    if (keep == 0) begin = end = first_of(part);
-    cover(producer);
-    board.costs_full[sequence % 4].arrive();
+  __device__ __forceinline__ void supply(Producer &producer, const Part &next) {
+    int low = next.part, high = next.part;
+    bool keep = true;  // those that lie in the ring with this one
+    bool first = true;
+#pragma unroll
+    for (int back = 0; back < 3; back++) {
+      const Part &before = last[back];
+      low = min(low, before.part), high = max(high, before.part);
+      keep = keep && back < 2 && before.task == next.task && fit(low, high);
+      if (back == 0) first = !keep;
+      if (!keep && before.task != none) board.wait_costs_left(before.reader, before.sequence);
+    }
+    last[2] = last[1], last[1] = last[0], last[0] = next;
+    if (first) begin = end = first_of(next.part);
+    cover(producer, next.part);
+    board.fill_costs(next.reader, next.sequence);
   }
 
   // The ring has the columns of a part or more, and is moved by those of a part at most: what is missing lies on one
   // side.
   template <class Producer>
-  __device__ __forceinline__ void cover(Producer &producer) {
+  __device__ __forceinline__ void cover(Producer &producer, int part) {
     const int from = first_of(part), to = end_of(part);
     const bool on_left = from < begin;
     const int stop = on_left ? begin : to;
