@@ -133,7 +133,8 @@ struct Backward {
       return recomputers * Source::bytes(a);
   }
   __host__ __device__ static size_t shared_bytes(const Args &a) {
-    return board_bytes + recomputers * tops_bytes + ways_bytes(a) + Outlet::bytes(a) + Spender::bytes(a) + source_bytes(a);
+    return board_bytes + recomputers * tops_bytes + ways_bytes(a) + Outlet::bytes(a) + Spender::bytes(a) +
+           source_bytes(a);
   }
 
   const Args &a;

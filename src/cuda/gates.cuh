@@ -13,7 +13,9 @@ constexpr int none = -1;
 struct Gate {
   Word state;
 
-  __device__ __forceinline__ unsigned address() const { return static_cast<unsigned>(__cvta_generic_to_shared(&state)); }
+  __device__ __forceinline__ unsigned address() const {
+    return static_cast<unsigned>(__cvta_generic_to_shared(&state));
+  }
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   // By one thread, before a barrier of the block.
@@ -25,7 +27,8 @@ struct Gate {
   // warps: for how many.
   __device__ __forceinline__ void arrive(int warps = 1) {
     __syncwarp();
-    asm volatile("{ .reg .b64 old; mbarrier.arrive.shared.b64 old, [%0], %1; }" ::"r"(address()), "r"(warps) : "memory");
+    asm volatile("{ .reg .b64 old; mbarrier.arrive.shared.b64 old, [%0], %1; }" ::"r"(address()), "r"(warps)
+                 : "memory");
   }
   // Whether a use is complete, for the lane that asks. Waiting for it is left to the hardware where that can.
   template <bool waiting = false>

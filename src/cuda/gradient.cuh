@@ -226,8 +226,8 @@ struct Gradients {
           for (int j = 0; j < 4; j++)
             if (f + j < features) {
               const int64_t at = point + (f + j) * series.stride[2];
-              p.q[i].v[j] = constant ? cuda::load<Real>(series.data, at, f64)
-                                     : load_uncached<Real>(series.data, at, f64);
+              p.q[i].v[j] =
+                  constant ? cuda::load<Real>(series.data, at, f64) : load_uncached<Real>(series.data, at, f64);
             }
         }
       }

@@ -17,7 +17,7 @@ template <int D>
 struct InlineCosts : InlineBase {
   static constexpr bool cooperative = false;  // warps do not need each other
   static constexpr int warps = 4;             // of a block of forward
-  static constexpr int resident = 3;         // blocks of forward that registers must leave room for
+  static constexpr int resident = 3;          // blocks of forward that registers must leave room for
   static constexpr int features = D;
   static constexpr int row = 2 * ring_columns;
   static constexpr int no_columns = -1;

@@ -43,8 +43,8 @@ __device__ __forceinline__ void store_release(int *p, int v) {
   asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 
-// From shared memory, by every lane and now. Left to itself the compiler loads what only some lanes choose in these alone,
-// after all else that they choose from is known, and a step of a sweep waits for both.
+// From shared memory, by every lane and now. Left to itself the compiler loads what only some lanes choose in these
+// alone, after all else that they choose from is known, and a step of a sweep waits for both.
 template <class T>
 __device__ __forceinline__ T load_now(const T *from) {
   using Unit = std::conditional_t<sizeof(T) % sizeof(Word) == 0, Word, unsigned>;

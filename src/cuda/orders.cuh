@@ -1,6 +1,7 @@
 // What the warps of a backward block tell each other. The first orders tiles and sweeps E through them; two others, in
-// turn, recompute the tiles from checkpoints; if costs are computed by warps of their own, these follow the same orders.
-// All of it lies in shared memory, and each side waits at gates for what it needs: the block has no other barriers.
+// turn, recompute the tiles from checkpoints; if costs are computed by warps of their own, these follow the same
+// orders. All of it lies in shared memory, and each side waits at gates for what it needs: the block has no other
+// barriers.
 #pragma once
 
 #include "gates.cuh"
@@ -55,7 +56,9 @@ struct Board {
 
   // Tiles of even and of odd orders have two slots of half a tile each. What is emptied first of a tile is what the
   // next there fills first, so that it need not wait for the whole of it.
-  static __device__ __forceinline__ int slot_of(int order, int half) { return (order & 1) * 2 + (half ^ (order >> 1 & 1)); }
+  static __device__ __forceinline__ int slot_of(int order, int half) {
+    return (order & 1) * 2 + (half ^ (order >> 1 & 1));
+  }
   __device__ __forceinline__ void wait_empty(int order, int half) const {
     half_empty[slot_of(order, half)].wait((order >> 1) - 1);
   }
@@ -68,7 +71,8 @@ struct Board {
   }
   // Whether the spenders have left a tile.
   __device__ __forceinline__ bool left(int order) const {
-    const bool both = half_empty[slot_of(order, 0)].complete(order >> 1) && half_empty[slot_of(order, 1)].complete(order >> 1);
+    const bool both =
+        half_empty[slot_of(order, 0)].complete(order >> 1) && half_empty[slot_of(order, 1)].complete(order >> 1);
     return __all_sync(all_lanes, both);
   }
 
@@ -94,9 +98,9 @@ struct Ledger {
   const Args &a;
   Board &board;
   int64_t task;
-  int issued, taken;    // orders so far
-  Word counts, parts;   // of orders to each of the recomputing warps, and of parts of them: half a word each
-  int lowest;                // of the tiles ordered for the task
+  int issued, taken;   // orders so far
+  Word counts, parts;  // of orders to each of the recomputing warps, and of parts of them: half a word each
+  int lowest;          // of the tiles ordered for the task
 
   __device__ __forceinline__ Ledger(const Args &args, Board &of)
       : a(args), board(of), task(none), issued(0), taken(0), parts(0), counts(0), lowest(0) {}

@@ -18,8 +18,8 @@ __device__ __forceinline__ int64_t row_between(const Args &a, const View &s, int
 // Which half of a tile begins with a step.
 __device__ __forceinline__ int half_of(const Args &a, int step) { return step >> (a.tile_bits - 1) & 1; }
 
-// The sweeping warp's side: what flows from strip to strip, and E, which it leaves for the spenders in place of the ways
-// it was made of.
+// The sweeping warp's side: what flows from strip to strip, and E, which it leaves for the spenders in place of the
+// ways it was made of.
 template <class Real, class Spender>
 struct Outlet {
   using Bits = std::conditional_t<sizeof(Real) == 8, Word, unsigned>;
@@ -27,8 +27,8 @@ struct Outlet {
   const Args &a;
   const View &s;
   Board &board;
-  int &given;  // notices so far
-  Real in;     // from below, in step lane_id() of the tile
+  int &given;                // notices so far
+  Real in;                   // from below, in step lane_id() of the tile
   Bits incoming;             // what has been asked for of that,
   int asked;                 // for the tile that begins with this step
   Real *entering, *leaving;  // from below by step; and what leaves, by pair and step
@@ -38,8 +38,15 @@ struct Outlet {
   __host__ __device__ static size_t bytes(const Args &a) { return sizeof(Real) * warp * (1 + (warp >> a.lane_bits)); }
 
   __device__ __forceinline__ Outlet(const Args &args, const View &view, unsigned char *memory, Board &of, int &count)
-      : a(args), s(view), board(of), given(count), in(0), asked(none), entering(reinterpret_cast<Real *>(memory)),
-        leaving(entering + (1 + (lane_id() >> a.lane_bits)) * warp), passed(false) {}
+      : a(args),
+        s(view),
+        board(of),
+        given(count),
+        in(0),
+        asked(none),
+        entering(reinterpret_cast<Real *>(memory)),
+        leaving(entering + (1 + (lane_id() >> a.lane_bits)) * warp),
+        passed(false) {}
 
   __device__ __forceinline__ Real below(int u) const { return load_now(entering + u); }
   __device__ __forceinline__ Real received() const { return in; }
@@ -113,8 +120,8 @@ struct Outlet {
 };
 
 // Gradients of series of few features, by a warp whose lanes have x of the same rows as the sweep's: grad_x adds up in
-// the lane; grad_y of a column goes from lane to lane, as the column was swept, and from strip to strip: the first strip
-// has the whole of it.
+// the lane; grad_y of a column goes from lane to lane, as the column was swept, and from strip to strip: the first
+// strip has the whole of it.
 template <int D>
 struct Systolic {
   static constexpr int spenders = 1;
@@ -122,7 +129,9 @@ struct Systolic {
   static constexpr int slots = 2 * warp;  // columns of half a tile, and steps
 
   // y, what comes from below, and what leaves, each by pair: [D][slots].
-  __host__ __device__ static size_t bytes(const Args &a) { return 3 * sizeof(float) * D * slots * (warp >> a.lane_bits); }
+  __host__ __device__ static size_t bytes(const Args &a) {
+    return 3 * sizeof(float) * D * slots * (warp >> a.lane_bits);
+  }
   // Sums on their way to the left are waited for.
   static __device__ __forceinline__ bool hears(const Args &, const View &) { return true; }
 
@@ -134,7 +143,8 @@ struct Systolic {
   int done;         // all steps from this one on
   int end;          // of the last half tile
 
-  __device__ __forceinline__ Systolic(const Args &args, const View &view, unsigned char *memory, int) : a(args), s(view) {
+  __device__ __forceinline__ Systolic(const Args &args, const View &view, unsigned char *memory, int)
+      : a(args), s(view) {
     y = reinterpret_cast<float *>(memory) + (lane_id() >> a.lane_bits) * (3 * D * slots);
     entering = y + D * slots, leaving = entering + D * slots;
     const int half_steps = a.tile_steps / 2;
@@ -168,8 +178,7 @@ struct Systolic {
       const int at = first + u - (warp - 1);
       const auto *from = reinterpret_cast<const unsigned *>(sums(s.index) + static_cast<int64_t>(at) * D);
 #pragma unroll
-      for (int f = 0; f < D; f++)
-        entering[f * slots + u] = asks && at >= 0 ? __uint_as_float(wait_for(from + f)) : 0;
+      for (int f = 0; f < D; f++) entering[f * slots + u] = asks && at >= 0 ? __uint_as_float(wait_for(from + f)) : 0;
     }
   }
   // What leaves the strip in the columns of a few steps: to the strip above, or to where it belongs.
@@ -230,8 +239,8 @@ struct Systolic {
       }
     }
   }
-  // Half a tile without E: sums of grad_y go through it as they are. Lane l's is that of column first + steps - l; those
-  // of columns that are met in these steps come out, and those from below come in.
+  // Half a tile without E: sums of grad_y go through it as they are. Lane l's is that of column first + steps - l;
+  // those of columns that are met in these steps come out, and those from below come in.
   __device__ __forceinline__ void pass() {
     const int half_steps = a.tile_steps / 2;
     done -= half_steps;
@@ -296,7 +305,8 @@ struct Sparse {
     const int half_steps = a.tile_steps / 2, half = half_of(a, notice.step), order = notice.order;
     const int first = notice.step - half * half_steps;
     if (order != none) {
-      const SweptHalf<Real> swept{reinterpret_cast<const Real *>(e), notice.step, min(half_steps, s.steps - notice.step)};
+      const SweptHalf<Real> swept{reinterpret_cast<const Real *>(e), notice.step,
+                                  min(half_steps, s.steps - notice.step)};
       const Gradients<Real> gradients{a, extract, first, crew, s};
       if (a.dense.data)
         gradients.write_dense(swept);

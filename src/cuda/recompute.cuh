@@ -61,7 +61,8 @@ struct Recompute {
   __device__ __forceinline__ void look_further(int tile) {
     const int interval = tile >> a.part_bits;
     const bool leaves = interval << a.part_bits == tile;
-    const int next = leaves || a.snapshots_each == 0 ? (interval - (leaves ? recomputers : 0)) << a.part_bits : tile - 1;
+    const int next =
+        leaves || a.snapshots_each == 0 ? (interval - (leaves ? recomputers : 0)) << a.part_bits : tile - 1;
     if (next >= 0) look_up(next, starts(next) ? checkpointed : snapshotted);
   }
 

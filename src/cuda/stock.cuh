@@ -64,7 +64,8 @@ struct Stock {
       end = max(end, to), begin = max(begin, end - a.cost_columns);
 #pragma unroll 1
     for (; column < stop; column += chunk_columns)  // after the last, probably those of the part to the left come
-      producer.produce(column, column + chunk_columns < stop ? column + chunk_columns : (from - a.tile_steps) & -chunk_columns);
+      producer.produce(column,
+                       column + chunk_columns < stop ? column + chunk_columns : (from - a.tile_steps) & -chunk_columns);
   }
 };
 

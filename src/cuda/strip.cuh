@@ -43,8 +43,8 @@ struct Strip {
   }
 
   // One step. top: the row above the strip, at the first lane's new column. meanwhile: what does not depend on the step
-  // and can fill the time that the shuffle takes. to: where the probabilities of the ways into the lane's cells go, those
-  // of the three ways 32 apart.
+  // and can fill the time that the shuffle takes. to: where the probabilities of the ways into the lane's cells go,
+  // those of the three ways 32 apart.
   template <bool with_ways = false, class Meanwhile>
   __device__ __forceinline__ void step(const typename Cell::Cost (&cost)[K], const Z &top, Meanwhile meanwhile,
                                        Rows<Real> *to = nullptr) {

@@ -13,7 +13,7 @@ constexpr int column_pitch = K * warp + 8;  // no bank conflicts where lanes wri
 
 // Forward: what the sweeping warp and the producers of its block tell each other. Chunks are counted over all tasks.
 struct Job {
-  int64_t task;    // none: there is nothing more to do
+  int64_t task;  // none: there is nothing more to do
   bool rewriting;
   int first_chunk, chunks;
 };
@@ -57,7 +57,7 @@ struct TileReader {
   int columns;  // of the ring: a power of two
   int shift;    // where in it column 0 lies
   int lane, start;
-  Relay *relay;  // forward
+  Relay *relay;    // forward
   int next_chunk;  // to be waited for
 
   // Forward: a block of steps is done with; the columns of the next are there.
@@ -74,9 +74,9 @@ struct TileReader {
   }
 };
 
-// c += a b: a 16 x 16 matrix a, elements [lane / 4 (+ 8)][lane % 4 (+ 4, 8, 12)], first the rows and then the columns; a
-// 16 x 8 matrix b, [lane % 4 (+ 4, 8, 12)][lane / 4]; a 16 x 8 matrix c, [lane / 4 (+ 8)][lane % 4 * 2 (+ 1)], first the
-// columns.
+// c += a b: a 16 x 16 matrix a, elements [lane / 4 (+ 8)][lane % 4 (+ 4, 8, 12)], first the rows and then the columns;
+// a 16 x 8 matrix b, [lane % 4 (+ 4, 8, 12)][lane / 4]; a 16 x 8 matrix c, [lane / 4 (+ 8)][lane % 4 * 2 (+ 1)], first
+// the columns.
 __device__ __forceinline__ void multiply_add(double (&c)[4], const double (&a)[8], const double (&b)[4]) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, "
@@ -151,19 +151,19 @@ struct TensorCosts : TileReader<int> {
     const Args &a;
     int *ring;
     int ring_mask, shift;
-    double *base;                  // what the thread's rows add
-    float *x;                      // of the warp's rows, all first rows of lanes first: what a matrix takes meets no bank twice
-    double *y, *y_norms;           // of the warp's pair
-    const float *xs, *ys;          // of the pair, in the caller's arrays
-    const double *norms;           // what the columns add to their sums
-    bool aligned;                  // x and y can be read four features at a time
-    int n, m, first_row;           // of the warp's rows
+    double *base;          // what the thread's rows add
+    float *x;              // of the warp's rows, all first rows of lanes first: what a matrix takes meets no bank twice
+    double *y, *y_norms;   // of the warp's pair
+    const float *xs, *ys;  // of the pair, in the caller's arrays
+    const double *norms;   // what the columns add to their sums
+    bool aligned;          // x and y can be read four features at a time
+    int n, m, first_row;   // of the warp's rows
     int own_columns, first_own;    // of the 16: the warp's share
     int fetched;                   // the column whose chunk has been asked for, or nothing
     Rows<float> incoming[staged];  // of that
     double incoming_norm;
-    float origin[4];               // of the lane's features
-    int at;                        // of the thread's rows in a column
+    float origin[4];  // of the lane's features
+    int at;           // of the thread's rows in a column
 
     // s: the view of the lane whose rows these are. shift: where in the ring column 0 lies.
     __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, int *to, int columns,
@@ -242,8 +242,7 @@ struct TensorCosts : TileReader<int> {
       const double factor = -2 * a.scale;
       double *to = y + (first_own + lane_id() / 16 + 2 * i) * pitch + feature();
 #pragma unroll
-      for (int f = 0; f < 4; f++)
-        to[f] = factor * (static_cast<double>(quad.v[f]) - static_cast<double>(origin[f]));
+      for (int f = 0; f < 4; f++) to[f] = factor * (static_cast<double>(quad.v[f]) - static_cast<double>(origin[f]));
     }
     __device__ __forceinline__ void convert(int first, int f0) const {
 #pragma unroll
