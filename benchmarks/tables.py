@@ -156,7 +156,7 @@ def gpu_targets(rows, before):
     """What a GPU reaches beside what it is to reach, and what it took before."""
     goals, lines = json.loads(TARGETS.read_text())["cuda"], []
     rows = [r for r in rows if {"gpu", "gpu value"} & set(r["groups"])]
-    before = select(before, library="libsdtw", launch="stream", gamma=1.0)
+    before = select(before, library="libsdtw", launch="stream", gamma=1.0, dtype="f32")
     then = {(shape_of(r), r["phase"]): milliseconds(r) for r in before}
     for row in (r for r in rows if r["launch"] == "stream" and shape_of(r) in goals.get(r["phase"], {})):
         fields = {k: row[k] for k in ("B", "N", "M", "d", "metric", "gamma", "dtype", "phase")}
