@@ -27,8 +27,13 @@ struct Gate {
   // warps: for how many.
   __device__ __forceinline__ void arrive(int warps = 1) {
     __syncwarp();
+#if __CUDA_ARCH__ >= 900
     asm volatile("{ .reg .b64 old; mbarrier.arrive.shared.b64 old, [%0], %1; }" ::"r"(address()), "r"(warps)
                  : "memory");
+#else
+    for (int i = 0; i < warps; i++)
+      asm volatile("{ .reg .b64 old; mbarrier.arrive.shared.b64 old, [%0]; }" ::"r"(address()) : "memory");
+#endif
   }
   // Whether a use is complete, for the lane that asks. Waiting for it is left to the hardware where that can.
   template <bool waiting = false>
