@@ -8,8 +8,9 @@ namespace sdtw::cuda {
 constexpr int none = -1;
 
 // A barrier in shared memory that only those wait at who need what it stands for. A use of it is complete when as many
-// warps have arrived as it was made for, and then the next use begins. Uses are counted from 0. Somebody who waits for
-// a use must not fall behind by two: see that use i + 2 cannot be completed before.
+// warps have arrived as it was made for, and then the next use begins. Uses are counted from 0. All that a gate tells
+// is the parity of its uses: whoever waits for use i must be certain that i - 1 is complete and that i + 1 is not.
+// tests/check_handover.py has a model of the gates of a backward block.
 struct Gate {
   Word state;
 
