@@ -200,24 +200,20 @@ class Sweep:
         yield from self.give(STOP)
 
 
-def orders_of(block, reader):
-    """The orders to a reader; None while there is none."""
+def follow(block, reader, carry_out):
+    """Carries out the orders to a reader."""
     for count in range(sys.maxsize):
-        gate = block.ordered[reader][count % WINDOW]
-        while not gate.complete(count // WINDOW):
-            yield None
+        yield from block.ordered[reader][count % WINDOW].wait(count // WINDOW)
         order = block.orders[reader][count % WINDOW]
         if order == STOP:
             return
-        yield order
+        yield from carry_out(order)
 
 
 def recompute(block, reader):
     world = block.world
-    for order in orders_of(block, reader):
-        if order is None:
-            yield
-            continue
+
+    def tile_of(order):
         strip, tile, first, number, _, sequence = order
         for part in range(first, tile + 1):
             at = sequence + part - first
@@ -237,13 +233,13 @@ def recompute(block, reader):
             if world.producers:
                 block.costs_left[reader][at % COSTS_KEPT].arrive()
 
+    return follow(block, reader, tile_of)
+
 
 def produce(block):
     last = []  # the latest first
-    for order in orders_of(block, READERS):
-        if order is None:
-            yield
-            continue
+
+    def costs_of(order):
         strip, tile, first, _, reader, sequence = order
         for part in range(first, tile + 1):
             low = high = part
@@ -254,10 +250,12 @@ def produce(block):
                 if not keep:
                     yield from block.costs_left[whose][at % COSTS_KEPT].wait(at // COSTS_KEPT)
             at = sequence + part - first
-            last = [(strip, part, reader, at), *last[:2]]
+            last[:] = [(strip, part, reader, at), *last[:2]]
             block.costs = {(s, p) for s, p, _, _ in last if s == strip and abs(p - part) <= 2}
             yield from block.world.work("produce")
             block.costs_full[reader][at % COSTS_KEPT].arrive()
+
+    return follow(block, READERS, costs_of)
 
 
 def spend(block):

@@ -56,7 +56,7 @@ struct Args {
   int part_bits;            // log2(interval / tile_steps)
   unsigned char *messages;  // backward: [batch][strips - 1][m]: what flows into the last row of a strip from below
   float *sums;              // backward: like messages, [features]: sums of grad_y from below, if features are few
-  int cost_columns;         // backward: whose costs are in shared memory at a time
+  int cost_columns;         // whose costs are in shared memory at a time, where there are producers
   Word *snapshots;          // backward: like checkpoints, of the tiles between two of them
   int snapshots_each;       // backward: for a checkpoint; 0 if none are taken
   int *progress;            // backward: [batch][strips]: how far the gradients of a strip are complete

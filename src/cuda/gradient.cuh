@@ -44,7 +44,8 @@ struct Extract {
     if (crew.thread < 2) count[crew.thread] = 0;
     crew.meet();
   }
-  // By a crew: half a tile. The order in which rows find room is not always the same; what is found is.
+  // By a crew: half a tile, the right one first. The order in which rows find room is not always the same; what is
+  // found is.
   __device__ __forceinline__ void take(const SweptHalf<Real> &from, int half, int half_steps, const Crew &crew) {
     for (int r = crew.thread; r < K * warp; r += crew.count) {
       unsigned mask = 0;

@@ -29,23 +29,27 @@ struct Notice {
 };
 
 constexpr int notice_slots = 4;
+constexpr int half_slots = 4;  // of two tiles
+constexpr int parts_kept = 4;  // of a recomputing warp: more than have costs in the ring at a time
 
 struct Board {
   // Orders to each of the recomputing warps, and to those that compute costs.
   Gate ordered[recomputers + 1][window];
   Order orders[recomputers + 1][window];
   // The ways into a tile's cells lie in two halves, which are filled from the left and emptied from the right.
-  Gate half_full[4], half_empty[4];
-  // Costs of a recomputing warp's last four parts.
-  Gate costs_full[recomputers][4], costs_empty[recomputers][4];
+  Gate half_full[half_slots], half_empty[half_slots];
+  // Costs of a recomputing warp's last parts.
+  Gate costs_full[recomputers][parts_kept], costs_empty[recomputers][parts_kept];
   Ring<notice_slots> swept;
   Notice notices[notice_slots];
 
   __device__ __forceinline__ void open(int producers, int spenders) {
     for (int i = 0; i < (recomputers + 1) * window; i++) ordered[i / window][i % window].open(1);
-    for (int i = 0; i < 4; i++) half_full[i].open(1), half_empty[i].open(spenders);
-    for (int i = 0; i < recomputers * 4; i++)
-      costs_full[i / 4][i % 4].open(max(producers, 1)), costs_empty[i / 4][i % 4].open(1);
+    for (int i = 0; i < half_slots; i++) half_full[i].open(1), half_empty[i].open(spenders);
+    for (int i = 0; i < recomputers * parts_kept; i++) {
+      costs_full[i / parts_kept][i % parts_kept].open(max(producers, 1));
+      costs_empty[i / parts_kept][i % parts_kept].open(1);
+    }
     swept.open(1, spenders);
   }
 
@@ -78,12 +82,16 @@ struct Board {
 
   // The costs of a part: waited for by the warp that recomputes it, and left.
   __device__ __forceinline__ void wait_costs(int reader, int sequence) const {
-    costs_full[reader][sequence % 4].wait(sequence / 4);
+    costs_full[reader][sequence % parts_kept].wait(sequence / parts_kept);
   }
-  __device__ __forceinline__ void fill_costs(int reader, int sequence) { costs_full[reader][sequence % 4].arrive(); }
-  __device__ __forceinline__ void leave_costs(int reader, int sequence) { costs_empty[reader][sequence % 4].arrive(); }
+  __device__ __forceinline__ void fill_costs(int reader, int sequence) {
+    costs_full[reader][sequence % parts_kept].arrive();
+  }
+  __device__ __forceinline__ void leave_costs(int reader, int sequence) {
+    costs_empty[reader][sequence % parts_kept].arrive();
+  }
   __device__ __forceinline__ void wait_costs_left(int reader, int sequence) const {
-    costs_empty[reader][sequence % 4].wait(sequence / 4);
+    costs_empty[reader][sequence % parts_kept].wait(sequence / parts_kept);
   }
 };
 

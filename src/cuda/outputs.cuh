@@ -141,7 +141,6 @@ struct Systolic {
   float x[K][D], grad_x[K][D];
   float column[D];  // of grad_y, at the lane's last column
   int done;         // all steps from this one on
-  int end;          // of the last half tile
 
   __device__ __forceinline__ Systolic(const Args &args, const View &view, unsigned char *memory, int)
       : a(args), s(view) {

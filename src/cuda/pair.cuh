@@ -180,8 +180,7 @@ __device__ __forceinline__ int strip_of(const Args &a, int64_t task) {
   return a.lanes == warp ? static_cast<int>(task / a.batch) : 0;
 }
 
-// The next task, or -1. Tickets are taken in an order in which a task waits for
-// earlier ones only.
+// The next task, or -1. Tickets are taken in an order in which a task waits for earlier ones only.
 __device__ __forceinline__ int64_t take_ticket(Word *counter, int64_t tasks) {
   Word ticket = 0;
   if (lane_id() == 0) ticket = atomicAdd(counter, Word(1)) + 1;
