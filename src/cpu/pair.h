@@ -65,9 +65,9 @@ inline CostForm cost_form(Engine engine) { return engine == Engine::float64 ? pl
 
 // The engine for float32 series whose costs are at most `bound` (which may be infinite or NaN).
 inline Engine engine_for(double bound, const Problem &p) {
-  const double scale = core::log2_e / p.gamma, total = bound * scale * double(p.n + p.m);
+  const double scale = core::log2_e / p.gamma, step = bound * scale, total = step * double(p.n + p.m);
   if (!(scale > 1e-30 && scale < 1e30) || !(total <= core::Exponent<float>::limit)) return Engine::float64;
-  return total <= core::plain_cost_limit ? Engine::plain : Engine::double_costs;
+  return total <= core::plain_cost_limit && step <= core::plain_cost_step ? Engine::plain : Engine::double_costs;
 }
 
 // R = -gamma log(m 2^e).

@@ -89,6 +89,15 @@ def test_oracle(case):
     np.testing.assert_array_equal(y, before[1])
 
 
+@pytest.mark.parametrize(("n", "d", "gamma"), [(20, 64, 1.0), (28, 8, 0.1), (20, 17, 0.1)])
+def test_large_costs_of_short_series(n, d, gamma):
+    """Many pairs at once: errors of a rare few had exceeded the bound where costs were rounded to float32."""
+    rng = np.random.default_rng(5)
+    x, y = (rng.normal(size=(3000, n, d)).astype(np.float32) for _ in range(2))
+    exact = soft_dtw_alignment(x.astype(np.float64), y.astype(np.float64), gamma=gamma)
+    assert np.abs(soft_dtw_alignment(x, y, gamma=gamma) - exact).max() <= TOLERANCE[np.float32][1]
+
+
 @given(batches())
 def test_layout_threads_and_repetition_change_nothing(case):
     x, y, lengths, gamma = case
