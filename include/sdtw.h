@@ -228,8 +228,9 @@ SDTW_API sdtw_status sdtw_sizes_init(sdtw_sizes *sizes, size_t struct_size);
 /* ---- 5. Planning ------------------------------------------------------------------------------------------------ */
 
 /* Bytes of state and workspace for this problem. Closed forms of the problem's sizes: needs no GPU, touches no data.
- * A size that does not fit size_t is SDTW_STATUS_INVALID_ARGUMENT. With SDTW_NO_STATE state is 0. For a problem that
- * no backend implements, SDTW_STATUS_UNSUPPORTED. O(1). */
+ * A size that does not fit size_t is SDTW_STATUS_INVALID_ARGUMENT. With SDTW_NO_STATE state is 0, and forward is what a
+ * call without state needs, which may be more. For a problem that no backend implements, SDTW_STATUS_UNSUPPORTED.
+ * O(1). */
 SDTW_API sdtw_status sdtw_get_sizes(const sdtw_problem *problem, const sdtw_exec *exec, sdtw_sizes *sizes);
 
 /* Writes the plan (the algorithm, tile shape, threads and thresholds that a call would use) as text into
@@ -240,8 +241,8 @@ SDTW_API sdtw_status sdtw_describe(const sdtw_problem *problem, const sdtw_exec 
 
 /* Soft-DTW of every pair: value[b] = R[n_b - 1, m_b - 1].
  *
- * Reads x, y, x_len, y_len. Writes value (required), and state unless it is NULL: without state the call is
- * inference-only. Workspace: sdtw_sizes.forward bytes.
+ * Reads x, y, x_len, y_len. Writes value (required), and state unless it is NULL or SDTW_NO_STATE is given: then the call
+ * is inference-only. Workspace: sdtw_sizes.forward bytes; without state what sdtw_get_sizes says with SDTW_NO_STATE.
  *
  * Defined results, pair by pair, none of which touches another pair:
  *   both lengths 0: 0; exactly one 0: +infinity; a length outside [0, n] or [0, m]: NaN;

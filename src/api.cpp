@@ -86,9 +86,10 @@ sdtw_status run(const Operation &operation, const sdtw_problem *caller_problem, 
                 const sdtw_exec *caller_exec) noexcept {
   return guarded([&] {
     const Problem problem = validate(caller_problem);
-    const Exec exec = validate(caller_exec);
+    Exec exec = validate(caller_exec);
     const Buffers buffers = validate(problem, exec, caller_buffers, operation.call);
     if (problem.batch == 0) return;
+    if (!buffers.state) exec.no_state = true;
     const Plan plan = plan_for(problem, exec);
     require_room(plan, buffers, plan.sizes().*operation.workspace);
     if (exec.device == SDTW_CUDA) {

@@ -60,12 +60,12 @@ struct Plan {
   int64_t checkpoints;  // of a task
   int64_t words;        // 8-byte words of a stored cell: 1, or 2 for float64
 
-  // Offsets. What forward runs on lies in state, or in workspace if there is no state: control, bounds and rows, which
-  // are reset by each call, then status and norms of points.
-  size_t control, bounds, rows, reset_bytes, status, norms;
-  size_t saved;  // checkpoints, behind that, in state
-  // In the workspace of backward and alignment: all before snapshots is reset by each call.
-  size_t back_control, messages, sums, progress, snapshots;
+  // Offsets. What forward runs on lies in state, or in workspace if there is no state: status, norms of points, and what
+  // is reset by each call: control, bounds and rows; in state rows from the other end, too, and behind them checkpoints,
+  // which are not reset.
+  size_t status, norms, control, bounds, rows, back_rows, saved;
+  // In the workspace of backward and alignment: all before crossings is reset by each call.
+  size_t back_control, progress, crossings, snapshots;
   int64_t snapshots_each;  // of a checkpoint
 
   size_t state_bytes;

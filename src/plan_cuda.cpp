@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backend.h"
+#include "cuda/args.h"
 
 namespace sdtw::cuda {
 namespace {
@@ -16,7 +17,7 @@ constexpr size_t control_bytes = 64;
 // interval makes it go through the tiles between two checkpoints once more, leaving itself snapshots.
 int64_t choose_interval(const Problem &p) {
   const int64_t cells = checked_mul(p.n, p.m);
-  return cells < int64_t{1} << 22 ? 32 : cells < int64_t{1} << 24 ? 64 : cells < int64_t{1} << 28 ? 128 : 2048;
+  return cells < int64_t{1} << 22 ? 32 : cells < int64_t{1} << 24 ? 64 : cells < int64_t{1} << 28 ? 128 : 1024;
 }
 
 // A pair of few rows takes only as many lanes of a warp as it has use for: two or four pairs share it.
@@ -42,27 +43,25 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   const size_t batch = problem.batch, strips = plan.strips, word = sizeof(uint64_t);
   const size_t row_cells = checked_mul(checked_mul(batch, strips - 1), problem.m);
   Arena run;
-  plan.control = run.add(1, control_bytes);
-  plan.bounds = run.add(batch, bounds_per_pair * sizeof(int));
-  plan.rows = run.add(row_cells, plan.words * word);
-  plan.reset_bytes = run.bytes();
   plan.status = run.add(batch, sizeof(int));
   const bool inlined = problem.features <= max_inline_features;
   const bool has_norms = problem.dtype == SDTW_F32 && problem.fused() && !inlined;
   plan.norms = run.add(has_norms ? checked_mul(batch, checked_add(problem.n, problem.m)) : 0, sizeof(double));
-  plan.forward_bytes = run.bytes();
+  plan.control = run.add(1, control_bytes);
+  plan.bounds = run.add(batch, bounds_per_pair * sizeof(int));
+  plan.rows = run.add(row_cells, plan.words * word);
+  plan.forward_bytes = exec.no_state ? run.bytes() : 0;
 
   Arena state = run;
+  plan.back_rows = state.add(row_cells, plan.words * word);
   const size_t saved_cells = (rows_per_lane + 1) * warp;
   plan.saved = state.add(checked_mul(plan.tasks, checked_mul(plan.checkpoints, saved_cells)), plan.words * word);
   plan.state_bytes = state.bytes();
 
   Arena back;
   plan.back_control = back.add(1, control_bytes);
-  const bool in_sweep = problem.dtype == SDTW_F32 && problem.fused() && inlined;
-  plan.messages = back.add(row_cells, problem.dtype == SDTW_F64 ? sizeof(double) : sizeof(float));
-  plan.sums = back.add(in_sweep ? checked_mul(row_cells, problem.features) : 0, sizeof(float));
   plan.progress = back.add(checked_mul(batch, strips), sizeof(int));
+  plan.crossings = back.add(checked_mul(batch, strips - 1), sizeof(Crossing));
   plan.snapshots_each = plan.interval / max_tile_steps - 1;
   plan.snapshots = back.add(checked_mul(plan.tasks, checked_mul(plan.snapshots_each, saved_cells)), plan.words * word);
   plan.backward_bytes = plan.alignment_bytes = back.bytes();

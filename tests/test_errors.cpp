@@ -148,11 +148,19 @@ const Field fields[] = {
     {"value_tangent", FIELD(value_tangent), jvp, jvp, jvp, 4, nullptr},
     {"grad_tangent", FIELD(grad_tangent.data), jvp, 0, jvp, 4, STRIDE(grad_tangent)},
     {"state", FIELD(state), computing, with_state, forward, SDTW_BUFFER_ALIGNMENT, nullptr},
-    {"workspace", FIELD(workspace), computing, forward | backward | alignment, computing, SDTW_BUFFER_ALIGNMENT,
-     nullptr},
+    {"workspace", FIELD(workspace), computing, 0, computing, SDTW_BUFFER_ALIGNMENT, nullptr},
 };
 #undef FIELD
 #undef STRIDE
+
+// Those that need any workspace for the world's problem.
+unsigned with_workspace() {
+  const World world;
+  unsigned calls = 0;
+  for (const Function function : {forward, backward, alignment})
+    if (world.workspace_of(function) > 0) calls |= function;
+  return calls;
+}
 
 std::string qualified(const Field &field) { return std::string("buffers.") + field.name; }
 
@@ -164,7 +172,8 @@ Table field_table() {
                    [](World &w, size_t v) { w.buffers.struct_size = v; });
   for (const Field &f : fields) {
     const std::string name = qualified(f);
-    if (f.needed) t.push_back({f.needed, invalid, name, [&f](World &w) { *f.address(w) = nullptr; }});
+    const unsigned needed = name == "buffers.workspace" ? with_workspace() : f.needed;
+    if (needed) t.push_back({needed, invalid, name, [&f](World &w) { *f.address(w) = nullptr; }});
     for (size_t off = 1; off < f.alignment; off *= 2)
       t.push_back({f.used, invalid, name,
                    [&f, off](World &w) { *f.address(w) = static_cast<unsigned char *>(*f.address(w)) + off; }});
@@ -202,7 +211,7 @@ Table room_table() {
   t.push_back({computing, small, "buffers.state_bytes", [](World &w) { w.buffers.state_bytes = 0; }});
   for (const Function function : {forward, backward, alignment})
     for (const bool nearly : {true, false})
-      t.push_back({function, small, "buffers.workspace_bytes",
+      t.push_back({function & with_workspace(), small, "buffers.workspace_bytes",
                    [=](World &w) { w.buffers.workspace_bytes = nearly ? w.workspace_of(function) - 1 : 0; }});
   return t;
 }

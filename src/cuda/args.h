@@ -7,9 +7,18 @@
 
 namespace sdtw::cuda {
 
-// State and message words are 64 bits wide. All ones is no value that a kernel writes: it marks a word that has not
-// been written in this call, so that the data are their own flags.
+// State words are 64 bits wide. All ones is no value that a kernel writes: it marks a word that has not been written in
+// this call, so that the data are their own flags.
 using Word = unsigned long long;
+
+// How a Z is stored: as the fast engine has it, in one word; log2 of it as a double; m and e as doubles, in two words.
+enum Format : int { compact, logarithm, two_words };
+
+// Where the paths of a pair cross from one strip into the next.
+struct Crossing {
+  double m, e;      // Z of the pair as it is found there, m 2^e
+  int first, last;  // columns: what crosses outside of them is negligible
+};
 
 // Counters of one call; every one begins at -1 (all ones).
 struct Control {
@@ -40,7 +49,8 @@ struct Args {
   int lane_bits;     // log2(lanes)
   int64_t tasks;     // a strip, or 32 / lanes pairs
   int strips;        // of n rows
-  int words;         // 64-bit words of a stored Z
+  Format format;     // of what is stored; the fast engine's own is compact always
+  int words;         // of a stored Z
   int interval;      // steps between checkpoints
   int checkpoints;   // of a task: after step interval, 2 interval, ...
   Control *control;  // of this call
@@ -48,18 +58,17 @@ struct Args {
   int *status;       // [batch]
   double *norms;     // of points of series of many features; see pair.cuh
   Word *rows;        // [batch][strips - 1][m]: Z of the last row of each strip but the last
-  Word *again;       // like rows, for values that are computed again
+  Word *back_rows;   // the same from the end: of the first row of each strip but the first, from the last column on
   Word *saved;       // [tasks][checkpoints][K + 1][32]: a strip's registers; null: forward keeps no state
 
-  int tile_steps;           // backward: steps of a tile
-  int tile_bits;            // log2 of that
-  int part_bits;            // log2(interval / tile_steps)
-  unsigned char *messages;  // backward: [batch][strips - 1][m]: what flows into the last row of a strip from below
-  float *sums;              // backward: like messages, [features]: sums of grad_y from below, if features are few
-  int cost_columns;         // whose costs are in shared memory at a time, where there are producers
-  Word *snapshots;          // backward: like checkpoints, of the tiles between two of them
-  int snapshots_each;       // backward: for a checkpoint; 0 if none are taken
-  int *progress;            // backward: [batch][strips]: how far the gradients of a strip are complete
+  int tile_steps;       // backward: steps of a tile
+  int tile_bits;        // log2 of that
+  int part_bits;        // log2(interval / tile_steps)
+  Crossing *crossings;  // backward: [batch][strips - 1]
+  int cost_columns;     // whose costs are in shared memory at a time, where there are producers
+  Word *snapshots;      // backward: like checkpoints, of the tiles between two of them
+  int snapshots_each;   // backward: for a checkpoint; 0 if none are taken
+  int *progress;        // backward: [batch][strips]: 2^30 less the column from which on a strip's grad_y is complete
 };
 
 }  // namespace sdtw::cuda

@@ -30,6 +30,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.lane_bits = a.lanes == 32 ? 5 : a.lanes == 16 ? 4 : 3;
   a.tasks = plan.cuda.tasks;
   a.strips = static_cast<int>(plan.cuda.strips);
+  a.format = a.f64 ? two_words : logarithm;
   a.words = static_cast<int>(plan.cuda.words);
   a.interval = static_cast<int>(plan.cuda.interval);
   a.checkpoints = static_cast<int>(plan.cuda.checkpoints);
@@ -50,12 +51,13 @@ void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Ou
   const cudaStream_t stream = plan.exec.stream;
   a.saved = at<Word>(buffers.state, plan.cuda.saved);
   a.control = at<Control>(buffers.workspace, plan.cuda.back_control);
-  a.messages = at<unsigned char>(buffers.workspace, plan.cuda.messages);
-  a.sums = at<float>(buffers.workspace, plan.cuda.sums);
+  a.back_rows = at<Word>(buffers.state, plan.cuda.back_rows);
+  a.crossings = at<Crossing>(buffers.workspace, plan.cuda.crossings);
   a.progress = at<int>(buffers.workspace, plan.cuda.progress);
   a.snapshots = at<Word>(buffers.workspace, plan.cuda.snapshots);
   a.snapshots_each = static_cast<int>(plan.cuda.snapshots_each);
-  launch_fill(a, first, second, buffers.workspace, plan.cuda.snapshots, stream);
+  launch_fill(a, first, second, buffers.workspace, plan.cuda.crossings, stream);
+  launch_crossings(a, stream);
   if (!a.f64) Sweeps<Fast>::backward(a, stream);
   Sweeps<Wide>::backward(a, stream);
 }
@@ -80,11 +82,12 @@ void forward(const sdtw::Plan &plan, const Buffers &buffers) {
   Args a = make_args(plan, buffers, run);
   a.value = buffers.value;
   a.saved = stateful ? at<Word>(buffers.state, plan.cuda.saved) : nullptr;
-  a.again = at<Word>(buffers.workspace, plan.cuda.rows);  // without state a.rows itself: nothing reads them again
-  Args again = a;
-  again.rows = a.again;
-  again.saved = nullptr;
-  reset(run, plan.cuda.reset_bytes, stream);
+  a.back_rows = stateful && a.strips > 1 ? at<Word>(buffers.state, plan.cuda.back_rows) : nullptr;
+  Args again = a;  // values that are computed again: in place of the same rows, and without the rest
+  again.format = compact;
+  again.saved = again.back_rows = nullptr;
+  reset(at<unsigned char>(run, plan.cuda.control),
+        (stateful ? plan.cuda.saved : plan.cuda.back_rows) - plan.cuda.control, stream);
   if (!a.f64) {
     if (!a.precomputed && a.features > max_inline_features) launch_bounds(a, stream);
     Sweeps<Fast>::forward(a, again, stream);

@@ -118,18 +118,22 @@ struct Fast {
   static __device__ __forceinline__ Word pack(const Z &z) {
     return static_cast<Word>(static_cast<unsigned>(z.e)) << 32 | (__float_as_uint(z.m) & 0x7fffffffu);
   }
-  static __device__ __forceinline__ Z unpack(Word word, Word, int) {
+  static __device__ __forceinline__ Z unpack(Word word) {
     return {__uint_as_float(static_cast<unsigned>(word)), static_cast<int>(word >> 32)};
   }
-  static __device__ __forceinline__ void store(Word *p, int64_t i, int, const Z &z) { store_relaxed(p + i, pack(z)); }
-  static __device__ __forceinline__ Z load(const Word *p, int64_t i, int) { return unpack(__ldg(p + i), 0, 1); }
-  static __device__ __forceinline__ Z load_own(const Word *p, int64_t i, int) { return unpack(__ldcg(p + i), 0, 1); }
+  static __device__ __forceinline__ Z unpack(Word word, Word, Format) { return unpack(word); }
+  static __device__ __forceinline__ void store(Word *p, int64_t i, Format, const Z &z) {
+    store_relaxed(p + i, pack(z));
+  }
+  static __device__ __forceinline__ Z load(const Word *p, int64_t i, Format) { return unpack(__ldg(p + i)); }
+  static __device__ __forceinline__ Z load_own(const Word *p, int64_t i, Format) { return unpack(__ldcg(p + i)); }
   static __device__ __forceinline__ Z shuffle(const Z &z, int lane) {
     return {__shfl_sync(all_lanes, z.m, lane), __shfl_sync(all_lanes, z.e, lane)};
   }
 };
 
-// Fast with seven more digits, for values that float32 cells do not give precisely enough. It leaves no state.
+// Fast with seven more digits, for values that float32 cells do not give precisely enough. The rows that it hands from
+// strip to strip have the digits of Fast, whose place they take.
 struct Exact {
   using Real = double;
   using Cost = Weight<double, int>;
@@ -166,13 +170,13 @@ struct Exact {
 
   static __device__ __forceinline__ double log2(const Z &z) { return z.e + ::log2(z.m); }
   static __device__ __forceinline__ bool reachable(const Z &) { return true; }
-  // One word holds log2 Z.
-  static __device__ __forceinline__ void store(Word *p, int64_t i, int, const Z &z) {
-    store_relaxed(p + i, __double_as_longlong(log2(z)));
+  static __device__ __forceinline__ void store(Word *p, int64_t i, Format, Z z) {
+    renormalise(z);
+    store_relaxed(p + i, Fast::pack({static_cast<float>(z.m), z.e}));
   }
-  static __device__ __forceinline__ Z unpack(Word word, Word, int) {
-    const double v = __longlong_as_double(word), e = floor(v);
-    return {exp2(v - e), static_cast<int>(e)};
+  static __device__ __forceinline__ Z unpack(Word word, Word, Format) {
+    const Fast::Z z = Fast::unpack(word);
+    return {z.m, z.e};
   }
   static __device__ __forceinline__ Z shuffle(const Z &z, int lane) {
     return {__shfl_sync(all_lanes, z.m, lane), __shfl_sync(all_lanes, z.e, lane)};
@@ -238,29 +242,37 @@ struct Wide {
   static __device__ __forceinline__ double log2(const Z &z) { return z.e + ::log2(z.m); }
   static __device__ __forceinline__ bool reachable(const Z &z) { return z.e > -core::Exponent<double>::limit; }
 
-  // One word holds log2 Z, for float32 problems; two hold m and e. A NaN is written as the positive quiet one.
+  // A NaN is written as the positive quiet one.
   static __device__ __forceinline__ Word pack(double v) {
     return v == v ? __double_as_longlong(v) : 0x7ff8000000000000ull;
   }
-  static __device__ __forceinline__ Z unpack(Word first, Word second, int words) {
-    if (words == 2) return {__longlong_as_double(first), __longlong_as_double(second)};
+  static __device__ __forceinline__ Z unpack(Word first, Word second, Format format) {
+    if (format == two_words) return {__longlong_as_double(first), __longlong_as_double(second)};
+    if (format == compact) {
+      const Fast::Z z = Fast::unpack(first);
+      return {z.m, static_cast<double>(z.e)};
+    }
     const double v = __longlong_as_double(first), e = floor(v);
     return v == v ? Z{exp2(v - e), e} : Z{v, 0};
   }
-  static __device__ __forceinline__ void store(Word *p, int64_t i, int words, const Z &z) {
-    if (words == 1) {
-      store_relaxed(p + i, pack(log2(z)));
-    } else {
+  static __device__ __forceinline__ void store(Word *p, int64_t i, Format format, Z z) {
+    if (format == two_words) {
       store_relaxed(p + 2 * i, pack(z.m));
       store_relaxed(p + 2 * i + 1, pack(z.e));
+    } else if (format == logarithm) {
+      store_relaxed(p + i, pack(log2(z)));
+    } else {
+      renormalise(z);
+      store_relaxed(p + i, Fast::pack({static_cast<float>(z.m), __double2int_rz(z.e)}));
     }
   }
-  // What the kernel itself may have written.
-  static __device__ __forceinline__ Z load_own(const Word *p, int64_t i, int words) {
-    return unpack(__ldcg(p + i * words), __ldcg(p + i * words + words - 1), words);
+  static __device__ __forceinline__ Z load_own(const Word *p, int64_t i, Format format) {
+    return format == two_words ? unpack(__ldcg(p + 2 * i), __ldcg(p + 2 * i + 1), format)
+                               : unpack(__ldcg(p + i), 0, format);
   }
-  static __device__ __forceinline__ Z load(const Word *p, int64_t i, int words) {
-    return unpack(__ldg(p + i * words), __ldg(p + i * words + words - 1), words);
+  static __device__ __forceinline__ Z load(const Word *p, int64_t i, Format format) {
+    return format == two_words ? unpack(__ldg(p + 2 * i), __ldg(p + 2 * i + 1), format)
+                               : unpack(__ldg(p + i), 0, format);
   }
   static __device__ __forceinline__ Z shuffle(const Z &z, int lane) {
     return {__shfl_sync(all_lanes, z.m, lane), __shfl_sync(all_lanes, z.e, lane)};

@@ -20,14 +20,15 @@ struct RowAbove {
 
   Z *ring;
   const Word *words;
-  int columns, per_cell;
+  Format format;
+  int columns;
   bool there;
   Word ahead[2];
 
   __device__ __forceinline__ void begin(const Args &a, const View &s, Z *to) {
     ring = to;
-    there = s.index > 0 && s.active;
-    columns = s.pair.m, per_cell = a.words;
+    there = !s.first && s.active;
+    columns = s.pair.m, format = a.format;
     __syncwarp();
     ring[lane_id() % slots] = Cell::forbidden();
     __syncwarp();
@@ -36,26 +37,28 @@ struct RowAbove {
     ask(0);
   }
   __device__ __forceinline__ bool has(int column) const { return there && lane_id() < block_steps && column < columns; }
+  __device__ __forceinline__ int words_each() const { return format == two_words ? 2 : 1; }
   __device__ __forceinline__ void ask(int first) {
     const int column = first + lane_id();
     if (!has(column)) return;
-    ahead[0] = load_relaxed(words + static_cast<int64_t>(column) * per_cell);
-    if (per_cell == 2) ahead[1] = load_relaxed(words + static_cast<int64_t>(column) * per_cell + 1);
+    const Word *from = words + static_cast<int64_t>(column) * words_each();
+    ahead[0] = load_relaxed(from);
+    if (format == two_words) ahead[1] = load_relaxed(from + 1);
   }
   __device__ __forceinline__ bool missing() const {
-    return ahead[0] == ~Word(0) || (per_cell == 2 && ahead[1] == ~Word(0));
+    return ahead[0] == ~Word(0) || (format == two_words && ahead[1] == ~Word(0));
   }
   // In the middle of the block before: what has come already, or rubbish.
   __device__ __forceinline__ void stage(int first) {
-    if (has(first + lane_id())) ring[(first + lane_id()) % slots] = Cell::unpack(ahead[0], ahead[1], per_cell);
+    if (has(first + lane_id())) ring[(first + lane_id()) % slots] = Cell::unpack(ahead[0], ahead[1], format);
   }
   __device__ __forceinline__ void enter(int first) {
     if (!there) return;
     const int column = first + lane_id();
     if (has(column) && (first == 0 || missing())) {
-      const Word *from = words + static_cast<int64_t>(column) * per_cell;
+      const Word *from = words + static_cast<int64_t>(column) * words_each();
       ahead[0] = wait_for(from);
-      if (per_cell == 2) ahead[1] = wait_for(from + 1);
+      if (format == two_words) ahead[1] = wait_for(from + 1);
       stage(first);
     }
     __syncwarp();
@@ -89,7 +92,7 @@ struct Sweep {
   };
   __device__ __forceinline__ Block begin_block(int first) {
     source.seek(first);
-    const int column = first - (warp - 1);  // of the last row in the block's first step
+    const int column = first - s.end_lane;  // of the last row in the block's first step
     return {above.block(first), below + static_cast<int64_t>(column) * a.words, below ? max(-column, 0) : block_steps};
   }
 
@@ -97,23 +100,26 @@ struct Sweep {
   __device__ __forceinline__ void step(const Block &b, int u, const Z &top, const typename Cell::Cost (&cost)[K],
                                        Meanwhile meanwhile) {
     strip.step(cost, top, meanwhile);
-    if (u >= b.from) Cell::store(b.below, u, a.words, strip.z[K - 1]);
+    hand_on(b, u);
+  }
+  __device__ __forceinline__ void hand_on(const Block &b, int u) const {
+    if (u >= b.from) Cell::store(b.below, u, a.format, strip.z[K - 1]);
   }
 
   __device__ __forceinline__ void run(Z *tops) {
     above.begin(a, s, tops);
     strip.start(s);
     corner = Cell::forbidden();
-    below = s.active && !s.last && lane_id() == warp - 1 ? row_below(a, s) : nullptr;
+    below = s.active && !s.last && lane_id() == s.end_lane ? row_below(a, s) : nullptr;
     for (int first = 0; first < s.steps; first += block_steps) {
       source.enter(first);
       above.enter(first);
       if constexpr (!std::is_same_v<Cell, Exact>)
-        if (a.saved && s.active && first > 0 && first % a.interval == 0)
-          strip.save(checkpoint(a, s, first / a.interval - 1), a.words);
-      const bool ends = s.end > first && s.end <= first + block_steps;
-      if (__any_sync(all_lanes, ends))
-        last_block(first);
+        if (a.saved && s.active && !s.reversed && first > 0 && first % a.interval == 0)
+          strip.save(checkpoint(a, s, first / a.interval - 1), a.format);
+      const bool begins = s.reversed && s.first && first == 0, ends = s.end > first && s.end <= first + block_steps;
+      if (__any_sync(all_lanes, begins || ends))
+        outer_block(first, begins);
       else
         whole_block(first);
     }
@@ -150,15 +156,17 @@ struct Sweep {
     source.stage(first);
     above.stage(first);
   }
-  // A block in which some pair ends.
-  __device__ __forceinline__ void last_block(int first) {
+  // A block in which some pair ends, or paths of a reversed sweep begin.
+  __device__ __forceinline__ void outer_block(int first, bool begins) {
     const Block b = begin_block(first);
     const int row = s.end_row();
 #pragma unroll 1
     for (int u = 0; u < min(block_steps, s.steps - first); u++) {
       typename Cell::Cost cost[K];
       source.costs(u, cost);
-      step(b, u, load_now(b.tops + u), cost, [] {});
+      strip.step(cost, load_now(b.tops + u), [] {});
+      if (begins && u == 0 && s.lane == 0) strip.begin_below(s.spare(), cost);
+      hand_on(b, u);
       if (u % renormalise_every == renormalise_every - 1) strip.renormalise();
 #pragma unroll
       for (int k = 0; k < K; k++)
@@ -202,7 +210,7 @@ __device__ __forceinline__ void look_after(const Args &a, int64_t task, int lane
 // The values of a task's pairs, to seven more digits. Not inlined: it is needed seldom, and its registers always would.
 template <class Source>
 __device__ __noinline__ double value_again(const Args &a, int64_t task, unsigned char *memory) {
-  const View s = make_view(a, task, 0, lane_id(), [](const Pair &) { return true; });
+  const View s = make_view(a, task, 0, false, lane_id(), [](const Pair &) { return true; });
   Source source;
   source.begin(a, s, memory + tops_bytes);
   Sweep<Exact, Source> sweep(a, s, source);
@@ -235,10 +243,11 @@ __device__ __forceinline__ void finish_fast(const Args &a, const View &s, const 
   store(a.value, s.pair.index, a.f64, value);
 }
 
-// After any engine's. rewriting: a value that is computed again; its status stays for backward.
+// After any engine's sweep from the top. rewriting: a value that is computed again; its status stays for backward.
 template <class Cell, class Source>
 __device__ __forceinline__ void finish(const Args &a, const View &s, const Source &source,
                                        const typename Cell::Z &corner, bool rewriting, unsigned char *memory) {
+  if (s.reversed) return;
   if constexpr (std::is_same_v<Cell, Fast>) {
     finish_fast(a, s, source, corner, memory);
   } else if (s.active && s.is_end()) {
@@ -249,13 +258,26 @@ __device__ __forceinline__ void finish(const Args &a, const View &s, const Sourc
   }
 }
 
-// What a pass of an engine computes: pairs that are its own, or values of the fast engine's that are computed again,
-// for which rows of their own are used and no state is left. The exact engine does that where it can, else the wide
-// one.
+// What a pass of an engine computes: pairs that are its own, or values of the fast engine's that are computed again, of
+// which it leaves rows in place of the fast engine's. The exact engine does that where it can, else the wide one. The
+// fast engine tries all pairs whose bounds it has to find out itself: one that it gave back in between would have
+// strips that others wait for.
 template <class Cell>
 __device__ __forceinline__ bool is_wanted(const Args &a, const Pair &pair, bool rewriting) {
   if (rewriting) return a.status[pair.index] == status_cancelled;
-  return is_mine<Cell>(a, pair);
+  return (std::is_same_v<Cell, Fast> && !has_bounds(a)) || is_mine<Cell>(a, pair);
+}
+
+// Tasks are strips from the top, or where there is room for what the others leave, from both ends in turn.
+template <class Cell>
+__device__ __forceinline__ View forward_view(const Args &a, int64_t task, bool rewriting, int lane) {
+  const int order = order_of(a, task);
+  const bool both = a.back_rows != nullptr;
+  return make_view(a, task, both ? order / 2 : order, both && order % 2 == 1, lane,
+                   [&](const Pair &pair) { return is_wanted<Cell>(a, pair, rewriting); });
+}
+__host__ __device__ __forceinline__ int64_t forward_tasks(const Args &a) {
+  return a.back_rows ? a.batch * (2 * a.strips - 1) : a.tasks;
 }
 
 // Shared memory of a block. Together: the relay, the row above, the ring of costs, and what the producers need.
@@ -271,8 +293,7 @@ size_t forward_bytes(const Args &a) {
 // A warp on its own.
 template <class Cell, class Source>
 __device__ __forceinline__ void sweep_alone(const Args &a, int64_t task, bool rewriting, unsigned char *memory) {
-  const View s = make_view(a, task, strip_of(a, task), lane_id(),
-                           [&](const Pair &pair) { return is_wanted<Cell>(a, pair, rewriting); });
+  const View s = forward_view<Cell>(a, task, rewriting, lane_id());
   if (s.steps == 0) return;
   auto *tops = reinterpret_cast<typename Cell::Z *>(memory);
   Source source;
@@ -295,8 +316,7 @@ struct Together {
     return reinterpret_cast<typename Source::Element *>(memory + relay_bytes + tops_bytes);
   }
   __device__ __forceinline__ View view(int64_t task, bool rewriting, int lane) const {
-    return make_view(a, task, strip_of(a, task), lane,
-                     [&](const Pair &pair) { return is_wanted<Cell>(a, pair, rewriting); });
+    return forward_view<Cell>(rewriting ? again : a, task, rewriting, lane);
   }
 
   // tickets: gives the next task.
@@ -362,13 +382,13 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
   const bool rewrites = !primary && a.control->any_again == 1 && exact == has_exact(a);
   if (!primary && (exact ? !rewrites : a.control->any_wide != 1)) return;
   // First the engine's own pairs, then those whose values are computed again.
-  const int64_t own = exact ? 0 : a.tasks, tasks = own + (rewrites ? a.tasks : 0);
+  const int64_t own = exact ? 0 : forward_tasks(a), tasks = own + (rewrites ? again.tasks : 0);
   const auto next = [&](int64_t &task, bool &rewriting) {
     task = take_ticket(&a.control->ticket[exact ? 2 : Cell::wide], tasks);
     if (task < 0) return false;
     rewriting = task >= own;
     if (rewriting) task -= own;
-    if (primary && strip_of(a, task) == 0) look_after(a, task, lane_id());
+    if (primary && order_of(a, task) == 0) look_after(a, task, lane_id());
     return true;
   };
   if constexpr (Source::cooperative) {

@@ -30,9 +30,10 @@ struct GivenCosts {
   typename Cell::Scale scale;
   float limit;
   int lane, start;
-  int columns;      // of the pair
-  bool vectors;     // elements can be copied four at a time
-  bool whole_rows;  // that, and all rows of the strip are one pair's
+  int columns;       // of the pair
+  int origin, sign;  // column c of the task is the matrix' column origin + sign c
+  bool vectors;      // elements can be copied four at a time
+  bool whole_rows;   // that, and all rows of the strip are one pair's
   bool too_large;
 
   __device__ __forceinline__ GivenCosts() : scale(0) {}
@@ -49,13 +50,16 @@ struct GivenCosts {
     const auto address = reinterpret_cast<uintptr_t>(args.x.data);
     vectors = !args.f64 && stride[2] == 1 && stride[1] % 4 == 0 && stride[0] % 4 == 0 && address % 16 == 0 &&
               args.tile_steps % 4 == 0;
-    columns = s.pair.m;
-    whole_rows = vectors && s.active && args.lanes == warp && s.row + rows <= s.pair.n;
+    columns = s.pair.m, origin = s.first_column(), sign = s.sign();
+    if (s.reversed && columns % 4 != 0) vectors = false;
+    const int end_row = s.row + sign * (rows - 1);
+    whole_rows =
+        vectors && s.active && args.lanes == warp && max(s.row, end_row) < s.pair.n && min(s.row, end_row) >= 0;
     __pipeline_wait_prior(0);  // what the task before has fetched in vain
     __syncwarp();
 #pragma unroll
     for (int k = 0; k < K; k++)
-      row[lane_id() * K + k] = {s.pair.index * stride[0] + min(s.row_of(k), s.pair.n - 1) * stride[1], s.pair.m};
+      row[lane_id() * K + k] = {s.pair.index * stride[0] + clamp(s.row_of(k), s.pair.n) * stride[1], s.pair.m};
     for (size_t i = lane_id(); i < rows * pitch; i += warp)  // columns left of the first: any number will do
       if (a->f64)
         reinterpret_cast<double *>(ring)[i] = 0;
@@ -64,30 +68,39 @@ struct GivenCosts {
     __syncwarp();
   }
 
+  // Where a column lies in a row of the ring.
+  __device__ __forceinline__ int place(int column) const {
+    return static_cast<unsigned>(origin + sign * column) % ring_columns;
+  }
+  // The first of four columns from `column` on, as the matrix has them.
+  __device__ __forceinline__ int first_of_four(int column) const { return sign > 0 ? column : origin - column - 3; }
+
   // Element `column` of row r.
   template <class Element>
   __device__ __forceinline__ void fetch_one(int r, int column) {
     const Element *from = static_cast<const Element *>(a->x.data) + row[r].at;
-    Element *to = reinterpret_cast<Element *>(ring) + r * pitch + static_cast<unsigned>(column) % ring_columns;
-    __pipeline_memcpy_async(to, from + clamp(column, row[r].columns) * a->x.stride[2], sizeof(Element));
+    Element *to = reinterpret_cast<Element *>(ring) + r * pitch + place(column);
+    __pipeline_memcpy_async(to, from + (origin + sign * clamp(column, row[r].columns)) * a->x.stride[2],
+                            sizeof(Element));
   }
   // Columns [first, first + count) of all rows; multiples of 4 the both.
   __device__ __forceinline__ void fetch(int first, int count) {
     if (whole_rows && count == block_steps && first >= 0 && first + block_steps <= columns) {
       constexpr int per_row = block_steps / 4, at_once = warp / per_row;
-      const int r = lane_id() / per_row, column = first + lane_id() % per_row * 4;
+      const int r = lane_id() / per_row, column = first_of_four(first + lane_id() % per_row * 4);
       float *to = reinterpret_cast<float *>(ring) + r * pitch + column % ring_columns;
       const float *from = static_cast<const float *>(a->x.data) + row[r].at + column;
 #pragma unroll
-      for (int i = 0; i < rows / at_once; i++, to += at_once * pitch, from += at_once * a->x.stride[1])
+      for (int i = 0; i < rows / at_once; i++, to += at_once * pitch, from += at_once * sign * a->x.stride[1])
         __pipeline_memcpy_async(to, from, 16);
     } else if (vectors) {
       const int per_row = count / 4;
       for (int i = lane_id(); i < rows * per_row; i += warp) {
         const int r = i / per_row, column = first + i % per_row * 4;
         if (column >= 0 && column + 4 <= row[r].columns) {
-          float *to = reinterpret_cast<float *>(ring) + r * pitch + column % ring_columns;
-          __pipeline_memcpy_async(to, static_cast<const float *>(a->x.data) + row[r].at + column, 16);
+          const int begin = first_of_four(column);
+          float *to = reinterpret_cast<float *>(ring) + r * pitch + begin % ring_columns;
+          __pipeline_memcpy_async(to, static_cast<const float *>(a->x.data) + row[r].at + begin, 16);
         } else {
           for (int j = 0; j < 4; j++) fetch_one<float>(r, column + j);
         }
@@ -121,7 +134,7 @@ struct GivenCosts {
 
   __device__ __forceinline__ void seek(int first) { start = first - lane; }
   __device__ __forceinline__ void costs(int u, typename Cell::Cost (&cost)[K]) {
-    const int at = lane_id() * K * pitch + static_cast<unsigned>(start + u) % ring_columns;
+    const int at = lane_id() * K * pitch + place(start + u);
 #pragma unroll
     for (int k = 0; k < K; k++) {
       if constexpr (Cell::wide) {

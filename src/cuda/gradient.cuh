@@ -325,15 +325,15 @@ struct Gradients {
     }
   }
 
-  // Adds the tile to what the caller wants. grad_y's columns are shared with the strip below, which goes first: `ready`
-  // waits for it. Within a strip, and from strip to strip, the order of additions is always the same.
+  // Adds the tile to what the caller wants. Columns are shared with the strips above, which go first: `ready` waits for
+  // them. Within a strip, and from strip to strip, the order of additions is always the same.
   template <class Ready>
   __device__ __forceinline__ void spend(Ready ready) const {
     const Share<Real> share(a.features);
     if (a.grad_x.data)
       for (int f = 0; f < a.features; f += share.features()) to_x(share, f);
     if (a.grad_y.data) {
-      if (crew.thread == 0) ready();
+      if (crew.worker() == 0) ready();
       crew.meet();
       unsigned steps = 0;
 #pragma unroll

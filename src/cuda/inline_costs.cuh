@@ -30,8 +30,8 @@ struct InlineCosts : InlineBase {
   const double *at;  // that of the lane's column in the step that was sought
   double origin[D], root;
   int reach_x, reach_y;      // largest squared distances from the origin, as bits: a NaN is the largest of all
-  const float *data;         // of the pair's y
-  int64_t stride[2];         // of its points and features
+  const float *data;         // of the task's first column
+  int64_t stride[2];         // to the next, and of its features
   int columns, lane, lanes;  // m; the lane's among those of the pair
   float ahead[2][D];         // y of the next block
   int sought;                // backward: the steps whose y that is
@@ -43,8 +43,8 @@ struct InlineCosts : InlineBase {
     root = sqrt(a.scale);
     reach_x = reach_y = 0;
     const float *xs = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0];
-    data = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0];
-    stride[0] = a.y.stride[1], stride[1] = a.y.stride[2];
+    data = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + s.first_column() * a.y.stride[1];
+    stride[0] = s.sign() * a.y.stride[1], stride[1] = a.y.stride[2];
 #pragma unroll
     for (int f = 0; f < D; f++) origin[f] = __ldg(xs + f * a.x.stride[2]);
 #pragma unroll

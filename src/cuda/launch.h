@@ -35,6 +35,7 @@ inline Device current_device() {
 // pairs.cu
 void launch_bounds(const Args &a, cudaStream_t stream);
 void launch_reset(const Args &a, cudaStream_t stream);
+void launch_crossings(const Args &a, cudaStream_t stream);
 // Initial values of the outputs, and ones all over the workspace.
 struct Output {
   sdtw_out out;  // no data: nothing to do

@@ -18,21 +18,8 @@ __device__ __forceinline__ Word load_relaxed(const Word *p) {
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
   return v;
 }
-__device__ __forceinline__ unsigned load_relaxed(const unsigned *p) {
-  unsigned v;
-  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
-  return v;
-}
 __device__ __forceinline__ void store_relaxed(Word *p, Word v) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
-}
-__device__ __forceinline__ void store_relaxed(unsigned *p, unsigned v) {
-  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
-}
-__device__ __forceinline__ int load_relaxed(const int *p) {
-  int v;
-  asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
-  return v;
 }
 __device__ __forceinline__ int load_acquire(const int *p) {
   int v;
@@ -58,10 +45,9 @@ __device__ __forceinline__ T load_now(const T *from) {
 }
 
 // Waits until the word has been written. Its writer has an earlier ticket, so it is running or done.
-template <class Bits>
-__device__ __forceinline__ Bits wait_for(const Bits *p) {
-  Bits v = load_relaxed(p);
-  while (v == static_cast<Bits>(~Bits(0))) v = load_relaxed(p);
+__device__ __forceinline__ Word wait_for(const Word *p) {
+  Word v = load_relaxed(p);
+  while (v == ~Word(0)) v = load_relaxed(p);
   return v;
 }
 
@@ -101,34 +87,6 @@ __device__ __forceinline__ void store_uncached(void *data, int64_t i, bool f64, 
       return;
     }
   __stcg(static_cast<float *>(data) + i, static_cast<float>(value));
-}
-
-// Message i: what flows into a cell from the strip below, as float32 unless the problem is float64. All ones if it has
-// not been sent.
-template <class Real>
-__device__ __forceinline__ auto load_message(const void *messages, int64_t i, bool f64) {
-  if constexpr (sizeof(Real) == 8) {
-    if (f64) return load_relaxed(static_cast<const Word *>(messages) + i);
-    const unsigned word = load_relaxed(static_cast<const unsigned *>(messages) + i);
-    return word == ~0u ? ~Word(0) : Word(word);
-  } else {
-    return load_relaxed(static_cast<const unsigned *>(messages) + i);
-  }
-}
-template <class Real, class Bits>
-__device__ __forceinline__ Real message_value(Bits bits, bool f64) {
-  if constexpr (sizeof(Real) == 8)
-    if (f64) return __longlong_as_double(bits);
-  return static_cast<Real>(__uint_as_float(static_cast<unsigned>(bits)));
-}
-template <class Real>
-__device__ __forceinline__ void send_message(void *messages, int64_t i, bool f64, Real value) {
-  if constexpr (sizeof(Real) == 8)
-    if (f64) {
-      store_relaxed(static_cast<Word *>(messages) + i, __double_as_longlong(value));
-      return;
-    }
-  store_relaxed(static_cast<unsigned *>(messages) + i, __float_as_uint(static_cast<float>(value)));
 }
 
 }  // namespace sdtw::cuda

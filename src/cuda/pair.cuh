@@ -101,21 +101,29 @@ __device__ __forceinline__ double cancellation(const Args &a, const Pair &pair) 
 }
 
 // What a lane knows of its task. A task is a strip of 32 K rows of one pair, or, where fewer lanes are enough for a
-// pair, several pairs side by side.
+// pair, several pairs side by side. Forward takes strips of several from both sides: a reversed task meets the same
+// strips, rows and columns in the opposite order. Where the pair's last rows do not fill a lane, it has some beyond
+// them, and these come first.
 struct View {
   Pair pair;
   int64_t task;
-  int lane;      // among the pair's lanes
-  int lanes;     // of a pair
-  int index;     // of the strip in the pair
+  int lane;   // among the pair's lanes
+  int lanes;  // of a pair
+  int strip;  // of the pair, from the top
+  bool reversed;
+  bool first;    // strip that the sweep meets
   int row;       // the strip's first
   bool active;   // whether there is anything to do for the pair
-  bool last;     // strip of the pair
+  bool last;     // strip that a sweep from the top meets
   int end_lane;  // that has the last row
   int end;       // steps after which that lane has met the last column; 0 unless active
   int steps;     // of the whole task
 
-  __device__ __forceinline__ int row_of(int k) const { return row + lane * K + k; }
+  __device__ __forceinline__ int sign() const { return reversed ? -1 : 1; }
+  __device__ __forceinline__ int row_of(int k) const { return row + sign() * (lane * K + k); }
+  __device__ __forceinline__ int first_column() const { return reversed ? pair.m - 1 : 0; }
+  // Rows of the first lane that are beyond the pair's.
+  __device__ __forceinline__ int spare() const { return row + 1 - pair.n; }
   __device__ __forceinline__ bool is_end() const { return last && lane == end_lane; }
   __device__ __forceinline__ int end_row() const { return pair.n - 1 - row - end_lane * K; }
 };
@@ -145,38 +153,53 @@ __device__ __forceinline__ Pair pair_of(const Args &a, int64_t task, int lane) {
   return b < a.batch ? read_pair(a, b) : Pair{a.batch - 1, 0, 0, Kind::invalid};
 }
 
-// strip: of the pair. wanted(pair): whether it is to be computed.
+// wanted(pair): whether it is to be computed.
 template <class Wanted>
-__device__ __forceinline__ View make_view(const Args &a, int64_t task, int strip, int lane, Wanted wanted) {
-  View s{pair_of(a, task, lane), task, lane & (a.lanes - 1), a.lanes, strip, strip * K * warp, false, false, 0, 0, 0};
-  s.active = s.pair.kind == Kind::regular && s.row < s.pair.n && wanted(s.pair);
+__device__ __forceinline__ View make_view(const Args &a, int64_t task, int order, bool reversed, int lane,
+                                          Wanted wanted) {
+  View s{};
+  s.pair = pair_of(a, task, lane);
+  s.task = task, s.lane = lane & (a.lanes - 1), s.lanes = a.lanes, s.reversed = reversed;
+  const int strips = (s.pair.n + K * warp - 1) / (K * warp);
+  // What a reversed sweep would leave above the first strip nobody needs.
+  s.active = s.pair.kind == Kind::regular && order < strips - reversed && wanted(s.pair);
   if (s.active) {
-    const int rows = s.pair.n - s.row;
-    s.last = rows <= K * warp;
-    s.end_lane = s.last ? (rows - 1) / K : s.lanes - 1;
+    s.strip = reversed ? strips - 1 - order : order;
+    s.first = order == 0;
+    s.last = !reversed && order == strips - 1;
+    s.row = s.strip * K * warp;
+    s.end_lane = min((s.pair.n - 1 - s.row) / K, s.lanes - 1);
+    if (reversed) s.row += (s.end_lane + 1) * K - 1;
     s.end = s.pair.m + s.end_lane;
   } else {
     s.pair.n = s.pair.m = 1;  // whatever is loaded lies within the arrays
-    s.row = 0;
   }
   s.steps = warp_max(s.end);
   return s;
 }
 
+// Between a strip and the next, of all pairs.
+__device__ __forceinline__ int64_t boundary(const Args &a, const Pair &pair, int strip) {
+  return pair.index * (a.strips - 1) + strip;
+}
+// The row that a strip takes over, and the one that it hands on.
 __device__ __forceinline__ const Word *row_above(const Args &a, const View &s) {
-  return a.rows + (s.pair.index * (a.strips - 1) + s.index - 1) * a.m * a.words;
+  return s.reversed ? a.back_rows + boundary(a, s.pair, s.strip) * a.m * a.words
+                    : a.rows + boundary(a, s.pair, s.strip - 1) * a.m * a.words;
 }
 __device__ __forceinline__ Word *row_below(const Args &a, const View &s) {
-  return a.rows + (s.pair.index * (a.strips - 1) + s.index) * a.m * a.words;
+  return s.reversed ? a.back_rows + boundary(a, s.pair, s.strip - 1) * a.m * a.words
+                    : a.rows + boundary(a, s.pair, s.strip) * a.m * a.words;
 }
 // A checkpoint of a task.
 __device__ __forceinline__ Word *checkpoint(const Args &a, const View &s, int number) {
-  const int64_t strip = a.lanes == warp ? s.pair.index * a.strips + s.index : s.task;
+  const int64_t strip = a.lanes == warp ? s.pair.index * a.strips + s.strip : s.task;
   return a.saved + (strip * a.checkpoints + number) * ((K + 1) * warp) * a.words;
 }
 
-// Tasks are the strips of the pairs, all first strips first.
-__device__ __forceinline__ int strip_of(const Args &a, int64_t task) {
+// Tasks are the strips of the pairs, all first strips first; and where forward goes from both sides, of all pairs' in
+// turn.
+__device__ __forceinline__ int order_of(const Args &a, int64_t task) {
   return a.lanes == warp ? static_cast<int>(task / a.batch) : 0;
 }
 

@@ -1,8 +1,8 @@
 // What is done pair by pair before the sweeps: bounds of the costs, and the gradients' initial values.
 #include <algorithm>
 
+#include "crossings.cuh"
 #include "launch.h"
-#include "pair.cuh"
 
 namespace sdtw::cuda {
 namespace {
@@ -67,16 +67,63 @@ __global__ void __launch_bounds__(block) bounds_kernel(const __grid_constant__ A
   }
 }
 
-// Rows of the pairs that the wide engine computes again look unwritten.
+// Rows of the pairs that another engine computes again look unwritten: those from the top alone where it is but for
+// the value.
 __global__ void __launch_bounds__(block) reset_kernel(const __grid_constant__ Args a) {
   if (a.control->any_wide != 1) return;
   const int64_t size = static_cast<int64_t>(a.strips - 1) * a.m * a.words;
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const bool cancelled = a.status[b] == status_cancelled;
     if (!cancelled && (has_bounds(a) || a.bounds[bounds_per_pair * b] != given_back)) continue;
-    Word *rows = (cancelled ? a.again : a.rows) + b * size;
-    for (int64_t i = static_cast<int64_t>(blockIdx.x) * block + threadIdx.x; i < size; i += gridDim.x * block)
-      rows[i] = ~Word(0);
+    for (int64_t i = static_cast<int64_t>(blockIdx.x) * block + threadIdx.x; i < size; i += gridDim.x * block) {
+      a.rows[b * size + i] = ~Word(0);
+      if (!cancelled && a.back_rows) a.back_rows[b * size + i] = ~Word(0);
+    }
+  }
+}
+
+// Of the rows of one block: how paths cross from a strip into the next.
+template <class Cell>
+__device__ void cross(const Args &a, const Pair &pair, int strip) {
+  __shared__ Large sums[block / warp];
+  __shared__ int first, last;
+  const int of_warp = threadIdx.x / warp;
+  Large sum{0, -1e300};
+  Step<Cell> step;
+  for (int column = threadIdx.x; column < pair.m; column += block) {
+    step.load(a, pair, strip, column);
+    sum = sum_of(sum, step.product());
+  }
+  for (int lanes = warp / 2; lanes > 0; lanes /= 2)
+    sum = sum_of(sum, {__shfl_xor_sync(all_lanes, sum.m, lanes), __shfl_xor_sync(all_lanes, sum.e, lanes)});
+  if (lane_id() == 0) sums[of_warp] = sum;
+  if (threadIdx.x == 0) first = pair.m - 1, last = 0;
+  __syncthreads();
+  sum = sums[0];
+  for (int i = 1; i < block / warp; i++) sum = sum_of(sum, sums[i]);
+  Crossing all{sum.m, sum.e, pair.m - 1, 0};
+  for (int column = threadIdx.x; column < pair.m; column += block) {
+    step.load(a, pair, strip, column);
+    if (step.probability(all) >= core::negligible_alignment) all.first = min(all.first, column), all.last = column;
+  }
+  atomicMin(&first, all.first);
+  atomicMax(&last, all.last);
+  __syncthreads();
+  if (threadIdx.x == 0) a.crossings[boundary(a, pair, strip)] = {all.m, all.e, min(first, last), last};
+  __syncthreads();
+}
+
+__global__ void __launch_bounds__(block) crossings_kernel(const __grid_constant__ Args a) {
+  for (int64_t i = blockIdx.x; i < a.batch * (a.strips - 1); i += gridDim.x) {
+    const Pair pair = read_pair(a, i / (a.strips - 1));
+    const int strip = static_cast<int>(i % (a.strips - 1));
+    if (pair.kind != Kind::regular || (strip + 1) * K * warp >= pair.n) continue;
+    const int status = a.status[pair.index];
+    if (status != status_finite && status != status_cancelled) continue;
+    if (a.f64 || !is_fast(a, pair))
+      cross<Wide>(a, pair, strip);
+    else
+      cross<Fast>(a, pair, strip);
   }
 }
 
@@ -126,6 +173,13 @@ void launch_reset(const Args &a, cudaStream_t stream) {
   if (a.strips == 1) return;
   const dim3 grid(8, static_cast<unsigned>(a.batch < 1024 ? a.batch : 1024));
   reset_kernel<<<grid, block, 0, stream>>>(a);
+  check_launch();
+}
+
+void launch_crossings(const Args &a, cudaStream_t stream) {
+  if (a.strips == 1) return;
+  crossings_kernel<<<static_cast<unsigned>(std::min<int64_t>(a.batch * (a.strips - 1), 1 << 16)), block, 0, stream>>>(
+      a);
   check_launch();
 }
 

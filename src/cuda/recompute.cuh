@@ -2,7 +2,7 @@
 // probabilities of the ways into them.
 #pragma once
 
-#include "orders.cuh"
+#include "board.cuh"
 #include "strip.cuh"
 
 namespace sdtw::cuda {
@@ -18,23 +18,34 @@ struct Recompute {
   const Args &a;
   Board &board;
   const View &s;
+  const Band &band;
   Z *tops;  // of the row above, in the steps of the part
   Rows<Real> *ways_of;
   Source &source;
+  int &sequence;  // of the next part among all that the warp recomputes
   Strip<Cell> strip;
   Z top, saved[K + 1];  // what was looked up, of
   int looked_up;        // this part,
   From from;            // this beginning
 
-  __device__ __forceinline__ Recompute(const Args &args, Board &of, const View &view, Z *row_above, Rows<Real> *to,
-                                       Source &costs)
-      : a(args), board(of), s(view), tops(row_above), ways_of(to), source(costs), looked_up(none), from(itself) {}
+  __device__ __forceinline__ Recompute(const Args &args, Board &of, const View &view, const Band &tiles, Z *row_above,
+                                       Rows<Real> *to, Source &costs, int &next)
+      : a(args),
+        board(of),
+        s(view),
+        band(tiles),
+        tops(row_above),
+        ways_of(to),
+        source(costs),
+        sequence(next),
+        looked_up(none),
+        from(itself) {}
 
   __device__ __forceinline__ int first_step(int part) const { return part * a.tile_steps; }
   // Whether a part begins where a checkpoint was left.
   __device__ __forceinline__ bool starts(int part) const { return (part & (parts_per_checkpoint(a) - 1)) == 0; }
   __device__ __forceinline__ Word *snapshot(int part) const {
-    const int64_t strip = a.lanes == warp ? s.pair.index * a.strips + s.index : s.task;
+    const int64_t strip = a.lanes == warp ? s.pair.index * a.strips + s.strip : s.task;
     const int number = (part & (parts_per_checkpoint(a) - 1)) - 1;
     return a.snapshots + (strip * a.snapshots_each + number) * ((K + 1) * warp) * a.words;
   }
@@ -44,34 +55,35 @@ struct Recompute {
     if (looked_up == part && from == begins_from) return;
     looked_up = part, from = begins_from;
     const int first = first_step(part), column = first + lane_id();
-    const bool there = s.active && s.index > 0 && lane_id() < a.tile_steps && column < s.pair.m;
-    top = there ? Cell::load(row_above(a, s), column, a.words) : Cell::forbidden();
+    const bool there = s.active && s.strip > 0 && lane_id() < a.tile_steps && column < s.pair.m;
+    top = there ? Cell::load(row_above(a, s), column, a.format) : Cell::forbidden();
     if (from == checkpointed && part > 0) {
       const Word *words = checkpoint(a, s, (part >> a.part_bits) - 1);
 #pragma unroll
-      for (int k = 0; k <= K; k++) saved[k] = Cell::load(words, k * warp + lane_id(), a.words);
+      for (int k = 0; k <= K; k++) saved[k] = Cell::load(words, k * warp + lane_id(), a.format);
     } else if (from == snapshotted) {
       const Word *words = snapshot(part);
 #pragma unroll
-      for (int k = 0; k <= K; k++) saved[k] = Cell::load_own(words, k * warp + lane_id(), a.words);
+      for (int k = 0; k <= K; k++) saved[k] = Cell::load_own(words, k * warp + lane_id(), a.format);
     }
     if constexpr (!Source::cooperative) source.look_ahead(first, a.tile_steps);
   }
-  // What this warp is asked for next if E goes on to flow: of the interval, or of the one after the other warp's.
+  // What this warp begins with after a tile, unless the other is to leave the snapshot first.
   __device__ __forceinline__ void look_further(int tile) {
-    const int interval = tile >> a.part_bits;
-    const bool leaves = interval << a.part_bits == tile;
-    const int next =
-        leaves || a.snapshots_each == 0 ? (interval - (leaves ? recomputers : 0)) << a.part_bits : tile - 1;
-    if (next >= 0) look_up(next, starts(next) ? checkpointed : snapshotted);
+    const int next = tile - recomputers;
+    if (next < band.first) return;
+    const int part = first_part(a, band, next);
+    if (starts(part))
+      look_up(part, checkpointed);
+    else if (next >> a.part_bits == tile >> a.part_bits)
+      look_up(part, snapshotted);
   }
 
   // The part's costs and the row above it, and the cells it begins with.
-  __device__ __forceinline__ void stage(const Order &order, int part) {
-    const bool continues = part > order.first_part;
+  __device__ __forceinline__ void stage(int tile, int part, int reader, bool continues) {
     look_up(part, continues ? itself : starts(part) ? checkpointed : snapshotted);
     if (continues) {
-      if (s.active && a.snapshots_each > 0) strip.save(snapshot(part), a.words);
+      if (s.active && a.snapshots_each > 0) strip.save(snapshot(part), a.format);
     } else {
       strip.start(s);
       if (part > 0) strip.restore(saved);
@@ -79,18 +91,18 @@ struct Recompute {
     __syncwarp();
     if (lane_id() < a.tile_steps) tops[lane_id()] = top;
     if constexpr (Source::cooperative) {
-      board.wait_costs(order.reader, order.sequence + part - order.first_part);
+      board.wait_costs(reader, sequence);
     } else {
       source.window(first_step(part), a.tile_steps);
     }
     __syncwarp();
-    if (part < order.tile)
+    if (part < tile)
       look_up(part + 1, itself);
     else
       look_further(part);
   }
-  __device__ __forceinline__ void finish(const Order &order, int part) {
-    if constexpr (Source::cooperative) board.leave_costs(order.reader, order.sequence + part - order.first_part);
+  __device__ __forceinline__ void finish(int reader) {
+    if constexpr (Source::cooperative) board.leave_costs(reader, sequence++);
   }
 
   template <bool with_ways>
@@ -115,27 +127,32 @@ struct Recompute {
     }
   }
 
-  __device__ __forceinline__ void run(const Order &order) {
+  __device__ __forceinline__ void run(int tile, int number) {
     typename Cell::Cost cost[K];
-    for (int part = order.first_part; part < order.tile; part++) {
-      stage(order, part);
+    const int begin = first_part(a, band, tile), reader = number % recomputers;
+    const bool follows = !starts(begin);  // a snapshot of the other warp's, maybe
+    if (follows) board.wait_reached(number - 1);
+    for (int part = begin; part < tile; part++) {
+      stage(tile, part, reader, part > begin);
       source.seek(first_step(part));
       source.costs(0, cost);
       sweep<false>(0, a.tile_steps, a.tile_steps, nullptr, cost);
-      finish(order, part);
+      finish(reader);
     }
-    stage(order, order.tile);
-    source.seek(first_step(order.tile));
+    stage(tile, tile, reader, tile > begin);
+    if (!follows) board.wait_reached(number - 1);
+    board.reach(number);
+    source.seek(first_step(tile));
     source.costs(0, cost);
-    const int steps = min(a.tile_steps, s.steps - first_step(order.tile)), half_steps = a.tile_steps / 2;
+    const int steps = min(a.tile_steps, s.steps - first_step(tile)), half_steps = a.tile_steps / 2;
 #pragma unroll 1
     for (int half = 0; half < 2; half++) {
-      board.wait_empty(order.number, half);
-      Rows<Real> *to = ways_of + Board::slot_of(order.number, half) * half_steps * ways * warp + lane_id();
+      board.wait_empty(number, half);
+      Rows<Real> *to = ways_of + Board::slot_of(number, half) * half_steps * ways * warp + lane_id();
       sweep<true>(half * half_steps, min((half + 1) * half_steps, steps), steps, to, cost);
-      board.fill(order.number, half);
+      board.fill(number, half);
     }
-    finish(order, order.tile);
+    finish(reader);
   }
 };
 

@@ -1,7 +1,7 @@
 // The ring of costs that the producers of a backward block keep filled.
 #pragma once
 
-#include "orders.cuh"
+#include "board.cuh"
 #include "tile_costs.cuh"
 
 namespace sdtw::cuda {

@@ -36,10 +36,23 @@ struct Strip {
   __device__ __forceinline__ void start(const View &s) {
 #pragma unroll
     for (int k = 0; k < K; k++) z[k] = Cell::forbidden();
-    above = select(s.index == 0 && s.lane == 0, Cell::one(), Cell::forbidden());  // where paths begin
+    above = select(s.first && !s.reversed && s.lane == 0, Cell::one(), Cell::forbidden());  // where paths begin
     const int own = lane_id();
     upper = own - s.lane + (s.lane + s.lanes - 1) % s.lanes;
     lowest = s.lane == s.lanes - 1;
+  }
+
+  // After the first step of the first strip of a reversed sweep: column 0 of the lane's rows, which begins where paths
+  // do. Above that are `spare` rows that no path enters.
+  __device__ __forceinline__ void begin_below(int spare, const typename Cell::Cost (&cost)[K]) {
+    Z before = Cell::one();
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+      Real unused[ways];
+      const Z here = Cell::next(cost[k], Cell::forbidden(), before, Cell::forbidden(), unused);
+      z[k] = select(k < spare, Cell::forbidden(), here);
+      before = select(k < spare, before, here);
+    }
   }
 
   // One step. top: the row above the strip, at the first lane's new column. meanwhile: what does not depend on the step
@@ -77,10 +90,10 @@ struct Strip {
     for (int k = 0; k < K; k++) Cell::renormalise(z[k]);
   }
 
-  __device__ __forceinline__ void save(Word *to, int words) const {
+  __device__ __forceinline__ void save(Word *to, Format format) const {
 #pragma unroll
-    for (int k = 0; k < K; k++) Cell::store(to, k * warp + lane_id(), words, z[k]);
-    Cell::store(to, K * warp + lane_id(), words, above);
+    for (int k = 0; k < K; k++) Cell::store(to, k * warp + lane_id(), format, z[k]);
+    Cell::store(to, K * warp + lane_id(), format, above);
   }
   // cells: as save has left them.
   __device__ __forceinline__ void restore(const Z (&cells)[K + 1]) {

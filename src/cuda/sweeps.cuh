@@ -41,7 +41,8 @@ void launch(int threads, size_t shared, int64_t blocks, cudaStream_t stream, con
 template <class Cell, class Source>
 void launch_forward(Args a, Args again, cudaStream_t stream) {
   a.cost_columns = again.cost_columns = 64;  // two blocks of producers and what they need fit a multiprocessor
-  const int64_t blocks = Source::cooperative ? a.tasks : (a.tasks + Source::warps - 1) / Source::warps;
+  const int64_t sweepers = Source::cooperative ? 1 : Source::warps;  // of a block
+  const int64_t blocks = (forward_tasks(a) + sweepers - 1) / sweepers;
   launch<decltype(&forward_kernel<Cell, Source>), forward_kernel<Cell, Source>>(
       Source::warps * warp, forward_bytes<Source>(a), blocks, stream, a, again);
 }

@@ -154,8 +154,9 @@ struct TensorCosts : TileReader<int> {
     double *base;          // what the thread's rows add
     float *x;              // of the warp's rows, all first rows of lanes first: what a matrix takes meets no bank twice
     double *y, *y_norms;   // of the warp's pair
-    const float *xs, *ys;  // of the pair, in the caller's arrays
+    const float *xs, *ys;  // of the pair, in the caller's arrays; of y the task's first column
     const double *norms;   // what the columns add to their sums
+    int sign;              // of steps along rows and columns
     bool aligned;          // x and y can be read four features at a time
     int n, m, first_row;   // of the warp's rows
     int own_columns, first_own;    // of the 16: the warp's share
@@ -178,13 +179,13 @@ struct TensorCosts : TileReader<int> {
       y_norms = y + chunk_columns * pitch;
       own_columns = chunk_columns * pairs / producers;
       first_own = worker % (producers / pairs) * own_columns;
-      n = s.pair.n, m = s.pair.m, first_row = s.row_of(0) - lane / 4 * K;
+      n = s.pair.n, m = s.pair.m, sign = s.sign(), first_row = s.row_of(0) - sign * (lane / 4 * K);
       xs = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0];
-      ys = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0];
+      ys = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + s.first_column() * a.y.stride[1];
       aligned = in_quads(a.x) && in_quads(a.y);
       at = strip_lane * K;
       const double *x_norms = norms_of(a, s.pair.index);
-      norms = x_norms + a.n;
+      norms = x_norms + a.n + s.first_column();
       const int fraction = s.active ? fraction_bits(a, s.pair.index) : 1;
       const auto power = [](int e) { return __hiloint2double((1023 + e) << 20, 0); };
       const double fixed = 1.5 * power(52 - guard - fraction) + 0.5 + power(-min(fraction + 1, 24));
@@ -223,20 +224,20 @@ struct TensorCosts : TileReader<int> {
 #pragma unroll 4
       for (int r = lane_id() / 16; r < warp; r += 2)
         *reinterpret_cast<Rows<float> *>(x + (r % K * (warp / K) + r / K) * pitch + feature()) =
-            quad(from + clamp(first_row + r, n) * a.x.stride[1], a.x.stride[2], f);
+            quad(from + clamp(first_row + sign * r, n) * a.x.stride[1], a.x.stride[2], f);
     }
 
     // Asks for the warp's share of 16 columns of y, features [f0, f0 + 64): a lane has 4 of every other column.
     __device__ __forceinline__ Rows<float> y_quad(int first, int f0, int i) const {
       const int column = first + first_own + lane_id() / 16 + 2 * i, f = f0 + feature();
-      return quad(ys + f * a.y.stride[2] + clamp(column, m) * a.y.stride[1], a.y.stride[2], f);
+      return quad(ys + f * a.y.stride[2] + sign * clamp(column, m) * a.y.stride[1], a.y.stride[2], f);
     }
     __device__ __forceinline__ void fetch(int first, int f0) {
       fetched = first;
 #pragma unroll
       for (int i = 0; i < staged; i++)
         if (2 * i < own_columns) incoming[i] = y_quad(first, f0, i);
-      if (lane_id() < own_columns) incoming_norm = __ldg(norms + clamp(first + first_own + lane_id(), m));
+      if (lane_id() < own_columns) incoming_norm = __ldg(norms + sign * clamp(first + first_own + lane_id(), m));
     }
     __device__ __forceinline__ void put(int i, const Rows<float> &quad) const {
       const double factor = -2 * a.scale;
@@ -342,7 +343,7 @@ struct DifferenceCosts : TileReader<double> {
     const Args &a;
     double *ring;
     int ring_mask, shift;
-    int64_t x, y;
+    int64_t x, y, step;  // of y, to the next column
     int m, at;
 
     // s: the view of lane 8 warp + lane / 4; the thread has row lane % 4 of it.
@@ -351,7 +352,8 @@ struct DifferenceCosts : TileReader<double> {
         : a(args), ring(to), ring_mask(columns - 1), shift(shift_columns) {
       const int k = lane_id() % 4;
       x = s.pair.index * a.x.stride[0] + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1];
-      y = s.pair.index * a.y.stride[0];
+      y = s.pair.index * a.y.stride[0] + s.first_column() * a.y.stride[1];
+      step = s.sign() * a.y.stride[1];
       m = s.pair.m;
       at = strip_lane * K + k;
     }
@@ -362,7 +364,7 @@ struct DifferenceCosts : TileReader<double> {
         const double from = load<double>(a.x.data, x + f * a.x.stride[2], a.f64);
 #pragma unroll
         for (int c = 0; c < chunk_columns; c++) {
-          const int64_t point = y + clamp(column + c, m) * a.y.stride[1] + f * a.y.stride[2];
+          const int64_t point = y + clamp(column + c, m) * step + f * a.y.stride[2];
           const double difference = from - load<double>(a.y.data, point, a.f64);
           sum[c] = fma(difference, difference, sum[c]);
         }

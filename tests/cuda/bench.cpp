@@ -104,11 +104,12 @@ void measure(const Shape &shape, const char *commit, const char *device, cudaStr
   sdtw_problem p;
   sdtw_exec e;
   sdtw_buffers b;
-  sdtw_sizes s;
+  sdtw_sizes s, alone;
   check(sdtw_problem_init(&p, sizeof p));
   check(sdtw_exec_init(&e, sizeof e));
   check(sdtw_buffers_init(&b, sizeof b));
   check(sdtw_sizes_init(&s, sizeof s));
+  check(sdtw_sizes_init(&alone, sizeof alone));
   p.metric = shape.fused ? SDTW_SQEUCLIDEAN : SDTW_PRECOMPUTED;
   p.dtype = shape.f64 ? SDTW_F64 : SDTW_F32;
   p.batch_x = p.batch_y = shape.batch;
@@ -118,6 +119,9 @@ void measure(const Shape &shape, const char *commit, const char *device, cudaStr
   e.device = SDTW_CUDA;
   e.stream = stream;
   check(sdtw_get_sizes(&p, &e, &s));
+  e.flags = SDTW_NO_STATE;
+  check(sdtw_get_sizes(&p, &e, &alone));
+  e.flags = 0;
 
   const size_t element = shape.f64 ? 8 : 4;
   const int64_t inner = shape.fused ? shape.features : shape.n;
@@ -125,7 +129,7 @@ void measure(const Shape &shape, const char *commit, const char *device, cudaStr
   Device x(count * element), y(shape.fused ? count * element : 0), value(shape.batch * element);
   Device grad_x(count * element), grad_y(shape.fused ? count * element : 0);
   const size_t workspace_bytes = std::max(s.forward, s.backward);
-  Device state(s.state), workspace(workspace_bytes);
+  Device state(s.state), workspace(std::max(workspace_bytes, alone.forward));
   for (Device *in : {&x, &y}) {
     if (in == &y && !shape.fused) continue;
     if (shape.f64)
@@ -141,7 +145,7 @@ void measure(const Shape &shape, const char *commit, const char *device, cudaStr
     strides(b.y.stride), strides(b.grad_y.stride);
   }
   b.value = value.data;
-  b.workspace = workspace.data, b.workspace_bytes = workspace_bytes;
+  b.workspace = workspace.data, b.workspace_bytes = std::max(workspace_bytes, alone.forward);
   b.state = state.data, b.state_bytes = s.state;
 
   const double cells = static_cast<double>(shape.batch) * shape.n * shape.n;
@@ -167,8 +171,8 @@ void measure(const Shape &shape, const char *commit, const char *device, cudaStr
   report("forward+backward", "stream", time_events(stream, both), s.state + workspace_bytes);
   report("forward+backward", "graph", time_graph(stream, both), s.state + workspace_bytes);
   b.state = nullptr, b.state_bytes = 0;
-  report("forward", "stream", time_events(stream, forward), s.forward);
-  report("forward", "graph", time_graph(stream, forward), s.forward);
+  report("forward", "stream", time_events(stream, forward), alone.forward);
+  report("forward", "graph", time_graph(stream, forward), alone.forward);
 }
 
 }  // namespace

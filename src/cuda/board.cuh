@@ -1,0 +1,106 @@
+// What the warps of a backward block tell each other. The first takes strips and sweeps E through their tiles, from
+// right to left; two others, in turn, recompute the tiles from checkpoints; if costs are computed by warps of their
+// own, these are ahead of them; the rest make gradients of E. All know from a band of them which tiles there are, and
+// wait at gates for what they need of each other: the block has no other barriers.
+#pragma once
+
+#include "gates.cuh"
+#include "pair.cuh"
+
+namespace sdtw::cuda {
+
+constexpr int recomputers = 2;  // warps
+constexpr int band_slots = 4;
+constexpr int half_slots = 4;  // of two tiles
+constexpr int parts_kept = 4;  // of a recomputing warp: more than have costs in the ring at a time
+
+// Tiles of a strip into which E flows: from `last` down to `first`.
+struct Band {
+  int64_t task;  // none: there is nothing more to do
+  int first, last;
+  int number;  // of tile `last` among all that the block does: numbers go up while tiles go down
+};
+
+// Of the warps of a block, as each of them has met them.
+struct Board {
+  Ring<band_slots> bands;
+  Band band[band_slots];
+  // A tile lies in two halves, which are filled with the ways into its cells from the left, and swept and left by those
+  // who make gradients from the right.
+  Gate half_full[half_slots], half_swept[half_slots], half_empty[half_slots];
+  // By the two recomputing warps in turn: all that comes before a tile has been recomputed.
+  Gate reached[recomputers];
+  // Costs of a recomputing warp's last parts.
+  Gate costs_full[recomputers][parts_kept], costs_empty[recomputers][parts_kept];
+
+  // warps: of the block.
+  __device__ __forceinline__ void open(int warps, int producers, int spenders) {
+    bands.open(1, warps - 1);
+    for (int i = 0; i < half_slots; i++) half_full[i].open(1), half_swept[i].open(1), half_empty[i].open(spenders);
+    for (int i = 0; i < recomputers; i++) reached[i].open(1);
+    for (int i = 0; i < recomputers * parts_kept; i++) {
+      costs_full[i / parts_kept][i % parts_kept].open(max(producers, 1));
+      costs_empty[i / parts_kept][i % parts_kept].open(1);
+    }
+  }
+
+  __device__ __forceinline__ void announce(int count, const Band &next) {
+    bands.wait_empty(count);
+    if (lane_id() == 0) band[count % band_slots] = next;
+    bands.fill(count);
+  }
+  __device__ __forceinline__ Band receive(int count) {
+    bands.wait_full(count);
+    const Band next = band[count % band_slots];
+    bands.leave(count);
+    return next;
+  }
+
+  // Tiles of even and of odd numbers have two slots of half a tile each. What is emptied first of a tile is what the
+  // next there fills first, so that it need not wait for the whole of it.
+  static __device__ __forceinline__ int slot_of(int number, int half) {
+    return (number & 1) * 2 + (half ^ (number >> 1 & 1));
+  }
+  __device__ __forceinline__ void wait_empty(int number, int half) const {
+    half_empty[slot_of(number, half)].wait((number >> 1) - 1);
+  }
+  __device__ __forceinline__ void fill(int number, int half) { half_full[slot_of(number, half)].arrive(); }
+  __device__ __forceinline__ void wait_full(int number, int half) const {
+    half_full[slot_of(number, half)].wait(number >> 1);
+  }
+  __device__ __forceinline__ void sweep(int number, int half) { half_swept[slot_of(number, half)].arrive(); }
+  __device__ __forceinline__ void wait_swept(int number, int half) const {
+    half_swept[slot_of(number, half)].wait(number >> 1);
+  }
+  __device__ __forceinline__ void leave(int number, int half) { half_empty[slot_of(number, half)].arrive(); }
+
+  __device__ __forceinline__ void reach(int number) { reached[number % recomputers].arrive(); }
+  __device__ __forceinline__ void wait_reached(int number) const {
+    if (number >= 0) reached[number % recomputers].wait(number / recomputers);
+  }
+
+  // The costs of a part: waited for by the warp that recomputes it, and left.
+  __device__ __forceinline__ void wait_costs(int reader, int sequence) const {
+    costs_full[reader][sequence % parts_kept].wait(sequence / parts_kept);
+  }
+  __device__ __forceinline__ void fill_costs(int reader, int sequence) {
+    costs_full[reader][sequence % parts_kept].arrive();
+  }
+  __device__ __forceinline__ void leave_costs(int reader, int sequence) {
+    costs_empty[reader][sequence % parts_kept].arrive();
+  }
+  __device__ __forceinline__ void wait_costs_left(int reader, int sequence) const {
+    costs_empty[reader][sequence % parts_kept].wait(sequence / parts_kept);
+  }
+};
+
+// A tile is recomputed from the checkpoint before it, or from a snapshot taken when a tile to its right was: in parts
+// of the size of tiles, of which the last is the tile itself.
+__device__ __forceinline__ int parts_per_checkpoint(const Args &a) { return 1 << a.part_bits; }
+__device__ __forceinline__ int first_part(const Args &a, const Band &band, int tile) {
+  const int interval = tile >> a.part_bits;
+  const bool known = a.snapshots_each > 0 && tile < band.last && (tile + 1) >> a.part_bits == interval;
+  return known ? tile : interval << a.part_bits;
+}
+
+}  // namespace sdtw::cuda
