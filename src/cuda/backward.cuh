@@ -120,9 +120,9 @@ template <class Cell, class Source, class Spender>
 struct Backward {
   using Z = typename Cell::Z;
   using Real = typename Cell::Real;
-  static constexpr int producers = Source::cooperative ? producers_of_tiles : 0, spenders = Spender::spenders;
-  static constexpr int first_producer = 1 + recomputers, first_spender = first_producer + producers;
-  static constexpr int roles = first_spender + spenders, threads = roles * warp;
+  static constexpr int producers = Source::cooperative ? producers_of_tiles : 0;
+  static constexpr int first_producer = 1 + recomputers, first_reader = first_producer + producers;
+  static constexpr int roles = first_reader + Spender::readers, threads = roles * warp;
 
   // Shared memory: the board, what enters, rows above, ways [step][way][32] of two tiles, the spenders', the source's.
   static constexpr size_t board_bytes = (sizeof(Board) + 15) / 16 * 16, tops_bytes = sizeof(Z) * warp;
@@ -132,7 +132,7 @@ struct Backward {
   }
   __host__ __device__ static size_t source_bytes(const Args &a) {
     if constexpr (Source::cooperative)
-      return Source::ring_bytes(a.cost_columns) + Source::scratch_bytes(a);
+      return Source::ring_bytes(a.cost_columns) + Source::template Producer<float>::scratch_bytes(a);
     else
       return recomputers * Source::bytes(a);
   }
@@ -167,17 +167,17 @@ struct Backward {
   }
 
   __device__ __forceinline__ void run() const {
-    if (threadIdx.x == 0) board().open(roles, producers, spenders);
+    if (threadIdx.x == 0) board().open(roles, producers, Spender::readers);
     __syncthreads();
     const int role = threadIdx.x / warp;
     if (role == 0)
       sweep();
     else if (role < first_producer)
       recompute(role - 1);
-    else if (role < first_spender)
+    else if (role < first_reader)
       produce();
     else
-      spend();
+      spend(role - first_reader);
   }
 
   // The tiles of a strip between the columns where paths enter it from above and where they leave it below.
@@ -245,8 +245,8 @@ struct Backward {
       int count = 0;
       for (Band band = board().receive(count); band.task != none; band = board().receive(++count)) {
         const View s = view(band.task, strip_lane);
-        typename Source::Producer producer(a, s, strip_lane, reinterpret_cast<typename Source::Element *>(source()),
-                                           a.cost_columns);
+        typename Source::template Producer<float> producer(
+            a, s, strip_lane, reinterpret_cast<typename Source::Element *>(source()), a.cost_columns);
         for (int tile = band.last; tile >= band.first; tile--) {
           const int reader = (band.number + band.last - tile) % recomputers;
           for (int part = first_part(a, band, tile); part <= tile; part++) {
@@ -258,11 +258,11 @@ struct Backward {
     }
   }
 
-  __device__ __forceinline__ void spend() const {
+  __device__ __forceinline__ void spend(int worker) const {
     int count = 0;
     for (Band band = board().receive(count); band.task != none; band = board().receive(++count)) {
       const View s = view(band.task, lane_id());
-      Spender gradients(a, s, spender(), threadIdx.x - first_spender * warp);
+      Spender gradients(a, s, spender(), worker);
       gradients.begin(band.last);
       for (int tile = band.last; tile >= band.first; tile--)
         for (int half = 1; half >= 0; half--) {

@@ -33,10 +33,10 @@ struct Board {
   // Costs of a recomputing warp's last parts.
   Gate costs_full[recomputers][parts_kept], costs_empty[recomputers][parts_kept];
 
-  // warps: of the block.
-  __device__ __forceinline__ void open(int warps, int producers, int spenders) {
+  // warps: of the block. readers: of E.
+  __device__ __forceinline__ void open(int warps, int producers, int readers) {
     bands.open(1, warps - 1);
-    for (int i = 0; i < half_slots; i++) half_full[i].open(1), half_swept[i].open(1), half_empty[i].open(spenders);
+    for (int i = 0; i < half_slots; i++) half_full[i].open(1), half_swept[i].open(1), half_empty[i].open(readers);
     for (int i = 0; i < recomputers; i++) reached[i].open(1);
     for (int i = 0; i < recomputers * parts_kept; i++) {
       costs_full[i / parts_kept][i % parts_kept].open(max(producers, 1));

@@ -285,7 +285,8 @@ constexpr size_t relay_bytes = (sizeof(Relay) + 15) / 16 * 16;
 template <class Source>
 size_t forward_bytes(const Args &a) {
   if constexpr (Source::cooperative)
-    return relay_bytes + tops_bytes + Source::ring_bytes(a.cost_columns) + Source::scratch_bytes(a);
+    return relay_bytes + tops_bytes + Source::ring_bytes(a.cost_columns) +
+           Source::template Producer<double>::scratch_bytes(a);
   else
     return Source::warps * (tops_bytes + Source::bytes(a));
 }
@@ -361,8 +362,8 @@ struct Together {
     int count = 0;
     for (Job job = relay().receive(count); job.task != none; job = relay().receive(++count)) {
       const View s = view(job.task, job.rewriting, strip_lane);
-      typename Source::Producer producer(a, s, strip_lane, ring(), a.cost_columns,
-                                         (job.first_chunk + Source::lead) * chunk_columns);
+      typename Source::template Producer<double> producer(a, s, strip_lane, ring(), a.cost_columns,
+                                                          (job.first_chunk + Source::lead) * chunk_columns);
       for (int i = 0; i < job.chunks; i++) {
         const int first = (i - Source::lead) * chunk_columns;
         relay().wait_swept(job.first_chunk + i - ahead);

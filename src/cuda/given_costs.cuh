@@ -32,6 +32,7 @@ struct GivenCosts {
   int lane, start;
   int columns;       // of the pair
   int origin, sign;  // column c of the task is the matrix' column origin + sign c
+  unsigned flip;     // four columns lie in the ring as the matrix has them: of a reversed task the other way round
   bool vectors;      // elements can be copied four at a time
   bool whole_rows;   // that, and all rows of the strip are one pair's
   bool too_large;
@@ -50,7 +51,7 @@ struct GivenCosts {
     const auto address = reinterpret_cast<uintptr_t>(args.x.data);
     vectors = !args.f64 && stride[2] == 1 && stride[1] % 4 == 0 && stride[0] % 4 == 0 && address % 16 == 0 &&
               args.tile_steps % 4 == 0;
-    columns = s.pair.m, origin = s.first_column(), sign = s.sign();
+    columns = s.pair.m, origin = s.first_column(), sign = s.sign(), flip = s.reversed ? 3 : 0;
     if (s.reversed && columns % 4 != 0) vectors = false;
     const int end_row = s.row + sign * (rows - 1);
     whole_rows =
@@ -69,8 +70,8 @@ struct GivenCosts {
   }
 
   // Where a column lies in a row of the ring.
-  __device__ __forceinline__ int place(int column) const {
-    return static_cast<unsigned>(origin + sign * column) % ring_columns;
+  __device__ __forceinline__ unsigned place(int column) const {
+    return (static_cast<unsigned>(column) ^ flip) % ring_columns;
   }
   // The first of four columns from `column` on, as the matrix has them.
   __device__ __forceinline__ int first_of_four(int column) const { return sign > 0 ? column : origin - column - 3; }
@@ -87,9 +88,9 @@ struct GivenCosts {
   __device__ __forceinline__ void fetch(int first, int count) {
     if (whole_rows && count == block_steps && first >= 0 && first + block_steps <= columns) {
       constexpr int per_row = block_steps / 4, at_once = warp / per_row;
-      const int r = lane_id() / per_row, column = first_of_four(first + lane_id() % per_row * 4);
+      const int r = lane_id() / per_row, column = first + lane_id() % per_row * 4;
       float *to = reinterpret_cast<float *>(ring) + r * pitch + column % ring_columns;
-      const float *from = static_cast<const float *>(a->x.data) + row[r].at + column;
+      const float *from = static_cast<const float *>(a->x.data) + row[r].at + first_of_four(column);
 #pragma unroll
       for (int i = 0; i < rows / at_once; i++, to += at_once * pitch, from += at_once * sign * a->x.stride[1])
         __pipeline_memcpy_async(to, from, 16);
@@ -98,9 +99,8 @@ struct GivenCosts {
       for (int i = lane_id(); i < rows * per_row; i += warp) {
         const int r = i / per_row, column = first + i % per_row * 4;
         if (column >= 0 && column + 4 <= row[r].columns) {
-          const int begin = first_of_four(column);
-          float *to = reinterpret_cast<float *>(ring) + r * pitch + begin % ring_columns;
-          __pipeline_memcpy_async(to, static_cast<const float *>(a->x.data) + row[r].at + begin, 16);
+          float *to = reinterpret_cast<float *>(ring) + r * pitch + column % ring_columns;
+          __pipeline_memcpy_async(to, static_cast<const float *>(a->x.data) + row[r].at + first_of_four(column), 16);
         } else {
           for (int j = 0; j < 4; j++) fetch_one<float>(r, column + j);
         }

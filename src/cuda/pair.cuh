@@ -128,6 +128,13 @@ struct View {
   __device__ __forceinline__ int end_row() const { return pair.n - 1 - row - end_lane * K; }
 };
 
+// Whether the features of a float32 series can be moved four at a time.
+template <class Series>
+__device__ __forceinline__ bool in_quads(const Series &series, int features) {
+  return series.stride[2] == 1 && (features | series.stride[1] | series.stride[0]) % 4 == 0 &&
+         reinterpret_cast<uintptr_t>(series.data) % 16 == 0;
+}
+
 // i, or the nearest index of an array of that size.
 __device__ __forceinline__ int clamp(int i, int size) { return min(max(i, 0), size - 1); }
 
@@ -135,6 +142,22 @@ __device__ __forceinline__ int warp_max(int v) {
 #pragma unroll
   for (int step = warp / 2; step > 0; step /= 2) v = max(v, __shfl_xor_sync(all_lanes, v, step));
   return v;
+}
+__device__ __forceinline__ int warp_sum(int v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  return __reduce_add_sync(all_lanes, v);
+#else
+  for (int step = warp / 2; step > 0; step /= 2) v += __shfl_xor_sync(all_lanes, v, step);
+  return v;
+#endif
+}
+__device__ __forceinline__ unsigned warp_or(unsigned v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  return __reduce_or_sync(all_lanes, v);
+#else
+  for (int step = warp / 2; step > 0; step /= 2) v |= __shfl_xor_sync(all_lanes, v, step);
+  return v;
+#endif
 }
 // Over the lanes of a pair.
 template <class Real>

@@ -9,11 +9,12 @@ namespace {
 
 constexpr int block = 256;
 // Of a pair's points: norms, as TensorCosts needs them, and the largest squared distance from the first x, as bits of a
-// float: so a NaN is the largest of all. A point is a few lanes', up to a warp.
+// float: so a NaN is the largest of all. A point is a few lanes', with up to eight features each or more if it has
+// many.
 template <bool of_x>
 __device__ int measure(const Args &a, const sdtw_in &series, int64_t pair, int size, double *norms) {
   int lanes = 1;
-  while (lanes < a.features && lanes < warp) lanes *= 2;
+  while (8 * lanes < a.features && lanes < warp) lanes *= 2;
   const int groups = block / lanes, lane = threadIdx.x % lanes;
   const int64_t origin = pair * a.x.stride[0];
   int largest = 0;
@@ -22,6 +23,7 @@ __device__ int measure(const Args &a, const sdtw_in &series, int64_t pair, int s
     const int64_t i = min(first + static_cast<int>(threadIdx.x) / lanes, size - 1);
     const int64_t at = pair * series.stride[0] + i * series.stride[1];
     double distance = 0, product = 0;
+#pragma unroll 8
     for (int f = lane; f < a.features; f += lanes) {
       const double from = load<float>(a.x.data, origin + f * a.x.stride[2], false);
       const double difference = load<float>(series.data, at + f * series.stride[2], false) - from;
@@ -127,45 +129,56 @@ __global__ void __launch_bounds__(block) crossings_kernel(const __grid_constant_
   }
 }
 
-// Zero; NaN where the pair's value is, and where grad_value is not finite.
+// Of one pair: zero; NaN where the pair's value is, and where grad_value is not finite.
 template <class Real>
-__device__ void fill(const Args &a, const Output &to) {
+__device__ void fill(const Args &a, const Output &to, int64_t b) {
   const Real nan = static_cast<Real>(__longlong_as_double(0x7ff8000000000000ll));
-  for (int64_t r = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y; r < a.batch * to.rows;
-       r += static_cast<int64_t>(gridDim.x) * blockDim.y) {
-    const int64_t b = r / to.rows, row = r - b * to.rows;
-    const int status = a.status[b];
-    Real value = status == status_not_a_number ? nan : 0;
-    if ((status == status_finite || status == status_cancelled) && a.grad_value &&
-        row < read_length(to.lengths, b, to.rows, a.long_lengths) &&
-        !isfinite(static_cast<const Real *>(a.grad_value)[b]))
-      value = nan;
-    const int64_t at = b * to.out.stride[0] + row * to.out.stride[1];
-    for (int column = threadIdx.x; column < to.columns; column += blockDim.x)
-      static_cast<Real *>(to.out.data)[at + column * to.out.stride[2]] = value;
+  const int status = a.status[b], thread = blockIdx.x * block + threadIdx.x, threads = gridDim.x * block;
+  const bool finite = status == status_finite || status == status_cancelled;
+  const bool spoilt = finite && a.grad_value && !isfinite(static_cast<const Real *>(a.grad_value)[b]);
+  const Real value = status == status_not_a_number ? nan : 0;
+  const int rows = spoilt ? static_cast<int>(read_length(to.lengths, b, to.rows, a.long_lengths)) : 0;
+  Real *data = static_cast<Real *>(to.out.data) + b * to.out.stride[0];
+  const int64_t size = static_cast<int64_t>(to.rows) * to.columns;
+  constexpr int at_once = sizeof(uint4) / sizeof(Real);
+  if (!spoilt && to.out.stride[2] == 1 && to.out.stride[1] == to.columns && size % at_once == 0 &&
+      reinterpret_cast<uintptr_t>(data) % sizeof(uint4) == 0) {
+    Real values[at_once];
+    for (Real &v : values) v = value;
+    uint4 bits;
+    memcpy(&bits, values, sizeof bits);
+    for (int64_t i = thread; i < size / at_once; i += threads) reinterpret_cast<uint4 *>(data)[i] = bits;
+  } else {
+    for (int64_t i = thread; i < size; i += threads) {
+      const int64_t row = i / to.columns, column = i - row * to.columns;
+      data[row * to.out.stride[1] + column * to.out.stride[2]] = row < rows ? nan : value;
+    }
   }
 }
 
 template <class Real>
 __global__ void __launch_bounds__(block)
     fill_kernel(const __grid_constant__ Args a, Output first, Output second, uint4 *workspace, size_t size) {
-  const size_t thread = threadIdx.y * blockDim.x + threadIdx.x;
-  for (size_t i = blockIdx.x * static_cast<size_t>(block) + thread; i < size;
-       i += gridDim.x * static_cast<size_t>(block))
+  const size_t blocks = static_cast<size_t>(gridDim.x) * gridDim.y, own = blockIdx.y * gridDim.x + blockIdx.x;
+  for (size_t i = own * block + threadIdx.x; i < size; i += blocks * block)
     workspace[i] = make_uint4(~0u, ~0u, ~0u, ~0u);
-  if (first.out.data) fill<Real>(a, first);
-  if (second.out.data) fill<Real>(a, second);
+  for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
+    if (first.out.data) fill<Real>(a, first, b);
+    if (second.out.data) fill<Real>(a, second, b);
+  }
+}
+
+// Blocks for a pair, each with so much of it, as long as there are not too many, and pairs at once.
+dim3 grid_of(const Args &a, int64_t size, int64_t each) {
+  const int64_t blocks = std::clamp<int64_t>(size / each, 1, 256);
+  return dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(std::min<int64_t>(a.batch, 65535)));
 }
 
 }  // namespace
 
 void launch_bounds(const Args &a, cudaStream_t stream) {
-  const int64_t work = (static_cast<int64_t>(a.n) + a.m) * a.features;
-  const unsigned chunks = static_cast<unsigned>(work / (16 * block) < 1    ? 1
-                                                : work / (16 * block) > 64 ? 64
-                                                                           : work / (16 * block));
-  const dim3 grid(chunks, static_cast<unsigned>(a.batch < 65535 ? a.batch : 65535));
-  bounds_kernel<<<grid, block, 0, stream>>>(a);
+  const int64_t work = static_cast<int64_t>(std::max(a.n, a.m)) * a.features;
+  bounds_kernel<<<grid_of(a, work, 8 * block), block, 0, stream>>>(a);
   check_launch();
 }
 
@@ -185,15 +198,10 @@ void launch_crossings(const Args &a, cudaStream_t stream) {
 
 void launch_fill(const Args &a, const Output &first, const Output &second, void *workspace, size_t bytes,
                  cudaStream_t stream) {
-  const int columns = std::max(first.out.data ? first.columns : 1, second.out.data ? second.columns : 1);
-  unsigned width = 1;
-  while (static_cast<int>(width) < columns && width < block) width *= 2;
-  const dim3 threads(width, block / width);
-  const int64_t rows = a.batch * std::max(first.rows, second.rows), size = static_cast<int64_t>(bytes / sizeof(uint4));
-  const int64_t blocks = std::max((rows + threads.y - 1) / threads.y, (size + 4 * block - 1) / (4 * block));
-  const unsigned grid = static_cast<unsigned>(std::min<int64_t>(blocks, 1 << 16));
+  const auto size = [](const Output &o) { return o.out.data ? static_cast<int64_t>(o.rows) * o.columns : 0; };
+  const dim3 grid = grid_of(a, std::max(size(first), size(second)), 16 * block);
   const auto kernel = a.f64 ? fill_kernel<double> : fill_kernel<float>;
-  kernel<<<grid, threads, 0, stream>>>(a, first, second, static_cast<uint4 *>(workspace), bytes / sizeof(uint4));
+  kernel<<<grid, block, 0, stream>>>(a, first, second, static_cast<uint4 *>(workspace), bytes / sizeof(uint4));
   check_launch();
 }
 

@@ -24,7 +24,7 @@ struct Progress {
 
   __device__ __forceinline__ Progress(const Args &a, const View &s)
       : of_first(a.progress + s.pair.index * a.strips), strip(s.strip), last(s.last || !s.active), complete(INT_MAX) {
-    if (a.dense.data || !a.grad_y.data || a.lanes < warp) strip = 0, last = true;
+    if (!a.grad_y.data || a.lanes < warp) strip = 0, last = true;
   }
   // By a warp.
   __device__ __forceinline__ void wait(int column) {
@@ -45,7 +45,7 @@ struct Progress {
 // the lane; grad_y of a column goes from lane to lane, as the column was swept.
 template <int D>
 struct Systolic {
-  static constexpr int spenders = 1;
+  static constexpr int readers = 1;
   static constexpr int resident = 2;
   static constexpr int slots = 2 * warp;  // columns of half a tile, and steps
 
@@ -161,57 +161,80 @@ struct Systolic {
   }
 };
 
-// Gradients of any series, or a matrix, by warps that pick out of a tile of E what there is of it.
-template <class Real, int spenders_>
+// Gradients of any series, by two warps that add to grad_x and three that add to grad_y.
+template <class Real>
 struct Sparse {
-  static constexpr int spenders = spenders_;
+  static constexpr int of_rows = 2, of_columns = 3, readers = of_rows + of_columns;
   static constexpr int resident = 1;
-
-  __host__ __device__ static size_t bytes(const Args &) { return (sizeof(Extract<Real>) + 15) / 16 * 16; }
+  static constexpr int max_items = 96;  // of half a tile: columns of all pairs of a warp
+  __host__ __device__ static size_t bytes(const Args &) { return readers * max_items * sizeof(Item); }
 
   const Args &a;
   const View &s;
   Progress progress;
-  Extract<Real> &extract;
-  Crew crew;
+  bool of_x;
+  int worker;
+  Item *items;
 
-  __device__ __forceinline__ Sparse(const Args &args, const View &view, unsigned char *memory, int thread)
-      : a(args),
-        s(view),
-        progress(args, view),
-        extract(*reinterpret_cast<Extract<Real> *>(memory)),
-        crew{thread, spenders * warp} {
-    extract.clear(crew);
+  __device__ __forceinline__ Sparse(const Args &args, const View &view, unsigned char *memory, int role)
+      : a(args), s(view), progress(args, view), of_x(role < of_rows), worker(of_x ? role : role - of_rows) {
+    items = reinterpret_cast<Item *>(memory) + role * max_items;
+    if (role != of_rows) progress.last = true;  // one of them reports
   }
   __device__ __forceinline__ void begin(int last) const {
-    if (crew.thread == 0) progress.report((last + 1) << a.tile_bits);
+    if (lane_id() == 0) progress.report((last + 1) << a.tile_bits);
   }
-
   __device__ __forceinline__ void spend(int tile, int half, int number, const Rows<Real> *e, Board &board) {
-    const int half_steps = a.tile_steps / 2, first = tile << a.tile_bits, step = first + half * half_steps;
-    const SweptHalf<Real> swept{reinterpret_cast<const Real *>(e), step, min(half_steps, s.steps - step)};
-    const Gradients<Real> gradients{a, extract, first, crew, s};
-    if (a.dense.data)
-      gradients.write_dense(swept);
-    else
-      extract.take(swept, half, half_steps, crew);
-    crew.meet();
-    if (a.dense.data || extract.fits(half)) board.leave(number, half);
-    if (a.dense.data || half == 1) return;
-    if (crew.worker() == 0) extract.list(s.lanes);
-    crew.meet();
-    gradients.spend([&] { progress.wait(first - (warp - 1)); });
-    const bool held[2] = {!extract.fits(0), !extract.fits(1)};
-    crew.meet();  // everything has been written, and the extract has been read
-#pragma unroll
-    for (int of = 0; of < 2; of++)
-      if (held[of]) board.leave(number, of);
-    extract.clear(crew);
-    if (crew.thread == 0) progress.report(first);
+    const int half_steps = a.tile_steps / 2, step = (tile << a.tile_bits) + half * half_steps;
+    const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
+    if (swept.steps > 0 && (of_x ? a.grad_x.data : a.grad_y.data)) {
+      if (sizeof(Real) == 4 && in_quads(a.x, a.features) && in_quads(a.y, a.features) &&
+          (of_x ? in_quads(a.grad_x, a.features) : in_quads(a.grad_y, a.features)))
+        add<sizeof(Real) == 4>(swept);
+      else
+        add<false>(swept);
+    }
+    board.leave(number, half);
+    if (of_x || !a.grad_y.data) return;
+    barrier(3, of_columns * warp);
+    if (lane_id() == 0) progress.report(step);
+  }
+  template <bool quads>
+  __device__ __forceinline__ void add(const SweptHalf<Real> &swept) {
+    const Share<Real> share(a.features);
+    const Gradients<Real, quads> gradients{a, s, swept, worker, of_x ? of_rows : of_columns, items, swept.live()};
+    if (!of_x) progress.wait(swept.step - (s.lanes - 1));
+    for (int f = 0; f < a.features; f += share.features())
+      if (of_x)
+        gradients.to_x(share, f);
+      else
+        gradients.to_y(share, f);
   }
   __device__ __forceinline__ void finish(int) const {
-    if (crew.thread == 0) progress.report(0);
+    if (lane_id() == 0) progress.report(0);
   }
+};
+
+// E itself, one element a cell.
+template <class Real>
+struct Dense {
+  static constexpr int readers = 4;
+  static constexpr int resident = 1;
+
+  __host__ __device__ static size_t bytes(const Args &) { return 0; }
+  const Args &a;
+  const View &s;
+  int thread;
+
+  __device__ __forceinline__ Dense(const Args &args, const View &view, unsigned char *, int worker)
+      : a(args), s(view), thread(worker * warp + lane_id()) {}
+  __device__ __forceinline__ void begin(int) const {}
+  __device__ __forceinline__ void spend(int tile, int half, int number, const Rows<Real> *e, Board &board) const {
+    const int half_steps = a.tile_steps / 2, step = (tile << a.tile_bits) + half * half_steps;
+    write_dense<Real>(a, s, {e, step, min(half_steps, s.steps - step)}, half_steps, thread, readers * warp);
+    board.leave(number, half);
+  }
+  __device__ __forceinline__ void finish(int) const {}
 };
 
 }  // namespace sdtw::cuda

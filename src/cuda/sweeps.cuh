@@ -54,8 +54,8 @@ void launch_backward(Args a, cudaStream_t stream) {
   constexpr int least_steps = 2;
   a.tile_steps = Cell::wide ? max_tile_steps / 4 : max_tile_steps;
   a.cost_columns = Cell::wide ? 64 : 128;
-  while (Kernel::shared_bytes(a) > available && a.tile_steps > least_steps) a.tile_steps /= 2;
   if (Kernel::shared_bytes(a) > available) a.cost_columns = 64;
+  while (Kernel::shared_bytes(a) > available && a.tile_steps > least_steps) a.tile_steps /= 2;
   if (a.interval / a.tile_steps - 1 > a.snapshots_each) a.snapshots_each = 0;  // not planned for: tiles are smaller
   const auto log2 = [](int power) { return 31 - __builtin_clz(static_cast<unsigned>(power)); };
   a.tile_bits = log2(a.tile_steps), a.part_bits = log2(a.interval / a.tile_steps);
@@ -95,9 +95,11 @@ template <class Cell>
 void Sweeps<Cell>::backward(const Args &a, cudaStream_t stream) {
   with_source<Cell>(a, [&](auto source) {
     using Source = decltype(source);
+    if (a.dense.data) return launch_backward<Cell, Source, Dense<typename Cell::Real>>(a, stream);
     if constexpr (std::is_base_of_v<InlineBase, Source>)
-      if (!a.dense.data) return launch_backward<Cell, Source, Systolic<Source::features>>(a, stream);
-    launch_backward<Cell, Source, Sparse<typename Cell::Real, Source::cooperative ? 5 : 4>>(a, stream);
+      launch_backward<Cell, Source, Systolic<Source::features>>(a, stream);
+    else if constexpr (Source::cooperative)
+      launch_backward<Cell, Source, Sparse<typename Cell::Real>>(a, stream);
   });
 }
 

@@ -119,10 +119,9 @@ __device__ __forceinline__ int fraction_bits(const Args &a, int64_t pair) {
 // strip; what a thread computes are costs of the K rows of one lane of the sweep.
 struct TensorCosts : TileReader<int> {
   static constexpr int resident = 2;
-  static constexpr int chunk = 64;         // features at a time
-  static constexpr int pitch = chunk + 4;  // 4 rows and 4 columns of a matrix meet no bank twice
-  static constexpr int guard = 6;          // bits of sums beyond those of the result
-  static constexpr int lead = 0;           // chunks before the first column that must not be just anything
+  static constexpr int chunk = 64;  // features at a time
+  static constexpr int guard = 6;   // bits of sums beyond those of the result
+  static constexpr int lead = 0;    // chunks before the first column that must not be just anything
 
   int bits;
   __device__ __forceinline__ void begin(const Args &a, const View &s) {
@@ -137,24 +136,31 @@ struct TensorCosts : TileReader<int> {
   __device__ __forceinline__ bool exceeded(const Args &, const View &) const { return false; }
 
   // In shared memory: what the rows of the strip add to their sums, and x; and for 16 columns of every pair of the task
-  // what they add, and y, relative to o and scaled.
-  static constexpr size_t rows_bytes = K * warp * (sizeof(double) + sizeof(float) * pitch);
-  static constexpr size_t pair_bytes = chunk_columns * sizeof(double) * (1 + pitch);
-  __host__ __device__ static size_t scratch_bytes(const Args &a) {
-    return rows_bytes + (warp >> a.lane_bits) * pair_bytes;
-  }
+  // what they add, and y, relative to o and scaled. x: two rows at a time, feature by feature. Lanes that load together
+  // meet no bank twice.
+  static constexpr int x_pitch = 2 * chunk + 8, y_pitch = chunk + 2;
+  template <class Held>
+  static constexpr size_t rows_bytes = K *warp * sizeof(double) + K *warp / 2 * x_pitch * sizeof(Held);
+  static constexpr size_t pair_bytes = chunk_columns * sizeof(double) * (1 + y_pitch);
 
+  // Held: the type in which x waits in shared memory. As double it need not be converted every time, but it has room
+  // only where there is no backward sweep.
+  template <class Held>
   struct Producer {
     static constexpr int nothing = 1 << 30;
     static constexpr int staged = 4;  // quads of y that a lane asks for ahead: all that it has, but of very short pairs
+    __host__ __device__ static size_t scratch_bytes(const Args &a) {
+      return rows_bytes<Held> + (warp >> a.lane_bits) * pair_bytes;
+    }
 
     const Args &a;
     int *ring;
     int ring_mask, shift;
     double *base;          // what the thread's rows add
-    float *x;              // of the warp's rows, all first rows of lanes first: what a matrix takes meets no bank twice
+    Held *x;               // of the warp's rows, all first and second rows of lanes first: as matrices take them
     double *y, *y_norms;   // of the warp's pair
-    const float *xs, *ys;  // of the pair, in the caller's arrays; of y the task's first column
+    const float *xs, *ys;  // the lane's features of the pair, in the caller's arrays; of y from the first column on
+    int64_t y_step;        // to the next
     const double *norms;   // what the columns add to their sums
     int sign;              // of steps along rows and columns
     bool aligned;          // x and y can be read four features at a time
@@ -173,16 +179,18 @@ struct TensorCosts : TileReader<int> {
       const int pairs = warp >> a.lane_bits, worker = threadIdx.x / warp % producers, lane = lane_id();
       double *scratch = reinterpret_cast<double *>(ring + columns * column_pitch);
       base = scratch + strip_lane * K;
-      x = reinterpret_cast<float *>(scratch + K * warp) + (strip_lane - lane / 4) * K * pitch;
-      y = reinterpret_cast<double *>(reinterpret_cast<unsigned char *>(scratch) + rows_bytes +
+      x = reinterpret_cast<Held *>(scratch + K * warp) + (strip_lane - lane / 4) * (K / 2 * x_pitch);
+      y = reinterpret_cast<double *>(reinterpret_cast<unsigned char *>(scratch) + rows_bytes<Held> +
                                      (strip_lane >> a.lane_bits) * pair_bytes);
-      y_norms = y + chunk_columns * pitch;
+      y_norms = y + chunk_columns * y_pitch;
       own_columns = chunk_columns * pairs / producers;
       first_own = worker % (producers / pairs) * own_columns;
       n = s.pair.n, m = s.pair.m, sign = s.sign(), first_row = s.row_of(0) - sign * (lane / 4 * K);
-      xs = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0];
-      ys = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + s.first_column() * a.y.stride[1];
-      aligned = in_quads(a.x) && in_quads(a.y);
+      xs = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0] + feature() * a.x.stride[2];
+      ys = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + s.first_column() * a.y.stride[1] +
+           feature() * a.y.stride[2];
+      y_step = sign * a.y.stride[1];
+      aligned = in_quads(a.x, a.features) && in_quads(a.y, a.features);
       at = strip_lane * K;
       const double *x_norms = norms_of(a, s.pair.index);
       norms = x_norms + a.n + s.first_column();
@@ -195,10 +203,6 @@ struct TensorCosts : TileReader<int> {
       __syncwarp();
     }
 
-    __device__ __forceinline__ bool in_quads(const sdtw_in &series) const {
-      return series.stride[2] == 1 && (a.features | series.stride[1] | series.stride[0]) % 4 == 0 &&
-             reinterpret_cast<uintptr_t>(series.data) % 16 == 0;
-    }
     // Four features from f on, the first of which lies at `from`; 0 beyond the last.
     __device__ __forceinline__ Rows<float> quad(const float *from, int64_t stride, int f) const {
       Rows<float> q{};
@@ -217,20 +221,23 @@ struct TensorCosts : TileReader<int> {
     // Features [f0, f0 + 64) of the warp's rows and of the first point: a lane has 4 of every other row.
     __device__ __forceinline__ void load_x(int f0) {
       const int f = f0 + feature();
-      const float *from = xs + f * a.x.stride[2];
+      const float *from = xs + f0 * a.x.stride[2];
       const Rows<float> first = quad(from, a.x.stride[2], f);
 #pragma unroll
       for (int i = 0; i < 4; i++) origin[i] = first.v[i];
 #pragma unroll 4
-      for (int r = lane_id() / 16; r < warp; r += 2)
-        *reinterpret_cast<Rows<float> *>(x + (r % K * (warp / K) + r / K) * pitch + feature()) =
-            quad(from + clamp(first_row + sign * r, n) * a.x.stride[1], a.x.stride[2], f);
+      for (int r = lane_id() / 16; r < warp; r += 2) {
+        const Rows<float> point = quad(from + clamp(first_row + sign * r, n) * a.x.stride[1], a.x.stride[2], f);
+        Held *to = x + (r % K / 2 * (warp / K) + r / K) * x_pitch + 2 * feature() + r % 2;
+#pragma unroll
+        for (int i = 0; i < 4; i++) to[2 * i] = point.v[i];
+      }
     }
 
     // Asks for the warp's share of 16 columns of y, features [f0, f0 + 64): a lane has 4 of every other column.
     __device__ __forceinline__ Rows<float> y_quad(int first, int f0, int i) const {
-      const int column = first + first_own + lane_id() / 16 + 2 * i, f = f0 + feature();
-      return quad(ys + f * a.y.stride[2] + sign * clamp(column, m) * a.y.stride[1], a.y.stride[2], f);
+      const int column = first + first_own + lane_id() / 16 + 2 * i;
+      return quad(ys + f0 * a.y.stride[2] + clamp(column, m) * y_step, a.y.stride[2], f0 + feature());
     }
     __device__ __forceinline__ void fetch(int first, int f0) {
       fetched = first;
@@ -239,11 +246,16 @@ struct TensorCosts : TileReader<int> {
         if (2 * i < own_columns) incoming[i] = y_quad(first, f0, i);
       if (lane_id() < own_columns) incoming_norm = __ldg(norms + sign * clamp(first + first_own + lane_id(), m));
     }
+    // Of 16 features a lane needs every fourth: they lie together, the first two and the others in turn.
+    static __device__ __forceinline__ int place(int column, int f) {
+      return column * y_pitch + (f & -16) + ((f % 4 * 4 + f % 16 / 4) ^ (column >> 1 & 2));
+    }
     __device__ __forceinline__ void put(int i, const Rows<float> &quad) const {
       const double factor = -2 * a.scale;
-      double *to = y + (first_own + lane_id() / 16 + 2 * i) * pitch + feature();
+      const int column = first_own + lane_id() / 16 + 2 * i;
 #pragma unroll
-      for (int f = 0; f < 4; f++) to[f] = factor * (static_cast<double>(quad.v[f]) - static_cast<double>(origin[f]));
+      for (int f = 0; f < 4; f++)
+        y[place(column, feature() + f)] = factor * (static_cast<double>(quad.v[f]) - static_cast<double>(origin[f]));
     }
     __device__ __forceinline__ void convert(int first, int f0) const {
 #pragma unroll
@@ -298,21 +310,30 @@ struct TensorCosts : TileReader<int> {
 
     // A matrix's first 8 rows are first (or third) rows of 8 lanes of the sweep, the others second (or fourth) ones.
     __device__ __forceinline__ void multiply(int features, double (&sum)[2][2][4]) const {
-      const int g = lane_id() / 4;
-      const double *b_column = y + ((g & 1) * 4 + g / 2) * pitch + lane_id() % 4;
-      const float *a_row = x + g * pitch + lane_id() % 4;
+      struct alignas(2 * sizeof(Held)) Two {
+        Held v[2];
+      };
+      const int g = lane_id() / 4, own = lane_id() % 4, column = (g & 1) * 4 + g / 2;
+      const double *b_column[2] = {y + place(column, own), y + place(column, own + 8)};
+      const Held *a_rows = x + g * x_pitch + 2 * own;
 #pragma unroll 1
       for (int f = 0; f < features; f += 16) {
         double b[2][4];
 #pragma unroll
         for (int j = 0; j < 2; j++)
 #pragma unroll
-          for (int e = 0; e < 4; e++) b[j][e] = b_column[8 * j * pitch + f + 4 * e];
+          for (int part = 0; part < 2; part++) {
+            const double2 v = *reinterpret_cast<const double2 *>(b_column[part] + 8 * j * y_pitch + f);
+            b[j][2 * part] = v.x, b[j][2 * part + 1] = v.y;
+          }
 #pragma unroll
         for (int half = 0; half < 2; half++) {
           double rows[8];
 #pragma unroll
-          for (int e = 0; e < 8; e++) rows[e] = a_row[(2 * half + e % 2) * (warp / K) * pitch + f + e / 2 * 4];
+          for (int e = 0; e < 4; e++) {
+            const Two two = *reinterpret_cast<const Two *>(a_rows + half * (warp / K) * x_pitch + 2 * (f + 4 * e));
+            rows[2 * e] = two.v[0], rows[2 * e + 1] = two.v[1];
+          }
 #pragma unroll
           for (int j = 0; j < 2; j++) multiply_add(sum[j][half], rows, b[j]);
         }
@@ -337,9 +358,10 @@ struct DifferenceCosts : TileReader<double> {
   }
   __device__ __forceinline__ bool exceeded(const Args &, const View &) const { return false; }
 
-  __host__ __device__ static size_t scratch_bytes(const Args &) { return 0; }
-
+  template <class>
   struct Producer {
+    __host__ __device__ static size_t scratch_bytes(const Args &) { return 0; }
+
     const Args &a;
     double *ring;
     int ring_mask, shift;
