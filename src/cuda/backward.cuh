@@ -132,7 +132,7 @@ struct Backward {
   }
   __host__ __device__ static size_t source_bytes(const Args &a) {
     if constexpr (Source::cooperative)
-      return Source::ring_bytes(a.cost_columns) + Source::template Producer<float>::scratch_bytes(a);
+      return Source::ring_bytes(a.cost_columns) + Source::scratch_bytes(a);
     else
       return recomputers * Source::bytes(a);
   }
@@ -167,15 +167,22 @@ struct Backward {
   }
 
   __device__ __forceinline__ void run() const {
-    if (threadIdx.x == 0) board().open(roles, producers, Spender::readers);
+    if (threadIdx.x == 0) {
+      board().open(roles, producers, Spender::readers);
+      if constexpr (producers > 0) Source::open(source() + Source::ring_bytes(a.cost_columns));
+    }
     __syncthreads();
     const int role = threadIdx.x / warp;
+    bool quads = false;
+    if constexpr (producers > 0) quads = Source::in_quads(a);
     if (role == 0)
       sweep();
     else if (role < first_producer)
       recompute(role - 1);
+    else if (role < first_reader && quads)
+      produce<true>();
     else if (role < first_reader)
-      produce();
+      produce<false>();
     else
       spend(role - first_reader);
   }
@@ -237,16 +244,17 @@ struct Backward {
     }
   }
 
+  template <bool quads>
   __device__ __forceinline__ void produce() const {
     if constexpr (Source::cooperative) {
       const int strip_lane = (threadIdx.x / warp - first_producer) * 8 + lane_id() / 4;
       Stock stock(a, board());
       int sequence[recomputers] = {};
-      int count = 0;
+      int count = 0, chunks = 0;
       for (Band band = board().receive(count); band.task != none; band = board().receive(++count)) {
         const View s = view(band.task, strip_lane);
-        typename Source::template Producer<float> producer(
-            a, s, strip_lane, reinterpret_cast<typename Source::Element *>(source()), a.cost_columns);
+        typename Source::template Producer<quads> producer(
+            a, s, strip_lane, reinterpret_cast<typename Source::Element *>(source()), a.cost_columns, 0, chunks);
         for (int tile = band.last; tile >= band.first; tile--) {
           const int reader = (band.number + band.last - tile) % recomputers;
           for (int part = first_part(a, band, tile); part <= tile; part++) {

@@ -285,8 +285,7 @@ constexpr size_t relay_bytes = (sizeof(Relay) + 15) / 16 * 16;
 template <class Source>
 size_t forward_bytes(const Args &a) {
   if constexpr (Source::cooperative)
-    return relay_bytes + tops_bytes + Source::ring_bytes(a.cost_columns) +
-           Source::template Producer<double>::scratch_bytes(a);
+    return relay_bytes + tops_bytes + Source::ring_bytes(a.cost_columns) + Source::scratch_bytes(a);
   else
     return Source::warps * (tops_bytes + Source::bytes(a));
 }
@@ -315,6 +314,10 @@ struct Together {
   __device__ __forceinline__ unsigned char *tops() const { return memory + relay_bytes; }
   __device__ __forceinline__ auto *ring() const {
     return reinterpret_cast<typename Source::Element *>(memory + relay_bytes + tops_bytes);
+  }
+  __device__ __forceinline__ void open() const {
+    relay().open();
+    Source::open(memory + relay_bytes + tops_bytes + Source::ring_bytes(a.cost_columns));
   }
   __device__ __forceinline__ View view(int64_t task, bool rewriting, int lane) const {
     return forward_view<Cell>(rewriting ? again : a, task, rewriting, lane);
@@ -355,15 +358,16 @@ struct Together {
     }
   }
 
+  template <bool quads>
   __device__ __forceinline__ void produce() const {
     const int strip_lane = (threadIdx.x / warp - 1) * 8 + lane_id() / 4;
     // The columns of a chunk are read in the two blocks of steps after its own, too.
     const int ahead = a.cost_columns / chunk_columns - 2;
-    int count = 0;
+    int count = 0, chunks = 0;
     for (Job job = relay().receive(count); job.task != none; job = relay().receive(++count)) {
       const View s = view(job.task, job.rewriting, strip_lane);
-      typename Source::template Producer<double> producer(a, s, strip_lane, ring(), a.cost_columns,
-                                                          (job.first_chunk + Source::lead) * chunk_columns);
+      typename Source::template Producer<quads> producer(a, s, strip_lane, ring(), a.cost_columns,
+                                                         (job.first_chunk + Source::lead) * chunk_columns, chunks);
       for (int i = 0; i < job.chunks; i++) {
         const int first = (i - Source::lead) * chunk_columns;
         relay().wait_swept(job.first_chunk + i - ahead);
@@ -394,12 +398,14 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
   };
   if constexpr (Source::cooperative) {
     const Together<Cell, Source> together{a, again, shared};
-    if (threadIdx.x == 0) together.relay().open();
+    if (threadIdx.x == 0) together.open();
     __syncthreads();
     if (threadIdx.x < warp)
       together.sweep(next);
+    else if (Source::in_quads(a))
+      together.template produce<true>();
     else
-      together.produce();
+      together.template produce<false>();
   } else {
     int64_t task;
     bool rewriting;

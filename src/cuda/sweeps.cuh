@@ -63,9 +63,9 @@ void launch_backward(Args a, cudaStream_t stream) {
       Kernel::threads, Kernel::shared_bytes(a), a.tasks, stream, a);
 }
 
-// Calls run with the source of costs for the problem.
+// Calls run with the source of costs for the problem. roomy: shared memory is not needed for much else.
 template <class Cell, class Run>
-void with_source(const Args &a, Run run) {
+void with_source(const Args &a, bool roomy, Run run) {
   if (a.precomputed)
     run(GivenCosts<Cell>{});
   else if constexpr (Cell::wide)
@@ -74,13 +74,15 @@ void with_source(const Args &a, Run run) {
     run(InlineCosts<1>{});
   else if (a.features == 2)
     run(InlineCosts<2>{});
+  else if (roomy)
+    run(TensorCosts<double>{});
   else
-    run(TensorCosts{});
+    run(TensorCosts<float>{});
 }
 
 template <class Cell>
 void Sweeps<Cell>::forward(const Args &a, const Args &again, cudaStream_t stream) {
-  with_source<Cell>(a, [&](auto source) {
+  with_source<Cell>(a, a.lanes == warp, [&](auto source) {
     using Source = decltype(source);
     launch_forward<Cell, Source>(a, again, stream);
     if constexpr (std::is_same_v<Cell, Fast>) {
@@ -93,7 +95,7 @@ void Sweeps<Cell>::forward(const Args &a, const Args &again, cudaStream_t stream
 
 template <class Cell>
 void Sweeps<Cell>::backward(const Args &a, cudaStream_t stream) {
-  with_source<Cell>(a, [&](auto source) {
+  with_source<Cell>(a, false, [&](auto source) {
     using Source = decltype(source);
     if (a.dense.data) return launch_backward<Cell, Source, Dense<typename Cell::Real>>(a, stream);
     if constexpr (std::is_base_of_v<InlineBase, Source>)

@@ -117,6 +117,9 @@ __device__ __forceinline__ int fraction_bits(const Args &a, int64_t pair) {
 // D = |x - o|^2 + |y - o|^2 + 2 <o, y - o> - 2 <x, y - o> of float32 series by the float64 matrix instructions of
 // data-centre GPUs; o is the first point of x, so that a common offset does not cancel. A producer has 32 rows of the
 // strip; what a thread computes are costs of the K rows of one lane of the sweep.
+//
+// Held: the type in which x waits in shared memory. As double it need not be converted every time, but takes more room.
+template <class Held>
 struct TensorCosts : TileReader<int> {
   static constexpr int resident = 2;
   static constexpr int chunk = 64;  // features at a time
@@ -139,19 +142,31 @@ struct TensorCosts : TileReader<int> {
   // what they add, and y, relative to o and scaled. x: two rows at a time, feature by feature. Lanes that load together
   // meet no bank twice.
   static constexpr int x_pitch = 2 * chunk + 8, y_pitch = chunk + 2;
-  template <class Held>
-  static constexpr size_t rows_bytes = K *warp * sizeof(double) + K *warp / 2 * x_pitch * sizeof(Held);
+  static constexpr size_t rows_bytes = K * warp * sizeof(double) + K * warp / 2 * x_pitch * sizeof(Held);
   static constexpr size_t pair_bytes = chunk_columns * sizeof(double) * (1 + y_pitch);
+  static constexpr size_t gates_bytes = 2 * sizeof(Gate);
+  __host__ __device__ static size_t scratch_bytes(const Args &a) {
+    return gates_bytes + rows_bytes + (warp >> a.lane_bits) * pair_bytes;
+  }
+  // Of the producers among each other: y of a chunk is there; and it has been read.
+  struct Gates {
+    Gate ready, read;
+  };
+  static __device__ __forceinline__ Gates &gates_in(unsigned char *scratch) {
+    return *reinterpret_cast<Gates *>(scratch);
+  }
+  static __device__ __forceinline__ void open(unsigned char *scratch) {
+    gates_in(scratch).ready.open(producers), gates_in(scratch).read.open(producers);
+  }
 
-  // Held: the type in which x waits in shared memory. As double it need not be converted every time, but it has room
-  // only where there is no backward sweep.
-  template <class Held>
+  // quads: x and y can be read four features at a time.
+  static __device__ __forceinline__ bool in_quads(const Args &a) {
+    return cuda::in_quads(a.x, a.features) && cuda::in_quads(a.y, a.features);
+  }
+  template <bool quads>
   struct Producer {
     static constexpr int nothing = 1 << 30;
     static constexpr int staged = 4;  // quads of y that a lane asks for ahead: all that it has, but of very short pairs
-    __host__ __device__ static size_t scratch_bytes(const Args &a) {
-      return rows_bytes<Held> + (warp >> a.lane_bits) * pair_bytes;
-    }
 
     const Args &a;
     int *ring;
@@ -163,8 +178,9 @@ struct TensorCosts : TileReader<int> {
     int64_t y_step;        // to the next
     const double *norms;   // what the columns add to their sums
     int sign;              // of steps along rows and columns
-    bool aligned;          // x and y can be read four features at a time
-    int n, m, first_row;   // of the warp's rows
+    Gates &gates;
+    int &chunks;                   // that have been made, over all tasks
+    int n, m, first_row;           // of the warp's rows
     int own_columns, first_own;    // of the 16: the warp's share
     int fetched;                   // the column whose chunk has been asked for, or nothing
     Rows<float> incoming[staged];  // of that
@@ -174,13 +190,19 @@ struct TensorCosts : TileReader<int> {
 
     // s: the view of the lane whose rows these are. shift: where in the ring column 0 lies.
     __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, int *to, int columns,
-                                        int shift_columns = 0)
-        : a(args), ring(to), ring_mask(columns - 1), shift(shift_columns), fetched(nothing) {
+                                        int shift_columns, int &count)
+        : a(args),
+          ring(to),
+          ring_mask(columns - 1),
+          shift(shift_columns),
+          gates(gates_in(reinterpret_cast<unsigned char *>(to + columns * column_pitch))),
+          chunks(count),
+          fetched(nothing) {
       const int pairs = warp >> a.lane_bits, worker = threadIdx.x / warp % producers, lane = lane_id();
-      double *scratch = reinterpret_cast<double *>(ring + columns * column_pitch);
+      double *scratch = reinterpret_cast<double *>(&gates + 1);
       base = scratch + strip_lane * K;
       x = reinterpret_cast<Held *>(scratch + K * warp) + (strip_lane - lane / 4) * (K / 2 * x_pitch);
-      y = reinterpret_cast<double *>(reinterpret_cast<unsigned char *>(scratch) + rows_bytes<Held> +
+      y = reinterpret_cast<double *>(reinterpret_cast<unsigned char *>(scratch) + rows_bytes +
                                      (strip_lane >> a.lane_bits) * pair_bytes);
       y_norms = y + chunk_columns * y_pitch;
       own_columns = chunk_columns * pairs / producers;
@@ -190,7 +212,6 @@ struct TensorCosts : TileReader<int> {
       ys = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + s.first_column() * a.y.stride[1] +
            feature() * a.y.stride[2];
       y_step = sign * a.y.stride[1];
-      aligned = in_quads(a.x, a.features) && in_quads(a.y, a.features);
       at = strip_lane * K;
       const double *x_norms = norms_of(a, s.pair.index);
       norms = x_norms + a.n + s.first_column();
@@ -206,7 +227,7 @@ struct TensorCosts : TileReader<int> {
     // Four features from f on, the first of which lies at `from`; 0 beyond the last.
     __device__ __forceinline__ Rows<float> quad(const float *from, int64_t stride, int f) const {
       Rows<float> q{};
-      if (aligned) {
+      if constexpr (quads) {
         if (f < a.features) q = __builtin_bit_cast(Rows<float>, __ldg(reinterpret_cast<const float4 *>(from)));
       } else {
 #pragma unroll
@@ -248,14 +269,14 @@ struct TensorCosts : TileReader<int> {
     }
     // Of 16 features a lane needs every fourth: they lie together, the first two and the others in turn.
     static __device__ __forceinline__ int place(int column, int f) {
-      return column * y_pitch + (f & -16) + ((f % 4 * 4 + f % 16 / 4) ^ (column >> 1 & 2));
+      return column * y_pitch + (f & -16) + f % 4 * 4 + (f % 16 / 4 ^ (column >> 1 & 2));
     }
     __device__ __forceinline__ void put(int i, const Rows<float> &quad) const {
       const double factor = -2 * a.scale;
-      const int column = first_own + lane_id() / 16 + 2 * i;
+      double *to = y + place(first_own + lane_id() / 16 + 2 * i, feature());
 #pragma unroll
-      for (int f = 0; f < 4; f++)
-        y[place(column, feature() + f)] = factor * (static_cast<double>(quad.v[f]) - static_cast<double>(origin[f]));
+      for (int f = 0; f < 4; f++)  // places are 4 apart
+        to[4 * f] = factor * (static_cast<double>(quad.v[f]) - static_cast<double>(origin[f]));
     }
     __device__ __forceinline__ void convert(int first, int f0) const {
 #pragma unroll
@@ -267,12 +288,9 @@ struct TensorCosts : TileReader<int> {
     }
 
     // 16 columns into the ring, all producers together; next: the column that will be asked for next.
-    static __device__ __forceinline__ void meet() { barrier(1, producers * warp); }
     __device__ __forceinline__ void produce(int first, int next) {
       const bool whole = a.features <= chunk;
       double sum[2][2][4];
-#pragma unroll
-      for (int i = 0; i < 16; i++) sum[i / 8][i / 4 % 2][i % 4] = base[i / 4 % 2 * 2 + i % 4 / 2];
 #pragma unroll 1
       for (int f0 = 0; f0 < a.features; f0 += chunk) {
         if (!whole) {
@@ -281,12 +299,15 @@ struct TensorCosts : TileReader<int> {
           __syncwarp();
         }
         if (!whole || fetched != first) fetch(first, f0);
-        meet();  // y has been read
+        gates.read.wait(chunks - 1);
         convert(first, f0);
-        meet();
+        gates.ready.arrive();
         asm volatile("" : "+r"(next));  // its addresses are not worth registers outside the loop
         if (whole) fetch(next, 0);
+        gates.ready.wait(chunks++);
+        if (f0 == 0) begin(sum);
         multiply(min(chunk, a.features - f0), sum);
+        gates.read.arrive();
       }
 #pragma unroll
       for (int j = 0; j < 2; j++)
@@ -295,8 +316,23 @@ struct TensorCosts : TileReader<int> {
           const int slot = (first + shift + column_of(j, odd)) & ring_mask;
           Rows<int> words;
 #pragma unroll
-          for (int k = 0; k < K; k++) words.v[k] = result(sum[j][k / 2][k % 2 * 2 + odd] + y_norms[column_of(j, odd)]);
+          for (int k = 0; k < K; k++) words.v[k] = result(sum[j][k / 2][k % 2 * 2 + odd]);
           *reinterpret_cast<Rows<int> *>(ring + slot * column_pitch + at) = words;
+        }
+    }
+
+    // What rows and columns add.
+    __device__ __forceinline__ void begin(double (&sum)[2][2][4]) const {
+      double of_row[K];
+#pragma unroll
+      for (int k = 0; k < K; k++) of_row[k] = base[k];
+#pragma unroll
+      for (int j = 0; j < 2; j++)
+#pragma unroll
+        for (int odd = 0; odd < 2; odd++) {
+          const double of_column = y_norms[column_of(j, odd)];
+#pragma unroll
+          for (int k = 0; k < K; k++) sum[j][k / 2][k % 2 * 2 + odd] = of_row[k] + of_column;
         }
     }
 
@@ -358,10 +394,12 @@ struct DifferenceCosts : TileReader<double> {
   }
   __device__ __forceinline__ bool exceeded(const Args &, const View &) const { return false; }
 
-  template <class>
-  struct Producer {
-    __host__ __device__ static size_t scratch_bytes(const Args &) { return 0; }
+  __host__ __device__ static size_t scratch_bytes(const Args &) { return 0; }
+  static __device__ __forceinline__ void open(unsigned char *) {}
+  static __device__ __forceinline__ bool in_quads(const Args &) { return false; }
 
+  template <bool>
+  struct Producer {
     const Args &a;
     double *ring;
     int ring_mask, shift;
@@ -370,7 +408,7 @@ struct DifferenceCosts : TileReader<double> {
 
     // s: the view of lane 8 warp + lane / 4; the thread has row lane % 4 of it.
     __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, double *to, int columns,
-                                        int shift_columns = 0)
+                                        int shift_columns, int &)
         : a(args), ring(to), ring_mask(columns - 1), shift(shift_columns) {
       const int k = lane_id() % 4;
       x = s.pair.index * a.x.stride[0] + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1];
