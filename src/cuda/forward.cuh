@@ -78,13 +78,14 @@ struct Sweep {
   Source &source;
   RowAbove<Cell> above;
   Strip<Cell> strip;
+  Format format;
   Z corner;     // the cell that has the pair's value, in the lane that met it
   Word *below;  // the strip's last row, for the next strip; null if nobody reads it
 
   __device__ __forceinline__ Sweep(const Args &args, const View &view, Source &costs)
-      : a(args), s(view), source(costs) {}
+      : a(args), s(view), source(costs), format(args.format) {}
 
-  // What the steps of a block have in common.
+  // Where the steps of a block read and write.
   struct Block {
     const Z *tops;
     Word *below;  // where the strip's last row goes
@@ -95,28 +96,25 @@ struct Sweep {
     const int column = first - s.end_lane;  // of the last row in the block's first step
     return {above.block(first), below + static_cast<int64_t>(column) * a.words, below ? max(-column, 0) : block_steps};
   }
-
-  template <class Meanwhile>
-  __device__ __forceinline__ void step(const Block &b, int u, const Z &top, const typename Cell::Cost (&cost)[K],
-                                       Meanwhile meanwhile) {
-    strip.step(cost, top, meanwhile);
-    hand_on(b, u);
-  }
-  __device__ __forceinline__ void hand_on(const Block &b, int u) const {
-    if (u >= b.from) Cell::store(b.below, u, a.format, strip.z[K - 1]);
-  }
+  __device__ __forceinline__ void hand_on(Word *to, int i) const { Cell::store(to, i, format, strip.z[K - 1]); }
 
   __device__ __forceinline__ void run(Z *tops) {
     above.begin(a, s, tops);
     strip.start(s);
     corner = Cell::forbidden();
     below = s.active && !s.last && lane_id() == s.end_lane ? row_below(a, s) : nullptr;
+    constexpr bool saves = !std::is_same_v<Cell, Exact>;
+    Word *save_to = saves && a.saved && s.active && !s.reversed ? checkpoint(a, s, 0) : nullptr;
+    int next_save = save_to ? a.interval : 0;
     for (int first = 0; first < s.steps; first += block_steps) {
       source.enter(first);
       above.enter(first);
-      if constexpr (!std::is_same_v<Cell, Exact>)
-        if (a.saved && s.active && !s.reversed && first > 0 && first % a.interval == 0)
-          strip.save(checkpoint(a, s, first / a.interval - 1), a.format);
+      if constexpr (saves)
+        if (first > 0 && first == next_save) {
+          strip.save(save_to, format);
+          save_to += (K + 1) * warp * a.words;
+          next_save += a.interval;
+        }
       const bool begins = s.reversed && s.first && first == 0, ends = s.end > first && s.end <= first + block_steps;
       if (__any_sync(all_lanes, begins || ends))
         outer_block(first, begins);
@@ -135,15 +133,19 @@ struct Sweep {
     source.costs(0, cost);
 #pragma unroll 1
     for (int begin = 0; begin < block_steps; begin += unrolled) {
+      const Z *tops = b.tops + begin;
+      Word *to = b.below + begin * a.words;
 #pragma unroll
       for (int i = 0; i < unrolled; i++) {
         typename Cell::Cost ahead[K];
         Z top_ahead;
-        const int u = begin + i, next = min(u + 1, block_steps - 1);
-        step(b, u, top, cost, [&] {
-          top_ahead = load_now(b.tops + next);
-          source.costs(next, ahead);
+        const int u = begin + i;
+        const bool is_last = i == unrolled - 1 && u == block_steps - 1;
+        strip.step(cost, top, [&] {
+          top_ahead = load_now(tops + (is_last ? i : i + 1));
+          source.costs(is_last ? u : u + 1, ahead);
         });
+        if (u >= b.from) hand_on(to, i);
         top = top_ahead;
 #pragma unroll
         for (int k = 0; k < K; k++) cost[k] = ahead[k];
@@ -166,7 +168,7 @@ struct Sweep {
       source.costs(u, cost);
       strip.step(cost, load_now(b.tops + u), [] {});
       if (begins && u == 0 && s.lane == 0) strip.begin_below(s.spare(), cost);
-      hand_on(b, u);
+      if (u >= b.from) hand_on(b.below, u);
       if (u % renormalise_every == renormalise_every - 1) strip.renormalise();
 #pragma unroll
       for (int k = 0; k < K; k++)

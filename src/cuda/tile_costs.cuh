@@ -1,5 +1,5 @@
 // Costs of many features, which four warps of the block compute for the one that sweeps: 16 columns of a strip at a
-// time, into a ring in shared memory, [column][row].
+// time, into a ring in shared memory, [step][row]: a cost lies where the step is in which the row's lane meets it.
 #pragma once
 
 #include "gates.cuh"
@@ -54,11 +54,11 @@ struct TileReader {
   __host__ __device__ static size_t ring_bytes(int columns) { return sizeof(Element) * columns * column_pitch; }
 
   const Element *ring;
-  int columns;  // of the ring: a power of two
-  int shift;    // where in it column 0 lies
-  int lane, start;
-  Relay *relay;    // forward
-  int next_chunk;  // to be waited for
+  int columns;        // of the ring: a power of two
+  int shift;          // where in it step 0 lies
+  const Element *at;  // that of the lane's rows in the step that was sought
+  Relay *relay;       // forward
+  int next_chunk;     // to be waited for
 
   // Forward: a block of steps is done with; the columns of the next are there.
   __device__ __forceinline__ void enter(int first) {
@@ -67,10 +67,12 @@ struct TileReader {
   }
   __device__ __forceinline__ void stage(int) const {}
 
-  __device__ __forceinline__ void seek(int first) { start = first - lane + shift; }
+  // Steps are counted from `first` on, a multiple of as many as are read from there.
+  __device__ __forceinline__ void seek(int first) {
+    at = ring + ((first + shift) & (columns - 1)) * column_pitch + K * lane_id();
+  }
   __device__ __forceinline__ Rows<Element> read(int u) const {
-    const int column = (start + u) & (columns - 1);
-    return *reinterpret_cast<const Rows<Element> *>(ring + column * column_pitch + K * lane_id());
+    return *reinterpret_cast<const Rows<Element> *>(at + u * column_pitch);
   }
 };
 
@@ -128,7 +130,6 @@ struct TensorCosts : TileReader<int> {
 
   int bits;
   __device__ __forceinline__ void begin(const Args &a, const View &s) {
-    lane = s.lane;
     bits = s.active ? fraction_bits(a, s.pair.index) : 1;
   }
   __device__ __forceinline__ void costs(int u, Fast::Cost (&cost)[K]) const {
@@ -170,7 +171,7 @@ struct TensorCosts : TileReader<int> {
 
     const Args &a;
     int *ring;
-    int ring_mask, shift;
+    int ring_mask, shift;  // shift: where in the ring the thread's rows have column 0
     double *base;          // what the thread's rows add
     Held *x;               // of the warp's rows, all first and second rows of lanes first: as matrices take them
     double *y, *y_norms;   // of the warp's pair
@@ -188,13 +189,13 @@ struct TensorCosts : TileReader<int> {
     float origin[4];  // of the lane's features
     int at;           // of the thread's rows in a column
 
-    // s: the view of the lane whose rows these are. shift: where in the ring column 0 lies.
+    // s: the view of the lane whose rows these are. shift_steps: where in the ring step 0 lies.
     __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, int *to, int columns,
-                                        int shift_columns, int &count)
+                                        int shift_steps, int &count)
         : a(args),
           ring(to),
           ring_mask(columns - 1),
-          shift(shift_columns),
+          shift(shift_steps + s.lane),
           gates(gates_in(reinterpret_cast<unsigned char *>(to + columns * column_pitch))),
           chunks(count),
           fetched(nothing) {
@@ -383,10 +384,7 @@ struct DifferenceCosts : TileReader<double> {
   static constexpr int resident = 1;
   static constexpr int lead = 2;  // a NaN that another task has left there would spread
   Wide::Scale scale{0};
-  __device__ __forceinline__ void begin(const Args &a, const View &s) {
-    lane = s.lane;
-    scale = Wide::Scale(a.scale);
-  }
+  __device__ __forceinline__ void begin(const Args &a, const View &s) { scale = Wide::Scale(a.scale); }
   __device__ __forceinline__ void costs(int u, Wide::Cost (&cost)[K]) const {
     const Rows<double> distances = read(u);
 #pragma unroll
@@ -402,14 +400,14 @@ struct DifferenceCosts : TileReader<double> {
   struct Producer {
     const Args &a;
     double *ring;
-    int ring_mask, shift;
-    int64_t x, y, step;  // of y, to the next column
+    int ring_mask, shift;  // shift: where in the ring the thread's rows have column 0
+    int64_t x, y, step;    // of y, to the next column
     int m, at;
 
     // s: the view of lane 8 warp + lane / 4; the thread has row lane % 4 of it.
     __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, double *to, int columns,
-                                        int shift_columns, int &)
-        : a(args), ring(to), ring_mask(columns - 1), shift(shift_columns) {
+                                        int shift_steps, int &)
+        : a(args), ring(to), ring_mask(columns - 1), shift(shift_steps + s.lane) {
       const int k = lane_id() % 4;
       x = s.pair.index * a.x.stride[0] + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1];
       y = s.pair.index * a.y.stride[0] + s.first_column() * a.y.stride[1];
