@@ -88,33 +88,34 @@ struct Features {
   static constexpr int size = Share<Real>::size;
 
   const Series &series;
-  int first, step, features;  // the lane's first, and from one to the next: lanes that follow each other have such
+  int64_t offset[quads ? 1 : size];  // of the lane's features in a point: lanes that follow each other have such
+  unsigned there;                    // bits of those that there are
   bool f64;
 
   __device__ __forceinline__ Features(const Args &a, const Series &of, const Share<Real> &share, int from)
-      : series(of),
-        first(from + (quads ? size * share.lane : share.lane)),
-        step(quads ? 1 : share.lanes),
-        features(a.features),
-        f64(a.f64) {}
+      : series(of), there(0), f64(a.f64) {
+#pragma unroll
+    for (int i = 0; i < (quads ? 1 : size); i++) {
+      const int f = from + (quads ? size * share.lane : share.lane + i * share.lanes);
+      offset[i] = f * series.stride[2];
+      there |= static_cast<unsigned>(f < a.features) << i;
+    }
+  }
+  __device__ __forceinline__ bool has(int i) const { return there >> i & 1; }
   // Where point i of a pair lies.
   __device__ __forceinline__ int64_t point(const Pair &pair, int i) const {
     return pair.index * series.stride[0] + i * series.stride[1];
   }
   // Zeros if it is not there.
-  __device__ __forceinline__ Point<Real> load(int64_t point, bool there) const {
+  __device__ __forceinline__ Point<Real> load(int64_t point, bool exists) const {
     Point<Real> p{};
     if constexpr (quads) {
-      if (there && first < features)
-        p = __builtin_bit_cast(
-            Point<Real>,
-            __ldg(reinterpret_cast<const float4 *>(static_cast<const float *>(series.data) + point + first)));
+      const float *from = static_cast<const float *>(series.data) + point + offset[0];
+      if (exists && has(0)) p = __builtin_bit_cast(Point<Real>, __ldg(reinterpret_cast<const float4 *>(from)));
     } else {
 #pragma unroll
-      for (int i = 0; i < size; i++) {
-        const int f = first + i * step;
-        if (there && f < features) p.v[i] = cuda::load<Real>(series.data, point + f * series.stride[2], f64);
-      }
+      for (int i = 0; i < size; i++)
+        if (exists && has(i)) p.v[i] = cuda::load<Real>(series.data, point + offset[i], f64);
     }
     return p;
   }
@@ -123,17 +124,16 @@ struct Features {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     constexpr bool at_once = quads;
     if constexpr (at_once)
-      if (first < features)
-        atomicAdd(reinterpret_cast<float4 *>(static_cast<float *>(series.data) + point + first),
+      if (has(0))
+        atomicAdd(reinterpret_cast<float4 *>(static_cast<float *>(series.data) + point + offset[0]),
                   make_float4(g * p.v[0], g * p.v[1], g * p.v[2], g * p.v[3]));
 #else
     constexpr bool at_once = false;
 #endif
 #pragma unroll
     for (int i = at_once ? size : 0; i < size; i++) {
-      const int f = first + i * step;
-      if (f >= features) continue;
-      const int64_t at = point + f * series.stride[2];
+      if (!has(quads ? 0 : i)) continue;
+      const int64_t at = point + (quads ? offset[0] + i : offset[i]);
       if constexpr (sizeof(Real) == 8)
         if (f64) {
           atomicAdd(static_cast<double *>(series.data) + at, g * p.v[i]);

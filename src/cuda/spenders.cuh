@@ -41,41 +41,44 @@ struct Progress {
   }
 };
 
-// Gradients of series of few features, by a warp whose lanes have x of the same rows as the sweep's: grad_x adds up in
-// the lane; grad_y of a column goes from lane to lane, as the column was swept.
-template <int D>
+// Gradients of series of few features, each by a warp whose lanes have x of the same rows as the sweep's: grad_x adds
+// up in the lane; grad_y of a column goes from lane to lane, as the column was swept.
+template <int features>
 struct Systolic {
-  static constexpr int readers = 1;
+  static constexpr int readers = features;
   static constexpr int resident = 2;
   static constexpr int slots = 2 * warp;  // columns of half a tile, and steps
 
-  // y, and what leaves the first lane, each by pair: [D][slots].
+  // Of a reader: y, and what leaves the first lane, each by pair.
   __host__ __device__ static size_t bytes(const Args &a) {
-    return 2 * sizeof(float) * D * slots * (warp >> a.lane_bits);
+    return readers * 2 * sizeof(float) * slots * (warp >> a.lane_bits);
   }
 
   const Args &a;
   const View &s;
   Progress progress;
   float *y, *leaving;
-  float x[K][D], grad_x[K][D];
-  float column[D];  // of grad_y, at the lane's last column
+  const float *ys;  // of the pair, in the caller's array
+  float *of_y;      // where its gradient goes
+  float x[K], grad_x[K];
+  float column;  // of grad_y, at the lane's last column
   float factor;
+  int feature;
 
-  __device__ __forceinline__ Systolic(const Args &args, const View &view, unsigned char *memory, int)
-      : a(args), s(view), progress(args, view) {
-    y = reinterpret_cast<float *>(memory) + (lane_id() >> a.lane_bits) * (2 * D * slots);
-    leaving = y + D * slots;
+  __device__ __forceinline__ Systolic(const Args &args, const View &view, unsigned char *memory, int reader)
+      : a(args), s(view), progress(args, view), column(0), feature(reader) {
+    if (reader > 0) progress.last = true;  // one of them reports
+    const int pairs = warp >> a.lane_bits, pair = lane_id() >> a.lane_bits;
+    y = reinterpret_cast<float *>(memory) + (reader * pairs + pair) * (2 * slots);
+    leaving = y + slots;
     factor = s.active ? gradient_factor<float>(a, s.pair.index) : 0;
-    const float *from = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0];
+    ys = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + feature * a.y.stride[2];
+    of_y = static_cast<float *>(a.grad_y.data) + s.pair.index * a.grad_y.stride[0] + feature * a.grad_y.stride[2];
+    const float *from = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0] + feature * a.x.stride[2];
 #pragma unroll
-    for (int f = 0; f < D; f++) {
-      column[f] = 0;
-#pragma unroll
-      for (int k = 0; k < K; k++) {
-        grad_x[k][f] = 0;
-        x[k][f] = __ldg(from + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1] + f * a.x.stride[2]);
-      }
+    for (int k = 0; k < K; k++) {
+      grad_x[k] = 0;
+      x[k] = __ldg(from + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1]);
     }
   }
   __device__ __forceinline__ void begin(int last) const {
@@ -84,21 +87,12 @@ struct Systolic {
 
   // y of the columns of a few steps.
   __device__ __forceinline__ void load_y(int first, int steps) const {
-    const float *from = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0];
-    for (int c = s.lane; c < steps + s.lanes - 1; c += s.lanes) {
-      const float *point = from + clamp(first + c - (s.lanes - 1), s.pair.m) * a.y.stride[1];
-#pragma unroll
-      for (int f = 0; f < D; f++) y[f * slots + c] = __ldg(point + f * a.y.stride[2]);
-    }
+    for (int c = s.lane; c < steps + s.lanes - 1; c += s.lanes)
+      y[c] = __ldg(ys + clamp(first + c - (s.lanes - 1), s.pair.m) * a.y.stride[1]);
   }
-  // Adds the sums of a column to what the strips above have left.
-  __device__ __forceinline__ void add(int at, const float *sum, int pitch) const {
-    float *to = static_cast<float *>(a.grad_y.data) + s.pair.index * a.grad_y.stride[0] + at * a.grad_y.stride[1];
-#pragma unroll
-    for (int f = 0; f < D; f++) {
-      float *own = to + f * a.grad_y.stride[2];
-      __stcg(own, fmaf(factor, sum[f * pitch], __ldcg(own)));
-    }
+  // To what the strips above have left.
+  __device__ __forceinline__ void add(int at, float sum) const {
+    atomicAdd(of_y + at * a.grad_y.stride[1], factor * sum);
   }
 
   __device__ __forceinline__ void spend(int tile, int half, int number, const Rows<float> *e, Board &board) {
@@ -110,34 +104,37 @@ struct Systolic {
       sweep(steps, e + lane_id());
     }
     board.leave(number, half);
-    if (steps > 0 && a.grad_y.data) {
+    if (!a.grad_y.data) return;
+    if (steps > 0) {
       progress.wait(first);
       if (s.active)
-        for (int u = s.lane; u < steps && first + u < s.pair.m; u += s.lanes) add(first + u, leaving + u, slots);
+        for (int u = s.lane; u < steps && first + u < s.pair.m; u += s.lanes) add(first + u, leaving[u]);
       __syncwarp();
-      if (lane_id() == 0) progress.report(first);
     }
+    if (half == 0) report(first);
+  }
+  // By all readers: when each of them has added its feature.
+  __device__ __forceinline__ void report(int column) const {
+    if (a.strips == 1) return;
+    if constexpr (readers > 1) barrier(3, readers * warp);
+    if (lane_id() == 0) progress.report(column);
   }
   __device__ __forceinline__ void sweep(int steps, const Rows<float> *e) {
     const bool lowest = s.lane == s.lanes - 1, first = s.lane == 0;
     const float *own_y = y + s.lanes - 1 - s.lane;
-#pragma unroll 2
+#pragma unroll 4
     for (int u = steps - 1; u >= 0; u--) {
       const Rows<float> here = e[u * ways * warp];
+      const float from_lane = __shfl_down_sync(all_lanes, column, 1), yu = own_y[u];
+      float own = 0;  // does not wait for the other lanes
 #pragma unroll
-      for (int f = 0; f < D; f++) {
-        const float from_lane = __shfl_down_sync(all_lanes, column[f], 1);
-        const float yf = own_y[f * slots + u];
-        float own = 0;  // does not wait for the other lanes
-#pragma unroll
-        for (int k = 0; k < K; k++) {
-          const float difference = x[k][f] - yf;
-          grad_x[k][f] = fmaf(here.v[k], difference, grad_x[k][f]);
-          own = fmaf(-here.v[k], difference, own);
-        }
-        column[f] = (lowest ? 0.0f : from_lane) + own;
-        if (first) leaving[f * slots + u] = column[f];
+      for (int k = 0; k < K; k++) {
+        const float difference = x[k] - yu;
+        grad_x[k] = fmaf(here.v[k], difference, grad_x[k]);
+        own = fmaf(-here.v[k], difference, own);
       }
+      column = (lowest ? 0.0f : from_lane) + own;
+      if (first) leaving[u] = column;
     }
   }
 
@@ -145,18 +142,18 @@ struct Systolic {
   __device__ __forceinline__ void finish(int first) {
     const int at = (first << a.tile_bits) - s.lane;
     if (a.grad_y.data) {
-      if (first > 0) progress.wait((first << a.tile_bits) - (warp - 1));
-      if (s.active && s.lane > 0 && at >= 0 && at < s.pair.m) add(at, column, 1);
-      __syncwarp();
-      if (lane_id() == 0) progress.report(0);
+      if (first > 0) {
+        progress.wait((first << a.tile_bits) - (warp - 1));
+        if (s.active && s.lane > 0 && at >= 0 && at < s.pair.m) add(at, column);
+        __syncwarp();
+      }
+      report(0);
     }
     if (!a.grad_x.data || !s.active) return;
     for (int k = 0; k < K; k++) {
       if (s.row_of(k) >= s.pair.n) break;
-      float *to =
-          static_cast<float *>(a.grad_x.data) + s.pair.index * a.grad_x.stride[0] + s.row_of(k) * a.grad_x.stride[1];
-#pragma unroll
-      for (int f = 0; f < D; f++) to[f * a.grad_x.stride[2]] = factor * grad_x[k][f];
+      static_cast<float *>(a.grad_x.data)[s.pair.index * a.grad_x.stride[0] + s.row_of(k) * a.grad_x.stride[1] +
+                                          feature * a.grad_x.stride[2]] = factor * grad_x[k];
     }
   }
 };
