@@ -82,26 +82,32 @@ struct Point {
   Real v[Share<Real>::size];
 };
 
-// The lane's features of the points of a series, from feature `first` of a point on.
-template <class Real, class Series, bool quads>
+// How features of points lie in memory: float32 ones that can be moved four at a time, ones that lie together, or as
+// strides will have it.
+enum Layout { strided, together, by_four };
+template <class Real, class Series>
+__device__ __forceinline__ Layout layout_of(const Series &series, int features) {
+  if (sizeof(Real) == 8 || series.stride[2] != 1) return strided;
+  return in_quads(series, features) ? by_four : together;
+}
+__device__ __forceinline__ Layout common(Layout a, Layout b) { return a < b ? a : b; }
+
+// A lane's features of the points of a series, from feature `from` of a point on.
+template <class Real, class Series, Layout layout>
 struct Features {
   static constexpr int size = Share<Real>::size;
 
   const Series &series;
-  int64_t offset[quads ? 1 : size];  // of the lane's features in a point: lanes that follow each other have such
-  unsigned there;                    // bits of those that there are
+  int64_t first, step;  // in a point: the lane's first feature, and from one to the next
+  int count;
   bool f64;
 
   __device__ __forceinline__ Features(const Args &a, const Series &of, const Share<Real> &share, int from)
-      : series(of), there(0), f64(a.f64) {
-#pragma unroll
-    for (int i = 0; i < (quads ? 1 : size); i++) {
-      const int f = from + (quads ? size * share.lane : share.lane + i * share.lanes);
-      offset[i] = f * series.stride[2];
-      there |= static_cast<unsigned>(f < a.features) << i;
-    }
+      : series(of), step(layout == strided ? of.stride[2] : 1), f64(a.f64) {
+    const int feature = from + size * share.lane;
+    first = feature * step;
+    count = a.features - feature;
   }
-  __device__ __forceinline__ bool has(int i) const { return there >> i & 1; }
   // Where point i of a pair lies.
   __device__ __forceinline__ int64_t point(const Pair &pair, int i) const {
     return pair.index * series.stride[0] + i * series.stride[1];
@@ -109,31 +115,38 @@ struct Features {
   // Zeros if it is not there.
   __device__ __forceinline__ Point<Real> load(int64_t point, bool exists) const {
     Point<Real> p{};
-    if constexpr (quads) {
-      const float *from = static_cast<const float *>(series.data) + point + offset[0];
-      if (exists && has(0)) p = __builtin_bit_cast(Point<Real>, __ldg(reinterpret_cast<const float4 *>(from)));
-    } else {
+    const int there = exists ? count : 0;
+    if constexpr (layout == strided) {
 #pragma unroll
       for (int i = 0; i < size; i++)
-        if (exists && has(i)) p.v[i] = cuda::load<Real>(series.data, point + offset[i], f64);
+        if (i < there) p.v[i] = cuda::load<Real>(series.data, point + first + i * step, f64);
+    } else {
+      const float *from = static_cast<const float *>(series.data) + (point + first);
+      if constexpr (layout == by_four) {
+        if (there > 0) p = __builtin_bit_cast(Point<Real>, __ldg(reinterpret_cast<const float4 *>(from)));
+      } else {
+#pragma unroll
+        for (int i = 0; i < size; i++)
+          if (i < there) p.v[i] = __ldg(from + i);
+      }
     }
     return p;
   }
   // Adds g times p to what is there, which nobody waits for.
   __device__ __forceinline__ void add(int64_t point, Real g, const Point<Real> &p) const {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    constexpr bool at_once = quads;
+    constexpr bool at_once = layout == by_four;
     if constexpr (at_once)
-      if (has(0))
-        atomicAdd(reinterpret_cast<float4 *>(static_cast<float *>(series.data) + point + offset[0]),
+      if (count > 0)
+        atomicAdd(reinterpret_cast<float4 *>(static_cast<float *>(series.data) + (point + first)),
                   make_float4(g * p.v[0], g * p.v[1], g * p.v[2], g * p.v[3]));
 #else
     constexpr bool at_once = false;
 #endif
 #pragma unroll
     for (int i = at_once ? size : 0; i < size; i++) {
-      if (!has(quads ? 0 : i)) continue;
-      const int64_t at = point + (quads ? offset[0] + i : offset[i]);
+      if (i >= count) continue;
+      const int64_t at = point + first + i * step;
       if constexpr (sizeof(Real) == 8)
         if (f64) {
           atomicAdd(static_cast<double *>(series.data) + at, g * p.v[i]);
@@ -168,10 +181,11 @@ __device__ __forceinline__ unsigned transpose(unsigned word) {
 // Differences are taken as they are: the usual split of grad_x_i = 2 g sum_j E_ij (x_i - y_j) into sums of E y and of E
 // cancels where x is near y. Each row and each column has a warp of its own that adds to it, so the order of additions
 // is always the same, and the hardware can be left to do them.
-template <class Real, bool quads>
+template <class Real, Layout layout>
 struct Gradients {
   template <class Series>
-  using Features = cuda::Features<Real, Series, quads>;
+  using Features = cuda::Features<Real, Series, layout>;
+  static constexpr int at_once = layout == by_four ? 2 : 1;  // steps of a loop: of the others each has many loads
   static constexpr int size = Share<Real>::size;
 
   const Args &a;
@@ -207,7 +221,7 @@ struct Gradients {
       const Real g = gradient_factor<Real>(a, own.pair.index);
       int u = __ffs(steps) - 1;
       point = y.point(own.pair, half.step + u - (lane & top()));
-#pragma unroll 2
+#pragma unroll at_once
       for (; u < end; u++, point += a.y.stride[1]) {
         const Point<Real> other = y.load(point, true);
         const Rows<Real> e = half.of_lane(u, lane);
@@ -250,7 +264,7 @@ struct Gradients {
       Point<Real> sum{};
       int rows = other.pair.n - other.row;
       int64_t point = x.point(other.pair, other.row);
-#pragma unroll 2
+#pragma unroll at_once
       for (int lane = begin; lane < end; lane++, rows -= K) {
         Point<Real> points[K];
 #pragma unroll

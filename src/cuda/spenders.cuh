@@ -171,11 +171,14 @@ struct Sparse {
   Progress progress;
   bool of_x;
   int worker;
+  Layout layout;
   Item *items;
 
   __device__ __forceinline__ Sparse(const Args &args, const View &view, unsigned char *memory, int role)
       : a(args), s(view), progress(args, view), of_x(role < of_rows), worker(of_x ? role : role - of_rows) {
     items = reinterpret_cast<Item *>(memory) + role * max_items;
+    layout = common(common(layout_of<Real>(a.x, a.features), layout_of<Real>(a.y, a.features)),
+                    layout_of<Real>(of_x ? a.grad_x : a.grad_y, a.features));
     if (role != of_rows) progress.last = true;  // one of them reports
   }
   __device__ __forceinline__ void begin(int last) const {
@@ -185,21 +188,24 @@ struct Sparse {
     const int half_steps = a.tile_steps / 2, step = (tile << a.tile_bits) + half * half_steps;
     const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
     if (swept.steps > 0 && (of_x ? a.grad_x.data : a.grad_y.data)) {
-      if (sizeof(Real) == 4 && in_quads(a.x, a.features) && in_quads(a.y, a.features) &&
-          (of_x ? in_quads(a.grad_x, a.features) : in_quads(a.grad_y, a.features)))
-        add<sizeof(Real) == 4>(swept);
+      if constexpr (sizeof(Real) == 8)
+        add<strided>(swept);
+      else if (layout == by_four)
+        add<by_four>(swept);
+      else if (layout == together)
+        add<together>(swept);
       else
-        add<false>(swept);
+        add<strided>(swept);
     }
     board.leave(number, half);
     if (of_x || !a.grad_y.data) return;
     barrier(3, of_columns * warp);
     if (lane_id() == 0) progress.report(step);
   }
-  template <bool quads>
+  template <Layout layout>
   __device__ __forceinline__ void add(const SweptHalf<Real> &swept) {
     const Share<Real> share(a.features);
-    const Gradients<Real, quads> gradients{a, s, swept, worker, of_x ? of_rows : of_columns, items, swept.live()};
+    const Gradients<Real, layout> gradients{a, s, swept, worker, of_x ? of_rows : of_columns, items, swept.live()};
     if (!of_x) progress.wait(swept.step - (s.lanes - 1));
     for (int f = 0; f < a.features; f += share.features())
       if (of_x)
