@@ -72,21 +72,5 @@ __device__ __forceinline__ void store(void *data, int64_t i, bool f64, Real valu
     }
   static_cast<float *>(data)[i] = static_cast<float>(value);
 }
-// The same past the L1 cache.
-template <class Real>
-__device__ __forceinline__ Real load_uncached(const void *data, int64_t i, bool f64) {
-  if constexpr (sizeof(Real) == 8)
-    if (f64) return __ldcg(static_cast<const double *>(data) + i);
-  return static_cast<Real>(__ldcg(static_cast<const float *>(data) + i));
-}
-template <class Real>
-__device__ __forceinline__ void store_uncached(void *data, int64_t i, bool f64, Real value) {
-  if constexpr (sizeof(Real) == 8)
-    if (f64) {
-      __stcg(static_cast<double *>(data) + i, value);
-      return;
-    }
-  __stcg(static_cast<float *>(data) + i, static_cast<float>(value));
-}
 
 }  // namespace sdtw::cuda

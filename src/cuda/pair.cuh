@@ -143,28 +143,7 @@ __device__ __forceinline__ int warp_max(int v) {
   for (int step = warp / 2; step > 0; step /= 2) v = max(v, __shfl_xor_sync(all_lanes, v, step));
   return v;
 }
-__device__ __forceinline__ int warp_sum(int v) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  return __reduce_add_sync(all_lanes, v);
-#else
-  for (int step = warp / 2; step > 0; step /= 2) v += __shfl_xor_sync(all_lanes, v, step);
-  return v;
-#endif
-}
-__device__ __forceinline__ unsigned warp_or(unsigned v) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  return __reduce_or_sync(all_lanes, v);
-#else
-  for (int step = warp / 2; step > 0; step /= 2) v |= __shfl_xor_sync(all_lanes, v, step);
-  return v;
-#endif
-}
 // Over the lanes of a pair.
-template <class Real>
-__device__ __forceinline__ Real pair_sum(Real v, int lanes) {
-  for (int step = lanes / 2; step > 0; step /= 2) v += __shfl_xor_sync(all_lanes, v, step);
-  return v;
-}
 __device__ __forceinline__ int pair_max(int v, int lanes) {
   for (int step = lanes / 2; step > 0; step /= 2) v = max(v, __shfl_xor_sync(all_lanes, v, step));
   return v;

@@ -1,0 +1,178 @@
+// A warp's sweep of a task: the row above, which another warp is writing, the strip's own, and what it leaves.
+#pragma once
+
+#include "inline_costs.cuh"
+#include "strip.cuh"
+
+namespace sdtw::cuda {
+
+constexpr size_t tops_bytes = 2 * block_steps * 16;  // of the row above, in shared memory: of the largest Z
+
+// The row above a strip, which the strip above is still writing: a block of columns is asked for while the block before
+// is swept, and waited for word by word.
+template <class Cell>
+struct RowAbove {
+  using Z = typename Cell::Z;
+  static constexpr int slots = 2 * block_steps;
+
+  Z *ring;
+  const Word *words;
+  Format format;
+  int columns;
+  bool there;
+  Word ahead[2];
+
+  __device__ __forceinline__ void begin(const Args &a, const View &s, Z *to) {
+    ring = to;
+    there = !s.first && s.active;
+    columns = s.pair.m, format = a.format;
+    __syncwarp();
+    ring[lane_id() % slots] = Cell::forbidden();
+    __syncwarp();
+    if (!there) return;
+    words = row_above(a, s);
+    ask(0);
+  }
+  __device__ __forceinline__ bool has(int column) const { return there && lane_id() < block_steps && column < columns; }
+  __device__ __forceinline__ int words_each() const { return format == two_words ? 2 : 1; }
+  __device__ __forceinline__ void ask(int first) {
+    const int column = first + lane_id();
+    if (!has(column)) return;
+    const Word *from = words + static_cast<int64_t>(column) * words_each();
+    ahead[0] = load_relaxed(from);
+    if (format == two_words) ahead[1] = load_relaxed(from + 1);
+  }
+  __device__ __forceinline__ bool missing() const {
+    return ahead[0] == ~Word(0) || (format == two_words && ahead[1] == ~Word(0));
+  }
+  // In the middle of the block before: what has come already, or rubbish.
+  __device__ __forceinline__ void stage(int first) {
+    if (has(first + lane_id())) ring[(first + lane_id()) % slots] = Cell::unpack(ahead[0], ahead[1], format);
+  }
+  __device__ __forceinline__ void enter(int first) {
+    if (!there) return;
+    const int column = first + lane_id();
+    if (has(column) && (first == 0 || missing())) {
+      const Word *from = words + static_cast<int64_t>(column) * words_each();
+      ahead[0] = wait_for(from);
+      if (format == two_words) ahead[1] = wait_for(from + 1);
+      stage(first);
+    }
+    __syncwarp();
+    ask(first + block_steps);
+  }
+  // The cells of a block.
+  __device__ __forceinline__ const Z *block(int first) const { return ring + first % slots; }
+};
+
+// One warp's sweep of a task.
+template <class Cell, class Source>
+struct Sweep {
+  using Z = typename Cell::Z;
+
+  const Args &a;
+  const View &s;
+  Source &source;
+  RowAbove<Cell> above;
+  Strip<Cell> strip;
+  Format format;
+  Z corner;     // the cell that has the pair's value, in the lane that met it
+  Word *below;  // the strip's last row, for the next strip; null if nobody reads it
+
+  __device__ __forceinline__ Sweep(const Args &args, const View &view, Source &costs)
+      : a(args), s(view), source(costs), format(args.format) {}
+
+  // Where the steps of a block read and write.
+  struct Block {
+    const Z *tops;
+    Word *below;  // where the strip's last row goes
+    int from;     // step of the block from which on that row has columns; beyond the block if nobody reads it
+  };
+  __device__ __forceinline__ Block begin_block(int first) {
+    source.seek(first);
+    const int column = first - s.end_lane;  // of the last row in the block's first step
+    return {above.block(first), below + static_cast<int64_t>(column) * a.words, below ? max(-column, 0) : block_steps};
+  }
+  __device__ __forceinline__ void hand_on(Word *to, int i) const { Cell::store(to, i, format, strip.z[K - 1]); }
+
+  __device__ __forceinline__ void run(Z *tops) {
+    above.begin(a, s, tops);
+    strip.start(s);
+    corner = Cell::forbidden();
+    below = s.active && !s.last && lane_id() == s.end_lane ? row_below(a, s) : nullptr;
+    constexpr bool saves = !std::is_same_v<Cell, Exact>;
+    Word *save_to = saves && a.saved && s.active && !s.reversed ? checkpoint(a, s, 0) : nullptr;
+    int next_save = save_to ? a.interval : 0;
+    for (int first = 0; first < s.steps; first += block_steps) {
+      source.enter(first);
+      above.enter(first);
+      if constexpr (saves)
+        if (first > 0 && first == next_save) {
+          strip.save(save_to, format);
+          save_to += (K + 1) * warp * a.words;
+          next_save += a.interval;
+        }
+      const bool begins = s.reversed && s.first && first == 0, ends = s.end > first && s.end <= first + block_steps;
+      if (__any_sync(all_lanes, begins || ends))
+        outer_block(first, begins);
+      else
+        whole_block(first);
+    }
+  }
+
+  // Costs are computed a step ahead: they do not depend on the cells, and fill the time that those wait for each other.
+  // Where producers run beside the sweep, their code and all steps of a block do not fit the instruction cache.
+  __device__ __forceinline__ void whole_block(int first) {
+    constexpr int unrolled = Source::cooperative ? 4 : block_steps;
+    const Block b = begin_block(first);
+    typename Cell::Cost cost[K];
+    Z top = load_now(b.tops);
+    source.costs(0, cost);
+#pragma unroll 1
+    for (int begin = 0; begin < block_steps; begin += unrolled) {
+      const Z *tops = b.tops + begin;
+      Word *to = b.below + begin * a.words;
+#pragma unroll
+      for (int i = 0; i < unrolled; i++) {
+        typename Cell::Cost ahead[K];
+        Z top_ahead;
+        const int u = begin + i;
+        const bool is_last = i == unrolled - 1 && u == block_steps - 1;
+        strip.step(cost, top, [&] {
+          top_ahead = load_now(tops + (is_last ? i : i + 1));
+          source.costs(is_last ? u : u + 1, ahead);
+        });
+        if (u >= b.from) hand_on(to, i);
+        top = top_ahead;
+#pragma unroll
+        for (int k = 0; k < K; k++) cost[k] = ahead[k];
+        if (u % renormalise_every == renormalise_every - 1) strip.renormalise();
+        if (u + 1 == block_steps / 2) stage(first + block_steps);
+      }
+    }
+  }
+  __device__ __forceinline__ void stage(int first) {
+    source.stage(first);
+    above.stage(first);
+  }
+  // A block in which some pair ends, or paths of a reversed sweep begin.
+  __device__ __forceinline__ void outer_block(int first, bool begins) {
+    const Block b = begin_block(first);
+    const int row = s.end_row();
+#pragma unroll 1
+    for (int u = 0; u < min(block_steps, s.steps - first); u++) {
+      typename Cell::Cost cost[K];
+      source.costs(u, cost);
+      strip.step(cost, load_now(b.tops + u), [] {});
+      if (begins && u == 0 && s.lane == 0) strip.begin_below(s.spare(), cost);
+      if (u >= b.from) hand_on(b.below, u);
+      if (u % renormalise_every == renormalise_every - 1) strip.renormalise();
+#pragma unroll
+      for (int k = 0; k < K; k++)
+        if (first + u + 1 == s.end && k == row) corner = strip.z[k];
+    }
+    stage(first + block_steps);
+  }
+};
+
+}  // namespace sdtw::cuda

@@ -1,0 +1,311 @@
+// Costs of many features by the float64 matrix instructions of data-centre GPUs.
+#pragma once
+
+#include "tile_costs.cuh"
+
+namespace sdtw::cuda {
+
+// c += a b: a 16 x 16 matrix a, elements [lane / 4 (+ 8)][lane % 4 (+ 4, 8, 12)], first the rows and then the columns;
+// a 16 x 8 matrix b, [lane % 4 (+ 4, 8, 12)][lane / 4]; a 16 x 8 matrix c, [lane / 4 (+ 8)][lane % 4 * 2 (+ 1)], first
+// the columns.
+__device__ __forceinline__ void multiply_add(double (&c)[4], const double (&a)[8], const double (&b)[4]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, "
+      "{%12, %13, %14, %15}, {%0, %1, %2, %3};"
+      : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+      : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]),
+        "d"(b[2]), "d"(b[3]));
+#else
+#pragma unroll
+  for (int part = 0; part < 4; part++)
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      double &c0 = c[2 * half], &c1 = c[2 * half + 1];
+      const double row = a[2 * part + half];
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+      asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+          : "+d"(c0), "+d"(c1)
+          : "d"(row), "d"(b[part]));
+#else
+      const int lane = lane_id();
+#pragma unroll
+      for (int k = 0; k < 4; k++) {
+        const double of_a = __shfl_sync(all_lanes, row, lane / 4 * 4 + k);
+        c0 = fma(of_a, __shfl_sync(all_lanes, b[part], lane % 4 * 8 + k), c0);
+        c1 = fma(of_a, __shfl_sync(all_lanes, b[part], lane % 4 * 8 + 4 + k), c1);
+      }
+#endif
+    }
+#endif
+}
+
+// t of costs that the fast engine may take, in fixed point with as many bits of fraction as their bound leaves.
+__device__ __forceinline__ int fraction_bits(const Args &a, int64_t pair) {
+  const int exponent = (__float_as_int(cost_bound(a, pair)) >> 23) - 127;
+  return 29 - min(max(exponent, 0), 28);
+}
+
+// D = |x - o|^2 + |y - o|^2 + 2 <o, y - o> - 2 <x, y - o> of float32 series by the float64 matrix instructions of
+// data-centre GPUs; o is the first point of x, so that a common offset does not cancel. A producer has 32 rows of the
+// strip; what a thread computes are costs of the K rows of one lane of the sweep.
+//
+// Held: the type in which x waits in shared memory. As double it need not be converted every time, but takes more room.
+template <class Held>
+struct TensorCosts : TileReader<int> {
+  static constexpr int resident = 2;
+  static constexpr int chunk = 64;  // features at a time
+  static constexpr int guard = 6;   // bits of sums beyond those of the result
+  static constexpr int lead = 0;    // chunks before the first column that must not be just anything
+
+  int bits;
+  __device__ __forceinline__ void begin(const Args &a, const View &s) {
+    bits = s.active ? fraction_bits(a, s.pair.index) : 1;
+  }
+  __device__ __forceinline__ void costs(int u, Fast::Cost (&cost)[K]) const {
+    const Rows<int> words = read(u);
+#pragma unroll
+    for (int k = 0; k < K; k++) cost[k] = Fast::split_word(words.v[k], bits);
+  }
+  __device__ __forceinline__ bool exceeded(const Args &, const View &) const { return false; }
+
+  // In shared memory: what the rows of the strip add to their sums, and x; and for 16 columns of every pair of the task
+  // what they add, and y, relative to o and scaled. x: two rows at a time, feature by feature. Lanes that load together
+  // meet no bank twice.
+  static constexpr int x_pitch = 2 * chunk + 8, y_pitch = chunk + 2;
+  static constexpr size_t rows_bytes = K * warp * sizeof(double) + K * warp / 2 * x_pitch * sizeof(Held);
+  static constexpr size_t pair_bytes = chunk_columns * sizeof(double) * (1 + y_pitch);
+  static constexpr size_t gates_bytes = 2 * sizeof(Gate);
+  __host__ __device__ static size_t scratch_bytes(const Args &a) {
+    return gates_bytes + rows_bytes + (warp >> a.lane_bits) * pair_bytes;
+  }
+  // Of the producers among each other: y of a chunk is there; and it has been read.
+  struct Gates {
+    Gate ready, read;
+  };
+  static __device__ __forceinline__ Gates &gates_in(unsigned char *scratch) {
+    return *reinterpret_cast<Gates *>(scratch);
+  }
+  static __device__ __forceinline__ void open(unsigned char *scratch) {
+    gates_in(scratch).ready.open(producers), gates_in(scratch).read.open(producers);
+  }
+
+  // quads: x and y can be read four features at a time.
+  static __device__ __forceinline__ bool in_quads(const Args &a) {
+    return cuda::in_quads(a.x, a.features) && cuda::in_quads(a.y, a.features);
+  }
+  template <bool quads>
+  struct Producer {
+    static constexpr int nothing = 1 << 30;
+    static constexpr int staged = 4;  // quads of y that a lane asks for ahead: all that it has, but of very short pairs
+
+    const Args &a;
+    int *ring;
+    int ring_mask, shift;  // shift: where in the ring the thread's rows have column 0
+    double *base;          // what the thread's rows add
+    Held *x;               // of the warp's rows, all first and second rows of lanes first: as matrices take them
+    double *y, *y_norms;   // of the warp's pair
+    const float *xs, *ys;  // the lane's features of the pair, in the caller's arrays; of y from the first column on
+    int64_t y_step;        // to the next
+    const double *norms;   // what the columns add to their sums
+    int sign;              // of steps along rows and columns
+    Gates &gates;
+    int &chunks;                   // that have been made, over all tasks
+    int n, m, first_row;           // of the warp's rows
+    int own_columns, first_own;    // of the 16: the warp's share
+    int fetched;                   // the column whose chunk has been asked for, or nothing
+    Rows<float> incoming[staged];  // of that
+    double incoming_norm;
+    float origin[4];  // of the lane's features
+    int at;           // of the thread's rows in a column
+
+    // s: the view of the lane whose rows these are. shift_steps: where in the ring step 0 lies.
+    __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, int *to, int columns,
+                                        int shift_steps, int &count)
+        : a(args),
+          ring(to),
+          ring_mask(columns - 1),
+          shift(shift_steps + s.lane),
+          gates(gates_in(reinterpret_cast<unsigned char *>(to + columns * column_pitch))),
+          chunks(count),
+          fetched(nothing) {
+      const int pairs = warp >> a.lane_bits, worker = threadIdx.x / warp % producers, lane = lane_id();
+      double *scratch = reinterpret_cast<double *>(&gates + 1);
+      base = scratch + strip_lane * K;
+      x = reinterpret_cast<Held *>(scratch + K * warp) + (strip_lane - lane / 4) * (K / 2 * x_pitch);
+      y = reinterpret_cast<double *>(reinterpret_cast<unsigned char *>(scratch) + rows_bytes +
+                                     (strip_lane >> a.lane_bits) * pair_bytes);
+      y_norms = y + chunk_columns * y_pitch;
+      own_columns = chunk_columns * pairs / producers;
+      first_own = worker % (producers / pairs) * own_columns;
+      n = s.pair.n, m = s.pair.m, sign = s.sign(), first_row = s.row_of(0) - sign * (lane / 4 * K);
+      xs = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0] + feature() * a.x.stride[2];
+      ys = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + s.first_column() * a.y.stride[1] +
+           feature() * a.y.stride[2];
+      y_step = sign * a.y.stride[1];
+      at = strip_lane * K;
+      const double *x_norms = norms_of(a, s.pair.index);
+      norms = x_norms + a.n + s.first_column();
+      const int fraction = s.active ? fraction_bits(a, s.pair.index) : 1;
+      const auto power = [](int e) { return __hiloint2double((1023 + e) << 20, 0); };
+      const double fixed = 1.5 * power(52 - guard - fraction) + 0.5 + power(-min(fraction + 1, 24));
+      __syncwarp();
+      base[lane % 4] = fixed + x_norms[clamp(s.row_of(lane % 4), n)];
+      if (a.features <= chunk) load_x(0);
+      __syncwarp();
+    }
+
+    // Four features from f on, the first of which lies at `from`; 0 beyond the last.
+    __device__ __forceinline__ Rows<float> quad(const float *from, int64_t stride, int f) const {
+      Rows<float> q{};
+      if constexpr (quads) {
+        if (f < a.features) q = __builtin_bit_cast(Rows<float>, __ldg(reinterpret_cast<const float4 *>(from)));
+      } else {
+#pragma unroll
+        for (int i = 0; i < 4; i++, from += stride)
+          if (f + i < a.features) q.v[i] = __ldg(from);
+      }
+      return q;
+    }
+    // The lane's features of 64 are these four.
+    static __device__ __forceinline__ int feature() { return lane_id() % 16 * 4; }
+
+    // Features [f0, f0 + 64) of the warp's rows and of the first point: a lane has 4 of every other row.
+    __device__ __forceinline__ void load_x(int f0) {
+      const int f = f0 + feature();
+      const float *from = xs + f0 * a.x.stride[2];
+      const Rows<float> first = quad(from, a.x.stride[2], f);
+#pragma unroll
+      for (int i = 0; i < 4; i++) origin[i] = first.v[i];
+#pragma unroll 4
+      for (int r = lane_id() / 16; r < warp; r += 2) {
+        const Rows<float> point = quad(from + clamp(first_row + sign * r, n) * a.x.stride[1], a.x.stride[2], f);
+        Held *to = x + (r % K / 2 * (warp / K) + r / K) * x_pitch + 2 * feature() + r % 2;
+#pragma unroll
+        for (int i = 0; i < 4; i++) to[2 * i] = point.v[i];
+      }
+    }
+
+    // Asks for the warp's share of 16 columns of y, features [f0, f0 + 64): a lane has 4 of every other column.
+    __device__ __forceinline__ Rows<float> y_quad(int first, int f0, int i) const {
+      const int column = first + first_own + lane_id() / 16 + 2 * i;
+      return quad(ys + f0 * a.y.stride[2] + clamp(column, m) * y_step, a.y.stride[2], f0 + feature());
+    }
+    __device__ __forceinline__ void fetch(int first, int f0) {
+      fetched = first;
+#pragma unroll
+      for (int i = 0; i < staged; i++)
+        if (2 * i < own_columns) incoming[i] = y_quad(first, f0, i);
+      if (lane_id() < own_columns) incoming_norm = __ldg(norms + sign * clamp(first + first_own + lane_id(), m));
+    }
+    // Of 16 features a lane needs every fourth: they lie together, the first two and the others in turn.
+    static __device__ __forceinline__ int place(int column, int f) {
+      return column * y_pitch + (f & -16) + f % 4 * 4 + (f % 16 / 4 ^ (column >> 1 & 2));
+    }
+    __device__ __forceinline__ void put(int i, const Rows<float> &quad) const {
+      const double factor = -2 * a.scale;
+      double *to = y + place(first_own + lane_id() / 16 + 2 * i, feature());
+#pragma unroll
+      for (int f = 0; f < 4; f++)  // places are 4 apart
+        to[4 * f] = factor * (static_cast<double>(quad.v[f]) - static_cast<double>(origin[f]));
+    }
+    __device__ __forceinline__ void convert(int first, int f0) const {
+#pragma unroll
+      for (int i = 0; i < staged; i++)
+        if (2 * i < own_columns) put(i, incoming[i]);
+#pragma unroll 1
+      for (int i = staged; 2 * i < own_columns; i++) put(i, y_quad(first, f0, i));
+      if (lane_id() < own_columns) y_norms[first_own + lane_id()] = incoming_norm;
+    }
+
+    // 16 columns into the ring, all producers together; next: the column that will be asked for next.
+    __device__ __forceinline__ void produce(int first, int next) {
+      const bool whole = a.features <= chunk;
+      double sum[2][2][4];
+#pragma unroll 1
+      for (int f0 = 0; f0 < a.features; f0 += chunk) {
+        if (!whole) {
+          __syncwarp();
+          load_x(f0);
+          __syncwarp();
+        }
+        if (!whole || fetched != first) fetch(first, f0);
+        gates.read.wait(chunks - 1);
+        convert(first, f0);
+        gates.ready.arrive();
+        asm volatile("" : "+r"(next));  // its addresses are not worth registers outside the loop
+        if (whole) fetch(next, 0);
+        gates.ready.wait(chunks++);
+        if (f0 == 0) begin(sum);
+        multiply(min(chunk, a.features - f0), sum);
+        gates.read.arrive();
+      }
+#pragma unroll
+      for (int j = 0; j < 2; j++)
+#pragma unroll
+        for (int odd = 0; odd < 2; odd++) {
+          const int slot = (first + shift + column_of(j, odd)) & ring_mask;
+          Rows<int> words;
+#pragma unroll
+          for (int k = 0; k < K; k++) words.v[k] = result(sum[j][k / 2][k % 2 * 2 + odd]);
+          *reinterpret_cast<Rows<int> *>(ring + slot * column_pitch + at) = words;
+        }
+    }
+
+    // What rows and columns add.
+    __device__ __forceinline__ void begin(double (&sum)[2][2][4]) const {
+      double of_row[K];
+#pragma unroll
+      for (int k = 0; k < K; k++) of_row[k] = base[k];
+#pragma unroll
+      for (int j = 0; j < 2; j++)
+#pragma unroll
+        for (int odd = 0; odd < 2; odd++) {
+          const double of_column = y_norms[column_of(j, odd)];
+#pragma unroll
+          for (int k = 0; k < K; k++) sum[j][k / 2][k % 2 * 2 + odd] = of_row[k] + of_column;
+        }
+    }
+
+    // Matrix column c is column c / 2, or c / 2 + 4 if c is odd: so writing them meets no bank twice.
+    static __device__ __forceinline__ int column_of(int j, int odd) { return 8 * j + lane_id() % 4 + 4 * odd; }
+
+    static __device__ __forceinline__ int result(double sum) {
+      return static_cast<int>(__funnelshift_r(static_cast<unsigned>(__double2loint(sum)),
+                                              static_cast<unsigned>(__double2hiint(sum)), guard));
+    }
+
+    // A matrix's first 8 rows are first (or third) rows of 8 lanes of the sweep, the others second (or fourth) ones.
+    __device__ __forceinline__ void multiply(int features, double (&sum)[2][2][4]) const {
+      struct alignas(2 * sizeof(Held)) Two {
+        Held v[2];
+      };
+      const int g = lane_id() / 4, own = lane_id() % 4, column = (g & 1) * 4 + g / 2;
+      const double *b_column[2] = {y + place(column, own), y + place(column, own + 8)};
+      const Held *a_rows = x + g * x_pitch + 2 * own;
+#pragma unroll 1
+      for (int f = 0; f < features; f += 16) {
+        double b[2][4];
+#pragma unroll
+        for (int j = 0; j < 2; j++)
+#pragma unroll
+          for (int part = 0; part < 2; part++) {
+            const double2 v = *reinterpret_cast<const double2 *>(b_column[part] + 8 * j * y_pitch + f);
+            b[j][2 * part] = v.x, b[j][2 * part + 1] = v.y;
+          }
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+          double rows[8];
+#pragma unroll
+          for (int e = 0; e < 4; e++) {
+            const Two two = *reinterpret_cast<const Two *>(a_rows + half * (warp / K) * x_pitch + 2 * (f + 4 * e));
+            rows[2 * e] = two.v[0], rows[2 * e + 1] = two.v[1];
+          }
+#pragma unroll
+          for (int j = 0; j < 2; j++) multiply_add(sum[j][half], rows, b[j]);
+        }
+      }
+    }
+  };
+};
+
+}  // namespace sdtw::cuda
