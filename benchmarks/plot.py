@@ -83,7 +83,7 @@ def length(rows, path, group="length"):
     """Time and memory of value and gradients against length, a line per library and number of features."""
     rows = select(rows, group, phase="value+grad")
     features = sorted({r["d"] for r in rows})
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
     for name, d in itertools.product(libraries_of(rows), features):
         color, marker = STYLE[name]
         chosen = sorted((r for r in rows if (name_of(r), r["d"]) == (name, d)), key=lambda r: r["N"])
@@ -105,7 +105,8 @@ def length(rows, path, group="length"):
         axis.xaxis.set_major_formatter("{x:.0f}")
         axis.yaxis.set_major_formatter("{x:g}")
         axis.tick_params(axis="x", rotation=30)
-    axes[0].legend(frameon=False, fontsize=7 if len(features) > 1 else 9)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 3), frameon=False)
     figure.get_layout_engine().set(rect=(0, 0.04, 1, 0.96))
     caption(figure, rows)
     figure.savefig(path, dpi=130)

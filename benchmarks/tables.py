@@ -152,29 +152,17 @@ def launches(rows, **fields):
     return stream, [milliseconds(stream), milliseconds(graph)]
 
 
-def gpu_targets(rows, before):
-    """What a GPU reaches beside what it is to reach, and what it took before."""
+def gpu_targets(rows):
+    """What a GPU reaches beside what it is to reach."""
     goals, lines = json.loads(TARGETS.read_text())["cuda"], []
     rows = [r for r in rows if {"gpu", "gpu value"} & set(r["groups"])]
-    before = select(before, library="libsdtw", launch="stream", gamma=1.0, dtype="f32")
-    then = {(shape_of(r), r["phase"]): milliseconds(r) for r in before}
     for row in (r for r in rows if r["launch"] == "stream" and shape_of(r) in goals.get(r["phase"], {})):
         fields = {k: row[k] for k in ("B", "N", "M", "d", "metric", "gamma", "dtype", "phase")}
         goal = ", ".join(f"{number:g} {unit}" for unit, number in goals[row["phase"]][shape_of(row)].items())
         _, times = launches(rows, **fields)
-        what = [shape_of(row), row["phase"], *times, then[shape_of(row), row["phase"]], megabytes(row)]
+        what = [shape_of(row), row["phase"], *times, megabytes(row)]
         lines.append([*what, f"{gcells(row) / 1e3:.2f}", percent(row), goal])
-    header = [
-        "(B, N, M, d)",
-        "phase",
-        "stream",
-        "graph",
-        "before",
-        "memory",
-        "Tcells/s",
-        "of its floor",
-        "aim",
-    ]
+    header = ["(B, N, M, d)", "phase", "stream", "graph", "memory", "Tcells/s", "of its floor", "aim"]
     return markdown(header, lines)
 
 
@@ -244,7 +232,7 @@ TABLES = {
     "cpu-ratios": ("cpu.json", ratios),
     "cpu-users": ("cpu.json", lambda rows: speeds(rows, "users")),
     "cuda-ceilings": ("cuda.json", lambda rows: gpu_ceilings(load_ceilings(RESULTS / "cuda.json"))),
-    "cuda-targets": ("cuda-probe.json", lambda rows: gpu_targets(rows, load(RESULTS / "cuda.json"))),
+    "cuda-targets": ("cuda.json", gpu_targets),
     "cuda-grid": ("cuda.json", gpu_grid),
     "cuda-users": ("cuda.json", lambda rows: speeds(select(rows, launch="stream"), "users")),
     "accuracy": ("accuracy.json", accuracy),

@@ -74,8 +74,9 @@ std::string describe(const sdtw::Plan &plan) {
   char text[256];
   const cuda::Plan &p = plan.cuda;
   if (p.lanes == warp)
-    std::snprintf(text, sizeof text, "cuda: strips of %lld rows, %lld a pair, a warp each; ",
-                  static_cast<long long>(rows_per_lane * warp), static_cast<long long>(p.strips));
+    std::snprintf(text, sizeof text, "cuda: strips of %lld rows, %lld a pair, a warp each%s; ",
+                  static_cast<long long>(rows_per_lane * warp), static_cast<long long>(p.strips),
+                  p.strips > 1 && !plan.exec.no_state ? ", from both ends" : "");
   else
     std::snprintf(text, sizeof text, "cuda: %lld pairs a warp; ", static_cast<long long>(warp / p.lanes));
   const size_t length = std::strlen(text);

@@ -1,7 +1,7 @@
 // What the warps of a backward block tell each other. The first takes strips and sweeps E through their tiles, from
 // right to left; two others, in turn, recompute the tiles from checkpoints; if costs are computed by warps of their
 // own, these are ahead of them; the rest make gradients of E. All know from a band of them which tiles there are, and
-// wait at gates for what they need of each other: the block has no other barriers.
+// wait at gates for what they need of each other.
 #pragma once
 
 #include "gates.cuh"

@@ -55,7 +55,7 @@ __device__ __forceinline__ float bound_of(float x, float y, double scale) {
 // cost that is too large.
 constexpr int given_back = 0x7fc00000;
 
-__device__ __forceinline__ bool has_bounds(const Args &a) {
+__host__ __device__ __forceinline__ bool has_bounds(const Args &a) {
   return !a.f64 && !a.precomputed && a.features > max_inline_features;
 }
 

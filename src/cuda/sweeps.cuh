@@ -38,9 +38,12 @@ void launch(int threads, size_t shared, int64_t blocks, cudaStream_t stream, con
   check_launch();
 }
 
+// Forward's columns of costs at a time: two blocks of producers and what they need fit a multiprocessor.
+constexpr int forward_columns = 64;
+
 template <class Cell, class Source>
 void launch_forward(Args a, Args again, cudaStream_t stream) {
-  a.cost_columns = again.cost_columns = 64;  // two blocks of producers and what they need fit a multiprocessor
+  a.cost_columns = again.cost_columns = forward_columns;
   const int64_t sweepers = Source::cooperative ? 1 : Source::warps;  // of a block
   const int64_t blocks = (forward_tasks(a) + sweepers - 1) / sweepers;
   launch<decltype(&forward_kernel<Cell, Source>), forward_kernel<Cell, Source>>(
@@ -63,9 +66,9 @@ void launch_backward(Args a, cudaStream_t stream) {
       Kernel::threads, Kernel::shared_bytes(a), a.tasks, stream, a);
 }
 
-// Calls run with the source of costs for the problem. roomy: shared memory is not needed for much else.
+// Calls run with the source of costs for the problem.
 template <class Cell, class Run>
-void with_source(const Args &a, bool roomy, Run run) {
+void with_source(const Args &a, Run run) {
   if (a.precomputed)
     run(GivenCosts<Cell>{});
   else if constexpr (Cell::wide)
@@ -74,15 +77,18 @@ void with_source(const Args &a, bool roomy, Run run) {
     run(InlineCosts<1>{});
   else if (a.features == 2)
     run(InlineCosts<2>{});
-  else if (roomy)
-    run(TensorCosts<double>{});
   else
     run(TensorCosts<float>{});
+}
+// Whether forward has room for x as float64: not that of several pairs side by side, nor on every GPU.
+inline bool holds_doubles(Args a) {
+  a.cost_columns = forward_columns;
+  return has_bounds(a) && a.lanes == warp && forward_bytes<TensorCosts<double>>(a) <= current_device().shared_memory;
 }
 
 template <class Cell>
 void Sweeps<Cell>::forward(const Args &a, const Args &again, cudaStream_t stream) {
-  with_source<Cell>(a, a.lanes == warp, [&](auto source) {
+  const auto run = [&](auto source) {
     using Source = decltype(source);
     launch_forward<Cell, Source>(a, again, stream);
     if constexpr (std::is_same_v<Cell, Fast>) {
@@ -90,12 +96,15 @@ void Sweeps<Cell>::forward(const Args &a, const Args &again, cudaStream_t stream
       if constexpr (std::is_base_of_v<InlineBase, Source>)  // pairs of one strip have been seen to
         if (a.strips > 1) launch_forward<Exact, Source>(a, again, stream);
     }
-  });
+  };
+  if constexpr (std::is_same_v<Cell, Fast>)
+    if (holds_doubles(a)) return run(TensorCosts<double>{});
+  with_source<Cell>(a, run);
 }
 
 template <class Cell>
 void Sweeps<Cell>::backward(const Args &a, cudaStream_t stream) {
-  with_source<Cell>(a, false, [&](auto source) {
+  with_source<Cell>(a, [&](auto source) {
     using Source = decltype(source);
     if (a.dense.data) return launch_backward<Cell, Source, Dense<typename Cell::Real>>(a, stream);
     if constexpr (std::is_base_of_v<InlineBase, Source>)

@@ -1,5 +1,5 @@
 // Times the CUDA backend without Python: for tuning, and to put under a profiler. The whole suite is that of
-// benchmarks/run.py, which also checks values. Prints one JSON object a line; benchmarks/probe.py makes a result file.
+// benchmarks/run.py, which also checks values. Prints one JSON object a line.
 // usage: sdtw_cuda_bench [label [B N d metric(0 cost, 1 fused) gamma f64]...]: without shapes, those of
 // benchmarks/targets.json and a few that take other kernels.
 #include <cuda_runtime.h>
