@@ -46,15 +46,17 @@ sdtw_status initialise(Struct *object, const char *name, size_t struct_size, con
   });
 }
 
-void require_room(const char *name, const void *data, size_t bytes, size_t needed) {
+// why: behind the number of bytes that are needed.
+void require_room(const char *name, const void *data, size_t bytes, size_t needed, const char *why) {
   if (bytes < needed)
-    fail(SDTW_STATUS_BUFFER_TOO_SMALL, "buffers.%s_bytes is %zu: this problem needs %zu", name, bytes, needed);
+    fail(SDTW_STATUS_BUFFER_TOO_SMALL, "buffers.%s_bytes is %zu: this problem needs %zu%s", name, bytes, needed, why);
   if (!data && needed) invalid("buffers.%s is NULL: it must point to %zu bytes", name, needed);
 }
 
 void require_room(const Plan &plan, const Buffers &buffers, size_t workspace) {
-  if (buffers.state) require_room("state", buffers.state, buffers.state_bytes, plan.sizes().state);
-  require_room("workspace", buffers.workspace, buffers.workspace_bytes, workspace);
+  if (buffers.state) require_room("state", buffers.state, buffers.state_bytes, plan.sizes().state, "");
+  require_room("workspace", buffers.workspace, buffers.workspace_bytes, workspace,
+               plan.exec.no_state ? " without state" : "");
 }
 
 Plan plan_for(const Problem &problem, const Exec &exec) {
