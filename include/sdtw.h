@@ -241,8 +241,9 @@ SDTW_API sdtw_status sdtw_describe(const sdtw_problem *problem, const sdtw_exec 
 
 /* Soft-DTW of every pair: value[b] = R[n_b - 1, m_b - 1].
  *
- * Reads x, y, x_len, y_len. Writes value (required), and state unless it is NULL or SDTW_NO_STATE is given: then the call
- * is inference-only. Workspace: sdtw_sizes.forward bytes; without state what sdtw_get_sizes says with SDTW_NO_STATE.
+ * Reads x, y, x_len, y_len. Writes value (required), and state unless it is NULL or SDTW_NO_STATE is given: then the
+ * call is inference-only. Workspace: sdtw_sizes.forward bytes; without state what sdtw_get_sizes says with
+ * SDTW_NO_STATE.
  *
  * Defined results, pair by pair, none of which touches another pair:
  *   both lengths 0: 0; exactly one 0: +infinity; a length outside [0, n] or [0, m]: NaN;
