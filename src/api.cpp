@@ -91,7 +91,7 @@ sdtw_status run(const Operation &operation, const sdtw_problem *caller_problem, 
     Exec exec = validate(caller_exec);
     const Buffers buffers = validate(problem, exec, caller_buffers, operation.call);
     if (problem.batch == 0) return;
-    if (!buffers.state) exec.no_state = true;
+    if (!buffers.state) exec.no_state = true;  // a null pointer says the same as the flag
     const Plan plan = plan_for(problem, exec);
     require_room(plan, buffers, plan.sizes().*operation.workspace);
     if (exec.device == SDTW_CUDA) {

@@ -11,7 +11,6 @@ namespace sdtw::cuda {
 namespace {
 
 constexpr int64_t warp = 32;
-constexpr size_t control_bytes = 64;
 
 // Steps between checkpoints, which are most of the state. Backward recomputes tiles of max_tile_steps: a longer
 // interval makes it go through the tiles between two checkpoints once more, leaving itself snapshots.
@@ -40,14 +39,14 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   plan.checkpoints = ceil_div(problem.m + plan.lanes - 1, plan.interval) - 1;
   plan.words = problem.dtype == SDTW_F64 ? 2 : 1;
 
-  const size_t batch = problem.batch, strips = plan.strips, word = sizeof(uint64_t);
+  const size_t batch = problem.batch, strips = plan.strips, word = sizeof(Word);
   const size_t row_cells = checked_mul(checked_mul(batch, strips - 1), problem.m);
   Arena run;
   plan.status = run.add(batch, sizeof(int));
   const bool inlined = problem.features <= max_inline_features;
   const bool has_norms = problem.dtype == SDTW_F32 && problem.fused() && !inlined;
   plan.norms = run.add(has_norms ? checked_mul(batch, checked_add(problem.n, problem.m)) : 0, sizeof(double));
-  plan.control = run.add(1, control_bytes);
+  plan.control = run.add(1, sizeof(Control));
   plan.bounds = run.add(batch, bounds_per_pair * sizeof(int));
   plan.rows = run.add(row_cells, plan.words * word);
   plan.forward_bytes = exec.no_state ? run.bytes() : 0;
@@ -59,7 +58,7 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   plan.state_bytes = state.bytes();
 
   Arena back;
-  plan.back_control = back.add(1, control_bytes);
+  plan.back_control = back.add(1, sizeof(Control));
   plan.progress = back.add(checked_mul(batch, strips), sizeof(int));
   plan.crossings = back.add(checked_mul(batch, strips - 1), sizeof(Crossing));
   plan.snapshots_each = plan.interval / max_tile_steps - 1;

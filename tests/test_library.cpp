@@ -157,6 +157,22 @@ TEST_CASE("forward without state is inference alone", "[library]") {
   CHECK(std::string(sdtw_last_error()).find("buffers.state") != std::string::npos);
 }
 
+// What forward runs on lies in the state if there is one. Sizes, and whether there is room, need no GPU.
+TEST_CASE("without state a forward on a GPU needs workspace, and says so", "[library]") {
+  World world;
+  world.exec.device = SDTW_CUDA;
+  REQUIRE(world.call(get_sizes) == SDTW_STATUS_OK);
+  CHECK(world.sizes.forward == 0);
+  world.buffers.state = nullptr;
+  world.buffers.state_bytes = world.buffers.workspace_bytes = 0;
+  CHECK(world.call(forward) == SDTW_STATUS_BUFFER_TOO_SMALL);
+  CHECK(std::string(sdtw_last_error()).find("without state") != std::string::npos);
+  world.exec.flags = SDTW_NO_STATE;
+  REQUIRE(world.call(get_sizes) == SDTW_STATUS_OK);
+  CHECK(world.sizes.forward > 0);
+  CHECK(world.sizes.state == 0);
+}
+
 TEST_CASE("an empty batch needs nothing", "[library]") {
   World world;
   world.problem.batch_x = world.problem.batch_y = 0;
