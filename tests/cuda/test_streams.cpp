@@ -109,6 +109,7 @@ class Work {
     if (case_.fused()) upload(y_, case_.y);
     x_len_.upload(case_.x_len.data());
     y_len_.upload(case_.y_len.data());
+    check(cudaDeviceSynchronize());  // the copies' way from the staging memory is not the stream's
   }
   void poison(int byte = 0xff) {
     for (DeviceMemory *memory : {&value_, &grad_x_, &grad_y_, workspace.get(), state_.get()}) memory->fill(byte);
