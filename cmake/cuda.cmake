@@ -16,6 +16,12 @@ string(REPLACE ";" "," architectures "${CMAKE_CUDA_ARCHITECTURES}")
 set_property(SOURCE src/cuda/backend.cu APPEND PROPERTY COMPILE_DEFINITIONS
   "SDTW_CUDA_BUILD=\"${CMAKE_CUDA_COMPILER_VERSION} (${architectures})\"")
 
+set(SDTW_CUDA_SHARED_MEMORY "" CACHE STRING "Bytes of shared memory a block may take at most: tests what smaller GPUs get")
+mark_as_advanced(SDTW_CUDA_SHARED_MEMORY)
+if(SDTW_CUDA_SHARED_MEMORY)
+  target_compile_definitions(sdtw_objects PRIVATE SDTW_CUDA_SHARED_MEMORY=${SDTW_CUDA_SHARED_MEMORY})
+endif()
+
 # cudart's static library, inside both of ours.
 find_package(CUDAToolkit REQUIRED)
 target_link_libraries(sdtw PRIVATE CUDA::cudart_static)

@@ -46,6 +46,10 @@ constexpr int max_inline_features = 2;
 // Warps of a block that compute costs of more features.
 constexpr int producers_of_tiles = 4;
 
+// Where the costs of a float32 problem's pairs come from, if the fast engine computes them: the caller's matrix; the
+// sweeping warp, from points of few features; other warps, by matrix instructions.
+enum class Costs : int { given, inlined, tensor };
+
 constexpr int bounds_per_pair = 4;
 
 // Steps of a tile that backward recomputes and sweeps, where shared memory has room for it.
@@ -53,6 +57,7 @@ constexpr int max_tile_steps = 32;
 
 // Decisions of the CUDA backend.
 struct Plan {
+  Costs costs;
   int64_t lanes;        // of a warp for a pair: 32, or 16 or 8 if that is enough for all its rows
   int64_t strips;       // of a pair
   int64_t tasks;        // of one warp: strips of all pairs, or 32 / lanes pairs each

@@ -19,6 +19,11 @@ int64_t choose_interval(const Problem &p) {
   return cells < int64_t{1} << 22 ? 32 : cells < int64_t{1} << 24 ? 64 : cells < int64_t{1} << 28 ? 128 : 1024;
 }
 
+Costs choose_costs(const Problem &p) {
+  if (!p.fused()) return Costs::given;
+  return p.features <= max_inline_features ? Costs::inlined : Costs::tensor;
+}
+
 // A pair of few rows takes only as many lanes of a warp as it has use for: two or four pairs share it.
 int64_t choose_lanes(const Problem &p) {
   int64_t lanes = warp;
@@ -31,6 +36,7 @@ int64_t choose_lanes(const Problem &p) {
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   sdtw::Plan result{problem, exec, {}, {}};
   Plan &plan = result.cuda;
+  plan.costs = choose_costs(problem);
   plan.lanes = choose_lanes(problem);
   plan.strips = ceil_div(problem.n, rows_per_lane * warp);
   plan.tasks = plan.lanes == warp ? static_cast<int64_t>(checked_mul(problem.batch, plan.strips))
@@ -43,8 +49,7 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   const size_t row_cells = checked_mul(checked_mul(batch, strips - 1), problem.m);
   Arena run;
   plan.status = run.add(batch, sizeof(int));
-  const bool inlined = problem.features <= max_inline_features;
-  const bool has_norms = problem.dtype == SDTW_F32 && problem.fused() && !inlined;
+  const bool has_norms = problem.dtype == SDTW_F32 && plan.costs == Costs::tensor;
   plan.norms = run.add(has_norms ? checked_mul(batch, checked_add(problem.n, problem.m)) : 0, sizeof(double));
   plan.control = run.add(1, sizeof(Control));
   plan.bounds = run.add(batch, bounds_per_pair * sizeof(int));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "plan.h"
 #include "sdtw.h"
 
 namespace sdtw::cuda {
@@ -40,7 +41,8 @@ struct Args {
   sdtw_out grad_x, grad_y;
   sdtw_out dense;    // the alignment, or the gradient of a given cost: one element a cell
   bool scale_dense;  // by grad_value
-  bool f64, precomputed, long_lengths;
+  bool f64, long_lengths;
+  Costs costs;
   int64_t batch;
   int n, m, features;
   double scale;  // log2(e) / gamma
@@ -50,7 +52,6 @@ struct Args {
   int64_t tasks;     // a strip, or 32 / lanes pairs
   int strips;        // of n rows
   Format format;     // of what is stored; the fast engine's own is compact always
-  int words;         // of a stored Z
   int interval;      // steps between checkpoints
   int checkpoints;   // of a task: after step interval, 2 interval, ...
   Control *control;  // of this call

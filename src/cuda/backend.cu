@@ -2,11 +2,9 @@
 #include "backend.h"
 #include "core/numbers.h"
 #include "launch.h"
+#include "pair.cuh"
 
 namespace sdtw::cuda {
-
-struct Fast;
-struct Wide;
 
 namespace {
 
@@ -21,7 +19,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.x = buffers.x, a.y = buffers.y;
   a.x_len = buffers.x_len, a.y_len = buffers.y_len;
   a.f64 = p.dtype == SDTW_F64;
-  a.precomputed = !p.fused();
+  a.costs = plan.cuda.costs;
   a.long_lengths = p.length_bits == 64;
   a.batch = p.batch;
   a.n = static_cast<int>(p.n), a.m = static_cast<int>(p.m), a.features = static_cast<int>(p.features);
@@ -31,7 +29,6 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.tasks = plan.cuda.tasks;
   a.strips = static_cast<int>(plan.cuda.strips);
   a.format = a.f64 ? two_words : logarithm;
-  a.words = static_cast<int>(plan.cuda.words);
   a.interval = static_cast<int>(plan.cuda.interval);
   a.checkpoints = static_cast<int>(plan.cuda.checkpoints);
   a.control = at<Control>(run, plan.cuda.control);
@@ -86,10 +83,11 @@ void forward(const sdtw::Plan &plan, const Buffers &buffers) {
   Args again = a;  // values that are computed again: in place of the same rows, and without the rest
   again.format = compact;
   again.saved = again.back_rows = nullptr;
+  if (is_alone(a)) return Sweeps<Fast>::forward(a, again, stream);
   reset(at<unsigned char>(run, plan.cuda.control),
         (stateful ? plan.cuda.saved : plan.cuda.back_rows) - plan.cuda.control, stream);
   if (!a.f64) {
-    if (!a.precomputed && a.features > max_inline_features) launch_bounds(a, stream);
+    if (a.costs == Costs::tensor) launch_bounds(a, stream);
     Sweeps<Fast>::forward(a, again, stream);
   }
   Sweeps<Wide>::forward(a, again, stream);
@@ -98,7 +96,7 @@ void forward(const sdtw::Plan &plan, const Buffers &buffers) {
 void backward(const sdtw::Plan &plan, const Buffers &buffers) {
   Args a = make_args(plan, buffers, buffers.state);
   a.grad_value = buffers.grad_value;
-  if (a.precomputed) {
+  if (a.costs == Costs::given) {
     a.dense = buffers.grad_x;
     a.scale_dense = true;
     sweep_back(plan, buffers, a, {a.dense, a.n, a.m, a.x_len}, {});

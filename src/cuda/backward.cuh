@@ -123,6 +123,8 @@ struct Backward {
   static constexpr int producers = Source::cooperative ? producers_of_tiles : 0;
   static constexpr int first_producer = 1 + recomputers, first_reader = first_producer + producers;
   static constexpr int roles = first_reader + Spender::readers, threads = roles * warp;
+  static constexpr int most_steps = Cell::wide ? max_tile_steps / 4 : max_tile_steps;  // of a tile
+  static constexpr int most_columns = Cell::wide ? 64 : 128;                           // of costs at a time
 
   // Shared memory: the board, what enters, rows above, ways [step][way][32] of two tiles, the spenders', the source's.
   static constexpr size_t board_bytes = (sizeof(Board) + 15) / 16 * 16, tops_bytes = sizeof(Z) * warp;

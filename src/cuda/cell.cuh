@@ -12,6 +12,9 @@
 
 namespace sdtw::cuda {
 
+// Of a stored Z.
+__device__ __forceinline__ constexpr int words_of(Format format) { return format == two_words ? 2 : 1; }
+
 // p[0..2]: the way into a cell that a path took, as in sdtw_problem.step_weight.
 enum { diagonal = 0, vertical = 1, horizontal = 2, ways = 3 };
 
@@ -60,6 +63,7 @@ struct Fast {
   using Real = float;
   using Cost = Weight<float, int>;
   static constexpr bool wide = false;
+  static __device__ __forceinline__ constexpr int words(Format) { return 1; }
   struct Z {
     float m;
     int e;
@@ -138,6 +142,7 @@ struct Exact {
   using Real = double;
   using Cost = Weight<double, int>;
   static constexpr bool wide = false;
+  static __device__ __forceinline__ constexpr int words(Format) { return 1; }
   struct Z {
     double m;
     int e;
@@ -186,6 +191,7 @@ struct Exact {
 struct Wide {
   using Real = double;
   static constexpr bool wide = true;
+  static __device__ __forceinline__ constexpr int words(Format format) { return words_of(format); }
   static constexpr double forbidden_e = core::Exponent<double>::forbidden;
   struct Z {
     double m, e;

@@ -28,7 +28,7 @@ struct Step {
   typename Cell::Z above, below, next;
 
   __device__ __forceinline__ void load(const Args &a, const Pair &pair, int strip, int column) {
-    const int64_t row = boundary(a, pair, strip) * a.m * a.words;
+    const int64_t row = boundary(a, pair, strip) * a.m * Cell::words(a.format);
     const Word *back = a.back_rows + row;
     above = Cell::load(a.rows + row, column, a.format);
     below = Cell::load(back, pair.m - 1 - column, a.format);

@@ -2,6 +2,7 @@
 // compute them, a block of steps ahead.
 #pragma once
 
+#include "direct_costs.cuh"
 #include "forward_sweep.cuh"
 #include "given_costs.cuh"
 #include "tensor_costs.cuh"
@@ -39,33 +40,43 @@ __device__ __forceinline__ void look_after(const Args &a, int64_t task, int lane
   a.status[pair.index] = invalid ? status_not_a_number : status_unreachable;
 }
 
-// The values of a task's pairs, to seven more digits. Not inlined: it is needed seldom, and its registers always would.
-template <class Source>
-__device__ __noinline__ double value_again(const Args &a, int64_t task, unsigned char *memory) {
-  const View s = make_view(a, task, 0, false, lane_id(), [](const Pair &) { return true; });
+// The values of those of a task's pairs that are another engine's. Not inlined: it is needed seldom, and its registers
+// always would.
+template <class Cell, class Source>
+__device__ __noinline__ double sweep_again(const Args &a, int64_t task, unsigned char *memory, Status &status) {
+  const View s = make_view(a, task, 0, false, lane_id(), [&](const Pair &pair) { return is_mine<Cell>(a, pair); });
   Source source;
   source.begin(a, s, memory + tops_bytes);
-  Sweep<Exact, Source> sweep(a, s, source);
-  sweep.run(reinterpret_cast<Exact::Z *>(memory));
-  Status status;
-  return value_of<Exact>(a, sweep.corner, status);
+  Sweep<Cell, Source> sweep(a, s, source);
+  sweep.run(reinterpret_cast<typename Cell::Z *>(memory));
+  return value_of<Cell>(a, sweep.corner, status);
 }
 
-// After the fast engine's sweep: the value, if it can be had.
-template <class Source>
+// After the fast engine's sweep: the value, if it can be had. alone: what cannot be had of a pair another engine
+// computes here and now.
+template <class Source, bool alone>
 __device__ __forceinline__ void finish_fast(const Args &a, const View &s, const Source &source, const Fast::Z &corner,
                                             unsigned char *memory) {
   const bool exceeded = source.exceeded(a, s);
-  if (s.active && exceeded && s.lane == 0) give_back(a, s.pair.index);
   Status status;
   double value = value_of<Fast>(a, corner, status);
   const bool ends = s.active && s.is_end();
   bool cancelled = ends && !exceeded && fabs(value) < cancellation(a, s.pair);
-  if constexpr (std::is_base_of_v<InlineBase, Source>)
-    if (a.strips == 1 && __any_sync(all_lanes, cancelled)) {
-      const double precise = value_again<Source>(a, s.task, memory);
-      if (cancelled) value = precise, cancelled = false;
+  if constexpr (alone) {
+    if (s.active && s.lane == 0) a.bounds[bounds_per_pair * s.pair.index] = exceeded ? given_back : not_given_back;
+    __syncwarp();
+    Status other;
+    if (__any_sync(all_lanes, s.active && exceeded)) {
+      const double wide = sweep_again<Wide, DirectCosts>(a, s.task, memory, other);
+      if (exceeded) value = wide, status = other;
     }
+    if (__any_sync(all_lanes, cancelled)) {
+      const double exact = sweep_again<Exact, Source>(a, s.task, memory, other);
+      if (cancelled) value = exact, cancelled = false;
+    }
+  } else if (s.active && exceeded && s.lane == 0) {
+    give_back(a, s.pair.index);
+  }
   if (!ends) return;
   if (cancelled) {
     status = status_cancelled;
@@ -76,12 +87,12 @@ __device__ __forceinline__ void finish_fast(const Args &a, const View &s, const 
 }
 
 // After any engine's sweep from the top. rewriting: a value that is computed again; its status stays for backward.
-template <class Cell, class Source>
+template <class Cell, bool alone = false, class Source>
 __device__ __forceinline__ void finish(const Args &a, const View &s, const Source &source,
                                        const typename Cell::Z &corner, bool rewriting, unsigned char *memory) {
   if (s.reversed) return;
   if constexpr (std::is_same_v<Cell, Fast>) {
-    finish_fast(a, s, source, corner, memory);
+    finish_fast<Source, alone>(a, s, source, corner, memory);
   } else if (s.active && s.is_end()) {
     Status status;
     const double value = value_of<Cell>(a, corner, status);
@@ -96,7 +107,7 @@ __device__ __forceinline__ void finish(const Args &a, const View &s, const Sourc
 // strips that others wait for.
 template <class Cell>
 __device__ __forceinline__ bool is_wanted(const Args &a, const Pair &pair, bool rewriting) {
-  if (rewriting) return a.status[pair.index] == status_cancelled;
+  if (rewriting) return a.status[pair.index] == status_cancelled && is_fast(a, pair);
   return (std::is_same_v<Cell, Fast> && !has_bounds(a)) || is_mine<Cell>(a, pair);
 }
 
@@ -122,9 +133,9 @@ size_t forward_bytes(const Args &a) {
     return Source::warps * (tops_bytes + Source::bytes(a));
 }
 
-// A warp on its own.
-template <class Cell, class Source>
-__device__ __forceinline__ void sweep_alone(const Args &a, int64_t task, bool rewriting, unsigned char *memory) {
+// A warp without others that make its costs.
+template <class Cell, class Source, bool alone>
+__device__ __forceinline__ void sweep_by_itself(const Args &a, int64_t task, bool rewriting, unsigned char *memory) {
   const View s = forward_view<Cell>(a, task, rewriting, lane_id());
   if (s.steps == 0) return;
   auto *tops = reinterpret_cast<typename Cell::Z *>(memory);
@@ -132,7 +143,7 @@ __device__ __forceinline__ void sweep_alone(const Args &a, int64_t task, bool re
   source.begin(a, s, memory + tops_bytes);
   Sweep<Cell, Source> sweep(a, s, source);
   sweep.run(tops);
-  finish<Cell>(a, s, source, sweep.corner, rewriting, memory);
+  finish<Cell, alone>(a, s, source, sweep.corner, rewriting, memory);
 }
 
 // One warp that sweeps, and four that make its costs. These have the next task before the first has done with its own,
@@ -147,9 +158,14 @@ struct Together {
   __device__ __forceinline__ auto *ring() const {
     return reinterpret_cast<typename Source::Element *>(memory + relay_bytes + tops_bytes);
   }
+  // By the whole block.
   __device__ __forceinline__ void open() const {
-    relay().open();
-    Source::open(memory + relay_bytes + tops_bytes + Source::ring_bytes(a.cost_columns));
+    if (threadIdx.x == 0) {
+      relay().open();
+      Source::open(memory + relay_bytes + tops_bytes + Source::ring_bytes(a.cost_columns));
+    }
+    Source::prepare(ring(), a.cost_columns);
+    __syncthreads();
   }
   __device__ __forceinline__ View view(int64_t task, bool rewriting, int lane) const {
     return forward_view<Cell>(rewriting ? again : a, task, rewriting, lane);
@@ -210,7 +226,8 @@ struct Together {
   }
 };
 
-template <class Cell, class Source>
+// alone: see is_alone.
+template <class Cell, class Source, bool alone>
 __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     forward_kernel(const __grid_constant__ Args a, const __grid_constant__ Args again) {
   extern __shared__ __align__(16) unsigned char shared[];
@@ -220,18 +237,23 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
   if (!primary && (exact ? !rewrites : a.control->any_wide != 1)) return;
   // First the engine's own pairs, then those whose values are computed again.
   const int64_t own = exact ? 0 : forward_tasks(a), tasks = own + (rewrites ? again.tasks : 0);
+  int64_t turn = static_cast<int64_t>(blockIdx.x) * Source::warps + threadIdx.x / warp;
   const auto next = [&](int64_t &task, bool &rewriting) {
-    task = take_ticket(&a.control->ticket[exact ? 2 : Cell::wide], tasks);
+    if constexpr (alone) {  // no task waits for another: nobody has to count them
+      task = turn < tasks ? turn : -1;
+      turn += static_cast<int64_t>(gridDim.x) * Source::warps;
+    } else {
+      task = take_ticket(&a.control->ticket[exact ? 2 : Cell::wide], tasks);
+    }
     if (task < 0) return false;
-    rewriting = task >= own;
+    rewriting = !std::is_same_v<Cell, Fast> && task >= own;
     if (rewriting) task -= own;
     if (primary && order_of(a, task) == 0) look_after(a, task, lane_id());
     return true;
   };
   if constexpr (Source::cooperative) {
     const Together<Cell, Source> together{a, again, shared};
-    if (threadIdx.x == 0) together.open();
-    __syncthreads();
+    together.open();
     if (threadIdx.x < warp)
       together.sweep(next);
     else if (Source::in_quads(a))
@@ -242,8 +264,8 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     int64_t task;
     bool rewriting;
     while (next(task, rewriting))
-      sweep_alone<Cell, Source>(rewriting ? again : a, task, rewriting,
-                                shared + threadIdx.x / warp * (tops_bytes + Source::bytes(a)));
+      sweep_by_itself<Cell, Source, alone>(rewriting ? again : a, task, rewriting,
+                                           shared + threadIdx.x / warp * (tops_bytes + Source::bytes(a)));
   }
 }
 

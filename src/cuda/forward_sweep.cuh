@@ -16,46 +16,43 @@ struct RowAbove {
   static constexpr int slots = 2 * block_steps;
 
   Z *ring;
-  const Word *words;
+  const Word *next;  // the lane's column of the first block
   Format format;
-  int columns;
+  int columns;  // from that one on
   bool there;
   Word ahead[2];
 
   __device__ __forceinline__ void begin(const Args &a, const View &s, Z *to) {
     ring = to;
     there = !s.first && s.active;
-    columns = s.pair.m, format = a.format;
+    columns = there && lane_id() < block_steps ? s.pair.m - lane_id() : 0, format = a.format;
     __syncwarp();
     ring[lane_id() % slots] = Cell::forbidden();
     __syncwarp();
     if (!there) return;
-    words = row_above(a, s);
+    next = row_above(a, s, words()) + lane_id() * words();
     ask(0);
   }
-  __device__ __forceinline__ bool has(int column) const { return there && lane_id() < block_steps && column < columns; }
-  __device__ __forceinline__ int words_each() const { return format == two_words ? 2 : 1; }
+  __device__ __forceinline__ int words() const { return Cell::words(format); }
+  __device__ __forceinline__ bool has(int first) const { return first < columns; }
+  __device__ __forceinline__ const Word *place(int first) const { return next + static_cast<int64_t>(first) * words(); }
   __device__ __forceinline__ void ask(int first) {
-    const int column = first + lane_id();
-    if (!has(column)) return;
-    const Word *from = words + static_cast<int64_t>(column) * words_each();
-    ahead[0] = load_relaxed(from);
-    if (format == two_words) ahead[1] = load_relaxed(from + 1);
+    if (!has(first)) return;
+    ahead[0] = load_relaxed(place(first));
+    if (words() == 2) ahead[1] = load_relaxed(place(first) + 1);
   }
   __device__ __forceinline__ bool missing() const {
-    return ahead[0] == ~Word(0) || (format == two_words && ahead[1] == ~Word(0));
+    return ahead[0] == ~Word(0) || (words() == 2 && ahead[1] == ~Word(0));
   }
   // In the middle of the block before: what has come already, or rubbish.
   __device__ __forceinline__ void stage(int first) {
-    if (has(first + lane_id())) ring[(first + lane_id()) % slots] = Cell::unpack(ahead[0], ahead[1], format);
+    if (has(first)) ring[(first + lane_id()) % slots] = Cell::unpack(ahead[0], ahead[1], format);
   }
   __device__ __forceinline__ void enter(int first) {
     if (!there) return;
-    const int column = first + lane_id();
-    if (has(column) && (first == 0 || missing())) {
-      const Word *from = words + static_cast<int64_t>(column) * words_each();
-      ahead[0] = wait_for(from);
-      if (format == two_words) ahead[1] = wait_for(from + 1);
+    if (has(first) && (first == 0 || missing())) {
+      ahead[0] = wait_for(place(first));
+      if (words() == 2) ahead[1] = wait_for(place(first) + 1);
       stage(first);
     }
     __syncwarp();
@@ -91,17 +88,18 @@ struct Sweep {
   __device__ __forceinline__ Block begin_block(int first) {
     source.seek(first);
     const int column = first - s.end_lane;  // of the last row in the block's first step
-    return {above.block(first), below + static_cast<int64_t>(column) * a.words, below ? max(-column, 0) : block_steps};
+    return {above.block(first), below + static_cast<int64_t>(column) * words(), below ? max(-column, 0) : block_steps};
   }
+  __device__ __forceinline__ int words() const { return Cell::words(format); }
   __device__ __forceinline__ void hand_on(Word *to, int i) const { Cell::store(to, i, format, strip.z[K - 1]); }
 
   __device__ __forceinline__ void run(Z *tops) {
     above.begin(a, s, tops);
     strip.start(s);
     corner = Cell::forbidden();
-    below = s.active && !s.last && lane_id() == s.end_lane ? row_below(a, s) : nullptr;
+    below = s.active && !s.last && lane_id() == s.end_lane ? row_below(a, s, words()) : nullptr;
     constexpr bool saves = !std::is_same_v<Cell, Exact>;
-    Word *save_to = saves && a.saved && s.active && !s.reversed ? checkpoint(a, s, 0) : nullptr;
+    Word *save_to = saves && a.saved && s.active && !s.reversed ? checkpoint(a, s, 0, words()) : nullptr;
     int next_save = save_to ? a.interval : 0;
     for (int first = 0; first < s.steps; first += block_steps) {
       source.enter(first);
@@ -109,7 +107,7 @@ struct Sweep {
       if constexpr (saves)
         if (first > 0 && first == next_save) {
           strip.save(save_to, format);
-          save_to += (K + 1) * warp * a.words;
+          save_to += (K + 1) * warp * words();
           next_save += a.interval;
         }
       const bool begins = s.reversed && s.first && first == 0, ends = s.end > first && s.end <= first + block_steps;
@@ -121,9 +119,8 @@ struct Sweep {
   }
 
   // Costs are computed a step ahead: they do not depend on the cells, and fill the time that those wait for each other.
-  // Where producers run beside the sweep, their code and all steps of a block do not fit the instruction cache.
   __device__ __forceinline__ void whole_block(int first) {
-    constexpr int unrolled = Source::cooperative ? 4 : block_steps;
+    constexpr int unrolled = Source::unrolled;
     const Block b = begin_block(first);
     typename Cell::Cost cost[K];
     Z top = load_now(b.tops);
@@ -131,7 +128,7 @@ struct Sweep {
 #pragma unroll 1
     for (int begin = 0; begin < block_steps; begin += unrolled) {
       const Z *tops = b.tops + begin;
-      Word *to = b.below + begin * a.words;
+      Word *to = b.below + begin * words();
 #pragma unroll
       for (int i = 0; i < unrolled; i++) {
         typename Cell::Cost ahead[K];

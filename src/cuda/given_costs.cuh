@@ -1,4 +1,10 @@
-// Given costs: the sweeping warp copies what it needs next into shared memory while it sweeps.
+// Given float32 costs, for the fast engine: the sweeping warp copies what it needs next into shared memory while it
+// sweeps, 16 bytes at a time wherever a row's elements lie together.
+//
+// Of each row there are three parts of 16 columns in shared memory, in which the row's lane meets them in 16 steps: the
+// part of a lane is one column further to the left than that of the lane before. Parts begin where 16 bytes do, which
+// is up to three columns further to the left: p columns of a part are behind the lane, and so many of the next are
+// needed, too. Of a reversed task everything lies and moves the other way round.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -7,150 +13,176 @@
 
 namespace sdtw::cuda {
 
-template <class Cell>
 struct GivenCosts {
   static constexpr bool cooperative = false;
   static constexpr int warps = 1;
   static constexpr int resident = 1;
-  static constexpr int rows = K * warp;
-  // Of a row, in elements: vectors of 16 bytes stay aligned, and lanes, which are 4 rows and -1 columns apart, meet no
-  // bank twice.
-  static constexpr int pitch = ring_columns + 4;
+  static constexpr int unrolled = 8;  // so that nothing of the second half of a block waits in the first
 
-  struct Row {
-    int64_t at;   // of its first element
-    int columns;  // of its pair
-  };
-  __host__ __device__ static size_t element(const Args &a) { return a.f64 ? sizeof(double) : sizeof(float); }
-  __host__ __device__ static size_t bytes(const Args &a) { return rows * (pitch * element(a) + sizeof(Row)); }
+  static constexpr int part_columns = block_steps, parts = 3, vector = 4;
+  // Four lanes copy a part of a row, eight rows at once: those with number k of lanes 8 group to 8 group + 7.
+  static constexpr int groups = warp / 8;
+  // Of a row, in floats: behind the last part its first columns follow again, so that a block's always lie together.
+  // Groups are moved by a vector each, so that lanes that load together meet no bank twice.
+  static constexpr int pitch = parts * part_columns + vector, group_pitch = 8 * pitch + vector;
+  static constexpr int pitch_k = groups * group_pitch;
+  __host__ __device__ static size_t bytes(const Args &) { return K * pitch_k * sizeof(float); }
 
-  const Args *a;
-  unsigned char *ring;
-  Row *row;
-  typename Cell::Scale scale;
-  float limit;
-  int lane, start;
-  int columns;       // of the pair
-  int origin, sign;  // column c of the task is the matrix' column origin + sign c
-  unsigned flip;     // four columns lie in the ring as the matrix has them: of a reversed task the other way round
-  bool vectors;      // elements can be copied four at a time
-  bool whole_rows;   // that, and all rows of the strip are one pair's
-  bool too_large;
+  const float *data;
+  float *memory;
+  Fast::Scale scale;
+  int64_t row[K], along;            // the lane's rows; from one of a row's elements to the next
+  const float *coming[groups][K];   // what the lane copies of part 0
+  int behind[K];                    // p
+  const float *at[K];               // the lane's elements in the step that was sought
+  int sign, origin;                 // column c of the task is the matrix' column origin + sign c
+  int columns, lane;                // of the pair; the lane's among those of the pair
+  int least_columns, most_columns;  // of the pairs of the warp
+  int first_part;                   // that lies where parts begin
+  bool vectors;
+  float largest;  // of the costs that were met, without sign; a NaN is larger than any
 
   __device__ __forceinline__ GivenCosts() : scale(0) {}
 
-  __device__ __forceinline__ void begin(const Args &args, const View &s, unsigned char *memory) {
-    a = &args;
-    ring = memory;
-    row = reinterpret_cast<Row *>(memory + rows * pitch * element(args));
-    scale = typename Cell::Scale(args.scale);
-    limit = fast_limit(args, s.pair) / static_cast<float>(args.scale);
-    lane = s.lane;
-    too_large = false;
-    const int64_t *stride = args.x.stride;
-    const auto address = reinterpret_cast<uintptr_t>(args.x.data);
-    vectors = !args.f64 && stride[2] == 1 && stride[1] % 4 == 0 && stride[0] % 4 == 0 && address % 16 == 0 &&
-              args.tile_steps % 4 == 0;
-    columns = s.pair.m, origin = s.first_column(), sign = s.sign(), flip = s.reversed ? 3 : 0;
-    if (s.reversed && columns % 4 != 0) vectors = false;
-    const int end_row = s.row + sign * (rows - 1);
-    whole_rows =
-        vectors && s.active && args.lanes == warp && max(s.row, end_row) < s.pair.n && min(s.row, end_row) >= 0;
-    __pipeline_wait_prior(0);  // what the task before has fetched in vain
-    __syncwarp();
-#pragma unroll
-    for (int k = 0; k < K; k++)
-      row[lane_id() * K + k] = {s.pair.index * stride[0] + clamp(s.row_of(k), s.pair.n) * stride[1], s.pair.m};
-    for (size_t i = lane_id(); i < rows * pitch; i += warp)  // columns left of the first: any number will do
-      if (a->f64)
-        reinterpret_cast<double *>(ring)[i] = 0;
-      else
-        reinterpret_cast<float *>(ring)[i] = 0;
-    __syncwarp();
-  }
-
-  // Where a column lies in a row of the ring.
-  __device__ __forceinline__ unsigned place(int column) const {
-    return (static_cast<unsigned>(column) ^ flip) % ring_columns;
-  }
-  // The first of four columns from `column` on, as the matrix has them.
-  __device__ __forceinline__ int first_of_four(int column) const { return sign > 0 ? column : origin - column - 3; }
-
-  // Element `column` of row r.
-  template <class Element>
-  __device__ __forceinline__ void fetch_one(int r, int column) {
-    const Element *from = static_cast<const Element *>(a->x.data) + row[r].at;
-    Element *to = reinterpret_cast<Element *>(ring) + r * pitch + place(column);
-    __pipeline_memcpy_async(to, from + (origin + sign * clamp(column, row[r].columns)) * a->x.stride[2],
-                            sizeof(Element));
-  }
-  // Columns [first, first + count) of all rows; multiples of 4 the both.
-  __device__ __forceinline__ void fetch(int first, int count) {
-    if (whole_rows && count == block_steps && first >= 0 && first + block_steps <= columns) {
-      constexpr int per_row = block_steps / 4, at_once = warp / per_row;
-      const int r = lane_id() / per_row, column = first + lane_id() % per_row * 4;
-      float *to = reinterpret_cast<float *>(ring) + r * pitch + column % ring_columns;
-      const float *from = static_cast<const float *>(a->x.data) + row[r].at + first_of_four(column);
-#pragma unroll
-      for (int i = 0; i < rows / at_once; i++, to += at_once * pitch, from += at_once * sign * a->x.stride[1])
-        __pipeline_memcpy_async(to, from, 16);
-    } else if (vectors) {
-      const int per_row = count / 4;
-      for (int i = lane_id(); i < rows * per_row; i += warp) {
-        const int r = i / per_row, column = first + i % per_row * 4;
-        if (column >= 0 && column + 4 <= row[r].columns) {
-          float *to = reinterpret_cast<float *>(ring) + r * pitch + column % ring_columns;
-          __pipeline_memcpy_async(to, static_cast<const float *>(a->x.data) + row[r].at + first_of_four(column), 16);
-        } else {
-          for (int j = 0; j < 4; j++) fetch_one<float>(r, column + j);
-        }
-      }
-    } else {
-#pragma unroll 4
-      for (int i = lane_id(); i < rows * count; i += warp) {
-        if (a->f64)
-          fetch_one<double>(i / count, first + i % count);
-        else
-          fetch_one<float>(i / count, first + i % count);
-      }
-    }
-    __pipeline_commit();
-  }
-
-  __device__ __forceinline__ void enter(int first) {
-    if (first == 0) fetch(0, block_steps);
-    __pipeline_wait_prior(0);
-    __syncwarp();
-    fetch(first + block_steps, block_steps);
-  }
-  __device__ __forceinline__ void stage(int) {}
-  __device__ __forceinline__ void look_ahead(int, int) const {}
-  __device__ __forceinline__ void window(int first, int steps) {
-    __syncwarp();
-    fetch(first - warp, warp + (steps + 3) / 4 * 4);
-    __pipeline_wait_prior(0);
-    __syncwarp();
-  }
-
-  __device__ __forceinline__ void seek(int first) { start = first - lane; }
-  __device__ __forceinline__ void costs(int u, typename Cell::Cost (&cost)[K]) {
-    const int at = lane_id() * K * pitch + place(start + u);
+  __device__ __forceinline__ void begin(const Args &a, const View &s, unsigned char *to) {
+    data = static_cast<const float *>(a.x.data);
+    memory = reinterpret_cast<float *>(to);
+    scale = Fast::Scale(a.scale);
+    largest = 0;
+    along = a.x.stride[2], vectors = along == 1;
+    columns = s.pair.m, lane = s.lane, sign = s.sign(), origin = s.first_column();
+    most_columns = warp_max(columns), least_columns = -warp_max(-columns);
+    first_part = 0;
+    const int64_t before_first = (origin - sign * lane) * along;  // of the lane in step 0
 #pragma unroll
     for (int k = 0; k < K; k++) {
-      if constexpr (Cell::wide) {
-        const double c = a->f64 ? reinterpret_cast<const double *>(ring)[at + k * pitch]
-                                : static_cast<double>(reinterpret_cast<const float *>(ring)[at + k * pitch]);
-        cost[k] = Cell::split(c, scale);
-      } else {
-        const float c = reinterpret_cast<const float *>(ring)[at + k * pitch];
-        too_large |= !(fabsf(c) <= limit);
-        cost[k] = Cell::split(c, scale);
-      }
+      row[k] = s.pair.index * a.x.stride[0] + clamp(s.row_of(k), s.pair.n) * a.x.stride[1];
+      const auto element = reinterpret_cast<uintptr_t>(data + row[k] + before_first) / sizeof(float);
+      behind[k] = vectors ? (element ^ (sign > 0 ? 0 : vector - 1)) % vector : 0;
+    }
+    __pipeline_wait_prior(0);  // what the task before has fetched in vain
+    __syncwarp();
+    const int own = lane_id() % vector * vector;
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+      const int64_t start = row[k] + before_first - sign * behind[k];  // of part 0
+#pragma unroll
+      for (int group = 0; group < groups; group++)
+        coming[group][k] = data + __shfl_sync(all_lanes, start, group * 8 + lane_id() / vector) + sign * own -
+                           (sign > 0 ? 0 : vector - 1);
     }
   }
 
-  __device__ __forceinline__ bool exceeded(const Args &, const View &s) const {
-    return !Cell::wide && pair_max(too_large, s.lanes) != 0;
+  // Where column i of a part, or the four from there on, lie among those of a row.
+  __device__ __forceinline__ int place(int slot, int i, int size = 1) const {
+    const int from_first = slot * part_columns + i;
+    return sign > 0 ? from_first : pitch - from_first - size;
+  }
+  __device__ __forceinline__ int slot_of(int part) const { return (part - first_part) % parts; }
+  static __device__ __forceinline__ int row_at(int of_lane, int k) {
+    return k * pitch_k + of_lane * pitch + of_lane / 8 * vector;
+  }
+
+  __device__ __forceinline__ void fetch(int part) {
+    const int first = part * part_columns, slot = slot_of(part);
+    constexpr int most_behind = warp - 1 + vector - 1;
+    if (vectors && first >= most_behind && first + part_columns <= least_columns)
+      fetch_vectors(first, slot);
+    else if (first <= most_columns + most_behind)
+      fetch_own(first, slot);
+    __pipeline_commit();
+  }
+  // A part that lies in the matrix for all lanes.
+  __device__ __forceinline__ void fetch_vectors(int first, int slot) {
+    const int v = lane_id() % vector;
+    float *to = memory + row_at(lane_id() / vector, 0) + place(slot, v * vector, vector);
+    float *again = memory + row_at(lane_id() / vector, 0) + place(parts, 0, vector);
+    const int64_t offset = sign * first;
+#pragma unroll
+    for (int k = 0; k < K; k++)
+#pragma unroll
+      for (int group = 0; group < groups; group++) {
+        const int further = k * pitch_k + group * group_pitch;
+        const float *from = coming[group][k] + offset;
+        __pipeline_memcpy_async(to + further, from, vector * sizeof(float));
+        if (slot == 0 && v == 0) __pipeline_memcpy_async(again + further, from, vector * sizeof(float));
+      }
+  }
+  // The lane's own rows.
+  __device__ __forceinline__ void fetch_own(int first, int slot) const {
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+      float *to = memory + row_at(lane_id(), k);
+#pragma unroll 1
+      for (int i = 0; i < part_columns; i += vector) {
+        const int column = first - lane - behind[k] + i;
+        fetch_four(to + place(slot, i, vector), data + row[k], column);
+        if (slot == 0 && i == 0) fetch_four(to + place(parts, i, vector), data + row[k], column);
+      }
+    }
+  }
+  // Columns [column, column + 4) of a row; those beyond the first and the last are 0.
+  __device__ __forceinline__ void fetch_four(float *to, const float *from_row, int column) const {
+    if (vectors && column >= 0 && column + vector <= columns) {
+      const float *from = from_row + origin + sign * column - (sign > 0 ? 0 : vector - 1);
+      __pipeline_memcpy_async(to, from, vector * sizeof(float));
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < vector; i++) {
+      const int at = column + i;
+      const float *from = from_row + (origin + sign * clamp(at, columns)) * along;
+      __pipeline_memcpy_async(to + (sign > 0 ? i : vector - 1 - i), from, sizeof(float),
+                              at == clamp(at, columns) ? 0 : sizeof(float));
+    }
+  }
+
+  // Forward: the parts of a block of steps are there, one more is asked for.
+  __device__ __forceinline__ void enter(int first) {
+    const int part = first / part_columns;
+    if (part == 0) fetch(0), fetch(1);
+    __pipeline_wait_prior(0);
+    __syncwarp();
+    fetch(part + 2);
+  }
+  __device__ __forceinline__ void stage(int) const {}
+  // Backward: up to 32 steps.
+  __device__ __forceinline__ void look_ahead(int, int) const {}
+  __device__ __forceinline__ void window(int first, int steps) {
+    first_part = first / part_columns;
+    __syncwarp();
+    for (int part = first_part; part * part_columns < first + steps + vector - 1; part++) fetch(part);
+    __pipeline_wait_prior(0);
+    __syncwarp();
+  }
+
+  __device__ __forceinline__ void seek(int first) {
+    const int slot = slot_of(first / part_columns);
+#pragma unroll
+    for (int k = 0; k < K; k++) at[k] = memory + row_at(lane_id(), k) + place(slot, behind[k] + first % part_columns);
+  }
+  __device__ __forceinline__ void costs(int u, Fast::Cost (&cost)[K]) {
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+      const float c = at[k][sign * u];
+      largest = larger(largest, fabsf(c));
+      cost[k] = Fast::split(c, scale);
+    }
+  }
+
+  static __device__ __forceinline__ float larger(float a, float b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    float most;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+    return most;
+#else
+    return a >= b || a != a ? a : b;
+#endif
+  }
+
+  __device__ __forceinline__ bool exceeded(const Args &a, const View &s) const {
+    const float limit = fast_limit(a, s.pair) / static_cast<float>(a.scale);
+    return pair_max(!(largest <= limit), s.lanes) != 0;
   }
 };
 

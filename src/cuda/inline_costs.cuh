@@ -15,9 +15,10 @@ struct InlineBase {};
 
 template <int D>
 struct InlineCosts : InlineBase {
-  static constexpr bool cooperative = false;  // warps do not need each other
-  static constexpr int warps = 4;             // of a block of forward
-  static constexpr int resident = 3;          // blocks of forward that registers must leave room for
+  static constexpr bool cooperative = false;    // warps do not need each other
+  static constexpr int warps = 4;               // of a block of forward
+  static constexpr int resident = 3;            // blocks of forward that registers must leave room for
+  static constexpr int unrolled = block_steps;  // steps of forward
   static constexpr int features = D;
   static constexpr int row = 2 * ring_columns;
   static constexpr int no_columns = -1;
@@ -33,6 +34,7 @@ struct InlineCosts : InlineBase {
   const float *data;         // of the task's first column
   int64_t stride[2];         // to the next, and of its features
   int columns, lane, lanes;  // m; the lane's among those of the pair
+  const float *next;         // forward: of the lane's first column of the next block
   float ahead[2][D];         // y of the next block
   int sought;                // backward: the steps whose y that is
 
@@ -111,16 +113,23 @@ struct InlineCosts : InlineBase {
       const float zero[D] = {};
       put(ring_columns - 1 - lane, zero);  // columns left of the first: any number will do
       reach_y = 0;
+      next = data + clamp(lane, columns) * stride[0];
       ask(0);
       stage(0);
     }
     __syncwarp();
+    if (lane + first + block_steps < columns) next += block_steps * stride[0];
     ask(first + block_steps);
   }
+  // Beyond the last column any other does as well.
   __device__ __forceinline__ void ask(int first) {
+    if (lane >= block_steps) return;
 #pragma unroll
-    for (int i = 0; i < 2; i++)
-      if (lane + i * lanes < block_steps) fetch(first + lane + i * lanes, ahead[i]);
+    for (int f = 0; f < D; f++) ahead[0][f] = __ldg(next + f * stride[1]);
+    if (lanes >= block_steps) return;
+    const int64_t further = first + lane + lanes < columns ? lanes * stride[0] : 0;
+#pragma unroll
+    for (int f = 0; f < D; f++) ahead[1][f] = __ldg(next + further + f * stride[1]);
   }
   __device__ __forceinline__ void stage(int first) {
 #pragma unroll

@@ -3,6 +3,8 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+
 #include "args.h"
 #include "error.h"
 
@@ -29,6 +31,9 @@ inline Device current_device() {
   int multiprocessors = 0, shared_memory = 0;
   check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, id), "cudaDeviceGetAttribute");
   check(cudaDeviceGetAttribute(&shared_memory, cudaDevAttrMaxSharedMemoryPerBlockOptin, id), "cudaDeviceGetAttribute");
+#ifdef SDTW_CUDA_SHARED_MEMORY  // to test what smaller GPUs are given
+  shared_memory = std::min(shared_memory, SDTW_CUDA_SHARED_MEMORY);
+#endif
   return known = {id, multiprocessors, static_cast<size_t>(shared_memory) - 64};
 }
 

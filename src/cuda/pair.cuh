@@ -41,7 +41,7 @@ constexpr float fixed_point_limit = 1 << 19;
 // The largest |t| that the fast engine may meet in a pair, its exponents having to stay within their range.
 __device__ __forceinline__ float fast_limit(const Args &a, const Pair &pair) {
   const float range = static_cast<float>(core::Exponent<float>::limit) / (static_cast<float>(pair.n) + pair.m);
-  return fminf(range, a.precomputed ? static_cast<float>(core::float_cost_limit) : fixed_point_limit);
+  return fminf(range, a.costs == Costs::given ? static_cast<float>(core::float_cost_limit) : fixed_point_limit);
 }
 
 // A bound of D log2(e) / gamma between points whose distances from some point are at most the square roots of these.
@@ -53,11 +53,9 @@ __device__ __forceinline__ float bound_of(float x, float y, double scale) {
 // bounds of a pair: the largest squared distances of an x_i and of a y_j from the first x, and the square of that, as
 // bits of floats. Where none were computed beforehand they are -1, and given_back comes to stand there if forward met a
 // cost that is too large.
-constexpr int given_back = 0x7fc00000;
+constexpr int given_back = 0x7fc00000, not_given_back = -1;
 
-__host__ __device__ __forceinline__ bool has_bounds(const Args &a) {
-  return !a.f64 && !a.precomputed && a.features > max_inline_features;
-}
+__host__ __device__ __forceinline__ bool has_bounds(const Args &a) { return !a.f64 && a.costs == Costs::tensor; }
 
 __device__ __forceinline__ float cost_bound(const Args &a, int64_t pair) {
   const int *bounds = a.bounds + bounds_per_pair * pair;
@@ -76,12 +74,17 @@ __device__ __forceinline__ double *norms_of(const Args &a, int64_t pair) {
 }
 
 // Whether values are computed again by the exact engine, not by the wide one.
-__device__ __forceinline__ bool has_exact(const Args &a) { return !a.precomputed && a.features <= max_inline_features; }
+__device__ __forceinline__ bool has_exact(const Args &a) { return a.costs == Costs::inlined; }
 
 // Whether the fast engine computes this pair of a float32 problem; while it is at it, whether it should try.
 __device__ __forceinline__ bool is_fast(const Args &a, const Pair &pair) {
   if (!has_bounds(a)) return a.bounds[bounds_per_pair * pair.index] != given_back;
   return cost_bound(a, pair.index) <= fast_limit(a, pair) && offset_fits(a, pair.index);  // false for NaN
+}
+
+// Whether forward of a pair is one warp's business: what the fast engine cannot do of it the same warp does by another.
+__host__ __device__ __forceinline__ bool is_alone(const Args &a) {
+  return !a.f64 && a.costs == Costs::inlined && a.strips == 1;
 }
 
 template <class Cell>
@@ -184,19 +187,23 @@ __device__ __forceinline__ View make_view(const Args &a, int64_t task, int order
 __device__ __forceinline__ int64_t boundary(const Args &a, const Pair &pair, int strip) {
   return pair.index * (a.strips - 1) + strip;
 }
-// The row that a strip takes over, and the one that it hands on.
-__device__ __forceinline__ const Word *row_above(const Args &a, const View &s) {
-  return s.reversed ? a.back_rows + boundary(a, s.pair, s.strip) * a.m * a.words
-                    : a.rows + boundary(a, s.pair, s.strip - 1) * a.m * a.words;
+// The row that a strip takes over, and the one that it hands on, of a cell's words each.
+__device__ __forceinline__ const Word *row_above(const Args &a, const View &s, int words) {
+  return s.reversed ? a.back_rows + boundary(a, s.pair, s.strip) * a.m * words
+                    : a.rows + boundary(a, s.pair, s.strip - 1) * a.m * words;
 }
-__device__ __forceinline__ Word *row_below(const Args &a, const View &s) {
-  return s.reversed ? a.back_rows + boundary(a, s.pair, s.strip - 1) * a.m * a.words
-                    : a.rows + boundary(a, s.pair, s.strip) * a.m * a.words;
+__device__ __forceinline__ Word *row_below(const Args &a, const View &s, int words) {
+  return s.reversed ? a.back_rows + boundary(a, s.pair, s.strip - 1) * a.m * words
+                    : a.rows + boundary(a, s.pair, s.strip) * a.m * words;
 }
-// A checkpoint of a task.
-__device__ __forceinline__ Word *checkpoint(const Args &a, const View &s, int number) {
+// Of what tasks leave of themselves, `of_each` times in `where`: a warp's registers.
+__device__ __forceinline__ Word *registers_of(const Args &a, const View &s, Word *where, int of_each, int number,
+                                              int words) {
   const int64_t strip = a.lanes == warp ? s.pair.index * a.strips + s.strip : s.task;
-  return a.saved + (strip * a.checkpoints + number) * ((K + 1) * warp) * a.words;
+  return where + (strip * of_each + number) * ((K + 1) * warp) * words;
+}
+__device__ __forceinline__ Word *checkpoint(const Args &a, const View &s, int number, int words) {
+  return registers_of(a, s, a.saved, a.checkpoints, number, words);
 }
 
 // Tasks are the strips of the pairs, all first strips first; and where forward goes from both sides, of all pairs' in

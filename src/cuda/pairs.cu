@@ -73,13 +73,13 @@ __global__ void __launch_bounds__(block) bounds_kernel(const __grid_constant__ A
 // the value.
 __global__ void __launch_bounds__(block) reset_kernel(const __grid_constant__ Args a) {
   if (a.control->any_wide != 1) return;
-  const int64_t size = static_cast<int64_t>(a.strips - 1) * a.m * a.words;
+  const int64_t size = static_cast<int64_t>(a.strips - 1) * a.m * words_of(a.format);
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
-    const bool cancelled = a.status[b] == status_cancelled;
-    if (!cancelled && (has_bounds(a) || a.bounds[bounds_per_pair * b] != given_back)) continue;
+    const bool returned = !has_bounds(a) && a.bounds[bounds_per_pair * b] == given_back;
+    if (!returned && a.status[b] != status_cancelled) continue;
     for (int64_t i = static_cast<int64_t>(blockIdx.x) * block + threadIdx.x; i < size; i += gridDim.x * block) {
       a.rows[b * size + i] = ~Word(0);
-      if (!cancelled && a.back_rows) a.back_rows[b * size + i] = ~Word(0);
+      if (returned && a.back_rows) a.back_rows[b * size + i] = ~Word(0);
     }
   }
 }

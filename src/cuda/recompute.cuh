@@ -41,13 +41,13 @@ struct Recompute {
         looked_up(none),
         from(itself) {}
 
+  __device__ __forceinline__ int words() const { return Cell::words(a.format); }
   __device__ __forceinline__ int first_step(int part) const { return part * a.tile_steps; }
   // Whether a part begins where a checkpoint was left.
   __device__ __forceinline__ bool starts(int part) const { return (part & (parts_per_checkpoint(a) - 1)) == 0; }
   __device__ __forceinline__ Word *snapshot(int part) const {
-    const int64_t strip = a.lanes == warp ? s.pair.index * a.strips + s.strip : s.task;
     const int number = (part & (parts_per_checkpoint(a) - 1)) - 1;
-    return a.snapshots + (strip * a.snapshots_each + number) * ((K + 1) * warp) * a.words;
+    return registers_of(a, s, a.snapshots, a.snapshots_each, number, words());
   }
 
   // Loads what a part begins with, long before it is needed if it can be foreseen.
@@ -56,15 +56,15 @@ struct Recompute {
     looked_up = part, from = begins_from;
     const int first = first_step(part), column = first + lane_id();
     const bool there = s.active && s.strip > 0 && lane_id() < a.tile_steps && column < s.pair.m;
-    top = there ? Cell::load(row_above(a, s), column, a.format) : Cell::forbidden();
+    top = there ? Cell::load(row_above(a, s, words()), column, a.format) : Cell::forbidden();
     if (from == checkpointed && part > 0) {
-      const Word *words = checkpoint(a, s, (part >> a.part_bits) - 1);
+      const Word *from_here = checkpoint(a, s, (part >> a.part_bits) - 1, words());
 #pragma unroll
-      for (int k = 0; k <= K; k++) saved[k] = Cell::load(words, k * warp + lane_id(), a.format);
+      for (int k = 0; k <= K; k++) saved[k] = Cell::load(from_here, k * warp + lane_id(), a.format);
     } else if (from == snapshotted) {
-      const Word *words = snapshot(part);
+      const Word *from_here = snapshot(part);
 #pragma unroll
-      for (int k = 0; k <= K; k++) saved[k] = Cell::load_own(words, k * warp + lane_id(), a.format);
+      for (int k = 0; k <= K; k++) saved[k] = Cell::load_own(from_here, k * warp + lane_id(), a.format);
     }
     if constexpr (!Source::cooperative) source.look_ahead(first, a.tile_steps);
   }
@@ -105,8 +105,11 @@ struct Recompute {
     if constexpr (Source::cooperative) board.leave_costs(reader, sequence++);
   }
 
+  // Steps [begin, end) of a part, which has so many.
   template <bool with_ways>
-  __device__ __forceinline__ void sweep(int begin, int end, int steps, Rows<Real> *to, typename Cell::Cost (&cost)[K]) {
+  __device__ __forceinline__ void sweep(int part, int begin, int end, int steps, Rows<Real> *to,
+                                        typename Cell::Cost (&cost)[K]) {
+    const int first = first_step(part) % renormalise_every;  // 0 unless parts are very short
     Z top_now = load_now(tops + min(begin, steps - 1));
 #pragma unroll 2
     for (int u = begin; u < end; u++) {
@@ -123,7 +126,7 @@ struct Recompute {
       top_now = top_ahead;
 #pragma unroll
       for (int k = 0; k < K; k++) cost[k] = ahead[k];
-      if (u % renormalise_every == renormalise_every - 1) strip.renormalise();
+      if ((first + u) % renormalise_every == renormalise_every - 1) strip.renormalise();
     }
   }
 
@@ -136,7 +139,7 @@ struct Recompute {
       stage(tile, part, reader, part > begin);
       source.seek(first_step(part));
       source.costs(0, cost);
-      sweep<false>(0, a.tile_steps, a.tile_steps, nullptr, cost);
+      sweep<false>(part, 0, a.tile_steps, a.tile_steps, nullptr, cost);
       finish(reader);
     }
     stage(tile, tile, reader, tile > begin);
@@ -149,7 +152,7 @@ struct Recompute {
     for (int half = 0; half < 2; half++) {
       board.wait_empty(number, half);
       Rows<Real> *to = ways_of + Board::slot_of(number, half) * half_steps * ways * warp + lane_id();
-      sweep<true>(half * half_steps, min((half + 1) * half_steps, steps), steps, to, cost);
+      sweep<true>(tile, half * half_steps, min((half + 1) * half_steps, steps), steps, to, cost);
       board.fill(number, half);
     }
     finish(reader);

@@ -23,7 +23,7 @@ struct Stock {
       : a(args), board(of), begin(0), end(0), last{{none, 0, 0, 0}, {none, 0, 0, 0}, {none, 0, 0, 0}} {}
 
   // The columns of a part, in whole chunks.
-  __device__ __forceinline__ int first_of(int of) const { return (of * a.tile_steps - warp) & -chunk_columns; }
+  __device__ __forceinline__ int first_of(int of) const { return (of * a.tile_steps - a.lanes) & -chunk_columns; }
   __device__ __forceinline__ int end_of(int of) const {
     return ((of + 1) * a.tile_steps + chunk_columns - 1) & -chunk_columns;
   }

@@ -1,5 +1,5 @@
-// Launches the sweeps of one engine: picks the source of costs, what becomes of E, the tile that fits shared memory,
-// and the grid.
+// Launches the sweeps of one engine: picks the source of costs that suits the problem and fits the GPU, what becomes of
+// E, the tile that fits shared memory, and the grid.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include "backward.cuh"
 #include "forward.cuh"
 #include "launch.h"
+#include "model.h"
 
 namespace sdtw::cuda {
 
@@ -38,80 +39,132 @@ void launch(int threads, size_t shared, int64_t blocks, cudaStream_t stream, con
   check_launch();
 }
 
-// Forward's columns of costs at a time: two blocks of producers and what they need fit a multiprocessor.
+// Columns of costs that forward has in shared memory at a time.
 constexpr int forward_columns = 64;
 
-template <class Cell, class Source>
+template <class Source>
+bool fits_forward(Args a) {
+  a.cost_columns = forward_columns;
+  return forward_bytes<Source>(a) <= current_device().shared_memory;
+}
+
+template <class Cell, class Source, bool alone = false>
 void launch_forward(Args a, Args again, cudaStream_t stream) {
   a.cost_columns = again.cost_columns = forward_columns;
   const int64_t sweepers = Source::cooperative ? 1 : Source::warps;  // of a block
   const int64_t blocks = (forward_tasks(a) + sweepers - 1) / sweepers;
-  launch<decltype(&forward_kernel<Cell, Source>), forward_kernel<Cell, Source>>(
+  launch<decltype(&forward_kernel<Cell, Source, alone>), forward_kernel<Cell, Source, alone>>(
       Source::warps * warp, forward_bytes<Source>(a), blocks, stream, a, again);
 }
 
+// The most columns of costs that there is room for. Those of a tile, and as many as lanes are apart, must be there at
+// once.
+template <class Kernel>
+bool fit_columns(Args &a) {
+  const int needed = std::max(a.lanes, chunk_columns) + std::max(a.tile_steps, chunk_columns);
+  for (a.cost_columns = Kernel::most_columns; a.cost_columns >= needed; a.cost_columns /= 2)
+    if (Kernel::shared_bytes(a) <= current_device().shared_memory) return true;
+  return false;
+}
+// The largest tiles, of at least so many steps, that there is room for, whatever the number of rows: so that results do
+// not depend on it.
+template <class Kernel>
+bool fit_backward(Args &a, int least_steps) {
+  for (a.tile_steps = Kernel::most_steps; a.tile_steps >= least_steps; a.tile_steps /= 2) {
+    bool fits = fit_columns<Kernel>(a);
+    for (const int bits : {3, 4, 5}) {
+      Args other = a;
+      other.lanes = 1 << bits, other.lane_bits = bits;
+      fits = fits && fit_columns<Kernel>(other);
+    }
+    if (fits) return true;
+  }
+  return false;
+}
+
 template <class Cell, class Source, class Spender>
-void launch_backward(Args a, cudaStream_t stream) {
+bool launch_backward(Args a, int least_steps, cudaStream_t stream) {
   using Kernel = Backward<Cell, Source, Spender>;
-  const size_t available = current_device().shared_memory;
-  constexpr int least_steps = 2;
-  a.tile_steps = Cell::wide ? max_tile_steps / 4 : max_tile_steps;
-  a.cost_columns = Cell::wide ? 64 : 128;
-  if (Kernel::shared_bytes(a) > available) a.cost_columns = 64;
-  while (Kernel::shared_bytes(a) > available && a.tile_steps > least_steps) a.tile_steps /= 2;
+  if (!fit_backward<Kernel>(a, least_steps)) return false;
   if (a.interval / a.tile_steps - 1 > a.snapshots_each) a.snapshots_each = 0;  // not planned for: tiles are smaller
   const auto log2 = [](int power) { return 31 - __builtin_clz(static_cast<unsigned>(power)); };
   a.tile_bits = log2(a.tile_steps), a.part_bits = log2(a.interval / a.tile_steps);
   launch<decltype(&backward_kernel<Cell, Source, Spender>), backward_kernel<Cell, Source, Spender>>(
       Kernel::threads, Kernel::shared_bytes(a), a.tasks, stream, a);
+  return true;
 }
 
-// Calls run with the source of costs for the problem.
-template <class Cell, class Run>
-void with_source(const Args &a, Run run) {
-  if (a.precomputed)
-    run(GivenCosts<Cell>{});
-  else if constexpr (Cell::wide)
-    run(DifferenceCosts{});
-  else if (a.features == 1)
-    run(InlineCosts<1>{});
-  else if (a.features == 2)
-    run(InlineCosts<2>{});
-  else
-    run(TensorCosts<float>{});
-}
-// Whether forward has room for x as float64: not that of several pairs side by side, nor on every GPU.
-inline bool holds_doubles(Args a) {
-  a.cost_columns = forward_columns;
-  return has_bounds(a) && a.lanes == warp && forward_bytes<TensorCosts<double>>(a) <= current_device().shared_memory;
-}
+// Costs of many features for the fast engine, float32 problems: what producers do for forward.
+using Converted = TensorCosts<double, 64, false>;    // two blocks on a multiprocessor
+using Apart = TensorCosts<double, 64, true>;         // one
+using ApartOfMany = TensorCosts<double, 128, true>;  // one
+using Compact = TensorCosts<float, 64, false>;       // several pairs side by side; backward
+using Smallest = TensorCosts<float, 16, false>;      // GPUs with little shared memory
 
 template <class Cell>
 void Sweeps<Cell>::forward(const Args &a, const Args &again, cudaStream_t stream) {
   const auto run = [&](auto source) {
     using Source = decltype(source);
+    constexpr bool inlined = std::is_base_of_v<InlineBase, Source>;
+    if constexpr (inlined)
+      if (is_alone(a)) return launch_forward<Cell, Source, true>(a, again, stream);
     launch_forward<Cell, Source>(a, again, stream);
-    if constexpr (std::is_same_v<Cell, Fast>) {
-      launch_reset(a, stream);
-      if constexpr (std::is_base_of_v<InlineBase, Source>)  // pairs of one strip have been seen to
-        if (a.strips > 1) launch_forward<Exact, Source>(a, again, stream);
-    }
+    if constexpr (!Cell::wide) launch_reset(a, stream);
+    if constexpr (inlined) launch_forward<Exact, Source>(a, again, stream);
   };
-  if constexpr (std::is_same_v<Cell, Fast>)
-    if (holds_doubles(a)) return run(TensorCosts<double>{});
-  with_source<Cell>(a, run);
+  if constexpr (Cell::wide) {
+    if (a.costs != Costs::given && fits_forward<DifferenceCosts>(a)) return run(DifferenceCosts{});
+    run(DirectCosts{});
+  } else if (a.costs == Costs::given) {
+    run(GivenCosts{});
+  } else if (a.costs == Costs::inlined) {
+    if (a.features == 1) return run(InlineCosts<1>{});
+    run(InlineCosts<2>{});
+  } else {
+    if (a.lanes == warp) {
+      const int multiprocessors = current_device().multiprocessors;
+      const int64_t tasks = forward_tasks(a);
+      const bool apart =
+          expected_cycles(alone_pace, tasks, multiprocessors) < expected_cycles(shared_pace, tasks, multiprocessors);
+      if (a.features > 64 && fits_forward<ApartOfMany>(a)) return run(ApartOfMany{});
+      if (apart && fits_forward<Apart>(a)) return run(Apart{});
+      if (fits_forward<Converted>(a)) return run(Converted{});
+    }
+    if (fits_forward<Compact>(a)) return run(Compact{});
+    run(Smallest{});
+  }
 }
+
+// Tiles of fewer steps are recomputed several times over, a checkpoint being further away.
+constexpr int comfortable_steps = 8, least_steps = 2;
 
 template <class Cell>
 void Sweeps<Cell>::backward(const Args &a, cudaStream_t stream) {
-  with_source<Cell>(a, [&](auto source) {
+  using Real = typename Cell::Real;
+  const auto run = [&](auto source, int least) {
     using Source = decltype(source);
-    if (a.dense.data) return launch_backward<Cell, Source, Dense<typename Cell::Real>>(a, stream);
+    if (a.dense.data) return launch_backward<Cell, Source, Dense<Real>>(a, least, stream);
     if constexpr (std::is_base_of_v<InlineBase, Source>)
-      launch_backward<Cell, Source, Systolic<Source::features>>(a, stream);
-    else if constexpr (Source::cooperative)
-      launch_backward<Cell, Source, Sparse<typename Cell::Real>>(a, stream);
-  });
+      return launch_backward<Cell, Source, Systolic<Source::features>>(a, least, stream);
+    else if constexpr (!std::is_same_v<Source, GivenCosts>)
+      return launch_backward<Cell, Source, Sparse<Real>>(a, least, stream);
+    return false;
+  };
+  bool done = false;
+  if constexpr (Cell::wide) {
+    done = a.costs != Costs::given && run(DifferenceCosts{}, least_steps);
+    done = done || run(DirectCosts{}, least_steps);
+  } else if (a.costs == Costs::given) {
+    done = run(GivenCosts{}, least_steps);
+  } else if (a.costs == Costs::inlined) {
+    done = a.features == 1 ? run(InlineCosts<1>{}, least_steps) : run(InlineCosts<2>{}, least_steps);
+  } else {
+    done = run(Compact{}, comfortable_steps) || run(Smallest{}, least_steps);
+  }
+  if (!done)
+    fail(SDTW_STATUS_UNSUPPORTED,
+         "this GPU has %zu bytes of shared memory for a block: this problem's kernels need more",
+         current_device().shared_memory);
 }
 
 }  // namespace sdtw::cuda

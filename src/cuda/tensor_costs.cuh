@@ -50,21 +50,32 @@ __device__ __forceinline__ int fraction_bits(const Args &a, int64_t pair) {
 // strip; what a thread computes are costs of the K rows of one lane of the sweep.
 //
 // Held: the type in which x waits in shared memory. As double it need not be converted every time, but takes more room.
-template <class Held>
-struct TensorCosts : TileReader<int> {
-  static constexpr int resident = 2;
-  static constexpr int chunk = 64;  // features at a time
-  static constexpr int guard = 6;   // bits of sums beyond those of the result
-  static constexpr int lead = 0;    // chunks before the first column that must not be just anything
+// chunk: features at a time; if there are more, x is loaded anew for every 16 columns.
+// apart: producers leave 2^-f and n of a cost rather than t, which takes twice the room and half of the sweep's work.
+template <class Held, int chunk, bool apart>
+struct TensorCosts : TileReader<int, apart ? 2 : 1> {
+  using Reader = TileReader<int, apart ? 2 : 1>;
+  static constexpr int resident = apart ? 1 : 2;
+  // Steps of forward: the code of all that there are in a block does not fit the instruction cache beside the
+  // producers'.
+  static constexpr int unrolled = apart ? block_steps : block_steps / 2;
+  static constexpr int guard = 6;  // bits of sums beyond those of the result
+  static constexpr int lead = 0;   // chunks before the first column that must not be just anything
 
   int bits;
   __device__ __forceinline__ void begin(const Args &a, const View &s) {
     bits = s.active ? fraction_bits(a, s.pair.index) : 1;
   }
   __device__ __forceinline__ void costs(int u, Fast::Cost (&cost)[K]) const {
-    const Rows<int> words = read(u);
+    const Rows<int> words = Reader::read(u);
+    Rows<int> integers;
+    if constexpr (apart) integers = Reader::read(u, 1);
 #pragma unroll
-    for (int k = 0; k < K; k++) cost[k] = Fast::split_word(words.v[k], bits);
+    for (int k = 0; k < K; k++)
+      if constexpr (apart)
+        cost[k] = {__int_as_float(words.v[k]), integers.v[k]};
+      else
+        cost[k] = Fast::split_word(words.v[k], bits);
   }
   __device__ __forceinline__ bool exceeded(const Args &, const View &) const { return false; }
 
@@ -87,6 +98,12 @@ struct TensorCosts : TileReader<int> {
   }
   static __device__ __forceinline__ void open(unsigned char *scratch) {
     gates_in(scratch).ready.open(producers), gates_in(scratch).read.open(producers);
+  }
+  // By the whole block, before anything else. Costs left of the first column may be any, but no NaN.
+  static __device__ __forceinline__ void prepare(int *ring, int columns) {
+    if constexpr (apart)
+      for (int i = threadIdx.x; i < 2 * columns * column_pitch; i += blockDim.x)
+        ring[i] = i < columns * column_pitch ? __float_as_int(1.0f) : 0;
   }
 
   // quads: x and y can be read four features at a time.
@@ -117,6 +134,7 @@ struct TensorCosts : TileReader<int> {
     double incoming_norm;
     float origin[4];  // of the lane's features
     int at;           // of the thread's rows in a column
+    int bits;         // of the fraction of its costs
 
     // s: the view of the lane whose rows these are. shift_steps: where in the ring step 0 lies.
     __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, int *to, int columns,
@@ -125,7 +143,7 @@ struct TensorCosts : TileReader<int> {
           ring(to),
           ring_mask(columns - 1),
           shift(shift_steps + s.lane),
-          gates(gates_in(reinterpret_cast<unsigned char *>(to + columns * column_pitch))),
+          gates(gates_in(reinterpret_cast<unsigned char *>(to) + Reader::ring_bytes(columns))),
           chunks(count),
           fetched(nothing) {
       const int pairs = warp >> a.lane_bits, worker = threadIdx.x / warp % producers, lane = lane_id();
@@ -145,9 +163,9 @@ struct TensorCosts : TileReader<int> {
       at = strip_lane * K;
       const double *x_norms = norms_of(a, s.pair.index);
       norms = x_norms + a.n + s.first_column();
-      const int fraction = s.active ? fraction_bits(a, s.pair.index) : 1;
+      bits = s.active ? fraction_bits(a, s.pair.index) : 1;
       const auto power = [](int e) { return __hiloint2double((1023 + e) << 20, 0); };
-      const double fixed = 1.5 * power(52 - guard - fraction) + 0.5 + power(-min(fraction + 1, 24));
+      const double fixed = 1.5 * power(52 - guard - bits) + 0.5 + power(-min(bits + 1, 24));
       __syncwarp();
       base[lane % 4] = fixed + x_norms[clamp(s.row_of(lane % 4), n)];
       if (a.features <= chunk) load_x(0);
@@ -166,10 +184,12 @@ struct TensorCosts : TileReader<int> {
       }
       return q;
     }
-    // The lane's features of 64 are these four.
-    static __device__ __forceinline__ int feature() { return lane_id() % 16 * 4; }
+    // A lane has these four features of some points, `points` of which are loaded at once.
+    static constexpr int lanes_each = chunk / 4, points = warp / lanes_each;
+    static __device__ __forceinline__ int feature() { return lane_id() % lanes_each * 4; }
+    static __device__ __forceinline__ int point() { return lane_id() / lanes_each; }
 
-    // Features [f0, f0 + 64) of the warp's rows and of the first point: a lane has 4 of every other row.
+    // Features [f0, f0 + chunk) of the warp's rows and of the first point.
     __device__ __forceinline__ void load_x(int f0) {
       const int f = f0 + feature();
       const float *from = xs + f0 * a.x.stride[2];
@@ -177,7 +197,7 @@ struct TensorCosts : TileReader<int> {
 #pragma unroll
       for (int i = 0; i < 4; i++) origin[i] = first.v[i];
 #pragma unroll 4
-      for (int r = lane_id() / 16; r < warp; r += 2) {
+      for (int r = point(); r < warp; r += points) {
         const Rows<float> point = quad(from + clamp(first_row + sign * r, n) * a.x.stride[1], a.x.stride[2], f);
         Held *to = x + (r % K / 2 * (warp / K) + r / K) * x_pitch + 2 * feature() + r % 2;
 #pragma unroll
@@ -185,16 +205,19 @@ struct TensorCosts : TileReader<int> {
       }
     }
 
-    // Asks for the warp's share of 16 columns of y, features [f0, f0 + 64): a lane has 4 of every other column.
+    // Asks for the warp's share of 16 columns of y, features [f0, f0 + chunk).
     __device__ __forceinline__ Rows<float> y_quad(int first, int f0, int i) const {
-      const int column = first + first_own + lane_id() / 16 + 2 * i;
+      const int column = first + first_own + point() + points * i;
       return quad(ys + f0 * a.y.stride[2] + clamp(column, m) * y_step, a.y.stride[2], f0 + feature());
+    }
+    __device__ __forceinline__ bool has(int i) const {
+      return points * i < own_columns && (points <= producers || point() < own_columns);
     }
     __device__ __forceinline__ void fetch(int first, int f0) {
       fetched = first;
 #pragma unroll
       for (int i = 0; i < staged; i++)
-        if (2 * i < own_columns) incoming[i] = y_quad(first, f0, i);
+        if (has(i)) incoming[i] = y_quad(first, f0, i);
       if (lane_id() < own_columns) incoming_norm = __ldg(norms + sign * clamp(first + first_own + lane_id(), m));
     }
     // Of 16 features a lane needs every fourth: they lie together, the first two and the others in turn.
@@ -203,7 +226,7 @@ struct TensorCosts : TileReader<int> {
     }
     __device__ __forceinline__ void put(int i, const Rows<float> &quad) const {
       const double factor = -2 * a.scale;
-      double *to = y + place(first_own + lane_id() / 16 + 2 * i, feature());
+      double *to = y + place(first_own + point() + points * i, feature());
 #pragma unroll
       for (int f = 0; f < 4; f++)  // places are 4 apart
         to[4 * f] = factor * (static_cast<double>(quad.v[f]) - static_cast<double>(origin[f]));
@@ -211,9 +234,9 @@ struct TensorCosts : TileReader<int> {
     __device__ __forceinline__ void convert(int first, int f0) const {
 #pragma unroll
       for (int i = 0; i < staged; i++)
-        if (2 * i < own_columns) put(i, incoming[i]);
+        if (has(i)) put(i, incoming[i]);
 #pragma unroll 1
-      for (int i = staged; 2 * i < own_columns; i++) put(i, y_quad(first, f0, i));
+      for (int i = staged; has(i); i++) put(i, y_quad(first, f0, i));
       if (lane_id() < own_columns) y_norms[first_own + lane_id()] = incoming_norm;
     }
 
@@ -244,10 +267,18 @@ struct TensorCosts : TileReader<int> {
 #pragma unroll
         for (int odd = 0; odd < 2; odd++) {
           const int slot = (first + shift + column_of(j, odd)) & ring_mask;
-          Rows<int> words;
+          Rows<int> words, integers;
 #pragma unroll
-          for (int k = 0; k < K; k++) words.v[k] = result(sum[j][k / 2][k % 2 * 2 + odd]);
+          for (int k = 0; k < K; k++) {
+            words.v[k] = result(sum[j][k / 2][k % 2 * 2 + odd]);
+            if constexpr (apart) {
+              const Fast::Cost cost = Fast::split_word(words.v[k], bits);
+              words.v[k] = __float_as_int(cost.w), integers.v[k] = cost.n;
+            }
+          }
           *reinterpret_cast<Rows<int> *>(ring + slot * column_pitch + at) = words;
+          if constexpr (apart)
+            *reinterpret_cast<Rows<int> *>(ring + (ring_mask + 1 + slot) * column_pitch + at) = integers;
         }
     }
 

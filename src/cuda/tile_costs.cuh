@@ -45,13 +45,15 @@ struct Relay {
   }
 };
 
-// What the sweeping warp reads of costs. Element: what the producers write.
-template <class Element_>
+// What the sweeping warp reads of costs. Element: what the producers write, `planes` of them for a cost.
+template <class Element_, int planes = 1>
 struct TileReader {
   using Element = Element_;
   static constexpr bool cooperative = true;
   static constexpr int warps = 1 + producers;  // of a block of forward
-  __host__ __device__ static size_t ring_bytes(int columns) { return sizeof(Element) * columns * column_pitch; }
+  __host__ __device__ static size_t ring_bytes(int columns) {
+    return sizeof(Element) * planes * columns * column_pitch;
+  }
 
   const Element *ring;
   int columns;        // of the ring: a power of two
@@ -71,14 +73,15 @@ struct TileReader {
   __device__ __forceinline__ void seek(int first) {
     at = ring + ((first + shift) & (columns - 1)) * column_pitch + K * lane_id();
   }
-  __device__ __forceinline__ Rows<Element> read(int u) const {
-    return *reinterpret_cast<const Rows<Element> *>(at + u * column_pitch);
+  __device__ __forceinline__ Rows<Element> read(int u, int plane = 0) const {
+    return *reinterpret_cast<const Rows<Element> *>(at + (plane * columns + u) * column_pitch);
   }
 };
 
 // Sums of squared differences in float64, for the wide engine: nothing cancels in them.
 struct DifferenceCosts : TileReader<double> {
   static constexpr int resident = 1;
+  static constexpr int unrolled = 8;
   static constexpr int lead = 2;  // a NaN that another task has left there would spread
   Wide::Scale scale{0};
   __device__ __forceinline__ void begin(const Args &a, const View &s) { scale = Wide::Scale(a.scale); }
@@ -91,6 +94,7 @@ struct DifferenceCosts : TileReader<double> {
 
   __host__ __device__ static size_t scratch_bytes(const Args &) { return 0; }
   static __device__ __forceinline__ void open(unsigned char *) {}
+  static __device__ __forceinline__ void prepare(double *, int) {}
   static __device__ __forceinline__ bool in_quads(const Args &) { return false; }
 
   template <bool>

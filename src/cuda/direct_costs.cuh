@@ -1,0 +1,68 @@
+// Costs for the wide engine as they are needed, by the sweeping warp and straight from the caller's arrays, in float64:
+// given ones, and squared distances of any number of features, in which nothing cancels. Slow, but it takes no shared
+// memory.
+#pragma once
+
+#include "inline_costs.cuh"
+
+namespace sdtw::cuda {
+
+struct DirectCosts {
+  static constexpr bool cooperative = false;
+  static constexpr int warps = 1;
+  static constexpr int resident = 1;
+  static constexpr int unrolled = 4;
+  __host__ __device__ static size_t bytes(const Args &) { return 0; }
+
+  const Args *a;
+  Wide::Scale scale;
+  int64_t row[K];       // the lane's rows in x, or in the matrix
+  int64_t first, step;  // the task's first column in y, or of a row of the matrix, and from one to the next
+  int columns, lane, start;
+  bool given;
+
+  __device__ __forceinline__ DirectCosts() : scale(0) {}
+
+  __device__ __forceinline__ void begin(const Args &args, const View &s, unsigned char *) {
+    a = &args;
+    scale = Wide::Scale(args.scale);
+    lane = s.lane, columns = s.pair.m;
+#pragma unroll
+    for (int k = 0; k < K; k++)
+      row[k] = s.pair.index * args.x.stride[0] + clamp(s.row_of(k), s.pair.n) * args.x.stride[1];
+    given = args.costs == Costs::given;
+    const int64_t along = given ? args.x.stride[2] : args.y.stride[1];
+    first = s.first_column() * along + (given ? 0 : s.pair.index * args.y.stride[0]);
+    step = s.sign() * along;
+  }
+
+  __device__ __forceinline__ void enter(int) const {}
+  __device__ __forceinline__ void stage(int) const {}
+  __device__ __forceinline__ void look_ahead(int, int) const {}
+  __device__ __forceinline__ void window(int, int) const {}
+  __device__ __forceinline__ void seek(int begin) { start = begin - lane; }
+
+  __device__ __forceinline__ void costs(int u, Wide::Cost (&cost)[K]) {
+    const int64_t column = first + clamp(start + u, columns) * step;
+    double sum[K] = {};
+    if (given) {
+#pragma unroll
+      for (int k = 0; k < K; k++) sum[k] = load<double>(a->x.data, row[k] + column, a->f64);
+    } else {
+      for (int f = 0; f < a->features; f++) {
+        const double from = load<double>(a->y.data, column + f * a->y.stride[2], a->f64);
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+          const double difference = load<double>(a->x.data, row[k] + f * a->x.stride[2], a->f64) - from;
+          sum[k] = fma(difference, difference, sum[k]);
+        }
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < K; k++) cost[k] = Wide::split(sum[k], scale);
+  }
+
+  __device__ __forceinline__ bool exceeded(const Args &, const View &) const { return false; }
+};
+
+}  // namespace sdtw::cuda
