@@ -290,6 +290,7 @@ template <class Cell, class Source, class Spender>
 __global__ void __launch_bounds__(Backward<Cell, Source, Spender>::threads, Spender::resident)
     backward_kernel(const __grid_constant__ Args a) {
   extern __shared__ __align__(16) unsigned char shared[];
+  wait_for_kernel_before();
   const bool primary = Cell::wide == a.f64;
   if (!primary && a.control->any_wide != 1) return;
   Backward<Cell, Source, Spender>{a, shared}.run();

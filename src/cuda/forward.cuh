@@ -40,65 +40,43 @@ __device__ __forceinline__ void look_after(const Args &a, int64_t task, int lane
   a.status[pair.index] = invalid ? status_not_a_number : status_unreachable;
 }
 
-// The values of those of a task's pairs that are another engine's. Not inlined: it is needed seldom, and its registers
-// always would.
-template <class Cell, class Source>
-__device__ __noinline__ double sweep_again(const Args &a, int64_t task, unsigned char *memory, Status &status) {
-  const View s = make_view(a, task, 0, false, lane_id(), [&](const Pair &pair) { return is_mine<Cell>(a, pair); });
-  Source source;
-  source.begin(a, s, memory + tops_bytes);
-  Sweep<Cell, Source> sweep(a, s, source);
-  sweep.run(reinterpret_cast<typename Cell::Z *>(memory));
-  return value_of<Cell>(a, sweep.corner, status);
-}
-
-// After the fast engine's sweep: the value, if it can be had. alone: what cannot be had of a pair another engine
-// computes here and now.
-template <class Source, bool alone>
-__device__ __forceinline__ void finish_fast(const Args &a, const View &s, const Source &source, const Fast::Z &corner,
-                                            unsigned char *memory) {
+// After the fast engine's sweep: the value, as it is. Whether another engine has to look after a pair of the task: of
+// pairs that are alone the warp has to see to that itself.
+template <bool alone, class Source>
+__device__ __forceinline__ bool finish_fast(const Args &a, const View &s, const Source &source, const Fast::Z &corner) {
   const bool exceeded = source.exceeded(a, s);
   Status status;
-  double value = value_of<Fast>(a, corner, status);
+  const double value = value_of<Fast>(a, corner, status);
   const bool ends = s.active && s.is_end();
-  bool cancelled = ends && !exceeded && fabs(value) < cancellation(a, s.pair);
-  if constexpr (alone) {
-    if (s.active && s.lane == 0) a.bounds[bounds_per_pair * s.pair.index] = exceeded ? given_back : not_given_back;
-    __syncwarp();
-    Status other;
-    if (__any_sync(all_lanes, s.active && exceeded)) {
-      const double wide = sweep_again<Wide, DirectCosts>(a, s.task, memory, other);
-      if (exceeded) value = wide, status = other;
-    }
-    if (__any_sync(all_lanes, cancelled)) {
-      const double exact = sweep_again<Exact, Source>(a, s.task, memory, other);
-      if (cancelled) value = exact, cancelled = false;
-    }
-  } else if (s.active && exceeded && s.lane == 0) {
-    give_back(a, s.pair.index);
+  const bool cancelled = ends && !exceeded && fabs(value) < cancellation(a, s.pair);
+  if (s.active && s.lane == 0) {
+    if (alone)
+      a.bounds[bounds_per_pair * s.pair.index] = exceeded ? given_back : not_given_back;
+    else if (exceeded)
+      give_back(a, s.pair.index);
   }
-  if (!ends) return;
-  if (cancelled) {
-    status = status_cancelled;
-    a.control->any_wide = a.control->any_again = 1;
+  if (ends) {
+    if (cancelled && !alone) a.control->any_wide = a.control->any_again = 1;
+    a.status[s.pair.index] = cancelled ? status_cancelled : status;
+    store(a.value, s.pair.index, a.f64, value);
   }
-  a.status[s.pair.index] = status;
-  store(a.value, s.pair.index, a.f64, value);
+  return alone && __any_sync(all_lanes, s.active && (exceeded || cancelled));
 }
 
-// After any engine's sweep from the top. rewriting: a value that is computed again; its status stays for backward.
+// After any engine's sweep. rewriting: a value that is computed again; its status stays for backward.
 template <class Cell, bool alone = false, class Source>
-__device__ __forceinline__ void finish(const Args &a, const View &s, const Source &source,
-                                       const typename Cell::Z &corner, bool rewriting, unsigned char *memory) {
-  if (s.reversed) return;
+__device__ __forceinline__ bool finish(const Args &a, const View &s, const Source &source,
+                                       const typename Cell::Z &corner, bool rewriting) {
+  if (s.reversed) return false;
   if constexpr (std::is_same_v<Cell, Fast>) {
-    finish_fast<Source, alone>(a, s, source, corner, memory);
+    return finish_fast<alone>(a, s, source, corner);
   } else if (s.active && s.is_end()) {
     Status status;
     const double value = value_of<Cell>(a, corner, status);
     if (!rewriting) a.status[s.pair.index] = status;
     store(a.value, s.pair.index, a.f64, value);
   }
+  return false;
 }
 
 // What a pass of an engine computes: pairs that are its own, or values of the fast engine's that are computed again, of
@@ -133,17 +111,23 @@ size_t forward_bytes(const Args &a) {
     return Source::warps * (tops_bytes + Source::bytes(a));
 }
 
-// A warp without others that make its costs.
-template <class Cell, class Source, bool alone>
-__device__ __forceinline__ void sweep_by_itself(const Args &a, int64_t task, bool rewriting, unsigned char *memory) {
+// A warp without others that make its costs. Whether another engine has to look after the task.
+template <class Cell, class Source, bool alone = false>
+__device__ __forceinline__ bool sweep_by_itself(const Args &a, int64_t task, bool rewriting, unsigned char *memory) {
   const View s = forward_view<Cell>(a, task, rewriting, lane_id());
-  if (s.steps == 0) return;
+  if (s.steps == 0) return false;
   auto *tops = reinterpret_cast<typename Cell::Z *>(memory);
   Source source;
   source.begin(a, s, memory + tops_bytes);
   Sweep<Cell, Source> sweep(a, s, source);
   sweep.run(tops);
-  finish<Cell, alone>(a, s, source, sweep.corner, rewriting, memory);
+  return finish<Cell, alone>(a, s, source, sweep.corner, rewriting);
+}
+// What the fast engine could not do of a task whose pairs are alone. Not inlined: it is needed seldom, and would take
+// registers from the fast engine.
+template <class Cell, class Source>
+__device__ __noinline__ void sweep_seldom(const Args &a, int64_t task, bool rewriting, unsigned char *memory) {
+  sweep_by_itself<Cell, Source>(a, task, rewriting, memory);
 }
 
 // One warp that sweeps, and four that make its costs. These have the next task before the first has done with its own,
@@ -201,7 +185,7 @@ struct Together {
       Sweep<Cell, Source> sweep(args, s, source);
       sweep.run(reinterpret_cast<typename Cell::Z *>(tops()));
       relay().leave(source.next_chunk - 1);
-      finish<Cell>(args, s, source, sweep.corner, job.rewriting, tops());
+      finish<Cell>(args, s, source, sweep.corner, job.rewriting);
       job = after;
     }
   }
@@ -231,13 +215,15 @@ template <class Cell, class Source, bool alone>
 __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     forward_kernel(const __grid_constant__ Args a, const __grid_constant__ Args again) {
   extern __shared__ __align__(16) unsigned char shared[];
+  wait_for_kernel_before();
   constexpr bool exact = std::is_same_v<Cell, Exact>;
   const bool primary = !exact && Cell::wide == a.f64;  // the others are there for what this one cannot do
   const bool rewrites = !primary && a.control->any_again == 1 && exact == has_exact(a);
   if (!primary && (exact ? !rewrites : a.control->any_wide != 1)) return;
   // First the engine's own pairs, then those whose values are computed again.
   const int64_t own = exact ? 0 : forward_tasks(a), tasks = own + (rewrites ? again.tasks : 0);
-  int64_t turn = static_cast<int64_t>(blockIdx.x) * Source::warps + threadIdx.x / warp;
+  const int64_t own_turn = static_cast<int64_t>(blockIdx.x) * Source::warps + threadIdx.x / warp;
+  int64_t turn = own_turn;
   const auto next = [&](int64_t &task, bool &rewriting) {
     if constexpr (alone) {  // no task waits for another: nobody has to count them
       task = turn < tasks ? turn : -1;
@@ -261,11 +247,17 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     else
       together.template produce<false>();
   } else {
+    unsigned char *memory = shared + threadIdx.x / warp * (tops_bytes + Source::bytes(a));
     int64_t task;
-    bool rewriting;
+    bool rewriting, others = false;
     while (next(task, rewriting))
-      sweep_by_itself<Cell, Source, alone>(rewriting ? again : a, task, rewriting,
-                                           shared + threadIdx.x / warp * (tops_bytes + Source::bytes(a)));
+      others |= sweep_by_itself<Cell, Source, alone>(rewriting ? again : a, task, rewriting, memory);
+    if constexpr (alone)
+      if (others)
+        for (turn = own_turn; next(task, rewriting);) {
+          sweep_seldom<Wide, DirectCosts>(a, task, false, memory);
+          sweep_seldom<Exact, Source>(a, task, true, memory);
+        }
   }
 }
 

@@ -51,6 +51,14 @@ __device__ __forceinline__ Word wait_for(const Word *p) {
   return v;
 }
 
+// First of all in a kernel: the one before it is done, and what it wrote is there, but for what __ldg reads, which the
+// compiler may move up. The next one may be made ready.
+__device__ __forceinline__ void wait_for_kernel_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // A barrier among `threads` threads of the block. Id 0 is __syncthreads'.
 __device__ __forceinline__ void barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");

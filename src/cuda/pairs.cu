@@ -53,6 +53,7 @@ __device__ int measure_origin(const Args &a, int64_t pair) {
 }
 
 __global__ void __launch_bounds__(block) bounds_kernel(const __grid_constant__ Args a) {
+  wait_for_kernel_before();
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const Pair pair = read_pair(a, b);
     if (pair.kind != Kind::regular) continue;
@@ -72,6 +73,7 @@ __global__ void __launch_bounds__(block) bounds_kernel(const __grid_constant__ A
 // Rows of the pairs that another engine computes again look unwritten: those from the top alone where it is but for
 // the value.
 __global__ void __launch_bounds__(block) reset_kernel(const __grid_constant__ Args a) {
+  wait_for_kernel_before();
   if (a.control->any_wide != 1) return;
   const int64_t size = static_cast<int64_t>(a.strips - 1) * a.m * words_of(a.format);
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
@@ -116,6 +118,7 @@ __device__ void cross(const Args &a, const Pair &pair, int strip) {
 }
 
 __global__ void __launch_bounds__(block) crossings_kernel(const __grid_constant__ Args a) {
+  wait_for_kernel_before();
   for (int64_t i = blockIdx.x; i < a.batch * (a.strips - 1); i += gridDim.x) {
     const Pair pair = read_pair(a, i / (a.strips - 1));
     const int strip = static_cast<int>(i % (a.strips - 1));
@@ -159,6 +162,7 @@ __device__ void fill(const Args &a, const Output &to, int64_t b) {
 template <class Real>
 __global__ void __launch_bounds__(block)
     fill_kernel(const __grid_constant__ Args a, Output first, Output second, uint4 *workspace, size_t size) {
+  wait_for_kernel_before();
   const size_t blocks = static_cast<size_t>(gridDim.x) * gridDim.y, own = blockIdx.y * gridDim.x + blockIdx.x;
   for (size_t i = own * block + threadIdx.x; i < size; i += blocks * block)
     workspace[i] = make_uint4(~0u, ~0u, ~0u, ~0u);
@@ -178,22 +182,20 @@ dim3 grid_of(const Args &a, int64_t size, int64_t each) {
 
 void launch_bounds(const Args &a, cudaStream_t stream) {
   const int64_t work = static_cast<int64_t>(std::max(a.n, a.m)) * a.features;
-  bounds_kernel<<<grid_of(a, work, 8 * block), block, 0, stream>>>(a);
-  check_launch();
+  launch_kernel(false, bounds_kernel, grid_of(a, work, 8 * block), block, 0, stream, a);
 }
 
 void launch_reset(const Args &a, cudaStream_t stream) {
   if (a.strips == 1) return;
   const dim3 grid(8, static_cast<unsigned>(a.batch < 1024 ? a.batch : 1024));
-  reset_kernel<<<grid, block, 0, stream>>>(a);
-  check_launch();
+  launch_kernel(false, reset_kernel, grid, block, 0, stream, a);
 }
 
 void launch_crossings(const Args &a, cudaStream_t stream) {
   if (a.strips == 1) return;
-  crossings_kernel<<<static_cast<unsigned>(std::min<int64_t>(a.batch * (a.strips - 1), 1 << 16)), block, 0, stream>>>(
-      a);
-  check_launch();
+  const int64_t boundaries = a.batch * (a.strips - 1);
+  const dim3 grid(static_cast<unsigned>(std::min<int64_t>(boundaries, 1 << 16)));
+  launch_kernel(false, crossings_kernel, grid, block, 0, stream, a);
 }
 
 void launch_fill(const Args &a, const Output &first, const Output &second, void *workspace, size_t bytes,
@@ -201,8 +203,8 @@ void launch_fill(const Args &a, const Output &first, const Output &second, void 
   const auto size = [](const Output &o) { return o.out.data ? static_cast<int64_t>(o.rows) * o.columns : 0; };
   const dim3 grid = grid_of(a, std::max(size(first), size(second)), 16 * block);
   const auto kernel = a.f64 ? fill_kernel<double> : fill_kernel<float>;
-  kernel<<<grid, block, 0, stream>>>(a, first, second, static_cast<uint4 *>(workspace), bytes / sizeof(uint4));
-  check_launch();
+  launch_kernel(false, kernel, grid, block, 0, stream, a, first, second, static_cast<uint4 *>(workspace),
+                bytes / sizeof(uint4));
 }
 
 }  // namespace sdtw::cuda

@@ -14,7 +14,8 @@ namespace sdtw::cuda {
 // As many blocks as are resident at once, or as there are tasks: they take tasks until none is left. What the driver
 // says of a kernel is kept, since asking takes as long as launching.
 template <class Kernel, Kernel kernel, class... More>
-void launch(int threads, size_t shared, int64_t blocks, cudaStream_t stream, const Args &a, const More &...more) {
+void launch(bool overlap, int threads, size_t shared, int64_t blocks, cudaStream_t stream, const Args &a,
+            const More &...more) {
   struct Known {
     int device = -1, threads = 0;
     size_t shared = 0;
@@ -35,8 +36,8 @@ void launch(int threads, size_t shared, int64_t blocks, cudaStream_t stream, con
           "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
     known = {device.id, threads, shared, static_cast<int64_t>(resident) * device.multiprocessors};
   }
-  kernel<<<static_cast<unsigned>(std::min(blocks, known.resident)), threads, shared, stream>>>(a, more...);
-  check_launch();
+  launch_kernel(overlap, kernel, dim3(static_cast<unsigned>(std::min(blocks, known.resident))), threads, shared, stream,
+                a, more...);
 }
 
 // Columns of costs that forward has in shared memory at a time.
@@ -51,10 +52,12 @@ bool fits_forward(Args a) {
 template <class Cell, class Source, bool alone = false>
 void launch_forward(Args a, Args again, cudaStream_t stream) {
   a.cost_columns = again.cost_columns = forward_columns;
+  const bool follows = std::is_same_v<Cell, Fast> ? has_bounds(a) : !a.f64;
+  const bool overlap = a.strips == 1 && follows;
   const int64_t sweepers = Source::cooperative ? 1 : Source::warps;  // of a block
   const int64_t blocks = (forward_tasks(a) + sweepers - 1) / sweepers;
   launch<decltype(&forward_kernel<Cell, Source, alone>), forward_kernel<Cell, Source, alone>>(
-      Source::warps * warp, forward_bytes<Source>(a), blocks, stream, a, again);
+      overlap, Source::warps * warp, forward_bytes<Source>(a), blocks, stream, a, again);
 }
 
 // The most columns of costs that there is room for. Those of a tile, and as many as lanes are apart, must be there at
@@ -90,7 +93,7 @@ bool launch_backward(Args a, int least_steps, cudaStream_t stream) {
   const auto log2 = [](int power) { return 31 - __builtin_clz(static_cast<unsigned>(power)); };
   a.tile_bits = log2(a.tile_steps), a.part_bits = log2(a.interval / a.tile_steps);
   launch<decltype(&backward_kernel<Cell, Source, Spender>), backward_kernel<Cell, Source, Spender>>(
-      Kernel::threads, Kernel::shared_bytes(a), a.tasks, stream, a);
+      a.strips == 1, Kernel::threads, Kernel::shared_bytes(a), a.tasks, stream, a);
   return true;
 }
 

@@ -218,7 +218,7 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
 #pragma unroll
       for (int i = 0; i < staged; i++)
         if (has(i)) incoming[i] = y_quad(first, f0, i);
-      if (lane_id() < own_columns) incoming_norm = __ldg(norms + sign * clamp(first + first_own + lane_id(), m));
+      if (lane_id() < own_columns) incoming_norm = norms[sign * clamp(first + first_own + lane_id(), m)];
     }
     // Of 16 features a lane needs every fourth: they lie together, the first two and the others in turn.
     static __device__ __forceinline__ int place(int column, int f) {
