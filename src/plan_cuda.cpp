@@ -84,7 +84,10 @@ std::string describe(const sdtw::Plan &plan) {
   else
     std::snprintf(text, sizeof text, "cuda: %lld pairs a warp; ", static_cast<long long>(warp / p.lanes));
   const size_t length = std::strlen(text);
-  std::snprintf(text + length, sizeof text - length, "%lld checkpoints a warp, one every %lld steps",
+  const char *costs = p.costs == Costs::given     ? "given"
+                      : p.costs == Costs::inlined ? "by the warp that sweeps"
+                                                  : "by other warps of its block";
+  std::snprintf(text + length, sizeof text - length, "costs %s; %lld checkpoints a warp, one every %lld steps", costs,
                 static_cast<long long>(p.checkpoints), static_cast<long long>(p.interval));
   return text;
 }
