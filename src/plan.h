@@ -66,8 +66,8 @@ struct Plan {
   int64_t words;        // 8-byte words of a stored cell: 1, or 2 for float64
 
   // Offsets. What forward runs on lies in state, or in workspace if there is no state: status, norms of points, and
-  // what is reset by each call: control, bounds and rows; in state rows from the other end, too, and behind them
-  // checkpoints, which are not reset.
+  // what is reset by each call, unless pairs are alone (cuda/pair.cuh): control, bounds and rows; in state rows from
+  // the other end, too, and behind them checkpoints, which are not reset.
   size_t status, norms, control, bounds, rows, back_rows, saved;
   // In the workspace of backward and alignment: all before crossings is reset by each call.
   size_t back_control, progress, crossings, snapshots;

@@ -146,8 +146,8 @@ struct GivenCosts {
     fetch(part + 2);
   }
   __device__ __forceinline__ void stage(int) const {}
-  // Backward: up to 32 steps.
   __device__ __forceinline__ void look_ahead(int, int) const {}
+  // Backward: up to 32 steps.
   __device__ __forceinline__ void window(int first, int steps) {
     first_part = first / part_columns;
     __syncwarp();

@@ -19,27 +19,26 @@ inline void check(cudaError_t error, const char *what) {
 
 struct Device {
   int id, multiprocessors;
-  bool overlaps;         // can make a kernel ready while the one before it runs
   size_t shared_memory;  // of one block, less what kernels have besides
 };
 // The current one. What is known of a device does not change, so it is asked for once.
 inline Device current_device() {
-  static thread_local Device known{-1, 0, false, 0};
+  static thread_local Device known{-1, 0, 0};
   int id = 0;
   check(cudaGetDevice(&id), "cudaGetDevice");
   if (id == known.id) return known;
-  int multiprocessors = 0, major = 0, shared_memory = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, id), "cudaDeviceGetAttribute");
+  int multiprocessors = 0, shared_memory = 0;
   check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, id), "cudaDeviceGetAttribute");
   check(cudaDeviceGetAttribute(&shared_memory, cudaDevAttrMaxSharedMemoryPerBlockOptin, id), "cudaDeviceGetAttribute");
 #ifdef SDTW_CUDA_SHARED_MEMORY  // to test what smaller GPUs are given
   shared_memory = std::min(shared_memory, SDTW_CUDA_SHARED_MEMORY);
 #endif
-  return known = {id, multiprocessors, major >= 9, static_cast<size_t>(shared_memory) - 64};
+  return known = {id, multiprocessors, static_cast<size_t>(shared_memory) - 64};
 }
 
 // overlap: the kernel follows another of the same call, and may be made ready while that one runs; its first
-// instruction waits for it. It pays where kernels are short: blocks that wait take room from others.
+// instruction waits for it, so it must have been compiled for a GPU that has this instruction. It pays where kernels
+// are short: blocks that wait take room from others.
 template <class... Parameters, class... Arguments>
 void launch_kernel(bool overlap, void (*kernel)(Parameters...), dim3 grid, int threads, size_t shared,
                    cudaStream_t stream, const Arguments &...arguments) {
@@ -49,7 +48,7 @@ void launch_kernel(bool overlap, void (*kernel)(Parameters...), dim3 grid, int t
   cudaLaunchConfig_t config{};
   config.gridDim = grid, config.blockDim = dim3(static_cast<unsigned>(threads)), config.dynamicSmemBytes = shared;
   config.stream = stream;
-  config.attrs = &serialization, config.numAttrs = overlap && current_device().overlaps ? 1 : 0;
+  config.attrs = &serialization, config.numAttrs = overlap ? 1 : 0;
   check(cudaLaunchKernelEx(&config, kernel, arguments...), "kernel launch");
 }
 

@@ -11,8 +11,8 @@ struct Pace {
   int cycles;
 };
 
-// Cycles until all tasks have been swept, over the steps of one: blocks take tasks in rounds, and are as long at the
-// last round if it is not a full one.
+// Cycles until all tasks have been swept, over the steps of one: blocks take tasks in rounds, and the last
+// round takes as long if it is not a full one.
 constexpr int64_t expected_cycles(const Pace &pace, int64_t tasks, int multiprocessors) {
   const int64_t at_once = static_cast<int64_t>(pace.blocks) * multiprocessors;
   return (tasks + at_once - 1) / at_once * pace.cycles;

@@ -20,6 +20,7 @@ void launch(bool overlap, int threads, size_t shared, int64_t blocks, cudaStream
     int device = -1, threads = 0;
     size_t shared = 0;
     int64_t resident = 0;
+    bool waits = false;  // for the kernel before it (wait_for_kernel_before): as it was compiled, not as the GPU could
   };
   static thread_local Known known;
   const Device device = current_device();
@@ -34,10 +35,13 @@ void launch(bool overlap, int threads, size_t shared, int64_t blocks, cudaStream
     int resident = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, shared),
           "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-    known = {device.id, threads, shared, static_cast<int64_t>(resident) * device.multiprocessors};
+    cudaFuncAttributes compiled{};
+    check(cudaFuncGetAttributes(&compiled, kernel), "cudaFuncGetAttributes");
+    known = {device.id, threads, shared, static_cast<int64_t>(resident) * device.multiprocessors,
+             compiled.ptxVersion >= 90};
   }
-  launch_kernel(overlap, kernel, dim3(static_cast<unsigned>(std::min(blocks, known.resident))), threads, shared, stream,
-                a, more...);
+  launch_kernel(overlap && known.waits, kernel, dim3(static_cast<unsigned>(std::min(blocks, known.resident))), threads,
+                shared, stream, a, more...);
 }
 
 // Columns of costs that forward has in shared memory at a time.
@@ -129,7 +133,7 @@ void Sweeps<Cell>::forward(const Args &a, const Args &again, cudaStream_t stream
       const int64_t tasks = forward_tasks(a);
       const bool apart =
           expected_cycles(alone_pace, tasks, multiprocessors) < expected_cycles(shared_pace, tasks, multiprocessors);
-      if (a.features > 64 && fits_forward<ApartOfMany>(a)) return run(ApartOfMany{});
+      if (a.features > Converted::at_once && fits_forward<ApartOfMany>(a)) return run(ApartOfMany{});
       if (apart && fits_forward<Apart>(a)) return run(Apart{});
       if (fits_forward<Converted>(a)) return run(Converted{});
     }

@@ -56,6 +56,7 @@ template <class Held, int chunk, bool apart>
 struct TensorCosts : TileReader<int, apart ? 2 : 1> {
   using Reader = TileReader<int, apart ? 2 : 1>;
   static constexpr int resident = apart ? 1 : 2;
+  static constexpr int at_once = chunk;
   // Steps of forward: the code of all that there are in a block does not fit the instruction cache beside the
   // producers'.
   static constexpr int unrolled = apart ? block_steps : block_steps / 2;
