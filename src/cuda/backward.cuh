@@ -12,8 +12,8 @@
 
 namespace sdtw::cuda {
 
-// The first warp's sweep of a strip.
-template <class Cell>
+// The first warp's sweep of a strip. marks: it tells where there is any E.
+template <class Cell, bool marks>
 struct SweepBack {
   using Real = typename Cell::Real;
 
@@ -27,6 +27,7 @@ struct SweepBack {
   Flow<Real> flow;
   int row;  // of the lane's, that ends the pair; or none
   bool lowest;
+  unsigned live;  // steps of half a tile in which the lane's rows have any E
 
   __device__ __forceinline__ SweepBack(const Args &args, const View &view, Board &of, Rows<Real> *from, Real *memory)
       : a(args), s(view), board(of), ways_of(from), entering(memory) {
@@ -66,7 +67,7 @@ struct SweepBack {
         step(u, begin, p, now, below, sent);
       }
     } else {
-#pragma unroll 4
+#pragma unroll 2
       for (int u = end - 1; u >= begin; u--) step(u, begin, p, now, below, sent);
     }
   }
@@ -84,6 +85,12 @@ struct SweepBack {
     now = ahead, below = below_ahead;
     sent += flow.up;  // of the first lane's alone it is what leaves
     p[(u - begin) * ways * warp] = e;
+    if constexpr (marks) {
+      bool any = false;
+#pragma unroll
+      for (int k = 0; k < K; k++) any |= e.v[k] >= Real(negligible);
+      live |= static_cast<unsigned>(any) << (u - begin);
+    }
   }
   // All that is on its way inside the strip.
   __device__ __forceinline__ Real inside() const { return flow.sum() + (s.lane == 0 ? Real(0) : flow.up); }
@@ -101,9 +108,11 @@ struct SweepBack {
 #pragma unroll 1
     for (int half = 1; half >= 0; half--) {
       board.wait_full(number, half);
+      live = 0;
       const int begin = half * half_steps, end = min(begin + half_steps, steps);
       if (begin < end)
         sweep(first, begin, end, ways_of + Board::slot_of(number, half) * half_steps * ways * warp + lane_id(), sent);
+      if constexpr (marks) board.live[Board::slot_of(number, half)][lane_id()] = live;
       board.sweep(number, half);
     }
     if (first == 0) return;
@@ -159,11 +168,11 @@ struct Backward {
 
   __device__ __forceinline__ View view(int64_t task, int lane) const {
     return make_view(a, task, order_of(a, task), false, lane, [&](const Pair &pair) {
+      const int status = a.status[pair.index];  // comes while the bounds do
       if (!is_mine<Cell>(a, pair)) {
         if (!Cell::wide) a.control->any_wide = 1;
         return false;
       }
-      const int status = a.status[pair.index];
       return status == status_finite || status == status_cancelled;  // the others' gradients are there already
     });
   }
@@ -213,7 +222,7 @@ struct Backward {
     int count = 0, number = 0;
     for (Band band = next_band(count, number); band.task != none;) {
       const View s = view(band.task, lane_id());
-      SweepBack<Cell> back(a, s, board(), ways_of(), entering());
+      SweepBack<Cell, Spender::wants_live> back(a, s, board(), ways_of(), entering());
       back.ask(band.last);
       // The others have the next strip before this one is done with, but not so early that another block has none.
       Band next{none, 0, 0, 0};

@@ -28,6 +28,7 @@ struct Board {
   // A tile lies in two halves, which are filled with the ways into its cells from the left, and swept and left by those
   // who make gradients from the right.
   Gate half_full[half_slots], half_swept[half_slots], half_empty[half_slots];
+  unsigned live[half_slots][warp];  // the steps in which a lane's rows have any E
   // By the two recomputing warps in turn: all that comes before a tile has been recomputed.
   Gate reached[recomputers];
   // Costs of a recomputing warp's last parts.

@@ -13,19 +13,6 @@ struct SweptHalf {
   int step, steps;  // its first, and how many
 
   __device__ __forceinline__ Rows<Real> of_lane(int u, int lane) const { return e[u * ways * warp + lane]; }
-  // The steps in which the lane's rows have any.
-  __device__ __forceinline__ unsigned live() const {
-    unsigned mask = 0;
-#pragma unroll 4
-    for (int u = 0; u < steps; u++) {
-      const Rows<Real> here = of_lane(u, lane_id());
-      bool any = false;
-#pragma unroll
-      for (int k = 0; k < K; k++) any |= here.v[k] >= Real(negligible);
-      mask |= static_cast<unsigned>(any) << u;
-    }
-    return mask;
-  }
   __device__ __forceinline__ Real at(int u, int row) const {
     return reinterpret_cast<const Real *>(e)[u * ways * warp * K + row];
   }
@@ -66,16 +53,17 @@ __device__ __forceinline__ Real gradient_factor(const Args &a, int64_t pair) {
 template <class Real>
 struct Share {
   static constexpr int size = 16 / sizeof(Real);
-  int lanes, points, lane, point;
+  int bits = 0;  // log2 of a point's lanes
+  int lane, point;
 
-  __device__ __forceinline__ explicit Share(int features) {
-    lanes = 1;
-    while (size * lanes < features && lanes < warp) lanes *= 2;
-    points = warp / lanes;
-    lane = lane_id() % lanes, point = lane_id() / lanes;
+  __device__ __forceinline__ explicit Share(int of_all) {
+    while (features() < of_all && lanes() < warp) bits++;
+    lane = lane_id() & (lanes() - 1), point = lane_id() >> bits;
   }
+  __device__ __forceinline__ int lanes() const { return 1 << bits; }
+  __device__ __forceinline__ int points() const { return warp >> bits; }
   // Features of all lanes of a point.
-  __device__ __forceinline__ int features() const { return size * lanes; }
+  __device__ __forceinline__ int features() const { return size << bits; }
 };
 template <class Real>
 struct Point {
@@ -103,8 +91,9 @@ struct Features {
   bool f64;
 
   __device__ __forceinline__ Features(const Args &a, const Series &of, const Share<Real> &share, int from)
-      : series(of), step(layout == strided ? of.stride[2] : 1), f64(a.f64) {
+      : series(of), f64(a.f64) {
     const int feature = from + size * share.lane;
+    step = layout == strided ? of.stride[2] : 1;
     first = feature * step;
     count = a.features - feature;
   }
@@ -146,7 +135,7 @@ struct Features {
 #pragma unroll
     for (int i = at_once ? size : 0; i < size; i++) {
       if (i >= count) continue;
-      const int64_t at = point + first + i * step;
+      const int64_t at = point + first + (layout == strided ? i * step : i);
       if constexpr (sizeof(Real) == 8)
         if (f64) {
           atomicAdd(static_cast<double *>(series.data) + at, g * p.v[i]);
@@ -185,15 +174,14 @@ template <class Real, Layout layout>
 struct Gradients {
   template <class Series>
   using Features = cuda::Features<Real, Series, layout>;
-  static constexpr int at_once = layout == by_four ? 2 : 1;  // steps of a loop: of the others each has many loads
   static constexpr int size = Share<Real>::size;
 
   const Args &a;
   const View &s;
   SweptHalf<Real> half;
-  int worker, workers;  // of those that share the rows, or the columns
-  Item *items;          // in shared memory, the warp's own
-  unsigned any;         // the steps in which the lane's rows have any E
+  int worker;    // of those that share the rows, or the columns
+  Item *items;   // in shared memory, the warp's own
+  unsigned any;  // the steps in which the lane's rows have any E
 
   __device__ __forceinline__ int top() const { return a.lanes - 1; }
   // Notes the items of the lanes that have one, behind `found` others.
@@ -203,13 +191,14 @@ struct Gradients {
     return found + __popc(all);
   }
 
+  template <int workers>
   __device__ __forceinline__ void to_x(const Share<Real> &share, int f) const {
     const Features<sdtw_in> x(a, a.x, share, f), y(a, a.y, share, f);
     const Features<sdtw_out> out(a, a.grad_x, share, f);
     __syncwarp();
     const int found = note(any != 0 && lane_id() % workers == worker, lane_id(), any, 0);
     __syncwarp();
-    for (int i = share.point; i < found; i += share.points) {
+    for (int i = share.point; i < found; i += share.points()) {
       const int lane = items[i].of;
       const unsigned steps = items[i].others;
       const Side own = side_of(a, s, lane);
@@ -221,7 +210,7 @@ struct Gradients {
       const Real g = gradient_factor<Real>(a, own.pair.index);
       int u = __ffs(steps) - 1;
       point = y.point(own.pair, half.step + u - (lane & top()));
-#pragma unroll at_once
+#pragma unroll 1
       for (; u < end; u++, point += a.y.stride[1]) {
         const Point<Real> other = y.load(point, true);
         const Rows<Real> e = half.of_lane(u, lane);
@@ -237,13 +226,14 @@ struct Gradients {
     }
   }
 
+  template <int workers>
   __device__ __forceinline__ void to_y(const Share<Real> &share, int f) const {
     const Features<sdtw_in> x(a, a.x, share, f), y(a, a.y, share, f);
     const Features<sdtw_out> out(a, a.grad_y, share, f);
     __syncwarp();
     int found = 0;
     const uint64_t met = static_cast<uint64_t>(any) << (top() - (lane_id() & top()));
-#pragma unroll
+#pragma unroll 1
     for (int part = 0; part < 2; part++) {
       const int c = part * warp + lane_id();
       const unsigned lanes = transpose(static_cast<unsigned>(met >> (part * warp)));
@@ -254,7 +244,7 @@ struct Gradients {
       }
     }
     __syncwarp();
-    for (int i = share.point; i < found; i += share.points) {
+    for (int i = share.point; i < found; i += share.points()) {
       const int c = items[i].of, j = half.step + c - top();
       const unsigned lanes = items[i].others;
       const int begin = __ffs(lanes) - 1, end = warp - __clz(lanes);
@@ -264,7 +254,7 @@ struct Gradients {
       Point<Real> sum{};
       int rows = other.pair.n - other.row;
       int64_t point = x.point(other.pair, other.row);
-#pragma unroll at_once
+#pragma unroll 1
       for (int lane = begin; lane < end; lane++, rows -= K) {
         Point<Real> points[K];
 #pragma unroll

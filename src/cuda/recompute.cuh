@@ -12,6 +12,9 @@ struct Recompute {
   using Z = typename Cell::Z;
   using Real = typename Cell::Real;
 
+  // Steps. Where there are producers and others, the code of all of them does not fit the instruction cache as it is.
+  static constexpr int unrolled = Source::cooperative ? 1 : 2;
+
   // What a part begins with: the cells of the part before, a checkpoint, or what the warp kept when it was here before.
   enum From { itself, checkpointed, snapshotted };
 
@@ -111,7 +114,7 @@ struct Recompute {
                                         typename Cell::Cost (&cost)[K]) {
     const int first = first_step(part) % renormalise_every;  // 0 unless parts are very short
     Z top_now = load_now(tops + min(begin, steps - 1));
-#pragma unroll 2
+#pragma unroll unrolled
     for (int u = begin; u < end; u++) {
       typename Cell::Cost ahead[K];
       Z top_ahead;

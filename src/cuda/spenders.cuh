@@ -46,6 +46,7 @@ struct Progress {
 template <int features>
 struct Systolic {
   static constexpr int readers = features;
+  static constexpr bool wants_live = false;  // to know where there is any E
   static constexpr int resident = 2;
   static constexpr int slots = 2 * warp;  // columns of half a tile, and steps
 
@@ -162,6 +163,7 @@ struct Systolic {
 template <class Real>
 struct Sparse {
   static constexpr int of_rows = 2, of_columns = 3, readers = of_rows + of_columns;
+  static constexpr bool wants_live = true;
   static constexpr int resident = 1;
   static constexpr int max_items = 96;  // of half a tile: columns of all pairs of a warp
   __host__ __device__ static size_t bytes(const Args &) { return readers * max_items * sizeof(Item); }
@@ -172,10 +174,16 @@ struct Sparse {
   bool of_x;
   int worker;
   Layout layout;
+  Share<Real> share;
   Item *items;
 
   __device__ __forceinline__ Sparse(const Args &args, const View &view, unsigned char *memory, int role)
-      : a(args), s(view), progress(args, view), of_x(role < of_rows), worker(of_x ? role : role - of_rows) {
+      : a(args),
+        s(view),
+        progress(args, view),
+        of_x(role < of_rows),
+        worker(of_x ? role : role - of_rows),
+        share(args.features) {
     items = reinterpret_cast<Item *>(memory) + role * max_items;
     layout = common(common(layout_of<Real>(a.x, a.features), layout_of<Real>(a.y, a.features)),
                     layout_of<Real>(of_x ? a.grad_x : a.grad_y, a.features));
@@ -188,14 +196,15 @@ struct Sparse {
     const int half_steps = a.tile_steps / 2, step = (tile << a.tile_bits) + half * half_steps;
     const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
     if (swept.steps > 0 && (of_x ? a.grad_x.data : a.grad_y.data)) {
+      const unsigned live = board.live[Board::slot_of(number, half)][lane_id()];
       if constexpr (sizeof(Real) == 8)
-        add<strided>(swept);
+        add<strided>(swept, live);
       else if (layout == by_four)
-        add<by_four>(swept);
+        add<by_four>(swept, live);
       else if (layout == together)
-        add<together>(swept);
+        add<together>(swept, live);
       else
-        add<strided>(swept);
+        add<strided>(swept, live);
     }
     board.leave(number, half);
     if (of_x || !a.grad_y.data) return;
@@ -203,15 +212,14 @@ struct Sparse {
     if (lane_id() == 0) progress.report(step);
   }
   template <Layout layout>
-  __device__ __forceinline__ void add(const SweptHalf<Real> &swept) {
-    const Share<Real> share(a.features);
-    const Gradients<Real, layout> gradients{a, s, swept, worker, of_x ? of_rows : of_columns, items, swept.live()};
+  __device__ __forceinline__ void add(const SweptHalf<Real> &swept, unsigned live) {
+    const Gradients<Real, layout> gradients{a, s, swept, worker, items, live};
     if (!of_x) progress.wait(swept.step - (s.lanes - 1));
     for (int f = 0; f < a.features; f += share.features())
       if (of_x)
-        gradients.to_x(share, f);
+        gradients.template to_x<of_rows>(share, f);
       else
-        gradients.to_y(share, f);
+        gradients.template to_y<of_columns>(share, f);
   }
   __device__ __forceinline__ void finish(int) const {
     if (lane_id() == 0) progress.report(0);
@@ -222,6 +230,7 @@ struct Sparse {
 template <class Real>
 struct Dense {
   static constexpr int readers = 4;
+  static constexpr bool wants_live = false;
   static constexpr int resident = 1;
 
   __host__ __device__ static size_t bytes(const Args &) { return 0; }
