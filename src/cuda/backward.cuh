@@ -182,8 +182,6 @@ struct Backward {
       board().open(roles, producers, Spender::readers);
       if constexpr (producers > 0) Source::open(source() + Source::ring_bytes(a.cost_columns));
     }
-    if constexpr (producers > 0)
-      Source::prepare(reinterpret_cast<typename Source::Element *>(source()), a.cost_columns);
     __syncthreads();
     const int role = threadIdx.x / warp;
     bool quads = false;

@@ -56,17 +56,16 @@ struct Stock {
   __device__ __forceinline__ void cover(Producer &producer, int part) {
     const int from = first_of(part), to = end_of(part);
     const bool on_left = from < begin;
-    int stop = on_left ? begin : to, column = on_left ? from : end;
+    const int stop = on_left ? begin : to;
+    int column = on_left ? from : end;
     if (on_left)
       begin = from, end = min(end, begin + a.cost_columns);
     else
       end = max(end, to), begin = max(begin, end - a.cost_columns);
-    if (Producer::any_cost_beyond)
-      column = max(column, 0), stop = min(stop, (a.m + chunk_columns - 1) & -chunk_columns);
-    const int further = max((from - a.tile_steps) & -chunk_columns, 0);  // probably the next: of the part to the left
 #pragma unroll 1
-    for (; column < stop; column += chunk_columns)
-      producer.produce(column, column + chunk_columns < stop ? column + chunk_columns : further);
+    for (; column < stop; column += chunk_columns)  // after the last, probably those of the part to the left come
+      producer.produce(column,
+                       column + chunk_columns < stop ? column + chunk_columns : (from - a.tile_steps) & -chunk_columns);
   }
 };
 

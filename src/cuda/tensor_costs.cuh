@@ -100,13 +100,11 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
   static __device__ __forceinline__ void open(unsigned char *scratch) {
     gates_in(scratch).ready.open(producers), gates_in(scratch).read.open(producers);
   }
-  // By the whole block, before anything else: the ring is read where nothing has been written, too, left of the first
-  // column. There any cost will do that no sum of them takes to where exponents end: 0, or one of another pair, which
-  // as one of this pair is no more than a few times its bound.
+  // By the whole block, before anything else. Costs left of the first column may be any, but no NaN.
   static __device__ __forceinline__ void prepare(int *ring, int columns) {
-    const int size = columns * column_pitch / K, one = __float_as_int(1.0f);
-    for (int i = threadIdx.x; i < (apart ? 2 : 1) * size; i += blockDim.x)
-      reinterpret_cast<Rows<int> *>(ring)[i] = apart && i < size ? Rows<int>{one, one, one, one} : Rows<int>{};
+    if constexpr (apart)
+      for (int i = threadIdx.x; i < 2 * columns * column_pitch; i += blockDim.x)
+        ring[i] = i < columns * column_pitch ? __float_as_int(1.0f) : 0;
   }
 
   // quads: x and y can be read four features at a time.
@@ -115,7 +113,6 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
   }
   template <bool quads>
   struct Producer {
-    static constexpr bool any_cost_beyond = true;  // the first and the last column: whatever has been in the ring
     static constexpr int nothing = 1 << 30;
     static constexpr int staged = 4;  // quads of y that a lane asks for ahead: all that it has, but of very short pairs
 

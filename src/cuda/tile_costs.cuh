@@ -99,7 +99,6 @@ struct DifferenceCosts : TileReader<double> {
 
   template <bool>
   struct Producer {
-    static constexpr bool any_cost_beyond = false;
     const Args &a;
     double *ring;
     int ring_mask, shift;  // shift: where in the ring the thread's rows have column 0
