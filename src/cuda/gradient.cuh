@@ -91,9 +91,8 @@ struct Features {
   bool f64;
 
   __device__ __forceinline__ Features(const Args &a, const Series &of, const Share<Real> &share, int from)
-      : series(of), f64(a.f64) {
+      : series(of), step(layout == strided ? of.stride[2] : 1), f64(a.f64) {
     const int feature = from + size * share.lane;
-    step = layout == strided ? of.stride[2] : 1;
     first = feature * step;
     count = a.features - feature;
   }
@@ -135,7 +134,7 @@ struct Features {
 #pragma unroll
     for (int i = at_once ? size : 0; i < size; i++) {
       if (i >= count) continue;
-      const int64_t at = point + first + (layout == strided ? i * step : i);
+      const int64_t at = point + first + i * step;
       if constexpr (sizeof(Real) == 8)
         if (f64) {
           atomicAdd(static_cast<double *>(series.data) + at, g * p.v[i]);
