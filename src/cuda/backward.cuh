@@ -184,18 +184,14 @@ struct Backward {
     }
     __syncthreads();
     const int role = threadIdx.x / warp;
-    bool quads = false;
-    if constexpr (producers > 0) quads = Source::in_quads(a);
     if (role == 0)
       sweep();
     else if (role < first_producer)
       recompute(role - 1);
-    else if (role < first_reader && quads)
-      produce<true>();
-    else if (role < first_reader)
-      produce<false>();
-    else
+    else if (role >= first_reader)
       spend(role - first_reader);
+    else if constexpr (producers > 0)
+      Source::choose(a, [&](auto of) { produce<typename decltype(of)::type>(); });
   }
 
   // The tiles of a strip between the columns where paths enter it from above and where they leave it below.
@@ -255,23 +251,21 @@ struct Backward {
     }
   }
 
-  template <bool quads>
+  template <class Producer>
   __device__ __forceinline__ void produce() const {
-    if constexpr (Source::cooperative) {
-      const int strip_lane = (threadIdx.x / warp - first_producer) * 8 + lane_id() / 4;
-      Stock stock(a, board());
-      int sequence[recomputers] = {};
-      int count = 0, chunks = 0;
-      for (Band band = board().receive(count); band.task != none; band = board().receive(++count)) {
-        const View s = view(band.task, strip_lane);
-        typename Source::template Producer<quads> producer(
-            a, s, strip_lane, reinterpret_cast<typename Source::Element *>(source()), a.cost_columns, 0, chunks);
-        for (int tile = band.last; tile >= band.first; tile--) {
-          const int reader = (band.number + band.last - tile) % recomputers;
-          for (int part = first_part(a, band, tile); part <= tile; part++) {
-            stock.supply(producer, {band.task, part, reader, reader == 0 ? sequence[0] : sequence[1]});
-            sequence[0] += reader == 0, sequence[1] += reader == 1;
-          }
+    const int strip_lane = (threadIdx.x / warp - first_producer) * 8 + lane_id() / 4;
+    Stock stock(a, board());
+    int sequence[recomputers] = {};
+    int count = 0, chunks = 0;
+    for (Band band = board().receive(count); band.task != none; band = board().receive(++count)) {
+      const View s = view(band.task, strip_lane);
+      Producer producer(a, s, strip_lane, reinterpret_cast<typename Source::Element *>(source()), a.cost_columns, 0,
+                        chunks);
+      for (int tile = band.last; tile >= band.first; tile--) {
+        const int reader = (band.number + band.last - tile) % recomputers;
+        for (int part = first_part(a, band, tile); part <= tile; part++) {
+          stock.supply(producer, {band.task, part, reader, reader == 0 ? sequence[0] : sequence[1]});
+          sequence[0] += reader == 0, sequence[1] += reader == 1;
         }
       }
     }

@@ -148,7 +148,6 @@ struct Together {
       relay().open();
       Source::open(memory + relay_bytes + tops_bytes + Source::ring_bytes(a.cost_columns));
     }
-    Source::prepare(ring(), a.cost_columns);
     __syncthreads();
   }
   __device__ __forceinline__ View view(int64_t task, bool rewriting, int lane) const {
@@ -165,7 +164,7 @@ struct Together {
         const int steps = view(job.task, job.rewriting, lane_id()).steps;
         if (steps == 0) continue;
         job.first_chunk = chunk;
-        job.chunks = Source::lead + (steps + block_steps - 1) / block_steps;
+        job.chunks = (steps + block_steps - 1) / block_steps;
         chunk += job.chunks;
         break;
       }
@@ -178,10 +177,9 @@ struct Together {
       const View s = view(job.task, job.rewriting, lane_id());
       Source source;
       source.ring = ring(), source.columns = a.cost_columns, source.relay = &relay();
-      source.next_chunk = job.first_chunk + Source::lead;
+      source.next_chunk = job.first_chunk;
       source.shift = source.next_chunk * chunk_columns;
       source.begin(args, s);
-      for (int lead = job.first_chunk; lead < source.next_chunk; lead++) relay().wait_full(lead), relay().leave(lead);
       Sweep<Cell, Source> sweep(args, s, source);
       sweep.run(reinterpret_cast<typename Cell::Z *>(tops()));
       relay().leave(source.next_chunk - 1);
@@ -190,7 +188,7 @@ struct Together {
     }
   }
 
-  template <bool quads>
+  template <class Producer>
   __device__ __forceinline__ void produce() const {
     const int strip_lane = (threadIdx.x / warp - 1) * 8 + lane_id() / 4;
     // The columns of a chunk are read in the two blocks of steps after its own, too.
@@ -198,12 +196,14 @@ struct Together {
     int count = 0, chunks = 0;
     for (Job job = relay().receive(count); job.task != none; job = relay().receive(++count)) {
       const View s = view(job.task, job.rewriting, strip_lane);
-      typename Source::template Producer<quads> producer(a, s, strip_lane, ring(), a.cost_columns,
-                                                         (job.first_chunk + Source::lead) * chunk_columns, chunks);
+      Producer producer(a, s, strip_lane, ring(), a.cost_columns, job.first_chunk * chunk_columns, chunks);
       for (int i = 0; i < job.chunks; i++) {
-        const int first = (i - Source::lead) * chunk_columns;
+        const int first = i * chunk_columns;
         relay().wait_swept(job.first_chunk + i - ahead);
-        producer.produce(first, first + chunk_columns);
+        const bool outside = first >= producer.end();
+        if (i == 0 || outside)
+          producer.put_outside(outside ? first : -producer.lane(), outside ? first + chunk_columns : 0);
+        if (!outside) producer.produce(first, first + chunk_columns);
         relay().fill(job.first_chunk + i);
       }
     }
@@ -242,10 +242,8 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     together.open();
     if (threadIdx.x < warp)
       together.sweep(next);
-    else if (Source::in_quads(a))
-      together.template produce<true>();
     else
-      together.template produce<false>();
+      Source::choose(a, [&](auto of) { together.template produce<typename decltype(of)::type>(); });
   } else {
     unsigned char *memory = shared + threadIdx.x / warp * (tops_bytes + Source::bytes(a));
     int64_t task;

@@ -63,9 +63,12 @@ struct Stock {
     else
       end = max(end, to), begin = max(begin, end - a.cost_columns);
 #pragma unroll 1
-    for (; column < stop; column += chunk_columns)  // after the last, probably those of the part to the left come
-      producer.produce(column,
-                       column + chunk_columns < stop ? column + chunk_columns : (from - a.tile_steps) & -chunk_columns);
+    for (; column < stop; column += chunk_columns)
+      if (column < 0 || column >= producer.end())
+        producer.put_outside(column, column + chunk_columns);
+      else  // after the last, probably those of the part to the left come
+        producer.produce(
+            column, column + chunk_columns < stop ? column + chunk_columns : (from - a.tile_steps) & -chunk_columns);
   }
 };
 

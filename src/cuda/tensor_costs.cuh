@@ -61,7 +61,6 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
   // producers'.
   static constexpr int unrolled = apart ? block_steps : block_steps / 2;
   static constexpr int guard = 6;  // bits of sums beyond those of the result
-  static constexpr int lead = 0;   // chunks before the first column that must not be just anything
 
   int bits;
   __device__ __forceinline__ void begin(const Args &a, const View &s) {
@@ -100,23 +99,29 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
   static __device__ __forceinline__ void open(unsigned char *scratch) {
     gates_in(scratch).ready.open(producers), gates_in(scratch).read.open(producers);
   }
-  // By the whole block, before anything else. Costs left of the first column may be any, but no NaN.
-  static __device__ __forceinline__ void prepare(int *ring, int columns) {
-    if constexpr (apart)
-      for (int i = threadIdx.x; i < 2 * columns * column_pitch; i += blockDim.x)
-        ring[i] = i < columns * column_pitch ? __float_as_int(1.0f) : 0;
-  }
 
-  // quads: x and y can be read four features at a time.
-  static __device__ __forceinline__ bool in_quads(const Args &a) {
-    return cuda::in_quads(a.x, a.features) && cuda::in_quads(a.y, a.features);
+  // The kind of producers that there are to be, for which work is called. quads: x and y can be read four features at a
+  // time. whole: x of all features lies in shared memory.
+  template <class Work>
+  static __device__ __forceinline__ void choose(const Args &a, Work work) {
+    const bool quads = in_quads(a.x, a.features) && in_quads(a.y, a.features), whole = a.features <= chunk;
+    if (quads && whole)
+      work(Type<Producer<true, true>>{});
+    else if (whole)
+      work(Type<Producer<false, true>>{});
+    else if (quads)
+      work(Type<Producer<true, false>>{});
+    else
+      work(Type<Producer<false, false>>{});
   }
-  template <bool quads>
-  struct Producer {
+  template <bool quads, bool whole>
+  struct Producer : RowsOfProducer {
     static constexpr int nothing = 1 << 30;
-    static constexpr int staged = 4;  // quads of y that a lane asks for ahead: all that it has, but of very short pairs
+    // A lane has four features of some points, `points` of which are loaded at once.
+    static constexpr int lanes_each = chunk / 4, points = warp / lanes_each;
+    // Of y a lane asks for so many of them ahead: all that it has, but of very short pairs.
+    static constexpr int staged = (chunk_columns / producers + points - 1) / points;
 
-    const Args &a;
     int *ring;
     int ring_mask, shift;  // shift: where in the ring the thread's rows have column 0
     double *base;          // what the thread's rows add
@@ -128,19 +133,18 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
     int sign;              // of steps along rows and columns
     Gates &gates;
     int &chunks;                   // that have been made, over all tasks
-    int n, m, first_row;           // of the warp's rows
+    int n, first_row;              // of the warp's rows
     int own_columns, first_own;    // of the 16: the warp's share
     int fetched;                   // the column whose chunk has been asked for, or nothing
     Rows<float> incoming[staged];  // of that
     double incoming_norm;
     float origin[4];  // of the lane's features
-    int at;           // of the thread's rows in a column
     int bits;         // of the fraction of its costs
 
     // s: the view of the lane whose rows these are. shift_steps: where in the ring step 0 lies.
     __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, int *to, int columns,
                                         int shift_steps, int &count)
-        : a(args),
+        : RowsOfProducer{args, s.pair.m, strip_lane * K},
           ring(to),
           ring_mask(columns - 1),
           shift(shift_steps + s.lane),
@@ -156,12 +160,11 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
       y_norms = y + chunk_columns * y_pitch;
       own_columns = chunk_columns * pairs / producers;
       first_own = worker % (producers / pairs) * own_columns;
-      n = s.pair.n, m = s.pair.m, sign = s.sign(), first_row = s.row_of(0) - sign * (lane / 4 * K);
+      n = s.pair.n, sign = s.sign(), first_row = s.row_of(0) - sign * (lane / 4 * K);
       xs = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0] + feature() * a.x.stride[2];
       ys = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + s.first_column() * a.y.stride[1] +
            feature() * a.y.stride[2];
       y_step = sign * a.y.stride[1];
-      at = strip_lane * K;
       const double *x_norms = norms_of(a, s.pair.index);
       norms = x_norms + a.n + s.first_column();
       bits = s.active ? fraction_bits(a, s.pair.index) : 1;
@@ -169,7 +172,7 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
       const double fixed = 1.5 * power(52 - guard - bits) + 0.5 + power(-min(bits + 1, 24));
       __syncwarp();
       base[lane % 4] = fixed + x_norms[clamp(s.row_of(lane % 4), n)];
-      if (a.features <= chunk) load_x(0);
+      if (whole) load_x(0);
       __syncwarp();
     }
 
@@ -185,8 +188,6 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
       }
       return q;
     }
-    // A lane has these four features of some points, `points` of which are loaded at once.
-    static constexpr int lanes_each = chunk / 4, points = warp / lanes_each;
     static __device__ __forceinline__ int feature() { return lane_id() % lanes_each * 4; }
     static __device__ __forceinline__ int point() { return lane_id() / lanes_each; }
 
@@ -241,60 +242,99 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
       if (lane_id() < own_columns) y_norms[first_own + lane_id()] = incoming_norm;
     }
 
+    // Columns that are none. Cells left of the first are forbidden whatever they cost, but if their mantissas grew
+    // while those of the first column shrink, E that is not negligible would come to them: so theirs shrink, too.
+    __device__ __forceinline__ void put_outside(int from, int to) const {
+      const int about_half = (1 << bits) - 1;
+      for (int column = from + lane_id() % 4; column < to; column += 4)
+        put_costs(column, {about_half, about_half, about_half, about_half});
+    }
+
     // 16 columns into the ring, all producers together; next: the column that will be asked for next.
     __device__ __forceinline__ void produce(int first, int next) {
-      const bool whole = a.features <= chunk;
-      double sum[2][2][4];
+      Rows<int> words[2][2]{};
+      if constexpr (whole) {
+        if (fetched != first) fetch(first, 0);
+        share_y(first, 0, next);
 #pragma unroll 1
-      for (int f0 = 0; f0 < a.features; f0 += chunk) {
-        if (!whole) {
+        for (int half = 0; half < 2; half++) {  // both at once would take too many registers
+          double sum[2][4];
+          begin(half, sum);
+          multiply(half, a.features, sum);
+          keep(sum, words);
+        }
+        gates.read.arrive();
+      } else {
+        double sum[2][2][4];
+#pragma unroll 1
+        for (int f0 = 0; f0 < a.features; f0 += chunk) {
           __syncwarp();
           load_x(f0);
           __syncwarp();
+          fetch(first, f0);
+          share_y(first, f0, next);
+#pragma unroll
+          for (int half = 0; half < 2; half++) {
+            if (f0 == 0) begin(half, sum[half]);
+            multiply(half, min(chunk, a.features - f0), sum[half]);
+          }
+          gates.read.arrive();
         }
-        if (!whole || fetched != first) fetch(first, f0);
-        gates.read.wait(chunks - 1);
-        convert(first, f0);
-        gates.ready.arrive();
-        asm volatile("" : "+r"(next));  // its addresses are not worth registers outside the loop
-        if (whole) fetch(next, 0);
-        gates.ready.wait(chunks++);
-        if (f0 == 0) begin(sum);
-        multiply(min(chunk, a.features - f0), sum);
-        gates.read.arrive();
+        keep(sum[0], words), keep(sum[1], words);
       }
 #pragma unroll
       for (int j = 0; j < 2; j++)
 #pragma unroll
-        for (int odd = 0; odd < 2; odd++) {
-          const int slot = (first + shift + column_of(j, odd)) & ring_mask;
-          Rows<int> words, integers;
+        for (int odd = 0; odd < 2; odd++) put_costs(first + column_of(j, odd), words[j][odd]);
+    }
+
+    // Everyone's share of y is where all find it; what comes next is asked for.
+    __device__ __forceinline__ void share_y(int first, int f0, int next) {
+      gates.read.wait(chunks - 1);
+      convert(first, f0);
+      gates.ready.arrive();
+      asm volatile("" : "+r"(next));  // its addresses are not worth registers outside the loop
+      if (whole) fetch(next, 0);
+      gates.ready.wait(chunks++);
+    }
+
+    // Costs of half of the thread's rows, behind those of the other half.
+    static __device__ __forceinline__ void keep(const double (&sum)[2][4], Rows<int> (&words)[2][2]) {
 #pragma unroll
-          for (int k = 0; k < K; k++) {
-            words.v[k] = result(sum[j][k / 2][k % 2 * 2 + odd]);
-            if constexpr (apart) {
-              const Fast::Cost cost = Fast::split_word(words.v[k], bits);
-              words.v[k] = __float_as_int(cost.w), integers.v[k] = cost.n;
-            }
+      for (int j = 0; j < 2; j++)
+#pragma unroll
+        for (int odd = 0; odd < 2; odd++)
+#pragma unroll
+          for (int k = 0; k < K / 2; k++) {
+            int *of = words[j][odd].v + k;
+            of[0] = of[K / 2], of[K / 2] = result(sum[j][2 * k + odd]);
           }
-          *reinterpret_cast<Rows<int> *>(ring + slot * column_pitch + at) = words;
-          if constexpr (apart)
-            *reinterpret_cast<Rows<int> *>(ring + (ring_mask + 1 + slot) * column_pitch + at) = integers;
+    }
+
+    // Of the thread's rows.
+    __device__ __forceinline__ void put_costs(int column, Rows<int> words) const {
+      const int slot = (column + shift) & ring_mask;
+      if constexpr (apart) {
+        Rows<int> integers;
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+          const Fast::Cost cost = Fast::split_word(words.v[k], bits);
+          words.v[k] = __float_as_int(cost.w), integers.v[k] = cost.n;
         }
+        *reinterpret_cast<Rows<int> *>(ring + (ring_mask + 1 + slot) * column_pitch + at) = integers;
+      }
+      *reinterpret_cast<Rows<int> *>(ring + slot * column_pitch + at) = words;
     }
 
     // What rows and columns add.
-    __device__ __forceinline__ void begin(double (&sum)[2][2][4]) const {
-      double of_row[K];
-#pragma unroll
-      for (int k = 0; k < K; k++) of_row[k] = base[k];
+    __device__ __forceinline__ void begin(int half, double (&sum)[2][4]) const {
+      const double2 of_rows = *reinterpret_cast<const double2 *>(base + half * (K / 2));
 #pragma unroll
       for (int j = 0; j < 2; j++)
 #pragma unroll
         for (int odd = 0; odd < 2; odd++) {
           const double of_column = y_norms[column_of(j, odd)];
-#pragma unroll
-          for (int k = 0; k < K; k++) sum[j][k / 2][k % 2 * 2 + odd] = of_row[k] + of_column;
+          sum[j][odd] = of_rows.x + of_column, sum[j][2 + odd] = of_rows.y + of_column;
         }
     }
 
@@ -307,13 +347,13 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
     }
 
     // A matrix's first 8 rows are first (or third) rows of 8 lanes of the sweep, the others second (or fourth) ones.
-    __device__ __forceinline__ void multiply(int features, double (&sum)[2][2][4]) const {
+    __device__ __forceinline__ void multiply(int half, int features, double (&sum)[2][4]) const {
       struct alignas(2 * sizeof(Held)) Two {
         Held v[2];
       };
       const int g = lane_id() / 4, own = lane_id() % 4, column = (g & 1) * 4 + g / 2;
       const double *b_column[2] = {y + place(column, own), y + place(column, own + 8)};
-      const Held *a_rows = x + g * x_pitch + 2 * own;
+      const Held *a_rows = x + (half * (warp / K) + g) * x_pitch + 2 * own;
 #pragma unroll 1
       for (int f = 0; f < features; f += 16) {
         double b[2][4];
@@ -324,17 +364,14 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
             const double2 v = *reinterpret_cast<const double2 *>(b_column[part] + 8 * j * y_pitch + f);
             b[j][2 * part] = v.x, b[j][2 * part + 1] = v.y;
           }
+        double rows[8];
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-          double rows[8];
-#pragma unroll
-          for (int e = 0; e < 4; e++) {
-            const Two two = *reinterpret_cast<const Two *>(a_rows + half * (warp / K) * x_pitch + 2 * (f + 4 * e));
-            rows[2 * e] = two.v[0], rows[2 * e + 1] = two.v[1];
-          }
-#pragma unroll
-          for (int j = 0; j < 2; j++) multiply_add(sum[j][half], rows, b[j]);
+        for (int e = 0; e < 4; e++) {
+          const Two two = *reinterpret_cast<const Two *>(a_rows + 2 * (f + 4 * e));
+          rows[2 * e] = two.v[0], rows[2 * e + 1] = two.v[1];
         }
+#pragma unroll
+        for (int j = 0; j < 2; j++) multiply_add(sum[j], rows, b[j]);
       }
     }
   };

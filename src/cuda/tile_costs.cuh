@@ -1,5 +1,6 @@
 // Costs of many features, which four warps of the block compute for the one that sweeps: 16 columns of a strip at a
 // time, into a ring in shared memory, [step][row]: a cost lies where the step is in which the row's lane meets it.
+// Steps in which a lane is left of the first column or beyond the last get costs, too, which may be any but no NaN.
 #pragma once
 
 #include "gates.cuh"
@@ -10,6 +11,22 @@ namespace sdtw::cuda {
 constexpr int producers = producers_of_tiles;  // warps; each has 32 rows of the strip
 constexpr int chunk_columns = 16;              // computed at a time
 constexpr int column_pitch = K * warp + 8;  // no bank conflicts where lanes write or read K rows of different columns
+
+template <class T>
+struct Type {
+  using type = T;
+};
+
+// The rows of the strip that a thread of the producers computes costs of.
+struct RowsOfProducer {
+  const Args &a;
+  int m;   // columns of their pair
+  int at;  // the first of them
+
+  __device__ __forceinline__ int lane() const { return at / K & (a.lanes - 1); }
+  // Of the columns whose costs are computed, for all producers the same.
+  __device__ __forceinline__ int end() const { return a.lanes == warp ? m : a.m; }
+};
 
 // Forward: what the sweeping warp and the producers of its block tell each other. Chunks are counted over all tasks.
 struct Job {
@@ -82,7 +99,6 @@ struct TileReader {
 struct DifferenceCosts : TileReader<double> {
   static constexpr int resident = 1;
   static constexpr int unrolled = 8;
-  static constexpr int lead = 2;  // a NaN that another task has left there would spread
   Wide::Scale scale{0};
   __device__ __forceinline__ void begin(const Args &a, const View &s) { scale = Wide::Scale(a.scale); }
   __device__ __forceinline__ void costs(int u, Wide::Cost (&cost)[K]) const {
@@ -94,29 +110,31 @@ struct DifferenceCosts : TileReader<double> {
 
   __host__ __device__ static size_t scratch_bytes(const Args &) { return 0; }
   static __device__ __forceinline__ void open(unsigned char *) {}
-  static __device__ __forceinline__ void prepare(double *, int) {}
-  static __device__ __forceinline__ bool in_quads(const Args &) { return false; }
-
-  template <bool>
-  struct Producer {
-    const Args &a;
+  template <class Work>
+  static __device__ __forceinline__ void choose(const Args &, Work work) {
+    work(Type<Producer>{});
+  }
+  struct Producer : RowsOfProducer {
     double *ring;
     int ring_mask, shift;  // shift: where in the ring the thread's rows have column 0
     int64_t x, y, step;    // of y, to the next column
-    int m, at;
 
     // s: the view of lane 8 warp + lane / 4; the thread has row lane % 4 of it.
     __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, double *to, int columns,
                                         int shift_steps, int &)
-        : a(args), ring(to), ring_mask(columns - 1), shift(shift_steps + s.lane) {
+        : RowsOfProducer{args, s.pair.m, strip_lane * K + lane_id() % 4},
+          ring(to),
+          ring_mask(columns - 1),
+          shift(shift_steps + s.lane) {
       const int k = lane_id() % 4;
       x = s.pair.index * a.x.stride[0] + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1];
       y = s.pair.index * a.y.stride[0] + s.first_column() * a.y.stride[1];
       step = s.sign() * a.y.stride[1];
-      m = s.pair.m;
-      at = strip_lane * K + k;
     }
 
+    __device__ __forceinline__ void put_outside(int from, int to) const {
+      for (int column = from; column < to; column++) ring[((column + shift) & ring_mask) * column_pitch + at] = 0;
+    }
     __device__ __forceinline__ void produce(int column, int) {
       double sum[chunk_columns] = {};
       for (int f = 0; f < a.features; f++) {
