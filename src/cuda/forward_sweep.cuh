@@ -119,12 +119,20 @@ struct Sweep {
   }
 
   // Costs are computed a step ahead: they do not depend on the cells, and fill the time that those wait for each other.
+  // What producers have left of them is read one more step ahead: the compiler would put that off until it is needed,
+  // and wait for it then, but it moves nothing over a barrier. Without producers that does not pay.
   __device__ __forceinline__ void whole_block(int first) {
     constexpr int unrolled = Source::unrolled;
     const Block b = begin_block(first);
     typename Cell::Cost cost[K];
     Z top = load_now(b.tops);
     source.costs(0, cost);
+    [[maybe_unused]] auto left = [&] {
+      if constexpr (Source::cooperative)
+        return source.left(1);
+      else
+        return 0;
+    }();
 #pragma unroll 1
     for (int begin = 0; begin < block_steps; begin += unrolled) {
       const Z *tops = b.tops + begin;
@@ -134,10 +142,19 @@ struct Sweep {
         typename Cell::Cost ahead[K];
         Z top_ahead;
         const int u = begin + i;
-        const bool is_last = i == unrolled - 1 && u == block_steps - 1;
+        const auto further = [&](int steps) {  // but not out of the block
+          return i + steps < unrolled || begin + unrolled < block_steps ? steps : unrolled - 1 - i;
+        };
         strip.step(cost, top, [&] {
-          top_ahead = load_now(tops + (is_last ? i : i + 1));
-          source.costs(is_last ? u : u + 1, ahead);
+          top_ahead = load_now(tops + i + further(1));
+          if constexpr (Source::cooperative) {
+            const auto after = source.left(u + further(2));
+            __syncwarp();
+            source.convert(left, ahead);
+            left = after;
+          } else {
+            source.costs(u + further(1), ahead);
+          }
         });
         if (u >= b.from) hand_on(to, i);
         top = top_ahead;

@@ -66,16 +66,15 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
   __device__ __forceinline__ void begin(const Args &a, const View &s) {
     bits = s.active ? fraction_bits(a, s.pair.index) : 1;
   }
-  __device__ __forceinline__ void costs(int u, Fast::Cost (&cost)[K]) const {
-    const Rows<int> words = Reader::read(u);
-    Rows<int> integers;
-    if constexpr (apart) integers = Reader::read(u, 1);
+  using Left = typename Reader::Left;
+  __device__ __forceinline__ void costs(int u, Fast::Cost (&cost)[K]) const { convert(Reader::left(u), cost); }
+  __device__ __forceinline__ void convert(const Left &left, Fast::Cost (&cost)[K]) const {
 #pragma unroll
     for (int k = 0; k < K; k++)
       if constexpr (apart)
-        cost[k] = {__int_as_float(words.v[k]), integers.v[k]};
+        cost[k] = {__int_as_float(left.plane[0].v[k]), left.plane[1].v[k]};
       else
-        cost[k] = Fast::split_word(words.v[k], bits);
+        cost[k] = Fast::split_word(left.plane[0].v[k], bits);
   }
   __device__ __forceinline__ bool exceeded(const Args &, const View &) const { return false; }
 
@@ -252,20 +251,22 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
 
     // 16 columns into the ring, all producers together; next: the column that will be asked for next.
     __device__ __forceinline__ void produce(int first, int next) {
+      // Halves of a thread's rows: of both at once the sums take more registers than two blocks have.
+      constexpr int together = apart ? 2 : 1;
       Rows<int> words[2][2]{};
       if constexpr (whole) {
         if (fetched != first) fetch(first, 0);
         share_y(first, 0, next);
 #pragma unroll 1
-        for (int half = 0; half < 2; half++) {  // both at once would take too many registers
-          double sum[2][4];
+        for (int half = 0; half < 2; half += together) {
+          double sum[together][2][4];
           begin(half, sum);
           multiply(half, a.features, sum);
           keep(sum, words);
         }
         gates.read.arrive();
       } else {
-        double sum[2][2][4];
+        double sum[2 / together][together][2][4];
 #pragma unroll 1
         for (int f0 = 0; f0 < a.features; f0 += chunk) {
           __syncwarp();
@@ -274,13 +275,14 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
           fetch(first, f0);
           share_y(first, f0, next);
 #pragma unroll
-          for (int half = 0; half < 2; half++) {
-            if (f0 == 0) begin(half, sum[half]);
-            multiply(half, min(chunk, a.features - f0), sum[half]);
+          for (int i = 0; i < 2 / together; i++) {
+            if (f0 == 0) begin(i * together, sum[i]);
+            multiply(i * together, min(chunk, a.features - f0), sum[i]);
           }
           gates.read.arrive();
         }
-        keep(sum[0], words), keep(sum[1], words);
+#pragma unroll
+        for (int i = 0; i < 2 / together; i++) keep(sum[i], words);
       }
 #pragma unroll
       for (int j = 0; j < 2; j++)
@@ -298,17 +300,16 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
       gates.ready.wait(chunks++);
     }
 
-    // Costs of half of the thread's rows, behind those of the other half.
-    static __device__ __forceinline__ void keep(const double (&sum)[2][4], Rows<int> (&words)[2][2]) {
+    // Costs of some halves of the thread's rows, behind those that are there.
+    template <int halves>
+    static __device__ __forceinline__ void keep(const double (&sum)[halves][2][4], Rows<int> (&words)[2][2]) {
 #pragma unroll
-      for (int j = 0; j < 2; j++)
+      for (int h = 0; h < halves; h++)
 #pragma unroll
-        for (int odd = 0; odd < 2; odd++)
-#pragma unroll
-          for (int k = 0; k < K / 2; k++) {
-            int *of = words[j][odd].v + k;
-            of[0] = of[K / 2], of[K / 2] = result(sum[j][2 * k + odd]);
-          }
+        for (int i = 0; i < 8; i++) {
+          int *of = words[i / 4][i % 2].v + i / 2 % 2;
+          of[0] = of[K / 2], of[K / 2] = result(sum[h][i / 4][i % 4]);
+        }
     }
 
     // Of the thread's rows.
@@ -326,16 +327,20 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
       *reinterpret_cast<Rows<int> *>(ring + slot * column_pitch + at) = words;
     }
 
-    // What rows and columns add.
-    __device__ __forceinline__ void begin(int half, double (&sum)[2][4]) const {
-      const double2 of_rows = *reinterpret_cast<const double2 *>(base + half * (K / 2));
+    // What rows, of some halves from this one on, and columns add.
+    template <int halves>
+    __device__ __forceinline__ void begin(int half, double (&sum)[halves][2][4]) const {
 #pragma unroll
-      for (int j = 0; j < 2; j++)
+      for (int h = 0; h < halves; h++) {
+        const double2 of_rows = *reinterpret_cast<const double2 *>(base + (half + h) * (K / 2));
 #pragma unroll
-        for (int odd = 0; odd < 2; odd++) {
-          const double of_column = y_norms[column_of(j, odd)];
-          sum[j][odd] = of_rows.x + of_column, sum[j][2 + odd] = of_rows.y + of_column;
-        }
+        for (int j = 0; j < 2; j++)
+#pragma unroll
+          for (int odd = 0; odd < 2; odd++) {
+            const double of_column = y_norms[column_of(j, odd)];
+            sum[h][j][odd] = of_rows.x + of_column, sum[h][j][2 + odd] = of_rows.y + of_column;
+          }
+      }
     }
 
     // Matrix column c is column c / 2, or c / 2 + 4 if c is odd: so writing them meets no bank twice.
@@ -347,7 +352,8 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
     }
 
     // A matrix's first 8 rows are first (or third) rows of 8 lanes of the sweep, the others second (or fourth) ones.
-    __device__ __forceinline__ void multiply(int half, int features, double (&sum)[2][4]) const {
+    template <int halves>
+    __device__ __forceinline__ void multiply(int half, int features, double (&sum)[halves][2][4]) const {
       struct alignas(2 * sizeof(Held)) Two {
         Held v[2];
       };
@@ -364,14 +370,17 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
             const double2 v = *reinterpret_cast<const double2 *>(b_column[part] + 8 * j * y_pitch + f);
             b[j][2 * part] = v.x, b[j][2 * part + 1] = v.y;
           }
-        double rows[8];
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
-          const Two two = *reinterpret_cast<const Two *>(a_rows + 2 * (f + 4 * e));
-          rows[2 * e] = two.v[0], rows[2 * e + 1] = two.v[1];
+        for (int h = 0; h < halves; h++) {
+          double rows[8];
+#pragma unroll
+          for (int e = 0; e < 4; e++) {
+            const Two two = *reinterpret_cast<const Two *>(a_rows + h * (warp / K) * x_pitch + 2 * (f + 4 * e));
+            rows[2 * e] = two.v[0], rows[2 * e + 1] = two.v[1];
+          }
+#pragma unroll
+          for (int j = 0; j < 2; j++) multiply_add(sum[h][j], rows, b[j]);
         }
-#pragma unroll
-        for (int j = 0; j < 2; j++) multiply_add(sum[j], rows, b[j]);
       }
     }
   };

@@ -90,8 +90,16 @@ struct TileReader {
   __device__ __forceinline__ void seek(int first) {
     at = ring + ((first + shift) & (columns - 1)) * column_pitch + K * lane_id();
   }
-  __device__ __forceinline__ Rows<Element> read(int u, int plane = 0) const {
-    return *reinterpret_cast<const Rows<Element> *>(at + (plane * columns + u) * column_pitch);
+  // What the producers have left of the costs of a step.
+  struct Left {
+    Rows<Element> plane[planes];
+  };
+  __device__ __forceinline__ Left left(int u) const {
+    Left all;
+#pragma unroll
+    for (int i = 0; i < planes; i++)
+      all.plane[i] = *reinterpret_cast<const Rows<Element> *>(at + (i * columns + u) * column_pitch);
+    return all;
   }
 };
 
@@ -101,10 +109,10 @@ struct DifferenceCosts : TileReader<double> {
   static constexpr int unrolled = 8;
   Wide::Scale scale{0};
   __device__ __forceinline__ void begin(const Args &a, const View &s) { scale = Wide::Scale(a.scale); }
-  __device__ __forceinline__ void costs(int u, Wide::Cost (&cost)[K]) const {
-    const Rows<double> distances = read(u);
+  __device__ __forceinline__ void costs(int u, Wide::Cost (&cost)[K]) const { convert(left(u), cost); }
+  __device__ __forceinline__ void convert(const Left &distances, Wide::Cost (&cost)[K]) const {
 #pragma unroll
-    for (int k = 0; k < K; k++) cost[k] = Wide::split(distances.v[k], scale);
+    for (int k = 0; k < K; k++) cost[k] = Wide::split(distances.plane[0].v[k], scale);
   }
   __device__ __forceinline__ bool exceeded(const Args &, const View &) const { return false; }
 
