@@ -53,8 +53,7 @@ void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Ou
   a.progress = at<int>(buffers.workspace, plan.cuda.progress);
   a.snapshots = at<Word>(buffers.workspace, plan.cuda.snapshots);
   a.snapshots_each = static_cast<int>(plan.cuda.snapshots_each);
-  launch_fill(a, first, second, buffers.workspace, plan.cuda.crossings, stream);
-  launch_crossings(a, stream);
+  launch_prepare(a, first, second, buffers.workspace, plan.cuda.crossings, stream);
   if (!a.f64) Sweeps<Fast>::backward(a, stream);
   Sweeps<Wide>::backward(a, stream);
 }

@@ -119,14 +119,15 @@ struct Sweep {
   }
 
   // Costs are computed a step ahead: they do not depend on the cells, and fill the time that those wait for each other.
-  // What producers have left of them is read one more step ahead: the compiler would put that off until it is needed,
-  // and wait for it then, but it moves nothing over a barrier. Without producers that does not pay.
+  // What producers have left of them, and the row above, is read one more step ahead: the compiler would put that off
+  // until it is needed, and wait for it then, but it moves nothing over a barrier. Without producers it does not pay.
   __device__ __forceinline__ void whole_block(int first) {
     constexpr int unrolled = Source::unrolled;
     const Block b = begin_block(first);
     typename Cell::Cost cost[K];
     Z top = load_now(b.tops);
     source.costs(0, cost);
+    [[maybe_unused]] Z top_next = load_now(b.tops + 1);
     [[maybe_unused]] auto left = [&] {
       if constexpr (Source::cooperative)
         return source.left(1);
@@ -146,13 +147,15 @@ struct Sweep {
           return i + steps < unrolled || begin + unrolled < block_steps ? steps : unrolled - 1 - i;
         };
         strip.step(cost, top, [&] {
-          top_ahead = load_now(tops + i + further(1));
           if constexpr (Source::cooperative) {
+            top_ahead = top_next;
+            top_next = load_now(tops + i + further(2));
             const auto after = source.left(u + further(2));
             __syncwarp();
             source.convert(left, ahead);
             left = after;
           } else {
+            top_ahead = load_now(tops + i + further(1));
             source.costs(u + further(1), ahead);
           }
         });

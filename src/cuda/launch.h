@@ -55,15 +55,14 @@ void launch_kernel(bool overlap, void (*kernel)(Parameters...), dim3 grid, int t
 // pairs.cu
 void launch_bounds(const Args &a, cudaStream_t stream);
 void launch_reset(const Args &a, cudaStream_t stream);
-void launch_crossings(const Args &a, cudaStream_t stream);
-// Initial values of the outputs, and ones all over the workspace.
+// Initial values of the outputs, ones all over the workspace, and behind these where paths cross between strips.
 struct Output {
   sdtw_out out;  // no data: nothing to do
   int rows, columns;
   const void *lengths;
 };
-void launch_fill(const Args &a, const Output &first, const Output &second, void *workspace, size_t bytes,
-                 cudaStream_t stream);
+void launch_prepare(const Args &a, const Output &first, const Output &second, void *workspace, size_t bytes,
+                    cudaStream_t stream);
 
 // The sweeps of one engine: sweeps.cu.in is compiled once for each.
 template <class Cell>

@@ -10,25 +10,36 @@ namespace {
 constexpr int block = 256;
 // Of a pair's points: norms, as TensorCosts needs them, and the largest squared distance from the first x, as bits of a
 // float: so a NaN is the largest of all. A point is a few lanes', with up to eight features each or more if it has
-// many.
-template <bool of_x>
+// many, four of which lie together if they can be moved so (quads).
+template <bool of_x, bool quads>
 __device__ int measure(const Args &a, const sdtw_in &series, int64_t pair, int size, double *norms) {
+  constexpr int at_once = quads ? 4 : 1;
   int lanes = 1;
   while (8 * lanes < a.features && lanes < warp) lanes *= 2;
   const int groups = block / lanes, lane = threadIdx.x % lanes;
-  const int64_t origin = pair * a.x.stride[0];
+  const float *origin = static_cast<const float *>(a.x.data) + pair * a.x.stride[0];
+  const float *points = static_cast<const float *>(series.data) + pair * series.stride[0];
   int largest = 0;
   // All lanes of a warp take part in its shuffles, so a group past the end repeats the last point.
   for (int first = blockIdx.x * groups; first < size; first += gridDim.x * groups) {
     const int64_t i = min(first + static_cast<int>(threadIdx.x) / lanes, size - 1);
-    const int64_t at = pair * series.stride[0] + i * series.stride[1];
+    const float *point = points + i * series.stride[1];
     double distance = 0, product = 0;
-#pragma unroll 8
-    for (int f = lane; f < a.features; f += lanes) {
-      const double from = load<float>(a.x.data, origin + f * a.x.stride[2], false);
-      const double difference = load<float>(series.data, at + f * series.stride[2], false) - from;
-      distance = fma(difference, difference, distance);
-      product = fma(from, difference, product);
+#pragma unroll 8 / at_once
+    for (int f = at_once * lane; f < a.features; f += at_once * lanes) {
+      Rows<float> from, other;
+      if constexpr (quads) {
+        from = __builtin_bit_cast(Rows<float>, __ldg(reinterpret_cast<const float4 *>(origin + f)));
+        other = __builtin_bit_cast(Rows<float>, __ldg(reinterpret_cast<const float4 *>(point + f)));
+      } else {
+        from.v[0] = __ldg(origin + f * a.x.stride[2]), other.v[0] = __ldg(point + f * series.stride[2]);
+      }
+#pragma unroll
+      for (int k = 0; k < at_once; k++) {
+        const double here = from.v[k], difference = other.v[k] - here;
+        distance = fma(difference, difference, distance);
+        product = fma(here, difference, product);
+      }
     }
     for (int step = lanes / 2; step > 0; step /= 2) {
       distance += __shfl_xor_sync(all_lanes, distance, step);
@@ -40,7 +51,6 @@ __device__ int measure(const Args &a, const sdtw_in &series, int64_t pair, int s
   for (int step = warp / 2; step > 0; step /= 2) largest = max(largest, __shfl_xor_sync(all_lanes, largest, step));
   return largest;
 }
-
 // |x_0|^2, by a warp.
 __device__ int measure_origin(const Args &a, int64_t pair) {
   float sum = 0;
@@ -59,7 +69,11 @@ __global__ void __launch_bounds__(block) bounds_kernel(const __grid_constant__ A
     if (pair.kind != Kind::regular) continue;
     int *bounds = a.bounds + bounds_per_pair * b;
     double *norms = norms_of(a, b);
-    const int x = measure<true>(a, a.x, b, pair.n, norms), y = measure<false>(a, a.y, b, pair.m, norms + a.n);
+    const bool x_in_quads = in_quads(a.x, a.features), both = x_in_quads && in_quads(a.y, a.features);
+    const int x =
+        x_in_quads ? measure<true, true>(a, a.x, b, pair.n, norms) : measure<true, false>(a, a.x, b, pair.n, norms);
+    const int y = both ? measure<false, true>(a, a.y, b, pair.m, norms + a.n)
+                       : measure<false, false>(a, a.y, b, pair.m, norms + a.n);
     if (lane_id() == 0) {
       atomicMax(bounds, x);
       atomicMax(bounds + 1, y);
@@ -117,9 +131,8 @@ __device__ void cross(const Args &a, const Pair &pair, int strip) {
   __syncthreads();
 }
 
-__global__ void __launch_bounds__(block) crossings_kernel(const __grid_constant__ Args a) {
-  wait_for_kernel_before();
-  for (int64_t i = blockIdx.x; i < a.batch * (a.strips - 1); i += gridDim.x) {
+__device__ void cross(const Args &a, int64_t first, int64_t blocks) {
+  for (int64_t i = first; i < a.batch * (a.strips - 1); i += blocks) {
     const Pair pair = read_pair(a, i / (a.strips - 1));
     const int strip = static_cast<int>(i % (a.strips - 1));
     if (pair.kind != Kind::regular || (strip + 1) * K * warp >= pair.n) continue;
@@ -159,11 +172,13 @@ __device__ void fill(const Args &a, const Output &to, int64_t b) {
   }
 }
 
+// What backward and alignment begin with. All blocks but the first layer's look for crossings.
 template <class Real>
 __global__ void __launch_bounds__(block)
-    fill_kernel(const __grid_constant__ Args a, Output first, Output second, uint4 *workspace, size_t size) {
+    prepare_kernel(const __grid_constant__ Args a, Output first, Output second, uint4 *workspace, size_t size) {
   wait_for_kernel_before();
   const size_t blocks = static_cast<size_t>(gridDim.x) * gridDim.y, own = blockIdx.y * gridDim.x + blockIdx.x;
+  if (blockIdx.z > 0) return cross(a, own + (blockIdx.z - 1) * blocks, (gridDim.z - 1) * blocks);
   for (size_t i = own * block + threadIdx.x; i < size; i += blocks * block)
     workspace[i] = make_uint4(~0u, ~0u, ~0u, ~0u);
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
@@ -191,18 +206,13 @@ void launch_reset(const Args &a, cudaStream_t stream) {
   launch_kernel(false, reset_kernel, grid, block, 0, stream, a);
 }
 
-void launch_crossings(const Args &a, cudaStream_t stream) {
-  if (a.strips == 1) return;
-  const int64_t boundaries = a.batch * (a.strips - 1);
-  const dim3 grid(static_cast<unsigned>(std::min<int64_t>(boundaries, 1 << 16)));
-  launch_kernel(false, crossings_kernel, grid, block, 0, stream, a);
-}
-
-void launch_fill(const Args &a, const Output &first, const Output &second, void *workspace, size_t bytes,
-                 cudaStream_t stream) {
+void launch_prepare(const Args &a, const Output &first, const Output &second, void *workspace, size_t bytes,
+                    cudaStream_t stream) {
   const auto size = [](const Output &o) { return o.out.data ? static_cast<int64_t>(o.rows) * o.columns : 0; };
-  const dim3 grid = grid_of(a, std::max(size(first), size(second)), 16 * block);
-  const auto kernel = a.f64 ? fill_kernel<double> : fill_kernel<float>;
+  dim3 grid = grid_of(a, std::max(size(first), size(second)), 16 * block);
+  const int64_t layer = static_cast<int64_t>(grid.x) * grid.y, boundaries = a.batch * (a.strips - 1);
+  grid.z = static_cast<unsigned>(1 + std::min<int64_t>((boundaries + layer - 1) / layer, 1024));
+  const auto kernel = a.f64 ? prepare_kernel<double> : prepare_kernel<float>;
   launch_kernel(false, kernel, grid, block, 0, stream, a, first, second, static_cast<uint4 *>(workspace),
                 bytes / sizeof(uint4));
 }
