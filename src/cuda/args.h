@@ -23,10 +23,11 @@ struct Crossing {
 
 // Counters of one call; every one begins at -1 (all ones).
 struct Control {
-  Word ticket[3];  // the next task of the fast, the wide and the exact engine, less one
-  int any_wide;    // 1 if the wide engine has something to do
-  int any_again;   // 1 if it has values to compute again
-  int unused[8];
+  Word ticket[3];    // the next task of the fast, the wide and the exact engine, less one
+  int any_wide;      // 1 if the wide engine has something to do
+  int any_again;     // 1 if it has values to compute again
+  int forgotten[3];  // pairs whose rows each engine has seen to, less one
+  int unused[5];
 };
 static_assert(sizeof(Control) == 64, "the arrays behind it stay aligned");
 

@@ -295,6 +295,7 @@ __global__ void __launch_bounds__(Backward<Cell, Source, Spender>::threads, Spen
   extern __shared__ __align__(16) unsigned char shared[];
   wait_for_kernel_before();
   const bool primary = Cell::wide == a.f64;
+  if (!primary || a.strips == 1) let_next_kernel_in();
   if (!primary && a.control->any_wide != 1) return;
   Backward<Cell, Source, Spender>{a, shared}.run();
 }

@@ -89,6 +89,20 @@ __device__ __forceinline__ bool is_wanted(const Args &a, const Pair &pair, bool 
   return (std::is_same_v<Cell, Fast> && !has_bounds(a)) || is_mine<Cell>(a, pair);
 }
 
+// Before an engine computes anything that the fast one has tried, the rows that this has left have to look unwritten.
+// By a warp, pair by pair.
+template <class Cell>
+__device__ __forceinline__ void forget_rows(const Args &a, int64_t b, bool rewrites) {
+  const Pair pair = read_pair(a, b);
+  const bool own = Cell::wide && is_wanted<Cell>(a, pair, false);
+  if (pair.kind != Kind::regular || !(own || (rewrites && is_wanted<Cell>(a, pair, true)))) return;
+  const int64_t size = static_cast<int64_t>(a.strips - 1) * a.m * words_of(a.format);
+  for (int64_t i = lane_id(); i < size; i += warp) {
+    a.rows[b * size + i] = ~Word(0);
+    if (own && a.back_rows) a.back_rows[b * size + i] = ~Word(0);
+  }
+}
+
 // Tasks are strips from the top, or where there is room for what the others leave, from both ends in turn.
 template <class Cell>
 __device__ __forceinline__ View forward_view(const Args &a, int64_t task, bool rewriting, int lane) {
@@ -219,9 +233,13 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
   constexpr bool exact = std::is_same_v<Cell, Exact>;
   const bool primary = !exact && Cell::wide == a.f64;  // the others are there for what this one cannot do
   const bool rewrites = !primary && a.control->any_again == 1 && exact == has_exact(a);
+  if (!primary || a.strips == 1) let_next_kernel_in();
   if (!primary && (exact ? !rewrites : a.control->any_wide != 1)) return;
-  // First the engine's own pairs, then those whose values are computed again.
+  // First the engine's own pairs, then those whose values are computed again. An engine that comes after the fast one
+  // has all pairs' rows seen to before.
   const int64_t own = exact ? 0 : forward_tasks(a), tasks = own + (rewrites ? again.tasks : 0);
+  constexpr int engine = exact ? 2 : Cell::wide;
+  const int64_t pairs = primary || a.strips == 1 ? 0 : a.batch;
   const int64_t own_turn = static_cast<int64_t>(blockIdx.x) * Source::warps + threadIdx.x / warp;
   int64_t turn = own_turn;
   const auto next = [&](int64_t &task, bool &rewriting) {
@@ -229,7 +247,21 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
       task = turn < tasks ? turn : -1;
       turn += static_cast<int64_t>(gridDim.x) * Source::warps;
     } else {
-      task = take_ticket(&a.control->ticket[exact ? 2 : Cell::wide], tasks);
+      task = take_ticket(&a.control->ticket[engine], pairs + tasks);
+    }
+    if constexpr (!std::is_same_v<Cell, Fast>) {
+      int *const forgotten = a.control->forgotten + engine;
+      for (; task >= 0 && task < pairs; task = take_ticket(&a.control->ticket[engine], pairs + tasks)) {
+        forget_rows<Cell>(a, task, rewrites);
+        __threadfence();
+        __syncwarp();
+        if (lane_id() == 0) atomicAdd(forgotten, 1);
+      }
+      if (task >= 0 && pairs > 0) {
+        while (load_acquire(forgotten) != a.batch - 1) continue;
+        __syncwarp();
+        task -= pairs;
+      }
     }
     if (task < 0) return false;
     rewriting = !std::is_same_v<Cell, Fast> && task >= own;

@@ -37,8 +37,7 @@ inline Device current_device() {
 }
 
 // overlap: the kernel follows another of the same call, and may be made ready while that one runs; its first
-// instruction waits for it, so it must have been compiled for a GPU that has this instruction. It pays where kernels
-// are short: blocks that wait take room from others.
+// instruction waits for it, so it must have been compiled for a GPU that has this instruction.
 template <class... Parameters, class... Arguments>
 void launch_kernel(bool overlap, void (*kernel)(Parameters...), dim3 grid, int threads, size_t shared,
                    cudaStream_t stream, const Arguments &...arguments) {
@@ -54,7 +53,6 @@ void launch_kernel(bool overlap, void (*kernel)(Parameters...), dim3 grid, int t
 
 // pairs.cu
 void launch_bounds(const Args &a, cudaStream_t stream);
-void launch_reset(const Args &a, cudaStream_t stream);
 // Initial values of the outputs, ones all over the workspace, and behind these where paths cross between strips.
 struct Output {
   sdtw_out out;  // no data: nothing to do

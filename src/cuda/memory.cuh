@@ -52,10 +52,16 @@ __device__ __forceinline__ Word wait_for(const Word *p) {
 }
 
 // First of all in a kernel: the one before it is done, and what it wrote is there, but for what __ldg reads, which the
-// compiler may move up. The next one may be made ready.
+// compiler may move up.
 __device__ __forceinline__ void wait_for_kernel_before() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// From now on, once all blocks have come so far, those of the next kernel may take room that is left, and wait in it.
+__device__ __forceinline__ void let_next_kernel_in() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 

@@ -8,49 +8,59 @@ namespace sdtw::cuda {
 namespace {
 
 constexpr int block = 256;
+// What a point adds to its pair's sums: the squared distance from the first x, and the product of that and the
+// difference.
+struct Measures {
+  double distance = 0, product = 0;
+
+  __device__ __forceinline__ void add(double from, float of_point) {
+    const double difference = of_point - from;
+    distance = fma(difference, difference, distance);
+    product = fma(from, difference, product);
+  }
+};
+
 // Of a pair's points: norms, as TensorCosts needs them, and the largest squared distance from the first x, as bits of a
 // float: so a NaN is the largest of all. A point is a few lanes', with up to eight features each or more if it has
-// many, four of which lie together if they can be moved so (quads).
+// many, by fours if they can be moved so (quads).
 template <bool of_x, bool quads>
 __device__ int measure(const Args &a, const sdtw_in &series, int64_t pair, int size, double *norms) {
-  constexpr int at_once = quads ? 4 : 1;
   int lanes = 1;
   while (8 * lanes < a.features && lanes < warp) lanes *= 2;
   const int groups = block / lanes, lane = threadIdx.x % lanes;
-  const float *origin = static_cast<const float *>(a.x.data) + pair * a.x.stride[0];
-  const float *points = static_cast<const float *>(series.data) + pair * series.stride[0];
+  const int64_t origin = pair * a.x.stride[0];
   int largest = 0;
   // All lanes of a warp take part in its shuffles, so a group past the end repeats the last point.
   for (int first = blockIdx.x * groups; first < size; first += gridDim.x * groups) {
     const int64_t i = min(first + static_cast<int>(threadIdx.x) / lanes, size - 1);
-    const float *point = points + i * series.stride[1];
-    double distance = 0, product = 0;
-#pragma unroll 8 / at_once
-    for (int f = at_once * lane; f < a.features; f += at_once * lanes) {
-      Rows<float> from, other;
-      if constexpr (quads) {
-        from = __builtin_bit_cast(Rows<float>, __ldg(reinterpret_cast<const float4 *>(origin + f)));
-        other = __builtin_bit_cast(Rows<float>, __ldg(reinterpret_cast<const float4 *>(point + f)));
-      } else {
-        from.v[0] = __ldg(origin + f * a.x.stride[2]), other.v[0] = __ldg(point + f * series.stride[2]);
+    const int64_t at = pair * series.stride[0] + i * series.stride[1];
+    Measures sum;
+    if constexpr (quads) {
+#pragma unroll 2
+      for (int f = 4 * lane; f < a.features; f += 4 * lanes) {
+        const auto four = [&](const sdtw_in &of, int64_t point) {
+          return __ldg(reinterpret_cast<const float4 *>(static_cast<const float *>(of.data) + point + f));
+        };
+        const float4 from = four(a.x, origin), here = four(series, at);
+        sum.add(from.x, here.x), sum.add(from.y, here.y), sum.add(from.z, here.z), sum.add(from.w, here.w);
       }
-#pragma unroll
-      for (int k = 0; k < at_once; k++) {
-        const double here = from.v[k], difference = other.v[k] - here;
-        distance = fma(difference, difference, distance);
-        product = fma(here, difference, product);
-      }
+    } else {
+#pragma unroll 8
+      for (int f = lane; f < a.features; f += lanes)
+        sum.add(load<float>(a.x.data, origin + f * a.x.stride[2], false),
+                load<float>(series.data, at + f * series.stride[2], false));
     }
     for (int step = lanes / 2; step > 0; step /= 2) {
-      distance += __shfl_xor_sync(all_lanes, distance, step);
-      product += __shfl_xor_sync(all_lanes, product, step);
+      sum.distance += __shfl_xor_sync(all_lanes, sum.distance, step);
+      sum.product += __shfl_xor_sync(all_lanes, sum.product, step);
     }
-    if (lane == 0) norms[i] = a.scale * (of_x ? distance : distance + 2 * product);
-    largest = max(largest, __float_as_int(static_cast<float>(distance)) & 0x7fffffff);
+    if (lane == 0) norms[i] = a.scale * (of_x ? sum.distance : sum.distance + 2 * sum.product);
+    largest = max(largest, __float_as_int(static_cast<float>(sum.distance)) & 0x7fffffff);
   }
   for (int step = warp / 2; step > 0; step /= 2) largest = max(largest, __shfl_xor_sync(all_lanes, largest, step));
   return largest;
 }
+
 // |x_0|^2, by a warp.
 __device__ int measure_origin(const Args &a, int64_t pair) {
   float sum = 0;
@@ -63,40 +73,25 @@ __device__ int measure_origin(const Args &a, int64_t pair) {
 }
 
 __global__ void __launch_bounds__(block) bounds_kernel(const __grid_constant__ Args a) {
+  let_next_kernel_in();
   wait_for_kernel_before();
+  const bool quads = in_quads(a.x, a.features) && in_quads(a.y, a.features);
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const Pair pair = read_pair(a, b);
     if (pair.kind != Kind::regular) continue;
-    int *bounds = a.bounds + bounds_per_pair * b;
+    const bool of_x = blockIdx.z == 0;
     double *norms = norms_of(a, b);
-    const bool x_in_quads = in_quads(a.x, a.features), both = x_in_quads && in_quads(a.y, a.features);
-    const int x =
-        x_in_quads ? measure<true, true>(a, a.x, b, pair.n, norms) : measure<true, false>(a, a.x, b, pair.n, norms);
-    const int y = both ? measure<false, true>(a, a.y, b, pair.m, norms + a.n)
-                       : measure<false, false>(a, a.y, b, pair.m, norms + a.n);
-    if (lane_id() == 0) {
-      atomicMax(bounds, x);
-      atomicMax(bounds + 1, y);
-    }
-    if (blockIdx.x > 0 || threadIdx.x >= warp) continue;
+    int largest;
+    if (of_x)
+      largest = quads ? measure<true, true>(a, a.x, b, pair.n, norms) : measure<true, false>(a, a.x, b, pair.n, norms);
+    else
+      largest = quads ? measure<false, true>(a, a.y, b, pair.m, norms + a.n)
+                      : measure<false, false>(a, a.y, b, pair.m, norms + a.n);
+    int *bounds = a.bounds + bounds_per_pair * b;
+    if (lane_id() == 0) atomicMax(bounds + blockIdx.z, largest);
+    if (!of_x || blockIdx.x > 0 || threadIdx.x >= warp) continue;
     const int origin = measure_origin(a, b);
     if (lane_id() == 0) bounds[2] = origin;
-  }
-}
-
-// Rows of the pairs that another engine computes again look unwritten: those from the top alone where it is but for
-// the value.
-__global__ void __launch_bounds__(block) reset_kernel(const __grid_constant__ Args a) {
-  wait_for_kernel_before();
-  if (a.control->any_wide != 1) return;
-  const int64_t size = static_cast<int64_t>(a.strips - 1) * a.m * words_of(a.format);
-  for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
-    const bool returned = !has_bounds(a) && a.bounds[bounds_per_pair * b] == given_back;
-    if (!returned && a.status[b] != status_cancelled) continue;
-    for (int64_t i = static_cast<int64_t>(blockIdx.x) * block + threadIdx.x; i < size; i += gridDim.x * block) {
-      a.rows[b * size + i] = ~Word(0);
-      if (returned && a.back_rows) a.back_rows[b * size + i] = ~Word(0);
-    }
   }
 }
 
@@ -172,13 +167,15 @@ __device__ void fill(const Args &a, const Output &to, int64_t b) {
   }
 }
 
-// What backward and alignment begin with. All blocks but the first layer's look for crossings.
+// What backward and alignment begin with. All blocks but the last layer's look for crossings, which takes longer.
 template <class Real>
 __global__ void __launch_bounds__(block)
     prepare_kernel(const __grid_constant__ Args a, Output first, Output second, uint4 *workspace, size_t size) {
+  let_next_kernel_in();
   wait_for_kernel_before();
   const size_t blocks = static_cast<size_t>(gridDim.x) * gridDim.y, own = blockIdx.y * gridDim.x + blockIdx.x;
-  if (blockIdx.z > 0) return cross(a, own + (blockIdx.z - 1) * blocks, (gridDim.z - 1) * blocks);
+  const unsigned layers = gridDim.z - 1;
+  if (blockIdx.z < layers) return cross(a, own + blockIdx.z * blocks, layers * blocks);
   for (size_t i = own * block + threadIdx.x; i < size; i += blocks * block)
     workspace[i] = make_uint4(~0u, ~0u, ~0u, ~0u);
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
@@ -197,13 +194,9 @@ dim3 grid_of(const Args &a, int64_t size, int64_t each) {
 
 void launch_bounds(const Args &a, cudaStream_t stream) {
   const int64_t work = static_cast<int64_t>(std::max(a.n, a.m)) * a.features;
-  launch_kernel(false, bounds_kernel, grid_of(a, work, 8 * block), block, 0, stream, a);
-}
-
-void launch_reset(const Args &a, cudaStream_t stream) {
-  if (a.strips == 1) return;
-  const dim3 grid(8, static_cast<unsigned>(a.batch < 1024 ? a.batch : 1024));
-  launch_kernel(false, reset_kernel, grid, block, 0, stream, a);
+  dim3 grid = grid_of(a, work, 8 * block);
+  grid.z = 2;
+  launch_kernel(false, bounds_kernel, grid, block, 0, stream, a);
 }
 
 void launch_prepare(const Args &a, const Output &first, const Output &second, void *workspace, size_t bytes,

@@ -40,8 +40,10 @@ void launch(bool overlap, int threads, size_t shared, int64_t blocks, cudaStream
     known = {device.id, threads, shared, static_cast<int64_t>(resident) * device.multiprocessors,
              compiled.ptxVersion >= 90};
   }
-  launch_kernel(overlap && known.waits, kernel, dim3(static_cast<unsigned>(std::min(blocks, known.resident))), threads,
-                shared, stream, a, more...);
+  // Blocks that come while others are still there may be put two on a multiprocessor, and none on the next.
+  const bool even = blocks >= known.resident || known.resident == device.multiprocessors;
+  launch_kernel(overlap && known.waits && (even || a.strips == 1), kernel,
+                dim3(static_cast<unsigned>(std::min(blocks, known.resident))), threads, shared, stream, a, more...);
 }
 
 // Columns of costs that forward has in shared memory at a time.
@@ -56,9 +58,8 @@ bool fits_forward(Args a) {
 template <class Cell, class Source, bool alone = false>
 void launch_forward(Args a, Args again, cudaStream_t stream) {
   a.cost_columns = again.cost_columns = forward_columns;
-  const bool follows = std::is_same_v<Cell, Fast> ? has_bounds(a) : !a.f64;
-  const bool overlap = a.strips == 1 && follows;
-  const int64_t sweepers = Source::cooperative ? 1 : Source::warps;  // of a block
+  const bool overlap = std::is_same_v<Cell, Fast> ? has_bounds(a) : !a.f64;  // of what follows another
+  const int64_t sweepers = Source::cooperative ? 1 : Source::warps;          // of a block
   const int64_t blocks = (forward_tasks(a) + sweepers - 1) / sweepers;
   launch<decltype(&forward_kernel<Cell, Source, alone>), forward_kernel<Cell, Source, alone>>(
       overlap, Source::warps * warp, forward_bytes<Source>(a), blocks, stream, a, again);
@@ -97,7 +98,7 @@ bool launch_backward(Args a, int least_steps, cudaStream_t stream) {
   const auto log2 = [](int power) { return 31 - __builtin_clz(static_cast<unsigned>(power)); };
   a.tile_bits = log2(a.tile_steps), a.part_bits = log2(a.interval / a.tile_steps);
   launch<decltype(&backward_kernel<Cell, Source, Spender>), backward_kernel<Cell, Source, Spender>>(
-      a.strips == 1, Kernel::threads, Kernel::shared_bytes(a), a.tasks, stream, a);
+      true, Kernel::threads, Kernel::shared_bytes(a), a.tasks, stream, a);
   return true;
 }
 
@@ -116,7 +117,6 @@ void Sweeps<Cell>::forward(const Args &a, const Args &again, cudaStream_t stream
     if constexpr (inlined)
       if (is_alone(a)) return launch_forward<Cell, Source, true>(a, again, stream);
     launch_forward<Cell, Source>(a, again, stream);
-    if constexpr (!Cell::wide) launch_reset(a, stream);
     if constexpr (inlined) launch_forward<Exact, Source>(a, again, stream);
   };
   if constexpr (Cell::wide) {
