@@ -209,6 +209,7 @@ struct Backward {
       const View s = view(task, lane_id());
       if (s.steps > 0) band = band_of(s, number);
     }
+    if (band.task == none) let_next_kernel_in();
     number += band.last - band.first + 1;
     board().announce(count++, band);
     return band;
@@ -293,9 +294,9 @@ template <class Cell, class Source, class Spender>
 __global__ void __launch_bounds__(Backward<Cell, Source, Spender>::threads, Spender::resident)
     backward_kernel(const __grid_constant__ Args a) {
   extern __shared__ __align__(16) unsigned char shared[];
-  wait_for_kernel_before();
   const bool primary = Cell::wide == a.f64;
   if (!primary || a.strips == 1) let_next_kernel_in();
+  wait_for_kernel_before();
   if (!primary && a.control->any_wide != 1) return;
   Backward<Cell, Source, Spender>{a, shared}.run();
 }

@@ -229,11 +229,11 @@ template <class Cell, class Source, bool alone>
 __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     forward_kernel(const __grid_constant__ Args a, const __grid_constant__ Args again) {
   extern __shared__ __align__(16) unsigned char shared[];
-  wait_for_kernel_before();
   constexpr bool exact = std::is_same_v<Cell, Exact>;
   const bool primary = !exact && Cell::wide == a.f64;  // the others are there for what this one cannot do
-  const bool rewrites = !primary && a.control->any_again == 1 && exact == has_exact(a);
   if (!primary || a.strips == 1) let_next_kernel_in();
+  wait_for_kernel_before();
+  const bool rewrites = !primary && a.control->any_again == 1 && exact == has_exact(a);
   if (!primary && (exact ? !rewrites : a.control->any_wide != 1)) return;
   // First the engine's own pairs, then those whose values are computed again. An engine that comes after the fast one
   // has all pairs' rows seen to before.
@@ -263,7 +263,10 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
         task -= pairs;
       }
     }
-    if (task < 0) return false;
+    if (task < 0) {
+      let_next_kernel_in();
+      return false;
+    }
     rewriting = !std::is_same_v<Cell, Fast> && task >= own;
     if (rewriting) task -= own;
     if (primary && order_of(a, task) == 0) look_after(a, task, lane_id());

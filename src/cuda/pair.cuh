@@ -133,7 +133,7 @@ struct View {
 
 // Whether the features of a float32 series can be moved four at a time.
 template <class Series>
-__device__ __forceinline__ bool in_quads(const Series &series, int features) {
+__host__ __device__ __forceinline__ bool in_quads(const Series &series, int features) {
   return series.stride[2] == 1 && (features | series.stride[1] | series.stride[0]) % 4 == 0 &&
          reinterpret_cast<uintptr_t>(series.data) % 16 == 0;
 }

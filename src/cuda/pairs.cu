@@ -21,18 +21,17 @@ struct Measures {
 };
 
 // Of a pair's points: norms, as TensorCosts needs them, and the largest squared distance from the first x, as bits of a
-// float: so a NaN is the largest of all. A point is a few lanes', with up to eight features each or more if it has
-// many, by fours if they can be moved so (quads).
+// float: so a NaN is the largest of all. A point is 2^lane_bits lanes', by four features if they can be moved so
+// (quads).
 template <bool of_x, bool quads>
-__device__ int measure(const Args &a, const sdtw_in &series, int64_t pair, int size, double *norms) {
-  int lanes = 1;
-  while (8 * lanes < a.features && lanes < warp) lanes *= 2;
-  const int groups = block / lanes, lane = threadIdx.x % lanes;
+__device__ __forceinline__ int measure(const Args &a, const sdtw_in &series, int64_t pair, int size, double *norms,
+                                       int lane_bits) {
+  const int lanes = 1 << lane_bits, groups = block >> lane_bits, lane = threadIdx.x & (lanes - 1);
   const int64_t origin = pair * a.x.stride[0];
   int largest = 0;
   // All lanes of a warp take part in its shuffles, so a group past the end repeats the last point.
   for (int first = blockIdx.x * groups; first < size; first += gridDim.x * groups) {
-    const int64_t i = min(first + static_cast<int>(threadIdx.x) / lanes, size - 1);
+    const int64_t i = min(first + static_cast<int>(threadIdx.x >> lane_bits), size - 1);
     const int64_t at = pair * series.stride[0] + i * series.stride[1];
     Measures sum;
     if constexpr (quads) {
@@ -72,24 +71,25 @@ __device__ int measure_origin(const Args &a, int64_t pair) {
   return __float_as_int(sum) & 0x7fffffff;
 }
 
-__global__ void __launch_bounds__(block) bounds_kernel(const __grid_constant__ Args a) {
+// Of x, of y, or first of one and then of the other.
+template <bool quads>
+__global__ void __launch_bounds__(block, quads ? 5 : 6) bounds_kernel(const __grid_constant__ Args a, int lane_bits) {
   let_next_kernel_in();
   wait_for_kernel_before();
-  const bool quads = in_quads(a.x, a.features) && in_quads(a.y, a.features);
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const Pair pair = read_pair(a, b);
     if (pair.kind != Kind::regular) continue;
-    const bool of_x = blockIdx.z == 0;
-    double *norms = norms_of(a, b);
-    int largest;
-    if (of_x)
-      largest = quads ? measure<true, true>(a, a.x, b, pair.n, norms) : measure<true, false>(a, a.x, b, pair.n, norms);
-    else
-      largest = quads ? measure<false, true>(a, a.y, b, pair.m, norms + a.n)
-                      : measure<false, false>(a, a.y, b, pair.m, norms + a.n);
     int *bounds = a.bounds + bounds_per_pair * b;
-    if (lane_id() == 0) atomicMax(bounds + blockIdx.z, largest);
-    if (!of_x || blockIdx.x > 0 || threadIdx.x >= warp) continue;
+    double *norms = norms_of(a, b);
+    if (blockIdx.z == 0) {
+      const int largest = measure<true, quads>(a, a.x, b, pair.n, norms, lane_bits);
+      if (lane_id() == 0) atomicMax(bounds, largest);
+    }
+    if (blockIdx.z == gridDim.z - 1) {
+      const int largest = measure<false, quads>(a, a.y, b, pair.m, norms + a.n, lane_bits);
+      if (lane_id() == 0) atomicMax(bounds + 1, largest);
+    }
+    if (blockIdx.z > 0 || blockIdx.x > 0 || threadIdx.x >= warp) continue;
     const int origin = measure_origin(a, b);
     if (lane_id() == 0) bounds[2] = origin;
   }
@@ -119,24 +119,29 @@ __device__ void cross(const Args &a, const Pair &pair, int strip) {
     step.load(a, pair, strip, column);
     if (step.probability(all) >= core::negligible_alignment) all.first = min(all.first, column), all.last = column;
   }
-  atomicMin(&first, all.first);
-  atomicMax(&last, all.last);
+  if (all.first <= all.last) {
+    atomicMin(&first, all.first);
+    atomicMax(&last, all.last);
+  }
   __syncthreads();
   if (threadIdx.x == 0) a.crossings[boundary(a, pair, strip)] = {all.m, all.e, min(first, last), last};
   __syncthreads();
 }
 
-__device__ void cross(const Args &a, int64_t first, int64_t blocks) {
-  for (int64_t i = first; i < a.batch * (a.strips - 1); i += blocks) {
-    const Pair pair = read_pair(a, i / (a.strips - 1));
-    const int strip = static_cast<int>(i % (a.strips - 1));
-    if (pair.kind != Kind::regular || (strip + 1) * K * warp >= pair.n) continue;
-    const int status = a.status[pair.index];
-    if (status != status_finite && status != status_cancelled) continue;
-    if (a.f64 || !is_fast(a, pair))
-      cross<Wide>(a, pair, strip);
-    else
-      cross<Fast>(a, pair, strip);
+// layers: of blocks, which share the strips of a pair.
+__device__ void cross(const Args &a, int layers) {
+  for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
+    const int status = a.status[b];
+    const Pair pair = read_pair(a, b);
+    if (pair.kind != Kind::regular || (status != status_finite && status != status_cancelled)) continue;
+    const bool wide = a.f64 || !is_fast(a, pair);
+    const int first = blockIdx.z * gridDim.x + blockIdx.x, step = layers * gridDim.x;
+    for (int strip = first; strip < (pair.n - 1) / (K * warp); strip += step) {
+      if (wide)
+        cross<Wide>(a, pair, strip);
+      else
+        cross<Fast>(a, pair, strip);
+    }
   }
 }
 
@@ -173,9 +178,9 @@ __global__ void __launch_bounds__(block)
     prepare_kernel(const __grid_constant__ Args a, Output first, Output second, uint4 *workspace, size_t size) {
   let_next_kernel_in();
   wait_for_kernel_before();
+  const int layers = gridDim.z - 1;
+  if (blockIdx.z < layers) return cross(a, layers);
   const size_t blocks = static_cast<size_t>(gridDim.x) * gridDim.y, own = blockIdx.y * gridDim.x + blockIdx.x;
-  const unsigned layers = gridDim.z - 1;
-  if (blockIdx.z < layers) return cross(a, own + blockIdx.z * blocks, layers * blocks);
   for (size_t i = own * block + threadIdx.x; i < size; i += blocks * block)
     workspace[i] = make_uint4(~0u, ~0u, ~0u, ~0u);
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
@@ -195,16 +200,19 @@ dim3 grid_of(const Args &a, int64_t size, int64_t each) {
 void launch_bounds(const Args &a, cudaStream_t stream) {
   const int64_t work = static_cast<int64_t>(std::max(a.n, a.m)) * a.features;
   dim3 grid = grid_of(a, work, 8 * block);
-  grid.z = 2;
-  launch_kernel(false, bounds_kernel, grid, block, 0, stream, a);
+  constexpr unsigned many = 2048;  // blocks, of which an H200 holds about 800: more do not make it faster
+  if (grid.x * grid.y < many) grid.z = 2;
+  const bool quads = in_quads(a.x, a.features) && in_quads(a.y, a.features);
+  int lane_bits = 0;  // up to eight features each, or more if there are many
+  while (8 << lane_bits < a.features && 1 << lane_bits < warp) lane_bits++;
+  launch_kernel(false, quads ? bounds_kernel<true> : bounds_kernel<false>, grid, block, 0, stream, a, lane_bits);
 }
 
 void launch_prepare(const Args &a, const Output &first, const Output &second, void *workspace, size_t bytes,
                     cudaStream_t stream) {
   const auto size = [](const Output &o) { return o.out.data ? static_cast<int64_t>(o.rows) * o.columns : 0; };
   dim3 grid = grid_of(a, std::max(size(first), size(second)), 16 * block);
-  const int64_t layer = static_cast<int64_t>(grid.x) * grid.y, boundaries = a.batch * (a.strips - 1);
-  grid.z = static_cast<unsigned>(1 + std::min<int64_t>((boundaries + layer - 1) / layer, 1024));
+  grid.z = 1 + (a.strips - 1 + grid.x - 1) / grid.x;
   const auto kernel = a.f64 ? prepare_kernel<double> : prepare_kernel<float>;
   launch_kernel(false, kernel, grid, block, 0, stream, a, first, second, static_cast<uint4 *>(workspace),
                 bytes / sizeof(uint4));
