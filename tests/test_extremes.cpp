@@ -40,6 +40,19 @@ Case random_costs(uint64_t seed, int64_t batch, int64_t n, int64_t m, double gam
 
 }  // namespace
 
+// Where Z is m 2^e, costs just below and above half a unit shrink and grow m with every cell of a path.
+TEST_CASE("a pair of which all costs are the same", "[extremes]") {
+  for (const double cost : {0.499, 0.501, 7.499, 7.501})
+    for (const Size &size : {Size{1, 300}, Size{300, 1}, Size{300, 2}, Size{140, 33}})
+      for (const int64_t features : {1, 3, 70}) {
+        Case base = make_case(SDTW_SQEUCLIDEAN, 2, size.n, size.m, features, 1.4426950408889634);
+        base.x.assign(2 * size.n * features, 0.25);
+        base.y.assign(2 * size.m * features, 0.25);
+        for (int64_t j = 0; j < 2 * size.m; ++j) base.y[j * features] += std::sqrt(cost);
+        check_everywhere(base);
+      }
+}
+
 TEST_CASE("finite inputs of any scale at any gamma give finite results", "[extremes]") {
   uint64_t seed = 6000;
   for (const double gamma : {1e-7, 1e-5, 1e-3, 1e-1, 1.0, 1e2, 1e4, 1e6})

@@ -92,6 +92,11 @@ struct SweepBack {
       live |= static_cast<unsigned>(any) << (u - begin);
     }
   }
+  // Of 32 steps those in which the lane is at a column of its pair: E that is not 0 elsewhere is a rounding error.
+  __device__ __forceinline__ unsigned of_pair(int first) const {
+    const int before = min(max(s.lane - first, 0), warp), after = min(max(s.lane + s.pair.m - first, 0), warp);
+    return static_cast<unsigned>((uint64_t{1} << after) - (uint64_t{1} << before));
+  }
   // All that is on its way inside the strip.
   __device__ __forceinline__ Real inside() const { return flow.sum() + (s.lane == 0 ? Real(0) : flow.up); }
 
@@ -112,7 +117,7 @@ struct SweepBack {
       const int begin = half * half_steps, end = min(begin + half_steps, steps);
       if (begin < end)
         sweep(first, begin, end, ways_of + Board::slot_of(number, half) * half_steps * ways * warp + lane_id(), sent);
-      if constexpr (marks) board.live[Board::slot_of(number, half)][lane_id()] = live;
+      if constexpr (marks) board.live[Board::slot_of(number, half)][lane_id()] = live & of_pair(first + begin);
       board.sweep(number, half);
     }
     if (first == 0) return;

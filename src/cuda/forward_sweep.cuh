@@ -46,7 +46,10 @@ struct RowAbove {
   }
   // In the middle of the block before: what has come already, or rubbish.
   __device__ __forceinline__ void stage(int first) {
-    if (has(first)) ring[(first + lane_id()) % slots] = Cell::unpack(ahead[0], ahead[1], format);
+    if (!has(first)) return;
+    Z z = Cell::unpack(ahead[0], ahead[1], format);
+    Cell::renormalise(z);  // or its m would have the range of two strips' steps: see Fast::term
+    ring[(first + lane_id()) % slots] = z;
   }
   __device__ __forceinline__ void enter(int first) {
     if (!there) return;

@@ -60,6 +60,7 @@ struct Recompute {
     const int first = first_step(part), column = first + lane_id();
     const bool there = s.active && s.strip > 0 && lane_id() < a.tile_steps && column < s.pair.m;
     top = there ? Cell::load(row_above(a, s, words()), column, a.format) : Cell::forbidden();
+    Cell::renormalise(top);
     if (from == checkpointed && part > 0) {
       const Word *from_here = checkpoint(a, s, (part >> a.part_bits) - 1, words());
 #pragma unroll

@@ -2,8 +2,8 @@
 //
 // Lane l is at column t - l in step t: what it needs from the lane above it was computed one step before. Tiles and
 // checkpoints are cut at steps, not columns, so that they are parallelograms and no lane ever idles at their edges.
-// Cells left of column 0, right of the last column and below the last row are computed like any other, from costs of
-// the nearest true cell: those on the left stay forbidden, and nothing flows back from the others.
+// Cells left of column 0, right of the last column and below the last row are computed like any other, from costs that
+// are any but NaN: those on the left stay forbidden, and nothing flows back from the others.
 #pragma once
 
 #include "pair.cuh"
