@@ -123,7 +123,8 @@ struct Sweep {
 
   // Costs are computed a step ahead: they do not depend on the cells, and fill the time that those wait for each other.
   // What producers have left of them, and the row above, is read one more step ahead: the compiler would put that off
-  // until it is needed, and wait for it then, but it moves nothing over a barrier. Without producers it does not pay.
+  // until it is needed, and wait for it then, but it moves nothing over a barrier. Elsewhere it does not pay.
+  static constexpr bool looks_further = Source::cooperative && !Cell::wide;
   __device__ __forceinline__ void whole_block(int first) {
     constexpr int unrolled = Source::unrolled;
     const Block b = begin_block(first);
@@ -132,7 +133,7 @@ struct Sweep {
     source.costs(0, cost);
     [[maybe_unused]] Z top_next = load_now(b.tops + 1);
     [[maybe_unused]] auto left = [&] {
-      if constexpr (Source::cooperative)
+      if constexpr (looks_further)
         return source.left(1);
       else
         return 0;
@@ -150,7 +151,7 @@ struct Sweep {
           return i + steps < unrolled || begin + unrolled < block_steps ? steps : unrolled - 1 - i;
         };
         strip.step(cost, top, [&] {
-          if constexpr (Source::cooperative) {
+          if constexpr (looks_further) {
             top_ahead = top_next;
             top_next = load_now(tops + i + further(2));
             const auto after = source.left(u + further(2));

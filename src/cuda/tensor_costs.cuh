@@ -241,8 +241,8 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
       if (lane_id() < own_columns) y_norms[first_own + lane_id()] = incoming_norm;
     }
 
-    // Columns that are none. Any costs will do, but the smaller they keep the m of forbidden cells, the less of these is
-    // in the sums of the first column.
+    // Columns that are none. Any costs will do, but the smaller they keep the m of forbidden cells, the less of these
+    // is in the sums of the first column.
     __device__ __forceinline__ void put_outside(int from, int to) const {
       const int about_half = (1 << bits) - 1;
       for (int column = from + lane_id() % 4; column < to; column += 4)

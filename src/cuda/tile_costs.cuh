@@ -109,10 +109,10 @@ struct DifferenceCosts : TileReader<double> {
   static constexpr int unrolled = 8;
   Wide::Scale scale{0};
   __device__ __forceinline__ void begin(const Args &a, const View &s) { scale = Wide::Scale(a.scale); }
-  __device__ __forceinline__ void costs(int u, Wide::Cost (&cost)[K]) const { convert(left(u), cost); }
-  __device__ __forceinline__ void convert(const Left &distances, Wide::Cost (&cost)[K]) const {
+  __device__ __forceinline__ void costs(int u, Wide::Cost (&cost)[K]) const {
+    const Rows<double> distances = left(u).plane[0];
 #pragma unroll
-    for (int k = 0; k < K; k++) cost[k] = Wide::split(distances.plane[0].v[k], scale);
+    for (int k = 0; k < K; k++) cost[k] = Wide::split(distances.v[k], scale);
   }
   __device__ __forceinline__ bool exceeded(const Args &, const View &) const { return false; }
 
