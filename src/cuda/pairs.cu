@@ -8,6 +8,12 @@ namespace sdtw::cuda {
 namespace {
 
 constexpr int block = 256;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int most_blocks = 1024 / block;  // on a multiprocessor
+#else
+constexpr int most_blocks = 1536 / block;
+#endif
+
 // What a point adds to its pair's sums: the squared distance from the first x, and the product of that and the
 // difference.
 struct Measures {
@@ -73,7 +79,8 @@ __device__ int measure_origin(const Args &a, int64_t pair) {
 
 // Of x, of y, or first of one and then of the other.
 template <bool quads>
-__global__ void __launch_bounds__(block, quads ? 5 : 6) bounds_kernel(const __grid_constant__ Args a, int lane_bits) {
+__global__ void __launch_bounds__(block, most_blocks - quads)
+    bounds_kernel(const __grid_constant__ Args a, int lane_bits) {
   let_next_kernel_in();
   wait_for_kernel_before();
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
