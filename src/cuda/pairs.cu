@@ -1,4 +1,4 @@
-// What is done pair by pair before the sweeps: bounds of the costs, and the gradients' initial values.
+// What is done pair by pair before the sweeps: bounds of the costs; crossings, and the gradients' initial values.
 #include <algorithm>
 
 #include "crossings.cuh"

@@ -12,6 +12,7 @@ constexpr int producers = producers_of_tiles;  // warps; each has 32 rows of the
 constexpr int chunk_columns = 16;              // computed at a time
 constexpr int column_pitch = K * warp + 8;  // no bank conflicts where lanes write or read K rows of different columns
 
+// To tell a function which type is meant, without a value of it.
 template <class T>
 struct Type {
   using type = T;
