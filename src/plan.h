@@ -36,8 +36,8 @@ struct Plan {
 
 namespace cuda {
 
-// Rows of a strip in each of a warp's 32 lanes: the same for every problem, so that a pair's results are the same bit
-// for bit whatever it is padded to.
+// Rows of a strip in each of a warp's 32 lanes: the same for every problem, so that a pair's value is the same bit for
+// bit whatever it is padded to.
 constexpr int rows_per_lane = 4;
 
 // Up to so many features the sweeping warp computes costs, and gradients, itself.
@@ -61,17 +61,19 @@ struct Plan {
   int64_t lanes;        // of a warp for a pair: 32, or 16 or 8 if that is enough for all its rows
   int64_t strips;       // of a pair
   int64_t tasks;        // of one warp: strips of all pairs, or 32 / lanes pairs each
+  bool through;         // forward: both sweeps of a pair go through all of its strips
   int64_t interval;     // steps of the skewed sweep between two checkpoints
   int64_t checkpoints;  // of a task
   int64_t words;        // 8-byte words of a stored cell: 1, or 2 for float64
 
   // Offsets. What forward runs on lies in state, or in workspace if there is no state: status, norms of points, and
-  // what is reset by each call, unless pairs are alone (cuda/pair.cuh): control, bounds and rows; in state rows from
-  // the other end, too, and behind them checkpoints, which are not reset.
-  size_t status, norms, control, bounds, rows, back_rows, saved;
+  // what is reset by each call, unless pairs are alone (cuda/pair.cuh): control, bounds and rows; in state, behind
+  // them, checkpoints, which are not reset.
+  size_t status, norms, control, bounds, rows, saved;
   // In the workspace of backward and alignment: all before crossings is reset by each call.
-  size_t back_control, progress, crossings, snapshots;
+  size_t back_control, progress, left, flows, crossings, side, snapshots;
   int64_t snapshots_each;  // of a checkpoint
+  int64_t side_columns;    // of a pair
 
   size_t state_bytes;
   size_t forward_bytes, backward_bytes, alignment_bytes;

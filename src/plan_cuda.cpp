@@ -16,7 +16,7 @@ constexpr int64_t warp = 32;
 // interval makes it go through the tiles between two checkpoints once more, leaving itself snapshots.
 int64_t choose_interval(const Problem &p) {
   const int64_t cells = checked_mul(p.n, p.m);
-  return cells < int64_t{1} << 22 ? 32 : cells < int64_t{1} << 24 ? 64 : cells < int64_t{1} << 28 ? 128 : 1024;
+  return cells < int64_t{1} << 22 ? 32 : cells < int64_t{1} << 24 ? 64 : cells < int64_t{1} << 28 ? 128 : 256;
 }
 
 Costs choose_costs(const Problem &p) {
@@ -29,6 +29,21 @@ int64_t choose_lanes(const Problem &p) {
   int64_t lanes = warp;
   while (lanes > 8 && p.n <= rows_per_lane * lanes / 2) lanes /= 2;
   return lanes;
+}
+
+// Columns that both halves of a pair may add to grad_y without waiting for each other: more than E crosses from one
+// into the other as a rule, and few enough to take little memory where a point has many features.
+int64_t choose_side_columns(const Problem &p) {
+  return p.features <= max_inline_features ? p.m : std::min<int64_t>(p.m, 384);
+}
+
+// A pair's halves meet in the middle, and in backward E goes on from strip to strip. Where there is little to do it
+// takes less time if both sweeps go on to the end: then it is known of all strips how E enters them, and none waits.
+bool goes_through(const Problem &p, const Plan &plan) {
+  const int64_t most = p.dtype == SDTW_F64           ? 132
+                       : plan.costs == Costs::tensor ? 264
+                                                     : 600;  // strips at once, both ways
+  return plan.strips > halves && 2 * plan.tasks <= most;
 }
 
 }  // namespace
@@ -46,7 +61,9 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   plan.words = problem.dtype == SDTW_F64 ? 2 : 1;
 
   const size_t batch = problem.batch, strips = plan.strips, word = sizeof(Word);
-  const size_t row_cells = checked_mul(checked_mul(batch, strips - 1), problem.m);
+  plan.through = !exec.no_state && goes_through(problem, plan);
+  const size_t sweeps = strips == 1 ? 0 : plan.through ? halves : 1;
+  const size_t row_cells = checked_mul(checked_mul(batch, checked_mul(sweeps, strips)), problem.m);
   Arena run;
   plan.status = run.add(batch, sizeof(int));
   const bool has_norms = problem.dtype == SDTW_F32 && plan.costs == Costs::tensor;
@@ -57,7 +74,6 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   plan.forward_bytes = exec.no_state ? run.bytes() : 0;
 
   Arena state = run;
-  plan.back_rows = state.add(row_cells, plan.words * word);
   const size_t saved_cells = (rows_per_lane + 1) * warp;
   plan.saved = state.add(checked_mul(plan.tasks, checked_mul(plan.checkpoints, saved_cells)), plan.words * word);
   plan.state_bytes = state.bytes();
@@ -65,7 +81,13 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   Arena back;
   plan.back_control = back.add(1, sizeof(Control));
   plan.progress = back.add(checked_mul(batch, strips), sizeof(int));
-  plan.crossings = back.add(checked_mul(batch, strips - 1), sizeof(Crossing));
+  const bool chained = strips > halves && !plan.through;
+  plan.left = back.add(chained ? checked_mul(batch, strips) : 0, word);
+  plan.flows = back.add(chained ? checked_mul(checked_mul(batch, halves), problem.m) : 0, 2 * word);
+  plan.crossings = back.add(strips > 1 ? checked_mul(batch, plan.through ? strips : halves) : 0, sizeof(Crossing));
+  plan.side_columns = strips > 1 && problem.fused() ? choose_side_columns(problem) : 0;
+  plan.side = back.add(checked_mul(checked_mul(batch, plan.side_columns), problem.features),
+                       problem.dtype == SDTW_F64 ? sizeof(double) : sizeof(float));
   plan.snapshots_each = plan.interval / max_tile_steps - 1;
   plan.snapshots = back.add(checked_mul(plan.tasks, checked_mul(plan.snapshots_each, saved_cells)), plan.words * word);
   plan.backward_bytes = plan.alignment_bytes = back.bytes();
@@ -80,7 +102,9 @@ std::string describe(const sdtw::Plan &plan) {
   if (p.lanes == warp)
     std::snprintf(text, sizeof text, "cuda: strips of %lld rows, %lld a pair, a warp each%s; ",
                   static_cast<long long>(rows_per_lane * warp), static_cast<long long>(p.strips),
-                  p.strips > 1 && !plan.exec.no_state ? ", from both ends" : "");
+                  p.through      ? ", from both ends through all"
+                  : p.strips > 1 ? ", from both ends"
+                                 : "");
   else
     std::snprintf(text, sizeof text, "cuda: %lld pairs a warp; ", static_cast<long long>(warp / p.lanes));
   const size_t length = std::strlen(text);

@@ -4,16 +4,17 @@
 
 A gate tells only the parity of the uses it has completed, so a warp that falls behind by two uses, or is
 ahead by one, takes one use for another. The model has the warps' waits and arrivals as the kernels have them,
-and strips, bands, intervals and the order in which warps run as chance will have them. It ends with an error
-where a gate opens too early or would not open at all, where a slot, a snapshot or the ring of costs does not
-hold what its reader expects, where strips add to grad_y out of order, and where nobody can go on.
+and strips, bands, intervals and the order in which warps run as chance will have them: bands that are known
+beforehand, and such as begin and end with what the strip before leaves. It ends with an error where a gate
+opens too early or would not open at all, where a slot, a snapshot or the ring of costs does not hold what its
+reader expects, where strips add to grad_y out of order, and where nobody can go on.
 """
 
 import random
 import sys
 from dataclasses import dataclass
 
-BANDS, READERS, COSTS_KEPT = 4, 2, 4
+BANDS, READERS, COSTS_KEPT, LEAD, JUDGEMENTS, HALVES = 4, 2, 4, 3, 8, 2
 
 
 class Gate:
@@ -37,32 +38,46 @@ class Gate:
 
 @dataclass
 class Band:
-    strip: int
+    strip: int  # in the order in which they are taken up
     first: int
-    last: int
+    last: int | None
     number: int
+    open: bool
 
 
 class World:
-    """A pair: its strips, and what blocks see of each other."""
+    """A pair: its strips, and what blocks see of each other. Tiles are counted as a strip's half meets them."""
 
     def __init__(self, chance):
         self.chance = chance
-        self.strips, tiles = chance.randint(1, 6), chance.choice([1, 2, 5, 9, 17, 40, 140])
+        self.strips, tiles = chance.randint(1, 9), chance.choice([1, 2, 5, 9, 17, 40, 140])
+        self.through = chance.random() < 0.3
         self.part_bits, self.snapshots = chance.choice([0, 0, 1, 2, 3, 6]), chance.random() < 0.8
         self.producers, self.dense = chance.random() < 0.6, chance.choice([0, 0, 0.3])
         self.pace = {
             role: chance.choice([1, 3, 12, 40]) for role in ("sweep", "recompute", "produce", "spend")
         }
-        cuts = sorted(chance.randrange(tiles) for _ in range(self.strips - 1))
+        self.bands = [None] * self.strips
         overlap = chance.choice([0, 1, 3, tiles])
-        self.bands = [
-            (max(first - overlap, 0), min(last + overlap, tiles - 1))
-            for first, last in zip([0, *cuts], [*cuts, tiles - 1], strict=True)
-        ]
-        self.ticket = 0
+        for half in range(min(HALVES, self.strips)):
+            orders = list(range(half, self.strips, HALVES))
+            if not self.through:
+                orders.reverse()  # from where paths begin
+            cuts = sorted(chance.randrange(tiles) for _ in orders[1:])
+            for order, first, last in zip(orders, [0, *cuts], [*cuts, tiles - 1], strict=True):
+                self.bands[order] = (max(first - overlap, 0), min(last + overlap, tiles - 1))
+        self.swept = [tiles] * self.strips  # tiles from this one on
+        self.over = [False] * self.strips
+        self.ticket, self.done, self.foretold = 0, [None] * self.strips, chance.choice([0, 1, 3])
         self.complete = [tiles + 1] * self.strips  # from this tile on
         self.added = []
+
+    def before(self, order):
+        """The strip that E comes from, if it comes from one that is swept, too."""
+        return order - HALVES if not self.through and order >= HALVES else None
+
+    def leads_on(self, order):
+        return not self.through and order + HALVES < self.strips
 
     def work(self, role):
         for _ in range(self.chance.randint(1, self.pace[role])):
@@ -74,7 +89,9 @@ class Block:
         self.world = world
         others = READERS + 1 + world.producers
         self.told, self.heard = [Gate() for _ in range(BANDS)], [Gate(others) for _ in range(BANDS)]
-        self.bands = [None] * BANDS
+        self.bands, self.begins = [None] * BANDS, [None] * BANDS
+        self.begun, self.judged = [Gate() for _ in range(BANDS)], [Gate() for _ in range(JUDGEMENTS)]
+        self.firsts = [None] * JUDGEMENTS
         self.full, self.swept, self.empty = ([Gate() for _ in range(4)] for _ in range(3))
         self.reached = [Gate() for _ in range(READERS)]
         self.costs_full = [[Gate() for _ in range(COSTS_KEPT)] for _ in range(READERS)]
@@ -101,34 +118,66 @@ class Block:
 
 
 def sweep(block):
-    world, count, number = block.world, 0, 0
+    world = block.world
 
-    def next_band():
-        nonlocal count, number
+    def next_band(count, number):
         band = None
         if world.ticket < world.strips:
-            band = Band(world.ticket, *world.bands[world.ticket], number)
-            number += band.last - band.first + 1
+            order = world.ticket
+            band = Band(order, 0, None, number, world.leads_on(order))
             world.ticket += 1
         yield from block.heard[count % BANDS].wait(count // BANDS - 1)
         block.bands[count % BANDS] = band
         block.told[count % BANDS].arrive()
-        count += 1
         return band
 
-    band = yield from next_band()
+    def begin_band(band, count, may_wait):
+        if band is None or band.last is not None:
+            return
+        first, last = world.bands[band.strip]
+        before = world.before(band.strip)
+        if before is not None:
+            while not (world.swept[before] <= last + world.foretold or world.over[before]):
+                if not may_wait:
+                    return
+                yield
+        band.last = last
+        if world.through:
+            band.first = first
+        block.begins[count % BANDS] = (band.first, band.last)
+        block.begun[count % BANDS].arrive()
+
+    count = 0
+    band = yield from next_band(count, 0)
     while band:
-        for tile in range(band.last, band.first - 1, -1):
-            if tile == min(band.first + 1, band.last):
-                following = yield from next_band()
+        yield from begin_band(band, count, True)
+        before, announced, tile = world.before(band.strip), False, band.last
+        while tile >= band.first:
             of_tile = band.number + band.last - tile
+            if tile <= min(band.first + 1, band.last):
+                if not announced:
+                    following = yield from next_band(count + 1, of_tile + tile - band.first + 1)
+                announced = True
+                yield from begin_band(following, count + 1, False)
+            while before is not None and not (world.swept[before] <= tile - 1 or world.over[before]):
+                yield
             for half in (1, 0):
                 slot = block.slot_of(of_tile, half)
                 yield from block.full[slot].wait(of_tile // 2)
                 yield from world.work("sweep")
                 assert block.slot[slot] == (of_tile, half)
                 block.swept[slot].arrive()
-        band = following
+            world.swept[band.strip] = tile
+            leaves = before is not None and not world.over[before]  # maybe more is to come
+            if band.open and not world.over[band.strip] and tile <= world.bands[band.strip][0] and not leaves:
+                world.over[band.strip] = True
+                band.first = max(tile - (LEAD - 1), 0)
+            block.firsts[of_tile % JUDGEMENTS] = band.first
+            block.judged[of_tile % JUDGEMENTS].arrive()
+            tile -= 1
+        world.over[band.strip] = True
+        world.done[band.strip] = (band.first, band.last)
+        band, count = following, count + 1
 
 
 def bands(block):
@@ -136,19 +185,33 @@ def bands(block):
     for count in range(sys.maxsize):
         yield from block.told[count % BANDS].wait(count // BANDS)
         band = block.bands[count % BANDS]
-        block.heard[count % BANDS].arrive()
-        yield band
         if band is None:
             return
+        yield from block.begun[count % BANDS].wait(count // BANDS)
+        band = Band(band.strip, *block.begins[count % BANDS], band.number, band.open)
+        block.heard[count % BANDS].arrive()
+        yield band
 
 
-def follow(block, carry_out):
+def follow(block, carry_out, finish=None):
     for band in bands(block):
-        if isinstance(band, Band):
-            for tile in range(band.last, band.first - 1, -1):
-                yield from carry_out(band, tile, band.number + band.last - tile)
-        else:
+        if not isinstance(band, Band):
             yield
+            continue
+        tile = band.last
+        while True:
+            number = band.number + band.last - tile
+            at = number - LEAD
+            if tile >= band.first and at >= 0:
+                yield from block.judged[at % JUDGEMENTS].wait(at // JUDGEMENTS)
+                if band.open and at >= band.number:
+                    band.first = block.firsts[at % JUDGEMENTS]
+            if tile < band.first:
+                break
+            yield from carry_out(band, tile, number)
+            tile -= 1
+        if finish:
+            finish(band)
 
 
 def recompute(block, reader):
@@ -231,15 +294,18 @@ def spend(block):
                 held.append(slot)
             else:
                 block.leave(slot)
-        while any(column > max(tile - 1, 0) for column in world.complete[: band.strip]):
+        while any(column > max(tile - 1, 0) for column in world.complete[band.strip % HALVES : band.strip : HALVES]):
             yield
         world.added.append((band.strip, tile))
         yield from world.work("spend")
         while held:
             block.leave(held.pop())
-        world.complete[band.strip] = tile if tile > band.first else 0
+        world.complete[band.strip] = tile
 
-    return follow(block, take)
+    def finish(band):
+        world.complete[band.strip] = 0
+
+    return follow(block, take, finish)
 
 
 def trial(seed):
@@ -256,11 +322,13 @@ def trial(seed):
         except StopIteration:
             running.remove(role)
     assert not running, "nobody can go on"
-    tiles = [(strip, t) for strip, (first, last) in enumerate(world.bands) for t in range(first, last + 1)]
+    tiles = [(strip, t) for strip, (first, last) in enumerate(world.done) for t in range(first, last + 1)]
     assert sorted(world.added) == tiles, "tiles were left out"
+    for strip, (first, last) in enumerate(world.done):
+        assert first <= world.bands[strip][0] and last >= world.bands[strip][1], "a band ended too early"
     for at, (strip, tile) in enumerate(world.added):
-        above = [t for s, t in world.added[at:] if s < strip]
-        assert all(t < tile - 1 for t in above), "a strip added before one above it"
+        before = [t for s, t in world.added[at:] if s < strip and (strip - s) % HALVES == 0]
+        assert all(t < tile - 1 for t in before), "a strip added before one that comes before it"
 
 
 def main():

@@ -51,6 +51,20 @@ void check_agreement(const Case &base) {
   for (const Case &c : variants(base)) check_agreement(c, run(c), ref);
 }
 
+// On a GPU more strips than it takes at once, so that E goes from one to the next.
+struct Problem {
+  sdtw_metric metric;
+  int64_t batch, n, m, features;
+  double gamma;
+};
+void check_agreement(uint64_t seed, const Problem &p) {
+  Random random(seed);
+  Case base = random_case(seed, p.metric, p.batch, p.n, p.m, p.features, p.gamma);
+  base.want_alignment = p.batch * p.n * p.m < 10000000;
+  check_agreement(base);
+  check_agreement(with_lengths(base, random));
+}
+
 // The device's own choice of everything, in float32.
 Case large_case(uint64_t seed, int64_t batch, int64_t length) {
   Case c = random_case(seed, SDTW_SQEUCLIDEAN, batch, length, length, 1, 1);
@@ -75,6 +89,22 @@ TEST_CASE("lengths on either side of every tile's edge", "[agreement]") {
       base.want_alignment = n * m < 200000;
       check_agreement(base);
     }
+}
+
+TEST_CASE("many pairs of several strips", "[agreement]") {
+  constexpr Problem problems[] = {
+      {SDTW_SQEUCLIDEAN, 110, 330, 230, 1, 1},   {SDTW_SQEUCLIDEAN, 110, 290, 260, 2, 0.1},
+      {SDTW_SQEUCLIDEAN, 50, 400, 180, 9, 1},    {SDTW_SQEUCLIDEAN, 40, 700, 90, 64, 1000},
+      {SDTW_PRECOMPUTED, 110, 300, 150, 1, 0.1}, {SDTW_SQEUCLIDEAN, 80, 520, 300, 1, 1000},
+      {SDTW_SQEUCLIDEAN, 50, 300, 1500, 3, 1000}};  // the last one's halves share more columns than there is room for
+  uint64_t seed = 11400;
+  for (const Problem &p : problems) check_agreement(++seed, p);
+}
+
+TEST_CASE("short pairs of several strips", "[agreement]") {
+  constexpr Problem problems[] = {{SDTW_SQEUCLIDEAN, 102, 270, 37, 1, 1}, {SDTW_SQEUCLIDEAN, 46, 270, 37, 5, 1}};
+  uint64_t seed = 11450;
+  for (const Problem &p : problems) check_agreement(++seed, p);
 }
 
 TEST_CASE("a thousand random shapes", "[agreement]") {

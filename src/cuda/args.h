@@ -15,11 +15,14 @@ using Word = unsigned long long;
 // How a Z is stored: as the fast engine has it, in one word; log2 of it as a double; m and e as doubles, in two words.
 enum Format : int { compact, logarithm, two_words };
 
-// Where the paths of a pair cross from one strip into the next.
+// Where the paths of a pair cross between its two halves, as one of these meets it.
 struct Crossing {
   double m, e;      // Z of the pair as it is found there, m 2^e
   int first, last;  // columns: what crosses outside of them is negligible
 };
+
+// A pair of several strips is swept from both ends: one half from the top down, the other from the bottom up.
+constexpr int halves = 2;
 
 // Counters of one call; every one begins at -1 (all ones).
 struct Control {
@@ -59,18 +62,24 @@ struct Args {
   int *bounds;       // [batch][bounds_per_pair]: which engine a pair is for; see pair.cuh
   int *status;       // [batch]
   double *norms;     // of points of series of many features; see pair.cuh
-  Word *rows;        // [batch][strips - 1][m]: Z of the last row of each strip but the last
-  Word *back_rows;   // the same from the end: of the first row of each strip but the first, from the last column on
+  bool through;      // both sweeps of a pair go through all of its strips, rather than to the middle
+  Word *rows;        // [batch][strips][m]: Z of the row that each strip hands on, as its sweep met the columns; or if
+                     // both sweeps go through, of the one and then of the other: [batch][halves][strips][m]
   Word *saved;       // [tasks][checkpoints][K + 1][32]: a strip's registers; null: forward keeps no state
 
   int tile_steps;       // backward: steps of a tile
   int tile_bits;        // log2 of that
   int part_bits;        // log2(interval / tile_steps)
-  Crossing *crossings;  // backward: [batch][strips - 1]
+  Crossing *crossings;  // backward: see crossing_into
+  Word *left;           // backward: [batch][strips]: the columns in which E leaves a strip; see flows.cuh
+  Word *flows;          // backward: [batch][halves][m][2]: that E
+  sdtw_out side;        // backward: what the lower half adds to grad_y where the upper one adds as well, and
+  int side_columns;     // of how many columns of a pair there is room for that
   int cost_columns;     // whose costs are in shared memory at a time, where there are producers
   Word *snapshots;      // backward: like checkpoints, of the tiles between two of them
   int snapshots_each;   // backward: for a checkpoint; 0 if none are taken
-  int *progress;        // backward: [batch][strips]: 2^30 less the column from which on a strip's grad_y is complete
+  int *progress;        // backward: [batch][strips], in the order in which strips add to grad_y: 2^30 less the column
+                        // from which on a strip's part is complete
 };
 
 }  // namespace sdtw::cuda

@@ -28,6 +28,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.lane_bits = a.lanes == 32 ? 5 : a.lanes == 16 ? 4 : 3;
   a.tasks = plan.cuda.tasks;
   a.strips = static_cast<int>(plan.cuda.strips);
+  a.through = plan.cuda.through;
   a.format = a.f64 ? two_words : logarithm;
   a.interval = static_cast<int>(plan.cuda.interval);
   a.checkpoints = static_cast<int>(plan.cuda.checkpoints);
@@ -48,14 +49,20 @@ void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Ou
   const cudaStream_t stream = plan.exec.stream;
   a.saved = at<Word>(buffers.state, plan.cuda.saved);
   a.control = at<Control>(buffers.workspace, plan.cuda.back_control);
-  a.back_rows = at<Word>(buffers.state, plan.cuda.back_rows);
+  a.left = at<Word>(buffers.workspace, plan.cuda.left);
+  a.flows = at<Word>(buffers.workspace, plan.cuda.flows);
   a.crossings = at<Crossing>(buffers.workspace, plan.cuda.crossings);
   a.progress = at<int>(buffers.workspace, plan.cuda.progress);
   a.snapshots = at<Word>(buffers.workspace, plan.cuda.snapshots);
   a.snapshots_each = static_cast<int>(plan.cuda.snapshots_each);
+  if (a.grad_y.data && a.strips > 1) {
+    a.side_columns = static_cast<int>(plan.cuda.side_columns);
+    a.side = {at<void>(buffers.workspace, plan.cuda.side), {a.side_columns * int64_t{a.features}, a.features, 1}};
+  }
   launch_prepare(a, first, second, buffers.workspace, plan.cuda.crossings, stream);
   if (!a.f64) Sweeps<Fast>::backward(a, stream);
   Sweeps<Wide>::backward(a, stream);
+  if (a.side.data) launch_add_side(a, stream);
 }
 
 }  // namespace
@@ -78,13 +85,11 @@ void forward(const sdtw::Plan &plan, const Buffers &buffers) {
   Args a = make_args(plan, buffers, run);
   a.value = buffers.value;
   a.saved = stateful ? at<Word>(buffers.state, plan.cuda.saved) : nullptr;
-  a.back_rows = stateful && a.strips > 1 ? at<Word>(buffers.state, plan.cuda.back_rows) : nullptr;
   Args again = a;  // values that are computed again: in place of the same rows, and without the rest
   again.format = compact;
-  again.saved = again.back_rows = nullptr;
+  again.saved = nullptr;
   if (is_alone(a)) return Sweeps<Fast>::forward(a, again, stream);
-  reset(at<unsigned char>(run, plan.cuda.control),
-        (stateful ? plan.cuda.saved : plan.cuda.back_rows) - plan.cuda.control, stream);
+  reset(at<unsigned char>(run, plan.cuda.control), plan.cuda.saved - plan.cuda.control, stream);
   if (!a.f64) {
     if (a.costs == Costs::tensor) launch_bounds(a, stream);
     Sweeps<Fast>::forward(a, again, stream);

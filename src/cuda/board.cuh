@@ -16,19 +16,29 @@ constexpr int parts_kept = 4;  // of a recomputing warp: more than have costs in
 
 // Tiles of a strip into which E flows: from `last` down to `first`.
 struct Band {
-  int64_t task;  // none: there is nothing more to do
-  int first, last;
-  int number;  // of tile `last` among all that the block does: numbers go up while tiles go down
+  int64_t task;     // none: there is nothing more to do
+  int first, last;  // none until it is known where the band begins
+  int number;       // of tile `last` among all that the block does: numbers go up while tiles go down
+  bool open;        // `first` is found out on the way
 };
+
+// What lies so many tiles ahead of the one that is swept is begun with only if E flows on: where it has left the strip,
+// those before that have been begun with are swept all the same.
+constexpr int lead = 3;
+constexpr int judgements = 8;
 
 // Of the warps of a block, as each of them has met them.
 struct Board {
   Ring<band_slots> bands;
   Band band[band_slots];
+  Gate begun[band_slots];
+  int first_of[band_slots], last_of[band_slots];
   // A tile lies in two halves, which are filled with the ways into its cells from the left, and swept and left by those
   // who make gradients from the right.
   Gate half_full[half_slots], half_swept[half_slots], half_empty[half_slots];
   unsigned live[half_slots][warp];  // the steps in which a lane's rows have any E
+  Gate judged[judgements];          // tiles: they have been swept,
+  int first[judgements];            // and this is the last one to be
   // By the two recomputing warps in turn: all that comes before a tile has been recomputed.
   Gate reached[recomputers];
   // Costs of a recomputing warp's last parts.
@@ -37,8 +47,10 @@ struct Board {
   // warps: of the block. readers: of E.
   __device__ __forceinline__ void open(int warps, int producers, int readers) {
     bands.open(1, warps - 1);
+    for (int i = 0; i < band_slots; i++) begun[i].open(1);
     for (int i = 0; i < half_slots; i++) half_full[i].open(1), half_swept[i].open(1), half_empty[i].open(readers);
     for (int i = 0; i < recomputers; i++) reached[i].open(1);
+    for (int i = 0; i < judgements; i++) judged[i].open(1);
     for (int i = 0; i < recomputers * parts_kept; i++) {
       costs_full[i / parts_kept][i % parts_kept].open(max(producers, 1));
       costs_empty[i / parts_kept][i % parts_kept].open(1);
@@ -50,11 +62,34 @@ struct Board {
     if (lane_id() == 0) band[count % band_slots] = next;
     bands.fill(count);
   }
-  __device__ __forceinline__ Band receive(int count) {
+  __device__ __forceinline__ Band receive(int count) const {
     bands.wait_full(count);
-    const Band next = band[count % band_slots];
+    return band[count % band_slots];
+  }
+  __device__ __forceinline__ void begin(int count, const Band &of) {
+    if (lane_id() == 0) first_of[count % band_slots] = of.first, last_of[count % band_slots] = of.last;
+    begun[count % band_slots].arrive();
+  }
+  __device__ __forceinline__ void wait_begun(int count, Band &of) {
+    begun[count % band_slots].wait(count / band_slots);
+    of.first = first_of[count % band_slots], of.last = last_of[count % band_slots];
     bands.leave(count);
-    return next;
+  }
+
+  // By the first warp, after a tile.
+  __device__ __forceinline__ void judge(int number, int first_tile) {
+    if (lane_id() == 0) first[number % judgements] = first_tile;
+    judged[number % judgements].arrive();
+  }
+  // By the others, before they begin with a tile: whether it belongs to the band. several: see make_view.
+  template <bool several>
+  __device__ __forceinline__ bool goes_on(Band &of, int tile) const {
+    const int before = of.last - tile - lead, number = of.number + before;
+    if (several && tile >= of.first && number >= 0) {
+      judged[number % judgements].wait(number / judgements);
+      if (of.open && before >= 0) of.first = first[number % judgements];
+    }
+    return tile >= of.first;
   }
 
   // Tiles of even and of odd numbers have two slots of half a tile each. What is emptied first of a tile is what the
@@ -94,6 +129,9 @@ struct Board {
     costs_empty[reader][sequence % parts_kept].wait(sequence / parts_kept);
   }
 };
+
+// A tile's number among all that the block does. The recomputing warps take turns.
+__device__ __forceinline__ int number_of(const Band &band, int tile) { return band.number + band.last - tile; }
 
 // A tile is recomputed from the checkpoint before it, or from a snapshot taken when a tile to its right was: in parts
 // of the size of tiles, of which the last is the tile itself.

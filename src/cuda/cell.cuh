@@ -116,9 +116,6 @@ struct Fast {
     z.e += shift;
   }
 
-  static __device__ __forceinline__ double log2(const Z &z) { return z.e + ::log2(static_cast<double>(z.m)); }
-  static __device__ __forceinline__ bool reachable(const Z &) { return true; }
-
   // m is positive, so a word with its sign bit cleared is never all ones.
   static __device__ __forceinline__ Word pack(const Z &z) {
     return static_cast<Word>(static_cast<unsigned>(z.e)) << 32 | (__float_as_uint(z.m) & 0x7fffffffu);
@@ -174,8 +171,6 @@ struct Exact {
     z.e += shift;
   }
 
-  static __device__ __forceinline__ double log2(const Z &z) { return z.e + ::log2(z.m); }
-  static __device__ __forceinline__ bool reachable(const Z &) { return true; }
   static __device__ __forceinline__ void store(Word *p, int64_t i, Format, Z z) {
     renormalise(z);
     store_relaxed(p + i, Fast::pack({static_cast<float>(z.m), z.e}));
@@ -246,9 +241,6 @@ struct Wide {
     z.e += shift;
   }
 
-  static __device__ __forceinline__ double log2(const Z &z) { return z.e + ::log2(z.m); }
-  static __device__ __forceinline__ bool reachable(const Z &z) { return z.e > -core::Exponent<double>::limit; }
-
   // A NaN is written as the positive quiet one.
   static __device__ __forceinline__ Word pack(double v) {
     return v == v ? __double_as_longlong(v) : 0x7ff8000000000000ull;
@@ -267,7 +259,7 @@ struct Wide {
       store_relaxed(p + 2 * i, pack(z.m));
       store_relaxed(p + 2 * i + 1, pack(z.e));
     } else if (format == logarithm) {
-      store_relaxed(p + i, pack(log2(z)));
+      store_relaxed(p + i, pack(z.e + log2(z.m)));
     } else {
       renormalise(z);
       store_relaxed(p + i, Fast::pack({static_cast<float>(z.m), __double2int_rz(z.e)}));

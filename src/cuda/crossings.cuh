@@ -1,8 +1,8 @@
-// Where paths cross from one strip into the next. Forward has left Z of all paths from the beginning to the last row of
-// the upper strip, and of all from the end to the first row of the lower one: their product, over Z of the pair, is the
-// probability that a path takes a step between two cells. So the strips of a pair need not wait for each other in
-// backward. Z of the pair is the sum of the products over the columns, which every path crosses once: the rounding
-// errors that either side has gathered on its way here are in both.
+// Where paths cross from one strip of a pair into the next, of two that the sweeps from both ends have met between.
+// Forward has left Z of all paths from the beginning to the last row of the upper strip, and of all from the end to the
+// first row of the lower one. The product of two cells' of which one can follow the other, over Z of the pair, is the
+// probability that a path takes this step. Z of the pair is the sum of the products over the columns, which every path
+// crosses once: the rounding errors that either side has gathered on its way here are in both.
 #pragma once
 
 #include "pair.cuh"
@@ -22,17 +22,43 @@ __device__ __forceinline__ Large sum_of(const Large &a, const Large &b) {
   return {a.m * power_of_two(a.e - e) + b.m * power_of_two(b.e - e), e};
 }
 
-// Of one column: Z of the cell above, and of the two below that can follow it.
+__device__ __forceinline__ Large nothing() { return {0, -1e300}; }
+__device__ __forceinline__ Large sum_of_warp(Large sum) {
+  for (int lanes = warp / 2; lanes > 0; lanes /= 2)
+    sum = sum_of(sum, {__shfl_xor_sync(all_lanes, sum.m, lanes), __shfl_xor_sync(all_lanes, sum.e, lanes)});
+  return sum;
+}
+
+// The row that a strip hands on, and the one that the other sweep hands on to meet it.
+struct Meeting {
+  const Word *own, *other;
+
+  __device__ __forceinline__ Meeting(const Args &a, const Pair &pair, int strip, bool reversed, int words)
+      : own(row_of_strip(a, pair, strip, reversed, words)),
+        other(row_of_strip(a, pair, reversed ? strip - 1 : strip + 1, !reversed, words)) {}
+};
+
+// Columns of a pair that both halves add to: E comes from the other half in its crossing's columns, and only goes back.
+struct Overlap {
+  int first, last;
+
+  __device__ __forceinline__ Overlap(const Args &a, const Pair &pair) {
+    const int lower = upper_half(strips_of(pair));
+    first = pair.m - 1 - crossing_into(a, pair, lower)->last, last = crossing_into(a, pair, lower - 1)->last;
+  }
+  __device__ __forceinline__ int size() const { return max(last - first + 1, 0); }
+};
+
+// Of one column, as the half that is `own` counts them: Z of its cell, and of the two of the other that are one step
+// away from it, which the other has met in the opposite order.
 template <class Cell>
 struct Step {
   typename Cell::Z above, below, next;
 
-  __device__ __forceinline__ void load(const Args &a, const Pair &pair, int strip, int column) {
-    const int64_t row = boundary(a, pair, strip) * a.m * Cell::words(a.format);
-    const Word *back = a.back_rows + row;
-    above = Cell::load(a.rows + row, column, a.format);
-    below = Cell::load(back, pair.m - 1 - column, a.format);
-    next = column + 1 < pair.m ? Cell::load(back, pair.m - 2 - column, a.format) : Cell::forbidden();
+  __device__ __forceinline__ void load(const Meeting &rows, const Pair &pair, int column, Format format) {
+    above = Cell::load(rows.own, column, format);
+    below = Cell::load(rows.other, pair.m - 1 - column, format);
+    next = column + 1 < pair.m ? Cell::load(rows.other, pair.m - 2 - column, format) : Cell::forbidden();
   }
   __device__ __forceinline__ Large product() const {
     const auto large = [](const typename Cell::Z &z) {

@@ -2,6 +2,7 @@
 // compute them, a block of steps ahead.
 #pragma once
 
+#include "crossings.cuh"
 #include "direct_costs.cuh"
 #include "forward_sweep.cuh"
 #include "given_costs.cuh"
@@ -9,19 +10,19 @@
 
 namespace sdtw::cuda {
 
-// Of the pair's value, -log2(Z) / scale.
-template <class Cell>
-__device__ __forceinline__ double value_of(const Args &a, const typename Cell::Z &z, Status &status) {
+// Of the pair's value, -log2(Z) / scale. Z: of any cell, or a Large.
+template <class Cell, class Z>
+__device__ __forceinline__ double value_of(const Args &a, const Z &z, Status &status) {
   if (z.m != z.m) {
     status = status_not_a_number;
     return __longlong_as_double(0x7ff8000000000000ll);
   }
-  if (!Cell::reachable(z)) {
+  if (Cell::wide && !(z.e > -core::Exponent<double>::limit)) {
     status = status_unreachable;
     return __longlong_as_double(0x7ff0000000000000ll);
   }
   status = status_finite;
-  return -Cell::log2(z) / a.scale;
+  return -(z.e + log2(static_cast<double>(z.m))) / a.scale;
 }
 
 // Of the pairs whose first strip a task has: values of those without cells, and whether the wide engine is needed.
@@ -40,43 +41,84 @@ __device__ __forceinline__ void look_after(const Args &a, int64_t task, int lane
   a.status[pair.index] = invalid ? status_not_a_number : status_unreachable;
 }
 
-// After the fast engine's sweep: the value, as it is. Whether another engine has to look after a pair of the task: of
-// pairs that are alone the warp has to see to that itself.
-template <bool alone, class Source>
-__device__ __forceinline__ bool finish_fast(const Args &a, const View &s, const Source &source, const Fast::Z &corner) {
-  const bool exceeded = source.exceeded(a, s);
+// The value of a pair, by one thread. exceeded: it is another engine's that counts. rewriting: it is computed again;
+// its status stays for backward. Whether it cancels too far.
+template <class Cell, bool alone, class Z>
+__device__ __forceinline__ bool finish_pair(const Args &a, const Pair &pair, const Z &z, bool exceeded,
+                                            bool rewriting) {
   Status status;
-  const double value = value_of<Fast>(a, corner, status);
-  const bool ends = s.active && s.is_end();
-  const bool cancelled = ends && !exceeded && fabs(value) < cancellation(a, s.pair);
-  if (s.active && s.lane == 0) {
-    if (alone)
-      a.bounds[bounds_per_pair * s.pair.index] = exceeded ? given_back : not_given_back;
-    else if (exceeded)
-      give_back(a, s.pair.index);
-  }
-  if (ends) {
-    if (cancelled && !alone) a.control->any_wide = a.control->any_again = 1;
-    a.status[s.pair.index] = cancelled ? status_cancelled : status;
-    store(a.value, s.pair.index, a.f64, value);
-  }
-  return alone && __any_sync(all_lanes, s.active && (exceeded || cancelled));
+  const double value = value_of<Cell>(a, z, status);
+  const bool cancelled = std::is_same_v<Cell, Fast> && !exceeded && fabs(value) < cancellation(a, pair);
+  if (cancelled && !alone) a.control->any_wide = a.control->any_again = 1;
+  if (!rewriting) a.status[pair.index] = cancelled ? status_cancelled : status;
+  store(a.value, pair.index, a.f64, value);
+  return cancelled;
 }
 
-// After any engine's sweep. rewriting: a value that is computed again; its status stays for backward.
-template <class Cell, bool alone = false, class Source>
+// Z of a pair of several strips, by the warp that has just swept the last of them to be taken up: the strip on the
+// other side of the middle has an earlier ticket. Not inlined: it is needed once in a pair.
+template <class Cell>
+__device__ __noinline__ Large join(const Args &a, const Pair &pair, int strip, bool reversed) {
+  constexpr int at_once = Cell::wide ? 2 : 8, of_column = 3;
+  const int words = Cell::words(a.format);
+  const Meeting rows(a, pair, strip, reversed, words);
+  __syncwarp();
+  Large sum = nothing();
+  for (int first = lane_id(); first < pair.m; first += at_once * warp) {
+    const Word *from[at_once][of_column];
+    Word word[at_once][of_column][2];
+#pragma unroll
+    for (int i = 0; i < at_once; i++) {
+      const int column = min(first + i * warp, pair.m - 1);
+      from[i][0] = rows.own + static_cast<int64_t>(column) * words;
+      from[i][1] = rows.other + static_cast<int64_t>(pair.m - 1 - column) * words;
+      from[i][2] = rows.other + static_cast<int64_t>(max(pair.m - 2 - column, 0)) * words;
+#pragma unroll
+      for (int of = 0; of < of_column; of++)
+#pragma unroll
+        for (int w = 0; w < 2; w++) word[i][of][w] = w < words ? load_relaxed(from[i][of] + w) : 0;
+    }
+#pragma unroll
+    for (int i = 0; i < at_once; i++) {
+      typename Cell::Z z[of_column];
+#pragma unroll
+      for (int of = 0; of < of_column; of++) {
+#pragma unroll
+        for (int w = 0; w < 2; w++)
+          if (w < words && word[i][of][w] == ~Word(0)) word[i][of][w] = wait_for(from[i][of] + w);
+        z[of] = Cell::unpack(word[i][of][0], word[i][of][1], a.format);
+      }
+      const int column = first + i * warp;
+      if (column + 1 >= pair.m) z[2] = Cell::forbidden();
+      if (column < pair.m) sum = sum_of(sum, Step<Cell>{z[0], z[1], z[2]}.product());
+    }
+  }
+  return sum_of_warp(sum);
+}
+
+// After any engine's sweep. Whether another engine has to look after a pair of the task: of pairs that are alone the
+// warp has to see to that itself.
+template <class Cell, bool alone, bool several, class Source>
 __device__ __forceinline__ bool finish(const Args &a, const View &s, const Source &source,
                                        const typename Cell::Z &corner, bool rewriting) {
-  if (s.reversed) return false;
+  bool exceeded = false, cancelled = false;
   if constexpr (std::is_same_v<Cell, Fast>) {
-    return finish_fast<alone>(a, s, source, corner);
-  } else if (s.active && s.is_end()) {
-    Status status;
-    const double value = value_of<Cell>(a, corner, status);
-    if (!rewriting) a.status[s.pair.index] = status;
-    store(a.value, s.pair.index, a.f64, value);
+    exceeded = source.exceeded(a, s);
+    if (s.active && s.lane == 0) {
+      if (alone)
+        a.bounds[bounds_per_pair * s.pair.index] = exceeded ? given_back : not_given_back;
+      else if (exceeded)
+        give_back(a, s.pair.index);
+    }
   }
-  return false;
+  if constexpr (several)
+    if (s.joins) {
+      const Large z = join<Cell>(a, s.pair, s.strip, s.reversed);
+      if (lane_id() == 0) finish_pair<Cell, alone>(a, s.pair, z, exceeded, rewriting);
+      return false;
+    }
+  if (s.active && s.is_end()) cancelled = finish_pair<Cell, alone>(a, s.pair, corner, exceeded, rewriting);
+  return alone && __any_sync(all_lanes, s.active && (exceeded || cancelled));
 }
 
 // What a pass of an engine computes: pairs that are its own, or values of the fast engine's that are computed again, of
@@ -90,29 +132,37 @@ __device__ __forceinline__ bool is_wanted(const Args &a, const Pair &pair, bool 
 }
 
 // Before an engine computes anything that the fast one has tried, the rows that this has left have to look unwritten.
-// By a warp, pair by pair.
 template <class Cell>
 __device__ __forceinline__ void forget_rows(const Args &a, int64_t b, bool rewrites) {
   const Pair pair = read_pair(a, b);
   const bool own = Cell::wide && is_wanted<Cell>(a, pair, false);
   if (pair.kind != Kind::regular || !(own || (rewrites && is_wanted<Cell>(a, pair, true)))) return;
-  const int64_t size = static_cast<int64_t>(a.strips - 1) * a.m * words_of(a.format);
-  for (int64_t i = lane_id(); i < size; i += warp) {
-    a.rows[b * size + i] = ~Word(0);
-    if (own && a.back_rows) a.back_rows[b * size + i] = ~Word(0);
+  const int64_t size = (a.through ? halves : 1) * static_cast<int64_t>(a.strips) * a.m * words_of(a.format);
+  for (int64_t i = lane_id(); i < size; i += warp) a.rows[b * size + i] = ~Word(0);
+}
+// The next task, or -1, after the warps of the engine have seen to the rows of all pairs, of which each is a ticket
+// before those of the tasks. Not inlined: it is needed seldom.
+template <class Cell>
+__device__ __noinline__ int64_t next_after_forgetting(const Args &a, int engine, int64_t tasks, bool rewrites) {
+  Word *const tickets = a.control->ticket + engine;
+  int *const forgotten = a.control->forgotten + engine;
+  int64_t task = take_ticket(tickets, a.batch + tasks);
+  for (; task >= 0 && task < a.batch; task = take_ticket(tickets, a.batch + tasks)) {
+    forget_rows<Cell>(a, task, rewrites);
+    __threadfence();
+    __syncwarp();
+    if (lane_id() == 0) atomicAdd(forgotten, 1);
   }
+  if (task < 0) return task;
+  while (load_acquire(forgotten) != a.batch - 1) continue;
+  __syncwarp();
+  return task - a.batch;
 }
 
-// Tasks are strips from the top, or where there is room for what the others leave, from both ends in turn.
-template <class Cell>
+template <class Cell, bool several>
 __device__ __forceinline__ View forward_view(const Args &a, int64_t task, bool rewriting, int lane) {
-  const int order = order_of(a, task);
-  const bool both = a.back_rows != nullptr;
-  return make_view(a, task, both ? order / 2 : order, both && order % 2 == 1, lane,
-                   [&](const Pair &pair) { return is_wanted<Cell>(a, pair, rewriting); });
-}
-__host__ __device__ __forceinline__ int64_t forward_tasks(const Args &a) {
-  return a.back_rows ? a.batch * (2 * a.strips - 1) : a.tasks;
+  return make_view<inwards, several>(a, task, lane,
+                                     [&](const Pair &pair) { return is_wanted<Cell>(a, pair, rewriting); });
 }
 
 // Shared memory of a block. Together: the relay, the row above, the ring of costs, and what the producers need.
@@ -126,27 +176,27 @@ size_t forward_bytes(const Args &a) {
 }
 
 // A warp without others that make its costs. Whether another engine has to look after the task.
-template <class Cell, class Source, bool alone = false>
+template <class Cell, class Source, bool alone, bool several>
 __device__ __forceinline__ bool sweep_by_itself(const Args &a, int64_t task, bool rewriting, unsigned char *memory) {
-  const View s = forward_view<Cell>(a, task, rewriting, lane_id());
+  const View s = forward_view<Cell, several>(a, task, rewriting, lane_id());
   if (s.steps == 0) return false;
   auto *tops = reinterpret_cast<typename Cell::Z *>(memory);
   Source source;
   source.begin(a, s, memory + tops_bytes);
   Sweep<Cell, Source> sweep(a, s, source);
   sweep.run(tops);
-  return finish<Cell, alone>(a, s, source, sweep.corner, rewriting);
+  return finish<Cell, alone, several>(a, s, source, sweep.corner, rewriting);
 }
 // What the fast engine could not do of a task whose pairs are alone. Not inlined: it is needed seldom, and would take
 // registers from the fast engine.
 template <class Cell, class Source>
 __device__ __noinline__ void sweep_seldom(const Args &a, int64_t task, bool rewriting, unsigned char *memory) {
-  sweep_by_itself<Cell, Source>(a, task, rewriting, memory);
+  sweep_by_itself<Cell, Source, false, false>(a, task, rewriting, memory);
 }
 
 // One warp that sweeps, and four that make its costs. These have the next task before the first has done with its own,
 // and work ahead as far as the ring of costs has room.
-template <class Cell, class Source>
+template <class Cell, class Source, bool several>
 struct Together {
   const Args &a, &again;
   unsigned char *memory;
@@ -165,7 +215,7 @@ struct Together {
     __syncthreads();
   }
   __device__ __forceinline__ View view(int64_t task, bool rewriting, int lane) const {
-    return forward_view<Cell>(rewriting ? again : a, task, rewriting, lane);
+    return forward_view<Cell, several>(rewriting ? again : a, task, rewriting, lane);
   }
 
   // tickets: gives the next task.
@@ -197,7 +247,7 @@ struct Together {
       Sweep<Cell, Source> sweep(args, s, source);
       sweep.run(reinterpret_cast<typename Cell::Z *>(tops()));
       relay().leave(source.next_chunk - 1);
-      finish<Cell>(args, s, source, sweep.corner, job.rewriting);
+      finish<Cell, false, several>(args, s, source, sweep.corner, job.rewriting);
       job = after;
     }
   }
@@ -224,44 +274,30 @@ struct Together {
   }
 };
 
-// alone: see is_alone.
-template <class Cell, class Source, bool alone>
+// alone: see is_alone. primary: the engine that takes all pairs; the others are there for what that one cannot do.
+// several: see make_view.
+template <class Cell, class Source, bool alone, bool primary, bool several>
 __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     forward_kernel(const __grid_constant__ Args a, const __grid_constant__ Args again) {
   extern __shared__ __align__(16) unsigned char shared[];
   constexpr bool exact = std::is_same_v<Cell, Exact>;
-  const bool primary = !exact && Cell::wide == a.f64;  // the others are there for what this one cannot do
-  if (!primary || a.strips == 1) let_next_kernel_in();
+  if (!primary || !several || a.strips == 1) let_next_kernel_in();
   wait_for_kernel_before();
   const bool rewrites = !primary && a.control->any_again == 1 && exact == has_exact(a);
   if (!primary && (exact ? !rewrites : a.control->any_wide != 1)) return;
-  // First the engine's own pairs, then those whose values are computed again. An engine that comes after the fast one
-  // has all pairs' rows seen to before.
-  const int64_t own = exact ? 0 : forward_tasks(a), tasks = own + (rewrites ? again.tasks : 0);
+  // First the engine's own pairs, then those whose values are computed again.
+  const int64_t own = exact ? 0 : forward_tasks(a), tasks = own + (rewrites ? forward_tasks(again) : 0);
   constexpr int engine = exact ? 2 : Cell::wide;
-  const int64_t pairs = primary || a.strips == 1 ? 0 : a.batch;
   const int64_t own_turn = static_cast<int64_t>(blockIdx.x) * Source::warps + threadIdx.x / warp;
   int64_t turn = own_turn;
   const auto next = [&](int64_t &task, bool &rewriting) {
     if constexpr (alone) {  // no task waits for another: nobody has to count them
       task = turn < tasks ? turn : -1;
       turn += static_cast<int64_t>(gridDim.x) * Source::warps;
+    } else if (!primary && a.strips > 1) {
+      task = next_after_forgetting<Cell>(a, engine, tasks, rewrites);
     } else {
-      task = take_ticket(&a.control->ticket[engine], pairs + tasks);
-    }
-    if constexpr (!std::is_same_v<Cell, Fast>) {
-      int *const forgotten = a.control->forgotten + engine;
-      for (; task >= 0 && task < pairs; task = take_ticket(&a.control->ticket[engine], pairs + tasks)) {
-        forget_rows<Cell>(a, task, rewrites);
-        __threadfence();
-        __syncwarp();
-        if (lane_id() == 0) atomicAdd(forgotten, 1);
-      }
-      if (task >= 0 && pairs > 0) {
-        while (load_acquire(forgotten) != a.batch - 1) continue;
-        __syncwarp();
-        task -= pairs;
-      }
+      task = take_ticket(&a.control->ticket[engine], tasks);
     }
     if (task < 0) {
       let_next_kernel_in();
@@ -273,7 +309,7 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     return true;
   };
   if constexpr (Source::cooperative) {
-    const Together<Cell, Source> together{a, again, shared};
+    const Together<Cell, Source, several> together{a, again, shared};
     together.open();
     if (threadIdx.x < warp)
       together.sweep(next);
@@ -284,7 +320,7 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     int64_t task;
     bool rewriting, others = false;
     while (next(task, rewriting))
-      others |= sweep_by_itself<Cell, Source, alone>(rewriting ? again : a, task, rewriting, memory);
+      others |= sweep_by_itself<Cell, Source, alone, several>(rewriting ? again : a, task, rewriting, memory);
     if constexpr (alone)
       if (others)
         for (turn = own_turn; next(task, rewriting);) {

@@ -100,9 +100,9 @@ struct Sweep {
     above.begin(a, s, tops);
     strip.start(s);
     corner = Cell::forbidden();
-    below = s.active && !s.last && lane_id() == s.end_lane ? row_below(a, s, words()) : nullptr;
+    below = s.active && !s.whole && lane_id() == s.end_lane ? row_below(a, s, words()) : nullptr;
     constexpr bool saves = !std::is_same_v<Cell, Exact>;
-    Word *save_to = saves && a.saved && s.active && !s.reversed ? checkpoint(a, s, 0, words()) : nullptr;
+    Word *save_to = saves && a.saved && s.active && s.kept ? checkpoint(a, s, 0, words()) : nullptr;
     int next_save = save_to ? a.interval : 0;
     for (int first = 0; first < s.steps; first += block_steps) {
       source.enter(first);

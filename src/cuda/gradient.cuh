@@ -18,19 +18,25 @@ struct SweptHalf {
   }
 };
 
-// The pair that a lane's rows are of, and the first of them.
+// The pair that a lane's rows are of, and the first of them. Rows [begin, end) from there on exist.
 struct Side {
   Pair pair;
-  int row;
+  int row, begin, end;
+
+  __device__ __forceinline__ bool has(int k) const { return k >= begin && k < end; }
 };
 // Member by member: a choice between two structs would put both into local memory, and what refers to them.
 __device__ __forceinline__ Side side_of(const Args &a, const View &s, int lane) {
-  Side own{{s.pair.index, s.pair.n, s.pair.m, s.pair.kind}, s.row + lane * K};
+  Side own{{s.pair.index, s.pair.n, s.pair.m, s.pair.kind}, s.row + s.sign() * lane * K, 0, 1 << 30};
   if (a.lanes < warp) {
     const Pair other = pair_of(a, s.task, lane);
     own.pair.index = other.index, own.pair.n = other.n, own.pair.m = other.m;
     own.row = (lane & (a.lanes - 1)) * K;
   }
+  if (s.reversed)
+    own.begin = own.row + 1 - own.pair.n;
+  else
+    own.end = own.pair.n - own.row;
   return own;
 }
 
@@ -178,9 +184,10 @@ struct Gradients {
   const Args &a;
   const View &s;
   SweptHalf<Real> half;
-  int worker;    // of those that share the rows, or the columns
-  Item *items;   // in shared memory, the warp's own
-  unsigned any;  // the steps in which the lane's rows have any E
+  int worker;            // of those that share the rows, or the columns
+  Item *items;           // in shared memory, the warp's own
+  unsigned any;          // the steps in which the lane's rows have any E
+  int aside, aside_end;  // columns whose gradient goes to a.side
 
   __device__ __forceinline__ int top() const { return a.lanes - 1; }
   // Notes the items of the lanes that have one, behind `found` others.
@@ -201,16 +208,16 @@ struct Gradients {
       const int lane = items[i].of;
       const unsigned steps = items[i].others;
       const Side own = side_of(a, s, lane);
-      const int rows = own.pair.n - own.row, end = warp - __clz(steps);
+      const int end = warp - __clz(steps);
       Point<Real> here[K], sum[K]{};
       int64_t point = x.point(own.pair, own.row);
 #pragma unroll
-      for (int k = 0; k < K; k++, point += a.x.stride[1]) here[k] = x.load(point, k < rows);
+      for (int k = 0; k < K; k++, point += s.sign() * a.x.stride[1]) here[k] = x.load(point, own.has(k));
       const Real g = gradient_factor<Real>(a, own.pair.index);
       int u = __ffs(steps) - 1;
-      point = y.point(own.pair, half.step + u - (lane & top()));
+      point = y.point(own.pair, s.column_of(own.pair, half.step + u - (lane & top())));
 #pragma unroll 1
-      for (; u < end; u++, point += a.y.stride[1]) {
+      for (; u < end; u++, point += s.sign() * a.y.stride[1]) {
         const Point<Real> other = y.load(point, true);
         const Rows<Real> e = half.of_lane(u, lane);
 #pragma unroll
@@ -220,15 +227,15 @@ struct Gradients {
       }
       point = out.point(own.pair, own.row);
 #pragma unroll
-      for (int k = 0; k < K; k++, point += a.grad_x.stride[1])
-        if (k < rows) out.add(point, g, sum[k]);
+      for (int k = 0; k < K; k++, point += s.sign() * a.grad_x.stride[1])
+        if (own.has(k)) out.add(point, g, sum[k]);
     }
   }
 
   template <int workers>
   __device__ __forceinline__ void to_y(const Share<Real> &share, int f) const {
     const Features<sdtw_in> x(a, a.x, share, f), y(a, a.y, share, f);
-    const Features<sdtw_out> out(a, a.grad_y, share, f);
+    const Features<sdtw_out> out(a, a.grad_y, share, f), side(a, a.side, share, f);
     __syncwarp();
     int found = 0;
     const uint64_t met = static_cast<uint64_t>(any) << (top() - (lane_id() & top()));
@@ -244,27 +251,30 @@ struct Gradients {
     }
     __syncwarp();
     for (int i = share.point; i < found; i += share.points()) {
-      const int c = items[i].of, j = half.step + c - top();
+      const int c = items[i].of;
       const unsigned lanes = items[i].others;
       const int begin = __ffs(lanes) - 1, end = warp - __clz(lanes);
-      const Side other = side_of(a, s, begin);
+      Side other = side_of(a, s, begin);
+      const int j = s.column_of(other.pair, half.step + c - top());
       const Point<Real> here = y.load(y.point(other.pair, j), true);
       const Real g = gradient_factor<Real>(a, other.pair.index);
       Point<Real> sum{};
-      int rows = other.pair.n - other.row;
       int64_t point = x.point(other.pair, other.row);
 #pragma unroll 1
-      for (int lane = begin; lane < end; lane++, rows -= K) {
+      for (int lane = begin; lane < end; lane++, other.begin -= K, other.end -= K) {
         Point<Real> points[K];
 #pragma unroll
-        for (int k = 0; k < K; k++, point += a.x.stride[1]) points[k] = x.load(point, k < rows);
+        for (int k = 0; k < K; k++, point += s.sign() * a.x.stride[1]) points[k] = x.load(point, other.has(k));
         const Rows<Real> e = half.of_lane(c - top() + (lane & top()), lane);
 #pragma unroll
         for (int k = 0; k < K; k++)
 #pragma unroll
           for (int j = 0; j < size; j++) sum.v[j] = fma(e.v[k], here.v[j] - points[k].v[j], sum.v[j]);
       }
-      out.add(out.point(other.pair, j), g, sum);
+      if (j >= aside && j < aside_end)
+        side.add(side.point(other.pair, j - aside), g, sum);
+      else
+        out.add(out.point(other.pair, j), g, sum);
     }
   }
 };
@@ -279,8 +289,9 @@ __device__ __forceinline__ void write_dense(const Args &a, const View &s, const 
     const Real e = half.at(u, row);
     if (!(e >= Real(negligible))) continue;  // nor what lanes without a pair have made up
     const Side own = side_of(a, s, row / K);
-    const int i = own.row + row % K, j = half.step + u - (row / K & (a.lanes - 1));
-    if (i >= own.pair.n || j < 0 || j >= own.pair.m) continue;
+    const int i = own.row + s.sign() * (row % K), c = half.step + u - (row / K & (a.lanes - 1));
+    if (!own.has(row % K) || c < 0 || c >= own.pair.m) continue;
+    const int j = s.column_of(own.pair, c);
     const Real scale = a.scale_dense ? upstream<Real>(a, own.pair.index) : Real(1);
     store(a.dense.data, own.pair.index * a.dense.stride[0] + i * a.dense.stride[1] + j * a.dense.stride[2], a.f64,
           scale * e);

@@ -61,6 +61,8 @@ struct Output {
 };
 void launch_prepare(const Args &a, const Output &first, const Output &second, void *workspace, size_t bytes,
                     cudaStream_t stream);
+// After backward: to grad_y what of it lies aside.
+void launch_add_side(const Args &a, cudaStream_t stream);
 
 // The sweeps of one engine: sweeps.cu.in is compiled once for each.
 template <class Cell>

@@ -104,20 +104,25 @@ __device__ __forceinline__ double cancellation(const Args &a, const Pair &pair) 
 }
 
 // What a lane knows of its task. A task is a strip of 32 K rows of one pair, or, where fewer lanes are enough for a
-// pair, several pairs side by side. Forward takes strips of several from both sides: a reversed task meets the same
-// strips, rows and columns in the opposite order. Where the pair's last rows do not fill a lane, it has some beyond
-// them, and these come first.
+// pair, several pairs side by side. Of several strips the lower half, the smaller one if their number is odd, is swept
+// from the end of all paths: such a reversed task meets strips, rows and columns in the opposite order, and whatever is
+// said of rows, columns and where paths begin is said in that order. Where the pair's last rows do not fill a lane, it
+// has some beyond them, and these come first.
 struct View {
   Pair pair;
   int64_t task;
   int lane;   // among the pair's lanes
   int lanes;  // of a pair
   int strip;  // of the pair, from the top
+  int order;  // of the strip among the pair's
   bool reversed;
-  bool first;    // strip that the sweep meets
+  bool first;    // strip of its half, where paths begin
+  bool kept;     // forward: of the half, not of the other one
+  bool inner;    // backward: E enters it where the two sweeps have met, not from the strip before
+  bool whole;    // the only strip of the pair, where paths end, too
+  bool joins;    // the last of the pair to be taken up
   int row;       // the strip's first
   bool active;   // whether there is anything to do for the pair
-  bool last;     // strip that a sweep from the top meets
   int end_lane;  // that has the last row
   int end;       // steps after which that lane has met the last column; 0 unless active
   int steps;     // of the whole task
@@ -125,9 +130,11 @@ struct View {
   __device__ __forceinline__ int sign() const { return reversed ? -1 : 1; }
   __device__ __forceinline__ int row_of(int k) const { return row + sign() * (lane * K + k); }
   __device__ __forceinline__ int first_column() const { return reversed ? pair.m - 1 : 0; }
+  // In the caller's order, the one that the sweep meets as number c of a pair of the task.
+  __device__ __forceinline__ int column_of(const Pair &of, int c) const { return reversed ? of.m - 1 - c : c; }
   // Rows of the first lane that are beyond the pair's.
   __device__ __forceinline__ int spare() const { return row + 1 - pair.n; }
-  __device__ __forceinline__ bool is_end() const { return last && lane == end_lane; }
+  __device__ __forceinline__ bool is_end() const { return whole && lane == end_lane; }
   __device__ __forceinline__ int end_row() const { return pair.n - 1 - row - end_lane * K; }
 };
 
@@ -152,29 +159,59 @@ __device__ __forceinline__ int pair_max(int v, int lanes) {
   return v;
 }
 
+__device__ __forceinline__ int strips_of(const Pair &pair) { return (pair.n + K * warp - 1) / (K * warp); }
+
+// Tasks are the strips of the pairs, all pairs' first ones first.
+__device__ __forceinline__ int order_of(const Args &a, int64_t task) {
+  return a.lanes == warp ? static_cast<int>(task / a.batch) : 0;
+}
+
 // The pair of a lane: strips of a pair are `strip`-th, or pairs lie side by side.
 __device__ __forceinline__ Pair pair_of(const Args &a, int64_t task, int lane) {
   const int64_t b = a.lanes == warp ? task % a.batch : task * (warp >> a.lane_bits) + (lane >> a.lane_bits);
   return b < a.batch ? read_pair(a, b) : Pair{a.batch - 1, 0, 0, Kind::invalid};
 }
 
-// wanted(pair): whether it is to be computed.
-template <class Wanted>
-__device__ __forceinline__ View make_view(const Args &a, int64_t task, int order, bool reversed, int lane,
-                                          Wanted wanted) {
+// Strips that are swept from the top.
+__device__ __forceinline__ int upper_half(int strips) { return (strips + 1) / halves; }
+
+// Strips of forward's sweeps.
+__host__ __device__ __forceinline__ int64_t forward_tasks(const Args &a) {
+  return a.through ? a.batch * halves * (a.strips - 1) : a.tasks;
+}
+// How E enters strips: the two in the middle, or all if the sweeps go through. [batch][crossings_of(a)]
+__host__ __device__ __forceinline__ int crossings_of(const Args &a) { return a.through ? a.strips : halves; }
+__device__ __forceinline__ Crossing *crossing_into(const Args &a, const Pair &pair, int strip) {
+  const int first = a.through ? 0 : upper_half(strips_of(pair)) - 1;
+  return a.crossings + pair.index * crossings_of(a) + (strip - first);
+}
+
+// wanted(pair): whether it is to be computed. The halves take turns: forward takes a half's strips from the end where
+// paths begin. Backward takes them from the middle, as E goes; or if it is known how E enters each of them as forward
+// does: then strips add to grad_y from the end of their columns that the one before them has done with first.
+// several: whether there may be more than one strip; code that knows of one only is shorter, and so faster.
+enum Direction { inwards, outwards };
+template <Direction direction, bool several, class Wanted>
+__device__ __forceinline__ View make_view(const Args &a, int64_t task, int lane, Wanted wanted) {
   View s{};
   s.pair = pair_of(a, task, lane);
-  s.task = task, s.lane = lane & (a.lanes - 1), s.lanes = a.lanes, s.reversed = reversed;
-  const int strips = (s.pair.n + K * warp - 1) / (K * warp);
-  // What a reversed sweep would leave above the first strip nobody needs.
-  s.active = s.pair.kind == Kind::regular && order < strips - reversed && wanted(s.pair);
+  s.task = task, s.lane = lane & (a.lanes - 1), s.lanes = a.lanes;
+  const int strips = several ? strips_of(s.pair) : 1, turn = several ? order_of(a, task) / halves : 0;
+  s.order = several ? order_of(a, task) : 0;
+  s.reversed = s.order % halves == 1;
+  const int own = s.reversed ? strips - upper_half(strips) : upper_half(strips);  // strips of the half
+  const int most = direction == inwards && a.through && strips > 1 ? strips - 1 : own;
+  s.active = s.pair.kind == Kind::regular && turn < most && wanted(s.pair);
+  s.first = s.whole = true;
   if (s.active) {
-    s.strip = reversed ? strips - 1 - order : order;
-    s.first = order == 0;
-    s.last = !reversed && order == strips - 1;
+    const int place = direction == outwards && !a.through ? own - 1 - turn : turn;  // from where paths begin
+    s.strip = several ? (s.reversed ? strips - 1 - place : place) : 0;
+    if (several) s.first = s.strip == (s.reversed ? strips - 1 : 0), s.whole = strips == 1;
+    s.kept = turn < own, s.inner = a.through || turn == 0;
+    s.joins = !s.whole && s.order == strips - 1;
     s.row = s.strip * K * warp;
     s.end_lane = min((s.pair.n - 1 - s.row) / K, s.lanes - 1);
-    if (reversed) s.row += (s.end_lane + 1) * K - 1;
+    if (s.reversed) s.row += (s.end_lane + 1) * K - 1;
     s.end = s.pair.m + s.end_lane;
   } else {
     s.pair.n = s.pair.m = 1;  // whatever is loaded lies within the arrays
@@ -183,18 +220,17 @@ __device__ __forceinline__ View make_view(const Args &a, int64_t task, int order
   return s;
 }
 
-// Between a strip and the next, of all pairs.
-__device__ __forceinline__ int64_t boundary(const Args &a, const Pair &pair, int strip) {
-  return pair.index * (a.strips - 1) + strip;
+// The row that a strip hands on in a sweep, of a cell's words each.
+__device__ __forceinline__ Word *row_of_strip(const Args &a, const Pair &pair, int strip, bool reversed, int words) {
+  const int64_t sweep = a.through ? pair.index * halves + reversed : pair.index;
+  return a.rows + (sweep * a.strips + strip) * a.m * words;
 }
-// The row that a strip takes over, and the one that it hands on, of a cell's words each.
+// What a strip takes over; and what it hands on.
 __device__ __forceinline__ const Word *row_above(const Args &a, const View &s, int words) {
-  return s.reversed ? a.back_rows + boundary(a, s.pair, s.strip) * a.m * words
-                    : a.rows + boundary(a, s.pair, s.strip - 1) * a.m * words;
+  return row_of_strip(a, s.pair, s.strip - s.sign(), s.reversed, words);
 }
 __device__ __forceinline__ Word *row_below(const Args &a, const View &s, int words) {
-  return s.reversed ? a.back_rows + boundary(a, s.pair, s.strip - 1) * a.m * words
-                    : a.rows + boundary(a, s.pair, s.strip) * a.m * words;
+  return row_of_strip(a, s.pair, s.strip, s.reversed, words);
 }
 // Of what tasks leave of themselves, `of_each` times in `where`: a warp's registers.
 __device__ __forceinline__ Word *registers_of(const Args &a, const View &s, Word *where, int of_each, int number,
@@ -204,12 +240,6 @@ __device__ __forceinline__ Word *registers_of(const Args &a, const View &s, Word
 }
 __device__ __forceinline__ Word *checkpoint(const Args &a, const View &s, int number, int words) {
   return registers_of(a, s, a.saved, a.checkpoints, number, words);
-}
-
-// Tasks are the strips of the pairs, all first strips first; and where forward goes from both sides, of all pairs' in
-// turn.
-__device__ __forceinline__ int order_of(const Args &a, int64_t task) {
-  return a.lanes == warp ? static_cast<int>(task / a.batch) : 0;
 }
 
 // The next task, or -1. Tickets are taken in an order in which a task waits for earlier ones only.

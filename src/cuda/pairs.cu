@@ -102,20 +102,21 @@ __global__ void __launch_bounds__(block, most_blocks - quads)
   }
 }
 
-// Of the rows of one block: how paths cross from a strip into the next.
+// By a block: how paths cross into a strip, of the upper half from below and of the lower from above, as that half
+// counts columns.
 template <class Cell>
 __device__ void cross(const Args &a, const Pair &pair, int strip) {
   __shared__ Large sums[block / warp];
   __shared__ int first, last;
   const int of_warp = threadIdx.x / warp;
-  Large sum{0, -1e300};
+  const Meeting rows(a, pair, strip, strip >= upper_half(strips_of(pair)), Cell::words(a.format));
+  Large sum = nothing();
   Step<Cell> step;
   for (int column = threadIdx.x; column < pair.m; column += block) {
-    step.load(a, pair, strip, column);
+    step.load(rows, pair, column, a.format);
     sum = sum_of(sum, step.product());
   }
-  for (int lanes = warp / 2; lanes > 0; lanes /= 2)
-    sum = sum_of(sum, {__shfl_xor_sync(all_lanes, sum.m, lanes), __shfl_xor_sync(all_lanes, sum.e, lanes)});
+  sum = sum_of_warp(sum);
   if (lane_id() == 0) sums[of_warp] = sum;
   if (threadIdx.x == 0) first = pair.m - 1, last = 0;
   __syncthreads();
@@ -123,7 +124,7 @@ __device__ void cross(const Args &a, const Pair &pair, int strip) {
   for (int i = 1; i < block / warp; i++) sum = sum_of(sum, sums[i]);
   Crossing all{sum.m, sum.e, pair.m - 1, 0};
   for (int column = threadIdx.x; column < pair.m; column += block) {
-    step.load(a, pair, strip, column);
+    step.load(rows, pair, column, a.format);
     if (step.probability(all) >= core::negligible_alignment) all.first = min(all.first, column), all.last = column;
   }
   if (all.first <= all.last) {
@@ -131,7 +132,7 @@ __device__ void cross(const Args &a, const Pair &pair, int strip) {
     atomicMax(&last, all.last);
   }
   __syncthreads();
-  if (threadIdx.x == 0) a.crossings[boundary(a, pair, strip)] = {all.m, all.e, min(first, last), last};
+  if (threadIdx.x == 0) *crossing_into(a, pair, strip) = {all.m, all.e, min(first, last), last};
   __syncthreads();
 }
 
@@ -140,10 +141,11 @@ __device__ void cross(const Args &a, int layers) {
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const int status = a.status[b];
     const Pair pair = read_pair(a, b);
-    if (pair.kind != Kind::regular || (status != status_finite && status != status_cancelled)) continue;
+    if (strips_of(pair) < 2 || (status != status_finite && status != status_cancelled)) continue;
     const bool wide = a.f64 || !is_fast(a, pair);
     const int first = blockIdx.z * gridDim.x + blockIdx.x, step = layers * gridDim.x;
-    for (int strip = first; strip < (pair.n - 1) / (K * warp); strip += step) {
+    const int begin = a.through ? 0 : upper_half(strips_of(pair)) - 1;
+    for (int strip = begin + first; strip < min(begin + crossings_of(a), strips_of(pair)); strip += step) {
       if (wide)
         cross<Wide>(a, pair, strip);
       else
@@ -179,20 +181,44 @@ __device__ void fill(const Args &a, const Output &to, int64_t b) {
   }
 }
 
-// What backward and alignment begin with. All blocks but the last layer's look for crossings, which takes longer.
-template <class Real>
+// What backward and alignment begin with. If there is more than one strip, all blocks but the last layer's look for
+// crossings.
+template <class Real, bool crosses>
 __global__ void __launch_bounds__(block)
     prepare_kernel(const __grid_constant__ Args a, Output first, Output second, uint4 *workspace, size_t size) {
   let_next_kernel_in();
   wait_for_kernel_before();
   const int layers = gridDim.z - 1;
-  if (blockIdx.z < layers) return cross(a, layers);
+  if constexpr (crosses)
+    if (blockIdx.z < layers) return cross(a, layers);
   const size_t blocks = static_cast<size_t>(gridDim.x) * gridDim.y, own = blockIdx.y * gridDim.x + blockIdx.x;
   for (size_t i = own * block + threadIdx.x; i < size; i += blocks * block)
     workspace[i] = make_uint4(~0u, ~0u, ~0u, ~0u);
+  if constexpr (crosses) {
+    const int64_t points = a.side.data ? a.batch * a.side_columns : 0;
+    for (int64_t i = own * block + threadIdx.x; i < points * a.features; i += blocks * block)
+      static_cast<Real *>(a.side.data)[i] = 0;
+  }
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     if (first.out.data) fill<Real>(a, first, b);
     if (second.out.data) fill<Real>(a, second, b);
+  }
+}
+
+// To grad_y what of it lies aside.
+template <class Real>
+__global__ void __launch_bounds__(block) add_side_kernel(const __grid_constant__ Args a) {
+  wait_for_kernel_before();
+  for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
+    const int status = a.status[b];
+    const Pair pair = read_pair(a, b);
+    if (strips_of(pair) < 2 || (status != status_finite && status != status_cancelled)) continue;
+    const Overlap overlap(a, pair);
+    if (overlap.size() > a.side_columns) continue;
+    const Real *from = static_cast<const Real *>(a.side.data) + b * a.side.stride[0];
+    Real *to = static_cast<Real *>(a.grad_y.data) + b * a.grad_y.stride[0] + overlap.first * a.grad_y.stride[1];
+    for (int i = blockIdx.x * block + threadIdx.x; i < overlap.size() * a.features; i += gridDim.x * block)
+      to[i / a.features * a.grad_y.stride[1] + i % a.features * a.grad_y.stride[2]] += from[i];
   }
 }
 
@@ -219,10 +245,17 @@ void launch_prepare(const Args &a, const Output &first, const Output &second, vo
                     cudaStream_t stream) {
   const auto size = [](const Output &o) { return o.out.data ? static_cast<int64_t>(o.rows) * o.columns : 0; };
   dim3 grid = grid_of(a, std::max(size(first), size(second)), 16 * block);
-  grid.z = 1 + (a.strips - 1 + grid.x - 1) / grid.x;
-  const auto kernel = a.f64 ? prepare_kernel<double> : prepare_kernel<float>;
+  grid.z = a.strips == 1 ? 1 : 1 + (crossings_of(a) + grid.x - 1) / grid.x;
+  const auto of_one = a.f64 ? prepare_kernel<double, false> : prepare_kernel<float, false>;
+  const auto of_several = a.f64 ? prepare_kernel<double, true> : prepare_kernel<float, true>;
+  const auto kernel = a.strips == 1 ? of_one : of_several;
   launch_kernel(false, kernel, grid, block, 0, stream, a, first, second, static_cast<uint4 *>(workspace),
                 bytes / sizeof(uint4));
+}
+
+void launch_add_side(const Args &a, cudaStream_t stream) {
+  const dim3 grid = grid_of(a, static_cast<int64_t>(a.side_columns) * a.features, 16 * block);
+  launch_kernel(false, a.f64 ? add_side_kernel<double> : add_side_kernel<float>, grid, block, 0, stream, a);
 }
 
 }  // namespace sdtw::cuda

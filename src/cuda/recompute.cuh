@@ -58,9 +58,8 @@ struct Recompute {
     if (looked_up == part && from == begins_from) return;
     looked_up = part, from = begins_from;
     const int first = first_step(part), column = first + lane_id();
-    const bool there = s.active && s.strip > 0 && lane_id() < a.tile_steps && column < s.pair.m;
+    const bool there = s.active && !s.first && lane_id() < a.tile_steps && column < s.pair.m;
     top = there ? Cell::load(row_above(a, s, words()), column, a.format) : Cell::forbidden();
-    Cell::renormalise(top);
     if (from == checkpointed && part > 0) {
       const Word *from_here = checkpoint(a, s, (part >> a.part_bits) - 1, words());
 #pragma unroll
@@ -93,6 +92,7 @@ struct Recompute {
       if (part > 0) strip.restore(saved);
     }
     __syncwarp();
+    Cell::renormalise(top);  // not before: it has only just come
     if (lane_id() < a.tile_steps) tops[lane_id()] = top;
     if constexpr (Source::cooperative) {
       board.wait_costs(reader, sequence);
@@ -115,28 +115,38 @@ struct Recompute {
                                         typename Cell::Cost (&cost)[K]) {
     const int first = first_step(part) % renormalise_every;  // 0 unless parts are very short
     Z top_now = load_now(tops + min(begin, steps - 1));
+    const bool begins = s.reversed && s.first && part == 0 && begin == 0;
+    int stop = begins ? 1 : end;
+#pragma unroll 1
+    for (int u = begin; u < end; stop = end) {
 #pragma unroll unrolled
-    for (int u = begin; u < end; u++) {
-      typename Cell::Cost ahead[K];
-      Z top_ahead;
-      strip.template step<with_ways>(
-          cost, top_now,
-          [&] {
-            const int next = min(u + 1, steps - 1);
-            top_ahead = load_now(tops + next);
-            source.costs(next, ahead);
-          },
-          to + (u - begin) * ways * warp);
-      top_now = top_ahead;
+      for (; u < stop; u++) {
+        typename Cell::Cost ahead[K];
+        Z top_ahead;
+        strip.template step<with_ways>(
+            cost, top_now,
+            [&] {
+              const int next = min(u + 1, steps - 1);
+              top_ahead = load_now(tops + next);
+              source.costs(next, ahead);
+            },
+            to + (u - begin) * ways * warp);
+        top_now = top_ahead;
 #pragma unroll
-      for (int k = 0; k < K; k++) cost[k] = ahead[k];
-      if ((first + u) % renormalise_every == renormalise_every - 1) strip.renormalise();
+        for (int k = 0; k < K; k++) cost[k] = ahead[k];
+        if ((first + u) % renormalise_every == renormalise_every - 1) strip.renormalise();
+      }
+      if (begins && stop == 1 && s.lane == 0) {
+        typename Cell::Cost of_first[K];
+        source.costs(0, of_first);
+        strip.begin_below(s.spare(), of_first, with_ways ? to : nullptr);
+      }
     }
   }
 
-  __device__ __forceinline__ void run(int tile, int number) {
+  __device__ __forceinline__ void run(int tile) {
     typename Cell::Cost cost[K];
-    const int begin = first_part(a, band, tile), reader = number % recomputers;
+    const int begin = first_part(a, band, tile), number = number_of(band, tile), reader = number % recomputers;
     const bool follows = !starts(begin);  // a snapshot of the other warp's, maybe
     if (follows) board.wait_reached(number - 1);
     for (int part = begin; part < tile; part++) {

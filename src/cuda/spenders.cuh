@@ -1,43 +1,69 @@
 // What becomes of the E that is swept: the warps that make gradients of it.
 //
-// Columns are shared by strips, rows are not. To grad_y the strips add in their order, the first one first: so sums are
-// the same in every run. From right to left a strip meets the columns that it shares with the one above last, which
-// that one meets first: they hardly ever wait for each other.
+// Columns are shared by strips, rows are not. To grad_y the strips of a half add in the order in which they are taken
+// up, so sums are the same in every run: a strip meets the columns that it shares with the one before after that one,
+// and they hardly ever wait for each other. Where both halves add, what the lower one adds lies aside until the end, or
+// if there is not enough room for that, all strips take turns.
 #pragma once
 
 #include <climits>
 
 #include "board.cuh"
+#include "crossings.cuh"
 #include "gradient.cuh"
 #include "strip.cuh"
 
 namespace sdtw::cuda {
 
-// How far the strips of a pair have come with grad_y.
+// How far the strips of a pair have come with grad_y. Columns are counted as the strip's half meets them.
 struct Progress {
   static constexpr int all = 1 << 30;
 
-  int *of_first;  // strip of the pair: all less the column from which on its part is complete
-  int strip;
-  bool last;
-  int complete;  // the column from which on all strips above are known to have added their parts
+  int *of_first;  // strip of the pair that is taken up: all less the column from which on its part is complete
+  int order, columns;
+  bool reports;
+  // From which column on the strips that are taken up before have added their parts: those of the same half; and of the
+  // other half, as that one counts.
+  int own, others;
+  // Columns of the pair that the lower half's gradient is put aside of: [aside, aside_end), or none.
+  int aside, aside_end;
 
   __device__ __forceinline__ Progress(const Args &a, const View &s)
-      : of_first(a.progress + s.pair.index * a.strips), strip(s.strip), last(s.last || !s.active), complete(INT_MAX) {
-    if (!a.grad_y.data || a.lanes < warp) strip = 0, last = true;
+      : of_first(a.progress + s.pair.index * a.strips),
+        order(s.order),
+        columns(s.pair.m),
+        reports(s.active && !s.whole),
+        own(INT_MAX),
+        others(INT_MAX),
+        aside(0),
+        aside_end(0) {
+    if (!a.grad_y.data || !reports) order = 0, reports = false;
+    if (!reports) return;
+    const Overlap overlap(a, s.pair);
+    if (overlap.size() > a.side_columns) return;
+    others = INT_MIN;
+    if (s.reversed) aside = overlap.first, aside_end = overlap.last + 1;
   }
-  // By a warp.
-  __device__ __forceinline__ void wait(int column) {
-    while (strip > 0 && complete > max(column, 0)) {
-      int least = all;
-      for (int i = lane_id(); i < strip; i += warp) least = min(least, load_acquire(of_first + i));
-      complete = all + warp_max(-least);
+  __device__ __forceinline__ bool is_aside(int column) const { return column >= aside && column < aside_end; }
+  // By a warp: before it adds to columns [first, end).
+  __device__ __forceinline__ void wait(int first, int end) {
+    while (order > 0 && (own > max(first, 0) || others > max(columns - end, 0))) {
+      int least[halves] = {all, all};
+      for (int i = lane_id(); i < order; i += warp) {
+        const int complete = load_acquire(of_first + i);
+        if ((i ^ order) % halves == 0)
+          least[0] = min(least[0], complete);
+        else
+          least[1] = min(least[1], complete);
+      }
+      own = all + warp_max(-least[0]);
+      if (others != INT_MIN) others = all + warp_max(-least[1]);
     }
     __syncwarp();
   }
   // By one thread.
   __device__ __forceinline__ void report(int column) const {
-    if (!last) store_release(of_first + strip, all - max(column, 0));
+    if (reports) store_release(of_first + order, all - max(column, 0));
   }
 };
 
@@ -60,7 +86,8 @@ struct Systolic {
   Progress progress;
   float *y, *leaving;
   const float *ys;  // of the pair, in the caller's array
-  float *of_y;      // where its gradient goes
+  float *of_y;      // where its gradient goes,
+  float *aside;     // or is put aside
   float x[K], grad_x[K];
   float column;  // of grad_y, at the lane's last column
   float factor;
@@ -68,13 +95,14 @@ struct Systolic {
 
   __device__ __forceinline__ Systolic(const Args &args, const View &view, unsigned char *memory, int reader)
       : a(args), s(view), progress(args, view), column(0), feature(reader) {
-    if (reader > 0) progress.last = true;  // one of them reports
+    if (reader > 0) progress.reports = false;  // one of them reports
     const int pairs = warp >> a.lane_bits, pair = lane_id() >> a.lane_bits;
     y = reinterpret_cast<float *>(memory) + (reader * pairs + pair) * (2 * slots);
     leaving = y + slots;
     factor = s.active ? gradient_factor<float>(a, s.pair.index) : 0;
     ys = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + feature * a.y.stride[2];
     of_y = static_cast<float *>(a.grad_y.data) + s.pair.index * a.grad_y.stride[0] + feature * a.grad_y.stride[2];
+    aside = static_cast<float *>(a.side.data) + s.pair.index * a.side.stride[0] + feature;
     const float *from = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0] + feature * a.x.stride[2];
 #pragma unroll
     for (int k = 0; k < K; k++) {
@@ -89,11 +117,14 @@ struct Systolic {
   // y of the columns of a few steps.
   __device__ __forceinline__ void load_y(int first, int steps) const {
     for (int c = s.lane; c < steps + s.lanes - 1; c += s.lanes)
-      y[c] = __ldg(ys + clamp(first + c - (s.lanes - 1), s.pair.m) * a.y.stride[1]);
+      y[c] = __ldg(ys + s.column_of(s.pair, clamp(first + c - (s.lanes - 1), s.pair.m)) * a.y.stride[1]);
   }
-  // To what the strips above have left.
+  // To what the strips before have left.
   __device__ __forceinline__ void add(int at, float sum) const {
-    atomicAdd(of_y + at * a.grad_y.stride[1], factor * sum);
+    const int column = s.column_of(s.pair, at);
+    float *const to = progress.is_aside(column) ? aside + (column - progress.aside) * a.side.stride[1]
+                                                : of_y + column * a.grad_y.stride[1];
+    atomicAdd(to, factor * sum);
   }
 
   __device__ __forceinline__ void spend(int tile, int half, int number, const Rows<float> *e, Board &board) {
@@ -107,7 +138,7 @@ struct Systolic {
     board.leave(number, half);
     if (!a.grad_y.data) return;
     if (steps > 0) {
-      progress.wait(first);
+      progress.wait(first, first + steps);
       if (s.active)
         for (int u = s.lane; u < steps && first + u < s.pair.m; u += s.lanes) add(first + u, leaving[u]);
       __syncwarp();
@@ -144,15 +175,15 @@ struct Systolic {
     const int at = (first << a.tile_bits) - s.lane;
     if (a.grad_y.data) {
       if (first > 0) {
-        progress.wait((first << a.tile_bits) - (warp - 1));
+        progress.wait((first << a.tile_bits) - (warp - 1), first << a.tile_bits);
         if (s.active && s.lane > 0 && at >= 0 && at < s.pair.m) add(at, column);
         __syncwarp();
       }
       report(0);
     }
-    if (!a.grad_x.data || !s.active) return;
+    if (!a.grad_x.data || !s.active || s.lane > s.end_lane) return;
     for (int k = 0; k < K; k++) {
-      if (s.row_of(k) >= s.pair.n) break;
+      if (s.row_of(k) >= s.pair.n) continue;
       static_cast<float *>(a.grad_x.data)[s.pair.index * a.grad_x.stride[0] + s.row_of(k) * a.grad_x.stride[1] +
                                           feature * a.grad_x.stride[2]] = factor * grad_x[k];
     }
@@ -187,7 +218,7 @@ struct Sparse {
     items = reinterpret_cast<Item *>(memory) + role * max_items;
     layout = common(common(layout_of<Real>(a.x, a.features), layout_of<Real>(a.y, a.features)),
                     layout_of<Real>(of_x ? a.grad_x : a.grad_y, a.features));
-    if (role != of_rows) progress.last = true;  // one of them reports
+    if (role != of_rows) progress.reports = false;  // one of them reports
   }
   __device__ __forceinline__ void begin(int last) const {
     if (lane_id() == 0) progress.report((last + 1) << a.tile_bits);
@@ -213,8 +244,8 @@ struct Sparse {
   }
   template <Layout layout>
   __device__ __forceinline__ void add(const SweptHalf<Real> &swept, unsigned live) {
-    const Gradients<Real, layout> gradients{a, s, swept, worker, items, live};
-    if (!of_x) progress.wait(swept.step - (s.lanes - 1));
+    const Gradients<Real, layout> gradients{a, s, swept, worker, items, live, progress.aside, progress.aside_end};
+    if (!of_x) progress.wait(swept.step - (s.lanes - 1), swept.step + swept.steps);
     for (int f = 0; f < a.features; f += share.features())
       if (of_x)
         gradients.template to_x<of_rows>(share, f);

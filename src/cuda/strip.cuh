@@ -43,16 +43,22 @@ struct Strip {
   }
 
   // After the first step of the first strip of a reversed sweep: column 0 of the lane's rows, which begins where paths
-  // do. Above that are `spare` rows that no path enters.
-  __device__ __forceinline__ void begin_below(int spare, const typename Cell::Cost (&cost)[K]) {
+  // do. Above that are `spare` rows that no path enters. to: as for `step`.
+  __device__ __forceinline__ void begin_below(int spare, const typename Cell::Cost (&cost)[K],
+                                              Rows<Real> *to = nullptr) {
     Z before = Cell::one();
+    Rows<Real> into{};
 #pragma unroll
     for (int k = 0; k < K; k++) {
       Real unused[ways];
       const Z here = Cell::next(cost[k], Cell::forbidden(), before, Cell::forbidden(), unused);
       z[k] = select(k < spare, Cell::forbidden(), here);
       before = select(k < spare, before, here);
+      into.v[k] = k > spare ? Real(1) : Real(0);
     }
+    if (!to) return;
+    to[diagonal * warp] = to[horizontal * warp] = Rows<Real>{};
+    to[vertical * warp] = into;
   }
 
   // One step. top: the row above the strip, at the first lane's new column. meanwhile: what does not depend on the step
@@ -164,8 +170,9 @@ struct Flow {
     for (int k = 0; k < K; k++) left[k] *= factor, diag[k] *= factor;
     up *= factor;
   }
-  __device__ __forceinline__ bool any(Real threshold) const {
-    bool found = up >= threshold;
+  // Whether there is any. first: but for what goes on from the lane upwards.
+  __device__ __forceinline__ bool any(Real threshold, bool first) const {
+    bool found = !first && up >= threshold;
 #pragma unroll
     for (int k = 0; k < K; k++) found |= left[k] >= threshold || diag[k] >= threshold;
     return found;

@@ -55,14 +55,24 @@ bool fits_forward(Args a) {
   return forward_bytes<Source>(a) <= current_device().shared_memory;
 }
 
-template <class Cell, class Source, bool alone = false>
+template <class Cell, class Source, bool alone, bool several>
 void launch_forward(Args a, Args again, cudaStream_t stream) {
   a.cost_columns = again.cost_columns = forward_columns;
   const bool overlap = std::is_same_v<Cell, Fast> ? has_bounds(a) : !a.f64;  // of what follows another
   const int64_t sweepers = Source::cooperative ? 1 : Source::warps;          // of a block
   const int64_t blocks = (forward_tasks(a) + sweepers - 1) / sweepers;
-  launch<decltype(&forward_kernel<Cell, Source, alone>), forward_kernel<Cell, Source, alone>>(
-      overlap, Source::warps * warp, forward_bytes<Source>(a), blocks, stream, a, again);
+  const auto run = [&](auto is_primary) {
+    constexpr bool primary = decltype(is_primary)::value;
+    using Kernel = decltype(&forward_kernel<Cell, Source, alone, primary, several>);
+    launch<Kernel, forward_kernel<Cell, Source, alone, primary, several>>(
+        overlap, Source::warps * warp, forward_bytes<Source>(a), blocks, stream, a, again);
+  };
+  if constexpr (!Cell::wide)
+    run(std::is_same<Cell, Fast>{});
+  else if (a.f64)
+    run(std::true_type{});
+  else
+    run(std::false_type{});
 }
 
 // The most columns of costs that there is room for. Those of a tile, and as many as lanes are apart, must be there at
@@ -90,15 +100,16 @@ bool fit_backward(Args &a, int least_steps) {
   return false;
 }
 
-template <class Cell, class Source, class Spender>
+template <class Cell, class Source, class Spender, bool several>
 bool launch_backward(Args a, int least_steps, cudaStream_t stream) {
-  using Kernel = Backward<Cell, Source, Spender>;
+  using Kernel = Backward<Cell, Source, Spender, several>;
   if (!fit_backward<Kernel>(a, least_steps)) return false;
   if (a.interval / a.tile_steps - 1 > a.snapshots_each) a.snapshots_each = 0;  // not planned for: tiles are smaller
   const auto log2 = [](int power) { return 31 - __builtin_clz(static_cast<unsigned>(power)); };
   a.tile_bits = log2(a.tile_steps), a.part_bits = log2(a.interval / a.tile_steps);
-  launch<decltype(&backward_kernel<Cell, Source, Spender>), backward_kernel<Cell, Source, Spender>>(
-      true, Kernel::threads, Kernel::shared_bytes(a), a.tasks, stream, a);
+  using Function = decltype(&backward_kernel<Cell, Source, Spender, several>);
+  launch<Function, backward_kernel<Cell, Source, Spender, several>>(true, Kernel::threads, Kernel::shared_bytes(a),
+                                                                    a.tasks, stream, a);
   return true;
 }
 
@@ -115,9 +126,11 @@ void Sweeps<Cell>::forward(const Args &a, const Args &again, cudaStream_t stream
     using Source = decltype(source);
     constexpr bool inlined = std::is_base_of_v<InlineBase, Source>;
     if constexpr (inlined)
-      if (is_alone(a)) return launch_forward<Cell, Source, true>(a, again, stream);
-    launch_forward<Cell, Source>(a, again, stream);
-    if constexpr (inlined) launch_forward<Exact, Source>(a, again, stream);
+      if (is_alone(a)) return launch_forward<Cell, Source, true, false>(a, again, stream);
+    if constexpr (!inlined)
+      if (a.strips == 1) return launch_forward<Cell, Source, false, false>(a, again, stream);
+    launch_forward<Cell, Source, false, true>(a, again, stream);
+    if constexpr (inlined) launch_forward<Exact, Source, false, true>(a, again, stream);
   };
   if constexpr (Cell::wide) {
     if (a.costs != Costs::given && fits_forward<DifferenceCosts>(a)) return run(DifferenceCosts{});
@@ -148,13 +161,19 @@ constexpr int comfortable_steps = 8, least_steps = 2;
 template <class Cell>
 void Sweeps<Cell>::backward(const Args &a, cudaStream_t stream) {
   using Real = typename Cell::Real;
+  const auto launch = [&](auto source, auto spender, int least) {
+    using Source = typename decltype(source)::type;
+    using Spender = typename decltype(spender)::type;
+    if (a.strips == 1) return launch_backward<Cell, Source, Spender, false>(a, least, stream);
+    return launch_backward<Cell, Source, Spender, true>(a, least, stream);
+  };
   const auto run = [&](auto source, int least) {
     using Source = decltype(source);
-    if (a.dense.data) return launch_backward<Cell, Source, Dense<Real>>(a, least, stream);
+    if (a.dense.data) return launch(Type<Source>{}, Type<Dense<Real>>{}, least);
     if constexpr (std::is_base_of_v<InlineBase, Source>)
-      return launch_backward<Cell, Source, Systolic<Source::features>>(a, least, stream);
+      return launch(Type<Source>{}, Type<Systolic<Source::features>>{}, least);
     else if constexpr (!std::is_same_v<Source, GivenCosts>)
-      return launch_backward<Cell, Source, Sparse<Real>>(a, least, stream);
+      return launch(Type<Source>{}, Type<Sparse<Real>>{}, least);
     return false;
   };
   bool done = false;
