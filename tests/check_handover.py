@@ -46,7 +46,7 @@ class Band:
 
 
 class World:
-    """A pair: its strips, and what blocks see of each other. Tiles are counted as a strip's half meets them."""
+    """A pair: its strips, and what blocks see of each other. Tiles are counted as their half meets them."""
 
     def __init__(self, chance):
         self.chance = chance
@@ -294,7 +294,9 @@ def spend(block):
                 held.append(slot)
             else:
                 block.leave(slot)
-        while any(column > max(tile - 1, 0) for column in world.complete[band.strip % HALVES : band.strip : HALVES]):
+        while any(
+            column > max(tile - 1, 0) for column in world.complete[band.strip % HALVES : band.strip : HALVES]
+        ):
             yield
         world.added.append((band.strip, tile))
         yield from world.work("spend")
@@ -325,7 +327,8 @@ def trial(seed):
     tiles = [(strip, t) for strip, (first, last) in enumerate(world.done) for t in range(first, last + 1)]
     assert sorted(world.added) == tiles, "tiles were left out"
     for strip, (first, last) in enumerate(world.done):
-        assert first <= world.bands[strip][0] and last >= world.bands[strip][1], "a band ended too early"
+        assert first <= world.bands[strip][0], "a band ended too early"
+        assert last >= world.bands[strip][1], "a band began too late"
     for at, (strip, tile) in enumerate(world.added):
         before = [t for s, t in world.added[at:] if s < strip and (strip - s) % HALVES == 0]
         assert all(t < tile - 1 for t in before), "a strip added before one that comes before it"
