@@ -23,10 +23,11 @@ struct Leaving {
 template <class Real>
 struct Flowing {
   static constexpr int words = sizeof(Real) / sizeof(unsigned);
+  static constexpr int most_words = 2;  // room for either engine's: no pair's words lie where another's lay before
   Word word[words];
 
   static __device__ __forceinline__ Word *place(const Args &a, const View &s, int column) {
-    return a.flows + ((s.pair.index * halves + s.reversed) * a.m + column) * words;
+    return a.flows + ((s.pair.index * halves + s.reversed) * a.m + column) * most_words;
   }
   __device__ __forceinline__ void load(const Word *from) {
 #pragma unroll
