@@ -92,7 +92,7 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   plan.progress = back.add(checked_mul(batch, strips), sizeof(int));
   const bool chained = strips > halves && !plan.through;
   plan.left = back.add(chained ? checked_mul(batch, strips) : 0, word);
-  plan.flows = back.add(chained ? checked_mul(checked_mul(batch, halves), problem.m) : 0, 2 * word);
+  plan.flows = back.add(chained ? checked_mul(checked_mul(batch, halves), problem.m) : 0, flow_words * word);
   plan.crossings = back.add(strips > 1 ? checked_mul(batch, plan.through ? strips : halves) : 0, sizeof(Crossing));
   plan.side_columns = strips > 1 && problem.fused() ? choose_side_columns(problem) : 0;
   plan.side = back.add(checked_mul(checked_mul(batch, plan.side_columns), problem.features),

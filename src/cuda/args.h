@@ -24,6 +24,10 @@ struct Crossing {
 // A pair of several strips is swept from both ends: one half from the top down, the other from the bottom up.
 constexpr int halves = 2;
 
+// Of E as it goes from strip to strip, in a column: as many as the wider engine takes, so that no pair's words lie
+// where the other engine has left another's.
+constexpr int flow_words = 2;
+
 // Counters of one call; every one begins at -1 (all ones).
 struct Control {
   Word ticket[3];    // the next task of the fast, the wide and the exact engine, less one
@@ -72,7 +76,7 @@ struct Args {
   int part_bits;        // log2(interval / tile_steps)
   Crossing *crossings;  // backward: see crossing_into
   Word *left;           // backward: [batch][strips]: the columns in which E leaves a strip; see flows.cuh
-  Word *flows;          // backward: [batch][halves][m][2]: that E
+  Word *flows;          // backward: [batch][halves][m][flow_words]: that E
   sdtw_out side;        // backward: what the lower half adds to grad_y where the upper one adds as well, and
   int side_columns;     // of how many columns of a pair there is room for that
   int cost_columns;     // whose costs are in shared memory at a time, where there are producers

@@ -81,21 +81,17 @@ struct Backward {
       Source::choose(a, [&](auto of) { produce<typename decltype(of)::type>(); });
   }
 
-  using Sweep = SweepBack<Cell, Spender::wants_live>;
-
   // The next task that has any steps, which the other warps make themselves ready for. number: of its first tile.
   __device__ __forceinline__ Band next_band(int count, int number) const {
     Band band{none, 0, 0, number, false};
     for (int64_t task; band.task == none && (task = take_ticket(&a.control->ticket[Cell::wide], a.tasks)) >= 0;) {
       const View s = view(task, lane_id());
-      if (s.steps > 0) band = {task, 0, none, number, __any_sync(all_lanes, s.active && !s.first && !a.through) != 0};
+      if (s.steps > 0) band = {task, 0, none, number, __any_sync(all_lanes, leaves_for_next(a, s)) != 0};
     }
     if (band.task == none) let_next_kernel_in();
     board().announce(count, band);
     return band;
   }
-  // Whether it is known how E leaves a strip for another.
-  __device__ __forceinline__ bool leaves_known(const View &s) const { return s.active && !s.first && a.through; }
   // Once it is known, tells them where its tiles begin: where paths end, or in the last column in which E enters the
   // strip, from the other half or from the strip before, whose ticket is an earlier one. That is waited for only when
   // the block has nothing else to do, or blocks might wait for each other.
@@ -107,7 +103,7 @@ struct Backward {
       int column;
       if (s.inner) {
         column = crossing_into(a, s.pair, s.strip)->last;
-        if (leaves_known(s)) first = crossing_into(a, s.pair, s.strip - s.sign())->first;
+        if (a.through && !s.first) first = crossing_into(a, s.pair, s.strip - s.sign())->first;
       } else {
         const Word *from = Inflow<Real>::leaving_before(a, s);
         const Word word = may_wait ? wait_for(from) : load_relaxed(from);

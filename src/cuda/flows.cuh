@@ -7,6 +7,11 @@
 
 namespace sdtw::cuda {
 
+// Whether E goes on from a strip into one that waits for it.
+__device__ __forceinline__ bool leaves_for_next(const Args &a, const View &s) {
+  return s.active && !s.first && !a.through;
+}
+
 // The columns in which E leaves a strip: none beyond `last`, which is known with the first that does, and none before
 // `end`, once that is known. Stored as a word, which is not all ones.
 struct Leaving {
@@ -23,11 +28,10 @@ struct Leaving {
 template <class Real>
 struct Flowing {
   static constexpr int words = sizeof(Real) / sizeof(unsigned);
-  static constexpr int most_words = 2;  // room for either engine's: no pair's words lie where another's lay before
   Word word[words];
 
   static __device__ __forceinline__ Word *place(const Args &a, const View &s, int column) {
-    return a.flows + ((s.pair.index * halves + s.reversed) * a.m + column) * most_words;
+    return a.flows + ((s.pair.index * halves + s.reversed) * a.m + column) * flow_words;
   }
   __device__ __forceinline__ void load(const Word *from) {
 #pragma unroll

@@ -217,7 +217,8 @@ __global__ void __launch_bounds__(block) add_side_kernel(const __grid_constant__
     if (overlap.size() > a.side_columns) continue;
     const Real *from = static_cast<const Real *>(a.side.data) + b * a.side.stride[0];
     Real *to = static_cast<Real *>(a.grad_y.data) + b * a.grad_y.stride[0] + overlap.first * a.grad_y.stride[1];
-    for (int i = blockIdx.x * block + threadIdx.x; i < overlap.size() * a.features; i += gridDim.x * block)
+    const int64_t size = static_cast<int64_t>(overlap.size()) * a.features;
+    for (int64_t i = blockIdx.x * block + threadIdx.x; i < size; i += gridDim.x * block)
       to[i / a.features * a.grad_y.stride[1] + i % a.features * a.grad_y.stride[2]] += from[i];
   }
 }

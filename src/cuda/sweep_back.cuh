@@ -56,9 +56,9 @@ struct SweepBack {
     own.last = min(own.last, crossing_into(a, s.pair, middle)->last);
     return own;
   }
-  // Whether E flows in from another strip, and on into one.
+  // Whether E flows in from another strip, and on into one that waits for it.
   __device__ __forceinline__ bool takes() const { return s.active && !s.whole; }
-  __device__ __forceinline__ bool leaves() const { return s.active && !s.first && !a.through; }
+  __device__ __forceinline__ bool leaves() const { return leaves_for_next(a, s); }
 
   __device__ __forceinline__ int first_step(int tile) const { return tile << a.tile_bits; }
   __device__ __forceinline__ int steps_of(int tile) const { return min(a.tile_steps, s.steps - first_step(tile)); }
@@ -161,7 +161,7 @@ struct SweepBack {
     last_left = first_step(tile) - 1;
     tell(none);
   }
-  // The next strip, in which columns E leaves this one.
+  // The next strip, in which columns E leaves this one. If it is in none, column 0 is the last and has nothing, either.
   __device__ __forceinline__ void tell(int end) const {
     const Leaving now = last_left == none ? Leaving{0, 1} : Leaving{last_left, end};
     if (lane_id() == 0) store_relaxed(Inflow<Real>::leaving(a, s, s.strip), now.word());

@@ -161,7 +161,7 @@ constexpr int comfortable_steps = 8, least_steps = 2;
 template <class Cell>
 void Sweeps<Cell>::backward(const Args &a, cudaStream_t stream) {
   using Real = typename Cell::Real;
-  const auto launch = [&](auto source, auto spender, int least) {
+  const auto with = [&](auto source, auto spender, int least) {
     using Source = typename decltype(source)::type;
     using Spender = typename decltype(spender)::type;
     if (a.strips == 1) return launch_backward<Cell, Source, Spender, false>(a, least, stream);
@@ -169,11 +169,11 @@ void Sweeps<Cell>::backward(const Args &a, cudaStream_t stream) {
   };
   const auto run = [&](auto source, int least) {
     using Source = decltype(source);
-    if (a.dense.data) return launch(Type<Source>{}, Type<Dense<Real>>{}, least);
+    if (a.dense.data) return with(Type<Source>{}, Type<Dense<Real>>{}, least);
     if constexpr (std::is_base_of_v<InlineBase, Source>)
-      return launch(Type<Source>{}, Type<Systolic<Source::features>>{}, least);
+      return with(Type<Source>{}, Type<Systolic<Source::features>>{}, least);
     else if constexpr (!std::is_same_v<Source, GivenCosts>)
-      return launch(Type<Source>{}, Type<Sparse<Real>>{}, least);
+      return with(Type<Source>{}, Type<Sparse<Real>>{}, least);
     return false;
   };
   bool done = false;
