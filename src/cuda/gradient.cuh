@@ -9,12 +9,14 @@ namespace sdtw::cuda {
 // E of half a tile where the sweep has left it: [steps][ways][32 lanes][K], of the ways the first.
 template <class Real>
 struct SweptHalf {
+  static constexpr int next_step = ways * warp;
+
   const Rows<Real> *e;
   int step, steps;  // its first, and how many
 
-  __device__ __forceinline__ Rows<Real> of_lane(int u, int lane) const { return e[u * ways * warp + lane]; }
+  __device__ __forceinline__ const Rows<Real> *of_lane(int u, int lane) const { return e + (u * next_step + lane); }
   __device__ __forceinline__ Real at(int u, int row) const {
-    return reinterpret_cast<const Real *>(e)[u * ways * warp * K + row];
+    return reinterpret_cast<const Real *>(e)[u * next_step * K + row];
   }
 };
 
@@ -54,11 +56,15 @@ __device__ __forceinline__ Real gradient_factor(const Args &a, int64_t pair) {
   return isfinite(g) ? g : g - g;
 }
 
-// A point as a lane sees it: `size` features. A point is a few lanes', as many points at once as the warp has lanes
-// for: what there is to do for one takes little time, what it needs much longer to come.
+// A lane's features of a point. A point is a few lanes', as many points at once as the warp has lanes for: what there
+// is to do for one takes little time, what it needs much longer to come.
+template <class Real>
+struct Point {
+  static constexpr int size = 16 / sizeof(Real);
+  Real v[size];
+};
 template <class Real>
 struct Share {
-  static constexpr int size = 16 / sizeof(Real);
   int bits = 0;  // log2 of a point's lanes
   int lane, point;
 
@@ -69,84 +75,87 @@ struct Share {
   __device__ __forceinline__ int lanes() const { return 1 << bits; }
   __device__ __forceinline__ int points() const { return warp >> bits; }
   // Features of all lanes of a point.
-  __device__ __forceinline__ int features() const { return size << bits; }
-};
-template <class Real>
-struct Point {
-  Real v[Share<Real>::size];
+  __device__ __forceinline__ int features() const { return Point<Real>::size << bits; }
 };
 
-// How features of points lie in memory: float32 ones that can be moved four at a time, ones that lie together, or as
-// strides will have it.
+// How features of points lie in memory: float32 ones that can be moved four at a time, four or more that lie together,
+// or as strides will have it.
 enum Layout { strided, together, by_four };
 template <class Real, class Series>
 __device__ __forceinline__ Layout layout_of(const Series &series, int features) {
-  if (sizeof(Real) == 8 || series.stride[2] != 1) return strided;
+  if (sizeof(Real) == 8 || series.stride[2] != 1 || features < Point<Real>::size) return strided;
   return in_quads(series, features) ? by_four : together;
 }
 __device__ __forceinline__ Layout common(Layout a, Layout b) { return a < b ? a : b; }
 
-// A lane's features of the points of a series, from feature `from` of a point on.
-template <class Real, class Series, Layout layout>
-struct Features {
-  static constexpr int size = Share<Real>::size;
+// A series or its gradient, in the order in which the task meets it; steps in bytes. Addresses are advanced, not looked
+// up: what a load needs of the kernel's arguments would be waited for again by each.
+template <class Real>
+struct Points {
+  char *first;                  // of the task's first pair, where the sweep begins
+  int64_t pair, next, feature;  // from one to the next
 
-  const Series &series;
-  int64_t first, step;  // in a point: the lane's first feature, and from one to the next
-  int count;
+  template <class Series>
+  __device__ __forceinline__ Points(const Args &a, const View &s, const Series &of, int begin) {
+    const int64_t size = sizeof(Real) == 8 && a.f64 ? sizeof(double) : sizeof(float);
+    const int64_t index = a.lanes == warp ? s.pair.index : s.task * (warp >> a.lane_bits);
+    first =
+        const_cast<char *>(static_cast<const char *>(of.data)) + (index * of.stride[0] + begin * of.stride[1]) * size;
+    pair = of.stride[0] * size, next = s.sign() * of.stride[1] * size, feature = of.stride[2] * size;
+  }
+  __device__ __forceinline__ char *at(int of_pair, int i) const { return first + of_pair * pair + i * next; }
+};
+
+// The lane's features of points, from feature `from` on. Where features lie together the last lane that has any has the
+// last four, of which some are another lane's as well: so four can be loaded always.
+template <class Real, Layout layout>
+struct Features {
+  static constexpr int size = Point<Real>::size;
+
+  int first, skipped, count;  // the lane's own are [first + skipped, first + count)
   bool f64;
 
-  __device__ __forceinline__ Features(const Args &a, const Series &of, const Share<Real> &share, int from)
-      : series(of), step(layout == strided ? of.stride[2] : 1), f64(a.f64) {
+  __device__ __forceinline__ Features(const Args &a, const Share<Real> &share, int from) : f64(a.f64) {
     const int feature = from + size * share.lane;
-    first = feature * step;
-    count = a.features - feature;
+    first = layout == strided ? feature : min(feature, a.features - size);
+    skipped = feature - first;
+    count = layout == strided ? a.features - feature : size;
   }
-  // Where point i of a pair lies.
-  __device__ __forceinline__ int64_t point(const Pair &pair, int i) const {
-    return pair.index * series.stride[0] + i * series.stride[1];
+  __device__ __forceinline__ int64_t along(const Points<Real> &points) const {
+    return layout == strided ? points.feature : sizeof(Real);
   }
+  __device__ __forceinline__ int64_t offset(const Points<Real> &points) const { return first * along(points); }
   // Zeros if it is not there.
-  __device__ __forceinline__ Point<Real> load(int64_t point, bool exists) const {
+  __device__ __forceinline__ Point<Real> load(const char *at, int64_t along, bool exists) const {
     Point<Real> p{};
-    const int there = exists ? count : 0;
-    if constexpr (layout == strided) {
+    if (!exists) return p;
+    if constexpr (layout == by_four) {
+      p = __builtin_bit_cast(Point<Real>, __ldg(reinterpret_cast<const float4 *>(at)));
+    } else {
 #pragma unroll
       for (int i = 0; i < size; i++)
-        if (i < there) p.v[i] = cuda::load<Real>(series.data, point + first + i * step, f64);
-    } else {
-      const float *from = static_cast<const float *>(series.data) + (point + first);
-      if constexpr (layout == by_four) {
-        if (there > 0) p = __builtin_bit_cast(Point<Real>, __ldg(reinterpret_cast<const float4 *>(from)));
-      } else {
-#pragma unroll
-        for (int i = 0; i < size; i++)
-          if (i < there) p.v[i] = __ldg(from + i);
-      }
+        if (layout == together || i < count) p.v[i] = cuda::load<Real>(at + i * along, 0, f64);
     }
     return p;
   }
   // Adds g times p to what is there, which nobody waits for.
-  __device__ __forceinline__ void add(int64_t point, Real g, const Point<Real> &p) const {
+  __device__ __forceinline__ void add(char *at, int64_t along, Real g, const Point<Real> &p) const {
+    if (skipped >= size) return;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     constexpr bool at_once = layout == by_four;
     if constexpr (at_once)
-      if (count > 0)
-        atomicAdd(reinterpret_cast<float4 *>(static_cast<float *>(series.data) + (point + first)),
-                  make_float4(g * p.v[0], g * p.v[1], g * p.v[2], g * p.v[3]));
+      atomicAdd(reinterpret_cast<float4 *>(at), make_float4(g * p.v[0], g * p.v[1], g * p.v[2], g * p.v[3]));
 #else
     constexpr bool at_once = false;
 #endif
 #pragma unroll
-    for (int i = at_once ? size : 0; i < size; i++) {
-      if (i >= count) continue;
-      const int64_t at = point + first + i * step;
-      if constexpr (sizeof(Real) == 8)
-        if (f64) {
-          atomicAdd(static_cast<double *>(series.data) + at, g * p.v[i]);
-          continue;
-        }
-      atomicAdd(static_cast<float *>(series.data) + at, static_cast<float>(g * p.v[i]));
+    for (int i = at_once ? size : 0; i < size; i++, at += along) {
+      if (layout == strided && i >= count) continue;
+      const Real sum = layout == together && i < skipped ? 0 : g * p.v[i];  // a branch would take longer
+      if (sizeof(Real) == 8 && f64)
+        atomicAdd(reinterpret_cast<double *>(at), static_cast<double>(sum));
+      else
+        atomicAdd(reinterpret_cast<float *>(at), static_cast<float>(sum));
     }
   }
 };
@@ -175,67 +184,100 @@ __device__ __forceinline__ unsigned transpose(unsigned word) {
 // Differences are taken as they are: the usual split of grad_x_i = 2 g sum_j E_ij (x_i - y_j) into sums of E y and of E
 // cancels where x is near y. Each row and each column has a warp of its own that adds to it, so the order of additions
 // is always the same, and the hardware can be left to do them.
-template <class Real, Layout layout>
+template <class Real>
 struct Gradients {
-  template <class Series>
-  using Features = cuda::Features<Real, Series, layout>;
-  static constexpr int size = Share<Real>::size;
+  static constexpr int size = Point<Real>::size;
+  static constexpr int max_items = 96;  // of half a tile: columns of all pairs of a warp
+  static constexpr int max_pairs = 4;
+
+  // Of a pair.
+  struct Facts {
+    int rows;
+    Real factor;  // of its gradient
+  };
+  // In shared memory, the warp's own.
+  struct Notes {
+    Facts of_pair[max_pairs];
+    Item items[max_items];
+  };
 
   const Args &a;
   const View &s;
-  SweptHalf<Real> half;
-  int worker;            // of those that share the rows, or the columns
-  Item *items;           // in shared memory, the warp's own
-  unsigned any;          // the steps in which the lane's rows have any E
-  int aside, aside_end;  // columns whose gradient goes to a.side
+  Share<Real> share;
+  Points<Real> x, y, out;
+  Notes &notes;
+  int worker;  // of those that share the rows, or the columns
+
+  __device__ __forceinline__ Gradients(const Args &args, const View &view, bool of_x, int number, Notes &of_warp)
+      : a(args),
+        s(view),
+        share(args.features),
+        x(args, view, args.x, view.row),
+        y(args, view, args.y, view.first_column()),
+        out(args, view, of_x ? args.grad_x : args.grad_y, of_x ? view.row : view.first_column()),
+        notes(of_warp),
+        worker(number) {
+    __syncwarp();
+    if (s.lane == 0)
+      notes.of_pair[lane_id() >> a.lane_bits] = {s.pair.n, s.active ? gradient_factor<Real>(a, s.pair.index) : 0};
+  }
 
   __device__ __forceinline__ int top() const { return a.lanes - 1; }
+  // A lane's place among the task's pairs, and its first row in the order in which the task meets them.
+  __device__ __forceinline__ int pair_of(int lane) const { return lane >> a.lane_bits; }
+  __device__ __forceinline__ int row_of(int lane) const { return (lane & top()) * K; }
+  // Whether the pair has so many rows that this is one of them.
+  __device__ __forceinline__ bool exists(int row, int rows) const {
+    return static_cast<unsigned>(s.row + s.sign() * row) < static_cast<unsigned>(rows);
+  }
   // Notes the items of the lanes that have one, behind `found` others.
   __device__ __forceinline__ int note(bool has, int of, unsigned others, int found) const {
     const unsigned all = __ballot_sync(all_lanes, has);
-    if (has) items[found + __popc(all & ((1u << lane_id()) - 1))] = {of, others};
+    if (has) notes.items[found + __popc(all & ((1u << lane_id()) - 1))] = {of, others};
     return found + __popc(all);
   }
 
-  template <int workers>
-  __device__ __forceinline__ void to_x(const Share<Real> &share, int f) const {
-    const Features<sdtw_in> x(a, a.x, share, f), y(a, a.y, share, f);
-    const Features<sdtw_out> out(a, a.grad_x, share, f);
+  // any: the steps in which the lane's rows have any E.
+  template <int workers, Layout layout>
+  __device__ __forceinline__ void to_x(const SweptHalf<Real> &half, unsigned any, int f) const {
+    const Features<Real, layout> own(a, share, f);
+    const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along(out);
     __syncwarp();
     const int found = note(any != 0 && lane_id() % workers == worker, lane_id(), any, 0);
     __syncwarp();
     for (int i = share.point; i < found; i += share.points()) {
-      const int lane = items[i].of;
-      const unsigned steps = items[i].others;
-      const Side own = side_of(a, s, lane);
-      const int end = warp - __clz(steps);
+      const auto [lane, steps] = notes.items[i];
+      const int pair = pair_of(lane), row = row_of(lane), end = warp - __clz(steps);
+      const Facts facts = notes.of_pair[pair];
       Point<Real> here[K], sum[K]{};
-      int64_t point = x.point(own.pair, own.row);
+      const char *point = x.at(pair, row) + own.offset(x);
 #pragma unroll
-      for (int k = 0; k < K; k++, point += s.sign() * a.x.stride[1]) here[k] = x.load(point, own.has(k));
-      const Real g = gradient_factor<Real>(a, own.pair.index);
+      for (int k = 0; k < K; k++, point += x.next) here[k] = own.load(point, of_x, exists(row + k, facts.rows));
       int u = __ffs(steps) - 1;
-      point = y.point(own.pair, s.column_of(own.pair, half.step + u - (lane & top())));
+      const Rows<Real> *e = half.of_lane(u, lane);
+      point = y.at(pair, half.step + u - (lane & top())) + own.offset(y);
 #pragma unroll 1
-      for (; u < end; u++, point += s.sign() * a.y.stride[1]) {
-        const Point<Real> other = y.load(point, true);
-        const Rows<Real> e = half.of_lane(u, lane);
+      for (; u < end; u++, point += y.next, e += half.next_step) {
+        const Point<Real> other = own.load(point, of_y, true);
+        const Rows<Real> here_e = *e;
 #pragma unroll
         for (int k = 0; k < K; k++)
 #pragma unroll
-          for (int j = 0; j < size; j++) sum[k].v[j] = fma(e.v[k], here[k].v[j] - other.v[j], sum[k].v[j]);
+          for (int j = 0; j < size; j++) sum[k].v[j] = fma(here_e.v[k], here[k].v[j] - other.v[j], sum[k].v[j]);
       }
-      point = out.point(own.pair, own.row);
+      char *to = out.at(pair, row) + own.offset(out);
 #pragma unroll
-      for (int k = 0; k < K; k++, point += s.sign() * a.grad_x.stride[1])
-        if (own.has(k)) out.add(point, g, sum[k]);
+      for (int k = 0; k < K; k++, to += out.next)
+        if (exists(row + k, facts.rows)) own.add(to, of_out, facts.factor, sum[k]);
     }
   }
 
-  template <int workers>
-  __device__ __forceinline__ void to_y(const Share<Real> &share, int f) const {
-    const Features<sdtw_in> x(a, a.x, share, f), y(a, a.y, share, f);
-    const Features<sdtw_out> out(a, a.grad_y, share, f), side(a, a.side, share, f);
+  // Columns [aside, aside_end) of the pair's: what is added to these lies aside.
+  template <int workers, Layout layout>
+  __device__ __forceinline__ void to_y(const SweptHalf<Real> &half, unsigned any, int f, int aside,
+                                       int aside_end) const {
+    const Features<Real, layout> own(a, share, f);
+    const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along(out);
     __syncwarp();
     int found = 0;
     const uint64_t met = static_cast<uint64_t>(any) << (top() - (lane_id() & top()));
@@ -243,38 +285,41 @@ struct Gradients {
     for (int part = 0; part < 2; part++) {
       const int c = part * warp + lane_id();
       const unsigned lanes = transpose(static_cast<unsigned>(met >> (part * warp)));
-      const bool own = (half.step + c) % workers == worker;
+      const bool mine = (half.step + c) % workers == worker;
       for (int first = 0; first < warp; first += a.lanes) {  // pair by pair
         const unsigned of_pair = lanes & (all_lanes >> (warp - a.lanes)) << first;
-        found = note(own && of_pair != 0, c, of_pair, found);
+        found = note(mine && of_pair != 0, c, of_pair, found);
       }
     }
     __syncwarp();
     for (int i = share.point; i < found; i += share.points()) {
-      const int c = items[i].of;
-      const unsigned lanes = items[i].others;
-      const int begin = __ffs(lanes) - 1, end = warp - __clz(lanes);
-      Side other = side_of(a, s, begin);
-      const int j = s.column_of(other.pair, half.step + c - top());
-      const Point<Real> here = y.load(y.point(other.pair, j), true);
-      const Real g = gradient_factor<Real>(a, other.pair.index);
+      const auto [c, lanes] = notes.items[i];
+      int lane = __ffs(lanes) - 1;
+      const int pair = pair_of(lane), end = warp - __clz(lanes), column = half.step + c - top();
+      const Facts facts = notes.of_pair[pair];
+      int row = row_of(lane);
+      const Point<Real> here = own.load(y.at(pair, column) + own.offset(y), of_y, true);
       Point<Real> sum{};
-      int64_t point = x.point(other.pair, other.row);
+      const char *point = x.at(pair, row) + own.offset(x);
+      const Rows<Real> *e = half.of_lane(c - top() + (lane & top()), lane);
 #pragma unroll 1
-      for (int lane = begin; lane < end; lane++, other.begin -= K, other.end -= K) {
+      for (; lane < end; lane++, row += K, e += half.next_step + 1) {
         Point<Real> points[K];
 #pragma unroll
-        for (int k = 0; k < K; k++, point += s.sign() * a.x.stride[1]) points[k] = x.load(point, other.has(k));
-        const Rows<Real> e = half.of_lane(c - top() + (lane & top()), lane);
+        for (int k = 0; k < K; k++, point += x.next) points[k] = own.load(point, of_x, exists(row + k, facts.rows));
+        const Rows<Real> here_e = *e;
 #pragma unroll
         for (int k = 0; k < K; k++)
 #pragma unroll
-          for (int j = 0; j < size; j++) sum.v[j] = fma(e.v[k], here.v[j] - points[k].v[j], sum.v[j]);
+          for (int j = 0; j < size; j++) sum.v[j] = fma(here_e.v[k], here.v[j] - points[k].v[j], sum.v[j]);
       }
-      if (j >= aside && j < aside_end)
-        side.add(side.point(other.pair, j - aside), g, sum);
-      else
-        out.add(out.point(other.pair, j), g, sum);
+      const int j = s.column_of(s.pair, column);
+      if (j >= aside && j < aside_end) {
+        const Points<Real> side(a, s, a.side, j - aside);
+        own.add(side.first + own.offset(side), own.along(side), facts.factor, sum);
+      } else {
+        own.add(out.at(pair, column) + own.offset(out), of_out, facts.factor, sum);
+      }
     }
   }
 };

@@ -196,26 +196,22 @@ struct Sparse {
   static constexpr int of_rows = 2, of_columns = 3, readers = of_rows + of_columns;
   static constexpr bool wants_live = true;
   static constexpr int resident = 1;
-  static constexpr int max_items = 96;  // of half a tile: columns of all pairs of a warp
-  __host__ __device__ static size_t bytes(const Args &) { return readers * max_items * sizeof(Item); }
+  using Notes = typename Gradients<Real>::Notes;
+  __host__ __device__ static size_t bytes(const Args &) { return readers * sizeof(Notes); }
 
   const Args &a;
   const View &s;
   Progress progress;
   bool of_x;
-  int worker;
   Layout layout;
-  Share<Real> share;
-  Item *items;
+  Gradients<Real> gradients;
 
   __device__ __forceinline__ Sparse(const Args &args, const View &view, unsigned char *memory, int role)
       : a(args),
         s(view),
         progress(args, view),
         of_x(role < of_rows),
-        worker(of_x ? role : role - of_rows),
-        share(args.features) {
-    items = reinterpret_cast<Item *>(memory) + role * max_items;
+        gradients(args, view, of_x, of_x ? role : role - of_rows, reinterpret_cast<Notes *>(memory)[role]) {
     layout = common(common(layout_of<Real>(a.x, a.features), layout_of<Real>(a.y, a.features)),
                     layout_of<Real>(of_x ? a.grad_x : a.grad_y, a.features));
     if (role != of_rows) progress.reports = false;  // one of them reports
@@ -244,13 +240,12 @@ struct Sparse {
   }
   template <Layout layout>
   __device__ __forceinline__ void add(const SweptHalf<Real> &swept, unsigned live) {
-    const Gradients<Real, layout> gradients{a, s, swept, worker, items, live, progress.aside, progress.aside_end};
     if (!of_x) progress.wait(swept.step - (s.lanes - 1), swept.step + swept.steps);
-    for (int f = 0; f < a.features; f += share.features())
+    for (int f = 0; f < a.features; f += gradients.share.features())
       if (of_x)
-        gradients.template to_x<of_rows>(share, f);
+        gradients.template to_x<of_rows, layout>(swept, live, f);
       else
-        gradients.template to_y<of_columns>(share, f);
+        gradients.template to_y<of_columns, layout>(swept, live, f, progress.aside, progress.aside_end);
   }
   __device__ __forceinline__ void finish(int) const {
     if (lane_id() == 0) progress.report(0);
