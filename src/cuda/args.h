@@ -79,7 +79,7 @@ struct Args {
   Word *flows;          // backward: [batch][halves][m][flow_words]: that E
   sdtw_out side;        // backward: what the lower half adds to grad_y where the upper one adds as well, and
   int side_columns;     // of how many columns of a pair there is room for that
-  int cost_columns;     // whose costs are in shared memory at a time, where there are producers
+  int cost_columns;     // backward: whose costs are in shared memory at a time, where there are producers
   Word *snapshots;      // backward: like checkpoints, of the tiles between two of them
   int snapshots_each;   // backward: for a checkpoint; 0 if none are taken
   int *progress;        // backward: [batch][strips], in the order in which strips add to grad_y: 2^30 less the column

@@ -165,12 +165,15 @@ __device__ __forceinline__ View forward_view(const Args &a, int64_t task, bool r
                                      [&](const Pair &pair) { return is_wanted<Cell>(a, pair, rewriting); });
 }
 
+// Columns of costs that are in shared memory at a time, where there are producers.
+constexpr int forward_columns = 64;
+
 // Shared memory of a block. Together: the relay, the row above, the ring of costs, and what the producers need.
 constexpr size_t relay_bytes = (sizeof(Relay) + 15) / 16 * 16;
 template <class Source>
 size_t forward_bytes(const Args &a) {
   if constexpr (Source::cooperative)
-    return relay_bytes + tops_bytes + Source::ring_bytes(a.cost_columns) + Source::scratch_bytes(a);
+    return relay_bytes + tops_bytes + Source::ring_bytes(forward_columns) + Source::scratch_bytes(a);
   else
     return Source::warps * (tops_bytes + Source::bytes(a));
 }
@@ -210,7 +213,7 @@ struct Together {
   __device__ __forceinline__ void open() const {
     if (threadIdx.x == 0) {
       relay().open();
-      Source::open(memory + relay_bytes + tops_bytes + Source::ring_bytes(a.cost_columns));
+      Source::open(memory + relay_bytes + tops_bytes + Source::ring_bytes(forward_columns));
     }
     __syncthreads();
   }
@@ -240,7 +243,7 @@ struct Together {
       const Args &args = job.rewriting ? again : a;
       const View s = view(job.task, job.rewriting, lane_id());
       Source source;
-      source.ring = ring(), source.columns = a.cost_columns, source.relay = &relay();
+      source.ring = ring(), source.columns = forward_columns, source.relay = &relay();
       source.next_chunk = job.first_chunk;
       source.shift = source.next_chunk * chunk_columns;
       source.begin(args, s);
@@ -256,11 +259,11 @@ struct Together {
   __device__ __forceinline__ void produce() const {
     const int strip_lane = (threadIdx.x / warp - 1) * 8 + lane_id() / 4;
     // The columns of a chunk are read in the two blocks of steps after its own, too.
-    const int ahead = a.cost_columns / chunk_columns - 2;
+    const int ahead = forward_columns / chunk_columns - 2;
     int count = 0, chunks = 0;
     for (Job job = relay().receive(count); job.task != none; job = relay().receive(++count)) {
       const View s = view(job.task, job.rewriting, strip_lane);
-      Producer producer(a, s, strip_lane, ring(), a.cost_columns, job.first_chunk * chunk_columns, chunks);
+      Producer producer(a, s, strip_lane, ring(), forward_columns, job.first_chunk * chunk_columns, chunks);
       for (int i = 0; i < job.chunks; i++) {
         const int first = i * chunk_columns;
         relay().wait_swept(job.first_chunk + i - ahead);

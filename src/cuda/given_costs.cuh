@@ -95,18 +95,28 @@ struct GivenCosts {
   // A part that lies in the matrix for all lanes.
   __device__ __forceinline__ void fetch_vectors(int first, int slot) {
     const int v = lane_id() % vector;
-    float *to = memory + row_at(lane_id() / vector, 0) + place(slot, v * vector, vector);
-    float *again = memory + row_at(lane_id() / vector, 0) + place(parts, 0, vector);
+    float *const rows = memory + row_at(lane_id() / vector, 0);
+    copy_vectors(rows + place(slot, v * vector, vector), first);
+    if (slot == 0 && v == 0) copy_vectors(rows + place(parts, 0, vector), first);
+  }
+  __device__ __forceinline__ void copy_vectors(float *to, int first) {
     const int64_t offset = sign * first;
 #pragma unroll
     for (int k = 0; k < K; k++)
 #pragma unroll
-      for (int group = 0; group < groups; group++) {
-        const int further = k * pitch_k + group * group_pitch;
-        const float *from = coming[group][k] + offset;
-        __pipeline_memcpy_async(to + further, from, vector * sizeof(float));
-        if (slot == 0 && v == 0) __pipeline_memcpy_async(again + further, from, vector * sizeof(float));
-      }
+      for (int group = 0; group < groups; group++)
+        copy_vector(to + k * pitch_k + group * group_pitch, coming[group][k] + offset);
+  }
+  // Memory is read by lines of 128 bytes: the parts of a row that come next are in the L2 cache then.
+  static __device__ __forceinline__ void copy_vector(float *to, const float *from) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile(
+        "cp.async.cg.shared.global.L2::128B [%0], [%1], %2;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))),
+        "l"(from), "n"(vector * sizeof(float))
+        : "memory");
+#else
+    __pipeline_memcpy_async(to, from, vector * sizeof(float));
+#endif
   }
   // The lane's own rows.
   __device__ __forceinline__ void fetch_own(int first, int slot) const {

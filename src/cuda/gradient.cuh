@@ -162,7 +162,7 @@ struct Features {
 
 // Part of the gradients of half a tile. Of four rows, a lane's: the lane, and the steps in which it has any E. Of a
 // column: its number from the one that a pair's lowest lane meets in the first step, and the lanes that have any of it.
-struct Item {
+struct alignas(8) Item {
   int of;
   unsigned others;
 };
@@ -187,39 +187,40 @@ __device__ __forceinline__ unsigned transpose(unsigned word) {
 template <class Real>
 struct Gradients {
   static constexpr int size = Point<Real>::size;
-  static constexpr int max_items = 96;  // of half a tile: columns of all pairs of a warp
-  static constexpr int max_pairs = 4;
 
   // Of a pair.
-  struct Facts {
+  struct alignas(8) Facts {
     int rows;
     Real factor;  // of its gradient
   };
-  // In shared memory, the warp's own.
-  struct Notes {
-    Facts of_pair[max_pairs];
-    Item items[max_items];
-  };
+  // In shared memory, the warp's own: facts of the pairs of a task, and items. Of half of the lanes, or a third of the
+  // columns of a tile and those that lanes are apart, so many by pair.
+  __host__ __device__ static size_t facts_bytes(const Args &a) { return sizeof(Facts) * (warp >> a.lane_bits); }
+  __host__ __device__ static size_t notes_bytes(const Args &a) {
+    return facts_bytes(a) + sizeof(Item) * (8 + 8 * (warp >> a.lane_bits));
+  }
 
   const Args &a;
   const View &s;
   Share<Real> share;
   Points<Real> x, y, out;
-  Notes &notes;
+  Facts *facts_of;
+  Item *items;
   int worker;  // of those that share the rows, or the columns
 
-  __device__ __forceinline__ Gradients(const Args &args, const View &view, bool of_x, int number, Notes &of_warp)
+  __device__ __forceinline__ Gradients(const Args &args, const View &view, bool of_x, int number, unsigned char *notes)
       : a(args),
         s(view),
         share(args.features),
         x(args, view, args.x, view.row),
         y(args, view, args.y, view.first_column()),
         out(args, view, of_x ? args.grad_x : args.grad_y, of_x ? view.row : view.first_column()),
-        notes(of_warp),
+        facts_of(reinterpret_cast<Facts *>(notes)),
+        items(reinterpret_cast<Item *>(notes + facts_bytes(args))),
         worker(number) {
     __syncwarp();
     if (s.lane == 0)
-      notes.of_pair[lane_id() >> a.lane_bits] = {s.pair.n, s.active ? gradient_factor<Real>(a, s.pair.index) : 0};
+      facts_of[lane_id() >> a.lane_bits] = {s.pair.n, s.active ? gradient_factor<Real>(a, s.pair.index) : 0};
   }
 
   __device__ __forceinline__ int top() const { return a.lanes - 1; }
@@ -233,7 +234,7 @@ struct Gradients {
   // Notes the items of the lanes that have one, behind `found` others.
   __device__ __forceinline__ int note(bool has, int of, unsigned others, int found) const {
     const unsigned all = __ballot_sync(all_lanes, has);
-    if (has) notes.items[found + __popc(all & ((1u << lane_id()) - 1))] = {of, others};
+    if (has) items[found + __popc(all & ((1u << lane_id()) - 1))] = {of, others};
     return found + __popc(all);
   }
 
@@ -246,9 +247,9 @@ struct Gradients {
     const int found = note(any != 0 && lane_id() % workers == worker, lane_id(), any, 0);
     __syncwarp();
     for (int i = share.point; i < found; i += share.points()) {
-      const auto [lane, steps] = notes.items[i];
+      const auto [lane, steps] = items[i];
       const int pair = pair_of(lane), row = row_of(lane), end = warp - __clz(steps);
-      const Facts facts = notes.of_pair[pair];
+      const Facts facts = facts_of[pair];
       Point<Real> here[K], sum[K]{};
       const char *point = x.at(pair, row) + own.offset(x);
 #pragma unroll
@@ -293,10 +294,10 @@ struct Gradients {
     }
     __syncwarp();
     for (int i = share.point; i < found; i += share.points()) {
-      const auto [c, lanes] = notes.items[i];
+      const auto [c, lanes] = items[i];
       int lane = __ffs(lanes) - 1;
       const int pair = pair_of(lane), end = warp - __clz(lanes), column = half.step + c - top();
-      const Facts facts = notes.of_pair[pair];
+      const Facts facts = facts_of[pair];
       int row = row_of(lane);
       const Point<Real> here = own.load(y.at(pair, column) + own.offset(y), of_y, true);
       Point<Real> sum{};

@@ -196,8 +196,9 @@ struct Sparse {
   static constexpr int of_rows = 2, of_columns = 3, readers = of_rows + of_columns;
   static constexpr bool wants_live = true;
   static constexpr int resident = 1;
-  using Notes = typename Gradients<Real>::Notes;
-  __host__ __device__ static size_t bytes(const Args &) { return readers * sizeof(Notes); }
+  __host__ __device__ static size_t bytes(const Args &a) {
+    return (readers * Gradients<Real>::notes_bytes(a) + 15) / 16 * 16;
+  }
 
   const Args &a;
   const View &s;
@@ -211,7 +212,7 @@ struct Sparse {
         s(view),
         progress(args, view),
         of_x(role < of_rows),
-        gradients(args, view, of_x, of_x ? role : role - of_rows, reinterpret_cast<Notes *>(memory)[role]) {
+        gradients(args, view, of_x, of_x ? role : role - of_rows, memory + role * Gradients<Real>::notes_bytes(args)) {
     layout = common(common(layout_of<Real>(a.x, a.features), layout_of<Real>(a.y, a.features)),
                     layout_of<Real>(of_x ? a.grad_x : a.grad_y, a.features));
     if (role != of_rows) progress.reports = false;  // one of them reports

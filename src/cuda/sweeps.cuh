@@ -46,18 +46,13 @@ void launch(bool overlap, int threads, size_t shared, int64_t blocks, cudaStream
                 dim3(static_cast<unsigned>(std::min(blocks, known.resident))), threads, shared, stream, a, more...);
 }
 
-// Columns of costs that forward has in shared memory at a time.
-constexpr int forward_columns = 64;
-
 template <class Source>
-bool fits_forward(Args a) {
-  a.cost_columns = forward_columns;
+bool fits_forward(const Args &a) {
   return forward_bytes<Source>(a) <= current_device().shared_memory;
 }
 
 template <class Cell, class Source, bool alone, bool several>
-void launch_forward(Args a, Args again, cudaStream_t stream) {
-  a.cost_columns = again.cost_columns = forward_columns;
+void launch_forward(const Args &a, const Args &again, cudaStream_t stream) {
   const bool overlap = std::is_same_v<Cell, Fast> ? has_bounds(a) : !a.f64;  // of what follows another
   const int64_t sweepers = Source::cooperative ? 1 : Source::warps;          // of a block
   const int64_t blocks = (forward_tasks(a) + sweepers - 1) / sweepers;
@@ -76,10 +71,15 @@ void launch_forward(Args a, Args again, cudaStream_t stream) {
 }
 
 // The most columns of costs that there is room for. Those of a tile, and as many as lanes are apart, must be there at
-// once.
+// once. Of two tiles between checkpoints the right one takes the costs of both; five tiles' are enough to begin with
+// the next two meanwhile.
 template <class Kernel>
 bool fit_columns(Args &a) {
   const int needed = std::max(a.lanes, chunk_columns) + std::max(a.tile_steps, chunk_columns);
+  a.cost_columns = ring_of_five;
+  if (a.tile_steps == max_tile_steps && a.interval == 2 * max_tile_steps &&
+      Kernel::shared_bytes(a) <= current_device().shared_memory)
+    return true;
   for (a.cost_columns = Kernel::most_columns; a.cost_columns >= needed; a.cost_columns /= 2)
     if (Kernel::shared_bytes(a) <= current_device().shared_memory) return true;
   return false;

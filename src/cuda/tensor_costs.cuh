@@ -122,14 +122,14 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
     static constexpr int staged = (chunk_columns / producers + points - 1) / points;
 
     int *ring;
-    int ring_mask, shift;  // shift: where in the ring the thread's rows have column 0
-    double *base;          // what the thread's rows add
-    Held *x;               // of the warp's rows, all first and second rows of lanes first: as matrices take them
-    double *y, *y_norms;   // of the warp's pair
-    const float *xs, *ys;  // the lane's features of the pair, in the caller's arrays; of y from the first column on
-    int64_t y_step;        // to the next
-    const double *norms;   // what the columns add to their sums
-    int sign;              // of steps along rows and columns
+    int ring_columns, shift;  // shift: how far from the beginning the thread's rows have column 0
+    double *base;             // what the thread's rows add
+    Held *x;                  // of the warp's rows, all first and second rows of lanes first: as matrices take them
+    double *y, *y_norms;      // of the warp's pair
+    const float *xs, *ys;     // the lane's features of the pair, in the caller's arrays; of y from the first column on
+    int64_t y_step;           // to the next
+    const double *norms;      // what the columns add to their sums
+    int sign;                 // of steps along rows and columns
     Gates &gates;
     int &chunks;                   // that have been made, over all tasks
     int n, first_row;              // of the warp's rows
@@ -145,7 +145,7 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
                                         int shift_steps, int &count)
         : RowsOfProducer{args, s.pair.m, strip_lane * K},
           ring(to),
-          ring_mask(columns - 1),
+          ring_columns(columns),
           shift(shift_steps + s.lane),
           gates(gates_in(reinterpret_cast<unsigned char *>(to) + Reader::ring_bytes(columns))),
           chunks(count),
@@ -314,7 +314,7 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
 
     // Of the thread's rows.
     __device__ __forceinline__ void put_costs(int column, Rows<int> words) const {
-      const int slot = (column + shift) & ring_mask;
+      const int slot = place_in_ring(column + shift, ring_columns);
       if constexpr (apart) {
         Rows<int> integers;
 #pragma unroll
@@ -322,7 +322,7 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
           const Fast::Cost cost = Fast::split_word(words.v[k], bits);
           words.v[k] = __float_as_int(cost.w), integers.v[k] = cost.n;
         }
-        *reinterpret_cast<Rows<int> *>(ring + (ring_mask + 1 + slot) * column_pitch + at) = integers;
+        *reinterpret_cast<Rows<int> *>(ring + (ring_columns + slot) * column_pitch + at) = integers;
       }
       *reinterpret_cast<Rows<int> *>(ring + slot * column_pitch + at) = words;
     }

@@ -12,6 +12,14 @@ constexpr int producers = producers_of_tiles;  // warps; each has 32 rows of the
 constexpr int chunk_columns = 16;              // computed at a time
 constexpr int column_pitch = K * warp + 8;  // no bank conflicts where lanes write or read K rows of different columns
 
+// Where a step, or one as many before the first, lies in a ring of so many columns: of a power of two, or of five
+// tiles.
+constexpr int ring_of_five = 5 * max_tile_steps;
+__device__ __forceinline__ int place_in_ring(int step, int columns) {
+  if (columns == ring_of_five) return static_cast<int>(static_cast<unsigned>(step + ring_of_five) % ring_of_five);
+  return step & (columns - 1);
+}
+
 // To tell a function which type is meant, without a value of it.
 template <class T>
 struct Type {
@@ -74,7 +82,7 @@ struct TileReader {
   }
 
   const Element *ring;
-  int columns;        // of the ring: a power of two
+  int columns;        // of the ring: a multiple of the steps that are read from one that is sought
   int shift;          // where in it step 0 lies
   const Element *at;  // that of the lane's rows in the step that was sought
   Relay *relay;       // forward
@@ -89,7 +97,7 @@ struct TileReader {
 
   // Steps are counted from `first` on, a multiple of as many as are read from there.
   __device__ __forceinline__ void seek(int first) {
-    at = ring + ((first + shift) & (columns - 1)) * column_pitch + K * lane_id();
+    at = ring + place_in_ring(first + shift, columns) * column_pitch + K * lane_id();
   }
   // What the producers have left of the costs of a step.
   struct Left {
@@ -125,15 +133,15 @@ struct DifferenceCosts : TileReader<double> {
   }
   struct Producer : RowsOfProducer {
     double *ring;
-    int ring_mask, shift;  // shift: where in the ring the thread's rows have column 0
-    int64_t x, y, step;    // of y, to the next column
+    int ring_columns, shift;  // shift: how far from the beginning the thread's rows have column 0
+    int64_t x, y, step;       // of y, to the next column
 
     // s: the view of lane 8 warp + lane / 4; the thread has row lane % 4 of it.
     __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, double *to, int columns,
                                         int shift_steps, int &)
         : RowsOfProducer{args, s.pair.m, strip_lane * K + lane_id() % 4},
           ring(to),
-          ring_mask(columns - 1),
+          ring_columns(columns),
           shift(shift_steps + s.lane) {
       const int k = lane_id() % 4;
       x = s.pair.index * a.x.stride[0] + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1];
@@ -142,7 +150,7 @@ struct DifferenceCosts : TileReader<double> {
     }
 
     __device__ __forceinline__ void put_outside(int from, int to) const {
-      for (int column = from; column < to; column++) ring[((column + shift) & ring_mask) * column_pitch + at] = 0;
+      for (int column = from; column < to; column++) put(column, 0);
     }
     __device__ __forceinline__ void produce(int column, int) {
       double sum[chunk_columns] = {};
@@ -156,7 +164,10 @@ struct DifferenceCosts : TileReader<double> {
         }
       }
 #pragma unroll
-      for (int c = 0; c < chunk_columns; c++) ring[((column + c + shift) & ring_mask) * column_pitch + at] = sum[c];
+      for (int c = 0; c < chunk_columns; c++) put(column + c, sum[c]);
+    }
+    __device__ __forceinline__ void put(int column, double cost) const {
+      ring[place_in_ring(column + shift, ring_columns) * column_pitch + at] = cost;
     }
   };
 };
