@@ -15,32 +15,7 @@ struct SweptHalf {
   int step, steps;  // its first, and how many
 
   __device__ __forceinline__ const Rows<Real> *of_lane(int u, int lane) const { return e + (u * next_step + lane); }
-  __device__ __forceinline__ Real at(int u, int row) const {
-    return reinterpret_cast<const Real *>(e)[u * next_step * K + row];
-  }
 };
-
-// The pair that a lane's rows are of, and the first of them. Rows [begin, end) from there on exist.
-struct Side {
-  Pair pair;
-  int row, begin, end;
-
-  __device__ __forceinline__ bool has(int k) const { return k >= begin && k < end; }
-};
-// Member by member: a choice between two structs would put both into local memory, and what refers to them.
-__device__ __forceinline__ Side side_of(const Args &a, const View &s, int lane) {
-  Side own{{s.pair.index, s.pair.n, s.pair.m, s.pair.kind}, s.row + s.sign() * lane * K, 0, 1 << 30};
-  if (a.lanes < warp) {
-    const Pair other = pair_of(a, s.task, lane);
-    own.pair.index = other.index, own.pair.n = other.n, own.pair.m = other.m;
-    own.row = (lane & (a.lanes - 1)) * K;
-  }
-  if (s.reversed)
-    own.begin = own.row + 1 - own.pair.n;
-  else
-    own.end = own.pair.n - own.row;
-  return own;
-}
 
 template <class Real>
 __device__ __forceinline__ Real upstream(const Args &a, int64_t pair) {
@@ -324,24 +299,5 @@ struct Gradients {
     }
   }
 };
-
-// Half a tile, one element a cell. thread: of `threads` that share the work.
-template <class Real>
-__device__ __forceinline__ void write_dense(const Args &a, const View &s, const SweptHalf<Real> &half, int half_steps,
-                                            int thread, int threads) {
-  const int u = thread % half_steps, groups = threads / half_steps;
-  if (u >= half.steps) return;
-  for (int row = thread / half_steps; row < K * warp; row += groups) {
-    const Real e = half.at(u, row);
-    if (!(e >= Real(negligible))) continue;  // nor what lanes without a pair have made up
-    const Side own = side_of(a, s, row / K);
-    const int i = own.row + s.sign() * (row % K), c = half.step + u - (row / K & (a.lanes - 1));
-    if (!own.has(row % K) || c < 0 || c >= own.pair.m) continue;
-    const int j = s.column_of(own.pair, c);
-    const Real scale = a.scale_dense ? upstream<Real>(a, own.pair.index) : Real(1);
-    store(a.dense.data, own.pair.index * a.dense.stride[0] + i * a.dense.stride[1] + j * a.dense.stride[2], a.f64,
-          scale * e);
-  }
-}
 
 }  // namespace sdtw::cuda

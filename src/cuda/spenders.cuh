@@ -253,7 +253,7 @@ struct Sparse {
   }
 };
 
-// E itself, one element a cell.
+// E itself, one element a cell. The warps take the steps in turn.
 template <class Real>
 struct Dense {
   static constexpr int readers = 4;
@@ -263,15 +263,30 @@ struct Dense {
   __host__ __device__ static size_t bytes(const Args &) { return 0; }
   const Args &a;
   const View &s;
-  int thread;
+  int worker;
+  Real scale;
 
-  __device__ __forceinline__ Dense(const Args &args, const View &view, unsigned char *, int worker)
-      : a(args), s(view), thread(worker * warp + lane_id()) {}
+  __device__ __forceinline__ Dense(const Args &args, const View &view, unsigned char *, int number)
+      : a(args), s(view), worker(number), scale(1) {
+    if (s.active && a.scale_dense) scale = upstream<Real>(a, s.pair.index);
+  }
   __device__ __forceinline__ void begin(int) const {}
   __device__ __forceinline__ void spend(int tile, int half, int number, const Rows<Real> *e, Board &board) const {
     const int half_steps = a.tile_steps / 2, step = (tile << a.tile_bits) + half * half_steps;
-    write_dense<Real>(a, s, {e, step, min(half_steps, s.steps - step)}, half_steps, thread, readers * warp);
+    const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
+    for (int u = worker; u < swept.steps; u += readers) write(*swept.of_lane(u, lane_id()), step + u - s.lane);
     board.leave(number, half);
+  }
+  // Of the lane's rows. Without a pair it has made up some, too.
+  __device__ __forceinline__ void write(const Rows<Real> &e, int column) const {
+    if (!s.active || column < 0 || column >= s.pair.m) return;
+    const int64_t at = s.pair.index * a.dense.stride[0] + s.column_of(s.pair, column) * a.dense.stride[2];
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+      const int row = s.row_of(k);
+      if (e.v[k] >= Real(negligible) && row >= 0 && row < s.pair.n)
+        store(a.dense.data, at + row * a.dense.stride[1], a.f64, scale * e.v[k]);
+    }
   }
   __device__ __forceinline__ void finish(int) const {}
 };
