@@ -168,8 +168,8 @@ struct Gradients {
     int rows;
     Real factor;  // of its gradient
   };
-  // In shared memory, the warp's own: facts of the pairs of a task, and items. Of half of the lanes, or a third of the
-  // columns of a tile and those that lanes are apart, so many by pair.
+  // In shared memory, the warp's own: facts of the pairs of a task, and items. These are 16 lanes at most, or a third
+  // of the columns of half a tile, of which each pair has 16 and as many more as its lanes are apart.
   __host__ __device__ static size_t facts_bytes(const Args &a) { return sizeof(Facts) * (warp >> a.lane_bits); }
   __host__ __device__ static size_t notes_bytes(const Args &a) {
     return facts_bytes(a) + sizeof(Item) * (8 + 8 * (warp >> a.lane_bits));
