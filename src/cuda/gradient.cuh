@@ -1,4 +1,4 @@
-// What becomes of E: the gradients of x and y, or a matrix of one element a cell.
+// Gradients of x and y of any number of features from E, of which a tile has little as a rule.
 #pragma once
 
 #include "gates.cuh"
