@@ -31,13 +31,14 @@ __device__ __forceinline__ Real gradient_factor(const Args &a, int64_t pair) {
   return isfinite(g) ? g : g - g;
 }
 
-// A lane's features of a point. A point is a few lanes', as many points at once as the warp has lanes for: what there
-// is to do for one takes little time, what it needs much longer to come.
+// A lane's features of a point.
 template <class Real>
 struct Point {
   static constexpr int size = 16 / sizeof(Real);
   Real v[size];
 };
+// A point is a few lanes', as many points at once as the warp has lanes for: what there is to do for one takes little
+// time, what it needs much longer to come.
 template <class Real>
 struct Share {
   int bits = 0;  // log2 of a point's lanes
