@@ -22,6 +22,7 @@ constexpr int64_t lane_group = 16;
 // Decisions of the CPU backend.
 struct Plan {
   Mapping mapping;
+  bool transposed;               // x and y have changed places, and so have rows and columns
   sdtw_cpu_isa isa;              // resolved: never AUTO
   int threads;                   // resolved: at least 1
   bool wavefront;                // strips: all threads share each pair, tile by tile, instead of taking a pair each
@@ -95,8 +96,6 @@ Plan make_plan(const Problem &problem, const Exec &exec);
 
 namespace cpu {
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec);
-// The same problem, one pair at a time in strips by one thread: for pairs of a lanes plan that need care of their own.
-sdtw::Plan alone(const sdtw::Plan &plan);
 std::string describe(const sdtw::Plan &plan);
 }  // namespace cpu
 namespace cuda {

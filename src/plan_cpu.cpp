@@ -10,14 +10,40 @@
 namespace sdtw::cpu {
 namespace {
 
+// Two series of which one is longer than that are for strips.
+constexpr int64_t longest_of_lanes = 256;
+
+// How much of the vectors strips of n rows and m columns fill.
+double filled_by_strips(int64_t n, int64_t m) {
+  return double(n) / double(round_up<int64_t>(n, strip_rows)) * double(m) / double(m + max_width);
+}
+
+// Few rows fill a strip badly, few columns less so. A matrix of given costs is read along its rows much faster. Where
+// lanes hold pairs, rows are to be the few: what columns add up over them is not kept as precisely as what rows do.
+// Short pairs stay as they are, so that their results do not depend on what they are padded to.
+bool choose_transposed(const Problem &p, Mapping mapping) {
+  if (std::max(p.n, p.m) <= longest_of_lanes) return false;
+  if (mapping == Mapping::lanes) return p.n > p.m;
+  return filled_by_strips(p.m, p.n) > (p.fused() ? 1.3 : 3) * filled_by_strips(p.n, p.m);
+}
+
+Problem transpose(const Problem &p) {
+  Problem result = p;
+  std::swap(result.n, result.m);
+  std::swap(result.batch_x, result.batch_y);
+  return result;
+}
+
 // Lanes hold pairs where that wastes less of the vectors. The choice fixes the layout of state, so it may depend on the
 // problem alone: not on threads nor on the instruction set.
 Mapping choose_mapping(const Problem &p) {
-  // Beyond this many steps strips fill their lanes, and the groups' boundary rows would leave the L1 cache.
-  constexpr int64_t longest = 256;
-  if (p.n > longest || p.m > longest) return Mapping::strips;
-  const double strips =
-      double(p.n) / double(round_up<int64_t>(p.n, strip_rows)) * double(p.m) / double(p.m + max_width);
+  // Two long series fill strips, and the boundary rows of 16 pairs would leave the L1 cache. Beside a short one any
+  // length will do for which the scratch of 16 pairs takes no more than some megabytes of a thread.
+  constexpr int64_t shortest = 48, most_numbers = 32768;
+  const bool beside_short =
+      std::min(p.n, p.m) <= shortest && (p.n + p.m) * std::max<int64_t>(p.features, 1) <= most_numbers;
+  if (std::max(p.n, p.m) > longest_of_lanes && !beside_short) return Mapping::strips;
+  const double strips = std::max(filled_by_strips(p.n, p.m), p.fused() ? filled_by_strips(p.m, p.n) : 0);
   const double lanes = double(p.batch) / double(round_up(p.batch, lane_group));
   // Fewer than four groups leave threads idle that strips would use.
   return lanes * (p.batch >= 4 * lane_group ? 1.1 : 0.6) > strips ? Mapping::lanes : Mapping::strips;
@@ -41,9 +67,8 @@ bool choose_wavefront(const Plan &plan, int64_t pairs) {
   return shared * 1.1 < apart;
 }
 
-void shape(const Problem &p, Mapping mapping, Plan &plan) {
-  plan.mapping = mapping;
-  if (mapping == Mapping::lanes) {
+void shape(const Problem &p, Plan &plan) {
+  if (plan.mapping == Mapping::lanes) {
     plan.tile_rows = plan.tile_cols = 32;
     plan.units = ceil_div(p.batch, lane_group);
     plan.tiles_across = ceil_div(p.m, plan.tile_cols);
@@ -58,31 +83,23 @@ void shape(const Problem &p, Mapping mapping, Plan &plan) {
 
 }  // namespace
 
-sdtw::Plan alone(const sdtw::Plan &plan) {
-  sdtw::Plan result = plan;
-  shape(plan.problem, Mapping::strips, result.cpu);
-  result.cpu.threads = 1;
-  result.cpu.wavefront = false;
-  return result;
-}
-
-sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
+sdtw::Plan make_plan(const Problem &given, const Exec &exec) {
   sdtw::Plan result{};
+  Plan &plan = result.cpu;
+  plan.mapping = choose_mapping(given);
+  plan.transposed = choose_transposed(given, plan.mapping);
+  const Problem problem = plan.transposed ? transpose(given) : given;
   result.problem = problem;
   result.exec = exec;
-  Plan &plan = result.cpu;
   plan.isa = exec.cpu_isa == SDTW_CPU_ISA_AUTO ? best_isa() : exec.cpu_isa;
   plan.threads = choose_threads(problem, exec);
-  shape(problem, choose_mapping(problem), plan);
+  shape(problem, plan);
   plan.wavefront = plan.mapping == Mapping::strips && choose_wavefront(plan, problem.batch);
   if (!plan.wavefront) plan.threads = int(std::max<int64_t>(1, std::min<int64_t>(plan.threads, plan.units)));
   plan.threads = int(std::min<int64_t>(plan.threads, std::max<int64_t>(1, plan.units * plan.tiles_down)));
 
   plan.state_bytes = exec.no_state ? 0 : StateLayout(problem, plan).bytes;
   plan.forward_bytes = ScratchLayout(problem, plan, false, false).bytes(plan);
-  if (plan.mapping == Mapping::lanes)
-    plan.forward_bytes = checked_add(
-        plan.forward_bytes, ScratchLayout(problem, alone(result).cpu, false, false).each() * size_t(plan.threads));
   plan.backward_bytes = ScratchLayout(problem, plan, true, problem.fused()).bytes(plan);
   plan.alignment_bytes = ScratchLayout(problem, plan, true, false).bytes(plan);
   return result;
@@ -92,13 +109,14 @@ std::string describe(const sdtw::Plan &whole) {
   static const char *const isas[] = {"auto", "baseline", "avx2", "avx512"};
   const Plan &plan = whole.cpu;
   char text[400];
-  std::snprintf(text, sizeof text,
-                "cpu: mapping %s, tiles of %lld x %lld, %lld down and %lld across, isa %s, threads %d%s, skip E < %g, "
-                "state %zu, workspace forward %zu backward %zu alignment %zu bytes",
-                plan.mapping == Mapping::lanes ? "lanes (a pair each)" : "strips", (long long)plan.tile_rows,
-                (long long)plan.tile_cols, (long long)plan.tiles_down, (long long)plan.tiles_across, isas[plan.isa],
-                plan.threads, plan.wavefront ? " (wavefront)" : "", core::negligible_alignment, plan.state_bytes,
-                plan.forward_bytes, plan.backward_bytes, plan.alignment_bytes);
+  std::snprintf(
+      text, sizeof text,
+      "cpu: mapping %s%s, tiles of %lld x %lld, %lld down and %lld across, isa %s, threads %d%s, skip E < %g, "
+      "state %zu, workspace forward %zu backward %zu alignment %zu bytes",
+      plan.mapping == Mapping::lanes ? "lanes (a pair each)" : "strips", plan.transposed ? " of y" : "",
+      (long long)plan.tile_rows, (long long)plan.tile_cols, (long long)plan.tiles_down, (long long)plan.tiles_across,
+      isas[plan.isa], plan.threads, plan.wavefront ? " (wavefront)" : "", core::negligible_alignment, plan.state_bytes,
+      plan.forward_bytes, plan.backward_bytes, plan.alignment_bytes);
   return text;
 }
 

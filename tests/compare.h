@@ -9,8 +9,15 @@ namespace test {
 template <class Real>
 struct Reference {
   std::vector<Real> value, grad_x, grad_y, alignment;  // as in Result
-  std::vector<Real> scale;  // what errors of values are relative to: |value| + <E, |D|> + gamma
+  std::vector<Real> scale;                             // what errors of values are relative to: see value_scale
 };
+
+// What the error of a value is relative to, as sdtw.h has it. path: <E, |D|>. Between lengths of which one is a hundred
+// times the other costs that are nearly 0 all along are rounded to one side by every cell.
+inline double value_scale(double value, double path, double gamma, int64_t n, int64_t m) {
+  const auto least = static_cast<double>(std::min(n, m)), most = static_cast<double>(std::max(n, m));
+  return std::abs(value) + path + gamma * (std::sqrt(least + most) + (most > 100 * least ? 0.15 * most : 0));
+}
 
 template <class Real>
 struct PairView {  // one pair of a case: its own lengths and where its data begin
@@ -67,7 +74,7 @@ Reference<Real> reference(const Case &c, bool with_gradients = true) {
         ref.alignment[b * step_e + i * p.m + j] = e;
         if (!c.fused()) ref.grad_x[b * step_x + i * p.m + j] = g * e;
       }
-    ref.scale[b] += path + static_cast<Real>(p.gamma);
+    ref.scale[b] = value_scale(static_cast<double>(pair.value), static_cast<double>(path), p.gamma, v.n, v.m);
     if (c.fused())
       oracle::sqeuclidean_gradients(pair, g, v.x, v.y, v.n, v.m, p.features, ref.grad_x.data() + b * step_x,
                                     ref.grad_y.data() + b * step_y);
@@ -105,24 +112,32 @@ double max_norm(const Real *values, int64_t count) {
 
 inline double ratio(double error, double scale) { return error == 0 ? 0 : error / scale; }
 
+// Of pair b alone.
 template <class Real>
-Errors compare(const Case &c, const Result &result, const Reference<Real> &ref) {
+Errors compare_pair(const Case &c, const Result &result, const Reference<Real> &ref, int64_t b) {
   const int64_t step_x = c.problem.n * c.shape_x()[2], step_y = c.fused() ? c.problem.m * c.problem.features : 0;
   const int64_t step_e = c.problem.n * c.problem.m;
+  const Real *gx = ref.grad_x.data() + b * step_x, *gy = ref.grad_y.data() + b * step_y;
+  const double largest = std::max(max_norm(gx, step_x), max_norm(gy, step_y));
+  Errors errors;
+  errors.value = ratio(distance(&result.value[b], &ref.value[b], 1), double(ref.scale[b]));
+  if (!result.grad_x.empty()) errors.gradient = ratio(distance(result.grad_x.data() + b * step_x, gx, step_x), largest);
+  if (!result.grad_y.empty())
+    errors.gradient =
+        std::max(errors.gradient, ratio(distance(result.grad_y.data() + b * step_y, gy, step_y), largest));
+  if (!result.alignment.empty())
+    errors.alignment = distance(result.alignment.data() + b * step_e, ref.alignment.data() + b * step_e, step_e);
+  return errors;
+}
+
+template <class Real>
+Errors compare(const Case &c, const Result &result, const Reference<Real> &ref) {
   Errors errors;
   for (int64_t b = 0; b < c.batch(); ++b) {
-    errors.value = std::max(errors.value, ratio(distance(&result.value[b], &ref.value[b], 1), double(ref.scale[b])));
-    const Real *gx = ref.grad_x.data() + b * step_x, *gy = ref.grad_y.data() + b * step_y;
-    const double largest = std::max(max_norm(gx, step_x), max_norm(gy, step_y));
-    if (!result.grad_x.empty())
-      errors.gradient =
-          std::max(errors.gradient, ratio(distance(result.grad_x.data() + b * step_x, gx, step_x), largest));
-    if (!result.grad_y.empty())
-      errors.gradient =
-          std::max(errors.gradient, ratio(distance(result.grad_y.data() + b * step_y, gy, step_y), largest));
-    if (!result.alignment.empty())
-      errors.alignment = std::max(
-          errors.alignment, distance(result.alignment.data() + b * step_e, ref.alignment.data() + b * step_e, step_e));
+    const Errors of_pair = compare_pair(c, result, ref, b);
+    errors.value = std::max(errors.value, of_pair.value);
+    errors.gradient = std::max(errors.gradient, of_pair.gradient);
+    errors.alignment = std::max(errors.alignment, of_pair.alignment);
   }
   return errors;
 }

@@ -18,13 +18,13 @@
 
 namespace sdtw::core {
 
-// 2^-f for |f| <= 1/2.
+// 2^-f - 1 for |f| <= 1/2.
 template <class V>
-inline __attribute__((always_inline)) typename V::Real exp2_minus(typename V::Real f) {
+inline __attribute__((always_inline)) typename V::Real exp2_minus_1(typename V::Real f) {
   using Poly = Exp2Minus<typename V::Scalar>;
   auto p = V::set1(Poly::c[Poly::degree - 1]);
   for (int i = Poly::degree - 2; i >= 0; --i) p = V::fma(p, f, V::set1(Poly::c[i]));
-  return V::fma(p, f, V::set1(1));
+  return V::mul(p, f);
 }
 
 template <class V>
@@ -39,29 +39,38 @@ struct Transition {
   typename V::Real up, left, diagonal;
 };
 
+// The three predecessors of a cell, on their common exponent x.
 template <class V>
 struct Terms {
-  typename V::Real up, left, diagonal, sum;
+  typename V::Real up, left, diagonal;
+};
+template <class V>
+struct Sum {
+  typename V::Real sum;
   typename V::Exponent x;
 };
 
-// The three predecessors on a common exponent.
+// Their sum, and if terms are wanted, these. The product of m with a power of two is exact, so that the sum has the
+// same bits in both cases.
 template <class V>
-inline __attribute__((always_inline)) Terms<V> common_exponent(Scaled<V> up, Scaled<V> left, Scaled<V> diagonal) {
-  Terms<V> t;
-  t.x = V::max(V::max(left.e, diagonal.e), up.e);
-  t.left = V::scale(left.m, V::sub(left.e, t.x));
-  t.diagonal = V::scale(diagonal.m, V::sub(diagonal.e, t.x));
-  t.up = V::scale(up.m, V::sub(up.e, t.x));
+inline __attribute__((always_inline)) Sum<V> sum_of(Scaled<V> up, Scaled<V> left, Scaled<V> diagonal,
+                                                    Terms<V> *terms = nullptr) {
+  const auto x = V::max(V::max(left.e, diagonal.e), up.e), base = V::base(x);
   // up is the last to be known: it waits for the row above in the same step.
-  t.sum = V::add(V::add(t.left, t.diagonal), t.up);
-  return t;
+  if (!terms)
+    return {
+        V::add_scaled(V::add_scaled(V::scale(diagonal.m, diagonal.e, base), left.m, left.e, base), up.m, up.e, base),
+        x};
+  terms->left = V::scale(left.m, left.e, base);
+  terms->diagonal = V::scale(diagonal.m, diagonal.e, base);
+  terms->up = V::scale(up.m, up.e, base);
+  return {V::add(V::add(terms->left, terms->diagonal), terms->up), x};
 }
 
 // The cell whose cost is t = integer + fraction (V::split of the cost and log2(e) / gamma).
 template <class V, class Split>
-inline __attribute__((always_inline)) Scaled<V> enter(const Terms<V> &terms, const Split &t) {
-  return {V::mul(terms.sum, exp2_minus<V>(t.fraction)), V::sub(terms.x, t.integer)};
+inline __attribute__((always_inline)) Scaled<V> enter(const Sum<V> &of, const Split &t) {
+  return {V::fma(of.sum, exp2_minus_1<V>(t.fraction), of.sum), V::sub(of.x, t.integer)};
 }
 
 // a / b from b's rounded reciprocal, correctly rounded (Markstein 1990). A mere product with the reciprocal would not
@@ -75,10 +84,10 @@ inline __attribute__((always_inline)) typename V::Real quotient(typename V::Real
 }
 
 template <class V>
-inline __attribute__((always_inline)) Transition<V> probabilities(const Terms<V> &terms) {
-  const auto reciprocal = V::div(V::set1(1), terms.sum);
-  return {quotient<V>(terms.up, terms.sum, reciprocal), quotient<V>(terms.left, terms.sum, reciprocal),
-          quotient<V>(terms.diagonal, terms.sum, reciprocal)};
+inline __attribute__((always_inline)) Transition<V> probabilities(const Terms<V> &terms, typename V::Real sum) {
+  const auto reciprocal = V::div(V::set1(1), sum);
+  return {quotient<V>(terms.up, sum, reciprocal), quotient<V>(terms.left, sum, reciprocal),
+          quotient<V>(terms.diagonal, sum, reciprocal)};
 }
 
 }  // namespace sdtw::core

@@ -1,6 +1,7 @@
 // Constants of the extended-exponent arithmetic that host and device share.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 namespace sdtw::core {
@@ -45,11 +46,12 @@ struct Exponent<double> {  // an integer held in a double: exact to 2^53, and wi
 // A float32 cost matrix has its split t = n + f exact up to here; larger costs are the float64 engine's.
 constexpr double float_cost_limit = 1 << 21;
 
-// Costs of series computed in float32 carry a relative error of 2^-24, and the errors along competing paths add up to a
-// gradient error of 4e-8 to 1e-7 times sqrt(t (n + m)), t the largest D log2(e) / gamma, and in short series, whose
-// paths differ in few cells, of up to 4e-8 times t sqrt(n + m). Up to this product and this t it stays below 2e-5;
-// beyond either costs are computed in float64 (cpu/tiles.h). Measured: docs/numerics.md.
-constexpr double plain_cost_limit = 170000, plain_cost_step = 300;
+// Costs of series computed in float32 carry a relative error of 2^-24 or, of many features, a few times that, and the
+// errors along competing paths add up to a gradient error of 4e-8 to 1e-7 times sqrt(t (n + m)), t the largest
+// D log2(e) / gamma; in short series, whose paths differ in few cells, to one of 1e-7 times t. Up to this product and
+// this t costs are computed in float32, beyond either in float64 (cpu/tiles.h). Measured: docs/numerics.md.
+constexpr double plain_cost_limit = 170000;
+inline double plain_cost_step(double features) { return features <= 64 ? 128 : 1024 / std::sqrt(features); }
 
 // E below this is treated as 0 wherever that saves a tile, or a part of one. E is a probability, so this is relative to
 // the upstream gradient, which is multiplied in at the end. sdtw.h documents it.

@@ -22,9 +22,7 @@ class Call {
         b(buffers),
         isa(isa_kernels(which)),
         state_layout(p, plan),
-        scratch(p, plan, backward, gradient),
-        alone_plan(alone(whole)),
-        alone_scratch(p, alone_plan.cpu, false, false) {
+        scratch(p, plan, backward, gradient) {
     state = static_cast<std::byte *>(buffers.state);
     const auto address = reinterpret_cast<uintptr_t>(buffers.workspace);
     workspace = static_cast<std::byte *>(buffers.workspace) + (round_up<uintptr_t>(address, 64) - address);
@@ -73,7 +71,6 @@ class Call {
   bool try_pair(int64_t pair, int thread, const Lengths &lengths, double &value);
   template <class T>
   bool try_group(int64_t unit, int thread, const Lengths *lengths, double *values);
-  void refine(int64_t pair, int thread, const Lengths &lengths, double &value);
   template <class T>
   void backward_pair(int64_t pair, int thread, const Lengths &lengths, const sdtw_out *target, double g);
   template <class T>
@@ -93,8 +90,6 @@ class Call {
   const Isa &isa;
   const StateLayout state_layout;
   const ScratchLayout scratch;
-  const sdtw::Plan alone_plan;  // for refine
-  const ScratchLayout alone_scratch;
   std::byte *state, *workspace;
 };
 
@@ -137,22 +132,6 @@ bool Call<In>::try_pair(int64_t pair, int thread, const Lengths &lengths, double
       value, [&](int i) { return local(plan.wavefront ? i : thread); }, team());
 }
 
-// The float engine's value has an absolute error of up to about gamma 1e-7 sqrt(n + m). Where the value is so near 0
-// that this shows (2e-7 of it), the value alone is computed again in float64, pair by pair. Measured: docs/numerics.md.
-template <class In>
-void Call<In>::refine(int64_t pair, int thread, const Lengths &lengths, double &value) {
-  if (!(std::abs(value) < 0.4 * p.gamma * (1 + std::sqrt(double(lengths.n + lengths.m))))) return;
-  const bool lanes = plan.mapping == Mapping::lanes;
-  std::byte *const behind = workspace + size_t(plan.threads) * scratch.each() + size_t(thread) * alone_scratch.each();
-  std::byte *const pair_scratch = lanes ? behind : shared(thread), *const own = lanes ? behind + alone_scratch.shared
-                                                                                      : local(thread);
-  StripPair<double, In> solver(lanes ? alone_plan : whole, isa, b, pair, lengths, lanes ? alone_scratch : scratch,
-                               pair_scratch, nullptr);
-  solver.use(solver.prepare(own));
-  solver.forward(
-      value, [&](int i) { return lanes ? own : local(plan.wavefront ? i : thread); }, team());
-}
-
 template <class In>
 void Call<In>::forward_pair(int64_t pair, int thread) {
   Lengths lengths = lengths_of(p, b, pair);
@@ -160,9 +139,7 @@ void Call<In>::forward_pair(int64_t pair, int thread) {
   if (lengths.kind == Kind::solved) {
     bool fast = false;
     if constexpr (sizeof(In) == 4) fast = try_pair<float>(pair, thread, lengths, value);
-    if (fast) {
-      refine(pair, thread, lengths, value);
-    } else {
+    if (!fast) {
       // Given costs are looked at as they are read, series beforehand.
       if ((p.fused() && poisoned(pair, lengths)) || !try_pair<double>(pair, thread, lengths, value)) {
         value = nan;
@@ -215,10 +192,7 @@ void Call<In>::forward_group(int64_t unit, int thread) {
   }
   bool fast = false;
   if constexpr (sizeof(In) == 4) fast = try_group<float>(unit, thread, lengths, values);
-  if (fast) {
-    for (int64_t l = 0; l < count; ++l)
-      if (lengths[l].kind == Kind::solved) refine(first + l, thread, lengths[l], values[l]);
-  } else {
+  if (!fast) {
     const auto spoil = [&] {
       for (int64_t l = 0; l < count; ++l)
         if (lengths[l].kind == Kind::solved && poisoned(first + l, lengths[l])) {
@@ -321,6 +295,22 @@ void Call<In>::backward(const sdtw_out *target, bool weighted) {
   });
 }
 
+// The arrays as the plan takes rows and columns.
+Buffers oriented(const sdtw::Plan &plan, Buffers b) {
+  if (!plan.cpu.transposed) return b;
+  std::swap(b.x_len, b.y_len);
+  const auto turn = [](auto &matrix) { std::swap(matrix.stride[1], matrix.stride[2]); };
+  turn(b.alignment);
+  if (plan.problem.fused()) {
+    std::swap(b.x, b.y);
+    std::swap(b.grad_x, b.grad_y);
+  } else {
+    turn(b.x);
+    turn(b.grad_x);
+  }
+  return b;
+}
+
 void run_backward(const sdtw::Plan &plan, const Buffers &b, const sdtw_out *target, bool weighted) {
   StateHeader header;
   std::memcpy(&header, b.state, sizeof header);
@@ -334,17 +324,22 @@ void run_backward(const sdtw::Plan &plan, const Buffers &b, const sdtw_out *targ
 
 }  // namespace
 
-void forward(const sdtw::Plan &plan, const Buffers &b) {
+void forward(const sdtw::Plan &plan, const Buffers &given) {
+  const Buffers b = oriented(plan, given);
   if (plan.problem.dtype == SDTW_F64)
     Call<double>(plan, b, false, false, plan.cpu.isa).forward();
   else
     Call<float>(plan, b, false, false, plan.cpu.isa).forward();
 }
 
-void backward(const sdtw::Plan &plan, const Buffers &b) {
+void backward(const sdtw::Plan &plan, const Buffers &given) {
+  const Buffers b = oriented(plan, given);
   run_backward(plan, b, plan.problem.fused() ? nullptr : &b.grad_x, true);
 }
 
-void alignment(const sdtw::Plan &plan, const Buffers &b) { run_backward(plan, b, &b.alignment, false); }
+void alignment(const sdtw::Plan &plan, const Buffers &given) {
+  const Buffers b = oriented(plan, given);
+  run_backward(plan, b, &b.alignment, false);
+}
 
 }  // namespace sdtw::cpu

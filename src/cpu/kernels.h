@@ -76,7 +76,8 @@ struct FusedTile {
   double scale;                   // split: log2(e) / gamma
   T *cost;                        // cost, split: written
   const T *alignment;             // gradient: read
-  T *grad_x, *grad_y;             // gradient: laid out as x and y; sum E (x - y) added to both
+  T *grad_x, *grad_y;             // gradient: laid out as x and y; sum E (x - y) added to both,
+  T *rest_x, *rest_y;             // with what these sums have lost to rounding; rest_y: strips only
 };
 
 // Moves a tile between the caller's matrix and [steps][K][W]. Cell (s, k, l) is at

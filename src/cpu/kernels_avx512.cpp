@@ -1,4 +1,5 @@
 // The CPU kernels compiled for AVX-512.
+#include <algorithm>
 #include <type_traits>
 
 #include "core/cell.h"

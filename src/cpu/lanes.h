@@ -39,6 +39,7 @@ class LaneGroup {
     row_e = at<E>(shared, layout.row_e);
     grad_x = at<T>(shared, layout.grad_x);
     grad_y = at<T>(shared, layout.grad_y);
+    rest_x = at<T>(shared, layout.rest_x);
     wide_x = at<double>(shared, layout.wide_x);
     wide_y = at<double>(shared, layout.wide_y);
     adjoint_row = at<T>(shared, layout.adjoint_row);
@@ -69,7 +70,7 @@ class LaneGroup {
       series.template pack<In>(b.y, m, longest_m, longest_m, y);
     }
     if (sizeof(T) == 8) return Engine::float64;
-    return engine_for(p.fused() ? series.cost_bound(x, longest_n, y, longest_m) : 0, p);
+    return engine_for(p.fused() ? series.cost_bound(x, longest_n, y, longest_m) : 0, p.n, p.m, p);
   }
   void use(Engine engine) {
     form = cost_form(engine);
@@ -132,7 +133,9 @@ class LaneGroup {
             tile,
             tile,
             grad_x + r * d * W,
-            grad_y + c * d * W};
+            grad_y + c * d * W,
+            rest_x + r * d * W,
+            nullptr};
   }
   MatrixTile matrix(int64_t r, int64_t c, int64_t count, const void *data, void *target, const int64_t (&stride)[3],
                     const int64_t *first, int64_t *last) const {
@@ -192,7 +195,7 @@ class LaneGroup {
   double matrix_limit;
   int64_t n[max_width], m[max_width], longest_n = 0, longest_m = 0;
   CostForm form = plain_cost;
-  T *x, *y, *row_m, *grad_x, *grad_y, *adjoint_row, *tile, *probability, *state_m, *left, *diagonal, *above_m;
+  T *x, *y, *row_m, *grad_x, *grad_y, *rest_x, *adjoint_row, *tile, *probability, *state_m, *left, *diagonal, *above_m;
   E *row_e, *state_e, *above_e;
   double *wide_x, *wide_y;
 };
@@ -302,12 +305,15 @@ template <class T, class In>
 void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
   std::fill(adjoint_row, adjoint_row + longest_m * W, T(0));
   if (p.fused() && !target) {
-    std::fill(grad_x, grad_x + tiles_down() * plan.tile_rows * p.features * W, T(0));
-    std::fill(grad_y, grad_y + longest_m * p.features * W, T(0));
+    const int64_t size_x = tiles_down() * plan.tile_rows * p.features * W, size_y = longest_m * p.features * W;
+    std::fill(grad_x, grad_x + size_x, T(0));
+    std::fill(grad_y, grad_y + size_y, T(0));
+    if (sizeof(T) == 4) std::fill(rest_x, rest_x + size_x, T(0));
   }
   for (int64_t r = (tiles_down() - 1) * plan.tile_rows; r >= 0; r -= plan.tile_rows) {
     std::fill(left, left + plan.tile_rows * W, T(0));
     std::fill(diagonal, diagonal + plan.tile_rows * W, T(0));
+    double lost[max_width] = {};
     for (int64_t c = (tiles_across() - 1) * plan.tile_cols; c >= 0; c -= plan.tile_cols) {
       const int64_t count = std::min(plan.tile_cols, longest_m - c), rows = std::min(plan.tile_rows, longest_n - r);
       if (!live(r, c, count)) continue;
@@ -332,7 +338,7 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
       outflow.add(left, plan.tile_rows * W);
       outflow.add(diagonal, plan.tile_rows * W);
       outflow.add(adjoint_row + c * W, count * W);
-      const auto correction = outflow.to(inflow);
+      const auto correction = outflow.settle(inflow, lost);
       correction.apply(left, plan.tile_rows * W);
       correction.apply(diagonal, plan.tile_rows * W);
       correction.apply(adjoint_row + c * W, count * W);

@@ -41,6 +41,7 @@ struct StateLayout {
 // for the float64 engine that any float32 problem may need, or a whole vector when lanes hold pairs.
 struct ScratchLayout {
   size_t x = 0, y = 0, wide_x = 0, wide_y = 0, row_m = 0, row_e = 0, grad_x = 0, grad_y = 0, adjoint_row = 0;
+  size_t rest_x = 0, rest_y = 0;
   size_t progress = 0, tile = 0, probability = 0, state_m = 0, state_e = 0, carry_left = 0, carry_diagonal = 0;
   size_t segment_m = 0, segment_e = 0;
   size_t shared = 0, local = 0;  // bytes
@@ -60,6 +61,9 @@ struct ScratchLayout {
     row_e = arena.add(cols, vector);
     grad_x = arena.add(gradient ? rows * features : 0, vector);
     grad_y = arena.add(gradient ? cols * features : 0, vector);
+    const size_t rested = gradient ? widened : 0, narrow = lanes ? vector : sizeof(float);  // of sums in float alone
+    rest_x = arena.add(rows * rested, narrow);
+    rest_y = arena.add(lanes ? 0 : cols * rested, narrow);
     adjoint_row = arena.add(backward ? cols : 0, vector);
     progress = arena.add(plan.wavefront ? size_t(plan.tiles_down) + 8 : 0, 8);
     shared = arena.bytes();
@@ -77,8 +81,6 @@ struct ScratchLayout {
     segment_e = thread.add(tile_cols + 2 * pad, vector);
     local = thread.bytes();
   }
-
-  size_t each() const { return checked_add(shared, local); }  // of a thread that works on a pair by itself
 
   // Workspace of a call.
   size_t bytes(const Plan &plan) const {

@@ -2,10 +2,12 @@
 // tile boundaries are kept in state.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "core/packed.h"
 #include "cpu/layout.h"
 
 namespace sdtw::cpu {
@@ -63,11 +65,19 @@ enum class Engine : uint8_t {
 };
 inline CostForm cost_form(Engine engine) { return engine == Engine::float64 ? plain_cost : CostForm(engine); }
 
-// The engine for float32 series whose costs are at most `bound` (which may be infinite or NaN).
-inline Engine engine_for(double bound, const Problem &p) {
-  const double scale = core::log2_e / p.gamma, step = bound * scale, total = step * double(p.n + p.m);
+// Pairs of so many steps and so few that float32's rounding errors, which go one way where costs are alike, would show.
+inline bool is_thin(int64_t n, int64_t m) {
+  const int64_t least = std::min(n, m), most = std::max(n, m);
+  return most > 4096 && most > 100 * least;
+}
+
+// The engine for float32 series of these lengths whose costs are at most `bound` (which may be infinite or NaN).
+inline Engine engine_for(double bound, int64_t n, int64_t m, const Problem &p) {
+  const double scale = core::log2_e / p.gamma, step = bound * scale, total = step * double(n + m);
   if (!(scale > 1e-30 && scale < 1e30) || !(total <= core::Exponent<float>::limit)) return Engine::float64;
-  return total <= core::plain_cost_limit && step <= core::plain_cost_step ? Engine::plain : Engine::double_costs;
+  if (is_thin(n, m)) return Engine::float64;
+  return total <= core::plain_cost_limit && step <= core::plain_cost_step(double(p.features)) ? Engine::plain
+                                                                                              : Engine::double_costs;
 }
 
 // R = -gamma log(m 2^e).
@@ -77,8 +87,7 @@ double value_of(T m, typename core::Exponent<T>::type e, double gamma) {
   return -(std::log2(double(m)) + double(e)) * core::ln_2 * gamma;
 }
 
-// Tile boundaries in state. The float64 engine of a float32 problem has to do with the float engine's 8 bytes: with m
-// brought to [1, 2), e + (m - 1) in one double keeps every bit that matters (it is exact while |e| < 2^29).
+// Tile boundaries in state. The float64 engine of a float32 problem has to do with the float engine's 8 bytes.
 template <class T, class In>
 struct Boundary {
   using E = typename core::Exponent<T>::type;
@@ -88,12 +97,8 @@ struct Boundary {
   // count numbers, into / out of a block of capacity numbers at `data`, from its element `at` on.
   static void save(std::byte *data, int64_t capacity, int64_t at, const T *m, const E *e, int64_t count) {
     if constexpr (packed) {
-      T *out = reinterpret_cast<T *>(data) + at;
-      for (int64_t i = 0; i < count; ++i) {
-        int k;
-        const T f = std::frexp(m[i], &k);  // in [1/2, 1)
-        out[i] = (e[i] + k - 1) + (2 * f - 1);
-      }
+      auto *const out = reinterpret_cast<uint64_t *>(data) + at;
+      for (int64_t i = 0; i < count; ++i) out[i] = core::pack({m[i], e[i]});
     } else {
       std::memcpy(data + at * sizeof(T), m, count * sizeof(T));
       std::memcpy(data + capacity * sizeof(T) + at * sizeof(E), e, count * sizeof(E));
@@ -101,10 +106,11 @@ struct Boundary {
   }
   static void load(const std::byte *data, int64_t capacity, int64_t at, T *m, E *e, int64_t count) {
     if constexpr (packed) {
-      const T *in = reinterpret_cast<const T *>(data) + at;
+      const auto *const in = reinterpret_cast<const uint64_t *>(data) + at;
       for (int64_t i = 0; i < count; ++i) {
-        e[i] = std::floor(in[i]);
-        m[i] = 1 + (in[i] - e[i]);
+        const core::WideZ z = core::unpack(in[i]);
+        m[i] = z.m;
+        e[i] = z.e;
       }
     } else {
       std::memcpy(m, data + at * sizeof(T), count * sizeof(T));
@@ -141,6 +147,8 @@ bool any_live(const T *values, int64_t count) {
 template <class T>
 class Flow {
  public:
+  static constexpr double least = sizeof(T) == 4 ? 0x1p-24 : 0x1p-53;  // correction that is no mere rounding
+
   // pairs: how many lanes are pairs of their own, a divisor of 16; 1: all numbers are of one pair.
   explicit Flow(int pairs) : pairs_(pairs) {}
   void add(const T *values, int64_t count) {
@@ -149,9 +157,11 @@ class Flow {
       for (int64_t l = 0; l < columns; ++l) sum[l] += double(values[i + l]);
     for (int64_t l = 0; i + l < count; ++l) sum[l] += double(values[i + l]);
   }
-  // Factors that scale this outflow to the inflow are 1 + excess.
+
+  // Factors that scale the outflow are 1 + excess.
   struct Correction {
     T excess[max_width];
+    bool any = false;
     void apply(T *values, int64_t count) const {
       int64_t i = 0;
       for (; i + columns <= count; i += columns)
@@ -159,13 +169,23 @@ class Flow {
       for (int64_t l = 0; i + l < count; ++l) values[i + l] += values[i + l] * excess[l];
     }
   };
-  Correction to(const Flow &inflow) const {
+  // lost: what each pair has lost before, relative to what flows, and has not got back: a correction of less than the
+  // last bit of T would be rounded away, so it waits for more.
+  Correction settle(const Flow &inflow, double *lost) const {
     Correction correction;
     for (int k = 0; k < pairs_; ++k) {
-      const double in = inflow.total(k), out = total(k);
-      for (int l = k; l < columns; l += pairs_) correction.excess[l] = out > 0 ? T((in - out) / out) : T(0);
+      lost[k] += lacks(inflow, k);
+      const bool mends = std::abs(lost[k]) >= least;
+      for (int l = k; l < columns; l += pairs_) correction.excess[l] = mends ? T(lost[k]) : T(0);
+      if (mends) lost[k] = 0;
+      correction.any |= mends;
     }
     return correction;
+  }
+  // What there is less of than in another flow.
+  double lacks(const Flow &other, int pair = 0) const {
+    const double here = total(pair);
+    return here > 0 ? (other.total(pair) - here) / here : 0;
   }
 
  private:

@@ -43,10 +43,13 @@ struct Vec<float> {
   static Exponent sub(Exponent a, Exponent b) { return _mm256_sub_epi32(a, b); }
   static Exponent max(Exponent a, Exponent b) { return _mm256_max_epi32(a, b); }
 
-  static Real scale(Real a, Exponent d) {
-    const __m256i shift = _mm256_slli_epi32(_mm256_max_epi32(d, _mm256_set1_epi32(-100)), 23);
-    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), shift));
+  static Exponent base(Exponent x) { return _mm256_sub_epi32(x, _mm256_set1_epi32(127)); }
+  static Real power(Exponent e, Exponent base) {
+    const __m256i field = _mm256_max_epi32(_mm256_sub_epi32(e, base), _mm256_setzero_si256());
+    return _mm256_castsi256_ps(_mm256_slli_epi32(field, 23));
   }
+  static Real scale(Real m, Exponent e, Exponent base) { return mul(m, power(e, base)); }
+  static Real add_scaled(Real sum, Real m, Exponent e, Exponent base) { return fma(m, power(e, base), sum); }
 
   struct Split {
     Exponent integer;
@@ -140,12 +143,16 @@ struct Vec<double> {
   static Real fnma(Real a, Real b, Real c) { return _mm256_fnmadd_pd(a, b, c); }
   static Exponent max(Exponent a, Exponent b) { return _mm256_max_pd(a, b); }
 
-  // 1.5 * 2^52 brings the integer d into the low bits, from where it is shifted onto the exponent.
-  static Real scale(Real a, Exponent d) {
-    const __m256d shifted = _mm256_add_pd(_mm256_max_pd(d, _mm256_set1_pd(-900)), _mm256_set1_pd(6755399441055744.));
-    return _mm256_castsi256_pd(
-        _mm256_add_epi64(_mm256_castpd_si256(a), _mm256_slli_epi64(_mm256_castpd_si256(shifted), 52)));
+  // The bias is added to the difference: x may be so large that it would be lost. 2^52 brings the sum into the low
+  // bits, from where it is shifted to those of the exponent.
+  static Exponent base(Exponent x) { return x; }
+  static Real power(Exponent e, Exponent base) {
+    const __m256d difference = _mm256_max_pd(_mm256_sub_pd(e, base), _mm256_set1_pd(-1023));
+    const __m256i bits = _mm256_castpd_si256(_mm256_add_pd(difference, _mm256_set1_pd(4503599627370496. + 1023)));
+    return _mm256_castsi256_pd(_mm256_slli_epi64(bits, 52));
   }
+  static Real scale(Real m, Exponent e, Exponent base) { return mul(m, power(e, base)); }
+  static Real add_scaled(Real sum, Real m, Exponent e, Exponent base) { return fma(m, power(e, base), sum); }
 
   struct Split {
     Exponent integer;

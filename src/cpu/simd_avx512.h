@@ -41,11 +41,14 @@ struct Vec<float> {
   static Exponent sub(Exponent a, Exponent b) { return _mm512_sub_epi32(a, b); }
   static Exponent max(Exponent a, Exponent b) { return _mm512_max_epi32(a, b); }
 
-  // a 2^d for d <= 0: an addition to the exponent bits. Below 2^-100 it stops mattering and stops shrinking.
-  static Real scale(Real a, Exponent d) {
-    const __m512i shift = _mm512_slli_epi32(_mm512_max_epi32(d, _mm512_set1_epi32(-100)), 23);
-    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), shift));
+  // m 2^(e - x) for e <= x, nothing below 2^-126: a product with a power of two whose exponent bits are e - base(x).
+  static Exponent base(Exponent x) { return _mm512_sub_epi32(x, _mm512_set1_epi32(127)); }
+  static Real power(Exponent e, Exponent base) {
+    const __m512i field = _mm512_max_epi32(_mm512_sub_epi32(e, base), _mm512_setzero_si512());
+    return _mm512_castsi512_ps(_mm512_slli_epi32(field, 23));
   }
+  static Real scale(Real m, Exponent e, Exponent base) { return mul(m, power(e, base)); }
+  static Real add_scaled(Real sum, Real m, Exponent e, Exponent base) { return fma(m, power(e, base), sum); }
 
   struct Split {
     Exponent integer;
@@ -145,7 +148,9 @@ struct Vec<double> {
   static Real fma(Real a, Real b, Real c) { return _mm512_fmadd_pd(a, b, c); }
   static Real fnma(Real a, Real b, Real c) { return _mm512_fnmadd_pd(a, b, c); }
   static Exponent max(Exponent a, Exponent b) { return _mm512_max_pd(a, b); }
-  static Real scale(Real a, Exponent d) { return _mm512_scalef_pd(a, d); }
+  static Exponent base(Exponent x) { return x; }
+  static Real scale(Real m, Exponent e, Exponent base) { return _mm512_scalef_pd(m, _mm512_sub_pd(e, base)); }
+  static Real add_scaled(Real sum, Real m, Exponent e, Exponent base) { return add(sum, scale(m, e, base)); }
 
   struct Split {
     Exponent integer;

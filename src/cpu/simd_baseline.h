@@ -102,7 +102,9 @@ struct Vec<float> : VecBase<float, int32_t, 8> {
   static void store(int32_t *p, Exponent a) { std::memcpy(p, &a, sizeof a); }
   static Exponent sub(Exponent a, Exponent b) { return a - b; }
   static Exponent max(Exponent a, Exponent b) { return a > b ? a : b; }
-  static Real scale(Real a, Exponent d) { return real(bits(a) + max(d, Exponent{} - 100) * (1 << 23)); }
+  static Exponent base(Exponent x) { return x - 127; }
+  static Real scale(Real m, Exponent e, Exponent base) { return m * real(max(e - base, Exponent{}) * (1 << 23)); }
+  static Real add_scaled(Real sum, Real m, Exponent e, Exponent base) { return sum + scale(m, e, base); }
 
   struct Split {
     Exponent integer;
@@ -151,10 +153,11 @@ struct Vec<double> : VecBase<double, int64_t, 4> {
   }
   static Exponent max(Exponent a, Exponent b) { return a > b ? a : b; }
   static Exponent min(Exponent a, Exponent b) { return a < b ? a : b; }
-  static Real scale(Real a, Exponent d) {
-    const Real shifted = max(d, set1(-900)) + set1(6755399441055744.);
-    return real(bits(a) + (bits(shifted) << 52));
+  static Exponent base(Exponent x) { return x; }
+  static Real scale(Real m, Exponent e, Exponent base) {
+    return m * real(bits(max(e - base, set1(-1023)) + set1(4503599627370496. + 1023)) << 52);
   }
+  static Real add_scaled(Real sum, Real m, Exponent e, Exponent base) { return sum + scale(m, e, base); }
 
   struct Split {
     Exponent integer;

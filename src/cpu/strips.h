@@ -39,6 +39,8 @@ class StripPair {
     row_e = at<E>(scratch, layout.row_e) + pad;
     grad_x = at<T>(scratch, layout.grad_x);
     grad_y = at<T>(scratch, layout.grad_y);
+    rest_x = at<T>(scratch, layout.rest_x);
+    rest_y = at<T>(scratch, layout.rest_y);
     wide_x = at<double>(scratch, layout.wide_x);
     wide_y = at<double>(scratch, layout.wide_y);
     adjoint_row = at<T>(scratch, layout.adjoint_row) + pad;
@@ -53,7 +55,7 @@ class StripPair {
       series.pack(Strided<In>{element<In>(b.x, pair), b.x.stride[1], b.x.stride[2]},
                   Strided<In>{element<In>(b.y, pair), b.y.stride[1], b.y.stride[2]}, at<T>(local, layout.tile));
     if (sizeof(T) == 8) return Engine::float64;
-    return engine_for(p.fused() ? series.cost_bound() : 0, p);
+    return engine_for(p.fused() ? series.cost_bound() : 0, n, m, p);
   }
   void use(Engine engine) {
     form = cost_form(engine);
@@ -143,7 +145,9 @@ class StripPair {
             tile,
             tile,
             grad_x + i * strip_rows * p.features,
-            grad_y + column};
+            grad_y + column,
+            rest_x + i * strip_rows * p.features,
+            rest_y + column};
   }
   bool cost(int64_t i, const Extent &cells, int64_t first_step, int64_t count, T *tile) const {
     if (p.fused()) {
@@ -159,7 +163,7 @@ class StripPair {
   bool forward_strip(int64_t i, std::byte *local, double &value);
   void backward_strip(int64_t i, std::byte *local, In *target, const int64_t (&stride)[3], T factor);
   void probabilities(int64_t i, int64_t first_step, int64_t count, std::byte *local) const;
-  void adjoint(int64_t first_step, int64_t count, std::byte *local) const;
+  void adjoint(int64_t first_step, int64_t count, std::byte *local, double &lost) const;
 
   // Hands strips out by ticket; progress[i] is how many steps strip i has done.
   template <class Locals, class Strip>
@@ -196,7 +200,7 @@ class StripPair {
   const T scale, scale_low;  // log2(e) / gamma
   double matrix_limit;
   SkewedSeries<T> series;
-  T *row_m, *grad_x, *grad_y, *adjoint_row;
+  T *row_m, *grad_x, *grad_y, *rest_x, *rest_y, *adjoint_row;
   E *row_e;
   double *wide_x, *wide_y;
   std::atomic<int64_t> *progress;
@@ -241,28 +245,35 @@ bool StripPair<T, In>::forward(double &value, Locals &&locals, int threads) {
   return ok;
 }
 
-// Sweeps E back through a tile, a few steps at a time for the sake of the flow's rounding errors.
+// Sweeps E back through a tile, a few steps at a time for the sake of the flow's rounding errors. lost: see Flow.
 template <class T, class In>
-void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *local) const {
-  constexpr int64_t portion = 16;
+void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *local, double &lost) const {
+  const int64_t portion = m < 16 ? 2 : 16;  // a path through few columns goes through many rows in a step
   T *const left = at<T>(local, layout.carry_left), *const diagonal = at<T>(local, layout.carry_diagonal);
   const T *const probability = at<T>(local, layout.probability);
   for (int64_t end = count, s; end > 0; end = s) {
     s = std::max<int64_t>(0, end - portion);
     T *const row = adjoint_row + first_step + s;
-    Flow<T> inflow(1), outflow(1);
-    inflow.add(left, strip_rows + W);
-    inflow.add(diagonal, strip_rows);
-    inflow.add(row - W + 1, end - s);
+    const auto flow = [&](T *of_row) {
+      Flow<T> sum(1);
+      sum.add(left, strip_rows + W);
+      sum.add(diagonal, strip_rows);
+      sum.add(of_row, end - s);
+      return sum;
+    };
+    const Flow<T> inflow = flow(row - W + 1);
     walk.adjoint({end - s, probability + s * 3 * strip_rows, at<T>(local, layout.tile) + s * strip_rows, left, diagonal,
                   left + strip_rows, row});
-    outflow.add(left, strip_rows + W);
-    outflow.add(diagonal, strip_rows);
-    outflow.add(row + 1, end - s);
-    const auto correction = outflow.to(inflow);
+    const Flow<T> outflow = flow(row + 1);
+    const double wanted = lost + outflow.lacks(inflow);
+    const auto correction = outflow.settle(inflow, &lost);
+    if (!correction.any) continue;
     correction.apply(left, strip_rows + W);
     correction.apply(diagonal, strip_rows);
     correction.apply(row + 1, end - s);
+    // What the correction itself has been rounded by, which is more only where next to nothing flows.
+    const double rest = wanted + flow(row + 1).lacks(outflow);
+    lost = std::abs(rest) < 2 * Flow<T>::least ? rest : 0;
   }
 }
 
@@ -294,6 +305,7 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
   if (i == strips() - 1) left[corner_row() * W + corner_lane()] = 1;
   T factors[max_width];
   std::fill(factors, factors + max_width, factor);
+  double lost = 0;
   for (int64_t c = tiles(i) - 1; c >= 0; --c) {
     const int64_t s = c * plan.tile_cols, count = std::min(plan.tile_cols, steps(i) - s);
     // The strip below has passed up all of this tile's columns once it is through with the tile before this one.
@@ -301,7 +313,7 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
     if (any_live(left, strip_rows + W) || any_live(diagonal, strip_rows) || any_live(adjoint_row + s - W + 1, count)) {
       cost(i, cells, s, count, tile);
       probabilities(i, s, count, local);
-      adjoint(s, count, local);
+      adjoint(s, count, local, lost);
       if (p.fused() && !target) walk.gradient(fused(i, s, count, tile));
       if (target) {
         MatrixTile t = matrix(i, s, count, nullptr, target, stride);
@@ -325,8 +337,13 @@ void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor
   shared = threads > 1;
   std::fill(adjoint_row - pad, adjoint_row + m + pad, T(0));
   if (p.fused() && !target) {
-    std::fill(grad_x, grad_x + strips() * strip_rows * p.features, T(0));
-    std::fill(grad_y, grad_y + series.y_length() * p.features, T(0));
+    const int64_t size_x = strips() * strip_rows * p.features, size_y = series.y_length() * p.features;
+    std::fill(grad_x, grad_x + size_x, T(0));
+    std::fill(grad_y, grad_y + size_y, T(0));
+    if (sizeof(T) == 4) {
+      std::fill(rest_x, rest_x + size_x, T(0));
+      std::fill(rest_y, rest_y + size_y, T(0));
+    }
   }
   run(locals, threads,
       [&](int64_t ticket, std::byte *local) { backward_strip(strips() - 1 - ticket, local, target, stride, factor); });

@@ -26,9 +26,10 @@ void sweep(const Sweep<T> &a) {
     Cell diagonal = above;
     above = up;
     for (int k = 0; k < K; ++k) {
-      const auto terms = core::common_exponent<V>(up, row[k], diagonal);
+      core::Terms<V> terms;
+      const auto sum = core::sum_of<V>(up, row[k], diagonal, save ? &terms : nullptr);
       if constexpr (save) {
-        const auto p = core::probabilities<V>(terms);
+        const auto p = core::probabilities<V>(terms, sum.sum);
         T *out = a.probability + (s * K + k) * 3 * W;
         V::store(out, p.up);
         V::store(out + W, p.left);
@@ -37,10 +38,9 @@ void sweep(const Sweep<T> &a) {
       diagonal = row[k];
       if constexpr (split) {
         const T *t = a.cost + (s * K + k) * 2 * W;
-        row[k] =
-            core::enter<V>(terms, typename V::Split{V::load(reinterpret_cast<const int32_t *>(t)), V::load(t + W)});
+        row[k] = core::enter<V>(sum, typename V::Split{V::load(reinterpret_cast<const int32_t *>(t)), V::load(t + W)});
       } else {
-        row[k] = core::enter<V>(terms, V::split(V::load(a.cost + (s * K + k) * W), scale, scale_low));
+        row[k] = core::enter<V>(sum, V::split(V::load(a.cost + (s * K + k) * W), scale, scale_low));
       }
       up = row[k];
     }
@@ -49,9 +49,12 @@ void sweep(const Sweep<T> &a) {
       V::store(a.row_m + s * W, up.m);
       V::store(a.row_e + s * W, up.e);
     }
-    if (s % period == period - 1)
+    if (s % period == period - 1) {
       for (int k = 0; k < K; ++k) V::normalize(row[k].m, row[k].e);
+      if constexpr (skew) V::normalize(above.m, above.e);
+    }
   }
+  if constexpr (skew) V::normalize(above.m, above.e);
   V::store(a.state.above_m, above.m);
   V::store(a.state.above_e, above.e);
   for (int k = 0; k < K; ++k) {

@@ -1,10 +1,10 @@
 // Cost tiles: squared Euclidean costs, their gradient, and moves between tiles and the caller's matrices, for any
 // vector type. Included by kernels_*.cpp inside its namespace.
 
-// out(s, k, sum) for every step and row of a tile, sum = sum_f (x_f[k] - y_f[s])^2: the exact difference, in blocks of
-// B steps by R rows that stay in registers.
+// out(s, k, sum) for every step and row of a tile, sum = sum_f (x_f[k] - y_f[s])^2 over features [begin, end): the
+// exact difference, in blocks of B steps by R rows that stay in registers.
 template <class T, int K, class Out>
-inline void sqeuclidean_sums(const FusedTile<T> &a, Out out) {
+inline void sqeuclidean_sums(const FusedTile<T> &a, int64_t begin, int64_t end, Out out) {
   using V = Vec<T>;
   constexpr int R = K < 4 ? K : 4, B = sizeof(typename V::Real) == 64 ? 4 : 3;
   const auto block = [&](int64_t s, int r, auto steps) __attribute__((always_inline)) {
@@ -12,8 +12,8 @@ inline void sqeuclidean_sums(const FusedTile<T> &a, Out out) {
     typename V::Real sum[S][R];
     for (int b = 0; b < S; ++b)
       for (int k = 0; k < R; ++k) sum[b][k] = V::set1(0);
-    const T *x = a.x + r * a.x_row, *y = a.y + s * a.y_step;
-    for (int64_t f = 0; f < a.features; ++f, x += a.x_feature, y += a.y_feature) {
+    const T *x = a.x + r * a.x_row + begin * a.x_feature, *y = a.y + s * a.y_step + begin * a.y_feature;
+    for (int64_t f = begin; f < end; ++f, x += a.x_feature, y += a.y_feature) {
       typename V::Real row[R];
       for (int k = 0; k < R; ++k) row[k] = V::load(x + k * a.x_row);
       for (int b = 0; b < S; ++b) {
@@ -34,13 +34,23 @@ inline void sqeuclidean_sums(const FusedTile<T> &a, Out out) {
   }
 }
 
-// Costs as they are.
+// Costs as they are. Features are summed a few at a time, and then these sums: the rounding errors of a float32 sum
+// grow with the square root of the number of its terms, and are all of one sign where the terms are alike.
 template <class T, int K>
 void sqeuclidean_cost(const FusedTile<T> &a) {
   using V = Vec<T>;
+  constexpr int64_t few = sizeof(T) == 4 ? 16 : INT64_MAX;
+  const auto at = [&](int64_t s, int k) { return a.cost + (s * K + k) * V::width; };
+  int64_t end = std::min(few, a.features);
   sqeuclidean_sums<T, K>(
-      a, [&](int64_t s, int k, auto sum)
-             __attribute__((always_inline)) { V::store(a.cost + (s * K + k) * V::width, sum); });
+      a, 0, end, [&](int64_t s, int k, auto sum) __attribute__((always_inline)) { V::store(at(s, k), sum); });
+  for (int64_t begin = end; begin < a.features; begin = end) {
+    end = std::min(begin + few, a.features);
+    sqeuclidean_sums<T, K>(
+        a, begin, end, [&](int64_t s, int k, auto sum) __attribute__((always_inline)) {
+          V::store(at(s, k), V::add(V::load(at(s, k)), sum));
+        });
+  }
 }
 
 // Split costs for the float engine, tile[s][k] being [2][W], W integers and W fractions: computed in float64 from
@@ -61,7 +71,7 @@ void sqeuclidean_double(const FusedTile<T> &a) {
     half.x = a.wide_x + h;
     half.y = a.wide_y + h;
     sqeuclidean_sums<double, K>(
-        half, [&](int64_t s, int k, auto sum) __attribute__((always_inline)) {
+        half, 0, a.features, [&](int64_t s, int k, auto sum) __attribute__((always_inline)) {
           T *t = a.cost + (s * K + k) * 2 * W + h;
           V::store_split(V::mul(sum, scale), reinterpret_cast<int32_t *>(t), t + W);
         });
@@ -93,24 +103,38 @@ int live_runs(const FusedTile<T> &a, int r, Run *runs) {
   return count;
 }
 
+// Adds to a sum that many tiles add to, whose float32 rounding errors would add up where its terms are alike: what is
+// lost is kept beside it (Kahan 1965).
+template <class V>
+inline __attribute__((always_inline)) void add_to(typename V::Scalar *sum, typename V::Scalar *rest,
+                                                  typename V::Real term) {
+  const auto before = V::load(sum);
+  if constexpr (sizeof(typename V::Scalar) == 8) return V::store(sum, V::add(before, term));
+  const auto with_rest = V::add(term, V::load(rest)), after = V::add(before, with_rest);
+  V::store(sum, after);
+  V::store(rest, V::sub(with_rest, V::sub(after, before)));
+}
+
 // grad_x[k] += sum_s E (y - x), grad_y[s] += sum_k E (y - x) over one run: the caller multiplies by -2 g and 2 g (d/dx
-// of (x - y)^2). F features at a time share the loads of E. In a skewed tile a column moves one lane down each step.
+// of (x - y)^2). F features at a time share the loads of E. In a skewed tile a column moves one lane down each step,
+// and what leaves the first lane lies behind what has left it before.
 template <class T, int K, bool skew, int R, int F>
 void sqeuclidean_gradient_run(const FusedTile<T> &a, int r, int64_t f, Run run) {
   using V = Vec<T>;
   constexpr int W = V::width;
-  const T *x = a.x + f * a.x_feature + r * a.x_row, *y = a.y + f * a.y_feature;
-  T *out_x = a.grad_x + f * a.x_feature + r * a.x_row, *out_y = a.grad_y + f * a.y_feature;
+  constexpr T zero = 0;
+  const int64_t at_x = f * a.x_feature + r * a.x_row, at_y = f * a.y_feature;
+  const T *x = a.x + at_x, *y = a.y + at_y;
   typename V::Real grad_x[F][R], sum[F];
+  [[maybe_unused]] T left[F][max_steps + 2 * W];
   for (int g = 0; g < F; ++g) {
-    for (int k = 0; k < R; ++k) grad_x[g][k] = V::load(out_x + g * a.x_feature + k * a.x_row);
-    sum[g] = V::load(out_y + g * a.y_feature + (run.hi - 1) * a.y_step);
+    for (int k = 0; k < R; ++k) grad_x[g][k] = V::set1(0);
+    sum[g] = V::set1(0);
   }
   for (int64_t s = run.hi - 1; s >= run.lo; --s) {
     typename V::Real e[R];
     for (int k = 0; k < R; ++k) e[k] = V::load(a.alignment + (s * K + r + k) * W);
     for (int g = 0; g < F; ++g) {
-      T *const at = out_y + g * a.y_feature + s * a.y_step;
       const auto column = V::load(y + g * a.y_feature + s * a.y_step);
       typename V::Real step;  // of this column: summed apart, so that steps do not wait for each other
       for (int k = R - 1; k >= 0; --k) {
@@ -119,20 +143,26 @@ void sqeuclidean_gradient_run(const FusedTile<T> &a, int r, int64_t f, Run run) 
         step = k == R - 1 ? V::mul(e[k], difference) : V::fma(e[k], difference, step);
       }
       if constexpr (!skew) {
-        V::store(at, V::add(V::load(at), step));
+        T *const at = a.grad_y + at_y + g * a.y_feature + s * a.y_step;
+        V::store(at, V::add(V::load(at), step));  // rows of lanes are few
       } else {
         sum[g] = V::add(sum[g], step);
-        if (s > run.lo) {
-          *at = V::first(sum[g]);
-          sum[g] = V::insert_last(V::rotate_down(sum[g]), at - a.y_step + W - 1);
-        } else {
-          V::store(at, sum[g]);
-        }
+        V::store(left[g] + (run.hi - 1 - s), sum[g]);
+        sum[g] = V::insert_last(V::rotate_down(sum[g]), &zero);
       }
     }
   }
-  for (int g = 0; g < F; ++g)
-    for (int k = 0; k < R; ++k) V::store(out_x + g * a.x_feature + k * a.x_row, grad_x[g][k]);
+  for (int g = 0; g < F; ++g) {
+    if constexpr (skew) {  // columns from the last step's on, y_step being -1
+      const int64_t at = at_y + g * a.y_feature + (run.hi - 1) * a.y_step, count = run.hi - run.lo - 1 + W;
+      V::store(left[g] + count, V::set1(0));
+      for (int64_t i = 0; i < count; i += W) add_to<V>(a.grad_y + at + i, a.rest_y + at + i, V::load(left[g] + i));
+    }
+    for (int k = 0; k < R; ++k) {
+      const int64_t at = at_x + g * a.x_feature + k * a.x_row;
+      add_to<V>(a.grad_x + at, a.rest_x + at, grad_x[g][k]);
+    }
+  }
 }
 
 template <class T, int K, bool skew>
