@@ -1,0 +1,96 @@
+// Series and costs of every kind that users have, and that have found faults: one kind a pair.
+#pragma once
+
+#include "draw.h"
+#include "oracle.h"
+
+namespace test {
+
+enum class Data {
+  noise,      // independent normal values
+  walk,       // their sums
+  constant,   // one value for a whole series
+  steps,      // constant for a while
+  smooth,     // waves
+  spikes,     // noise, and a few time steps 1e2, 1e4 or 1e6 times as large
+  equal,      // y is x, resampled
+  quantised,  // noise on a coarse grid
+  flat,       // noise with a long stretch in which nothing happens
+  count
+};
+inline const char *const data_names[] = {"noise",  "walk",  "constant",  "steps", "smooth",
+                                         "spikes", "equal", "quantised", "flat"};
+
+// One series [steps, features] of unit scale.
+inline std::vector<double> series(Random &random, Data data, int64_t steps, int64_t features) {
+  if (data == Data::smooth) return smooth_values(random, 1, steps, features);
+  std::vector<double> values(steps * features);
+  const auto step = [&](int64_t i) { return values.data() + i * features; };
+  const auto fresh = [&](int64_t i) {
+    for (int64_t f = 0; f < features; ++f) step(i)[f] = random.normal();
+  };
+  const auto repeat = [&](int64_t i) { std::copy(step(i - 1), step(i), step(i)); };
+  const int64_t flat_from = random.integer(0, steps - 1), flat_to = random.integer(flat_from, steps - 1);
+  for (int64_t i = 0; i < steps; ++i) {
+    const bool stays = data == Data::constant || (data == Data::steps && random.uniform() < 0.95) ||
+                       (data == Data::flat && i > flat_from && i <= flat_to);
+    if (i > 0 && stays) {
+      repeat(i);
+      continue;
+    }
+    fresh(i);
+    for (int64_t f = 0; f < features; ++f) {
+      if (data == Data::walk) step(i)[f] = step(i)[f] / 3 + (i > 0 ? step(i - 1)[f] : 0);
+      if (data == Data::quantised) step(i)[f] = std::round(2 * step(i)[f]) / 2;
+    }
+  }
+  if (data == Data::spikes)
+    for (int64_t k = random.integer(1, 3); k > 0; --k) {
+      const int64_t i = random.integer(0, steps - 1);
+      const double factor = one_of(random, {1e2, 1e4, 1e6});
+      for (int64_t f = 0; f < features; ++f) step(i)[f] = factor * random.normal();
+    }
+  return values;
+}
+
+// x [n, features] and y [m, features] of one pair, as float32 can hold them.
+struct SeriesPair {
+  std::vector<double> x, y;
+};
+inline SeriesPair series_pair(Random &random, Data data, int64_t n, int64_t m, int64_t features, double scale) {
+  SeriesPair pair;
+  pair.x = series(random, data == Data::equal ? Data::noise : data, n, features);
+  if (data == Data::equal) {
+    for (int64_t j = 0; j < m; ++j)
+      for (int64_t f = 0; f < features; ++f) pair.y.push_back(pair.x[j * n / m * features + f]);
+  } else {
+    pair.y = series(random, data, m, features);
+  }
+  for (double &v : pair.x) v = narrow(scale * v);
+  for (double &v : pair.y) v = narrow(scale * v);
+  return pair;
+}
+
+// Costs [n, m] of one pair: distances of such series, or what only given costs can be: equal ones a little below or
+// above a half of the unit in which costs are split, and negative ones.
+inline std::vector<double> costs(Random &random, Data data, int64_t n, int64_t m, double scale, double gamma) {
+  std::vector<double> cost(n * m);
+  const double kind = random.uniform();
+  if (data == Data::constant) {
+    const double unit = gamma / std::log2(std::exp(1.0)), whole = std::floor(std::pow(10.0, 3 * random.uniform()) - 1);
+    const double t = kind < 0.3 ? scale : unit * (whole + one_of(random, {0.0, 0.48, 0.4999, 0.5, 0.5001, 0.52}));
+    std::fill(cost.begin(), cost.end(), narrow(kind > 0.9 ? -t : t));
+    return cost;
+  }
+  if (kind < 0.2) {
+    for (double &c : cost) c = narrow(scale * random.normal());
+    return cost;
+  }
+  const SeriesPair pair = series_pair(random, data, n, m, 2, std::sqrt(scale));
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < m; ++j)
+      cost[i * m + j] = narrow(oracle::sqeuclidean<double>(&pair.x[2 * i], &pair.y[2 * j], 2));
+  return cost;
+}
+
+}  // namespace test
