@@ -1,10 +1,7 @@
 # The CUDA backend: kernels, one generated file per engine and pass, so that they compile in parallel.
 target_sources(sdtw_objects PRIVATE src/cuda/backend.cu src/cuda/pairs.cu)
-set(forward_arguments "const Args &, const Args &, cudaStream_t")
-set(backward_arguments "const Args &, cudaStream_t")
 foreach(engine Fast Wide)
   foreach(pass forward backward)
-    set(arguments ${${pass}_arguments})
     set(file ${PROJECT_BINARY_DIR}/cuda/${pass}_${engine}.cu)
     configure_file(src/cuda/sweeps.cu.in ${file} @ONLY)
     target_sources(sdtw_objects PRIVATE ${file})

@@ -71,10 +71,12 @@ struct Plan {
   // what is reset by each call, unless pairs are alone (cuda/pair.cuh): control, bounds and rows; in state, behind
   // them, checkpoints, which are not reset.
   size_t status, norms, control, bounds, rows, saved;
-  // In the workspace of backward and alignment: all before crossings is reset by each call.
-  size_t back_control, progress, left, flows, crossings, side, snapshots;
+  // In the workspace of backward and alignment: all before crossings is reset by each call, and what is between sums_x
+  // and snapshots is zeroed.
+  size_t back_control, progress, left, flows, crossings, sums_x, sums_y, side, snapshots;
   int64_t snapshots_each;  // of a checkpoint
   int64_t side_columns;    // of a pair
+  bool wide_sums;          // gradients are summed up in double, in the workspace
 
   size_t state_bytes;
   size_t forward_bytes, backward_bytes, alignment_bytes;

@@ -37,6 +37,13 @@ int64_t choose_side_columns(const Problem &p) {
   return p.features <= max_inline_features ? p.m : std::min<int64_t>(p.m, 384);
 }
 
+// Gradients of more than two features are added to half a tile at a time, which float32 is precise enough for as long as
+// that is not done thousands of times to the same point.
+bool needs_wide_sums(const Problem &p, Costs costs) {
+  constexpr int64_t longest = 8192;
+  return p.dtype == SDTW_F32 && costs == Costs::tensor && std::max(p.n, p.m) > longest;
+}
+
 // A pair's halves meet in the middle, and in backward E goes on from strip to strip. Where there is little to do it
 // takes less time if both sweeps go on to the end: then it is known of all strips how E enters them, and none waits.
 // That is where all strips fit an H200 both ways at once; and where pairs are so few that waiting takes longer than
@@ -94,9 +101,13 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   plan.left = back.add(chained ? checked_mul(batch, strips) : 0, word);
   plan.flows = back.add(chained ? checked_mul(checked_mul(batch, halves), problem.m) : 0, flow_words * word);
   plan.crossings = back.add(strips > 1 ? checked_mul(batch, plan.through ? strips : halves) : 0, sizeof(Crossing));
+  plan.wide_sums = needs_wide_sums(problem, plan.costs);
+  const auto points = [&](size_t of_pair) { return checked_mul(checked_mul(batch, of_pair), problem.features); };
+  plan.sums_x = back.add(plan.wide_sums ? points(problem.n) : 0, sizeof(double));
+  plan.sums_y = back.add(plan.wide_sums ? points(problem.m) : 0, sizeof(double));
   plan.side_columns = strips > 1 && problem.fused() ? choose_side_columns(problem) : 0;
-  plan.side = back.add(checked_mul(checked_mul(batch, plan.side_columns), problem.features),
-                       problem.dtype == SDTW_F64 ? sizeof(double) : sizeof(float));
+  plan.side =
+      back.add(points(plan.side_columns), problem.dtype == SDTW_F64 || plan.wide_sums ? sizeof(double) : sizeof(float));
   plan.snapshots_each = plan.interval / max_tile_steps - 1;
   plan.snapshots = back.add(checked_mul(plan.tasks, checked_mul(plan.snapshots_each, saved_cells)), plan.words * word);
   plan.backward_bytes = plan.alignment_bytes = back.bytes();

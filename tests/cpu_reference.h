@@ -6,11 +6,11 @@
 namespace test {
 
 // What the CPU backend gives in float64. Without the alignment the scale of values is without the path's cost.
-inline Reference<double> cpu_reference(Case c) {
+inline Reference<double> cpu_reference(Case c, int32_t threads = 0) {
   c.problem.dtype = SDTW_F64;
   c.exec.device = SDTW_CPU;
   c.exec.cpu_isa = SDTW_CPU_ISA_AUTO;
-  c.exec.num_threads = 0;
+  c.exec.num_threads = threads;
   Result result = run(c);
   Reference<double> ref;
   const int64_t step = c.problem.n * c.problem.m;

@@ -6,15 +6,29 @@
 //
 //   x = max(e_up, e_left, e_diagonal)
 //   s = m_up 2^(e_up - x) + m_left 2^(e_left - x) + m_diagonal 2^(e_diagonal - x)
-//   m = s 2^-f,  e = x - n
+//   m = s + s q,  q = 2^-f - 1,  e = x - n
 //
 // Nothing is subtracted that could cancel and exponents are exact, so errors do not accumulate with length, and the
 // transition probabilities m_k 2^(e_k - x) / s of Algorithm 2 come out normalised. No logarithm is taken until the end.
+// What q is rounded by is relative to f: where costs are the same all along, and errors of the same sign, they are no
+// larger than what is due to the costs.
+//
+// The range of m. s is at least the m of the neighbour with the largest exponent and at most the sum of all three, and
+// 1 + q is in [2^-1/2, 2^1/2]: a cell's m is at least its least neighbour's less half a bit, and at most three times the
+// largest one's and half a bit. Sweeps (cpu/sweeps.h) bring all that they carry on to [1, 2) every 16 cells of a path or
+// so, the neighbour above the first row included, so that m stays within 2^-9 and 2^16 (what the recursion itself makes
+// of equal exponents and f = -1/2 in 16 cells of a path); what one strip hands to the next has been in that range, and
+// leaves twice those bits. Cells outside of a pair are cells like any other. A build with SDTW_CHECKED holds every m to it.
 //
 // V supplies the arithmetic: Real and Exponent (one number or a SIMD vector of them) and operations on them.
 #pragma once
 
 #include "core/numbers.h"
+
+#ifdef SDTW_CHECKED
+#include <cstdio>
+#include <cstdlib>
+#endif
 
 namespace sdtw::core {
 
@@ -32,6 +46,20 @@ struct Scaled {
   typename V::Real m;
   typename V::Exponent e;
 };
+
+// Ends a checked build where m is not in its range; the float64 engine may have NaN.
+template <class V>
+inline __attribute__((always_inline)) void check_range([[maybe_unused]] const Scaled<V> &z) {
+#ifdef SDTW_CHECKED
+  typename V::Scalar m[V::width];
+  V::store(m, z.m);
+  for (const auto v : m)
+    if (!(v >= 0x1p-20 && v <= 0x1p34) && (sizeof v == 4 || v == v)) {
+      std::fprintf(stderr, "m = %g is out of range\n", double(v));
+      std::abort();
+    }
+#endif
+}
 
 // Probabilities of entering a cell from its three predecessors; they sum to 1.
 template <class V>
@@ -55,6 +83,7 @@ struct Sum {
 template <class V>
 inline __attribute__((always_inline)) Sum<V> sum_of(Scaled<V> up, Scaled<V> left, Scaled<V> diagonal,
                                                     Terms<V> *terms = nullptr) {
+  check_range<V>(up), check_range<V>(left), check_range<V>(diagonal);
   const auto x = V::max(V::max(left.e, diagonal.e), up.e), base = V::base(x);
   // up is the last to be known: it waits for the row above in the same step.
   if (!terms)

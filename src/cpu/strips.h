@@ -222,6 +222,10 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
     if (state && s > 0)
       Store::save(boundary_column(i, s / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
     ok &= cost(i, cells, s, count, tile);
+    if (!ok && sizeof(T) == 4) {
+      advance(i, end);
+      return false;
+    }
     walk.sweep[form]({count, tile, scale, scale_low, lanes, row_m + s, row_e + s, nullptr});
     advance(i, s + count);
   }

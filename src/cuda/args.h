@@ -12,8 +12,9 @@ namespace sdtw::cuda {
 // this call, so that the data are their own flags.
 using Word = unsigned long long;
 
-// How a Z is stored: as the fast engine has it, in one word; log2 of it as a double; m and e as doubles, in two words.
-enum Format : int { compact, logarithm, two_words };
+// How a Z is stored: in one word, by the fast engine as it has it, by the wide one as core/packed.h has it; or as two
+// doubles m and e, in two words.
+enum Format : int { one_word, two_words };
 
 // Where the paths of a pair cross between its two halves, as one of these meets it.
 struct Crossing {
@@ -30,16 +31,16 @@ constexpr int flow_words = 2;
 
 // Counters of one call; every one begins at -1 (all ones).
 struct Control {
-  Word ticket[3];    // the next task of the fast, the wide and the exact engine, less one
-  int any_wide;      // 1 if the wide engine has something to do
-  int any_again;     // 1 if it has values to compute again
-  int forgotten[3];  // pairs whose rows each engine has seen to, less one
-  int unused[5];
+  Word ticket[3];   // the next task of the fast engine, of the wide one and of the fast one with packed costs, less one
+  int any_wide;     // 1 if the wide engine has something to do
+  int any_packed;   // 1 if the fast engine with packed costs has
+  int forgotten;    // pairs whose rows the wide engine has seen to, less one
+  int unused[7];
 };
 static_assert(sizeof(Control) == 64, "the arrays behind it stay aligned");
 
-// What became of a pair in forward. Cancelled: finite, but the fast engine's value is not precise enough.
-enum Status : int { status_finite = 0, status_unreachable = 1, status_not_a_number = 2, status_cancelled = 3 };
+// What became of a pair in forward.
+enum Status : int { status_finite = 0, status_unreachable = 1, status_not_a_number = 2 };
 
 struct Args {
   sdtw_in x, y;
@@ -59,7 +60,7 @@ struct Args {
   int lane_bits;     // log2(lanes)
   int64_t tasks;     // a strip, or 32 / lanes pairs
   int strips;        // of n rows
-  Format format;     // of what is stored; the fast engine's own is compact always
+  Format format;     // of what is stored
   int interval;      // steps between checkpoints
   int checkpoints;   // of a task: after step interval, 2 interval, ...
   Control *control;  // of this call
@@ -77,6 +78,7 @@ struct Args {
   Crossing *crossings;  // backward: see crossing_into
   Word *left;           // backward: [batch][strips]: the columns in which E leaves a strip; see flows.cuh
   Word *flows;          // backward: [batch][halves][m][flow_words]: that E
+  bool wide_sums;       // backward: grad_x, grad_y and side are sums in double, which the last kernel rounds
   sdtw_out side;        // backward: what the lower half adds to grad_y where the upper one adds as well, and
   int side_columns;     // of how many columns of a pair there is room for that
   int cost_columns;     // backward: whose costs are in shared memory at a time, where there are producers

@@ -29,7 +29,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.tasks = plan.cuda.tasks;
   a.strips = static_cast<int>(plan.cuda.strips);
   a.through = plan.cuda.through;
-  a.format = a.f64 ? two_words : logarithm;
+  a.format = a.f64 ? two_words : one_word;
   a.interval = static_cast<int>(plan.cuda.interval);
   a.checkpoints = static_cast<int>(plan.cuda.checkpoints);
   a.control = at<Control>(run, plan.cuda.control);
@@ -55,14 +55,27 @@ void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Ou
   a.progress = at<int>(buffers.workspace, plan.cuda.progress);
   a.snapshots = at<Word>(buffers.workspace, plan.cuda.snapshots);
   a.snapshots_each = static_cast<int>(plan.cuda.snapshots_each);
+  const auto points = [&](size_t offset, int64_t of_pair) {
+    return sdtw_out{at<void>(buffers.workspace, offset), {of_pair * a.features, a.features, 1}};
+  };
   if (a.grad_y.data && a.strips > 1) {
     a.side_columns = static_cast<int>(plan.cuda.side_columns);
-    a.side = {at<void>(buffers.workspace, plan.cuda.side), {a.side_columns * int64_t{a.features}, a.features, 1}};
+    a.side = points(plan.cuda.side, a.side_columns);
   }
-  launch_prepare(a, first, second, buffers.workspace, plan.cuda.crossings, stream);
+  a.wide_sums = plan.cuda.wide_sums && !a.dense.data;
+  if (a.wide_sums) {
+    if (a.grad_x.data) a.grad_x = points(plan.cuda.sums_x, a.n);
+    if (a.grad_y.data) a.grad_y = points(plan.cuda.sums_y, a.m);
+  }
+  launch_prepare(a, first, second, buffers.workspace, plan.cuda.crossings,
+                 at<void>(buffers.workspace, plan.cuda.sums_x),
+                 a.dense.data ? 0 : plan.cuda.snapshots - plan.cuda.sums_x, stream);
   if (!a.f64) Sweeps<Fast>::backward(a, stream);
   Sweeps<Wide>::backward(a, stream);
-  if (a.side.data) launch_add_side(a, stream);
+  if (a.wide_sums)
+    launch_round_sums(a, first, second, stream);
+  else if (a.side.data)
+    launch_add_side(a, stream);
 }
 
 }  // namespace
@@ -85,16 +98,13 @@ void forward(const sdtw::Plan &plan, const Buffers &buffers) {
   Args a = make_args(plan, buffers, run);
   a.value = buffers.value;
   a.saved = stateful ? at<Word>(buffers.state, plan.cuda.saved) : nullptr;
-  Args again = a;  // values that are computed again: in place of the same rows, and without the rest
-  again.format = compact;
-  again.saved = nullptr;
-  if (is_alone(a)) return Sweeps<Fast>::forward(a, again, stream);
+  if (is_alone(a)) return Sweeps<Fast>::forward(a, stream);
   reset(at<unsigned char>(run, plan.cuda.control), plan.cuda.saved - plan.cuda.control, stream);
   if (!a.f64) {
     if (a.costs == Costs::tensor) launch_bounds(a, stream);
-    Sweeps<Fast>::forward(a, again, stream);
+    Sweeps<Fast>::forward(a, stream);
   }
-  Sweeps<Wide>::forward(a, again, stream);
+  Sweeps<Wide>::forward(a, stream);
 }
 
 void backward(const sdtw::Plan &plan, const Buffers &buffers) {

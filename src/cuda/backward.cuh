@@ -20,7 +20,7 @@ struct Backward {
   static constexpr int first_producer = 1 + recomputers, first_reader = first_producer + producers;
   static constexpr int roles = first_reader + Spender::readers, threads = roles * warp;
   static constexpr int most_steps = Cell::wide ? max_tile_steps / 4 : max_tile_steps;  // of a tile
-  static constexpr int most_columns = Cell::wide ? 64 : 128;                           // of costs at a time
+  static constexpr int most_columns = Cell::wide ? 64 : 160;                           // of costs at a time
 
   // Shared memory: the board, what enters, rows above, ways [step][way][32] of two tiles, the spenders', the source's.
   static constexpr size_t board_bytes = (sizeof(Board) + 15) / 16 * 16, tops_bytes = sizeof(Z) * warp;
@@ -60,7 +60,11 @@ struct Backward {
         if (!Cell::wide) a.control->any_wide = 1;
         return false;
       }
-      return status == status_finite || status == status_cancelled;  // the others' gradients are there already
+      if (!Source::takes(a, pair)) {
+        a.control->any_packed = 1;
+        return false;
+      }
+      return status == status_finite;  // the others' gradients are there already
     });
   }
 
@@ -84,7 +88,8 @@ struct Backward {
   // The next task that has any steps, which the other warps make themselves ready for. number: of its first tile.
   __device__ __forceinline__ Band next_band(int count, int number) const {
     Band band{none, 0, 0, number, false};
-    for (int64_t task; band.task == none && (task = take_ticket(&a.control->ticket[Cell::wide], a.tasks)) >= 0;) {
+    constexpr int engine = Source::second ? 2 : Cell::wide;
+    for (int64_t task; band.task == none && (task = take_ticket(&a.control->ticket[engine], a.tasks)) >= 0;) {
       const View s = view(task, lane_id());
       if (s.steps > 0) band = {task, 0, none, number, __any_sync(all_lanes, leaves_for_next(a, s)) != 0};
     }
@@ -156,8 +161,7 @@ struct Backward {
     for (Band band = board().receive(count); band.task != none; band = board().receive(++count)) {
       const View s = view(band.task, lane_id());
       if constexpr (Source::cooperative) {
-        costs.ring = reinterpret_cast<typename Source::Element *>(source());
-        costs.columns = a.cost_columns, costs.shift = 0;
+        costs.ring = {source(), a.cost_columns}, costs.shift = 0;
         costs.begin(a, s);
       } else {
         costs.begin(a, s, source() + reader * Source::bytes(a));
@@ -179,8 +183,8 @@ struct Backward {
     int count = 0, chunks = 0;
     for (Band band = board().receive(count); band.task != none; band = board().receive(++count)) {
       const View s = view(band.task, strip_lane);
-      Producer producer(a, s, strip_lane, reinterpret_cast<typename Source::Element *>(source()), a.cost_columns, 0,
-                        chunks);
+      Producer producer(a, s, strip_lane, typename Source::Ring{source(), a.cost_columns},
+                        source() + Source::ring_bytes(a.cost_columns), 0, chunks);
       board().wait_begun(count, band);
       for (int tile = band.last; board().template goes_on<several>(band, tile); tile--) {
         const int reader = number_of(band, tile) % recomputers;
@@ -215,10 +219,10 @@ template <class Cell, class Source, class Spender, bool several>
 __global__ void __launch_bounds__(Backward<Cell, Source, Spender, several>::threads, Spender::resident)
     backward_kernel(const __grid_constant__ Args a) {
   extern __shared__ __align__(16) unsigned char shared[];
-  const bool primary = Cell::wide == a.f64;
+  const bool primary = Cell::wide == a.f64 && !Source::second;
   if (!primary || !several || a.strips == 1) let_next_kernel_in();
   wait_for_kernel_before();
-  if (!primary && a.control->any_wide != 1) return;
+  if (!primary && (Source::second ? a.control->any_packed : a.control->any_wide) != 1) return;
   Backward<Cell, Source, Spender, several>{a, shared}.run();
 }
 

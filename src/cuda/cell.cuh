@@ -1,13 +1,28 @@
-// The cell: Z = exp(-R / gamma) = m 2^e. Fast has a float and an integer, Exact a double and an integer, Wide a double
-// and an integer-valued double.
+// The cell: Z = exp(-R / gamma) = m 2^e. Fast has a float and an integer, Wide a double and an integer-valued double.
 //
 // With t = D log2(e) / gamma = n + f, n the nearest integer, one step of the recursion of sdtw.h is
-//   x = max(e_diagonal, e_vertical, e_horizontal),  s = sum m_k 2^(e_k - x),  m = s 2^-f,  e = x - n,
+//   x = max(e_diagonal, e_vertical, e_horizontal),  s = sum m_k 2^(e_k - x),  m = s + s q,  q = 2^-f - 1,  e = x - n,
 // and the probability that a path to the cell came from neighbour k is m_k 2^(e_k - x) / s. Exponents are exact, so
-// no error builds up along a path but that of m. Forbidden cells have a very negative exponent.
+// no error builds up along a path but that of m, and what q is rounded by is relative to f: where costs are the same
+// all along, and errors of the same sign, they are no larger than what is due to the costs. Forbidden cells have a very
+// negative exponent.
+//
+// The range of m. Fast adds exponents to the bits of m, so m has to stay where no sum of them leaves a float's.
+//   - A cell's s is at least the m of the neighbour with the largest exponent and at most the sum of all three, and
+//     1 + q is in [2^-1/2, 2^1/2]. So m shrinks by at most half a bit a cell.
+//   - In the 8 steps between two renormalisations a path goes through at most 32 cells: 4 rows of a lane in a step, and
+//     in the next step those of the lane below. With all that is carried from step to step in [1, 2] at the beginning
+//     (the lane's rows, the diagonal neighbour above them, the row above the strip, what is restored from checkpoints
+//     and snapshots; each is renormalised where it enters a sweep), m stays in [2^-16, 2^29.3]: the upper bound is that of
+//     the recursion itself for f = -1/2 and equal exponents everywhere, which tests/test_cells.cpp computes.
+//   - Forbidden cells, cells left of column 0, right of the last column and below the last row are cells like any other,
+//     of costs that are finite: the same bounds hold.
+//   - What a strip hands on (rows, checkpoints) is stored as it is, within these bounds, and renormalised by its reader.
+// A build with SDTW_CHECKED stops where a term's m is out of this range.
 #pragma once
 
 #include "core/numbers.h"
+#include "core/packed.h"
 #include "memory.cuh"
 
 namespace sdtw::cuda {
@@ -25,8 +40,8 @@ __device__ __forceinline__ float reciprocal(float s) {
 }
 __device__ __forceinline__ double reciprocal(double s) { return 1 / s; }
 
-// 2^-f by the polynomial of core/numbers.h. The hardware's ex2 is off by as much as 2^-22, and by the same where costs
-// are the same.
+// 2^-f - 1 by the polynomial of core/numbers.h. The hardware's ex2 is off by as much as 2^-22, and by the same where
+// costs are the same.
 template <class Real, int k = 0>
 __device__ __forceinline__ Real exp2_minus_tail(Real f) {
   using Poly = core::Exp2Minus<Real>;
@@ -37,26 +52,34 @@ __device__ __forceinline__ Real exp2_minus_tail(Real f) {
     return fma(f, exp2_minus_tail<Real, k + 1>(f), c);
 }
 template <class Real>
-__device__ __forceinline__ Real exp2_minus(Real f) {
-  return fma(f, exp2_minus_tail<Real>(f), Real(1));
+__device__ __forceinline__ Real exp2_minus_1(Real f) {
+  return f * exp2_minus_tail<Real>(f);
 }
 
 // Adding it to a double leaves a multiple of 2^-32 in the low bits: its fraction in the low word, its integer part in
 // the high one, which is that of `fixed_point` where the sum is 0. The half makes the nearest integer of the integer
-// part; the rest is half a unit of the 23 bits of the fraction that a float takes.
-constexpr double fixed_point = 1572864.0 + 0.5 + 0x1p-24;  // 1.5 2^20
-constexpr int fixed_point_high = 0x41380000;
+// part.
+constexpr double fixed_point = 1572864.0 + 0.5;  // 1.5 2^20
+constexpr unsigned fixed_point_high = 0x41380000;
 
-// t = n + f of a cost, |f| <= 1/2, as a cell needs it: w = 2^-f.
+// t = n + f of a cost, |f| <= 1/2, as a cell needs it: q = 2^-f - 1.
 template <class Real, class Integer>
 struct Weight {
-  Real w;
+  Real q;
   Integer n;
 };
 
-// fraction: of t + 1/2, in units of 2^-32.
+// f from the fraction of t + 1/2, in units of 2^-32, with the digits of a float however small it is.
 __device__ __forceinline__ float centred(unsigned fraction) {
-  return __uint_as_float(__funnelshift_r(fraction, 0x7f, 9)) - 1.5f;
+  return static_cast<float>(static_cast<int>(fraction ^ 0x80000000u)) * 0x1p-32f;
+}
+
+// Stops a checked build where a number is not in the range that a comment promises.
+__device__ __forceinline__ void check_range([[maybe_unused]] double v, [[maybe_unused]] double least,
+                                            [[maybe_unused]] double most) {
+#ifdef SDTW_CHECKED
+  if (!(v >= least && v <= most)) __trap();
+#endif
 }
 
 struct Fast {
@@ -72,20 +95,21 @@ struct Fast {
   static __device__ __forceinline__ Z forbidden() { return {1, core::Exponent<float>::forbidden}; }
   static __device__ __forceinline__ Z one() { return {1, 0}; }
 
-  // m 2^(e - x), or m 2^-100 if that is less. Between two renormalisations, 8 steps of 4 rows, m stays within 2^-17 and
-  // 2^30: so the result is no denormal, and what is made larger here adds less than 2^-50 to a sum.
+  // m 2^(e - x), or m 2^-100 if that is less: by the bounds of m the result is no denormal, and what is made larger here
+  // adds less than 2^-50 to a sum.
+  static constexpr int least_shift = -100;
+  static __device__ __forceinline__ int shift(const Z &z, int x) {
+    check_range(z.m, 0x1p-17, 0x1p30);
+    return __viaddmax_s32(z.e, -x, least_shift);
+  }
   static __device__ __forceinline__ float term(const Z &z, int x) {
-    const int shift = __viaddmax_s32(z.e, -x, -100);
-    return __int_as_float(__float_as_int(z.m) + (shift << 23));
+    return __uint_as_float(__float_as_uint(z.m) + (static_cast<unsigned>(shift(z, x)) << 23));
   }
 
-  // sum: fixed_point + t.
+  // From the two words of a double to which fixed_point was added.
   static __device__ __forceinline__ Cost split_fixed(double sum) {
-    return {exp2_minus(centred(__double2loint(sum))), __double2hiint(sum) - fixed_point_high};
-  }
-  // t + 1/2 in units of 2^-bits, 1 <= bits <= 31.
-  static __device__ __forceinline__ Cost split_word(int word, int bits) {
-    return {exp2_minus(centred(static_cast<unsigned>(word) << (32 - bits))), word >> bits};
+    return {exp2_minus_1(centred(__double2loint(sum))),
+            static_cast<int>(static_cast<unsigned>(__double2hiint(sum)) - fixed_point_high)};
   }
 
   // Of given costs. log2(e) / gamma is the sum of two floats: were it rounded to one, the value would be off by
@@ -98,21 +122,28 @@ struct Fast {
   static __device__ __forceinline__ Cost split(float cost, const Scale &scale) {
     constexpr float round = 12582912.0f;  // 1.5 2^23: adding it rounds to an integer, in the low bits of the sum
     const float r = fmaf(cost, scale.high, round);
-    const float f = fmaf(cost, scale.low, fmaf(cost, scale.high, -(r - round)));
-    return {exp2_minus(f), __float_as_int(r) - __float_as_int(round)};
+    float f = fmaf(cost, scale.low, fmaf(cost, scale.high, -(r - round)));
+#ifdef SDTW_CHECKED
+    f = fminf(fmaxf(f, -0.5f), 0.5f);  // of costs that are given back later it may be anything
+#endif
+    return {exp2_minus_1(f), __float_as_int(r) - __float_as_int(round)};
   }
 
-  // The next cell from its cost and its neighbours, and the three terms of its sum.
+  // The next cell from its cost and its neighbours, and if with_terms the three terms of its sum. Its vertical neighbour
+  // is the last to be known: its m is multiplied by the power of two as it is added, which is the same number, sooner.
+  template <bool with_terms>
   static __device__ __forceinline__ Z next(const Cost &cost, const Z &d, const Z &v, const Z &h, float (&p)[ways]) {
     const int x = __vimax3_s32(d.e, h.e, v.e);
-    const float td = term(d, x), th = term(h, x), tv = term(v, x);
-    p[diagonal] = td, p[vertical] = tv, p[horizontal] = th;
-    return {fmaf(tv, cost.w, (td + th) * cost.w), x - cost.n};
+    const float td = term(d, x), th = term(h, x);
+    if constexpr (with_terms) p[diagonal] = td, p[vertical] = term(v, x), p[horizontal] = th;
+    const float s = fmaf(v.m, __uint_as_float((static_cast<unsigned>(shift(v, x)) << 23) + 0x3f800000u), td + th);
+    // Costs that are given back later may be so large that exponents wrap.
+    return {fmaf(s, cost.q, s), static_cast<int>(static_cast<unsigned>(x) - static_cast<unsigned>(cost.n))};
   }
 
   static __device__ __forceinline__ void renormalise(Z &z) {
     const int shift = (__float_as_int(z.m) >> 23) - 127;
-    z.m = __int_as_float(__float_as_int(z.m) - (shift << 23));
+    z.m = __uint_as_float(__float_as_uint(z.m) - (static_cast<unsigned>(shift) << 23));
     z.e += shift;
   }
 
@@ -134,56 +165,6 @@ struct Fast {
   }
 };
 
-// Fast with seven more digits, for values that float32 cells do not give precisely enough. The rows that it hands from
-// strip to strip have the digits of Fast, whose place they take.
-struct Exact {
-  using Real = double;
-  using Cost = Weight<double, int>;
-  static constexpr bool wide = false;
-  static __device__ __forceinline__ constexpr int words(Format) { return 1; }
-  struct Z {
-    double m;
-    int e;
-  };
-
-  static __device__ __forceinline__ Z forbidden() { return {1, core::Exponent<float>::forbidden}; }
-  static __device__ __forceinline__ Z one() { return {1, 0}; }
-
-  static __device__ __forceinline__ double term(const Z &z, int x) {
-    const int shift = __viaddmax_s32(z.e, -x, -600);
-    return __hiloint2double(__double2hiint(z.m) + (shift << 20), __double2loint(z.m));
-  }
-
-  static __device__ __forceinline__ Cost split(double t) {
-    constexpr double round = 6755399441055744.0;  // 1.5 2^52
-    const double r = t + round;
-    return {exp2_minus(t - (r - round)), __double2loint(r)};
-  }
-
-  static __device__ __forceinline__ Z next(const Cost &cost, const Z &d, const Z &v, const Z &h, double (&)[ways]) {
-    const int x = __vimax3_s32(d.e, h.e, v.e);
-    return {fma(term(v, x), cost.w, (term(d, x) + term(h, x)) * cost.w), x - cost.n};
-  }
-
-  static __device__ __forceinline__ void renormalise(Z &z) {
-    const int shift = (__double2hiint(z.m) >> 20) - 1023;
-    z.m = __hiloint2double(__double2hiint(z.m) - (shift << 20), __double2loint(z.m));
-    z.e += shift;
-  }
-
-  static __device__ __forceinline__ void store(Word *p, int64_t i, Format, Z z) {
-    renormalise(z);
-    store_relaxed(p + i, Fast::pack({static_cast<float>(z.m), z.e}));
-  }
-  static __device__ __forceinline__ Z unpack(Word word, Word, Format) {
-    const Fast::Z z = Fast::unpack(word);
-    return {z.m, z.e};
-  }
-  static __device__ __forceinline__ Z shuffle(const Z &z, int lane) {
-    return {__shfl_sync(all_lanes, z.m, lane), __shfl_sync(all_lanes, z.e, lane)};
-  }
-};
-
 struct Wide {
   using Real = double;
   static constexpr bool wide = true;
@@ -200,8 +181,8 @@ struct Wide {
 
   static __device__ __forceinline__ double term(const Z &z, double x) {
     constexpr double round = 6755399441055744.0;  // 1.5 2^52: adding it leaves an integer in the low word
-    constexpr int least = 700;
-    constexpr unsigned high_of_least = 0xc085e000u;  // of -700.0; that of a more negative number is larger
+    constexpr int least = 1023;                   // 2^-1023 is written as 0
+    constexpr unsigned high_of_least = 0xc08ff800u;  // of -1023.0; that of a more negative number is larger
     const double difference = z.e - x;
     const int shift =
         static_cast<unsigned>(__double2hiint(difference)) > high_of_least ? -least : __double2loint(difference + round);
@@ -218,19 +199,21 @@ struct Wide {
   static __device__ __forceinline__ Cost split(double cost, const Scale &scale) {
     constexpr double round = 6755399441055744.0;
     const double t = cost * scale.scale, nan = __longlong_as_double(0x7ff8000000000000ll);
-    if (!(fabs(t) < 1e290)) return {{nan, 0}, t > 0};  // NaN and -infinity lead to NaN
+    // NaN, -infinity and costs that no exponent could hold lead to NaN.
+    if (!(fabs(t) < core::largest_wide_cost)) return {{nan, 0}, cost == __longlong_as_double(0x7ff0000000000000ll)};
     // Beyond 2^52 there may be no fraction.
     const double n = fabs(t) < 1e15 ? fma(cost, scale.scale, round) - round : rint(t);
-    return {{exp2_minus(fmin(fmax(fma(cost, scale.scale, -n), -0.5), 0.5)), n}, false};
+    return {{exp2_minus_1(fmin(fmax(fma(cost, scale.scale, -n), -0.5), 0.5)), n}, false};
   }
 
+  template <bool with_terms>
   static __device__ __forceinline__ Z next(const Cost &c, const Z &d, const Z &v, const Z &h, double (&p)[ways]) {
     const double x = larger(larger(d.e, h.e), v.e);
     const double td = term(d, x), th = term(h, x), tv = term(v, x);
     const double s = td + th + tv;
-    p[diagonal] = td, p[vertical] = tv, p[horizontal] = th;
+    if constexpr (with_terms) p[diagonal] = td, p[vertical] = tv, p[horizontal] = th;
     if (c.forbid) return {fma(s, 0.0, 1.0), forbidden_e};  // a NaN stays one
-    return {s * c.w, x - c.n};
+    return {fma(s, c.q, s), x - c.n};
   }
 
   static __device__ __forceinline__ void renormalise(Z &z) {
@@ -247,22 +230,15 @@ struct Wide {
   }
   static __device__ __forceinline__ Z unpack(Word first, Word second, Format format) {
     if (format == two_words) return {__longlong_as_double(first), __longlong_as_double(second)};
-    if (format == compact) {
-      const Fast::Z z = Fast::unpack(first);
-      return {z.m, static_cast<double>(z.e)};
-    }
-    const double v = __longlong_as_double(first), e = floor(v);
-    return v == v ? Z{exp2(v - e), e} : Z{v, 0};
+    const core::WideZ z = core::unpack(first);
+    return {z.m, z.e};
   }
   static __device__ __forceinline__ void store(Word *p, int64_t i, Format format, Z z) {
     if (format == two_words) {
       store_relaxed(p + 2 * i, pack(z.m));
       store_relaxed(p + 2 * i + 1, pack(z.e));
-    } else if (format == logarithm) {
-      store_relaxed(p + i, pack(z.e + log2(z.m)));
     } else {
-      renormalise(z);
-      store_relaxed(p + i, Fast::pack({static_cast<float>(z.m), __double2int_rz(z.e)}));
+      store_relaxed(p + i, core::pack({z.m, z.e}));
     }
   }
   static __device__ __forceinline__ Z load_own(const Word *p, int64_t i, Format format) {
@@ -277,5 +253,11 @@ struct Wide {
     return {__shfl_sync(all_lanes, z.m, lane), __shfl_sync(all_lanes, z.e, lane)};
   }
 };
+
+// Whether there is any E to speak of. A NaN does not pass for none.
+template <class Real>
+__device__ __forceinline__ bool is_live(Real e) {
+  return !(e < static_cast<Real>(core::negligible_alignment));
+}
 
 }  // namespace sdtw::cuda

@@ -42,6 +42,7 @@ struct Meeting {
 struct Overlap {
   int first, last;
 
+  __device__ __forceinline__ Overlap(int from, int to) : first(from), last(to) {}
   __device__ __forceinline__ Overlap(const Args &a, const Pair &pair) {
     const int lower = upper_half(strips_of(pair));
     first = pair.m - 1 - crossing_into(a, pair, lower)->last, last = crossing_into(a, pair, lower - 1)->last;

@@ -7,7 +7,7 @@
 
 namespace sdtw::cuda {
 
-struct DirectCosts {
+struct DirectCosts : TakesAll {
   static constexpr bool cooperative = false;
   static constexpr int warps = 1;
   static constexpr int resident = 1;

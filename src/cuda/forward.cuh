@@ -41,18 +41,13 @@ __device__ __forceinline__ void look_after(const Args &a, int64_t task, int lane
   a.status[pair.index] = invalid ? status_not_a_number : status_unreachable;
 }
 
-// The value of a pair, by one thread. exceeded: it is another engine's that counts. rewriting: it is computed again;
-// its status stays for backward. Whether it cancels too far.
-template <class Cell, bool alone, class Z>
-__device__ __forceinline__ bool finish_pair(const Args &a, const Pair &pair, const Z &z, bool exceeded,
-                                            bool rewriting) {
+// The value of a pair, by one thread.
+template <class Cell, class Z>
+__device__ __forceinline__ void finish_pair(const Args &a, const Pair &pair, const Z &z) {
   Status status;
   const double value = value_of<Cell>(a, z, status);
-  const bool cancelled = std::is_same_v<Cell, Fast> && !exceeded && fabs(value) < cancellation(a, pair);
-  if (cancelled && !alone) a.control->any_wide = a.control->any_again = 1;
-  if (!rewriting) a.status[pair.index] = cancelled ? status_cancelled : status;
+  a.status[pair.index] = status;
   store(a.value, pair.index, a.f64, value);
-  return cancelled;
 }
 
 // Z of a pair of several strips, by the warp that has just swept the last of them to be taken up: the strip on the
@@ -96,13 +91,13 @@ __device__ __noinline__ Large join(const Args &a, const Pair &pair, int strip, b
   return sum_of_warp(sum);
 }
 
-// After any engine's sweep. Whether another engine has to look after a pair of the task: of pairs that are alone the
+// After any engine's sweep. Whether the wide engine has to look after a pair of the task: of pairs that are alone the
 // warp has to see to that itself.
 template <class Cell, bool alone, bool several, class Source>
 __device__ __forceinline__ bool finish(const Args &a, const View &s, const Source &source,
-                                       const typename Cell::Z &corner, bool rewriting) {
-  bool exceeded = false, cancelled = false;
-  if constexpr (std::is_same_v<Cell, Fast>) {
+                                       const typename Cell::Z &corner) {
+  bool exceeded = false;
+  if constexpr (!Cell::wide) {
     exceeded = source.exceeded(a, s);
     if (s.active && s.lane == 0) {
       if (alone)
@@ -114,44 +109,40 @@ __device__ __forceinline__ bool finish(const Args &a, const View &s, const Sourc
   if constexpr (several)
     if (s.joins) {
       const Large z = join<Cell>(a, s.pair, s.strip, s.reversed);
-      if (lane_id() == 0) finish_pair<Cell, alone>(a, s.pair, z, exceeded, rewriting);
+      if (lane_id() == 0) finish_pair<Cell>(a, s.pair, z);
       return false;
     }
-  if (s.active && s.is_end()) cancelled = finish_pair<Cell, alone>(a, s.pair, corner, exceeded, rewriting);
-  return alone && __any_sync(all_lanes, s.active && (exceeded || cancelled));
+  if (s.active && s.is_end()) finish_pair<Cell>(a, s.pair, corner);
+  return alone && __any_sync(all_lanes, s.active && exceeded);
 }
 
-// What a pass of an engine computes: pairs that are its own, or values of the fast engine's that are computed again, of
-// which it leaves rows in place of the fast engine's. The exact engine does that where it can, else the wide one. The
-// fast engine tries all pairs whose bounds it has to find out itself: one that it gave back in between would have
-// strips that others wait for.
+// What an engine computes: pairs that are its own. The fast engine tries all pairs whose bounds it has to find out
+// itself: one that it gave back in between would have strips that others wait for.
 template <class Cell>
-__device__ __forceinline__ bool is_wanted(const Args &a, const Pair &pair, bool rewriting) {
-  if (rewriting) return a.status[pair.index] == status_cancelled && is_fast(a, pair);
-  return (std::is_same_v<Cell, Fast> && !has_bounds(a)) || is_mine<Cell>(a, pair);
+__device__ __forceinline__ bool is_wanted(const Args &a, const Pair &pair) {
+  return (!Cell::wide && !has_bounds(a)) || is_mine<Cell>(a, pair);
 }
 
-// Before an engine computes anything that the fast one has tried, the rows that this has left have to look unwritten.
-template <class Cell>
-__device__ __forceinline__ void forget_rows(const Args &a, int64_t b, bool rewrites) {
+// Before the wide engine computes anything that the fast one has tried, the rows that this has left have to look
+// unwritten.
+__device__ __forceinline__ void forget_rows(const Args &a, int64_t b) {
   const Pair pair = read_pair(a, b);
-  const bool own = Cell::wide && is_wanted<Cell>(a, pair, false);
-  if (pair.kind != Kind::regular || !(own || (rewrites && is_wanted<Cell>(a, pair, true)))) return;
+  if (pair.kind != Kind::regular || !is_mine<Wide>(a, pair)) return;
   const int64_t size = (a.through ? halves : 1) * static_cast<int64_t>(a.strips) * a.m * words_of(a.format);
   for (int64_t i = lane_id(); i < size; i += warp) a.rows[b * size + i] = ~Word(0);
 }
 // The next task, or -1, after the warps of the engine have seen to the rows of all pairs, of which each is a ticket
 // before those of the tasks. Not inlined: it is needed seldom.
-template <class Cell>
-__device__ __noinline__ int64_t next_after_forgetting(const Args &a, int engine, int64_t tasks, bool rewrites) {
-  Word *const tickets = a.control->ticket + engine;
-  int *const forgotten = a.control->forgotten + engine;
+static __device__ __noinline__ int64_t next_after_forgetting(const Args &a, int64_t tasks) {
+  Word *const tickets = a.control->ticket + 1;
+  int *const forgotten = &a.control->forgotten;
   int64_t task = take_ticket(tickets, a.batch + tasks);
   for (; task >= 0 && task < a.batch; task = take_ticket(tickets, a.batch + tasks)) {
-    forget_rows<Cell>(a, task, rewrites);
-    __threadfence();
+    forget_rows(a, task);
     __syncwarp();
-    if (lane_id() == 0) atomicAdd(forgotten, 1);
+    if (lane_id() != 0) continue;
+    __threadfence();  // of what all lanes have written: their writes come before the warp's barrier
+    atomicAdd(forgotten, 1);
   }
   if (task < 0) return task;
   while (load_acquire(forgotten) != a.batch - 1) continue;
@@ -160,75 +151,69 @@ __device__ __noinline__ int64_t next_after_forgetting(const Args &a, int engine,
 }
 
 template <class Cell, bool several>
-__device__ __forceinline__ View forward_view(const Args &a, int64_t task, bool rewriting, int lane) {
-  return make_view<inwards, several>(a, task, lane,
-                                     [&](const Pair &pair) { return is_wanted<Cell>(a, pair, rewriting); });
+__device__ __forceinline__ View forward_view(const Args &a, int64_t task, int lane) {
+  return make_view<inwards, several>(a, task, lane, [&](const Pair &pair) { return is_wanted<Cell>(a, pair); });
 }
-
-// Columns of costs that are in shared memory at a time, where there are producers.
-constexpr int forward_columns = 64;
 
 // Shared memory of a block. Together: the relay, the row above, the ring of costs, and what the producers need.
 constexpr size_t relay_bytes = (sizeof(Relay) + 15) / 16 * 16;
 template <class Source>
 size_t forward_bytes(const Args &a) {
   if constexpr (Source::cooperative)
-    return relay_bytes + tops_bytes + Source::ring_bytes(forward_columns) + Source::scratch_bytes(a);
+    return relay_bytes + tops_bytes + Source::ring_bytes(Source::forward_columns) + Source::scratch_bytes(a);
   else
     return Source::warps * (tops_bytes + Source::bytes(a));
 }
 
-// A warp without others that make its costs. Whether another engine has to look after the task.
+// A warp without others that make its costs. Whether the wide engine has to look after the task.
 template <class Cell, class Source, bool alone, bool several>
-__device__ __forceinline__ bool sweep_by_itself(const Args &a, int64_t task, bool rewriting, unsigned char *memory) {
-  const View s = forward_view<Cell, several>(a, task, rewriting, lane_id());
+__device__ __forceinline__ bool sweep_by_itself(const Args &a, int64_t task, unsigned char *memory) {
+  const View s = forward_view<Cell, several>(a, task, lane_id());
   if (s.steps == 0) return false;
   auto *tops = reinterpret_cast<typename Cell::Z *>(memory);
   Source source;
   source.begin(a, s, memory + tops_bytes);
   Sweep<Cell, Source> sweep(a, s, source);
   sweep.run(tops);
-  return finish<Cell, alone, several>(a, s, source, sweep.corner, rewriting);
+  return finish<Cell, alone, several>(a, s, source, sweep.corner);
 }
 // What the fast engine could not do of a task whose pairs are alone. Not inlined: it is needed seldom, and would take
 // registers from the fast engine.
 template <class Cell, class Source>
-__device__ __noinline__ void sweep_seldom(const Args &a, int64_t task, bool rewriting, unsigned char *memory) {
-  sweep_by_itself<Cell, Source, false, false>(a, task, rewriting, memory);
+__device__ __noinline__ void sweep_seldom(const Args &a, int64_t task, unsigned char *memory) {
+  sweep_by_itself<Cell, Source, false, false>(a, task, memory);
 }
 
 // One warp that sweeps, and four that make its costs. These have the next task before the first has done with its own,
 // and work ahead as far as the ring of costs has room.
 template <class Cell, class Source, bool several>
 struct Together {
-  const Args &a, &again;
+  static constexpr int columns = Source::forward_columns;
+
+  const Args &a;
   unsigned char *memory;
 
   __device__ __forceinline__ Relay &relay() const { return *reinterpret_cast<Relay *>(memory); }
   __device__ __forceinline__ unsigned char *tops() const { return memory + relay_bytes; }
-  __device__ __forceinline__ auto *ring() const {
-    return reinterpret_cast<typename Source::Element *>(memory + relay_bytes + tops_bytes);
-  }
+  __device__ __forceinline__ typename Source::Ring ring() const { return {memory + relay_bytes + tops_bytes, columns}; }
+  __device__ __forceinline__ unsigned char *scratch() const { return ring().data + Source::ring_bytes(columns); }
   // By the whole block.
   __device__ __forceinline__ void open() const {
     if (threadIdx.x == 0) {
       relay().open();
-      Source::open(memory + relay_bytes + tops_bytes + Source::ring_bytes(forward_columns));
+      Source::open(scratch());
     }
     __syncthreads();
   }
-  __device__ __forceinline__ View view(int64_t task, bool rewriting, int lane) const {
-    return forward_view<Cell, several>(rewriting ? again : a, task, rewriting, lane);
-  }
 
-  // tickets: gives the next task.
+  // next: gives the next task.
   template <class Next>
   __device__ __forceinline__ void sweep(Next next) const {
     int count = 0, chunk = 0;
     const auto announce = [&] {  // the next task that has any steps
-      Job job{none, false, 0, 0};
-      while (next(job.task, job.rewriting)) {
-        const int steps = view(job.task, job.rewriting, lane_id()).steps;
+      Job job{none, 0, 0};
+      while (next(job.task)) {
+        const int steps = forward_view<Cell, several>(a, job.task, lane_id()).steps;
         if (steps == 0) continue;
         job.first_chunk = chunk;
         job.chunks = (steps + block_steps - 1) / block_steps;
@@ -240,17 +225,16 @@ struct Together {
     };
     for (Job job = announce(); job.task != none;) {
       const Job after = announce();
-      const Args &args = job.rewriting ? again : a;
-      const View s = view(job.task, job.rewriting, lane_id());
+      const View s = forward_view<Cell, several>(a, job.task, lane_id());
       Source source;
-      source.ring = ring(), source.columns = forward_columns, source.relay = &relay();
+      source.ring = ring(), source.relay = &relay();
       source.next_chunk = job.first_chunk;
       source.shift = source.next_chunk * chunk_columns;
-      source.begin(args, s);
-      Sweep<Cell, Source> sweep(args, s, source);
+      source.begin(a, s);
+      Sweep<Cell, Source> sweep(a, s, source);
       sweep.run(reinterpret_cast<typename Cell::Z *>(tops()));
       relay().leave(source.next_chunk - 1);
-      finish<Cell, false, several>(args, s, source, sweep.corner, job.rewriting);
+      finish<Cell, false, several>(a, s, source, sweep.corner);
       job = after;
     }
   }
@@ -259,11 +243,11 @@ struct Together {
   __device__ __forceinline__ void produce() const {
     const int strip_lane = (threadIdx.x / warp - 1) * 8 + lane_id() / 4;
     // The columns of a chunk are read in the two blocks of steps after its own, too.
-    const int ahead = forward_columns / chunk_columns - 2;
+    constexpr int ahead = columns / chunk_columns - 2;
     int count = 0, chunks = 0;
     for (Job job = relay().receive(count); job.task != none; job = relay().receive(++count)) {
-      const View s = view(job.task, job.rewriting, strip_lane);
-      Producer producer(a, s, strip_lane, ring(), forward_columns, job.first_chunk * chunk_columns, chunks);
+      const View s = forward_view<Cell, several>(a, job.task, strip_lane);
+      Producer producer(a, s, strip_lane, ring(), scratch(), job.first_chunk * chunk_columns, chunks);
       for (int i = 0; i < job.chunks; i++) {
         const int first = i * chunk_columns;
         relay().wait_swept(job.first_chunk + i - ahead);
@@ -277,42 +261,36 @@ struct Together {
   }
 };
 
-// alone: see is_alone. primary: the engine that takes all pairs; the others are there for what that one cannot do.
+// alone: see is_alone. primary: the engine that takes all pairs; the other is there for what that one cannot do.
 // several: see make_view.
 template <class Cell, class Source, bool alone, bool primary, bool several>
 __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
-    forward_kernel(const __grid_constant__ Args a, const __grid_constant__ Args again) {
+    forward_kernel(const __grid_constant__ Args a) {
   extern __shared__ __align__(16) unsigned char shared[];
-  constexpr bool exact = std::is_same_v<Cell, Exact>;
   if (!primary || !several || a.strips == 1) let_next_kernel_in();
   wait_for_kernel_before();
-  const bool rewrites = !primary && a.control->any_again == 1 && exact == has_exact(a);
-  if (!primary && (exact ? !rewrites : a.control->any_wide != 1)) return;
-  // First the engine's own pairs, then those whose values are computed again.
-  const int64_t own = exact ? 0 : forward_tasks(a), tasks = own + (rewrites ? forward_tasks(again) : 0);
-  constexpr int engine = exact ? 2 : Cell::wide;
+  if (!primary && a.control->any_wide != 1) return;
+  const int64_t tasks = forward_tasks(a);
   const int64_t own_turn = static_cast<int64_t>(blockIdx.x) * Source::warps + threadIdx.x / warp;
   int64_t turn = own_turn;
-  const auto next = [&](int64_t &task, bool &rewriting) {
+  const auto next = [&](int64_t &task) {
     if constexpr (alone) {  // no task waits for another: nobody has to count them
       task = turn < tasks ? turn : -1;
       turn += static_cast<int64_t>(gridDim.x) * Source::warps;
     } else if (!primary && a.strips > 1) {
-      task = next_after_forgetting<Cell>(a, engine, tasks, rewrites);
+      task = next_after_forgetting(a, tasks);
     } else {
-      task = take_ticket(&a.control->ticket[engine], tasks);
+      task = take_ticket(&a.control->ticket[Cell::wide], tasks);
     }
     if (task < 0) {
       let_next_kernel_in();
       return false;
     }
-    rewriting = !std::is_same_v<Cell, Fast> && task >= own;
-    if (rewriting) task -= own;
     if (primary && order_of(a, task) == 0) look_after(a, task, lane_id());
     return true;
   };
   if constexpr (Source::cooperative) {
-    const Together<Cell, Source, several> together{a, again, shared};
+    const Together<Cell, Source, several> together{a, shared};
     together.open();
     if (threadIdx.x < warp)
       together.sweep(next);
@@ -321,15 +299,11 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
   } else {
     unsigned char *memory = shared + threadIdx.x / warp * (tops_bytes + Source::bytes(a));
     int64_t task;
-    bool rewriting, others = false;
-    while (next(task, rewriting))
-      others |= sweep_by_itself<Cell, Source, alone, several>(rewriting ? again : a, task, rewriting, memory);
+    bool others = false;
+    while (next(task)) others |= sweep_by_itself<Cell, Source, alone, several>(a, task, memory);
     if constexpr (alone)
       if (others)
-        for (turn = own_turn; next(task, rewriting);) {
-          sweep_seldom<Wide, DirectCosts>(a, task, false, memory);
-          sweep_seldom<Exact, Source>(a, task, true, memory);
-        }
+        for (turn = own_turn; next(task);) sweep_seldom<Wide, DirectCosts>(a, task, memory);
   }
 }
 

@@ -101,18 +101,16 @@ struct Sweep {
     strip.start(s);
     corner = Cell::forbidden();
     below = s.active && !s.whole && lane_id() == s.end_lane ? row_below(a, s, words()) : nullptr;
-    constexpr bool saves = !std::is_same_v<Cell, Exact>;
-    Word *save_to = saves && a.saved && s.active && s.kept ? checkpoint(a, s, 0, words()) : nullptr;
+    Word *save_to = a.saved && s.active && s.kept ? checkpoint(a, s, 0, words()) : nullptr;
     int next_save = save_to ? a.interval : 0;
     for (int first = 0; first < s.steps; first += block_steps) {
       source.enter(first);
       above.enter(first);
-      if constexpr (saves)
-        if (first > 0 && first == next_save) {
-          strip.save(save_to, format);
-          save_to += (K + 1) * warp * words();
-          next_save += a.interval;
-        }
+      if (first > 0 && first == next_save) {
+        strip.save(save_to, format);
+        save_to += (K + 1) * warp * words();
+        next_save += a.interval;
+      }
       const bool begins = s.reversed && s.first && first == 0, ends = s.end > first && s.end <= first + block_steps;
       if (__any_sync(all_lanes, begins || ends))
         outer_block(first, begins);

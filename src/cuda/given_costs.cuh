@@ -13,7 +13,7 @@
 
 namespace sdtw::cuda {
 
-struct GivenCosts {
+struct GivenCosts : TakesAll {
   static constexpr bool cooperative = false;
   static constexpr int warps = 1;
   static constexpr int resident = 1;

@@ -64,6 +64,15 @@ __device__ __forceinline__ Layout layout_of(const Series &series, int features) 
 }
 __device__ __forceinline__ Layout common(Layout a, Layout b) { return a < b ? a : b; }
 
+// Whether gradients are added to in double: those of float64 series, and of float32 ones that are so long that roundings
+// of as many sums would show.
+__host__ __device__ __forceinline__ bool has_wide_sums(const Args &a) { return a.f64 || a.wide_sums; }
+// Bytes of an element.
+__device__ __forceinline__ int64_t series_size(const Args &a) { return a.f64 ? sizeof(double) : sizeof(float); }
+__device__ __forceinline__ int64_t sum_size(const Args &a) {
+  return has_wide_sums(a) ? sizeof(double) : sizeof(float);
+}
+
 // A series or its gradient, in the order in which the task meets it; steps in bytes. Addresses are advanced, not looked
 // up: what a load needs of the kernel's arguments would be waited for again by each.
 template <class Real>
@@ -71,9 +80,9 @@ struct Points {
   char *first;                  // of the task's first pair, where the sweep begins
   int64_t pair, next, feature;  // from one to the next
 
+  // size: of an element.
   template <class Series>
-  __device__ __forceinline__ Points(const Args &a, const View &s, const Series &of, int begin) {
-    const int64_t size = sizeof(Real) == 8 && a.f64 ? sizeof(double) : sizeof(float);
+  __device__ __forceinline__ Points(const Args &a, const View &s, const Series &of, int begin, int64_t size) {
     const int64_t index = a.lanes == warp ? s.pair.index : s.task * (warp >> a.lane_bits);
     first =
         const_cast<char *>(static_cast<const char *>(of.data)) + (index * of.stride[0] + begin * of.stride[1]) * size;
@@ -89,18 +98,24 @@ struct Features {
   static constexpr int size = Point<Real>::size;
 
   int first, skipped, count;  // the lane's own are [first + skipped, first + count)
-  bool f64;
+  bool f64, wide_sums;        // type of series, and of what is added to
 
-  __device__ __forceinline__ Features(const Args &a, const Share<Real> &share, int from) : f64(a.f64) {
+  __device__ __forceinline__ Features(const Args &a, const Share<Real> &share, int from)
+      : f64(a.f64), wide_sums(has_wide_sums(a)) {
     const int feature = from + size * share.lane;
     first = layout == strided ? feature : min(feature, a.features - size);
     skipped = feature - first;
     count = layout == strided ? a.features - feature : size;
   }
+  // From one feature of a series to the next; and of what is added to.
   __device__ __forceinline__ int64_t along(const Points<Real> &points) const {
     return layout == strided ? points.feature : sizeof(Real);
   }
+  __device__ __forceinline__ int64_t along_sums(const Points<Real> &points) const { return points.feature; }
   __device__ __forceinline__ int64_t offset(const Points<Real> &points) const { return first * along(points); }
+  __device__ __forceinline__ int64_t offset_of_sums(const Points<Real> &points) const {
+    return first * along_sums(points);
+  }
   // Zeros if it is not there.
   __device__ __forceinline__ Point<Real> load(const char *at, int64_t along, bool exists) const {
     Point<Real> p{};
@@ -117,6 +132,13 @@ struct Features {
   // Adds g times p to what is there, which nobody waits for.
   __device__ __forceinline__ void add(char *at, int64_t along, Real g, const Point<Real> &p) const {
     if (skipped >= size) return;
+    if (wide_sums) {
+#pragma unroll
+      for (int i = 0; i < size; i++, at += along)
+        if (layout == by_four || (i >= skipped && i < count))
+          atomicAdd(reinterpret_cast<double *>(at), static_cast<double>(g) * static_cast<double>(p.v[i]));
+      return;
+    }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     constexpr bool at_once = layout == by_four;
     if constexpr (at_once)
@@ -128,10 +150,7 @@ struct Features {
     for (int i = at_once ? size : 0; i < size; i++, at += along) {
       if (layout == strided && i >= count) continue;
       const Real sum = layout == together && i < skipped ? 0 : g * p.v[i];  // a branch would take longer
-      if (sizeof(Real) == 8 && f64)
-        atomicAdd(reinterpret_cast<double *>(at), static_cast<double>(sum));
-      else
-        atomicAdd(reinterpret_cast<float *>(at), static_cast<float>(sum));
+      atomicAdd(reinterpret_cast<float *>(at), static_cast<float>(sum));
     }
   }
 };
@@ -188,9 +207,9 @@ struct Gradients {
       : a(args),
         s(view),
         share(args.features),
-        x(args, view, args.x, view.row),
-        y(args, view, args.y, view.first_column()),
-        out(args, view, of_x ? args.grad_x : args.grad_y, of_x ? view.row : view.first_column()),
+        x(args, view, args.x, view.row, series_size(args)),
+        y(args, view, args.y, view.first_column(), series_size(args)),
+        out(args, view, of_x ? args.grad_x : args.grad_y, of_x ? view.row : view.first_column(), sum_size(args)),
         facts_of(reinterpret_cast<Facts *>(notes)),
         items(reinterpret_cast<Item *>(notes + facts_bytes(args))),
         worker(number) {
@@ -218,7 +237,7 @@ struct Gradients {
   template <int workers, Layout layout>
   __device__ __forceinline__ void to_x(const SweptHalf<Real> &half, unsigned any, int f) const {
     const Features<Real, layout> own(a, share, f);
-    const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along(out);
+    const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along_sums(out);
     __syncwarp();
     const int found = note(any != 0 && lane_id() % workers == worker, lane_id(), any, 0);
     __syncwarp();
@@ -242,7 +261,7 @@ struct Gradients {
 #pragma unroll
           for (int j = 0; j < size; j++) sum[k].v[j] = fma(here_e.v[k], here[k].v[j] - other.v[j], sum[k].v[j]);
       }
-      char *to = out.at(pair, row) + own.offset(out);
+      char *to = out.at(pair, row) + own.offset_of_sums(out);
 #pragma unroll
       for (int k = 0; k < K; k++, to += out.next)
         if (exists(row + k, facts.rows)) own.add(to, of_out, facts.factor, sum[k]);
@@ -254,7 +273,7 @@ struct Gradients {
   __device__ __forceinline__ void to_y(const SweptHalf<Real> &half, unsigned any, int f, int aside,
                                        int aside_end) const {
     const Features<Real, layout> own(a, share, f);
-    const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along(out);
+    const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along_sums(out);
     __syncwarp();
     int found = 0;
     const uint64_t met = static_cast<uint64_t>(any) << (top() - (lane_id() & top()));
@@ -292,10 +311,10 @@ struct Gradients {
       }
       const int j = s.column_of(s.pair, column);
       if (j >= aside && j < aside_end) {
-        const Points<Real> side(a, s, a.side, j - aside);
-        own.add(side.first + own.offset(side), own.along(side), facts.factor, sum);
+        const Points<Real> side(a, s, a.side, j - aside, sum_size(a));
+        own.add(side.first + own.offset_of_sums(side), own.along_sums(side), facts.factor, sum);
       } else {
-        own.add(out.at(pair, column) + own.offset(out), of_out, facts.factor, sum);
+        own.add(out.at(pair, column) + own.offset_of_sums(out), of_out, facts.factor, sum);
       }
     }
   }

@@ -11,7 +11,13 @@ constexpr int block_steps = 16;  // forward stages what it needs for so many ste
 constexpr int ring_columns =
     64;  // a block's, those of the 31 columns before that lanes still need, and the next block's
 
-struct InlineBase {};
+// Backward: sources of costs that serve all pairs of their engine.
+struct TakesAll {
+  static constexpr bool second = false;
+  static __device__ __forceinline__ bool takes(const Args &, const Pair &) { return true; }
+};
+
+struct InlineBase : TakesAll {};
 
 template <int D>
 struct InlineCosts : InlineBase {
@@ -140,10 +146,10 @@ struct InlineCosts : InlineBase {
   // Steps are counted from `first` on, up to 32 of them.
   __device__ __forceinline__ void seek(int first) { at = y + static_cast<unsigned>(first - lane) % ring_columns; }
 
-  // from + t of the lane's rows.
-  __device__ __forceinline__ void sums(int u, double from, double (&sum)[K]) const {
+  __device__ __forceinline__ void costs(int u, Fast::Cost (&cost)[K]) const {
+    double sum[K];
 #pragma unroll
-    for (int k = 0; k < K; k++) sum[k] = from;
+    for (int k = 0; k < K; k++) sum[k] = fixed_point;
 #pragma unroll
     for (int f = 0; f < D; f++) {
       const double yf = at[f * row + u];
@@ -153,18 +159,8 @@ struct InlineCosts : InlineBase {
         sum[k] = fma(difference, difference, sum[k]);
       }
     }
-  }
-  __device__ __forceinline__ void costs(int u, Fast::Cost (&cost)[K]) const {
-    double sum[K];
-    sums(u, fixed_point, sum);
 #pragma unroll
     for (int k = 0; k < K; k++) cost[k] = Fast::split_fixed(sum[k]);
-  }
-  __device__ __forceinline__ void costs(int u, Exact::Cost (&cost)[K]) const {
-    double sum[K];
-    sums(u, 0, sum);
-#pragma unroll
-    for (int k = 0; k < K; k++) cost[k] = Exact::split(sum[k]);
   }
 
   // Whether costs may have been met that are too large for the fast engine. For all lanes of a pair.

@@ -20,20 +20,25 @@ inline void check(cudaError_t error, const char *what) {
 struct Device {
   int id, multiprocessors;
   size_t shared_memory;  // of one block, less what kernels have besides
+  size_t shared_memory_of_multiprocessor;
 };
 // The current one. What is known of a device does not change, so it is asked for once.
 inline Device current_device() {
-  static thread_local Device known{-1, 0, 0};
+  static thread_local Device known{-1, 0, 0, 0};
   int id = 0;
   check(cudaGetDevice(&id), "cudaGetDevice");
   if (id == known.id) return known;
-  int multiprocessors = 0, shared_memory = 0;
+  int multiprocessors = 0, shared_memory = 0, shared_memory_of_all = 0;
   check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, id), "cudaDeviceGetAttribute");
   check(cudaDeviceGetAttribute(&shared_memory, cudaDevAttrMaxSharedMemoryPerBlockOptin, id), "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&shared_memory_of_all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, id),
+        "cudaDeviceGetAttribute");
 #ifdef SDTW_CUDA_SHARED_MEMORY  // to test what smaller GPUs are given
   shared_memory = std::min(shared_memory, SDTW_CUDA_SHARED_MEMORY);
+  shared_memory_of_all = std::min(shared_memory_of_all, SDTW_CUDA_SHARED_MEMORY + 1024);
 #endif
-  return known = {id, multiprocessors, static_cast<size_t>(shared_memory) - 64};
+  return known = {id, multiprocessors, static_cast<size_t>(shared_memory) - 64,
+                  static_cast<size_t>(shared_memory_of_all)};
 }
 
 // overlap: the kernel follows another of the same call, and may be made ready while that one runs; its first
@@ -53,22 +58,23 @@ void launch_kernel(bool overlap, void (*kernel)(Parameters...), dim3 grid, int t
 
 // pairs.cu
 void launch_bounds(const Args &a, cudaStream_t stream);
-// Initial values of the outputs, ones all over the workspace, and behind these where paths cross between strips.
+// Initial values of the outputs, ones in the first bytes of the workspace, zeros in others, and where paths cross between
+// strips.
 struct Output {
   sdtw_out out;  // no data: nothing to do
   int rows, columns;
   const void *lengths;
 };
-void launch_prepare(const Args &a, const Output &first, const Output &second, void *workspace, size_t bytes,
-                    cudaStream_t stream);
-// After backward: to grad_y what of it lies aside.
+void launch_prepare(const Args &a, const Output &first, const Output &second, void *ones, size_t bytes_of_ones,
+                    void *zeros, size_t bytes_of_zeros, cudaStream_t stream);
+// After backward: to grad_y what of it lies aside; or if sums are wide, both gradients from these.
 void launch_add_side(const Args &a, cudaStream_t stream);
+void launch_round_sums(const Args &a, const Output &grad_x, const Output &grad_y, cudaStream_t stream);
 
 // The sweeps of one engine: sweeps.cu.in is compiled once for each.
 template <class Cell>
 struct Sweeps {
-  // again: the same with what is to be used where cancelled values are computed once more.
-  static void forward(const Args &a, const Args &again, cudaStream_t stream);
+  static void forward(const Args &a, cudaStream_t stream);
   static void backward(const Args &a, cudaStream_t stream);
 };
 

@@ -35,13 +35,17 @@ __device__ __forceinline__ Pair read_pair(const Args &a, int64_t b) {
   return {b, static_cast<int>(n), static_cast<int>(m), kind};
 }
 
-// Costs up to 2^19 leave fixed_point (cell.cuh) its exponent.
-constexpr float fixed_point_limit = 1 << 19;
-
+// The largest |t| that the sources of the fast engine's costs have room for. inlined: costs up to 2^19 leave fixed_point
+// (cell.cuh) its exponent. tensor: n of a PackedRing has 24 bits with its sign, and bounds are twice too large at most.
+__host__ __device__ __forceinline__ constexpr float cost_limit(Costs costs) {
+  return costs == Costs::given     ? static_cast<float>(core::float_cost_limit)
+         : costs == Costs::inlined ? 1 << 19
+                                   : 1 << 22;
+}
 // The largest |t| that the fast engine may meet in a pair, its exponents having to stay within their range.
 __device__ __forceinline__ float fast_limit(const Args &a, const Pair &pair) {
   const float range = static_cast<float>(core::Exponent<float>::limit) / (static_cast<float>(pair.n) + pair.m);
-  return fminf(range, a.costs == Costs::given ? static_cast<float>(core::float_cost_limit) : fixed_point_limit);
+  return fminf(range, cost_limit(a.costs));
 }
 
 // A bound of D log2(e) / gamma between points whose distances from some point are at most the square roots of these.
@@ -61,11 +65,27 @@ __device__ __forceinline__ float cost_bound(const Args &a, int64_t pair) {
   const int *bounds = a.bounds + bounds_per_pair * pair;
   return bound_of(__int_as_float(bounds[0]), __int_as_float(bounds[1]), a.scale);
 }
-// Whether TensorCosts has room for the products of x, not relative to its first point, and y, which is.
-__device__ __forceinline__ bool offset_fits(const Args &a, int64_t pair) {
+// What TensorCosts adds up on the way to t is no more than this: x in its products is not relative to the first point.
+__device__ __forceinline__ float sum_bound(const Args &a, int64_t pair) {
   const int *bounds = a.bounds + bounds_per_pair * pair;
-  const float x = sqrtf(__int_as_float(bounds[0])), y = sqrtf(__int_as_float(bounds[1]));
-  return sqrtf(__int_as_float(bounds[2])) * y <= 4096 * (x + y) * (x + y);
+  const float offset = sqrtf(__int_as_float(bounds[2])) * sqrtf(__int_as_float(bounds[1]));
+  return cost_bound(a, pair) + 4.001f * static_cast<float>(a.scale) * offset;
+}
+// How many of 32 bits of the fraction give way to the integer part of such sums, which has 20 and a sign of its own; up
+// to most_shift of them leave enough.
+constexpr int most_shift = 8;
+__device__ __forceinline__ int fraction_shift(const Args &a, int64_t pair) {
+  const int exponent = (__float_as_int(sum_bound(a, pair)) >> 23) - 127;
+  return min(max(exponent - 18, 0), most_shift);
+}
+
+// The largest t of pairs that backward has in words, of which 16 bits or more are left for the fraction then: what that
+// rounds adds up along the paths of 64 steps, between two checkpoints, to 1e-5.
+constexpr float most_in_word = 1 << 14;
+// The bits of fraction that words have for a pair's costs.
+__device__ __forceinline__ int fraction_bits(const Args &a, int64_t pair) {
+  const int exponent = (__float_as_int(cost_bound(a, pair)) >> 23) - 127;
+  return 30 - min(max(exponent, 0), 28);
 }
 
 // Of a pair, what its rows and then its columns add to costs: see TensorCosts. [batch][n + m]
@@ -73,13 +93,11 @@ __device__ __forceinline__ double *norms_of(const Args &a, int64_t pair) {
   return a.norms + pair * (static_cast<int64_t>(a.n) + a.m);
 }
 
-// Whether values are computed again by the exact engine, not by the wide one.
-__device__ __forceinline__ bool has_exact(const Args &a) { return a.costs == Costs::inlined; }
-
 // Whether the fast engine computes this pair of a float32 problem; while it is at it, whether it should try.
 __device__ __forceinline__ bool is_fast(const Args &a, const Pair &pair) {
   if (!has_bounds(a)) return a.bounds[bounds_per_pair * pair.index] != given_back;
-  return cost_bound(a, pair.index) <= fast_limit(a, pair) && offset_fits(a, pair.index);  // false for NaN
+  constexpr float most_sum = 1 << (19 + most_shift);
+  return cost_bound(a, pair.index) <= fast_limit(a, pair) && sum_bound(a, pair.index) < most_sum;  // false for NaN
 }
 
 // Whether forward of a pair is one warp's business: what the fast engine cannot do of it the same warp does by another.
@@ -95,12 +113,6 @@ __device__ __forceinline__ bool is_mine(const Args &a, const Pair &pair) {
 __device__ __forceinline__ void give_back(const Args &a, int64_t pair) {
   a.bounds[bounds_per_pair * pair] = given_back;
   a.control->any_wide = 1;
-}
-
-// The fast engine's value has an absolute error of about gamma 2^-24 sqrt(path length). Where costs and entropy cancel
-// so far that this shows, it is computed again.
-__device__ __forceinline__ double cancellation(const Args &a, const Pair &pair) {
-  return 0.5 / (a.scale * core::ln_2) * sqrt(static_cast<double>(pair.n) + pair.m);
 }
 
 // What a lane knows of its task. A task is a strip of 32 K rows of one pair, or, where fewer lanes are enough for a

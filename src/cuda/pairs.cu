@@ -125,7 +125,7 @@ __device__ void cross(const Args &a, const Pair &pair, int strip) {
   Crossing all{sum.m, sum.e, pair.m - 1, 0};
   for (int column = threadIdx.x; column < pair.m; column += block) {
     step.load(rows, pair, column, a.format);
-    if (step.probability(all) >= core::negligible_alignment) all.first = min(all.first, column), all.last = column;
+    if (is_live(step.probability(all))) all.first = min(all.first, column), all.last = column;
   }
   if (all.first <= all.last) {
     atomicMin(&first, all.first);
@@ -141,7 +141,7 @@ __device__ void cross(const Args &a, int layers) {
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const int status = a.status[b];
     const Pair pair = read_pair(a, b);
-    if (strips_of(pair) < 2 || (status != status_finite && status != status_cancelled)) continue;
+    if (strips_of(pair) < 2 || status != status_finite) continue;
     const bool wide = a.f64 || !is_fast(a, pair);
     const int first = blockIdx.z * gridDim.x + blockIdx.x, step = layers * gridDim.x;
     const int begin = a.through ? 0 : upper_half(strips_of(pair)) - 1;
@@ -159,7 +159,7 @@ template <class Real>
 __device__ void fill(const Args &a, const Output &to, int64_t b) {
   const Real nan = static_cast<Real>(__longlong_as_double(0x7ff8000000000000ll));
   const int status = a.status[b], thread = blockIdx.x * block + threadIdx.x, threads = gridDim.x * block;
-  const bool finite = status == status_finite || status == status_cancelled;
+  const bool finite = status == status_finite;
   const bool spoilt = finite && a.grad_value && !isfinite(static_cast<const Real *>(a.grad_value)[b]);
   const Real value = status == status_not_a_number ? nan : 0;
   const int rows = spoilt ? static_cast<int>(read_length(to.lengths, b, to.rows, a.long_lengths)) : 0;
@@ -181,28 +181,41 @@ __device__ void fill(const Args &a, const Output &to, int64_t b) {
   }
 }
 
+// Part of the workspace, all of which gets the same bits.
+struct Region {
+  uint4 *data;
+  size_t size;
+
+  __device__ __forceinline__ void fill(unsigned bits, size_t own, size_t blocks) const {
+    for (size_t i = own * block + threadIdx.x; i < size; i += blocks * block)
+      data[i] = make_uint4(bits, bits, bits, bits);
+  }
+};
+
 // What backward and alignment begin with. If there is more than one strip, all blocks but the last layer's look for
 // crossings.
 template <class Real, bool crosses>
 __global__ void __launch_bounds__(block)
-    prepare_kernel(const __grid_constant__ Args a, Output first, Output second, uint4 *workspace, size_t size) {
+    prepare_kernel(const __grid_constant__ Args a, Output first, Output second, Region ones, Region zeros) {
   let_next_kernel_in();
   wait_for_kernel_before();
   const int layers = gridDim.z - 1;
   if constexpr (crosses)
     if (blockIdx.z < layers) return cross(a, layers);
   const size_t blocks = static_cast<size_t>(gridDim.x) * gridDim.y, own = blockIdx.y * gridDim.x + blockIdx.x;
-  for (size_t i = own * block + threadIdx.x; i < size; i += blocks * block)
-    workspace[i] = make_uint4(~0u, ~0u, ~0u, ~0u);
-  if constexpr (crosses) {
-    const int64_t points = a.side.data ? a.batch * a.side_columns : 0;
-    for (int64_t i = own * block + threadIdx.x; i < points * a.features; i += blocks * block)
-      static_cast<Real *>(a.side.data)[i] = 0;
-  }
+  ones.fill(~0u, own, blocks);
+  zeros.fill(0, own, blocks);
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     if (first.out.data) fill<Real>(a, first, b);
     if (second.out.data) fill<Real>(a, second, b);
   }
+}
+
+// Columns of grad_y that a pair has more of aside; none if it has no paths.
+__device__ __forceinline__ Overlap columns_aside(const Args &a, const Pair &pair) {
+  if (!a.side.data || strips_of(pair) < 2 || a.status[pair.index] != status_finite) return Overlap{0, -1};
+  const Overlap overlap(a, pair);
+  return overlap.size() > a.side_columns ? Overlap{0, -1} : overlap;
 }
 
 // To grad_y what of it lies aside.
@@ -210,16 +223,39 @@ template <class Real>
 __global__ void __launch_bounds__(block) add_side_kernel(const __grid_constant__ Args a) {
   wait_for_kernel_before();
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
-    const int status = a.status[b];
-    const Pair pair = read_pair(a, b);
-    if (strips_of(pair) < 2 || (status != status_finite && status != status_cancelled)) continue;
-    const Overlap overlap(a, pair);
-    if (overlap.size() > a.side_columns) continue;
+    const Overlap overlap = columns_aside(a, read_pair(a, b));
     const Real *from = static_cast<const Real *>(a.side.data) + b * a.side.stride[0];
     Real *to = static_cast<Real *>(a.grad_y.data) + b * a.grad_y.stride[0] + overlap.first * a.grad_y.stride[1];
     const int64_t size = static_cast<int64_t>(overlap.size()) * a.features;
     for (int64_t i = blockIdx.x * block + threadIdx.x; i < size; i += gridDim.x * block)
       to[i / a.features * a.grad_y.stride[1] + i % a.features * a.grad_y.stride[2]] += from[i];
+  }
+}
+
+// Gradients from sums in double, of which those of columns may lie in two places.
+__global__ void __launch_bounds__(block)
+    round_sums_kernel(const __grid_constant__ Args a, Output grad_x, Output grad_y) {
+  wait_for_kernel_before();
+  for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
+    const Pair pair = read_pair(a, b);
+    if (a.status[b] != status_finite) continue;
+    const Overlap overlap = columns_aside(a, pair);
+    const auto round = [&](const sdtw_out &sums, const Output &to, int points, bool of_y) {
+      if (!to.out.data) return;
+      const double *from = static_cast<const double *>(sums.data) + b * sums.stride[0];
+      const double *side = static_cast<const double *>(a.side.data) + b * a.side.stride[0];
+      for (int64_t i = blockIdx.x * block + threadIdx.x; i < static_cast<int64_t>(points) * a.features;
+           i += gridDim.x * block) {
+        const int64_t point = i / a.features, feature = i % a.features;
+        const bool has_more = of_y && point >= overlap.first && point <= overlap.last;
+        const double sum = from[i] + (has_more ? side[(point - overlap.first) * a.features + feature] : 0);
+        static_cast<float *>(
+            to.out.data)[b * to.out.stride[0] + point * to.out.stride[1] + feature * to.out.stride[2]] =
+            static_cast<float>(sum);
+      }
+    };
+    round(a.grad_x, grad_x, pair.n, false);
+    round(a.grad_y, grad_y, pair.m, true);
   }
 }
 
@@ -242,21 +278,27 @@ void launch_bounds(const Args &a, cudaStream_t stream) {
   launch_kernel(false, quads ? bounds_kernel<true> : bounds_kernel<false>, grid, block, 0, stream, a, lane_bits);
 }
 
-void launch_prepare(const Args &a, const Output &first, const Output &second, void *workspace, size_t bytes,
-                    cudaStream_t stream) {
+void launch_prepare(const Args &a, const Output &first, const Output &second, void *ones, size_t bytes_of_ones,
+                    void *zeros, size_t bytes_of_zeros, cudaStream_t stream) {
   const auto size = [](const Output &o) { return o.out.data ? static_cast<int64_t>(o.rows) * o.columns : 0; };
   dim3 grid = grid_of(a, std::max(size(first), size(second)), 16 * block);
   grid.z = a.strips == 1 ? 1 : 1 + (crossings_of(a) + grid.x - 1) / grid.x;
   const auto of_one = a.f64 ? prepare_kernel<double, false> : prepare_kernel<float, false>;
   const auto of_several = a.f64 ? prepare_kernel<double, true> : prepare_kernel<float, true>;
   const auto kernel = a.strips == 1 ? of_one : of_several;
-  launch_kernel(false, kernel, grid, block, 0, stream, a, first, second, static_cast<uint4 *>(workspace),
-                bytes / sizeof(uint4));
+  const auto region = [](void *data, size_t bytes) { return Region{static_cast<uint4 *>(data), bytes / sizeof(uint4)}; };
+  launch_kernel(false, kernel, grid, block, 0, stream, a, first, second, region(ones, bytes_of_ones),
+                region(zeros, bytes_of_zeros));
 }
 
 void launch_add_side(const Args &a, cudaStream_t stream) {
   const dim3 grid = grid_of(a, static_cast<int64_t>(a.side_columns) * a.features, 16 * block);
   launch_kernel(false, a.f64 ? add_side_kernel<double> : add_side_kernel<float>, grid, block, 0, stream, a);
+}
+
+void launch_round_sums(const Args &a, const Output &grad_x, const Output &grad_y, cudaStream_t stream) {
+  const dim3 grid = grid_of(a, static_cast<int64_t>(std::max(a.n, a.m)) * a.features, 16 * block);
+  launch_kernel(false, round_sums_kernel, grid, block, 0, stream, a, grad_x, grad_y);
 }
 
 }  // namespace sdtw::cuda

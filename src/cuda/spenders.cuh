@@ -89,7 +89,8 @@ struct Systolic {
   float *of_y;      // where its gradient goes,
   float *aside;     // or is put aside
   float x[K], grad_x[K];
-  float column;  // of grad_y, at the lane's last column
+  float rest[K];  // what grad_x has lost to rounding: many tiles add to it (Kahan 1965)
+  float column;   // of grad_y, at the lane's last column
   float factor;
   int feature;
 
@@ -106,7 +107,7 @@ struct Systolic {
     const float *from = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0] + feature * a.x.stride[2];
 #pragma unroll
     for (int k = 0; k < K; k++) {
-      grad_x[k] = 0;
+      grad_x[k] = rest[k] = 0;
       x[k] = __ldg(from + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1]);
     }
   }
@@ -154,6 +155,7 @@ struct Systolic {
   __device__ __forceinline__ void sweep(int steps, const Rows<float> *e) {
     const bool lowest = s.lane == s.lanes - 1, first = s.lane == 0;
     const float *own_y = y + s.lanes - 1 - s.lane;
+    float part[K]{};  // of grad_x
 #pragma unroll 4
     for (int u = steps - 1; u >= 0; u--) {
       const Rows<float> here = e[u * ways * warp];
@@ -162,11 +164,17 @@ struct Systolic {
 #pragma unroll
       for (int k = 0; k < K; k++) {
         const float difference = x[k] - yu;
-        grad_x[k] = fmaf(here.v[k], difference, grad_x[k]);
+        part[k] = fmaf(here.v[k], difference, part[k]);
         own = fmaf(-here.v[k], difference, own);
       }
       column = (lowest ? 0.0f : from_lane) + own;
       if (first) leaving[u] = column;
+    }
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+      const float with_rest = part[k] + rest[k], sum = grad_x[k] + with_rest;
+      rest[k] = with_rest - (sum - grad_x[k]);
+      grad_x[k] = sum;
     }
   }
 
@@ -284,7 +292,7 @@ struct Dense {
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const int row = s.row_of(k);
-      if (e.v[k] >= Real(negligible) && row >= 0 && row < s.pair.n)
+      if (is_live(e.v[k]) && row >= 0 && row < s.pair.n)
         store(a.dense.data, at + row * a.dense.stride[1], a.f64, scale * e.v[k]);
     }
   }

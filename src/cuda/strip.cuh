@@ -51,7 +51,7 @@ struct Strip {
 #pragma unroll
     for (int k = 0; k < K; k++) {
       Real unused[ways];
-      const Z here = Cell::next(cost[k], Cell::forbidden(), before, Cell::forbidden(), unused);
+      const Z here = Cell::template next<false>(cost[k], Cell::forbidden(), before, Cell::forbidden(), unused);
       z[k] = select(k < spare, Cell::forbidden(), here);
       before = select(k < spare, before, here);
       into.v[k] = k > spare ? Real(1) : Real(0);
@@ -76,7 +76,7 @@ struct Strip {
     for (int k = 0; k < K; k++) {
       const Z left = z[k];
       Real term[ways];
-      z[k] = Cell::next(cost[k], corner, up, left, term);
+      z[k] = Cell::template next<with_ways>(cost[k], corner, up, left, term);
       if constexpr (with_ways) {
         const Real factor = reciprocal((term[diagonal] + term[horizontal]) + term[vertical]);
 #pragma unroll
@@ -91,9 +91,11 @@ struct Strip {
     }
   }
 
+  // All that is carried from one step to the next: see the range of m in cell.cuh.
   __device__ __forceinline__ void renormalise() {
 #pragma unroll
     for (int k = 0; k < K; k++) Cell::renormalise(z[k]);
+    Cell::renormalise(above);
   }
 
   __device__ __forceinline__ void save(Word *to, Format format) const {
@@ -108,8 +110,6 @@ struct Strip {
     above = cells[K];
   }
 };
-
-constexpr double negligible = core::negligible_alignment;
 
 // What flows on from the cells that the backward sweep has reached, to the left and upwards.
 template <class Real>
@@ -159,10 +159,10 @@ struct Flow {
   }
 
   // All that is on its way to the left.
-  __device__ __forceinline__ Real sum() const {
-    Real sum = 0;
+  __device__ __forceinline__ double sum() const {
+    double sum = 0;
 #pragma unroll
-    for (int k = 0; k < K; k++) sum += left[k] + diag[k];
+    for (int k = 0; k < K; k++) sum += static_cast<double>(left[k]) + static_cast<double>(diag[k]);
     return sum;
   }
   __device__ __forceinline__ void scale(Real factor) {
@@ -171,10 +171,10 @@ struct Flow {
     up *= factor;
   }
   // Whether there is any. first: but for what goes on from the lane upwards.
-  __device__ __forceinline__ bool any(Real threshold, bool first) const {
-    bool found = !first && up >= threshold;
+  __device__ __forceinline__ bool any(bool first) const {
+    bool found = !first && is_live(up);
 #pragma unroll
-    for (int k = 0; k < K; k++) found |= left[k] >= threshold || diag[k] >= threshold;
+    for (int k = 0; k < K; k++) found |= is_live(left[k]) || is_live(diag[k]);
     return found;
   }
 };

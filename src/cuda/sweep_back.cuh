@@ -26,7 +26,8 @@ struct SweepBack {
   Flow<Real> flow;
   int row;  // of the lane's, that ends the pair; or none
   bool lowest, sends;
-  unsigned live;  // steps of half a tile in which the lane's rows have any E
+  unsigned live;   // steps of half a tile in which the lane's rows have any E
+  double on_its_way;  // what should be inside the strip after the last tile; or less than nothing: not known
 
   __device__ __forceinline__ SweepBack(const Args &args, const View &view, Board &of, Rows<Real> *from, Real *memory)
       : a(args),
@@ -36,7 +37,8 @@ struct SweepBack {
         entering(memory),
         leaving(memory + warp),
         inflow(args, view),
-        last_left(none) {
+        last_left(none),
+        on_its_way(-1) {
     flow.clear();
     row = s.active && s.is_end() ? s.end_row() : none;
     lowest = s.lane == (takes() ? s.end_lane : s.lanes - 1);
@@ -88,7 +90,7 @@ struct SweepBack {
   }
 
   // Steps [begin, end) of a tile, whose ways the lane finds from p on, from the last to the first. sent: what leaves.
-  __device__ __forceinline__ void sweep(int first, int begin, int end, Rows<Real> *p, Real &sent) {
+  __device__ __forceinline__ void sweep(int first, int begin, int end, Rows<Real> *p, double &sent) {
     typename Flow<Real>::Ways now;
     now.load(p + (end - 1 - begin) * ways * warp);
     Real below = load_now(entering + end - 1);
@@ -107,7 +109,7 @@ struct SweepBack {
   // now: the ways of this step, which become those of the next. below: what comes from the strip below, too. E is left
   // where the ways were.
   __device__ __forceinline__ void step(int u, int begin, Rows<Real> *p, typename Flow<Real>::Ways &now, Real &below,
-                                       Real &sent) {
+                                       double &sent) {
     typename Flow<Real>::Ways ahead;
     Real below_ahead;
     const Rows<Real> e = flow.step(now, below, lowest, [&] {
@@ -122,21 +124,27 @@ struct SweepBack {
     if constexpr (marks) {
       bool any = false;
 #pragma unroll
-      for (int k = 0; k < K; k++) any |= e.v[k] >= Real(negligible);
+      for (int k = 0; k < K; k++) any |= is_live(e.v[k]);
       live |= static_cast<unsigned>(any) << (u - begin);
     }
   }
-  // Of 32 steps those in which the lane is at a column of its pair: E that is not 0 elsewhere is a rounding error.
-  __device__ __forceinline__ unsigned of_pair(int first) const {
+  // Of 32 steps those in which the lane is at a column of its pair. E elsewhere is a rounding error, and of a pair that
+  // is not to be computed anything: its cells begin with what happens to lie in state.
+  __device__ __forceinline__ unsigned in_pair(int first) const {
+    if (!s.active) return 0;
     const int before = min(max(s.lane - first, 0), warp), after = min(max(s.lane + s.pair.m - first, 0), warp);
     return static_cast<unsigned>((uint64_t{1} << after) - (uint64_t{1} << before));
   }
-  // All that is on its way inside the strip.
-  __device__ __forceinline__ Real inside() const { return flow.sum() + (s.lane == 0 ? Real(0) : flow.up); }
+  // All that is on its way inside the strip: the lane's part, and of all lanes of the pair.
+  __device__ __forceinline__ double inside() const { return flow.sum() + (s.lane == 0 ? 0. : double(flow.up)); }
+  __device__ __forceinline__ double of_pair(double of_lane) const {
+    for (int step = s.lanes / 2; step > 0; step /= 2) of_lane += __shfl_xor_sync(all_lanes, of_lane, step);
+    return of_lane;
+  }
 
   // Whether E has left the strip, after a tile.
   __device__ __forceinline__ bool is_over(int tile) {
-    if (__any_sync(all_lanes, flow.any(Real(negligible), s.lane == 0))) return false;
+    if (__any_sync(all_lanes, flow.any(s.lane == 0))) return false;
     const int column = first_step(tile) - s.end_lane;  // the last that has entered
     return __all_sync(all_lanes, s.inner ? column <= from_other.first : inflow.is_over(column));
   }
@@ -147,7 +155,7 @@ struct SweepBack {
     const bool there = lane_id() < steps && column < s.pair.m;
     const Real out = there ? factor * leaving[lane_id()] : Real(0);
     if (there) Flowing<Real>::store(Flowing<Real>::place(a, s, column), s.order, out);
-    const unsigned any = __ballot_sync(all_lanes, out >= Real(negligible));
+    const unsigned any = __ballot_sync(all_lanes, is_live(out));
     if (any == 0 || last_left != none) return;
     last_left = first + warp - 1 - __clz(any);
     tell(none);
@@ -157,7 +165,7 @@ struct SweepBack {
   static constexpr int near = 24;  // lanes
   __device__ __forceinline__ void foretell(int tile) {
     if (last_left != none || tile == 0) return;
-    if ((__ballot_sync(all_lanes, flow.any(Real(negligible), false)) & ((1u << near) - 1)) == 0) return;
+    if ((__ballot_sync(all_lanes, flow.any(false)) & ((1u << near) - 1)) == 0) return;
     last_left = first_step(tile) - 1;
     tell(none);
   }
@@ -168,7 +176,8 @@ struct SweepBack {
   }
 
   // E from right to left. What flows out of a tile is scaled to what flows in: the sum of a cell's probabilities may be
-  // off by a rounding error. over: it has all left before, and the next strip knows.
+  // off by a rounding error. What the scaling is rounded by is made good in the next tile. over: it has all left before,
+  // and the next strip knows.
   __device__ __forceinline__ void run(int tile, int number, bool over) {
     const int first = first_step(tile), steps = steps_of(tile), half_steps = a.tile_steps / 2;
     const Real below = entering_at(tile);
@@ -176,7 +185,8 @@ struct SweepBack {
     entering[lane_id()] = below;
     __syncwarp();
     ask(tile - 1);
-    Real in = inside() + below + Real(ends_in(first, first + steps)), sent = 0;
+    const double before = inside(), joining = below + Real(ends_in(first, first + steps));
+    double sent = 0;
 #pragma unroll 1
     for (int half = 1; half >= 0; half--) {
       board.wait_full(number, half);
@@ -184,18 +194,18 @@ struct SweepBack {
       const int begin = half * half_steps, end = min(begin + half_steps, steps);
       if (begin < end)
         sweep(first, begin, end, ways_of + Board::slot_of(number, half) * half_steps * ways * warp + lane_id(), sent);
-      if constexpr (marks) board.live[Board::slot_of(number, half)][lane_id()] = live & of_pair(first + begin);
+      if constexpr (marks) board.live[Board::slot_of(number, half)][lane_id()] = live & in_pair(first + begin);
       board.sweep(number, half);
     }
     if (over || (first == 0 && !leaves())) return;
-    Real out = inside() + (s.lane == 0 ? sent : Real(0));
-    for (int step = s.lanes / 2; step > 0; step /= 2) {
-      in += __shfl_xor_sync(all_lanes, in, step);
-      out += __shfl_xor_sync(all_lanes, out, step);
-    }
-    const Real factor = out > 0 ? in / out : Real(1);
-    flow.scale(factor);
-    if (leaves()) leave(first, steps, factor);
+    const double was_inside = of_pair(before), is_inside = of_pair(inside());
+    const double out = is_inside + of_pair(s.lane == 0 ? sent : 0);
+    // Where next to nothing flows, what should be there says nothing.
+    const bool known = fabs(on_its_way - was_inside) < 0x1p-20 * was_inside;
+    const double in = (known ? on_its_way : was_inside) + of_pair(joining), factor = out > 0 ? in / out : 1;
+    on_its_way = is_inside * factor;
+    flow.scale(static_cast<Real>(factor));
+    if (leaves()) leave(first, steps, static_cast<Real>(factor));
   }
 };
 

@@ -7,7 +7,6 @@
 #include "backward.cuh"
 #include "forward.cuh"
 #include "launch.h"
-#include "model.h"
 
 namespace sdtw::cuda {
 
@@ -52,18 +51,18 @@ bool fits_forward(const Args &a) {
 }
 
 template <class Cell, class Source, bool alone, bool several>
-void launch_forward(const Args &a, const Args &again, cudaStream_t stream) {
-  const bool overlap = std::is_same_v<Cell, Fast> ? has_bounds(a) : !a.f64;  // of what follows another
-  const int64_t sweepers = Source::cooperative ? 1 : Source::warps;          // of a block
+void launch_forward(const Args &a, cudaStream_t stream) {
+  const bool overlap = Cell::wide ? !a.f64 : has_bounds(a);          // of what follows another
+  const int64_t sweepers = Source::cooperative ? 1 : Source::warps;  // of a block
   const int64_t blocks = (forward_tasks(a) + sweepers - 1) / sweepers;
   const auto run = [&](auto is_primary) {
     constexpr bool primary = decltype(is_primary)::value;
     using Kernel = decltype(&forward_kernel<Cell, Source, alone, primary, several>);
     launch<Kernel, forward_kernel<Cell, Source, alone, primary, several>>(
-        overlap, Source::warps * warp, forward_bytes<Source>(a), blocks, stream, a, again);
+        overlap, Source::warps * warp, forward_bytes<Source>(a), blocks, stream, a);
   };
   if constexpr (!Cell::wide)
-    run(std::is_same<Cell, Fast>{});
+    run(std::true_type{});
   else if (a.f64)
     run(std::true_type{});
   else
@@ -71,17 +70,16 @@ void launch_forward(const Args &a, const Args &again, cudaStream_t stream) {
 }
 
 // The most columns of costs that there is room for. Those of a tile, and as many as lanes are apart, must be there at
-// once. Of two tiles between checkpoints the right one takes the costs of both; five tiles' are enough to begin with
-// the next two meanwhile.
+// once; of more, costs of the next tiles are made while one is recomputed.
 template <class Kernel>
 bool fit_columns(Args &a) {
   const int needed = std::max(a.lanes, chunk_columns) + std::max(a.tile_steps, chunk_columns);
-  a.cost_columns = ring_of_five;
-  if (a.tile_steps == max_tile_steps && a.interval == 2 * max_tile_steps &&
-      Kernel::shared_bytes(a) <= current_device().shared_memory)
-    return true;
-  for (a.cost_columns = Kernel::most_columns; a.cost_columns >= needed; a.cost_columns /= 2)
-    if (Kernel::shared_bytes(a) <= current_device().shared_memory) return true;
+  for (const int columns : {160, 128, 96, 80, 64, 48, 32}) {
+    a.cost_columns = columns;
+    if (columns >= needed && columns <= Kernel::most_columns &&
+        Kernel::shared_bytes(a) <= current_device().shared_memory)
+      return true;
+  }
   return false;
 }
 // The largest tiles, of at least so many steps, that there is room for, whatever the number of rows: so that results do
@@ -113,24 +111,40 @@ bool launch_backward(Args a, int least_steps, cudaStream_t stream) {
   return true;
 }
 
-// Costs of many features for the fast engine, float32 problems: what producers do for forward.
-using Converted = TensorCosts<double, 64, false>;    // two blocks on a multiprocessor
-using Apart = TensorCosts<double, 64, true>;         // one
-using ApartOfMany = TensorCosts<double, 128, true>;  // one
-using Compact = TensorCosts<float, 64, false>;       // several pairs side by side; backward
-using Smallest = TensorCosts<float, 16, false>;      // GPUs with little shared memory
+// Costs of many features for the fast engine. Forward has them split, in one block of a multiprocessor if there are no
+// more strips than that, or more than 64 features, else in two. Where several short pairs lie side by side, and y of all
+// of them in shared memory, there is room for two blocks if costs are packed, or of longer y, whose values that would
+// not be precise enough for, if there are fewer columns of them. Backward has them in words, or packed.
+using SplitAlone = TensorCosts<double, 64, SplitRing, 64, 2>;
+using SplitOfMany = TensorCosts<double, 128, SplitRing, 64, 2>;
+using Split = TensorCosts<float, 64, SplitRing>;
+using SplitOfPairs = TensorCosts<float, 64, SplitRing, 48>;
+using PackedOfTwo = TensorCosts<float, 64, PackedRing>;
+using PackedOfFour = TensorCosts<float, 64, PackedRing, 48>;
+constexpr int most_packed_columns = 256;
+using Words = TensorCosts<float, 64, WordRing>;
+using Packed = TensorCosts<float, 64, PackedRing>;
+// GPUs with little shared memory.
+using SmallestWords = TensorCosts<float, 16, WordRing>;
+using Smallest = TensorCosts<float, 16, PackedRing, 48>;
+
+template <class Source>
+bool fits_twice(const Args &a) {
+  constexpr size_t reserved = 1024;  // of every block
+  return 2 * (forward_bytes<Source>(a) + reserved) <= current_device().shared_memory_of_multiprocessor;
+}
 
 template <class Cell>
-void Sweeps<Cell>::forward(const Args &a, const Args &again, cudaStream_t stream) {
+void Sweeps<Cell>::forward(const Args &a, cudaStream_t stream) {
+  // Of pairs of one strip; and of any.
+  const auto run_one = [&](auto source) {
+    using Source = decltype(source);
+    launch_forward<Cell, Source, std::is_base_of_v<InlineBase, Source>, false>(a, stream);
+  };
   const auto run = [&](auto source) {
     using Source = decltype(source);
-    constexpr bool inlined = std::is_base_of_v<InlineBase, Source>;
-    if constexpr (inlined)
-      if (is_alone(a)) return launch_forward<Cell, Source, true, false>(a, again, stream);
-    if constexpr (!inlined)
-      if (a.strips == 1) return launch_forward<Cell, Source, false, false>(a, again, stream);
-    launch_forward<Cell, Source, false, true>(a, again, stream);
-    if constexpr (inlined) launch_forward<Exact, Source, false, true>(a, again, stream);
+    if (std::is_base_of_v<InlineBase, Source> ? is_alone(a) : a.strips == 1) return run_one(source);
+    launch_forward<Cell, Source, false, true>(a, stream);
   };
   if constexpr (Cell::wide) {
     if (a.costs != Costs::given && fits_forward<DifferenceCosts>(a)) return run(DifferenceCosts{});
@@ -140,18 +154,17 @@ void Sweeps<Cell>::forward(const Args &a, const Args &again, cudaStream_t stream
   } else if (a.costs == Costs::inlined) {
     if (a.features == 1) return run(InlineCosts<1>{});
     run(InlineCosts<2>{});
-  } else {
-    if (a.lanes == warp) {
-      const int multiprocessors = current_device().multiprocessors;
-      const int64_t tasks = forward_tasks(a);
-      const bool apart =
-          expected_cycles(alone_pace, tasks, multiprocessors) < expected_cycles(shared_pace, tasks, multiprocessors);
-      if (a.features > Converted::at_once && fits_forward<ApartOfMany>(a)) return run(ApartOfMany{});
-      if (apart && fits_forward<Apart>(a)) return run(Apart{});
-      if (fits_forward<Converted>(a)) return run(Converted{});
-    }
-    if (fits_forward<Compact>(a)) return run(Compact{});
+  } else if (a.lanes == warp) {
+    if (a.features > Split::at_once && fits_forward<SplitOfMany>(a)) return run(SplitOfMany{});
+    if (forward_tasks(a) <= current_device().multiprocessors && fits_forward<SplitAlone>(a)) return run(SplitAlone{});
+    if (fits_forward<Split>(a)) return run(Split{});
     run(Smallest{});
+  } else {
+    const bool short_y = a.m <= most_packed_columns;
+    if (short_y && fits_twice<PackedOfTwo>(a)) return run_one(PackedOfTwo{});
+    if (short_y && fits_twice<PackedOfFour>(a)) return run_one(PackedOfFour{});
+    if (fits_forward<SplitOfPairs>(a)) return run_one(SplitOfPairs{});
+    run_one(Smallest{});
   }
 }
 
@@ -185,7 +198,8 @@ void Sweeps<Cell>::backward(const Args &a, cudaStream_t stream) {
   } else if (a.costs == Costs::inlined) {
     done = a.features == 1 ? run(InlineCosts<1>{}, least_steps) : run(InlineCosts<2>{}, least_steps);
   } else {
-    done = run(Compact{}, comfortable_steps) || run(Smallest{}, least_steps);
+    done = (run(Words{}, comfortable_steps) || run(SmallestWords{}, least_steps)) &&
+           (run(Packed{}, comfortable_steps) || run(Smallest{}, least_steps));
   }
   if (!done)
     fail(SDTW_STATUS_UNSUPPORTED,

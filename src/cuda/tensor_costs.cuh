@@ -39,44 +39,44 @@ __device__ __forceinline__ void multiply_add(double (&c)[4], const double (&a)[8
 #endif
 }
 
-// t of costs that the fast engine may take, in fixed point with as many bits of fraction as their bound leaves.
-__device__ __forceinline__ int fraction_bits(const Args &a, int64_t pair) {
-  const int exponent = (__float_as_int(cost_bound(a, pair)) >> 23) - 127;
-  return 29 - min(max(exponent, 0), 28);
-}
-
 // D = |x - o|^2 + |y - o|^2 + 2 <o, y - o> - 2 <x, y - o> of float32 series by the float64 matrix instructions of
 // data-centre GPUs; o is the first point of x, so that a common offset does not cancel. A producer has 32 rows of the
 // strip; what a thread computes are costs of the K rows of one lane of the sweep.
 //
+// t is summed up in fixed point, as fixed_point (cell.cuh) does it: on top of 1.5 2^(20 + s), so that a double has 32 - s
+// bits of its fraction. s is the least that leaves room for all that is added on the way (fraction_shift in pair.cuh): 0
+// while that is below 2^19, and 8 at most.
+//
 // Held: the type in which x waits in shared memory. As double it need not be converted every time, but takes more room.
-// chunk: features at a time; if there are more, x is loaded anew for every 16 columns.
-// apart: producers leave 2^-f and n of a cost rather than t, which takes twice the room and half of the sweep's work.
-template <class Held, int chunk, bool apart>
-struct TensorCosts : TileReader<int, apart ? 2 : 1> {
-  using Reader = TileReader<int, apart ? 2 : 1>;
-  static constexpr int resident = apart ? 1 : 2;
+// chunk: features at a time; if there are more, x is loaded anew for every 16 columns. Ring: how costs wait for the
+// sweep, and columns: for how many there is room in forward. together: halves of a thread's rows that are computed at
+// once; of both the sums take more registers than two blocks of a multiprocessor have.
+template <class Held, int chunk, class Ring_, int columns = 64, int together = 1>
+struct TensorCosts : TileReader<Ring_> {
+  using Ring = Ring_;
+  using Reader = TileReader<Ring>;
+  static constexpr int resident = 3 - together;
   static constexpr int at_once = chunk;
+  static constexpr int forward_columns = columns;
   // Steps of forward: the code of all that there are in a block does not fit the instruction cache beside the
-  // producers'.
-  static constexpr int unrolled = apart ? block_steps : block_steps / 2;
-  static constexpr int guard = 6;  // bits of sums beyond those of the result
+  // producers' where the sweep takes fractions apart, too.
+  static constexpr int unrolled = std::is_same_v<Ring, SplitRing> ? block_steps : block_steps / 2;
 
-  int bits;
+  int bits;  // of a word's fraction
   __device__ __forceinline__ void begin(const Args &a, const View &s) {
-    bits = s.active ? fraction_bits(a, s.pair.index) : 1;
+    if constexpr (std::is_same_v<Ring, WordRing>) bits = s.active ? fraction_bits(a, s.pair.index) : 1;
   }
   using Left = typename Reader::Left;
   __device__ __forceinline__ void costs(int u, Fast::Cost (&cost)[K]) const { convert(Reader::left(u), cost); }
   __device__ __forceinline__ void convert(const Left &left, Fast::Cost (&cost)[K]) const {
-#pragma unroll
-    for (int k = 0; k < K; k++)
-      if constexpr (apart)
-        cost[k] = {__int_as_float(left.plane[0].v[k]), left.plane[1].v[k]};
-      else
-        cost[k] = Fast::split_word(left.plane[0].v[k], bits);
+    this->ring.convert(left, bits, cost);
   }
   __device__ __forceinline__ bool exceeded(const Args &, const View &) const { return false; }
+  // Backward has two kernels of the fast engine, of which the second takes pairs whose costs words are too small for.
+  static constexpr bool second = !std::is_same_v<Ring, WordRing>;
+  static __device__ __forceinline__ bool takes(const Args &a, const Pair &pair) {
+    return second != (cost_bound(a, pair.index) <= most_in_word);
+  }
 
   // In shared memory: what the rows of the strip add to their sums, and x; and for 16 columns of every pair of the task
   // what they add, and y, relative to o and scaled. x: two rows at a time, feature by feature. Lanes that load together
@@ -121,15 +121,15 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
     // Of y a lane asks for so many of them ahead: all that it has, but of very short pairs.
     static constexpr int staged = (chunk_columns / producers + points - 1) / points;
 
-    int *ring;
-    int ring_columns, shift;  // shift: how far from the beginning the thread's rows have column 0
-    double *base;             // what the thread's rows add
-    Held *x;                  // of the warp's rows, all first and second rows of lanes first: as matrices take them
-    double *y, *y_norms;      // of the warp's pair
-    const float *xs, *ys;     // the lane's features of the pair, in the caller's arrays; of y from the first column on
-    int64_t y_step;           // to the next
-    const double *norms;      // what the columns add to their sums
-    int sign;                 // of steps along rows and columns
+    Ring ring;
+    int shift;             // how far from the beginning of the ring the thread's rows have column 0
+    double *base;          // what the thread's rows add
+    Held *x;               // of the warp's rows, all first and second rows of lanes first: as matrices take them
+    double *y, *y_norms;   // of the warp's pair
+    const float *xs, *ys;  // the lane's features of the pair, in the caller's arrays; of y from the first column on
+    int64_t y_step;        // to the next
+    const double *norms;   // what the columns add to their sums
+    int sign;              // of steps along rows and columns
     Gates &gates;
     int &chunks;                   // that have been made, over all tasks
     int n, first_row;              // of the warp's rows
@@ -138,16 +138,17 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
     Rows<float> incoming[staged];  // of that
     double incoming_norm;
     float origin[4];  // of the lane's features
-    int bits;         // of the fraction of its costs
+    int left_out;     // s: bits of the fraction of its costs that there are not
+    int bits;         // of a word's fraction
+    unsigned whole_part_of_0;
 
     // s: the view of the lane whose rows these are. shift_steps: where in the ring step 0 lies.
-    __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, int *to, int columns,
-                                        int shift_steps, int &count)
+    __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, const Ring &to,
+                                        unsigned char *memory, int shift_steps, int &count)
         : RowsOfProducer{args, s.pair.m, strip_lane * K},
           ring(to),
-          ring_columns(columns),
           shift(shift_steps + s.lane),
-          gates(gates_in(reinterpret_cast<unsigned char *>(to) + Reader::ring_bytes(columns))),
+          gates(gates_in(memory)),
           chunks(count),
           fetched(nothing) {
       const int pairs = warp >> a.lane_bits, worker = threadIdx.x / warp % producers, lane = lane_id();
@@ -166,9 +167,11 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
       y_step = sign * a.y.stride[1];
       const double *x_norms = norms_of(a, s.pair.index);
       norms = x_norms + a.n + s.first_column();
-      bits = s.active ? fraction_bits(a, s.pair.index) : 1;
-      const auto power = [](int e) { return __hiloint2double((1023 + e) << 20, 0); };
-      const double fixed = 1.5 * power(52 - guard - bits) + 0.5 + power(-min(bits + 1, 24));
+      left_out = s.active ? fraction_shift(a, s.pair.index) : 0;
+      if constexpr (std::is_same_v<Ring, WordRing>) bits = s.active ? fraction_bits(a, s.pair.index) : 1;
+      const double zero = __hiloint2double((1023 + 20 + left_out) << 20 | 1 << 19, 0);  // 1.5 2^(20 + s)
+      const double fixed = zero + (0.5 + (left_out < 8 ? Ring::rounding : 0));
+      whole_part_of_0 = static_cast<unsigned>(__double2hiint(zero)) << left_out;
       __syncwarp();
       base[lane % 4] = fixed + x_norms[clamp(s.row_of(lane % 4), n)];
       if (whole) load_x(0);
@@ -244,16 +247,14 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
     // Columns that are none. Any costs will do, but the smaller they keep the m of forbidden cells, the less of these
     // is in the sums of the first column.
     __device__ __forceinline__ void put_outside(int from, int to) const {
-      const int about_half = (1 << bits) - 1;
       for (int column = from + lane_id() % 4; column < to; column += 4)
-        put_costs(column, {about_half, about_half, about_half, about_half});
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+          ring.store(place_in_ring(column + shift, ring.columns), at + half * (K / 2), {~255u, ~255u}, {0, 0}, bits);
     }
 
     // 16 columns into the ring, all producers together; next: the column that will be asked for next.
     __device__ __forceinline__ void produce(int first, int next) {
-      // Halves of a thread's rows: of both at once the sums take more registers than two blocks have.
-      constexpr int together = apart ? 2 : 1;
-      Rows<int> words[2][2]{};
       if constexpr (whole) {
         if (fetched != first) fetch(first, 0);
         share_y(first, 0, next);
@@ -262,7 +263,7 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
           double sum[together][2][4];
           begin(half, sum);
           multiply(half, a.features, sum);
-          keep(sum, words);
+          put(first, half, sum);
         }
         gates.read.arrive();
       } else {
@@ -282,12 +283,8 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
           gates.read.arrive();
         }
 #pragma unroll
-        for (int i = 0; i < 2 / together; i++) keep(sum[i], words);
+        for (int i = 0; i < 2 / together; i++) put(first, i * together, sum[i]);
       }
-#pragma unroll
-      for (int j = 0; j < 2; j++)
-#pragma unroll
-        for (int odd = 0; odd < 2; odd++) put_costs(first + column_of(j, odd), words[j][odd]);
     }
 
     // Everyone's share of y is where all find it; what comes next is asked for.
@@ -300,34 +297,31 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
       gates.ready.wait(chunks++);
     }
 
-    // Costs of some halves of the thread's rows, behind those that are there.
+    // Costs of halves of the thread's rows, from this one on, in all columns that it has sums of.
     template <int halves>
-    static __device__ __forceinline__ void keep(const double (&sum)[halves][2][4], Rows<int> (&words)[2][2]) {
+    __device__ __forceinline__ void put(int first, int half, const double (&sum)[halves][2][4]) const {
 #pragma unroll
-      for (int h = 0; h < halves; h++)
+      for (int j = 0; j < 2; j++)
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
-          int *of = words[i / 4][i % 2].v + i / 2 % 2;
-          of[0] = of[K / 2], of[K / 2] = result(sum[h][i / 4][i % 4]);
+        for (int odd = 0; odd < 2; odd++) {
+          const int slot = place_in_ring(first + column_of(j, odd) + shift, ring.columns);
+#pragma unroll
+          for (int h = 0; h < halves; h++) {
+            unsigned fraction[2];
+            int n[2];
+#pragma unroll
+            for (int k = 0; k < 2; k++) {
+              const auto low = static_cast<unsigned>(__double2loint(sum[h][j][2 * k + odd]));
+              const auto high = static_cast<unsigned>(__double2hiint(sum[h][j][2 * k + odd]));
+              fraction[k] = low << left_out;
+              n[k] = static_cast<int>(__funnelshift_l(low, high, left_out) - whole_part_of_0);
+            }
+            ring.store(slot, at + (half + h) * (K / 2), fraction, n, bits);
+          }
         }
     }
 
-    // Of the thread's rows.
-    __device__ __forceinline__ void put_costs(int column, Rows<int> words) const {
-      const int slot = place_in_ring(column + shift, ring_columns);
-      if constexpr (apart) {
-        Rows<int> integers;
-#pragma unroll
-        for (int k = 0; k < K; k++) {
-          const Fast::Cost cost = Fast::split_word(words.v[k], bits);
-          words.v[k] = __float_as_int(cost.w), integers.v[k] = cost.n;
-        }
-        *reinterpret_cast<Rows<int> *>(ring + (ring_columns + slot) * column_pitch + at) = integers;
-      }
-      *reinterpret_cast<Rows<int> *>(ring + slot * column_pitch + at) = words;
-    }
-
-    // What rows, of some halves from this one on, and columns add.
+    // What the rows of some halves, from this one on, and columns add.
     template <int halves>
     __device__ __forceinline__ void begin(int half, double (&sum)[halves][2][4]) const {
 #pragma unroll
@@ -345,11 +339,6 @@ struct TensorCosts : TileReader<int, apart ? 2 : 1> {
 
     // Matrix column c is column c / 2, or c / 2 + 4 if c is odd: so writing them meets no bank twice.
     static __device__ __forceinline__ int column_of(int j, int odd) { return 8 * j + lane_id() % 4 + 4 * odd; }
-
-    static __device__ __forceinline__ int result(double sum) {
-      return static_cast<int>(__funnelshift_r(static_cast<unsigned>(__double2loint(sum)),
-                                              static_cast<unsigned>(__double2hiint(sum)), guard));
-    }
 
     // A matrix's first 8 rows are first (or third) rows of 8 lanes of the sweep, the others second (or fourth) ones.
     template <int halves>

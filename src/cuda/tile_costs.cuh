@@ -12,12 +12,16 @@ constexpr int producers = producers_of_tiles;  // warps; each has 32 rows of the
 constexpr int chunk_columns = 16;              // computed at a time
 constexpr int column_pitch = K * warp + 8;  // no bank conflicts where lanes write or read K rows of different columns
 
-// Where a step, or one as many before the first, lies in a ring of so many columns: of a power of two, or of five
-// tiles.
-constexpr int ring_of_five = 5 * max_tile_steps;
+// Where a step, or one of the last 32 before the first, lies in a ring of so many columns: of a power of two, or of one
+// of these numbers.
 __device__ __forceinline__ int place_in_ring(int step, int columns) {
-  if (columns == ring_of_five) return static_cast<int>(static_cast<unsigned>(step + ring_of_five) % ring_of_five);
-  return step & (columns - 1);
+  switch (columns) {
+    case 48: return static_cast<int>(static_cast<unsigned>(step + 48) % 48);
+    case 80: return static_cast<int>(static_cast<unsigned>(step + 80) % 80);
+    case 96: return static_cast<int>(static_cast<unsigned>(step + 96) % 96);
+    case 160: return static_cast<int>(static_cast<unsigned>(step + 160) % 160);
+    default: return step & (columns - 1);
+  }
 }
 
 // To tell a function which type is meant, without a value of it.
@@ -40,7 +44,6 @@ struct RowsOfProducer {
 // Forward: what the sweeping warp and the producers of its block tell each other. Chunks are counted over all tasks.
 struct Job {
   int64_t task;  // none: there is nothing more to do
-  bool rewriting;
   int first_chunk, chunks;
 };
 struct Relay {
@@ -71,22 +74,160 @@ struct Relay {
   }
 };
 
-// What the sweeping warp reads of costs. Element: what the producers write, `planes` of them for a cost.
-template <class Element_, int planes = 1>
+// What a ring holds of a cost, [columns][column_pitch] each. Rows: of a lane, of which producers may write some only.
+
+// The sum of squares itself, for the wide engine.
+struct DoubleRing {
+  static constexpr size_t bytes_of_cost = sizeof(double);
+  using Left = Rows<double>;
+
+  unsigned char *data;
+  int columns;
+
+  __device__ __forceinline__ double *at(int slot, int row) const {
+    return reinterpret_cast<double *>(data) + slot * column_pitch + row;
+  }
+  __device__ __forceinline__ Left load(int slot, int u, int row) const {
+    return *reinterpret_cast<const Left *>(at(slot + u, row));
+  }
+};
+
+// t = n + f as integer and fraction, for the fast engine: q = 2^-f - 1, and n.
+struct SplitRing {
+  static constexpr size_t bytes_of_cost = sizeof(float) + sizeof(int);
+  static constexpr double rounding = 0;
+  struct Left {
+    Rows<float> q;
+    Rows<int> n;
+  };
+
+  unsigned char *data;
+  int columns;
+
+  __device__ __forceinline__ float *q_at(int slot, int row) const {
+    return reinterpret_cast<float *>(data) + slot * column_pitch + row;
+  }
+  __device__ __forceinline__ int *n_at(int slot, int row) const {
+    return reinterpret_cast<int *>(data) + (columns + slot) * column_pitch + row;
+  }
+  __device__ __forceinline__ Left load(int slot, int u, int row) const {
+    return {*reinterpret_cast<const Rows<float> *>(q_at(slot + u, row)),
+            *reinterpret_cast<const Rows<int> *>(n_at(slot + u, row))};
+  }
+  // fraction: of t + 1/2, in units of 2^-32.
+  __device__ __forceinline__ void store(int slot, int row, const unsigned (&fraction)[2], const int (&n)[2],
+                                        int) const {
+    *reinterpret_cast<float2 *>(q_at(slot, row)) =
+        make_float2(exp2_minus_1(centred(fraction[0])), exp2_minus_1(centred(fraction[1])));
+    *reinterpret_cast<int2 *>(n_at(slot, row)) = make_int2(n[0], n[1]);
+  }
+  __device__ __forceinline__ void convert(const Left &left, int, Fast::Cost (&cost)[K]) const {
+#pragma unroll
+    for (int k = 0; k < K; k++) cost[k] = {left.q.v[k], left.n.v[k]};
+  }
+};
+
+// The bytes that a selector names, of the four of a and then the four of b; the sign of one where its number has 8 added.
+template <unsigned selector>
+__device__ __forceinline__ unsigned permute(unsigned a, unsigned b) {
+  unsigned bytes;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(selector));
+  return bytes;
+}
+
+// The same in three quarters of the room, for who takes the fraction apart later: 24 bits of f and the low 8 of n in one
+// word, the other 16 of n, |n| < 2^23, in half a word. What stands of n below f adds less than 2^-24 to it, and nothing
+// where costs are so small that it would show.
+struct PackedRing {
+  static constexpr size_t bytes_of_cost = sizeof(unsigned) + sizeof(short);
+  static constexpr double rounding = 0x1p-25;  // of t, which is cut off behind 24 bits
+  struct Left {
+    Rows<unsigned> word;
+    uint2 high;
+  };
+
+  unsigned char *data;
+  int columns;
+
+  __device__ __forceinline__ unsigned *word_at(int slot, int row) const {
+    return reinterpret_cast<unsigned *>(data) + slot * column_pitch + row;
+  }
+  __device__ __forceinline__ short *high_at(int slot, int row) const {
+    return reinterpret_cast<short *>(data) + (2 * columns + slot) * column_pitch + row;
+  }
+  __device__ __forceinline__ Left load(int slot, int u, int row) const {
+    return {*reinterpret_cast<const Rows<unsigned> *>(word_at(slot + u, row)),
+            *reinterpret_cast<const uint2 *>(high_at(slot + u, row))};
+  }
+  __device__ __forceinline__ void store(int slot, int row, const unsigned (&fraction)[2], const int (&n)[2],
+                                        int) const {
+    unsigned word[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+      word[i] = ((fraction[i] ^ 0x80000000u) & 0xffffff00u) | (static_cast<unsigned>(n[i]) & 0xffu);
+    *reinterpret_cast<uint2 *>(word_at(slot, row)) = make_uint2(word[0], word[1]);
+    *reinterpret_cast<unsigned *>(high_at(slot, row)) = permute<0x6521>(static_cast<unsigned>(n[0]), static_cast<unsigned>(n[1]));
+  }
+  __device__ __forceinline__ void convert(const Left &left, int, Fast::Cost (&cost)[K]) const {
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+      const unsigned word = left.word.v[k], high = k < 2 ? left.high.x : left.high.y;
+      const float f = static_cast<float>(static_cast<int>(word)) * 0x1p-32f;
+      // The low byte of the word below the two of the half, whose sign goes on above them.
+      const unsigned n = k % 2 == 0 ? permute<0xd540>(word, high) : permute<0xf760>(word, high);
+      cost[k] = {exp2_minus_1(f), static_cast<int>(n)};
+    }
+  }
+};
+
+// t + 1/2 itself in one word, with as many bits of fraction as the pair's bound leaves. That is enough for backward,
+// whose cells begin at checkpoints again, of pairs whose costs are not too large; half the room of a SplitRing.
+struct WordRing {
+  static constexpr size_t bytes_of_cost = sizeof(int);
+  static constexpr double rounding = 0;
+  using Left = Rows<int>;
+
+  unsigned char *data;
+  int columns;
+
+  __device__ __forceinline__ int *at(int slot, int row) const {
+    return reinterpret_cast<int *>(data) + slot * column_pitch + row;
+  }
+  __device__ __forceinline__ Left load(int slot, int u, int row) const {
+    return *reinterpret_cast<const Left *>(at(slot + u, row));
+  }
+  __device__ __forceinline__ void store(int slot, int row, const unsigned (&fraction)[2], const int (&n)[2],
+                                        int bits) const {
+    int word[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+      word[i] = static_cast<int>(__funnelshift_l(fraction[i], static_cast<unsigned>(n[i]), bits));
+    *reinterpret_cast<int2 *>(at(slot, row)) = make_int2(word[0], word[1]);
+  }
+  __device__ __forceinline__ void convert(const Left &left, int bits, Fast::Cost (&cost)[K]) const {
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+      const unsigned fraction = static_cast<unsigned>(left.v[k]) << (32 - bits);
+      const float f = __uint_as_float(__funnelshift_r(fraction, 0x7f, 9)) - 1.5f;  // 23 bits of it
+      cost[k] = {exp2_minus_1(f), left.v[k] >> bits};
+    }
+  }
+};
+
+// What the sweeping warp reads of costs.
+template <class Ring_>
 struct TileReader {
-  using Element = Element_;
+  using Ring = Ring_;
+  using Left = typename Ring::Left;
   static constexpr bool cooperative = true;
   static constexpr int warps = 1 + producers;  // of a block of forward
-  __host__ __device__ static size_t ring_bytes(int columns) {
-    return sizeof(Element) * planes * columns * column_pitch;
-  }
+  __host__ __device__ static size_t ring_bytes(int columns) { return Ring::bytes_of_cost * columns * column_pitch; }
 
-  const Element *ring;
-  int columns;        // of the ring: a multiple of the steps that are read from one that is sought
-  int shift;          // where in it step 0 lies
-  const Element *at;  // that of the lane's rows in the step that was sought
-  Relay *relay;       // forward
-  int next_chunk;     // to be waited for
+  Ring ring;        // its columns are a multiple of the steps that are read from one that is sought
+  int shift;        // where in it step 0 lies
+  int slot;         // that of the step that was sought
+  Relay *relay;     // forward
+  int next_chunk;   // to be waited for
 
   // Forward: a block of steps is done with; the columns of the next are there.
   __device__ __forceinline__ void enter(int first) {
@@ -96,30 +237,20 @@ struct TileReader {
   __device__ __forceinline__ void stage(int) const {}
 
   // Steps are counted from `first` on, a multiple of as many as are read from there.
-  __device__ __forceinline__ void seek(int first) {
-    at = ring + place_in_ring(first + shift, columns) * column_pitch + K * lane_id();
-  }
+  __device__ __forceinline__ void seek(int first) { slot = place_in_ring(first + shift, ring.columns); }
   // What the producers have left of the costs of a step.
-  struct Left {
-    Rows<Element> plane[planes];
-  };
-  __device__ __forceinline__ Left left(int u) const {
-    Left all;
-#pragma unroll
-    for (int i = 0; i < planes; i++)
-      all.plane[i] = *reinterpret_cast<const Rows<Element> *>(at + (i * columns + u) * column_pitch);
-    return all;
-  }
+  __device__ __forceinline__ Left left(int u) const { return ring.load(slot, u, K * lane_id()); }
 };
 
 // Sums of squared differences in float64, for the wide engine: nothing cancels in them.
-struct DifferenceCosts : TileReader<double> {
+struct DifferenceCosts : TileReader<DoubleRing>, TakesAll {
   static constexpr int resident = 1;
   static constexpr int unrolled = 8;
+  static constexpr int forward_columns = 64;
   Wide::Scale scale{0};
   __device__ __forceinline__ void begin(const Args &a, const View &s) { scale = Wide::Scale(a.scale); }
   __device__ __forceinline__ void costs(int u, Wide::Cost (&cost)[K]) const {
-    const Rows<double> distances = left(u).plane[0];
+    const Rows<double> distances = left(u);
 #pragma unroll
     for (int k = 0; k < K; k++) cost[k] = Wide::split(distances.v[k], scale);
   }
@@ -132,17 +263,14 @@ struct DifferenceCosts : TileReader<double> {
     work(Type<Producer>{});
   }
   struct Producer : RowsOfProducer {
-    double *ring;
-    int ring_columns, shift;  // shift: how far from the beginning the thread's rows have column 0
-    int64_t x, y, step;       // of y, to the next column
+    DoubleRing ring;
+    int shift;           // how far from the beginning the thread's rows have column 0
+    int64_t x, y, step;  // of y, to the next column
 
     // s: the view of lane 8 warp + lane / 4; the thread has row lane % 4 of it.
-    __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, double *to, int columns,
-                                        int shift_steps, int &)
-        : RowsOfProducer{args, s.pair.m, strip_lane * K + lane_id() % 4},
-          ring(to),
-          ring_columns(columns),
-          shift(shift_steps + s.lane) {
+    __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, const DoubleRing &to,
+                                        unsigned char *, int shift_steps, int &)
+        : RowsOfProducer{args, s.pair.m, strip_lane * K + lane_id() % 4}, ring(to), shift(shift_steps + s.lane) {
       const int k = lane_id() % 4;
       x = s.pair.index * a.x.stride[0] + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1];
       y = s.pair.index * a.y.stride[0] + s.first_column() * a.y.stride[1];
@@ -167,7 +295,7 @@ struct DifferenceCosts : TileReader<double> {
       for (int c = 0; c < chunk_columns; c++) put(column + c, sum[c]);
     }
     __device__ __forceinline__ void put(int column, double cost) const {
-      ring[place_in_ring(column + shift, ring_columns) * column_pitch + at] = cost;
+      *ring.at(place_in_ring(column + shift, ring.columns), at) = cost;
     }
   };
 };

@@ -204,7 +204,14 @@ int main(int argc, char **argv) {
               {64, 2048, 0, false},
               {32, 512, 1, true, 1, true},
               {32, 512, 64, true, 1, true},
-              {32, 512, 64, true, 0.01}};
+              {32, 512, 64, true, 0.01},
+              {16, 1000, 13},
+              {8, 1000, 80},
+              {64, 1024, 0, false},
+              {512, 60, 39},
+              {2048, 24, 8},
+              {32, 512, 8},
+              {600, 2048, 1}};
   }
   for (const Shape &shape : shapes) measure(shape, commit, properties.name, stream);
   check(cudaStreamDestroy(stream));

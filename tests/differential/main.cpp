@@ -87,7 +87,7 @@ void run_problem(const Settings &settings, uint64_t seed) {
       if (const std::string wrong = check_alignment(c, result, b); !wrong.empty()) failures.emplace_back(b, wrong);
     Tally::Row found[static_cast<size_t>(Data::count)];
     if (compares) {
-      const Reference<double> ref = cpu_reference(c);
+      const Reference<double> ref = cpu_reference(c, 1);
       for (int64_t b = 0; b < c.batch(); ++b) {
         const Errors limit = limits(c, ref.value[b]);
         Errors error = compare_pair(c, result, ref, b);
