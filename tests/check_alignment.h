@@ -8,7 +8,7 @@ namespace test {
 
 // What is wrong with the alignment of a pair, or with the gradient of its given costs; empty if nothing is.
 inline std::string check_alignment(const Case &c, const Result &result, int64_t b) {
-  constexpr double tolerance = 1e-5;
+  const double tolerance = 1e-5 + large_value_error(c, result.value[b]);
   const int64_t n = c.length_x(b), m = c.length_y(b), padded = c.problem.m;
   if (result.alignment.empty() || n < 1 || m < 1 || !std::isfinite(result.value[b])) return {};
   const double *const e = result.alignment.data() + b * c.problem.n * padded;

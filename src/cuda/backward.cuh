@@ -61,7 +61,7 @@ struct Backward {
         return false;
       }
       if (!Source::takes(a, pair)) {
-        a.control->any_packed = 1;
+        a.control->any_large = 1;
         return false;
       }
       return status == status_finite;  // the others' gradients are there already
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(Backward<Cell, Source, Spender, several>::thre
   const bool primary = Cell::wide == a.f64 && !Source::second;
   if (!primary || !several || a.strips == 1) let_next_kernel_in();
   wait_for_kernel_before();
-  if (!primary && (Source::second ? a.control->any_packed : a.control->any_wide) != 1) return;
+  if (!primary && (Source::second ? a.control->any_large : a.control->any_wide) != 1) return;
   Backward<Cell, Source, Spender, several>{a, shared}.run();
 }
 

@@ -92,16 +92,15 @@ struct Points {
 };
 
 // The lane's features of points, from feature `from` on. Where features lie together the last lane that has any has the
-// last four, of which some are another lane's as well: so four can be loaded always.
-template <class Real, Layout layout>
+// last four, of which some are another lane's as well: so four can be loaded always. wide_sums: see has_wide_sums.
+template <class Real, Layout layout, bool wide_sums>
 struct Features {
   static constexpr int size = Point<Real>::size;
 
   int first, skipped, count;  // the lane's own are [first + skipped, first + count)
-  bool f64, wide_sums;        // type of series, and of what is added to
+  bool f64;
 
-  __device__ __forceinline__ Features(const Args &a, const Share<Real> &share, int from)
-      : f64(a.f64), wide_sums(has_wide_sums(a)) {
+  __device__ __forceinline__ Features(const Args &a, const Share<Real> &share, int from) : f64(a.f64) {
     const int feature = from + size * share.lane;
     first = layout == strided ? feature : min(feature, a.features - size);
     skipped = feature - first;
@@ -111,7 +110,9 @@ struct Features {
   __device__ __forceinline__ int64_t along(const Points<Real> &points) const {
     return layout == strided ? points.feature : sizeof(Real);
   }
-  __device__ __forceinline__ int64_t along_sums(const Points<Real> &points) const { return points.feature; }
+  __device__ __forceinline__ int64_t along_sums(const Points<Real> &points) const {
+    return wide_sums ? points.feature : along(points);
+  }
   __device__ __forceinline__ int64_t offset(const Points<Real> &points) const { return first * along(points); }
   __device__ __forceinline__ int64_t offset_of_sums(const Points<Real> &points) const {
     return first * along_sums(points);
@@ -132,7 +133,7 @@ struct Features {
   // Adds g times p to what is there, which nobody waits for.
   __device__ __forceinline__ void add(char *at, int64_t along, Real g, const Point<Real> &p) const {
     if (skipped >= size) return;
-    if (wide_sums) {
+    if constexpr (wide_sums) {
 #pragma unroll
       for (int i = 0; i < size; i++, at += along)
         if (layout == by_four || (i >= skipped && i < count))
@@ -234,9 +235,9 @@ struct Gradients {
   }
 
   // any: the steps in which the lane's rows have any E.
-  template <int workers, Layout layout>
+  template <int workers, Layout layout, bool wide_sums>
   __device__ __forceinline__ void to_x(const SweptHalf<Real> &half, unsigned any, int f) const {
-    const Features<Real, layout> own(a, share, f);
+    const Features<Real, layout, wide_sums> own(a, share, f);
     const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along_sums(out);
     __syncwarp();
     const int found = note(any != 0 && lane_id() % workers == worker, lane_id(), any, 0);
@@ -269,10 +270,10 @@ struct Gradients {
   }
 
   // Columns [aside, aside_end) of the pair's: what is added to these lies aside.
-  template <int workers, Layout layout>
+  template <int workers, Layout layout, bool wide_sums>
   __device__ __forceinline__ void to_y(const SweptHalf<Real> &half, unsigned any, int f, int aside,
                                        int aside_end) const {
-    const Features<Real, layout> own(a, share, f);
+    const Features<Real, layout, wide_sums> own(a, share, f);
     const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along_sums(out);
     __syncwarp();
     int found = 0;

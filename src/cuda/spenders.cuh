@@ -233,8 +233,8 @@ struct Sparse {
     const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
     if (swept.steps > 0 && (of_x ? a.grad_x.data : a.grad_y.data)) {
       const unsigned live = board.live[Board::slot_of(number, half)][lane_id()];
-      if constexpr (sizeof(Real) == 8)
-        add<strided>(swept, live);
+      if (has_wide_sums(a))
+        add_wide(swept, live);
       else if (layout == by_four)
         add<by_four>(swept, live);
       else if (layout == together)
@@ -247,14 +247,23 @@ struct Sparse {
     barrier(3, of_columns * warp);
     if (lane_id() == 0) progress.report(step);
   }
-  template <Layout layout>
+  // Sums in double are as rare as series of float64, or very long ones.
+  __device__ __forceinline__ void add_wide(const SweptHalf<Real> &swept, unsigned live) {
+    if (layout == by_four)
+      add<by_four, true>(swept, live);
+    else
+      add<strided, true>(swept, live);
+  }
+  template <Layout layout, bool wide_sums = false>
   __device__ __forceinline__ void add(const SweptHalf<Real> &swept, unsigned live) {
-    if (!of_x) progress.wait(swept.step - (s.lanes - 1), swept.step + swept.steps);
-    for (int f = 0; f < a.features; f += gradients.share.features())
-      if (of_x)
-        gradients.template to_x<of_rows, layout>(swept, live, f);
-      else
-        gradients.template to_y<of_columns, layout>(swept, live, f, progress.aside, progress.aside_end);
+    if constexpr (sizeof(Real) == 4 || layout == strided) {
+      if (!of_x) progress.wait(swept.step - (s.lanes - 1), swept.step + swept.steps);
+      for (int f = 0; f < a.features; f += gradients.share.features())
+        if (of_x)
+          gradients.template to_x<of_rows, layout, wide_sums>(swept, live, f);
+        else
+          gradients.template to_y<of_columns, layout, wide_sums>(swept, live, f, progress.aside, progress.aside_end);
+    }
   }
   __device__ __forceinline__ void finish(int) const {
     if (lane_id() == 0) progress.report(0);

@@ -159,16 +159,17 @@ struct Flow {
   }
 
   // All that is on its way to the left.
-  __device__ __forceinline__ double sum() const {
-    double sum = 0;
+  __device__ __forceinline__ Real sum() const {
+    Real sum = 0;
 #pragma unroll
-    for (int k = 0; k < K; k++) sum += static_cast<double>(left[k]) + static_cast<double>(diag[k]);
+    for (int k = 0; k < K; k++) sum += left[k] + diag[k];
     return sum;
   }
-  __device__ __forceinline__ void scale(Real factor) {
+  // By a factor of 1 + excess.
+  __device__ __forceinline__ void scale(Real excess) {
 #pragma unroll
-    for (int k = 0; k < K; k++) left[k] *= factor, diag[k] *= factor;
-    up *= factor;
+    for (int k = 0; k < K; k++) left[k] = fma(left[k], excess, left[k]), diag[k] = fma(diag[k], excess, diag[k]);
+    up = fma(up, excess, up);
   }
   // Whether there is any. first: but for what goes on from the lane upwards.
   __device__ __forceinline__ bool any(bool first) const {

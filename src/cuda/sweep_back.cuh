@@ -9,10 +9,27 @@
 
 namespace sdtw::cuda {
 
+// How much E flows somewhere, to be added up over many steps and lanes: in float64, or for float in units of 2^-30, since
+// there is never more than 1 of it.
+template <class Real>
+struct Measure {
+  using Amount = double;
+  static constexpr Real unit = 1, least = 0x1p-20;  // of less it cannot be said what is lacking
+  static __device__ __forceinline__ Amount of(double flow) { return flow; }
+};
+template <>
+struct Measure<float> {
+  using Amount = int;
+  static constexpr float unit = 0x1p-30f, least = 0x1p-8f;
+  static __device__ __forceinline__ Amount of(float flow) { return __float2int_rn(flow * 0x1p30f); }
+};
+
 // The first warp's sweep of a strip. marks: it tells where there is any E.
 template <class Cell, bool marks>
 struct SweepBack {
   using Real = typename Cell::Real;
+  using Measure = cuda::Measure<Real>;
+  using Amount = typename Measure::Amount;
 
   const Args &a;
   const View &s;
@@ -27,7 +44,7 @@ struct SweepBack {
   int row;  // of the lane's, that ends the pair; or none
   bool lowest, sends;
   unsigned live;   // steps of half a tile in which the lane's rows have any E
-  double on_its_way;  // what should be inside the strip after the last tile; or less than nothing: not known
+  Amount due;      // of the pair: what has entered the strip and not left it
 
   __device__ __forceinline__ SweepBack(const Args &args, const View &view, Board &of, Rows<Real> *from, Real *memory)
       : a(args),
@@ -38,7 +55,7 @@ struct SweepBack {
         leaving(memory + warp),
         inflow(args, view),
         last_left(none),
-        on_its_way(-1) {
+        due(0) {
     flow.clear();
     row = s.active && s.is_end() ? s.end_row() : none;
     lowest = s.lane == (takes() ? s.end_lane : s.lanes - 1);
@@ -90,7 +107,7 @@ struct SweepBack {
   }
 
   // Steps [begin, end) of a tile, whose ways the lane finds from p on, from the last to the first. sent: what leaves.
-  __device__ __forceinline__ void sweep(int first, int begin, int end, Rows<Real> *p, double &sent) {
+  __device__ __forceinline__ void sweep(int first, int begin, int end, Rows<Real> *p, Amount &sent) {
     typename Flow<Real>::Ways now;
     now.load(p + (end - 1 - begin) * ways * warp);
     Real below = load_now(entering + end - 1);
@@ -109,7 +126,7 @@ struct SweepBack {
   // now: the ways of this step, which become those of the next. below: what comes from the strip below, too. E is left
   // where the ways were.
   __device__ __forceinline__ void step(int u, int begin, Rows<Real> *p, typename Flow<Real>::Ways &now, Real &below,
-                                       double &sent) {
+                                       Amount &sent) {
     typename Flow<Real>::Ways ahead;
     Real below_ahead;
     const Rows<Real> e = flow.step(now, below, lowest, [&] {
@@ -118,7 +135,7 @@ struct SweepBack {
       below_ahead = load_now(entering + next);
     });
     now = ahead, below = below_ahead;
-    sent += flow.up;  // of the first lane's alone it is what leaves
+    sent += Measure::of(flow.up);  // of the first lane's alone it is what leaves
     if (sends) leaving[u] = flow.up;
     p[(u - begin) * ways * warp] = e;
     if constexpr (marks) {
@@ -135,9 +152,14 @@ struct SweepBack {
     const int before = min(max(s.lane - first, 0), warp), after = min(max(s.lane + s.pair.m - first, 0), warp);
     return static_cast<unsigned>((uint64_t{1} << after) - (uint64_t{1} << before));
   }
-  // All that is on its way inside the strip: the lane's part, and of all lanes of the pair.
-  __device__ __forceinline__ double inside() const { return flow.sum() + (s.lane == 0 ? 0. : double(flow.up)); }
-  __device__ __forceinline__ double of_pair(double of_lane) const {
+  // What is inside the strip: the lane's part.
+  __device__ __forceinline__ Amount inside() const { return Measure::of(flow.sum() + (s.lane == 0 ? Real(0) : flow.up)); }
+  // Of all lanes of the pair.
+  __device__ __forceinline__ Amount of_pair(Amount of_lane) const {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    if constexpr (std::is_same_v<Amount, int>)
+      if (a.lanes == warp) return __reduce_add_sync(all_lanes, of_lane);
+#endif
     for (int step = s.lanes / 2; step > 0; step /= 2) of_lane += __shfl_xor_sync(all_lanes, of_lane, step);
     return of_lane;
   }
@@ -148,12 +170,12 @@ struct SweepBack {
     const int column = first_step(tile) - s.end_lane;  // the last that has entered
     return __all_sync(all_lanes, s.inner ? column <= from_other.first : inflow.is_over(column));
   }
-  // What has left in a tile, times factor.
-  __device__ __forceinline__ void leave(int first, int steps, Real factor) {
+  // What has left in a tile, by a factor of 1 + excess.
+  __device__ __forceinline__ void leave(int first, int steps, Real excess) {
     __syncwarp();
     const int column = first + lane_id();
     const bool there = lane_id() < steps && column < s.pair.m;
-    const Real out = there ? factor * leaving[lane_id()] : Real(0);
+    const Real out = there ? fma(leaving[lane_id()], excess, leaving[lane_id()]) : Real(0);
     if (there) Flowing<Real>::store(Flowing<Real>::place(a, s, column), s.order, out);
     const unsigned any = __ballot_sync(all_lanes, is_live(out));
     if (any == 0 || last_left != none) return;
@@ -175,8 +197,8 @@ struct SweepBack {
     if (lane_id() == 0) store_relaxed(Inflow<Real>::leaving(a, s, s.strip), now.word());
   }
 
-  // E from right to left. What flows out of a tile is scaled to what flows in: the sum of a cell's probabilities may be
-  // off by a rounding error. What the scaling is rounded by is made good in the next tile. over: it has all left before,
+  // E from right to left. What flows out of a tile is brought up to what has flowed in: the sum of a cell's probabilities
+  // may be off by a rounding error. What that is rounded by is made good in the next tile. over: it has all left before,
   // and the next strip knows.
   __device__ __forceinline__ void run(int tile, int number, bool over) {
     const int first = first_step(tile), steps = steps_of(tile), half_steps = a.tile_steps / 2;
@@ -185,8 +207,8 @@ struct SweepBack {
     entering[lane_id()] = below;
     __syncwarp();
     ask(tile - 1);
-    const double before = inside(), joining = below + Real(ends_in(first, first + steps));
-    double sent = 0;
+    const Amount joining = Measure::of(below + Real(ends_in(first, first + steps)));
+    Amount sent = 0;
 #pragma unroll 1
     for (int half = 1; half >= 0; half--) {
       board.wait_full(number, half);
@@ -198,14 +220,13 @@ struct SweepBack {
       board.sweep(number, half);
     }
     if (over || (first == 0 && !leaves())) return;
-    const double was_inside = of_pair(before), is_inside = of_pair(inside());
-    const double out = is_inside + of_pair(s.lane == 0 ? sent : 0);
-    // Where next to nothing flows, what should be there says nothing.
-    const bool known = fabs(on_its_way - was_inside) < 0x1p-20 * was_inside;
-    const double in = (known ? on_its_way : was_inside) + of_pair(joining), factor = out > 0 ? in / out : 1;
-    on_its_way = is_inside * factor;
-    flow.scale(static_cast<Real>(factor));
-    if (leaves()) leave(first, steps, static_cast<Real>(factor));
+    const Amount left = of_pair(s.lane == 0 ? sent : Amount(0)), there = of_pair(inside()) + left;
+    due += of_pair(joining);
+    const Real all = static_cast<Real>(there) * Measure::unit;
+    const Real excess = all >= Measure::least ? static_cast<Real>(due - there) * Measure::unit / all : Real(0);
+    due -= left + Measure::of(static_cast<Real>(left) * Measure::unit * excess);
+    flow.scale(excess);
+    if (leaves()) leave(first, steps, excess);
   }
 };
 

@@ -69,14 +69,14 @@ void launch_forward(const Args &a, cudaStream_t stream) {
     run(std::false_type{});
 }
 
-// The most columns of costs that there is room for. Those of a tile, and as many as lanes are apart, must be there at
-// once; of more, costs of the next tiles are made while one is recomputed.
+// The most columns of costs that there is room for, whole tiles of them. Those of a tile, and as many as lanes are apart,
+// must be there at once; of more, costs of the next tiles are made while one is recomputed.
 template <class Kernel>
 bool fit_columns(Args &a) {
   const int needed = std::max(a.lanes, chunk_columns) + std::max(a.tile_steps, chunk_columns);
   for (const int columns : {160, 128, 96, 80, 64, 48, 32}) {
     a.cost_columns = columns;
-    if (columns >= needed && columns <= Kernel::most_columns &&
+    if (columns >= needed && columns % a.tile_steps == 0 && columns <= Kernel::most_columns &&
         Kernel::shared_bytes(a) <= current_device().shared_memory)
       return true;
   }
