@@ -1,0 +1,91 @@
+// Calls that must succeed: every instruction set against the others, the oracle, and what is true of every alignment.
+#include "check_alignment.h"
+#include "decode.h"
+#include "fuzz.h"
+#include "limits.h"
+
+namespace test {
+namespace {
+
+constexpr double largest_float = std::numeric_limits<float>::max();
+
+[[noreturn]] void fail(const Case &c, int64_t b, const std::string &what) {
+  std::ostringstream text;
+  text << what << "; pair " << b << " of lengths (" << c.length_x(b) << ", " << c.length_y(b) << ") of " << describe(c);
+  throw std::runtime_error(text.str());
+}
+
+std::string number(const char *what, double error, double limit) {
+  std::ostringstream text;
+  text << what << " off by " << error << ", allowed " << limit;
+  return text.str();
+}
+
+// The nearest number that dtype has: where it has none as large, an infinity.
+bool rounds_to(const Case &c, double actual, double expected) {
+  if (std::isnan(expected)) return std::isnan(actual);
+  if (c.problem.dtype == SDTW_F64) return actual == expected || std::abs(actual - expected) <= 5e-324;
+  if (std::abs(expected) > largest_float * (1 - 2e-7))
+    return std::signbit(actual) == std::signbit(expected) && std::abs(actual) > largest_float * (1 - 4e-7);
+  return std::abs(actual - expected) <= 0x1p-149;
+}
+
+// Rounding of the oracle's own arithmetic, and of R / gamma in doubles, shows where costs are huge in units of gamma.
+double unavoidable(const Case &c, double scale) { return 0x1p-50 * scale / c.problem.gamma; }
+
+template <class Real>
+void judge_pair(const Case &c, const Result &result, const Reference<Real> &ref, int64_t b) {
+  const double scale = static_cast<double>(ref.scale[b]), expected = static_cast<double>(ref.value[b]);
+  Errors error = compare_pair(c, result, ref, b), limit = limits(c, std::isfinite(expected) ? expected : 0);
+  const double more = std::isfinite(scale) ? unavoidable(c, scale) : 0;
+  limit.gradient += more, limit.alignment += more;
+  if (!(error.value <= limit.value) && !rounds_to(c, result.value[b], expected))
+    fail(c, b, number("value", error.value, limit.value) + " of " + std::to_string(scale));
+  if (c.exec.flags & SDTW_NO_STATE) return;
+  if (!(error.alignment <= limit.alignment)) fail(c, b, number("alignment", error.alignment, limit.alignment));
+  if (const std::string wrong = check_alignment(c, result, b); !wrong.empty()) fail(c, b, wrong);
+  // What IEEE arithmetic makes of an upstream gradient that is not finite depends on which E underflow.
+  if (!c.grad_value.empty() && !std::isfinite(c.grad_value[b])) return;
+  const int64_t step_x = c.problem.n * c.shape_x()[2], step_y = c.fused() ? c.problem.m * c.problem.features : 0;
+  const double largest =
+      std::max(max_norm(ref.grad_x.data() + b * step_x, step_x), max_norm(ref.grad_y.data() + b * step_y, step_y));
+  // Relative errors are of numbers that float32 has in full, and that the terms of sums do not exceed.
+  if (c.problem.dtype == SDTW_F32 && largest != 0 && !(largest > 1e-30 && largest < 1e35)) return;
+  if (!(error.gradient <= limit.gradient)) fail(c, b, number("gradient", error.gradient, limit.gradient));
+}
+
+template <class Real>
+void judge(Case &c, uint8_t again) {
+  const Reference<Real> ref = reference<Real>(c);
+  Result of_avx2;
+  for (const Backend &backend : backends()) {
+    c.exec.cpu_isa = backend.isa;
+    const Result result = run(c);
+    for (int64_t b = 0; b < c.batch(); ++b) judge_pair(c, result, ref, b);
+    if (backend.isa == SDTW_CPU_ISA_AVX2) of_avx2 = result;
+    if (backend.isa == SDTW_CPU_ISA_AVX512 && !same(result.value, of_avx2.value))
+      fail(c, 0, "AVX2 and AVX-512 give different values");
+    if (again % 3 == static_cast<int>(backend.isa) % 3) {
+      Case other = c;
+      other.poison = static_cast<unsigned char>(c.poison ^ 0xc3);
+      if (c.exec.device == SDTW_CPU) other.exec.num_threads = again >= 240 ? 3 : 1;
+      if (!same(run(other), result)) fail(other, 0, "not the same bits with other threads and poison");
+      other.exec.flags |= SDTW_NO_STATE;
+      const Result without = run(other);
+      for (int64_t b = 0; b < c.batch(); ++b) judge_pair(other, without, ref, b);
+    }
+  }
+}
+
+}  // namespace
+
+void fuzz_valid(Bytes &bytes) {
+  const uint8_t again = bytes.byte();
+  Case c = decode_case(bytes, options().device);
+  if (c.problem.dtype == SDTW_F64)
+    judge<long double>(c, again);
+  else
+    judge<double>(c, again);
+}
+
+}  // namespace test
