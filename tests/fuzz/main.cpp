@@ -114,10 +114,13 @@ String next_string(test::Random &random, const std::vector<String> &corpus) {
 }
 
 Settings parse(int argc, char **argv) {
-  static const option options[] = {
-      {"runs", required_argument, nullptr, 'r'},   {"seconds", required_argument, nullptr, 't'},
-      {"seed", required_argument, nullptr, 's'},   {"save", required_argument, nullptr, 'd'},
-      {"device", required_argument, nullptr, 'c'}, {}};
+  static const option options[] = {{"runs", required_argument, nullptr, 'r'},
+                                   {"seconds", required_argument, nullptr, 't'},
+                                   {"seed", required_argument, nullptr, 's'},
+                                   {"save", required_argument, nullptr, 'd'},
+                                   {"device", required_argument, nullptr, 'c'},
+                                   {"verbose", no_argument, nullptr, 'v'},
+                                   {}};
   Settings settings;
   for (int key; (key = getopt_long(argc, argv, "", options, nullptr)) != -1;) switch (key) {
       case 'r': settings.runs = std::strtoull(optarg, nullptr, 10); break;
@@ -125,10 +128,11 @@ Settings parse(int argc, char **argv) {
       case 's': settings.seed = std::strtoull(optarg, nullptr, 10); break;
       case 'd': settings.save = optarg; break;
       case 'c': test::options().device = std::string(optarg) == "cuda" ? SDTW_CUDA : SDTW_CPU; break;
+      case 'v': test::options().table = true; break;
       default:
-        std::fprintf(
-            stderr,
-            "usage: sdtw_fuzz [--runs N] [--seconds S] [--seed K] [--save DIR] [--device cpu|cuda] [FILES...]\n");
+        std::fprintf(stderr,
+                     "usage: sdtw_fuzz [--runs N] [--seconds S] [--seed K] [--save DIR] [--device cpu|cuda] "
+                     "[--verbose] [FILES...]\n");
         std::exit(2);
     }
   settings.files.assign(argv + optind, argv + argc);
