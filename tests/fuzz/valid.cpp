@@ -49,11 +49,13 @@ double unavoidable(const Case &c, double scale) { return 0x1p-50 * scale / c.pro
 // The largest that a difference of two steps can be.
 double spread(const Case &c, int64_t b) {
   if (!c.fused()) return 1;
-  double x = 0, y = 0;
-  const int64_t features = c.problem.features;
-  for (int64_t k = 0; k < c.length_x(b) * features; ++k) x = std::max(x, std::abs(c.x[b * c.problem.n * features + k]));
-  for (int64_t k = 0; k < c.length_y(b) * features; ++k) y = std::max(y, std::abs(c.y[b * c.problem.m * features + k]));
-  return x + y;
+  const auto largest = [](const std::vector<double> &series, int64_t from, int64_t count) {
+    double result = 0;
+    for (int64_t k = from; k < from + count; ++k) result = std::max(result, std::abs(series[k]));  // NaN is padding
+    return result;
+  };
+  const int64_t step_x = c.problem.n * c.problem.features, step_y = c.problem.m * c.problem.features;
+  return largest(c.x, b * step_x, step_x) + largest(c.y, b * step_y, step_y);
 }
 
 template <class Real>
