@@ -2,6 +2,7 @@
 // and mutated files. What fails is saved and named with the line that reruns it; the first failure ends the run.
 #include <fcntl.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -145,6 +146,8 @@ int main(int argc, char **argv) {
   const Settings settings = parse(argc, argv);
   std::filesystem::create_directories(settings.save);
   catch_crashes();
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);  // fresh pages for every buffer take longer than most calls
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
   const auto run = [&](const String &bytes, const std::string &path) {
     std::snprintf(failure_path, sizeof failure_path, "%s", path.c_str());
     std::snprintf(failure_line, sizeof failure_line, "FAILED: rerun it with   %s %s\n", argv[0], path.c_str());
