@@ -112,11 +112,11 @@ inline bool expect_unsupported(Expected &e, const sdtw_problem &p, const sdtw_ex
   lacks(exec.device == SDTW_CPU && !processor_has(exec.cpu_isa ? exec.cpu_isa : sdtw_cpu_isa(SDTW_CPU_ISA_BASELINE)),
         "exec.cpu_isa");
   lacks(function == jvp, "sdtw_jvp");
-  if (e.wrong.empty() && exec.device == SDTW_CUDA && (function & computing)) {
-    // Whether there is a GPU, is asked last; there the world's memory is none of its own.
+  if (exec.device == SDTW_CUDA && (function & computing)) {
+    // Whether there is a GPU is asked last; where there is one, the world's memory is none of its own.
     e.reachable = sdtw_device_available(SDTW_CUDA) != SDTW_STATUS_OK;
-    e.statuses = {SDTW_STATUS_NOT_BUILT, SDTW_STATUS_NO_DEVICE};
-    e.wrong = {"CUDA", "GPU", "driver", "device"};
+    e.statuses.insert({SDTW_STATUS_NOT_BUILT, SDTW_STATUS_NO_DEVICE});
+    e.wrong.insert({"CUDA", "GPU", "driver", "device"});
   }
   if (!e.wrong.empty() && (function & computing)) {  // buffers may be wrong, too, and are looked at first
     e.wrong.insert("buffers");
