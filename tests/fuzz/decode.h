@@ -28,7 +28,7 @@ inline Layout decode_layout(Bytes &bytes, bool input) {
               const int64_t step = next + gap[k];
               next = step * std::max<int64_t>(1, shape[d]);
               strides[d] = bits & (1 << d) ? -step : step;
-              if (shape[d] == 1 && bits & 64) strides[d] = bits & 128 ? 0 : -3;
+              if (shape[d] == 1 && bits & 64) strides[d] = bits & 128 ? 0 : -(int64_t(1) << 60);
               if (repeats && bits & (8 << d)) strides[d] = bits & 128 ? strides[d] > 0 ? 1 : -1 : 0;
             }
             return strides;

@@ -9,8 +9,8 @@
 
 namespace test {
 
-// Between forward and backward of one state: backward does not compare the lengths with those of forward yet.
-inline constexpr bool lengths_may_change = false;
+// Whether backward refuses lengths other than those of the forward that wrote its state, and state that is damaged.
+inline constexpr bool state_is_checked = false;
 
 // Decodes the bytes into a call and makes it. Throws where the library does not do what sdtw.h says.
 void fuzz_one(const uint8_t *data, size_t size);

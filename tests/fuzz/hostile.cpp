@@ -101,14 +101,19 @@ const Knob knobs[] = {
   throw std::runtime_error(text);
 }
 
-// The lengths that a state was made with, and what else it depends on.
+// The lengths of all pairs, of x and then of y.
 std::vector<int64_t> lengths_of(const World &w) {
   std::vector<int64_t> result;
-  for (const void *lengths : {w.buffers.x_len, w.buffers.y_len})
+  for (const bool of_x : {true, false})
     for (int64_t b = 0; b < World::batch; ++b) {
-      int64_t length = lengths == w.buffers.x_len ? World::n : World::m;
-      if (lengths) std::memcpy(&length, static_cast<const int64_t *>(lengths) + b, sizeof length);
-      result.push_back(length);
+      const void *const lengths = of_x ? w.buffers.x_len : w.buffers.y_len;
+      int64_t wide = of_x ? w.problem.n : w.problem.m;
+      int32_t narrow = static_cast<int32_t>(wide);
+      if (lengths && w.problem.length_bits == 64)
+        std::memcpy(&wide, static_cast<const unsigned char *>(lengths) + 8 * b, 8);
+      else if (lengths)
+        std::memcpy(&narrow, static_cast<const unsigned char *>(lengths) + 4 * b, 4), wide = narrow;
+      result.push_back(wide);
     }
   return result;
 }
@@ -159,12 +164,17 @@ void fuzz_hostile(Bytes &bytes) {
   const std::vector<int64_t> lengths = lengths_of(w);
   for (int64_t left = bytes.integer(1, 4); left > 0; --left) bytes.one_of(knobs).turn(w, bytes);
 
-  const Expected e = expect(w, function, same_problem(of_state, w.problem) && w.buffers.state == state);
+  Expected e = expect(w, function, same_problem(of_state, w.problem) && w.buffers.state == state);
   if (!e.reachable && (e.wrong.empty() || w.exec.device == SDTW_CUDA)) return;
-  if constexpr (!lengths_may_change)
-    if ((function & with_state) && e.wrong.empty() &&
-        (!e.reachable || w.problem.length_bits != of_state.length_bits || lengths_of(w) != lengths))
-      return;
+  if ((function & with_state) && e.wrong.empty() && !e.used.empty()) {
+    if (lengths_of(w) != lengths) {
+      if (!state_is_checked) return;
+      e.invalid("buffers.");
+    } else if (state_is_checked && bytes.seldom(3)) {
+      static_cast<unsigned char *>(w.buffers.state)[bytes.word(2) % w.sizes.state] ^= 1 << bytes.below(8);
+      e.may(SDTW_STATUS_INVALID_ARGUMENT);
+    }
+  }
 
   const auto before = w.snapshot();
   const std::vector<unsigned char> memory = w.memory;
