@@ -68,7 +68,10 @@ inline void expect_problem(Expected &e, const sdtw_problem &p) {
   bad(p.m < !empty, "m");
   bad(precomputed ? p.features != 0 : p.features < !empty, "features");
   for (const int64_t size : {p.n, p.m, p.features})
-    if (size > int64_t(1) << 30) e.may(SDTW_STATUS_INVALID_ARGUMENT);
+    if (size >= int64_t(1) << 30) {
+      e.may(SDTW_STATUS_INVALID_ARGUMENT);
+      e.may(SDTW_STATUS_UNSUPPORTED);
+    }
   const int64_t batch_y = all_pairs ? p.batch_y : 1;
   expect_product(e, {p.batch_x, batch_y, p.n, p.m});
   expect_product(e, {p.batch_x, batch_y});
