@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 
 #include "memory.h"
 
@@ -30,7 +31,7 @@ inline Strides one_feature(const Shape &s) { return {s[1], 1, 0}; }
 
 struct Layout {
   const char *name = "contiguous";
-  Strides (*strides)(const Shape &) = contiguous;
+  std::function<Strides(const Shape &)> strides = contiguous;
   bool repeats = false;  // elements share addresses
 };
 
@@ -91,6 +92,22 @@ class Array {
       if (block_.image()[i] != poison_) throw std::runtime_error(std::string(name_) + ": a gap was written");
     return values;
   }
+
+  // Between these a call must not read gaps, nor elements that are_read(k) denies (k in contiguous order), of an input
+  // in the host's memory: AddressSanitizer sees to it.
+  template <class Predicate>
+  void hide_unread(const Predicate &are_read) {
+#ifdef SDTW_TEST_ASAN
+    std::vector<unsigned char> used(block_.bytes(), 0);
+    each([&](size_t k, unsigned char *element) {
+      if (are_read(k)) std::memset(used.data() + (element - block_.image()), 1, size_of(dtype_));
+    });
+    hide_unused(block_.data(), used);
+#else
+    (void)are_read;
+#endif
+  }
+  void reveal() { test::reveal(block_.data(), block_.bytes()); }
 
   // Throws if an input was written.
   void check_unchanged() {

@@ -181,12 +181,33 @@ class Session {
     Block workspace(memory_, sizes_.*bytes, case_.poison);
     buffers_.workspace = workspace.data();
     buffers_.workspace_bytes = workspace.bytes();
-    require_ok(function(&case_.problem, &buffers_, &case_.exec), name);
+    hide_padding();
+    const sdtw_status status = function(&case_.problem, &buffers_, &case_.exec);
+    x_.reveal();
+    y_.reveal();
+    require_ok(status, name);
     workspace.download();
     workspace.check_guards("workspace");
     x_.check_unchanged();
     if (case_.fused()) y_.check_unchanged();
     if (!case_.grad_value.empty()) grad_value_.check_unchanged();
+  }
+
+  // Rows and columns past a pair's lengths are never read.
+  void hide_padding() {
+    const Case &c = case_;
+    if (c.exec.device != SDTW_CPU) return;
+    const int64_t n = c.problem.n, m = c.problem.m, columns = c.shape_x()[2];
+    const auto within = [](int64_t index, int64_t length, int64_t padded) { return index < length || length > padded; };
+    x_.hide_unread([&](size_t k) {
+      const int64_t b = static_cast<int64_t>(k) / columns / n, i = static_cast<int64_t>(k) / columns % n;
+      return within(i, c.length_x(b), n) && (c.fused() || within(static_cast<int64_t>(k) % columns, c.length_y(b), m));
+    });
+    if (!c.fused()) return;
+    y_.hide_unread([&](size_t k) {
+      const int64_t b = static_cast<int64_t>(k) / columns / m, j = static_cast<int64_t>(k) / columns % m;
+      return within(j, c.length_y(b), m);
+    });
   }
 
   // Backward and alignment only read the state.

@@ -11,7 +11,38 @@
 
 #include "sdtw.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SDTW_TEST_ASAN
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SDTW_TEST_ASAN
+#endif
+#endif
+#ifdef SDTW_TEST_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace test {
+
+// Under AddressSanitizer any access to hidden memory ends the program; without it these do nothing.
+inline void hide([[maybe_unused]] const void *address, [[maybe_unused]] size_t bytes) {
+#ifdef SDTW_TEST_ASAN
+  ASAN_POISON_MEMORY_REGION(address, bytes);
+#endif
+}
+inline void reveal([[maybe_unused]] const void *address, [[maybe_unused]] size_t bytes) {
+#ifdef SDTW_TEST_ASAN
+  ASAN_UNPOISON_MEMORY_REGION(address, bytes);
+#endif
+}
+
+// Hides all bytes that are not marked as used.
+inline void hide_unused(const void *address, const std::vector<unsigned char> &used) {
+  for (size_t from = 0, to; from < used.size(); from = to + 1) {
+    for (to = from; to < used.size() && !used[to];) ++to;
+    if (to > from) hide(static_cast<const unsigned char *>(address) + from, to - from);
+  }
+}
 
 // How to get at the memory of a device. The host's is below; the GPU's is in cuda/, or a stub in builds without CUDA.
 struct Memory {
@@ -40,7 +71,7 @@ inline Memory &memory_of(sdtw_device device) {
 // than that for most. Under AddressSanitizer there are no guards: it sees reads beyond the end as well.
 class Block {
  public:
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef SDTW_TEST_ASAN
   static constexpr size_t guard = 0;
 #else
   static constexpr size_t guard = 80;

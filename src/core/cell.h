@@ -14,11 +14,12 @@
 // larger than what is due to the costs.
 //
 // The range of m. s is at least the m of the neighbour with the largest exponent and at most the sum of all three, and
-// 1 + q is in [2^-1/2, 2^1/2]: a cell's m is at least its least neighbour's less half a bit, and at most three times the
-// largest one's and half a bit. Sweeps (cpu/sweeps.h) bring all that they carry on to [1, 2) every 16 cells of a path or
-// so, the neighbour above the first row included, so that m stays within 2^-9 and 2^16 (what the recursion itself makes
-// of equal exponents and f = -1/2 in 16 cells of a path); what one strip hands to the next has been in that range, and
-// leaves twice those bits. Cells outside of a pair are cells like any other. A build with SDTW_CHECKED holds every m to it.
+// 1 + q is in [2^-1/2, 2^1/2]: a cell's m is at least its least neighbour's less half a bit, and at most three times
+// the largest one's and half a bit. Sweeps (cpu/sweeps.h) bring all that they carry on to [1, 2) every 16 cells of a
+// path or so, the neighbour above the first row included, so that m stays within 2^-9 and 2^16 (what the recursion
+// itself makes of equal exponents and f = -1/2 in 16 cells of a path); what one strip hands to the next has been in
+// that range, and leaves twice those bits. Cells outside of a pair are cells like any other. A build with SDTW_CHECKED
+// holds every m to it.
 //
 // V supplies the arithmetic: Real and Exponent (one number or a SIMD vector of them) and operations on them.
 #pragma once
@@ -47,15 +48,18 @@ struct Scaled {
   typename V::Exponent e;
 };
 
-// Ends a checked build where m is not in its range; the float64 engine may have NaN.
+// Ends a checked build where m is not in its range. Behind a cost of -infinity, of which the float64 engine learns as
+// it goes, m is anything and e is not finite.
 template <class V>
 inline __attribute__((always_inline)) void check_range([[maybe_unused]] const Scaled<V> &z) {
 #ifdef SDTW_CHECKED
   typename V::Scalar m[V::width];
+  typename V::ScalarExponent e[V::width];
   V::store(m, z.m);
-  for (const auto v : m)
-    if (!(v >= 0x1p-20 && v <= 0x1p34) && (sizeof v == 4 || v == v)) {
-      std::fprintf(stderr, "m = %g is out of range\n", double(v));
+  V::store(e, z.e);
+  for (int l = 0; l < V::width; ++l)
+    if (!(m[l] >= 0x1p-20 && m[l] <= 0x1p34) && (sizeof m[l] == 4 || (m[l] == m[l] && std::isfinite(e[l])))) {
+      std::fprintf(stderr, "m = %g is out of range, with the exponent %g\n", double(m[l]), double(e[l]));
       std::abort();
     }
 #endif

@@ -12,6 +12,7 @@
 
 #include "check_alignment.h"
 #include "cpu_reference.h"
+#include "limits.h"
 #include "problem.h"
 #include "worker.h"
 
@@ -26,13 +27,6 @@ struct Settings {
   int threads = 0;
   bool verbose = false;
 };
-
-// What the library promises of values, and what is asked of gradients: docs/numerics.md.
-Errors limits(const Case &c, double value) {
-  const bool f64 = c.problem.dtype == SDTW_F64;
-  const double gradient = (f64 ? 2e-10 : c.problem.gamma >= 0.1 ? 2e-5 : 2e-4) + large_value_error(c, value);
-  return {f64 ? 2e-13 : 2e-7, gradient, gradient};
-}
 
 struct Tally {
   uint64_t problems = 0, pairs = 0, compared = 0, failed = 0;

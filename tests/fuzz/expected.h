@@ -1,0 +1,289 @@
+// What sdtw.h says about a call of a World, whatever is broken in it: written on its own, by looking at every byte.
+#pragma once
+
+#include <cmath>
+#include <set>
+
+#include "array.h"
+#include "bad_calls.h"
+
+namespace test {
+
+__extension__ using Wide = __int128;
+
+struct Expected {
+  std::set<std::string> wrong;  // the names of which the message must contain one; not empty: the call must be refused
+  std::set<sdtw_status> statuses;  // that the refusal may have
+  bool may_refuse = false;         // what the library may refuse, or need not
+  bool reachable = true;           // all memory that the call uses is the world's own: else it must not be made
+  std::vector<unsigned char> used, written;  // if all but overlap is right: bytes of the world's memory
+
+  void refuse(sdtw_status status, const std::string &name) {
+    statuses.insert(status);
+    wrong.insert(name);
+  }
+  void invalid(const std::string &name) { refuse(SDTW_STATUS_INVALID_ARGUMENT, name); }
+  void may(sdtw_status status) {
+    may_refuse = true;
+    statuses.insert(status);
+  }
+};
+
+template <class Struct>
+bool expect_struct(Expected &e, const Struct *object, const char *name) {
+  if (!object)
+    e.invalid(std::string(name) + " is NULL");
+  else if (object->struct_size != sizeof(Struct))
+    e.refuse(SDTW_STATUS_INVALID_STRUCT, std::string(name) + ".struct_size");
+  else
+    return true;
+  return false;
+}
+
+inline bool valid_enum(int32_t value, int32_t count) { return value >= 0 && value < count; }
+
+// Sizes whose product is not far below what the address space holds may be refused, and those above it must be.
+inline void expect_product(Expected &e, std::initializer_list<int64_t> sizes) {
+  double product = 8;
+  for (const int64_t size : sizes) {
+    if (size <= 0) return;
+    product *= static_cast<double>(size);
+  }
+  if (product > 1.001 * 0x1p63) e.invalid("problem");
+  if (product > 0x1p40) e.may(SDTW_STATUS_INVALID_ARGUMENT);
+}
+
+inline void expect_problem(Expected &e, const sdtw_problem &p) {
+  const auto bad = [&](bool is_bad, const std::string &name) {
+    if (is_bad) e.invalid("problem." + name);
+  };
+  const bool all_pairs = p.flags & SDTW_ALL_PAIRS, precomputed = p.metric == SDTW_PRECOMPUTED;
+  const bool empty = p.batch_x == 0 || (all_pairs && p.batch_y == 0);
+  bad(!valid_enum(p.metric, 5), "metric");
+  bad(!valid_enum(p.dtype, 4), "dtype");
+  bad(p.flags > SDTW_ALL_PAIRS, "flags");
+  bad(p.batch_x < 0, "batch_x");
+  bad(p.batch_y < 0 || (!all_pairs && p.batch_x != p.batch_y), "batch_y");
+  bad(p.n < !empty, "n");
+  bad(p.m < !empty, "m");
+  bad(precomputed ? p.features != 0 : p.features < !empty, "features");
+  for (const int64_t size : {p.n, p.m, p.features})
+    if (size >= int64_t(1) << 30) {
+      e.may(SDTW_STATUS_INVALID_ARGUMENT);
+      e.may(SDTW_STATUS_UNSUPPORTED);
+    }
+  const int64_t batch_y = all_pairs ? p.batch_y : 1;
+  expect_product(e, {p.batch_x, batch_y, p.n, p.m});
+  expect_product(e, {p.batch_x, batch_y});
+  if (!precomputed) {
+    expect_product(e, {p.batch_x, p.n, p.features});
+    expect_product(e, {p.batch_y, p.m, p.features});
+  }
+  bad(!std::isfinite(p.gamma) || p.gamma < 0, "gamma");
+  if (p.gamma > 0 && p.gamma < 1e-190) e.may(SDTW_STATUS_INVALID_ARGUMENT);
+  bad(!valid_enum(p.band, 4), "band");
+  if (p.band > 0 && p.band < 4)
+    bad(!std::isfinite(p.band_radius) || p.band_radius < (p.band == SDTW_BAND_ITAKURA), "band_radius");
+  for (int k = 0; k < 3; ++k) {
+    bad(!std::isfinite(p.step_weight[k]) || p.step_weight[k] < 0, "step_weight[" + std::to_string(k) + "]");
+    bad(!std::isfinite(p.step_penalty[k]), "step_penalty[" + std::to_string(k) + "]");
+  }
+  bad(p.length_bits != 32 && p.length_bits != 64, "length_bits");
+}
+
+inline void expect_exec(Expected &e, const sdtw_exec &exec) {
+  if (!valid_enum(exec.device, 2)) e.invalid("exec.device");
+  if (exec.flags > (SDTW_DETERMINISTIC | SDTW_NO_STATE)) e.invalid("exec.flags");
+  if (exec.num_threads < 0 || exec.num_threads > 4096) e.invalid("exec.num_threads");
+  if (!valid_enum(exec.cpu_isa, 4)) e.invalid("exec.cpu_isa");
+}
+
+// Valid, but not in this version or not on this machine.
+inline bool expect_unsupported(Expected &e, const sdtw_problem &p, const sdtw_exec &exec, Function function) {
+  const auto lacks = [&](bool it_does, const char *name) {
+    if (it_does) e.refuse(SDTW_STATUS_UNSUPPORTED, name);
+  };
+  lacks(p.metric > SDTW_SQEUCLIDEAN, "problem.metric");
+  lacks(p.dtype > SDTW_F64, "problem.dtype");
+  lacks(p.flags & SDTW_ALL_PAIRS, "problem.flags");
+  lacks(p.gamma == 0, "problem.gamma");
+  lacks(p.band != SDTW_BAND_NONE, "problem.band");
+  for (int k = 0; k < 3; ++k) {
+    lacks(p.step_weight[k] != 1, "problem.step_weight");
+    lacks(p.step_penalty[k] != 0, "problem.step_penalty");
+  }
+  lacks(exec.device == SDTW_CPU && !processor_has(exec.cpu_isa ? exec.cpu_isa : sdtw_cpu_isa(SDTW_CPU_ISA_BASELINE)),
+        "exec.cpu_isa");
+  lacks(function == jvp, "sdtw_jvp");
+  if (exec.device == SDTW_CUDA && (function & computing)) {
+    // Whether there is a GPU is asked last; where there is one, the world's memory is none of its own.
+    e.reachable = sdtw_device_available(SDTW_CUDA) != SDTW_STATUS_OK;
+    e.statuses.insert({SDTW_STATUS_NOT_BUILT, SDTW_STATUS_NO_DEVICE});
+    e.wrong.insert({"CUDA", "GPU", "driver", "device"});
+  }
+  if (!e.wrong.empty() && (function & computing)) {  // buffers may be wrong, too, and are looked at first
+    e.wrong.insert("buffers");
+    e.statuses.insert({SDTW_STATUS_INVALID_ARGUMENT, SDTW_STATUS_BUFFER_TOO_SMALL});
+    e.wrong.insert("exec.flags");
+  }
+  return !e.wrong.empty();
+}
+
+// One array that a call uses, as sdtw.h describes it.
+struct Used {
+  const char *name;
+  const void *data;
+  std::array<int64_t, 3> shape;
+  std::array<int64_t, 3> stride;
+  int64_t element;
+  uintptr_t alignment;
+  bool written;
+};
+
+// Whether each of an output's dimensions, sorted by stride, steps past all that the smaller ones reach.
+inline bool elements_are_distinct(const Used &a) {
+  std::vector<std::pair<Wide, Wide>> steps;  // stride, elements beyond the first
+  for (int k = 0; k < 3; ++k)
+    if (a.shape[k] > 1) steps.emplace_back(a.stride[k] < 0 ? -Wide(a.stride[k]) : a.stride[k], a.shape[k] - 1);
+  std::sort(steps.begin(), steps.end());
+  Wide reach = 0;
+  for (const auto &[stride, count] : steps) {
+    if (stride <= reach) return false;
+    reach += stride * count;
+  }
+  return true;
+}
+
+// What is wrong with the arrays, on their own and together.
+inline void expect_arrays(Expected &e, const World &w, const std::vector<Used> &arrays) {
+  const auto base = reinterpret_cast<uintptr_t>(w.memory.data());
+  std::vector<std::pair<Wide, Wide>> extents;
+  for (const Used &a : arrays) {
+    const auto address = reinterpret_cast<uintptr_t>(a.data);
+    if (address % a.alignment) e.invalid(a.name);
+    Wide low = address, high = address;
+    for (int k = 0; k < 3; ++k) (a.stride[k] < 0 ? low : high) += Wide(a.shape[k] - 1) * a.stride[k] * a.element;
+    high += a.element;
+    if (low < 0 || high > Wide(UINTPTR_MAX) || high - low > PTRDIFF_MAX) e.invalid(a.name);
+    if (a.written && !elements_are_distinct(a)) e.invalid(a.name);
+    if (low < base || high > base + w.memory.size()) e.reachable = false;
+    for (size_t k = 0; k < extents.size(); ++k)
+      if ((a.written || arrays[k].written) && low < extents[k].second && extents[k].first < high)
+        e.may(SDTW_STATUS_INVALID_ARGUMENT);  // in each other's gaps; or overlapping, as is found below
+    extents.emplace_back(low, high);
+  }
+  if (!e.reachable || !e.wrong.empty()) return;
+  e.used.assign(w.memory.size(), 0);
+  e.written.assign(w.memory.size(), 0);
+  bool overlap = false;
+  unsigned char id = 0;  // in used: of the array that has the byte, the last written one if there are more
+  for (const Used &a : arrays) {
+    ++id;
+    const int64_t start = static_cast<int64_t>(reinterpret_cast<uintptr_t>(a.data) - base);
+    const auto mark = [&](int64_t from, int64_t to) {
+      for (int64_t byte = from; byte < to; ++byte) {
+        overlap |= e.used[byte] != 0 && e.used[byte] != id && (a.written || e.written[byte]);
+        if (!e.written[byte]) e.used[byte] = id;
+        e.written[byte] |= a.written;
+      }
+    };
+    if (a.element == 1) {
+      mark(start, start + a.shape[0]);
+      continue;
+    }
+    for (int64_t i = 0; i < a.shape[0]; ++i)
+      for (int64_t j = 0; j < a.shape[1]; ++j)
+        for (int64_t k = 0; k < a.shape[2]; ++k) {
+          const int64_t at = start + (i * a.stride[0] + j * a.stride[1] + k * a.stride[2]) * a.element;
+          mark(at, at + a.element);
+        }
+  }
+  if (overlap) e.invalid("overlaps");
+}
+
+inline void expect_buffers(Expected &e, const World &w, Function function, bool state_is_whole) {
+  const sdtw_problem &p = w.problem;
+  const sdtw_buffers &b = w.buffers;
+  const bool fused = p.metric != SDTW_PRECOMPUTED, no_state = w.exec.flags & SDTW_NO_STATE;
+  const int64_t element = p.dtype == SDTW_F64 ? 8 : 4, length = p.length_bits / 8, batch = p.batch_x;
+  std::vector<Used> arrays;
+  const auto strided = [&](const char *name, const auto &array, int64_t rows, int64_t columns, bool needed, bool out) {
+    if (array.data)
+      arrays.push_back({name,
+                        array.data,
+                        {batch, rows, columns},
+                        {array.stride[0], array.stride[1], array.stride[2]},
+                        element,
+                        uintptr_t(element),
+                        out});
+    else if (needed)
+      e.invalid(name);
+  };
+  const auto vector = [&](const char *name, const void *data, int64_t size, bool needed, bool out) {
+    if (data)
+      arrays.push_back({name, data, {batch, 1, 1}, {1, 0, 0}, size, uintptr_t(size), out});
+    else if (needed)
+      e.invalid(name);
+  };
+  const int64_t columns = fused ? p.features : p.m;
+  strided("buffers.x", b.x, p.n, columns, true, false);
+  if (fused) strided("buffers.y", b.y, p.m, p.features, true, false);
+  vector("buffers.x_len", b.x_len, length, false, false);
+  vector("buffers.y_len", b.y_len, length, false, false);
+  if (function == forward) vector("buffers.value", b.value, element, true, true);
+  if (function == backward) {
+    vector("buffers.grad_value", b.grad_value, element, false, false);
+    strided("buffers.grad_x", b.grad_x, p.n, columns, !fused || !b.grad_y.data, true);
+    if (fused)
+      strided("buffers.grad_y", b.grad_y, p.m, p.features, false, true);
+    else if (b.grad_y.data)
+      e.invalid("buffers.grad_y");
+  }
+  if (function == alignment) strided("buffers.alignment", b.alignment, p.n, p.m, true, true);
+
+  sdtw_exec exec = w.exec;
+  if (!b.state) exec.flags |= SDTW_NO_STATE;
+  sdtw_sizes sizes;
+  sdtw_sizes_init(&sizes, sizeof sizes);
+  const bool sized = sdtw_get_sizes(&p, &exec, &sizes) == SDTW_STATUS_OK;
+  if (!sized) e.invalid("");  // the problem is too large: expect_problem says whether it may be
+  const size_t needed = function == forward ? sizes.forward : function == backward ? sizes.backward : sizes.alignment;
+  const auto room = [&](const char *name, const void *data, size_t bytes, size_t least, bool out) {
+    if (bytes > PTRDIFF_MAX) e.invalid(name);
+    if (bytes < least) e.refuse(SDTW_STATUS_BUFFER_TOO_SMALL, std::string(name) + "_bytes");
+    if (!data && least > 0) e.invalid(name);
+    if (data && bytes > 0 && bytes <= PTRDIFF_MAX)
+      arrays.push_back({name, data, {int64_t(bytes), 1, 1}, {1, 0, 0}, 1, SDTW_BUFFER_ALIGNMENT, out});
+  };
+  if (function != forward && no_state) e.invalid("exec.flags");
+  if (function != forward && !b.state) e.invalid("buffers.state");
+  if (b.state && !(function == forward && no_state))
+    room("buffers.state", b.state, b.state_bytes, sizes.state, function == forward);
+  room("buffers.workspace", b.workspace, b.workspace_bytes, needed, true);
+  expect_arrays(e, w, arrays);
+  // What a state is of, is learnt by reading it.
+  if (function != forward && !state_is_whole && (e.reachable || !e.wrong.empty())) e.invalid("buffers.state");
+}
+
+// state_is_whole: the state is of a forward call with the same problem.
+inline Expected expect(const World &w, Function function, bool state_is_whole) {
+  Expected e;
+  const bool with_problem = expect_struct(e, w.problem_argument, "problem");
+  const bool with_exec = expect_struct(e, w.exec_argument, "exec");
+  if (with_problem) expect_problem(e, w.problem);
+  if (with_exec) expect_exec(e, w.exec);
+  if (function & computing) expect_struct(e, w.buffers_argument, "buffers");
+  if (function == get_sizes) expect_struct(e, w.sizes_argument, "sizes");
+  if (function == describe_plan) {
+    if (!w.text_argument) e.invalid("text is NULL");
+    if (w.capacity == 0) e.invalid("capacity");
+  }
+  if (!e.wrong.empty()) return e;
+  const bool empty = w.problem.batch_x == 0 || w.problem.batch_y == 0;
+  if (empty) return e;
+  if (expect_unsupported(e, w.problem, w.exec, function)) return e;
+  if (function & computing) expect_buffers(e, w, function, state_is_whole);
+  return e;
+}
+
+}  // namespace test

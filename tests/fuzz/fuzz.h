@@ -1,0 +1,22 @@
+// One execution of the fuzzing harness.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+
+#include "bytes.h"
+
+namespace test {
+
+// Whether backward refuses lengths other than those of the forward that wrote its state, and state that is damaged.
+inline constexpr bool state_is_checked = false;
+
+// Decodes the bytes into a call and makes it. Throws where the library does not do what sdtw.h says.
+void fuzz_one(const uint8_t *data, size_t size);
+
+void fuzz_valid(Bytes &bytes);    // valid.cpp: a call that must succeed, and what it computes
+void fuzz_hostile(Bytes &bytes);  // hostile.cpp: any call at all
+void fuzz_library(Bytes &bytes);  // hostile.cpp: the functions that compute nothing
+
+}  // namespace test

@@ -1,0 +1,174 @@
+// The random driver, for compilers without libFuzzer: runs the given files (or all of a directory), then random strings
+// and mutated files. What fails is saved and named with the line that reruns it; the first failure ends the run.
+#include <fcntl.h>
+#include <getopt.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cinttypes>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "fuzz.h"
+#include "inputs.h"
+
+#ifdef SDTW_TEST_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+namespace {
+
+using String = std::vector<uint8_t>;
+
+struct Settings {
+  uint64_t runs = 0, seed = 1;
+  double seconds = 0;
+  std::string save = ".";
+  std::vector<std::string> files;
+};
+
+// What runs now, for the handler of a crash: which may neither allocate nor print by way of stdio.
+const String *current;
+char failure_path[512], failure_line[1200];
+
+void save_current() {
+  static bool saved = false;
+  if (saved || !current) return;
+  saved = true;
+  const int file = open(failure_path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  if (file < 0 || write(file, current->data(), current->size()) != static_cast<ssize_t>(current->size())) return;
+  close(file);
+  if (write(STDERR_FILENO, failure_line, std::strlen(failure_line)) < 0) return;
+}
+
+void on_signal(int signal) {
+  save_current();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+void catch_crashes() {
+#ifdef SDTW_TEST_ASAN
+  __sanitizer_set_death_callback(save_current);
+  std::signal(SIGABRT, on_signal);
+#else
+  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(signal, on_signal);
+#endif
+}
+
+String read(const std::filesystem::path &path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path.string());
+  return String(std::istreambuf_iterator<char>(file), {});
+}
+
+std::vector<std::filesystem::path> all_files(const std::vector<std::string> &given) {
+  std::vector<std::filesystem::path> result;
+  for (const std::string &name : given) {
+    if (!std::filesystem::is_directory(name)) {
+      result.emplace_back(name);
+      continue;
+    }
+    for (const auto &entry : std::filesystem::directory_iterator(name)) result.push_back(entry.path());
+  }
+  return result;
+}
+
+uint8_t random_byte(test::Random &random) {
+  static const uint8_t borders[] = {0, 1, 2, 127, 128, 200, 250, 255};
+  return random.uniform() < 0.2 ? borders[random.integer(0, 7)] : static_cast<uint8_t>(random.integer(0, 255));
+}
+
+String next_string(test::Random &random, const std::vector<String> &corpus) {
+  String bytes;
+  if (corpus.empty() || random.uniform() < 0.5) {
+    bytes.resize(random.integer(1, random.uniform() < 0.2 ? 400 : 60));
+    for (uint8_t &b : bytes) b = random_byte(random);
+    return bytes;
+  }
+  bytes = corpus[random.integer(0, corpus.size() - 1)];
+  const auto place = [&](size_t size) { return static_cast<size_t>(random.integer(0, size)); };
+  for (int64_t left = random.integer(1, 6); left > 0; --left) {
+    const int64_t kind = random.integer(0, 9);
+    if (kind < 5 && !bytes.empty()) {
+      bytes[place(bytes.size() - 1)] = random_byte(random);
+    } else if (kind < 7) {
+      bytes.insert(bytes.begin() + place(bytes.size()), random_byte(random));
+    } else if (kind < 9 && !bytes.empty()) {
+      bytes.erase(bytes.begin() + place(bytes.size() - 1));
+    } else {  // another's end
+      const String &other = corpus[random.integer(0, corpus.size() - 1)];
+      const size_t cut = std::min(place(bytes.size()), other.size());
+      bytes.resize(cut);
+      bytes.insert(bytes.end(), other.begin() + cut, other.end());
+    }
+  }
+  return bytes;
+}
+
+Settings parse(int argc, char **argv) {
+  static const option options[] = {{"runs", required_argument, nullptr, 'r'},
+                                   {"seconds", required_argument, nullptr, 't'},
+                                   {"seed", required_argument, nullptr, 's'},
+                                   {"save", required_argument, nullptr, 'd'},
+                                   {"device", required_argument, nullptr, 'c'},
+                                   {"verbose", no_argument, nullptr, 'v'},
+                                   {}};
+  Settings settings;
+  for (int key; (key = getopt_long(argc, argv, "", options, nullptr)) != -1;) switch (key) {
+      case 'r': settings.runs = std::strtoull(optarg, nullptr, 10); break;
+      case 't': settings.seconds = std::atof(optarg); break;
+      case 's': settings.seed = std::strtoull(optarg, nullptr, 10); break;
+      case 'd': settings.save = optarg; break;
+      case 'c': test::options().device = std::string(optarg) == "cuda" ? SDTW_CUDA : SDTW_CPU; break;
+      case 'v': test::options().table = true; break;
+      default:
+        std::fprintf(stderr,
+                     "usage: sdtw_fuzz [--runs N] [--seconds S] [--seed K] [--save DIR] [--device cpu|cuda] "
+                     "[--verbose] [FILES...]\n");
+        std::exit(2);
+    }
+  settings.files.assign(argv + optind, argv + argc);
+  return settings;
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  const Settings settings = parse(argc, argv);
+  std::filesystem::create_directories(settings.save);
+  catch_crashes();
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);  // fresh pages for every buffer take longer than most calls
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  const auto run = [&](const String &bytes, const std::string &path) {
+    std::snprintf(failure_path, sizeof failure_path, "%s", path.c_str());
+    std::snprintf(failure_line, sizeof failure_line, "FAILED: rerun it with   %s %s\n", argv[0], path.c_str());
+    current = &bytes;
+    LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+    current = nullptr;
+  };
+  std::vector<String> corpus;
+  for (const auto &path : all_files(settings.files)) {
+    corpus.push_back(read(path));
+    run(corpus.back(), path.string());
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  uint64_t runs = 0;
+  for (; runs < settings.runs || elapsed() < settings.seconds; ++runs) {
+    const uint64_t seed = settings.seed + runs;
+    test::Random random(seed * 0x9e3779b97f4a7c15u);
+    run(next_string(random, corpus), settings.save + "/failure-" + std::to_string(seed));
+  }
+  std::printf("seed %" PRIu64 ": %zu files and %" PRIu64 " random strings, in %.0f s (%.0f a second)\n", settings.seed,
+              corpus.size(), runs, elapsed(), static_cast<double>(runs) / std::max(1e-9, elapsed()));
+  return 0;
+}
