@@ -26,7 +26,9 @@
  *
  * Contracts that hold for every function:
  *
- *  - Thread-safe. No global state is read or written but the calling thread's last error.
+ *  - Thread-safe. No global state is read or written but the calling thread's last error. On CPUs the library's threads
+ *    wait for the next call in between; a process may fork at any time, and where there are none to be had, a call does
+ *    with the calling one.
  *  - On failure the status says what kind, sdtw_last_error() names the argument, what it was and what it may be,
  *    and no buffer of the caller's has been written (except after SDTW_STATUS_CUDA_ERROR and SDTW_STATUS_INTERNAL).
  *  - Nothing throws, aborts or prints.
