@@ -43,7 +43,7 @@
 
 #define SDTW_VERSION 100 /* major * 10000 + minor * 100 + patch */
 
-#if defined(SDTW_STATIC)
+#if defined(SDTW_STATIC) /* what links the static library does not export it */
 #define SDTW_API
 #elif defined(_WIN32)
 #ifdef SDTW_BUILD
@@ -138,14 +138,15 @@ typedef struct sdtw_problem {
   uint32_t flags;     /* SDTW_ALL_PAIRS */
   int64_t batch_x;    /* series in x, >= 0; 0: every call succeeds and does nothing */
   int64_t batch_y;    /* series in y: = batch_x unless SDTW_ALL_PAIRS */
-  int64_t n, m;       /* padded lengths of x and y, >= 1 */
-  int64_t features;   /* of one time step, >= 1; 0 for SDTW_PRECOMPUTED */
+  int64_t n, m;       /* padded lengths of x and y, >= 1 and < 2^30 */
+  int64_t features;   /* of one time step, >= 1 and < 2^30; 0 for SDTW_PRECOMPUTED */
   double gamma;       /* smoothing, finite and >= 0; 0 is hard DTW, ties broken diagonal, vertical, horizontal */
   sdtw_band band;
   double band_radius;     /* >= 0, in cells; for SDTW_BAND_ITAKURA the maximum slope, >= 1; unused without a band */
   double step_weight[3];  /* w >= 0: diagonal, vertical, horizontal; multiplies the cost; default 1, 1, 1 */
   double step_penalty[3]; /* p: added per step; default 0, 0, 0. The first cell has the diagonal weight, no penalty. */
   int32_t length_bits;    /* type of x_len and y_len: 32 or 64; default 64 */
+  int32_t reserved;       /* must be 0 */
 } sdtw_problem;
 
 /* Where and how to compute it. */
@@ -158,10 +159,11 @@ typedef struct sdtw_exec {
   struct CUstream_st *stream; /* CUDA: a cudaStream_t of the current device; NULL is the default stream */
 } sdtw_exec;
 
-/* An array in the memory of the exec's device. Strides are in elements, may be negative, and for inputs 0 broadcasts.
- * Elements of an output must not share an address: of its dimensions, sorted by stride, each must step past all that
- * the smaller ones reach. What a call writes must overlap nothing else of the call. data must be aligned to the
- * element. */
+/* An array in the memory of the exec's device. Strides are in elements, may be negative, and for inputs 0 broadcasts;
+ * that of a dimension of one element is not looked at. Elements of an output must not share an address: of its
+ * dimensions, sorted by stride, each must step past all that the smaller ones reach. What a call writes must share no
+ * element with anything else of the call; it may lie in its gaps, as x[:, 0::2] does in those of x[:, 1::2]. data must
+ * be aligned to the element. */
 typedef struct sdtw_in {
   const void *data;
   int64_t stride[3];

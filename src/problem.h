@@ -9,7 +9,7 @@
 
 namespace sdtw {
 
-// Of n, m and features.
+// Of n, m and features, on either backend: indices of a pair, and sums of two of them, fit 32 bits.
 constexpr int64_t largest_size = (int64_t{1} << 30) - 1;
 
 // A validated sdtw_problem. Sizes are positive (or batch is 0), and their products small enough that
