@@ -1,4 +1,4 @@
-"""The shared library exports the functions that sdtw.h declares, and nothing else; the static one exports nothing."""
+"""The shared library exports the functions that sdtw.h declares, and nothing else; the static one nothing."""
 
 import argparse
 import re
