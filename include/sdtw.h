@@ -26,7 +26,9 @@
  *
  * Contracts that hold for every function:
  *
- *  - Thread-safe. No global state is read or written but the calling thread's last error.
+ *  - Thread-safe. No global state is read or written but the calling thread's last error. On CPUs the library's threads
+ *    wait for the next call in between; a process may fork at any time, and where there are none to be had, a call does
+ *    with the calling one.
  *  - On failure the status says what kind, sdtw_last_error() names the argument, what it was and what it may be,
  *    and no buffer of the caller's has been written (except after SDTW_STATUS_CUDA_ERROR and SDTW_STATUS_INTERNAL).
  *  - Nothing throws, aborts or prints.
@@ -41,7 +43,7 @@
 
 #define SDTW_VERSION 100 /* major * 10000 + minor * 100 + patch */
 
-#if defined(SDTW_STATIC)
+#if defined(SDTW_STATIC) /* what links the static library does not export it */
 #define SDTW_API
 #elif defined(_WIN32)
 #ifdef SDTW_BUILD
@@ -136,14 +138,15 @@ typedef struct sdtw_problem {
   uint32_t flags;     /* SDTW_ALL_PAIRS */
   int64_t batch_x;    /* series in x, >= 0; 0: every call succeeds and does nothing */
   int64_t batch_y;    /* series in y: = batch_x unless SDTW_ALL_PAIRS */
-  int64_t n, m;       /* padded lengths of x and y, >= 1 */
-  int64_t features;   /* of one time step, >= 1; 0 for SDTW_PRECOMPUTED */
+  int64_t n, m;       /* padded lengths of x and y, >= 1 and < 2^30 */
+  int64_t features;   /* of one time step, >= 1 and < 2^30; 0 for SDTW_PRECOMPUTED */
   double gamma;       /* smoothing, finite and >= 0; 0 is hard DTW, ties broken diagonal, vertical, horizontal */
   sdtw_band band;
   double band_radius;     /* >= 0, in cells; for SDTW_BAND_ITAKURA the maximum slope, >= 1; unused without a band */
   double step_weight[3];  /* w >= 0: diagonal, vertical, horizontal; multiplies the cost; default 1, 1, 1 */
   double step_penalty[3]; /* p: added per step; default 0, 0, 0. The first cell has the diagonal weight, no penalty. */
   int32_t length_bits;    /* type of x_len and y_len: 32 or 64; default 64 */
+  int32_t reserved;       /* must be 0 */
 } sdtw_problem;
 
 /* Where and how to compute it. */
@@ -156,10 +159,11 @@ typedef struct sdtw_exec {
   struct CUstream_st *stream; /* CUDA: a cudaStream_t of the current device; NULL is the default stream */
 } sdtw_exec;
 
-/* An array in the memory of the exec's device. Strides are in elements, may be negative, and for inputs 0 broadcasts.
- * Elements of an output must not share an address: of its dimensions, sorted by stride, each must step past all that
- * the smaller ones reach. What a call writes must overlap nothing else of the call. data must be aligned to the
- * element. */
+/* An array in the memory of the exec's device. Strides are in elements, may be negative, and for inputs 0 broadcasts;
+ * that of a dimension of one element is not looked at. Elements of an output must not share an address: of its
+ * dimensions, sorted by stride, each must step past all that the smaller ones reach. What a call writes must share no
+ * element with anything else of the call; it may lie in its gaps, as x[:, 0::2] does in those of x[:, 1::2]. data must
+ * be aligned to the element. */
 typedef struct sdtw_in {
   const void *data;
   int64_t stride[3];
@@ -260,7 +264,8 @@ SDTW_API sdtw_status sdtw_forward(const sdtw_problem *problem, const sdtw_buffer
 
 /* Gradients of sum_b grad_value[b] value[b] with respect to x and y (SDTW_PRECOMPUTED: to the cost, in grad_x).
  *
- * Reads x, y, x_len, y_len as forward did, grad_value (NULL: ones) and the state of that forward. Writes grad_x and
+ * Reads x, y, x_len, y_len as forward did, grad_value (NULL: ones) and the state of that forward. On CPUs lengths other
+ * than forward's, and state that is damaged or of another problem, are SDTW_STATUS_INVALID_ARGUMENT. Writes grad_x and
  * grad_y, each of which may be NULL, not both; every element is written, with 0 past a pair's lengths. The gradient
  * of the cost is g E, E the expected alignment (Cuturi and Blondel 2017, Algorithm 2), computed from transition
  * probabilities that are recomputed tile by tile from the state.

@@ -2,18 +2,14 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdlib>
-#include <numeric>
 
+#include "overlap.h"
 #include "problem.h"
 
 namespace sdtw {
 namespace {
 
-// One array of a call, as bytes in memory. For the checks of overlap strides have no sign and dimensions no order: all
-// that counts is where the array begins and in which steps it goes on from there.
-struct Step {
-  uintptr_t bytes, count;
-};
+// One array of a call.
 struct Array {
   const char *name;
   const void *data;
@@ -22,9 +18,7 @@ struct Array {
   size_t element;
   size_t alignment;
   bool written;
-  // Set by Arrays:
-  uintptr_t begin = 0, end = 0;  // it lies in [begin, end)
-  Step steps[3] = {};            // from small to large; a dimension of one element makes none
+  Extent extent = {};  // set by Arrays: steps from small to large
 };
 
 // The arrays of one call. Each is checked on its own as it is added, then all of them against each other.
@@ -33,6 +27,7 @@ class Arrays {
   void add(Array array) {
     if (!array.data) return;
     require_alignment(array);
+    array.extent.element = array.element;
     locate(array);
     sort_steps(array);
     if (array.written) require_distinct_elements(array);
@@ -43,7 +38,7 @@ class Arrays {
     for (int i = 0; i < count_; i++)
       for (int j = 0; j < i; j++) {
         const Array &a = arrays_[i], &b = arrays_[j];
-        if ((a.written || b.written) && a.begin < b.end && b.begin < a.end && !interleaved(a, b))
+        if ((a.written || b.written) && Overlap::exists(a.extent, b.extent))
           invalid("buffers.%s overlaps buffers.%s: memory that a call writes must not be used by it twice",
                   (a.written ? a : b).name, (a.written ? b : a).name);
       }
@@ -61,7 +56,7 @@ class Arrays {
             a.name, a.stride[0], a.stride[1], a.stride[2], a.shape[0], a.shape[1], a.shape[2], why);
   }
 
-  // Sets begin and end.
+  // Sets the extent's beginning and end.
   static void locate(Array &a) {
     int64_t low = 0, high = 0, reach;
     bool fits = true;
@@ -74,47 +69,28 @@ class Arrays {
     }
     const uintptr_t data = reinterpret_cast<uintptr_t>(a.data);
     fits = fits && !__builtin_add_overflow(high, static_cast<int64_t>(a.element), &high) &&
-           !__builtin_add_overflow(data, low, &a.begin) && !__builtin_add_overflow(data, high, &a.end) &&
-           a.end - a.begin <= PTRDIFF_MAX;
+           !__builtin_add_overflow(data, low, &a.extent.begin) && !__builtin_add_overflow(data, high, &a.extent.end) &&
+           a.extent.end - a.extent.begin <= PTRDIFF_MAX;
     if (!fits) invalid_strides(a, "it must lie within the address space");
   }
 
-  // Sets steps.
+  // Sets the extent's steps.
   static void sort_steps(Array &a) {
+    Step(&steps)[3] = a.extent.steps;
     for (int k = 0; k < 3; k++)
       if (a.shape[k] > 1)
-        a.steps[k] = {static_cast<uintptr_t>(std::llabs(a.stride[k])) * a.element,
-                      static_cast<uintptr_t>(a.shape[k] - 1)};
-    std::sort(a.steps, a.steps + 3, [](const Step &s, const Step &t) { return s.bytes < t.bytes; });
-  }
-
-  // Bytes of a block: what the `inner` smallest steps reach.
-  static uintptr_t span(const Array &a, int inner) {
-    uintptr_t bytes = a.element;
-    for (int k = 0; k < inner; k++) bytes += a.steps[k].bytes * a.steps[k].count;
-    return bytes;
+        steps[k] = {static_cast<uintptr_t>(std::llabs(a.stride[k])) * a.element,
+                    static_cast<uintptr_t>(a.shape[k] - 1)};
+    std::sort(steps, steps + 3, [](const Step &s, const Step &t) { return s.bytes < t.bytes; });
   }
 
   // Each step must take one past all that the smaller ones reach.
   static void require_distinct_elements(const Array &a) {
-    for (int k = 0; k < 3; k++)
-      if (a.steps[k].count > 0 && a.steps[k].bytes < span(a, k))
-        invalid_strides(a, "elements of an output must not share an address");
-  }
-
-  // Whether the arrays lie in each other's gaps, as two halves of the rows of one matrix do: all blocks of both begin
-  // at multiples of one pitch, and within a pitch the blocks of one end before those of the other begin.
-  static bool interleaved(const Array &a, const Array &b) {
-    for (int i = 0; i < 3; i++)
-      for (int j = 0; j < 3; j++) {
-        uintptr_t pitch = 0;
-        for (int k = i; k < 3; k++) pitch = std::gcd(pitch, a.steps[k].bytes);
-        for (int k = j; k < 3; k++) pitch = std::gcd(pitch, b.steps[k].bytes);
-        if (pitch == 0) continue;
-        const uintptr_t offset = b.begin >= a.begin ? (b.begin - a.begin) % pitch : pitch - (a.begin - b.begin) % pitch;
-        if (offset >= span(a, i) && offset + span(b, j) <= pitch) return true;
-      }
-    return false;
+    uintptr_t reached = a.element;
+    for (const Step &step : a.extent.steps) {
+      if (step.count > 0 && step.bytes < reached) invalid_strides(a, "elements of an output must not share an address");
+      reached += step.bytes * step.count;
+    }
   }
 
   Array arrays_[16];
@@ -170,13 +146,37 @@ void require_presence(const Problem &problem, const Exec &exec, const Buffers &b
     invalid("buffers.grad_x and buffers.grad_y are NULL: sdtw_backward needs one of them");
 }
 
-void require_sound(const Problem &p, const Buffers &b, Call call) {
-  struct Shape {
-    int64_t size[3];
+struct Shape {
+  int64_t size[3];
+};
+struct Shapes {
+  Shape pairs, x, y;
+  explicit Shapes(const Problem &p)
+      : pairs{{p.batch, p.n, p.m}},
+        x(p.fused() ? Shape{{p.batch_x, p.n, p.features}} : pairs),
+        y{{p.batch_y, p.m, p.features}} {}
+};
+
+// The stride of a dimension of one element means nothing and may be anything: from here on it is as if the array were
+// contiguous, so that nobody overflows by multiplying it.
+void settle_strides(const Shapes &shapes, Buffers &b) {
+  const auto settle = [](int64_t(&stride)[3], const Shape &shape) {
+    const auto &size = shape.size;
+    const int64_t contiguous[3] = {size[1] * size[2], size[2], 1};
+    for (int k = 0; k < 3; k++)
+      if (size[k] == 1) stride[k] = contiguous[k];
   };
-  const Shape pairs{{p.batch, p.n, p.m}};
-  const Shape x = p.fused() ? Shape{{p.batch_x, p.n, p.features}} : pairs;
-  const Shape y{{p.batch_y, p.m, p.features}};
+  settle(b.x.stride, shapes.x);
+  settle(b.y.stride, shapes.y);
+  settle(b.grad_x.stride, shapes.x);
+  settle(b.grad_y.stride, shapes.y);
+  settle(b.alignment.stride, shapes.pairs);
+  settle(b.tangent.stride, shapes.pairs);
+  settle(b.grad_tangent.stride, shapes.pairs);
+}
+
+void require_sound(const Problem &p, const Shapes &shapes, const Buffers &b, Call call) {
+  const auto &[pairs, x, y] = shapes;
 
   Arrays arrays;
   const auto add_strided = [&](const char *name, const void *data, const int64_t(&stride)[3], const Shape &shape,
@@ -187,9 +187,7 @@ void require_sound(const Problem &p, const Buffers &b, Call call) {
                 {stride[0], stride[1], stride[2]},
                 p.element_size(),
                 p.element_size(),
-                written,
-                0,
-                0});
+                written});
   };
   const auto add_vector = [&](const char *name, const void *data, int64_t count, size_t element, bool written) {
     arrays.add({name, data, {count, 1, 1}, {1, 0, 0}, element, element, written});
@@ -222,10 +220,12 @@ void require_sound(const Problem &p, const Buffers &b, Call call) {
 
 Buffers validate(const Problem &problem, const Exec &exec, const sdtw_buffers *buffers, Call call) {
   require_struct(buffers, "buffers");
-  const Buffers used = only_used(problem, exec, *buffers, call);
+  Buffers used = only_used(problem, exec, *buffers, call);
   if (problem.batch == 0) return used;
+  const Shapes shapes(problem);
+  settle_strides(shapes, used);
   require_presence(problem, exec, used, call);
-  require_sound(problem, used, call);
+  require_sound(problem, shapes, used, call);
   return used;
 }
 

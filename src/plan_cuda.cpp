@@ -11,6 +11,7 @@ namespace sdtw::cuda {
 namespace {
 
 constexpr int64_t warp = 32;
+static_assert(largest_size <= INT_MAX / 2);  // kernels add two of n, m and features in int
 
 // Steps between checkpoints, which are most of the state. Backward recomputes tiles of max_tile_steps: a longer
 // interval makes it go through the tiles between two checkpoints once more, leaving itself snapshots.
@@ -37,8 +38,8 @@ int64_t choose_side_columns(const Problem &p) {
   return p.features <= max_inline_features ? p.m : std::min<int64_t>(p.m, 384);
 }
 
-// Gradients of more than two features are added to half a tile at a time, which float32 is precise enough for as long as
-// that is not done thousands of times to the same point.
+// Gradients of more than two features are added to half a tile at a time, which float32 is precise enough for as long
+// as that is not done thousands of times to the same point.
 bool needs_wide_sums(const Problem &p, Costs costs) {
   constexpr int64_t longest = 8192;
   return p.dtype == SDTW_F32 && costs == Costs::tensor && std::max(p.n, p.m) > longest;
@@ -111,8 +112,6 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   plan.snapshots_each = plan.interval / max_tile_steps - 1;
   plan.snapshots = back.add(checked_mul(plan.tasks, checked_mul(plan.snapshots_each, saved_cells)), plan.words * word);
   plan.backward_bytes = plan.alignment_bytes = back.bytes();
-  if (problem.n > INT_MAX / 2 || problem.m > INT_MAX / 2 || problem.features > INT_MAX / 2)
-    fail(SDTW_STATUS_UNSUPPORTED, "problem: n, m and features must be below 2^30 on SDTW_CUDA in this version");
   return result;
 }
 

@@ -7,6 +7,10 @@
 namespace sdtw {
 namespace {
 
+// What is appended to a struct must change its size, so none may end in padding.
+static_assert(offsetof(sdtw_problem, reserved) + sizeof(sdtw_problem::reserved) == sizeof(sdtw_problem));
+static_assert(offsetof(sdtw_exec, stream) + sizeof(sdtw_exec::stream) == sizeof(sdtw_exec));
+
 constexpr const char *metric_names[] = {"SDTW_PRECOMPUTED", "SDTW_SQEUCLIDEAN", "SDTW_EUCLIDEAN", "SDTW_CITYBLOCK",
                                         "SDTW_COSINE"};
 constexpr const char *dtype_names[] = {"SDTW_F32", "SDTW_F64", "SDTW_F16", "SDTW_BF16"};
@@ -32,6 +36,12 @@ void require_flags(const char *field, uint32_t value, uint32_t known, const char
 
 void require_at_least(const char *field, int64_t value, int64_t least) {
   if (value < least) invalid("%s is %" PRId64 ": it must be at least %" PRId64, field, value, least);
+}
+
+void require_size(const char *field, int64_t value, int64_t least) {
+  require_at_least(field, value, least);
+  if (value > largest_size)
+    invalid("%s is %" PRId64 ": it must be at most %" PRId64 ", less than 2^30", field, value, largest_size);
 }
 
 void require_finite(const char *field, double value, double least, const char *what) {
@@ -60,12 +70,12 @@ void validate_sizes(const sdtw_problem &p) {
   // An empty batch has no shape to speak of.
   const int64_t batch = all_pairs ? product(p.batch_x, p.batch_y, 1, "problem.batch_x * problem.batch_y") : p.batch_x;
   const int64_t least = batch > 0 ? 1 : 0;
-  require_at_least("problem.n", p.n, least);
-  require_at_least("problem.m", p.m, least);
+  require_size("problem.n", p.n, least);
+  require_size("problem.m", p.m, least);
   if (p.metric == SDTW_PRECOMPUTED) {
     if (p.features != 0) invalid("problem.features is %" PRId64 ": with SDTW_PRECOMPUTED it must be 0", p.features);
   } else {
-    require_at_least("problem.features", p.features, least);
+    require_size("problem.features", p.features, least);
     product(p.batch_x, p.n, p.features, "problem.batch_x * problem.n * problem.features");
     product(p.batch_y, p.m, p.features, "problem.batch_y * problem.m * problem.features");
   }
@@ -117,6 +127,7 @@ Problem validate(const sdtw_problem *problem) {
   validate_steps(p);
   if (p.length_bits != 32 && p.length_bits != 64)
     invalid("problem.length_bits is %" PRId32 ": it must be 32 or 64", p.length_bits);
+  if (p.reserved != 0) invalid("problem.reserved is %" PRId32 ": it must be 0", p.reserved);
 
   Problem result{};
   result.metric = p.metric;

@@ -9,6 +9,9 @@
 
 namespace sdtw {
 
+// Of n, m and features, on either backend: indices of a pair, and sums of two of them, fit 32 bits.
+constexpr int64_t largest_size = (int64_t{1} << 30) - 1;
+
 // A validated sdtw_problem. Sizes are positive (or batch is 0), and their products small enough that
 // 8-byte elements fit the address space.
 struct Problem {

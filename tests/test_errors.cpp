@@ -69,6 +69,18 @@ Table problem_table() {
   }
   add_values(t, every, invalid, "problem.length_bits", {0, 16, 33, -64},
              [](World &w, int v) { w.problem.length_bits = v; });
+  add_values(t, every, invalid, "problem.reserved", {1, -1}, [](World &w, int v) { w.problem.reserved = v; });
+  constexpr int64_t limit = int64_t(1) << 30;
+  for (const int64_t size : {limit, 2 * limit, INT64_MAX}) {
+    const auto add = [&](const char *field, int64_t sdtw_problem::*member) {
+      t.push_back({every, invalid,
+                   std::string(field) + " is " + std::to_string(size) + ": it must be at most 1073741823",
+                   [=](World &w) { w.problem.*member = size; }});
+    };
+    add("problem.n", &sdtw_problem::n);
+    add("problem.m", &sdtw_problem::m);
+    add("problem.features", &sdtw_problem::features);
+  }
   return t;
 }
 
@@ -83,14 +95,14 @@ Table overflow_table() {
       w.problem.features = features;
     };
   };
-  constexpr int64_t big = int64_t(1) << 32;
-  t.push_back({every, invalid, "problem", shape(1, big, big, 1)});
-  t.push_back({every, invalid, "problem", shape(big, big, 1, 1)});
-  t.push_back({every, invalid, "problem", shape(big, 1, big, 1)});
-  t.push_back({every, invalid, "problem", shape(1, big, 1, big)});
-  t.push_back({every, invalid, "problem", shape(1, 1, INT64_MAX, 2)});
+  constexpr int64_t big = int64_t(1) << 32, most = (int64_t(1) << 30) - 1;
+  t.push_back({every, invalid, "problem: pairs * n * m", shape(2, most, most, 1)});
+  t.push_back({every, invalid, "problem.batch_x * problem.n", shape(big, most, 1, 1)});
+  t.push_back({every, invalid, "problem.batch_y * problem.m", shape(big, 1, most, 1)});
+  t.push_back({every, invalid, "problem.batch_x * problem.n * problem.features", shape(2, most, 1, most)});
+  t.push_back({every, invalid, "problem.batch_y * problem.m * problem.features", shape(2, 1, most, most)});
   t.push_back({every, invalid, "problem", shape(INT64_MAX, 2, 1, 1)});
-  t.push_back({planning, invalid, "address space", shape(1, 1, INT64_MAX, 1)});
+  t.push_back({planning, invalid, "address space", shape(1, 1, most, most)});
   t.push_back({planning, invalid, "address space", shape(INT64_MAX, 1, 1, 1)});
   return t;
 }

@@ -29,6 +29,8 @@ class Call {
   }
 
   void forward();
+  // Throws unless state is what forward writes for these lengths: what follows reads and writes where it says.
+  void require_state() const;
   // target: where E goes (times g if `weighted`), or null for gradients of the series.
   void backward(const sdtw_out *target, bool weighted);
 
@@ -42,10 +44,15 @@ class Call {
   std::byte *block(int64_t unit) const {
     return state ? state + state_layout.blocks + size_t(unit) * state_layout.block : nullptr;
   }
-  void remember(int64_t pair, Kind kind) {
-    if (state) reinterpret_cast<Kind *>(state + state_layout.kinds)[pair] = kind;
+  NotedLengths &noted_lengths(int64_t pair) const {
+    return reinterpret_cast<NotedLengths *>(state + state_layout.lengths)[pair];
   }
-  Kind recall(int64_t pair) const { return reinterpret_cast<const Kind *>(state + state_layout.kinds)[pair]; }
+  Kind &kind(int64_t pair) const { return reinterpret_cast<Kind *>(state + state_layout.kinds)[pair]; }
+  void remember(int64_t pair, NotedLengths noted, Kind what) const {
+    if (!state) return;
+    noted_lengths(pair) = noted;
+    kind(pair) = what;
+  }
   Engine &engine(int64_t unit) const { return reinterpret_cast<Engine *>(state + state_layout.engines)[unit]; }
 
   // Runs body(unit, thread) for every unit: by all threads, or, as a wavefront, one unit after the other.
@@ -77,11 +84,14 @@ class Call {
   void backward_group(int64_t unit, int thread, const Lengths *lengths, const sdtw_out *target, const double *g);
   bool poisoned(int64_t pair, const Lengths &lengths) const;
   void clear(int64_t pair, const Lengths &lengths, const sdtw_out *target, Kind kind);
+  // As state has them, once it has been checked: what the caller's arrays say by now is not asked again.
   Lengths lengths_after_forward(int64_t pair) const {
-    Lengths lengths = lengths_of(p, b, pair);
-    lengths.kind = recall(pair);
+    Lengths lengths = lengths_of(noted_lengths(pair));
+    lengths.kind = kind(pair);
     return lengths;
   }
+  void require_length(bool rows, int64_t pair, int32_t then, int32_t now) const;
+  bool is_sound(int64_t pair) const;
 
   const sdtw::Plan &whole;
   const Problem &p;
@@ -134,7 +144,8 @@ bool Call<In>::try_pair(int64_t pair, int thread, const Lengths &lengths, double
 
 template <class In>
 void Call<In>::forward_pair(int64_t pair, int thread) {
-  Lengths lengths = lengths_of(p, b, pair);
+  const NotedLengths noted = note_lengths(p, b, pair);
+  Lengths lengths = lengths_of(noted);
   double value = lengths.value;
   if (lengths.kind == Kind::solved) {
     bool fast = false;
@@ -149,7 +160,7 @@ void Call<In>::forward_pair(int64_t pair, int thread) {
       }
     }
   }
-  remember(pair, lengths.kind);
+  remember(pair, noted, lengths.kind);
   write_value(p, b, pair, value);
 }
 
@@ -183,11 +194,13 @@ bool Call<In>::try_group(int64_t unit, int thread, const Lengths *lengths, doubl
 
 template <class In>
 void Call<In>::forward_group(int64_t unit, int thread) {
+  NotedLengths noted[lane_group];
   Lengths lengths[lane_group];
   double values[lane_group];
   const int64_t first = unit * lane_group, count = std::min(lane_group, p.batch - first);
   for (int64_t l = 0; l < lane_group; ++l) {
-    lengths[l] = l < count ? lengths_of(p, b, first + l) : Lengths{0, 0, Kind::zero, 0};
+    noted[l] = l < count ? note_lengths(p, b, first + l) : NotedLengths{0, 0};
+    lengths[l] = lengths_of(noted[l]);
     values[l] = lengths[l].value;
   }
   bool fast = false;
@@ -207,7 +220,7 @@ void Call<In>::forward_group(int64_t unit, int thread) {
       if (lengths[l].kind == Kind::solved && std::isinf(values[l])) lengths[l].kind = Kind::zero;
   }
   for (int64_t l = 0; l < count; ++l) {
-    remember(first + l, lengths[l].kind);
+    remember(first + l, noted[l], lengths[l].kind);
     write_value(p, b, first + l, values[l]);
   }
 }
@@ -215,12 +228,47 @@ void Call<In>::forward_group(int64_t unit, int thread) {
 template <class In>
 void Call<In>::forward() {
   if (state) {
-    const StateHeader header = StateHeader::of(p, plan.isa);
+    const StateHeader header = StateHeader::of(whole, plan.isa);
     std::memcpy(state, &header, sizeof header);
   }
   each_unit([&](int64_t unit, int thread) {
     plan.mapping == Mapping::lanes ? forward_group(unit, thread) : forward_pair(unit, thread);
   });
+}
+
+// rows: of the lengths of rows, which are the caller's x unless the plan has turned the problem.
+template <class In>
+void Call<In>::require_length(bool rows, int64_t pair, int32_t then, int32_t now) const {
+  if (then == now) return;
+  const void *const lengths = rows ? b.x_len : b.y_len;
+  const char *const name = rows != plan.transposed ? "x_len" : "y_len";
+  const std::string was = then < 0 ? "out of range" : std::to_string(then);
+  invalid("buffers.%s[%lld] is %lld%s: it must be what it was in the sdtw_forward that wrote buffers.state, %s", name,
+          (long long)pair, (long long)read_length(lengths, p.length_bits, pair, rows ? p.n : p.m),
+          lengths ? "" : ", as it is NULL", was.c_str());
+}
+
+// Whether what state says of a pair can be: of lengths that have been checked.
+template <class In>
+bool Call<In>::is_sound(int64_t pair) const {
+  const Kind known = lengths_of(noted_lengths(pair)).kind, what = kind(pair);
+  if (known != Kind::solved) return what == known;
+  if (what != Kind::solved) return what == Kind::zero || what == Kind::nan;
+  const Engine used = engine(plan.mapping == Mapping::lanes ? pair / lane_group : pair);
+  if (used == Engine::float64) return true;
+  return sizeof(In) == 4 && (used == Engine::plain || (used == Engine::double_costs && p.fused()));
+}
+
+template <class In>
+void Call<In>::require_state() const {
+  for (int64_t pair = 0; pair < p.batch; ++pair) {
+    const NotedLengths then = noted_lengths(pair), now = note_lengths(p, b, pair);
+    require_length(true, pair, then.n, now.n);
+    require_length(false, pair, then.m, now.m);
+    if (!is_sound(pair))
+      invalid("buffers.state says of pair %lld what sdtw_forward does not write: it must be kept as that has left it",
+              (long long)pair);
+  }
 }
 
 // What the sweeps do not write of a pair's gradients or alignment: padding, and everything of a pair not solved.
@@ -311,15 +359,20 @@ Buffers oriented(const sdtw::Plan &plan, Buffers b) {
   return b;
 }
 
+template <class In>
 void run_backward(const sdtw::Plan &plan, const Buffers &b, const sdtw_out *target, bool weighted) {
   StateHeader header;
   std::memcpy(&header, b.state, sizeof header);
-  if (!header.matches(plan.problem) || !has_isa(header.isa))
-    fail(SDTW_STATUS_INVALID_ARGUMENT, "buffers.state was not written by sdtw_forward for this problem on the CPU");
-  if (plan.problem.dtype == SDTW_F64)
-    Call<double>(plan, b, true, !target, header.isa).backward(target, weighted);
-  else
-    Call<float>(plan, b, true, !target, header.isa).backward(target, weighted);
+  if (!header.matches(plan) || header.isa == SDTW_CPU_ISA_AUTO || !has_isa(header.isa))
+    invalid("buffers.state was not written by sdtw_forward for this problem on the CPU");
+  Call<In> call(plan, b, true, !target, header.isa);
+  call.require_state();
+  call.backward(target, weighted);
+}
+
+void run_backward(const sdtw::Plan &plan, const Buffers &b, const sdtw_out *target, bool weighted) {
+  return plan.problem.dtype == SDTW_F64 ? run_backward<double>(plan, b, target, weighted)
+                                        : run_backward<float>(plan, b, target, weighted);
 }
 
 }  // namespace

@@ -11,11 +11,12 @@ namespace sdtw::cpu {
 // one double, for float32 problems; (m, e) in doubles for float64 problems.
 inline size_t boundary_size(const Problem &problem) { return problem.dtype == SDTW_F64 ? 16 : 8; }
 
-// state: a header, a byte per pair (what became of it), a byte per unit (its engine), a block per unit.
+// state: a header, of each pair its lengths and a byte that says what became of it, a byte per unit (its engine), a
+// block per unit.
 struct StateLayout {
-  size_t kinds, engines, blocks, block;  // offsets; bytes of a block
-  size_t columns;                        // offset within a block: rows come first
-  size_t row, column;                    // bytes of one boundary row of a tile, and of one boundary column
+  size_t lengths, kinds, engines, blocks, block;  // offsets; bytes of a block
+  size_t columns;                                 // offset within a block: rows come first
+  size_t row, column;                             // bytes of one boundary row of a tile, and of one boundary column
   size_t bytes;
 
   StateLayout(const Problem &problem, const Plan &plan) {
@@ -23,6 +24,7 @@ struct StateLayout {
     const bool skewed = plan.mapping == Mapping::strips;
     Arena arena;
     arena.add(1, 64);  // header
+    lengths = arena.add(size_t(problem.batch), 2 * sizeof(int32_t));
     kinds = arena.add(size_t(problem.batch), 1);
     engines = arena.add(size_t(plan.units), 1);
     Arena inside;

@@ -29,10 +29,23 @@ inline int64_t read_length(const void *lengths, int bits, int64_t index, int64_t
   return bits == 32 ? static_cast<const int32_t *>(lengths)[index] : static_cast<const int64_t *>(lengths)[index];
 }
 
-inline Lengths lengths_of(const Problem &p, const Buffers &b, int64_t pair) {
-  const int64_t n = read_length(b.x_len, p.length_bits, pair, p.n);
-  const int64_t m = read_length(b.y_len, p.length_bits, pair, p.m);
-  if (n < 0 || n > p.n || m < 0 || m > p.m) return {0, 0, Kind::nan, std::numeric_limits<double>::quiet_NaN()};
+// A pair's lengths as state has them; -1 is one out of range.
+struct NotedLengths {
+  int32_t n, m;
+};
+static_assert(largest_size <= INT32_MAX);
+
+inline NotedLengths note_lengths(const Problem &p, const Buffers &b, int64_t pair) {
+  const auto note = [&](const void *lengths, int64_t full) {
+    const int64_t length = read_length(lengths, p.length_bits, pair, full);
+    return length < 0 || length > full ? -1 : int32_t(length);
+  };
+  return {note(b.x_len, p.n), note(b.y_len, p.m)};
+}
+
+inline Lengths lengths_of(NotedLengths noted) {
+  const auto [n, m] = noted;
+  if (n < 0 || m < 0) return {0, 0, Kind::nan, std::numeric_limits<double>::quiet_NaN()};
   if (n == 0 || m == 0) return {0, 0, Kind::zero, n == m ? 0. : std::numeric_limits<double>::infinity()};
   return {n, m, Kind::solved, 0};
 }
@@ -211,14 +224,15 @@ struct StateHeader {
   uint64_t magic;
   int64_t batch, n, m, features;
   double gamma;
-  int32_t metric, dtype, isa, reserved;
-  static constexpr uint64_t expected_magic = 0x315f777464735f63;  // "c_sdtw_1"
+  int32_t metric, dtype, isa, transposed;
+  static constexpr uint64_t expected_magic = 0x325f777464735f63;  // "c_sdtw_2", 2 being the version of the layout
 
-  static StateHeader of(const Problem &p, sdtw_cpu_isa isa) {
-    return {expected_magic, p.batch, p.n, p.m, p.features, p.gamma, p.metric, p.dtype, isa, 0};
+  static StateHeader of(const sdtw::Plan &plan, sdtw_cpu_isa isa) {
+    const Problem &p = plan.problem;
+    return {expected_magic, p.batch, p.n, p.m, p.features, p.gamma, p.metric, p.dtype, isa, plan.cpu.transposed};
   }
-  bool matches(const Problem &p) const {
-    const StateHeader other = of(p, isa);
+  bool matches(const sdtw::Plan &plan) const {
+    const StateHeader other = of(plan, isa);
     return std::memcmp(this, &other, sizeof other) == 0;
   }
 };

@@ -1,4 +1,4 @@
-// The one use of OpenMP: runs body(thread) on a team. Leaves OpenMP's own settings alone.
+// run_team: a call's threads. They are a crew of the library's own, which parallel.cpp keeps.
 #pragma once
 
 #include <atomic>
@@ -6,8 +6,9 @@
 
 namespace sdtw::cpu {
 
-// Calls body(context) from up to `threads` threads at once and returns when all have returned. The team may come out
-// smaller than asked for (nested regions, limits), so work is to be taken by tickets.
+// Calls body(context) from up to `threads` threads at once, of which the calling one is one, and returns when all have
+// returned. The team may come out smaller than asked for (OpenMP's limits, no threads to be had), so work is to be
+// taken by tickets. body must not throw.
 void run_team(int threads, void (*body)(void *), void *context);
 
 template <class Body>

@@ -1,0 +1,150 @@
+// What lies between forward and backward: lengths that have changed, and state that is damaged or another problem's. On
+// the CPU each is refused by name, before anything is written.
+#include "check.h"
+
+using namespace test;
+
+namespace {
+
+// Pairs in lanes, in strips, and in strips and lanes of which x and y have changed places.
+struct Shape3 {
+  int64_t batch, n, m;
+};
+constexpr Shape3 shapes[] = {{20, 30, 40}, {3, 150, 140}, {2, 1000, 3}, {3, 3, 1000}, {70, 600, 5}, {70, 5, 600}};
+
+std::vector<Case> cases_with_lengths() {
+  std::vector<Case> cases;
+  uint64_t seed = 7700;
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
+    for (const sdtw_dtype dtype : {SDTW_F32, SDTW_F64})
+      for (const Shape3 &shape : shapes) {
+        Random random(++seed);
+        Case c = make_case(metric, shape.batch, shape.n, shape.m, 2, 1);
+        with_lengths(fill(c, random), random);
+        c.problem.dtype = dtype;
+        cases.push_back(c);
+      }
+  return cases;
+}
+
+// The message of a call that is refused, "" if it is not.
+template <class Call>
+std::string refusal(Call &&call) {
+  try {
+    call();
+    return "";
+  } catch (const std::exception &error) {
+    return error.what();
+  }
+}
+
+std::string both_refusals(Session &session) {
+  Result result;
+  const std::string of_backward = refusal([&] { session.backward(result); });
+  const std::string of_alignment = refusal([&] { session.alignment(); });
+  return of_backward.empty() || of_alignment.empty() ? "" : of_backward + "\n" + of_alignment;
+}
+
+bool names(const std::string &message, const std::string &what) { return message.find(what) != std::string::npos; }
+
+bool on_cpu() { return options().device == SDTW_CPU; }
+
+}  // namespace
+
+TEST_CASE("lengths that are not those of forward are refused by name", "[state]") {
+  if (!on_cpu()) return;  // a GPU's lengths are not for the host to read
+  for (const Case &c : cases_with_lengths())
+    for (const bool of_x : {true, false}) {
+      Session session(c);
+      session.forward();
+      const void *&lengths = of_x ? session.buffers().x_len : session.buffers().y_len;
+      const void *const before = lengths;
+      const std::vector<int64_t> &then = of_x ? c.x_len : c.y_len;
+      for (const int64_t now : {int64_t(0), int64_t(-1), int64_t(1) << 40, INT64_MIN, int64_t(5000), int64_t(2)}) {
+        std::vector<int64_t> changed = then;
+        changed[1] = now;
+        if (now == then[1]) continue;
+        lengths = changed.data();
+        const std::string message = both_refusals(session);
+        INFO(describe(c) << " " << now << ": " << message);
+        CHECK(names(message, (of_x ? "buffers.x_len[1] is " : "buffers.y_len[1] is ") + std::to_string(now) + ":"));
+        CHECK(names(message, "wrote buffers.state, " + std::to_string(then[1])));
+      }
+      lengths = nullptr;  // every length is the padded one
+      const int64_t padded = of_x ? c.problem.n : c.problem.m;
+      const std::string message = both_refusals(session);
+      INFO(message);
+      if (std::count(then.begin(), then.end(), padded) < c.batch())
+        CHECK(names(message, of_x ? "buffers.x_len[" : "buffers.y_len["));
+      lengths = before;
+      CHECK(refusal([&] { session.alignment(); }).empty());
+    }
+}
+
+TEST_CASE("a length that was out of range, or 0, in forward stays so", "[state]") {
+  if (!on_cpu()) return;
+  for (Case c : cases_with_lengths())
+    for (const int64_t then : {int64_t(0), int64_t(-1), int64_t(5000)}) {
+      c.x_len[1] = then;
+      Session session(c);
+      session.forward();
+      CHECK(refusal([&] { session.alignment(); }).empty());
+      std::vector<int64_t> changed = c.x_len;
+      changed[1] = c.problem.n;
+      session.buffers().x_len = changed.data();
+      const std::string message = both_refusals(session);
+      INFO(message);
+      CHECK(names(message, "buffers.x_len[1] is " + std::to_string(c.problem.n)));
+      CHECK(names(message, then == 0 ? "buffers.state, 0" : "buffers.state, out of range"));
+    }
+}
+
+TEST_CASE("state of another problem is refused", "[state]") {
+  if (!on_cpu()) return;
+  for (const Case &c : cases_with_lengths()) {
+    Session session(c);
+    session.forward();
+    std::vector<Case> others(5, c);
+    others[0].problem.gamma = 2;
+    others[1].problem.dtype = c.problem.dtype == SDTW_F32 ? SDTW_F64 : SDTW_F32;
+    others[2] = random_case(1, c.problem.metric, c.batch(), c.problem.n, c.problem.m + 1, 2, 1);
+    others[3] = random_case(1, c.problem.metric, c.batch(), c.problem.m, c.problem.n, 2, 1);
+    others[4] = random_case(1, c.problem.metric, c.batch() + 1, c.problem.n, c.problem.m, 2, 1);
+    for (const Case &other : others) {
+      Session theirs(other);
+      // As many bytes as it asks for, which begin as the one forward has left them.
+      sdtw_buffers &buffers = theirs.buffers();
+      std::memcpy(buffers.state, session.buffers().state, std::min(buffers.state_bytes, session.buffers().state_bytes));
+      const std::string message = both_refusals(theirs);
+      INFO(describe(other) << ": " << message);
+      CHECK(names(message, "buffers.state was not written by sdtw_forward for this problem"));
+    }
+  }
+}
+
+TEST_CASE("damaged state is refused, or harmless", "[state]") {
+  if (!on_cpu()) return;
+  for (const Case &c : cases_with_lengths()) {
+    Session session(c);
+    session.forward();
+    auto *const state = static_cast<unsigned char *>(session.buffers().state);
+    const size_t bytes = session.buffers().state_bytes;
+    const auto damage = [&](size_t at, unsigned char bits) {
+      state[at] ^= bits;
+      const std::string message = refusal([&] { session.alignment(); });
+      state[at] ^= bits;
+      return message;
+    };
+    INFO(describe(c));
+    constexpr size_t header = 64, lengths = 8;
+    for (size_t at = 0; at < header; ++at)
+      for (const unsigned char bits : {0x80, 0xff}) CHECK(names(damage(at, bits), "buffers.state"));
+    for (size_t at = header; at < header + lengths * static_cast<size_t>(c.batch()); ++at)
+      CHECK(names(damage(at, 0x40), "buffers.state"));
+    // What became of pairs, their engines, and the first numbers.
+    const size_t behind = header + (lengths * static_cast<size_t>(c.batch()) + 63) / 64 * 64;
+    for (size_t at = behind; at < std::min(bytes, behind + 320); at += 7)
+      for (const unsigned char bits : {0x01, 0x02, 0x84, 0xff}) damage(at, bits);
+    CHECK(refusal([&] { session.alignment(); }).empty());
+  }
+}
