@@ -43,8 +43,8 @@ struct Exponent<double> {  // an integer held in a double: exact to 2^53, and wi
   static constexpr double limit = 1e299;
 };
 
-// A finite cost of which |D| log2(e) / gamma is larger makes its pair NaN: exponents of the float64 engine could not hold
-// the sums of such costs. float32 costs stay below it for every gamma that is allowed.
+// A finite cost of which |D| log2(e) / gamma is larger makes its pair NaN: exponents of the float64 engine could not
+// hold the sums of such costs. float32 costs stay below it for every gamma that is allowed.
 constexpr double largest_wide_cost = 1e289;
 
 // A float32 cost matrix has its split t = n + f exact up to here; larger costs are the float64 engine's.

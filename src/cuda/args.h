@@ -31,10 +31,10 @@ constexpr int flow_words = 2;
 
 // Counters of one call; every one begins at -1 (all ones).
 struct Control {
-  Word ticket[3];   // the next task of the fast engine, of the wide one and of the fast one with large costs, less one
-  int any_wide;     // 1 if the wide engine has something to do
-  int any_large;    // 1 if there are pairs of costs too large for a WordRing
-  int forgotten;    // pairs whose rows the wide engine has seen to, less one
+  Word ticket[3];  // the next task of the fast engine, of the wide one and of the fast one with large costs, less one
+  int any_wide;    // 1 if the wide engine has something to do
+  int any_large;   // 1 if there are pairs of costs too large for a WordRing
+  int forgotten;   // pairs whose rows the wide engine has seen to, less one
   int unused[7];
 };
 static_assert(sizeof(Control) == 64, "the arrays behind it stay aligned");

@@ -13,11 +13,13 @@
 //   - In the 8 steps between two renormalisations a path goes through at most 32 cells: 4 rows of a lane in a step, and
 //     in the next step those of the lane below. With all that is carried from step to step in [1, 2] at the beginning
 //     (the lane's rows, the diagonal neighbour above them, the row above the strip, what is restored from checkpoints
-//     and snapshots; each is renormalised where it enters a sweep), m stays in [2^-16, 2^29.3]: the upper bound is that of
-//     the recursion itself for f = -1/2 and equal exponents everywhere, which tests/test_cells.cpp computes.
-//   - Forbidden cells, cells left of column 0, right of the last column and below the last row are cells like any other,
+//     and snapshots; each is renormalised where it enters a sweep), m stays in [2^-16, 2^29.3]: the upper bound is that
+//     of the recursion itself for f = -1/2 and equal exponents everywhere, which tests/test_cells.cpp computes.
+//   - Forbidden cells, cells left of column 0, right of the last column and below the last row are cells like any
+//   other,
 //     of costs that are finite: the same bounds hold.
-//   - What a strip hands on (rows, checkpoints) is stored as it is, within these bounds, and renormalised by its reader.
+//   - What a strip hands on (rows, checkpoints) is stored as it is, within these bounds, and renormalised by its
+//   reader.
 // A build with SDTW_CHECKED stops where a term's m is out of this range.
 #pragma once
 
@@ -95,8 +97,8 @@ struct Fast {
   static __device__ __forceinline__ Z forbidden() { return {1, core::Exponent<float>::forbidden}; }
   static __device__ __forceinline__ Z one() { return {1, 0}; }
 
-  // m 2^(e - x), or m 2^-100 if that is less: by the bounds of m the result is no denormal, and what is made larger here
-  // adds less than 2^-50 to a sum.
+  // m 2^(e - x), or m 2^-100 if that is less: by the bounds of m the result is no denormal, and what is made larger
+  // here adds less than 2^-50 to a sum.
   static constexpr int least_shift = -100;
   static __device__ __forceinline__ int shift(const Z &z, int x) {
     check_range(z.m, 0x1p-17, 0x1p30);
@@ -129,8 +131,9 @@ struct Fast {
     return {exp2_minus_1(f), __float_as_int(r) - __float_as_int(round)};
   }
 
-  // The next cell from its cost and its neighbours, and if with_terms the three terms of its sum. Its vertical neighbour
-  // is the last to be known: its m is multiplied by the power of two as it is added, which is the same number, sooner.
+  // The next cell from its cost and its neighbours, and if with_terms the three terms of its sum. Its vertical
+  // neighbour is the last to be known: its m is multiplied by the power of two as it is added, which is the same
+  // number, sooner.
   template <bool with_terms>
   static __device__ __forceinline__ Z next(const Cost &cost, const Z &d, const Z &v, const Z &h, float (&p)[ways]) {
     const int x = __vimax3_s32(d.e, h.e, v.e);
@@ -180,8 +183,8 @@ struct Wide {
   static __device__ __forceinline__ double larger(double a, double b) { return a > b ? a : b; }
 
   static __device__ __forceinline__ double term(const Z &z, double x) {
-    constexpr double round = 6755399441055744.0;  // 1.5 2^52: adding it leaves an integer in the low word
-    constexpr int least = 1023;                   // 2^-1023 is written as 0
+    constexpr double round = 6755399441055744.0;     // 1.5 2^52: adding it leaves an integer in the low word
+    constexpr int least = 1023;                      // 2^-1023 is written as 0
     constexpr unsigned high_of_least = 0xc08ff800u;  // of -1023.0; that of a more negative number is larger
     const double difference = z.e - x;
     const int shift =

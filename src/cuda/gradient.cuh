@@ -64,14 +64,12 @@ __device__ __forceinline__ Layout layout_of(const Series &series, int features) 
 }
 __device__ __forceinline__ Layout common(Layout a, Layout b) { return a < b ? a : b; }
 
-// Whether gradients are added to in double: those of float64 series, and of float32 ones that are so long that roundings
-// of as many sums would show.
+// Whether gradients are added to in double: those of float64 series, and of float32 ones that are so long that
+// roundings of as many sums would show.
 __host__ __device__ __forceinline__ bool has_wide_sums(const Args &a) { return a.f64 || a.wide_sums; }
 // Bytes of an element.
 __device__ __forceinline__ int64_t series_size(const Args &a) { return a.f64 ? sizeof(double) : sizeof(float); }
-__device__ __forceinline__ int64_t sum_size(const Args &a) {
-  return has_wide_sums(a) ? sizeof(double) : sizeof(float);
-}
+__device__ __forceinline__ int64_t sum_size(const Args &a) { return has_wide_sums(a) ? sizeof(double) : sizeof(float); }
 
 // A series or its gradient, in the order in which the task meets it; steps in bytes. Addresses are advanced, not looked
 // up: what a load needs of the kernel's arguments would be waited for again by each.

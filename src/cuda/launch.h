@@ -58,8 +58,8 @@ void launch_kernel(bool overlap, void (*kernel)(Parameters...), dim3 grid, int t
 
 // pairs.cu
 void launch_bounds(const Args &a, cudaStream_t stream);
-// Initial values of the outputs, ones in the first bytes of the workspace, zeros in others, and where paths cross between
-// strips.
+// Initial values of the outputs, ones in the first bytes of the workspace, zeros in others, and where paths cross
+// between strips.
 struct Output {
   sdtw_out out;  // no data: nothing to do
   int rows, columns;

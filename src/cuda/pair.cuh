@@ -35,8 +35,9 @@ __device__ __forceinline__ Pair read_pair(const Args &a, int64_t b) {
   return {b, static_cast<int>(n), static_cast<int>(m), kind};
 }
 
-// The largest |t| that the sources of the fast engine's costs have room for. inlined: costs up to 2^19 leave fixed_point
-// (cell.cuh) its exponent. tensor: n of a PackedRing has 24 bits with its sign, and bounds are twice too large at most.
+// The largest |t| that the sources of the fast engine's costs have room for. inlined: costs up to 2^19 leave
+// fixed_point (cell.cuh) its exponent. tensor: n of a PackedRing has 24 bits with its sign, and bounds are twice too
+// large at most.
 __host__ __device__ __forceinline__ constexpr float cost_limit(Costs costs) {
   return costs == Costs::given     ? static_cast<float>(core::float_cost_limit)
          : costs == Costs::inlined ? 1 << 19

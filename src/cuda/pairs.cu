@@ -286,7 +286,9 @@ void launch_prepare(const Args &a, const Output &first, const Output &second, vo
   const auto of_one = a.f64 ? prepare_kernel<double, false> : prepare_kernel<float, false>;
   const auto of_several = a.f64 ? prepare_kernel<double, true> : prepare_kernel<float, true>;
   const auto kernel = a.strips == 1 ? of_one : of_several;
-  const auto region = [](void *data, size_t bytes) { return Region{static_cast<uint4 *>(data), bytes / sizeof(uint4)}; };
+  const auto region = [](void *data, size_t bytes) {
+    return Region{static_cast<uint4 *>(data), bytes / sizeof(uint4)};
+  };
   launch_kernel(false, kernel, grid, block, 0, stream, a, first, second, region(ones, bytes_of_ones),
                 region(zeros, bytes_of_zeros));
 }

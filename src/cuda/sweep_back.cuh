@@ -9,8 +9,8 @@
 
 namespace sdtw::cuda {
 
-// How much E flows somewhere, to be added up over many steps and lanes: in float64, or for float in units of 2^-30, since
-// there is never more than 1 of it.
+// How much E flows somewhere, to be added up over many steps and lanes: in float64, or for float in units of 2^-30,
+// since there is never more than 1 of it.
 template <class Real>
 struct Measure {
   using Amount = double;
@@ -43,8 +43,8 @@ struct SweepBack {
   Flow<Real> flow;
   int row;  // of the lane's, that ends the pair; or none
   bool lowest, sends;
-  unsigned live;   // steps of half a tile in which the lane's rows have any E
-  Amount due;      // of the pair: what has entered the strip and not left it
+  unsigned live;  // steps of half a tile in which the lane's rows have any E
+  Amount due;     // of the pair: what has entered the strip and not left it
 
   __device__ __forceinline__ SweepBack(const Args &args, const View &view, Board &of, Rows<Real> *from, Real *memory)
       : a(args),
@@ -153,7 +153,9 @@ struct SweepBack {
     return static_cast<unsigned>((uint64_t{1} << after) - (uint64_t{1} << before));
   }
   // What is inside the strip: the lane's part.
-  __device__ __forceinline__ Amount inside() const { return Measure::of(flow.sum() + (s.lane == 0 ? Real(0) : flow.up)); }
+  __device__ __forceinline__ Amount inside() const {
+    return Measure::of(flow.sum() + (s.lane == 0 ? Real(0) : flow.up));
+  }
   // Of all lanes of the pair.
   __device__ __forceinline__ Amount of_pair(Amount of_lane) const {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -197,9 +199,9 @@ struct SweepBack {
     if (lane_id() == 0) store_relaxed(Inflow<Real>::leaving(a, s, s.strip), now.word());
   }
 
-  // E from right to left. What flows out of a tile is brought up to what has flowed in: the sum of a cell's probabilities
-  // may be off by a rounding error. What that is rounded by is made good in the next tile. over: it has all left before,
-  // and the next strip knows.
+  // E from right to left. What flows out of a tile is brought up to what has flowed in: the sum of a cell's
+  // probabilities may be off by a rounding error. What that is rounded by is made good in the next tile. over: it has
+  // all left before, and the next strip knows.
   __device__ __forceinline__ void run(int tile, int number, bool over) {
     const int first = first_step(tile), steps = steps_of(tile), half_steps = a.tile_steps / 2;
     const Real below = entering_at(tile);

@@ -58,8 +58,8 @@ void launch_forward(const Args &a, cudaStream_t stream) {
   const auto run = [&](auto is_primary) {
     constexpr bool primary = decltype(is_primary)::value;
     using Kernel = decltype(&forward_kernel<Cell, Source, alone, primary, several>);
-    launch<Kernel, forward_kernel<Cell, Source, alone, primary, several>>(
-        overlap, Source::warps * warp, forward_bytes<Source>(a), blocks, stream, a);
+    launch<Kernel, forward_kernel<Cell, Source, alone, primary, several>>(overlap, Source::warps * warp,
+                                                                          forward_bytes<Source>(a), blocks, stream, a);
   };
   if constexpr (!Cell::wide)
     run(std::true_type{});
@@ -69,8 +69,8 @@ void launch_forward(const Args &a, cudaStream_t stream) {
     run(std::false_type{});
 }
 
-// The most columns of costs that there is room for, whole tiles of them. Those of a tile, and as many as lanes are apart,
-// must be there at once; of more, costs of the next tiles are made while one is recomputed.
+// The most columns of costs that there is room for, whole tiles of them. Those of a tile, and as many as lanes are
+// apart, must be there at once; of more, costs of the next tiles are made while one is recomputed.
 template <class Kernel>
 bool fit_columns(Args &a) {
   const int needed = std::max(a.lanes, chunk_columns) + std::max(a.tile_steps, chunk_columns);
@@ -112,9 +112,9 @@ bool launch_backward(Args a, int least_steps, cudaStream_t stream) {
 }
 
 // Costs of many features for the fast engine. Forward has them split, in one block of a multiprocessor if there are no
-// more strips than that, or more than 64 features, else in two. Where several short pairs lie side by side, and y of all
-// of them in shared memory, there is room for two blocks if costs are packed, or of longer y, whose values that would
-// not be precise enough for, if there are fewer columns of them. Backward has them in words, or packed.
+// more strips than that, or more than 64 features, else in two. Where several short pairs lie side by side, and y of
+// all of them in shared memory, there is room for two blocks if costs are packed, or of longer y, whose values that
+// would not be precise enough for, if there are fewer columns of them. Backward has them in words, or packed.
 using SplitAlone = TensorCosts<double, 64, SplitRing, 64, 2>;
 using SplitOfMany = TensorCosts<double, 128, SplitRing, 64, 2>;
 using Split = TensorCosts<float, 64, SplitRing>;
@@ -122,8 +122,8 @@ using SplitOfPairs = TensorCosts<float, 64, SplitRing, 48>;
 using PackedOfTwo = TensorCosts<float, 64, PackedRing>;
 using PackedOfFour = TensorCosts<float, 64, PackedRing, 48>;
 constexpr int most_packed_columns = 256;
-using Words = TensorCosts<float, 64, WordRing>;
-using Packed = TensorCosts<float, 64, PackedRing>;
+using Words = TensorCosts<float, 64, WordRing, 64, 2>;
+using Packed = TensorCosts<float, 64, PackedRing, 64, 2>;
 // GPUs with little shared memory.
 using SmallestWords = TensorCosts<float, 16, WordRing>;
 using Smallest = TensorCosts<float, 16, PackedRing, 48>;

@@ -43,9 +43,9 @@ __device__ __forceinline__ void multiply_add(double (&c)[4], const double (&a)[8
 // data-centre GPUs; o is the first point of x, so that a common offset does not cancel. A producer has 32 rows of the
 // strip; what a thread computes are costs of the K rows of one lane of the sweep.
 //
-// t is summed up in fixed point, as fixed_point (cell.cuh) does it: on top of 1.5 2^(20 + s), so that a double has 32 - s
-// bits of its fraction. s is the least that leaves room for all that is added on the way (fraction_shift in pair.cuh): 0
-// while that is below 2^19, and 8 at most.
+// t is summed up in fixed point, as fixed_point (cell.cuh) does it: on top of 1.5 2^(20 + s), so that a double has 32 -
+// s bits of its fraction. s is the least that leaves room for all that is added on the way (fraction_shift in
+// pair.cuh): 0 while that is below 2^19, and 8 at most.
 //
 // Held: the type in which x waits in shared memory. As double it need not be converted every time, but takes more room.
 // chunk: features at a time; if there are more, x is loaded anew for every 16 columns. Ring: how costs wait for the
@@ -248,9 +248,7 @@ struct TensorCosts : TileReader<Ring_> {
     // is in the sums of the first column.
     __device__ __forceinline__ void put_outside(int from, int to) const {
       for (int column = from + lane_id() % 4; column < to; column += 4)
-#pragma unroll
-        for (int half = 0; half < 2; half++)
-          ring.store(place_in_ring(column + shift, ring.columns), at + half * (K / 2), {~255u, ~255u}, {0, 0}, bits);
+        ring.template store<K>(place_in_ring(column + shift, ring.columns), at, {~255u, ~255u, ~255u, ~255u}, {}, bits);
     }
 
     // 16 columns into the ring, all producers together; next: the column that will be asked for next.
@@ -300,24 +298,24 @@ struct TensorCosts : TileReader<Ring_> {
     // Costs of halves of the thread's rows, from this one on, in all columns that it has sums of.
     template <int halves>
     __device__ __forceinline__ void put(int first, int half, const double (&sum)[halves][2][4]) const {
+      const int place = place_in_ring(first + shift, ring.columns);
 #pragma unroll
       for (int j = 0; j < 2; j++)
 #pragma unroll
         for (int odd = 0; odd < 2; odd++) {
-          const int slot = place_in_ring(first + column_of(j, odd) + shift, ring.columns);
+          int slot = place + column_of(j, odd);
+          if (slot >= ring.columns) slot -= ring.columns;
+          unsigned fraction[2 * halves];
+          int n[2 * halves];
 #pragma unroll
-          for (int h = 0; h < halves; h++) {
-            unsigned fraction[2];
-            int n[2];
-#pragma unroll
-            for (int k = 0; k < 2; k++) {
-              const auto low = static_cast<unsigned>(__double2loint(sum[h][j][2 * k + odd]));
-              const auto high = static_cast<unsigned>(__double2hiint(sum[h][j][2 * k + odd]));
-              fraction[k] = low << left_out;
-              n[k] = static_cast<int>(__funnelshift_l(low, high, left_out) - whole_part_of_0);
-            }
-            ring.store(slot, at + (half + h) * (K / 2), fraction, n, bits);
+          for (int k = 0; k < 2 * halves; k++) {
+            const double of_row = sum[k / 2][j][2 * (k % 2) + odd];
+            const auto low = static_cast<unsigned>(__double2loint(of_row));
+            const auto high = static_cast<unsigned>(__double2hiint(of_row));
+            fraction[k] = low << left_out;
+            n[k] = static_cast<int>(__funnelshift_l(low, high, left_out) - whole_part_of_0);
           }
+          ring.store(slot, at + half * (K / 2), fraction, n, bits);
         }
     }
 

@@ -74,6 +74,12 @@ struct Relay {
   }
 };
 
+// Numbers of one column, moved as one.
+template <class T, int count>
+struct alignas(sizeof(T) * count) Few {
+  T v[count];
+};
+
 // What a ring holds of a cost, [columns][column_pitch] each. Rows: of a lane, of which producers may write some only.
 
 // The sum of squares itself, for the wide engine.
@@ -114,12 +120,16 @@ struct SplitRing {
     return {*reinterpret_cast<const Rows<float> *>(q_at(slot + u, row)),
             *reinterpret_cast<const Rows<int> *>(n_at(slot + u, row))};
   }
-  // fraction: of t + 1/2, in units of 2^-32.
-  __device__ __forceinline__ void store(int slot, int row, const unsigned (&fraction)[2], const int (&n)[2],
+  // Of so many rows. fraction: of t + 1/2, in units of 2^-32.
+  template <int rows>
+  __device__ __forceinline__ void store(int slot, int row, const unsigned (&fraction)[rows], const int (&n)[rows],
                                         int) const {
-    *reinterpret_cast<float2 *>(q_at(slot, row)) =
-        make_float2(exp2_minus_1(centred(fraction[0])), exp2_minus_1(centred(fraction[1])));
-    *reinterpret_cast<int2 *>(n_at(slot, row)) = make_int2(n[0], n[1]);
+    Few<float, rows> weights;
+    Few<int, rows> wholes;
+#pragma unroll
+    for (int i = 0; i < rows; i++) weights.v[i] = exp2_minus_1(centred(fraction[i])), wholes.v[i] = n[i];
+    *reinterpret_cast<Few<float, rows> *>(q_at(slot, row)) = weights;
+    *reinterpret_cast<Few<int, rows> *>(n_at(slot, row)) = wholes;
   }
   __device__ __forceinline__ void convert(const Left &left, int, Fast::Cost (&cost)[K]) const {
 #pragma unroll
@@ -127,7 +137,8 @@ struct SplitRing {
   }
 };
 
-// The bytes that a selector names, of the four of a and then the four of b; the sign of one where its number has 8 added.
+// The bytes that a selector names, of the four of a and then the four of b; the sign of one where its number has 8
+// added.
 template <unsigned selector>
 __device__ __forceinline__ unsigned permute(unsigned a, unsigned b) {
   unsigned bytes;
@@ -135,9 +146,9 @@ __device__ __forceinline__ unsigned permute(unsigned a, unsigned b) {
   return bytes;
 }
 
-// The same in three quarters of the room, for who takes the fraction apart later: 24 bits of f and the low 8 of n in one
-// word, the other 16 of n, |n| < 2^23, in half a word. What stands of n below f adds less than 2^-24 to it, and nothing
-// where costs are so small that it would show.
+// The same in three quarters of the room, for who takes the fraction apart later: 24 bits of f and the low 8 of n in
+// one word, the other 16 of n, |n| < 2^23, in half a word. What stands of n below f adds less than 2^-24 to it, and
+// nothing where costs are so small that it would show.
 struct PackedRing {
   static constexpr size_t bytes_of_cost = sizeof(unsigned) + sizeof(short);
   static constexpr double rounding = 0x1p-25;  // of t, which is cut off behind 24 bits
@@ -159,14 +170,19 @@ struct PackedRing {
     return {*reinterpret_cast<const Rows<unsigned> *>(word_at(slot + u, row)),
             *reinterpret_cast<const uint2 *>(high_at(slot + u, row))};
   }
-  __device__ __forceinline__ void store(int slot, int row, const unsigned (&fraction)[2], const int (&n)[2],
+  template <int rows>
+  __device__ __forceinline__ void store(int slot, int row, const unsigned (&fraction)[rows], const int (&n)[rows],
                                         int) const {
-    unsigned word[2];
+    Few<unsigned, rows> words;
+    Few<unsigned, rows / 2> highs;
 #pragma unroll
-    for (int i = 0; i < 2; i++)
-      word[i] = ((fraction[i] ^ 0x80000000u) & 0xffffff00u) | (static_cast<unsigned>(n[i]) & 0xffu);
-    *reinterpret_cast<uint2 *>(word_at(slot, row)) = make_uint2(word[0], word[1]);
-    *reinterpret_cast<unsigned *>(high_at(slot, row)) = permute<0x6521>(static_cast<unsigned>(n[0]), static_cast<unsigned>(n[1]));
+    for (int i = 0; i < rows; i++)
+      words.v[i] = ((fraction[i] ^ 0x80000000u) & 0xffffff00u) | (static_cast<unsigned>(n[i]) & 0xffu);
+#pragma unroll
+    for (int i = 0; i < rows; i += 2)
+      highs.v[i / 2] = permute<0x6521>(static_cast<unsigned>(n[i]), static_cast<unsigned>(n[i + 1]));
+    *reinterpret_cast<Few<unsigned, rows> *>(word_at(slot, row)) = words;
+    *reinterpret_cast<Few<unsigned, rows / 2> *>(high_at(slot, row)) = highs;
   }
   __device__ __forceinline__ void convert(const Left &left, int, Fast::Cost (&cost)[K]) const {
 #pragma unroll
@@ -196,13 +212,14 @@ struct WordRing {
   __device__ __forceinline__ Left load(int slot, int u, int row) const {
     return *reinterpret_cast<const Left *>(at(slot + u, row));
   }
-  __device__ __forceinline__ void store(int slot, int row, const unsigned (&fraction)[2], const int (&n)[2],
+  template <int rows>
+  __device__ __forceinline__ void store(int slot, int row, const unsigned (&fraction)[rows], const int (&n)[rows],
                                         int bits) const {
-    int word[2];
+    Few<int, rows> words;
 #pragma unroll
-    for (int i = 0; i < 2; i++)
-      word[i] = static_cast<int>(__funnelshift_l(fraction[i], static_cast<unsigned>(n[i]), bits));
-    *reinterpret_cast<int2 *>(at(slot, row)) = make_int2(word[0], word[1]);
+    for (int i = 0; i < rows; i++)
+      words.v[i] = static_cast<int>(__funnelshift_l(fraction[i], static_cast<unsigned>(n[i]), bits));
+    *reinterpret_cast<Few<int, rows> *>(at(slot, row)) = words;
   }
   __device__ __forceinline__ void convert(const Left &left, int bits, Fast::Cost (&cost)[K]) const {
 #pragma unroll
@@ -223,11 +240,11 @@ struct TileReader {
   static constexpr int warps = 1 + producers;  // of a block of forward
   __host__ __device__ static size_t ring_bytes(int columns) { return Ring::bytes_of_cost * columns * column_pitch; }
 
-  Ring ring;        // its columns are a multiple of the steps that are read from one that is sought
-  int shift;        // where in it step 0 lies
-  int slot;         // that of the step that was sought
-  Relay *relay;     // forward
-  int next_chunk;   // to be waited for
+  Ring ring;       // its columns are a multiple of the steps that are read from one that is sought
+  int shift;       // where in it step 0 lies
+  int slot;        // that of the step that was sought
+  Relay *relay;    // forward
+  int next_chunk;  // to be waited for
 
   // Forward: a block of steps is done with; the columns of the next are there.
   __device__ __forceinline__ void enter(int first) {

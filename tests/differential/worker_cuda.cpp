@@ -1,10 +1,10 @@
 // Workers of the differential driver on a GPU: each has a stream of its own, and memory that it uses again and again,
 // since allocating waits for all of them.
-#include "worker.h"
-
 #include <cuda_runtime.h>
 
 #include <map>
+
+#include "worker.h"
 
 namespace {
 
