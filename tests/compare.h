@@ -1,8 +1,8 @@
 // What a Case should give according to the oracle, and how far a Result is from it.
 #pragma once
 
-#include "harness.h"
 #include "oracle.h"
+#include "run.h"
 
 namespace test {
 
@@ -130,13 +130,6 @@ inline double negligible_gradient(const Case &c, int64_t b) {
   }
   const double g = c.grad_value.empty() ? 1 : std::abs(c.grad_value[b]);
   return std::isfinite(span) && std::isfinite(g) ? 4e-12 * g * span : 0;
-}
-
-// What E may be off by where values are so large beside gamma that no double has the digits (sdtw.h): those of float64
-// problems, and of float32 ones that are computed in float64, whose state has as many up to 2^39 gamma.
-inline double large_value_error(const Case &c, double value) {
-  const double in_gammas = std::abs(value) / c.problem.gamma;
-  return c.problem.dtype == SDTW_F64 || in_gammas > 0x1p38 ? 0x1p-52 * in_gammas : 0;
 }
 
 inline double ratio(double error, double scale) { return error == 0 ? 0 : error / scale; }

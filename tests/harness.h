@@ -227,8 +227,8 @@ class Session {
   std::vector<unsigned char> state_after_forward_;
 };
 
-// Forward and whatever else the case wants.
-inline Result run(const Case &c) {
+// Forward and whatever else the case wants. Most tests call run (run.h), which looks at alignments, too.
+inline Result compute(const Case &c) {
   Session session(c);
   Result result;
   result.value = session.forward();

@@ -102,7 +102,6 @@ Table overflow_table() {
   t.push_back({every, invalid, "problem.batch_x * problem.n * problem.features", shape(2, most, 1, most)});
   t.push_back({every, invalid, "problem.batch_y * problem.m * problem.features", shape(2, 1, most, most)});
   t.push_back({every, invalid, "problem", shape(INT64_MAX, 2, 1, 1)});
-  t.push_back({planning, invalid, "address space", shape(1, 1, most, most)});
   t.push_back({planning, invalid, "address space", shape(INT64_MAX, 1, 1, 1)});
   return t;
 }

@@ -10,7 +10,6 @@
 #include <mutex>
 #include <thread>
 
-#include "check_alignment.h"
 #include "cpu_reference.h"
 #include "limits.h"
 #include "problem.h"
@@ -32,7 +31,8 @@ struct Tally {
   uint64_t problems = 0, pairs = 0, compared = 0, failed = 0;
   struct Row {
     uint64_t pairs = 0, failed = 0;
-    Errors worst;  // over the limits
+    Errors worst;       // over the limits
+    uint64_t seed = 0;  // of the problem with the worst gradient
   };
   Row rows[static_cast<size_t>(Data::count)];
 };
@@ -70,12 +70,12 @@ void run_problem(const Settings &settings, uint64_t seed) {
   Result result;
   try {
     c.poison = 0xff;
-    result = run(c);
+    result = compute(c);
     c.poison = 0x3c;
-    if (!same(run(c), result)) failures.emplace_back(0, "not the same bits twice");
+    if (!same(compute(c), result)) failures.emplace_back(0, "not the same bits twice");
     Case alone = c;
     alone.exec.flags |= SDTW_NO_STATE;
-    const Result without = run(alone);
+    const Result without = compute(alone);
     for (int64_t b = 0; b < c.batch(); ++b)
       if (const std::string wrong = check_alignment(c, result, b); !wrong.empty()) failures.emplace_back(b, wrong);
     Tally::Row found[static_cast<size_t>(Data::count)];
@@ -103,6 +103,9 @@ void run_problem(const Settings &settings, uint64_t seed) {
     for (size_t k = 0; k < static_cast<size_t>(Data::count); ++k) {
       Tally::Row &row = tally.rows[k];
       row.pairs += found[k].pairs;
+      if (std::max(found[k].worst.gradient, found[k].worst.alignment) >
+          std::max(row.worst.gradient, row.worst.alignment))
+        row.seed = seed;
       row.worst = {std::max(row.worst.value, found[k].worst.value),
                    std::max(row.worst.gradient, found[k].worst.gradient),
                    std::max(row.worst.alignment, found[k].worst.alignment)};
@@ -155,12 +158,12 @@ int main(int argc, char **argv) {
         run_problem(settings, settings.seed + k);
     });
   for (std::thread &worker : workers) worker.join();
-  std::printf("%-10s %10s %8s   largest error over the limit: %8s %8s %8s\n", "data", "compared", "failures", "value",
-              "gradient", "E");
+  std::printf("%-10s %10s %8s   largest error over the limit: %8s %8s %8s  %s\n", "data", "compared", "failures",
+              "value", "gradient", "E", "seed of the last two");
   for (size_t k = 0; k < static_cast<size_t>(Data::count); ++k) {
     const Tally::Row &row = tally.rows[k];
-    std::printf("%-10s %10" PRIu64 " %8" PRIu64 " %38.2f %8.2f %8.2f\n", data_names[k], row.pairs, row.failed,
-                row.worst.value, row.worst.gradient, row.worst.alignment);
+    std::printf("%-10s %10" PRIu64 " %8" PRIu64 " %38.2f %8.2f %8.2f  %" PRIu64 "\n", data_names[k], row.pairs,
+                row.failed, row.worst.value, row.worst.gradient, row.worst.alignment, row.seed);
   }
   std::printf("seed %" PRIu64 ": %" PRIu64 " problems of %" PRIu64 " pairs, %" PRIu64 " pairs compared, %" PRIu64
               " problems failed, in %.0f s\n",
