@@ -83,10 +83,10 @@ __device__ __forceinline__ int fraction_shift(const Args &a, int64_t pair) {
 // The largest t of pairs that backward has in words, of which 16 bits or more are left for the fraction then: what that
 // rounds adds up along the paths of 64 steps, between two checkpoints, to 1e-5.
 constexpr float most_in_word = 1 << 14;
-// The bits of fraction that words have for a pair's costs, which are t + 1/2 and a sign.
+// The bits of fraction that words have for a pair's costs, which are t + 1/2 and a sign: as many as sums have at most.
 __device__ __forceinline__ int fraction_bits(const Args &a, int64_t pair) {
   const int exponent = (__float_as_int(cost_bound(a, pair) + 1) >> 23) - 127;
-  return 30 - min(exponent, 28);
+  return min(30 - min(exponent, 14), 32 - fraction_shift(a, pair));
 }
 
 // Of a pair, what its rows and then its columns add to costs: see TensorCosts. [batch][n + m]

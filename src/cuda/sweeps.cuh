@@ -122,8 +122,8 @@ using SplitOfPairs = TensorCosts<float, 64, SplitRing, 48>;
 using PackedOfTwo = TensorCosts<float, 64, PackedRing>;
 using PackedOfFour = TensorCosts<float, 64, PackedRing, 48>;
 constexpr int most_packed_columns = 256;
-using Words = TensorCosts<float, 64, WordRing, 64, 2>;
-using Packed = TensorCosts<float, 64, PackedRing, 64, 2>;
+using Words = TensorCosts<float, 64, WordRing>;
+using Packed = TensorCosts<float, 64, PackedRing>;
 // GPUs with little shared memory.
 using SmallestWords = TensorCosts<float, 16, WordRing>;
 using Smallest = TensorCosts<float, 16, PackedRing, 48>;

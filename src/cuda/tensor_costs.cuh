@@ -125,7 +125,7 @@ struct TensorCosts : TileReader<Ring_> {
     int shift;             // how far from the beginning of the ring the thread's rows have column 0
     double *base;          // what the thread's rows add
     Held *x;               // of the warp's rows, all first and second rows of lanes first: as matrices take them
-    double *y, *y_norms;   // of the warp's pair
+    double *y;             // of the warp's pair
     const float *xs, *ys;  // the lane's features of the pair, in the caller's arrays; of y from the first column on
     int64_t y_step;        // to the next
     const double *norms;   // what the columns add to their sums
@@ -133,14 +133,11 @@ struct TensorCosts : TileReader<Ring_> {
     Gates &gates;
     int &chunks;                   // that have been made, over all tasks
     int n, first_row;              // of the warp's rows
-    int own_columns, first_own;    // of the 16: the warp's share
     int fetched;                   // the column whose chunk has been asked for, or nothing
     Rows<float> incoming[staged];  // of that
     double incoming_norm;
     float origin[4];  // of the lane's features
-    int left_out;     // s: bits of the fraction of its costs that there are not
-    int bits;         // of a word's fraction
-    unsigned whole_part_of_0;
+    typename Ring::Units units;
 
     // s: the view of the lane whose rows these are. shift_steps: where in the ring step 0 lies.
     __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, const Ring &to,
@@ -150,16 +147,14 @@ struct TensorCosts : TileReader<Ring_> {
           shift(shift_steps + s.lane),
           gates(gates_in(memory)),
           chunks(count),
-          fetched(nothing) {
-      const int pairs = warp >> a.lane_bits, worker = threadIdx.x / warp % producers, lane = lane_id();
+          fetched(nothing),
+          units(a, s.pair.index, left_out_of(s)) {
+      const int lane = lane_id();
       double *scratch = reinterpret_cast<double *>(&gates + 1);
       base = scratch + strip_lane * K;
       x = reinterpret_cast<Held *>(scratch + K * warp) + (strip_lane - lane / 4) * (K / 2 * x_pitch);
       y = reinterpret_cast<double *>(reinterpret_cast<unsigned char *>(scratch) + rows_bytes +
                                      (strip_lane >> a.lane_bits) * pair_bytes);
-      y_norms = y + chunk_columns * y_pitch;
-      own_columns = chunk_columns * pairs / producers;
-      first_own = worker % (producers / pairs) * own_columns;
       n = s.pair.n, sign = s.sign(), first_row = s.row_of(0) - sign * (lane / 4 * K);
       xs = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0] + feature() * a.x.stride[2];
       ys = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + s.first_column() * a.y.stride[1] +
@@ -167,16 +162,22 @@ struct TensorCosts : TileReader<Ring_> {
       y_step = sign * a.y.stride[1];
       const double *x_norms = norms_of(a, s.pair.index);
       norms = x_norms + a.n + s.first_column();
-      left_out = s.active ? fraction_shift(a, s.pair.index) : 0;
-      if constexpr (std::is_same_v<Ring, WordRing>) bits = s.active ? fraction_bits(a, s.pair.index) : 1;
-      const double zero = __hiloint2double((1023 + 20 + left_out) << 20 | 1 << 19, 0);  // 1.5 2^(20 + s)
-      const double fixed = zero + (0.5 + (left_out < 8 ? Ring::rounding : 0));
-      whole_part_of_0 = static_cast<unsigned>(__double2hiint(zero)) << left_out;
+      const int left_out = left_out_of(s);
+      const double fixed = zero_of_sums(left_out) + (0.5 + (left_out < 8 ? Ring::rounding : 0));
       __syncwarp();
       base[lane % 4] = fixed + x_norms[clamp(s.row_of(lane % 4), n)];
       if (whole) load_x(0);
       __syncwarp();
     }
+
+    // s of the pair that a lane of the sweep has.
+    __device__ __forceinline__ int left_out_of(const View &s) const {
+      return s.active ? fraction_shift(a, s.pair.index) : 0;
+    }
+    // Of 16 columns, the warp's share.
+    __device__ __forceinline__ int own_columns() const { return chunk_columns / producers * (warp >> a.lane_bits); }
+    __device__ __forceinline__ int first_own() const { return threadIdx.x / warp * own_columns() % chunk_columns; }
+    __device__ __forceinline__ double *y_norms() const { return y + chunk_columns * y_pitch; }
 
     // Four features from f on, the first of which lies at `from`; 0 beyond the last.
     __device__ __forceinline__ Rows<float> quad(const float *from, int64_t stride, int f) const {
@@ -211,18 +212,18 @@ struct TensorCosts : TileReader<Ring_> {
 
     // Asks for the warp's share of 16 columns of y, features [f0, f0 + chunk).
     __device__ __forceinline__ Rows<float> y_quad(int first, int f0, int i) const {
-      const int column = first + first_own + point() + points * i;
+      const int column = first + first_own() + point() + points * i;
       return quad(ys + f0 * a.y.stride[2] + clamp(column, m) * y_step, a.y.stride[2], f0 + feature());
     }
     __device__ __forceinline__ bool has(int i) const {
-      return points * i < own_columns && (points <= producers || point() < own_columns);
+      return points * i < own_columns() && (points <= producers || point() < own_columns());
     }
     __device__ __forceinline__ void fetch(int first, int f0) {
       fetched = first;
 #pragma unroll
       for (int i = 0; i < staged; i++)
         if (has(i)) incoming[i] = y_quad(first, f0, i);
-      if (lane_id() < own_columns) incoming_norm = norms[sign * clamp(first + first_own + lane_id(), m)];
+      if (lane_id() < own_columns()) incoming_norm = norms[sign * clamp(first + first_own() + lane_id(), m)];
     }
     // Of 16 features a lane needs every fourth: they lie together, the first two and the others in turn.
     static __device__ __forceinline__ int place(int column, int f) {
@@ -230,7 +231,7 @@ struct TensorCosts : TileReader<Ring_> {
     }
     __device__ __forceinline__ void put(int i, const Rows<float> &quad) const {
       const double factor = -2 * a.scale;
-      double *to = y + place(first_own + point() + points * i, feature());
+      double *to = y + place(first_own() + point() + points * i, feature());
 #pragma unroll
       for (int f = 0; f < 4; f++)  // places are 4 apart
         to[4 * f] = factor * (static_cast<double>(quad.v[f]) - static_cast<double>(origin[f]));
@@ -241,14 +242,15 @@ struct TensorCosts : TileReader<Ring_> {
         if (has(i)) put(i, incoming[i]);
 #pragma unroll 1
       for (int i = staged; has(i); i++) put(i, y_quad(first, f0, i));
-      if (lane_id() < own_columns) y_norms[first_own + lane_id()] = incoming_norm;
+      if (lane_id() < own_columns()) y_norms()[first_own() + lane_id()] = incoming_norm;
     }
 
     // Columns that are none. Any costs will do, but the smaller they keep the m of forbidden cells, the less of these
     // is in the sums of the first column.
     __device__ __forceinline__ void put_outside(int from, int to) const {
       for (int column = from + lane_id() % 4; column < to; column += 4)
-        ring.template store<K>(place_in_ring(column + shift, ring.columns), at, {~255u, ~255u, ~255u, ~255u}, {}, bits);
+        ring.template store<K>(place_in_ring(column + shift, ring.columns), at,
+                               {units.almost_1(), units.almost_1(), units.almost_1(), units.almost_1()});
     }
 
     // 16 columns into the ring, all producers together; next: the column that will be asked for next.
@@ -305,17 +307,10 @@ struct TensorCosts : TileReader<Ring_> {
         for (int odd = 0; odd < 2; odd++) {
           int slot = place + column_of(j, odd);
           if (slot >= ring.columns) slot -= ring.columns;
-          unsigned fraction[2 * halves];
-          int n[2 * halves];
+          typename Ring::Units::Value cost[2 * halves];
 #pragma unroll
-          for (int k = 0; k < 2 * halves; k++) {
-            const double of_row = sum[k / 2][j][2 * (k % 2) + odd];
-            const auto low = static_cast<unsigned>(__double2loint(of_row));
-            const auto high = static_cast<unsigned>(__double2hiint(of_row));
-            fraction[k] = low << left_out;
-            n[k] = static_cast<int>(__funnelshift_l(low, high, left_out) - whole_part_of_0);
-          }
-          ring.store(slot, at + half * (K / 2), fraction, n, bits);
+          for (int k = 0; k < 2 * halves; k++) cost[k] = units.of(sum[k / 2][j][2 * (k % 2) + odd]);
+          ring.store(slot, at + half * (K / 2), cost);
         }
     }
 
@@ -329,7 +324,7 @@ struct TensorCosts : TileReader<Ring_> {
         for (int j = 0; j < 2; j++)
 #pragma unroll
           for (int odd = 0; odd < 2; odd++) {
-            const double of_column = y_norms[column_of(j, odd)];
+            const double of_column = y_norms()[column_of(j, odd)];
             sum[h][j][odd] = of_rows.x + of_column, sum[h][j][2 + odd] = of_rows.y + of_column;
           }
       }

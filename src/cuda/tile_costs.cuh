@@ -98,10 +98,34 @@ struct DoubleRing {
   }
 };
 
+// For the fast engine costs are summed up in fixed point (TensorCosts): t + 1/2 on top of this, where s bits of the
+// fraction are left out, so that a double has 32 - s of them.
+__device__ __forceinline__ double zero_of_sums(int left_out) {
+  return __hiloint2double((1023 + 20 + left_out) << 20 | 1 << 19, 0);  // 1.5 2^(20 + s)
+}
+// That sum as its integer and its fraction, in units of 2^-32.
+struct Parts {
+  int n;
+  unsigned fraction;
+};
+struct PartsOfSums {
+  using Value = Parts;
+  int left_out;
+
+  __device__ __forceinline__ PartsOfSums(const Args &, int64_t, int of_fraction) : left_out(of_fraction) {}
+  __device__ __forceinline__ Parts of(double sum) const {
+    const auto low = static_cast<unsigned>(__double2loint(sum)), high = static_cast<unsigned>(__double2hiint(sum));
+    const unsigned of_zero = static_cast<unsigned>((1023 + 20 + left_out) << 20 | 1 << 19) << left_out;
+    return {static_cast<int>(__funnelshift_l(low, high, left_out) - of_zero), low << left_out};
+  }
+  __device__ __forceinline__ Parts almost_1() const { return {0, ~255u}; }
+};
+
 // t = n + f as integer and fraction, for the fast engine: q = 2^-f - 1, and n.
 struct SplitRing {
   static constexpr size_t bytes_of_cost = sizeof(float) + sizeof(int);
   static constexpr double rounding = 0;
+  using Units = PartsOfSums;
   struct Left {
     Rows<float> q;
     Rows<int> n;
@@ -120,14 +144,13 @@ struct SplitRing {
     return {*reinterpret_cast<const Rows<float> *>(q_at(slot + u, row)),
             *reinterpret_cast<const Rows<int> *>(n_at(slot + u, row))};
   }
-  // Of so many rows. fraction: of t + 1/2, in units of 2^-32.
+  // Of so many rows.
   template <int rows>
-  __device__ __forceinline__ void store(int slot, int row, const unsigned (&fraction)[rows], const int (&n)[rows],
-                                        int) const {
+  __device__ __forceinline__ void store(int slot, int row, const Parts (&cost)[rows]) const {
     Few<float, rows> weights;
     Few<int, rows> wholes;
 #pragma unroll
-    for (int i = 0; i < rows; i++) weights.v[i] = exp2_minus_1(centred(fraction[i])), wholes.v[i] = n[i];
+    for (int i = 0; i < rows; i++) weights.v[i] = exp2_minus_1(centred(cost[i].fraction)), wholes.v[i] = cost[i].n;
     *reinterpret_cast<Few<float, rows> *>(q_at(slot, row)) = weights;
     *reinterpret_cast<Few<int, rows> *>(n_at(slot, row)) = wholes;
   }
@@ -152,6 +175,7 @@ __device__ __forceinline__ unsigned permute(unsigned a, unsigned b) {
 struct PackedRing {
   static constexpr size_t bytes_of_cost = sizeof(unsigned) + sizeof(short);
   static constexpr double rounding = 0x1p-25;  // of t, which is cut off behind 24 bits
+  using Units = PartsOfSums;
   struct Left {
     Rows<unsigned> word;
     uint2 high;
@@ -171,16 +195,17 @@ struct PackedRing {
             *reinterpret_cast<const uint2 *>(high_at(slot + u, row))};
   }
   template <int rows>
-  __device__ __forceinline__ void store(int slot, int row, const unsigned (&fraction)[rows], const int (&n)[rows],
-                                        int) const {
+  __device__ __forceinline__ void store(int slot, int row, const Parts (&cost)[rows]) const {
     Few<unsigned, rows> words;
     Few<unsigned, rows / 2> highs;
+    unsigned n[rows];
 #pragma unroll
-    for (int i = 0; i < rows; i++)
-      words.v[i] = ((fraction[i] ^ 0x80000000u) & 0xffffff00u) | (static_cast<unsigned>(n[i]) & 0xffu);
+    for (int i = 0; i < rows; i++) {
+      n[i] = static_cast<unsigned>(cost[i].n);
+      words.v[i] = ((cost[i].fraction ^ 0x80000000u) & 0xffffff00u) | (n[i] & 0xffu);
+    }
 #pragma unroll
-    for (int i = 0; i < rows; i += 2)
-      highs.v[i / 2] = permute<0x6521>(static_cast<unsigned>(n[i]), static_cast<unsigned>(n[i + 1]));
+    for (int i = 0; i < rows; i += 2) highs.v[i / 2] = permute<0x6521>(n[i], n[i + 1]);
     *reinterpret_cast<Few<unsigned, rows> *>(word_at(slot, row)) = words;
     *reinterpret_cast<Few<unsigned, rows / 2> *>(high_at(slot, row)) = highs;
   }
@@ -202,6 +227,20 @@ struct WordRing {
   static constexpr size_t bytes_of_cost = sizeof(int);
   static constexpr double rounding = 0;
   using Left = Rows<int>;
+  struct Units {
+    using Value = int;
+    int bits, shift;  // of the fraction; and of those there are in a sum, those beyond
+
+    __device__ __forceinline__ Units(const Args &a, int64_t pair, int left_out)
+        : bits(fraction_bits(a, pair)), shift(32 - left_out - bits) {}
+    // What a sum lies on top of has no bits among these 32: its lowest is bit 51 of a double, and there are at most
+    // 32 - 16 to be shifted out.
+    __device__ __forceinline__ int of(double sum) const {
+      return static_cast<int>(__funnelshift_r(static_cast<unsigned>(__double2loint(sum)),
+                                              static_cast<unsigned>(__double2hiint(sum)), shift));
+    }
+    __device__ __forceinline__ int almost_1() const { return (1 << bits) - 1; }
+  };
 
   unsigned char *data;
   int columns;
@@ -213,12 +252,10 @@ struct WordRing {
     return *reinterpret_cast<const Left *>(at(slot + u, row));
   }
   template <int rows>
-  __device__ __forceinline__ void store(int slot, int row, const unsigned (&fraction)[rows], const int (&n)[rows],
-                                        int bits) const {
+  __device__ __forceinline__ void store(int slot, int row, const int (&cost)[rows]) const {
     Few<int, rows> words;
 #pragma unroll
-    for (int i = 0; i < rows; i++)
-      words.v[i] = static_cast<int>(__funnelshift_l(fraction[i], static_cast<unsigned>(n[i]), bits));
+    for (int i = 0; i < rows; i++) words.v[i] = cost[i];
     *reinterpret_cast<Few<int, rows> *>(at(slot, row)) = words;
   }
   __device__ __forceinline__ void convert(const Left &left, int bits, Fast::Cost (&cost)[K]) const {
