@@ -1,6 +1,11 @@
 // The differential driver: random problems on a backend in float32 (some in float64), held against what must be true of
 // every alignment, and a share of them against the CPU's float64. A failing problem is printed as the line that reruns
 // it.
+//
+//   sdtw_differential [--device cuda] [--seed S] [--problems N] [--seconds T] [--threads J] [--cells C] [--share R]
+//                     [--verbose]
+//
+// share: of problems that are held against float64, too. cells: see draw_problem.
 #include <getopt.h>
 
 #include <atomic>
@@ -23,6 +28,7 @@ struct Settings {
   sdtw_device device = SDTW_CPU;
   uint64_t seed = 1, problems = UINT64_MAX;
   double seconds = 60, share = 1;
+  int64_t cells = 600000;
   int threads = 0;
   bool verbose = false;
 };
@@ -42,7 +48,7 @@ Tally tally;
 
 std::string command(const Settings &settings, uint64_t seed) {
   return std::string("sdtw_differential --device ") + (settings.device == SDTW_CUDA ? "cuda" : "cpu") +
-         " --problems 1 --share 1 --seed " + std::to_string(seed);
+         " --problems 1 --share 1 --cells " + std::to_string(settings.cells) + " --seed " + std::to_string(seed);
 }
 
 void report(const Settings &settings, uint64_t seed, const Drawn &drawn, int64_t pair, const std::string &what) {
@@ -60,7 +66,7 @@ std::string text(const char *format, double a, double b) {
 
 void run_problem(const Settings &settings, uint64_t seed) {
   Random random(seed ^ 0x9e3779b97f4a7c15u);
-  Drawn drawn = draw_problem(seed, settings.device);
+  Drawn drawn = draw_problem(seed, settings.device, settings.cells);
   Case &c = drawn.c;
   prepare_worker(c);
   if (settings.device == SDTW_CPU) c.exec.cpu_isa = SDTW_CPU_ISA_AUTO;
@@ -123,11 +129,15 @@ void run_problem(const Settings &settings, uint64_t seed) {
 }
 
 Settings parse(int argc, char **argv) {
-  static const option options[] = {
-      {"device", required_argument, nullptr, 'd'},   {"seed", required_argument, nullptr, 's'},
-      {"problems", required_argument, nullptr, 'p'}, {"seconds", required_argument, nullptr, 't'},
-      {"share", required_argument, nullptr, 'r'},    {"threads", required_argument, nullptr, 'j'},
-      {"verbose", no_argument, nullptr, 'v'},        {}};
+  static const option options[] = {{"device", required_argument, nullptr, 'd'},
+                                   {"seed", required_argument, nullptr, 's'},
+                                   {"problems", required_argument, nullptr, 'p'},
+                                   {"seconds", required_argument, nullptr, 't'},
+                                   {"share", required_argument, nullptr, 'r'},
+                                   {"threads", required_argument, nullptr, 'j'},
+                                   {"cells", required_argument, nullptr, 'c'},
+                                   {"verbose", no_argument, nullptr, 'v'},
+                                   {}};
   Settings settings;
   for (int key; (key = getopt_long(argc, argv, "", options, nullptr)) != -1;) switch (key) {
       case 'd': settings.device = std::string(optarg) == "cuda" ? SDTW_CUDA : SDTW_CPU; break;
@@ -136,6 +146,7 @@ Settings parse(int argc, char **argv) {
       case 't': settings.seconds = std::atof(optarg); break;
       case 'r': settings.share = std::atof(optarg); break;
       case 'j': settings.threads = std::atoi(optarg); break;
+      case 'c': settings.cells = std::atoll(optarg); break;
       case 'v': settings.verbose = true; break;
       default: std::exit(2);
     }
