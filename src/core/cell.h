@@ -16,10 +16,10 @@
 // The range of m. s is at least the m of the neighbour with the largest exponent and at most the sum of all three, and
 // 1 + q is in [2^-1/2, 2^1/2]: a cell's m is at least its least neighbour's less half a bit, and at most three times
 // the largest one's and half a bit. Sweeps (cpu/sweeps.h) bring all that they carry on to [1, 2) every 16 cells of a
-// path or so, the neighbour above the first row included, so that m stays within 2^-9 and 2^16 (what the recursion
-// itself makes of equal exponents and f = -1/2 in 16 cells of a path); what one strip hands to the next has been in
-// that range, and leaves twice those bits. Cells outside of a pair are cells like any other. A build with SDTW_CHECKED
-// holds every m to it.
+// path or so, the neighbour above the first row included, so that m stays within 2^-8 and 2^17.5: what the recursion
+// itself makes of equal exponents and f = -1/2 from one such time to the next, which tests/test_cells.cpp computes.
+// What one strip hands to the next has been in that range, and widens it to 2^-14 and 2^24.2 there, but no further.
+// Cells outside of a pair are cells like any other. A build with SDTW_CHECKED holds every m to it.
 //
 // V supplies the arithmetic: Real and Exponent (one number or a SIMD vector of them) and operations on them.
 #pragma once
