@@ -154,9 +154,10 @@ def measure(jobs, library, device, oracle, common):
 
 def publish(library, device, output):
     """Accuracy beside the speeds just written, the plots of docs/images and the tables of README and docs."""
-    scripts = [["plot.py", output, "--output", ROOT / "docs/images"], ["tables.py"]]
-    if device.name == "cpu":
-        scripts.insert(0, ["accuracy.py", "--library", library.path, "--output", RESULTS / "accuracy.json"])
+    accuracy = ["accuracy.py", "--library", library.path, "--device", device.name]
+    accuracy += ["--output", RESULTS / "accuracy.json"]
+    accuracy += [] if device.name == "cpu" else ["--only", "extremes"]
+    scripts = [accuracy, ["plot.py", output, "--output", ROOT / "docs/images"], ["tables.py"]]
     for script, *args in scripts:
         subprocess.run([sys.executable, Path(__file__).with_name(script), *args], check=True)
 

@@ -49,8 +49,9 @@ def megabytes(row):
 
 def source(rows):
     """Where the numbers come from, in a sentence."""
-    row = rows[0]
-    return f"Measured on {row['hardware']}, commit {row['commit']}, {row['date']}."
+    first = {row["device"]: row for row in reversed(rows)}
+    runs = [f"{r['hardware']}, commit {r['commit']}, {r['date']}" for _, r in sorted(first.items())]
+    return f"Measured on {'; on '.join(runs)}."
 
 
 def fastest_peer(rows, shape, phase):
@@ -225,6 +226,38 @@ def scaled_costs(rows):
     return markdown(["t (n + m)", "measurements", "1 or 8 features", "64 features"], lines)
 
 
+def extremes(rows):
+    """The largest errors of each kind of extreme inputs, on either device."""
+    errors = (
+        ("value", lambda r: r["value_error"]),
+        ("gradient", lambda r: r["gradient_error"]),
+        ("E", lambda r: r.get("alignment_error")),
+        ("corners of E", lambda r: r.get("corner_error")),
+        ("missing", lambda r: max(0, 1 - r["least_sum"]) if "least_sum" in r else None),
+    )
+    devices = {"cpu": "CPU", "cuda": "GPU"}
+    lines = []
+    for name in dict.fromkeys(r["extreme"] for r in rows):
+        chosen = {d: [r for r in rows if (r["extreme"], r["device"]) == (name, d)] for d in devices}
+        line = [name, max(map(len, chosen.values()))]
+        for (_, error), device in itertools.product(errors, devices):
+            found = [e for e in map(error, chosen[device]) if e is not None]
+            line.append(f"{max(found):.1e}" if found else "")
+        lines.append(line)
+    columns = [f"{what}, {device}" for (what, _), device in itertools.product(errors, devices.values())]
+    return markdown(["inputs", "measurements", *columns], lines)
+
+
+def rows_of(table, file):
+    """What a table is of: accuracy.json has two parts, and of the grid's rows the CPU's are shown."""
+    rows = load(RESULTS / file)
+    if table == "extremes":
+        return [row for row in rows if "extreme" in row]
+    if file == "accuracy.json":
+        return [row for row in rows if "extreme" not in row and row["device"] == "cpu"]
+    return rows
+
+
 TABLES = {
     "cpu-summary": ("cpu.json", lambda rows: ours_and_peers(select(rows, "beside"))),
     "cpu-peers": ("cpu.json", lambda rows: ours_and_peers(select(rows, "peers") + select(rows, "beside"))),
@@ -236,13 +269,14 @@ TABLES = {
     "cuda-grid": ("cuda.json", gpu_grid),
     "cuda-users": ("cuda.json", lambda rows: speeds(select(rows, launch="stream"), "users")),
     "accuracy": ("accuracy.json", accuracy),
+    "extremes": ("accuracy.json", extremes),
     "scaled-costs": ("accuracy.json", scaled_costs),
 }
 
 
 def render(match):
     file, build = TABLES[match["name"]]
-    rows = load(RESULTS / file)
+    rows = rows_of(match["name"], file)
     return f"{match[1]}{build(rows)}\n{source(rows)}\n{match[3]}"
 
 
