@@ -8,12 +8,8 @@
 
 namespace test {
 
-// Of a dimension of one element. Those that no address has room for are still multiplied by what vectors have more.
-inline constexpr bool lone_strides_are_ignored = false;
-inline constexpr int64_t lone_stride = lone_strides_are_ignored ? -(int64_t(1) << 60) : -3;
-
 // Dimensions in any order and direction, with gaps. Strides of inputs may also share elements. Any stride will do for a
-// dimension of one element.
+// dimension of one element, even one that no address has room for.
 inline Layout decode_layout(Bytes &bytes, bool input) {
   const uint8_t kind = bytes.byte();
   if (kind < 100) return {};
@@ -32,7 +28,7 @@ inline Layout decode_layout(Bytes &bytes, bool input) {
               const int64_t step = next + gap[k];
               next = step * std::max<int64_t>(1, shape[d]);
               strides[d] = bits & (1 << d) ? -step : step;
-              if (shape[d] == 1 && bits & 64) strides[d] = bits & 128 ? 0 : lone_stride;
+              if (shape[d] == 1 && bits & 64) strides[d] = bits & 128 ? 0 : -(int64_t(1) << 60);
               if (repeats && bits & (8 << d)) strides[d] = bits & 128 ? strides[d] > 0 ? 1 : -1 : 0;
             }
             return strides;
