@@ -184,6 +184,7 @@ int load_matrix(const MatrixTile &a, T *tile) {
   using V = Vec<T>;
   constexpr int W = V::width;
   auto watch = V::watch_none();
+  const auto limit = V::set1(static_cast<T>(a.limit));
   // W rows of the matrix at a time, along all of the tile: rows are often a power of two apart and share cache sets.
   for (int k = 0; k < K; ++k)
     for (int64_t s = 0; s < a.steps; s += W) {
@@ -203,7 +204,7 @@ int load_matrix(const MatrixTile &a, T *tile) {
               some[i] = static_cast<T>(source[(first + i) * a.step_stride]);
           block[l] = V::load(some);
         }
-        watch = V::watch(watch, block[l]);
+        watch = V::watch(watch, block[l], limit);
       }
       V::transpose(block);
       for (int64_t i = 0; i < count; ++i) V::store(tile + ((s + i) * K + k) * W, block[i]);

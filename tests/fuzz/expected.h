@@ -75,8 +75,7 @@ inline void expect_problem(Expected &e, const sdtw_problem &p) {
     expect_product(e, {p.batch_x, p.n, p.features});
     expect_product(e, {p.batch_y, p.m, p.features});
   }
-  bad(!std::isfinite(p.gamma) || p.gamma < 0, "gamma");
-  if (p.gamma > 0 && p.gamma < 1e-190) e.may(SDTW_STATUS_INVALID_ARGUMENT);
+  bad(p.gamma != 0 && !(p.gamma >= 1e-200 && std::isfinite(p.gamma)), "gamma");
   bad(!valid_enum(p.band, 4), "band");
   if (p.band > 0 && p.band < 4)
     bad(!std::isfinite(p.band_radius) || p.band_radius < (p.band == SDTW_BAND_ITAKURA), "band_radius");
