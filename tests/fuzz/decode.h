@@ -64,7 +64,7 @@ void settle(std::vector<double> &values, const Shape &shape, const Layout &layou
 
 inline int64_t decode_length(Bytes &bytes) {
   const uint8_t kind = bytes.byte();
-  if (kind < 160) return 1 + bytes.below(12);
+  if (kind < 200) return 1 + bytes.below(12);
   return 1 + bytes.below(kind < 253 ? 40 : 300);
 }
 
@@ -122,9 +122,9 @@ inline void decode_data(Bytes &bytes, Case &c) {
 inline Case decode_case(Bytes &bytes, sdtw_device device) {
   const uint8_t kinds = bytes.byte();
   const sdtw_metric metric = kinds & 1 ? SDTW_PRECOMPUTED : SDTW_SQEUCLIDEAN;
-  const int64_t n = decode_length(bytes), m = decode_length(bytes), most = std::clamp<int64_t>(8000 / (n * m), 1, 40);
+  const int64_t n = decode_length(bytes), m = decode_length(bytes), most = std::clamp<int64_t>(4000 / (n * m), 1, 40);
   const uint8_t many = bytes.byte();
-  const int64_t batch = 1 + (many < 150 ? many % 3 : bytes.below(40)) % most;
+  const int64_t batch = 1 + (many < 210 ? many % 3 : bytes.below(40)) % most;
   const int64_t features = 1 + (bytes.seldom(5) ? bytes.below(70) : bytes.below(4));
   Case c = make_case(metric, batch, n, m, features, decode_gamma(bytes));
   c.problem.dtype = kinds & 2 ? SDTW_F64 : SDTW_F32;

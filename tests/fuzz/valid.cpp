@@ -94,17 +94,24 @@ void judge_pair(const Case &c, const Result &result, const Reference<Real> &ref,
              worst("grad_y", result.grad_y, ref.grad_y, b * step_y, step_y));
 }
 
+// All of them, or more often one: what one instruction set does wrong, other data find in another.
+std::vector<Backend> chosen_backends(uint8_t by) {
+  const std::vector<Backend> all = backends();
+  return by % 4 == 0 ? all : std::vector<Backend>{all[by / 4 % all.size()]};
+}
+
 template <class Real>
 void judge(Case &c, uint8_t again) {
   const Reference<Real> ref = reference<Real>(c);
   Result of_avx2;
-  for (const Backend &backend : backends()) {
+  for (const Backend &backend : chosen_backends(again)) {
     c.exec.cpu_isa = backend.isa;
     const Result result = run(c);
     for (int64_t b = 0; b < c.batch(); ++b) judge_pair(c, result, ref, b);
     if (backend.isa == SDTW_CPU_ISA_AVX2) of_avx2 = result;
     // Exponents are whole numbers up to 2^53; beyond, where they are rounded depends on the width of vectors.
-    for (int64_t b = 0; b < c.batch() && backend.isa == SDTW_CPU_ISA_AVX512; ++b)
+    const bool comparable = backend.isa == SDTW_CPU_ISA_AVX512 && !of_avx2.value.empty();
+    for (int64_t b = 0; b < c.batch() && comparable; ++b)
       if (std::abs(result.value[b]) / c.problem.gamma < 0x1p52 && !same({result.value[b]}, {of_avx2.value[b]}))
         fail(c, b, "AVX2 and AVX-512 give different values" + worst("value", result.value, of_avx2.value, b, 1));
     if (again % 3 == static_cast<int>(backend.isa) % 3) {
