@@ -80,7 +80,7 @@ inline double decode_gamma(Bytes &bytes) {
   const uint8_t kind = bytes.byte();
   if (kind == 0) return 1;
   if (kind < 225) return std::pow(10.0, -4 + 6.5 * bytes.fraction());
-  static const double ends[] = {1e-190, 1e-100, 1e-45, 1e-38, 1e-30, 1e-20, 1e-10, 1e-7,
+  static const double ends[] = {1e-200, 1e-100, 1e-45, 1e-38, 1e-30, 1e-20, 1e-10, 1e-7,
                                 1e4,    1e6,    1e10,  1e20,  1e38,  1e100, 1e300, 1.4426950408889634};
   return bytes.one_of(ends);
 }
@@ -113,7 +113,7 @@ inline void decode_data(Bytes &bytes, Case &c) {
   for (std::vector<double> *values : {&c.x, &c.y}) {
     if (values->empty() || !bytes.seldom(8)) continue;
     const bool many = bytes.seldom(4);
-    const double value = narrow(bytes.special_double());
+    const double any = bytes.special_double(), value = c.problem.dtype == SDTW_F64 ? any : narrow(any);
     for (int64_t left = many ? 1 + static_cast<int64_t>(values->size()) / 3 : bytes.integer(1, 3); left > 0; --left)
       (*values)[many ? random.integer(0, values->size() - 1) : bytes.word(2) % values->size()] = value;
   }

@@ -57,13 +57,13 @@ bool rounds_to(const Case &c, double actual, double expected) {
 }
 
 // Rounding of the oracle's own arithmetic, and of R / gamma in doubles, shows where costs are huge in units of gamma.
-double unavoidable(const Case &c, double scale) { return 0x1p-50 * scale / c.problem.gamma; }
+double unavoidable(double in_gammas) { return std::isfinite(in_gammas) ? 0x1p-50 * in_gammas : 0; }
 
 template <class Real>
 void judge_pair(const Case &c, const Result &result, const Reference<Real> &ref, int64_t b) {
   const double scale = static_cast<double>(ref.scale[b]), expected = static_cast<double>(ref.value[b]);
   Errors error = compare_pair(c, result, ref, b), limit = limits(c, std::isfinite(expected) ? expected : 0);
-  const double more = std::isfinite(scale) ? unavoidable(c, scale) : 0;
+  const double more = unavoidable(static_cast<double>(ref.scale[b] / static_cast<Real>(c.problem.gamma)));
   limit.gradient += more, limit.alignment += more;
   if (!(error.value <= limit.value) && !rounds_to(c, result.value[b], expected))
     fail(c, b,
@@ -85,8 +85,9 @@ void judge_pair(const Case &c, const Result &result, const Reference<Real> &ref,
   // Where E is below 1e-12 it may be 0, even if nothing larger makes a gradient: along a path of equal steps.
   const double skipped = 1e-12 * 64 * std::max(c.problem.n, c.problem.m) * (c.fused() ? 2 * spread(c, b) : 1) *
                          (c.grad_value.empty() ? 1 : std::abs(c.grad_value[b]));
-  // Relative errors are of numbers that float32 has in full, and that the terms of sums do not exceed.
-  if (c.problem.dtype == SDTW_F32 && largest != 0 && !(largest > 1e-30 && largest < 1e35)) return;
+  // Relative errors are of numbers that dtype has in full, and that the terms of sums do not exceed.
+  const bool f64 = c.problem.dtype == SDTW_F64;
+  if (largest != 0 && !(largest > (f64 ? 1e-290 : 1e-30) && largest < (f64 ? 1e300 : 1e35))) return;
   if (!(error.gradient <= limit.gradient) && !(largest != 0 && error.gradient * largest <= skipped))
     fail(c, b,
          number("gradient", error.gradient, limit.gradient) +
