@@ -25,27 +25,26 @@ bool poisoned(const Problem &p, const Buffers &b, int64_t pair, const Lengths &l
     return any_impossible(p, lengths,
                           [&](int64_t i, int64_t j) { return double(x[i * b.x.stride[1] + j * b.x.stride[2]]); });
   const In *y = element<In>(b.y, pair);
-  double bound = 0;  // of costs that are finite
+  In largest[2] = {0, 0};  // of what is finite
   for (int64_t f = 0; f < p.features; ++f) {
     unsigned infinite[2] = {0, 0};  // bit 0: +infinity, bit 1: -infinity: of the same sign in both, x - y is NaN
-    In largest[2] = {0, 0};
     for (int side = 0; side < 2; ++side) {
       const In *data = side ? y : x;
       const auto &stride = side ? b.y.stride : b.x.stride;
       for (int64_t i = 0, count = side ? lengths.m : lengths.n; i < count; ++i) {
         const In v = data[i * stride[1] + f * stride[2]];
+        if (std::abs(v) <= largest[side]) continue;  // nearly all: one comparison for all that is asked
         if (std::isnan(v)) return true;
         if (std::isinf(v))
           infinite[side] |= v > 0 ? 1 : 2;
         else
-          largest[side] = std::max(largest[side], std::abs(v));
+          largest[side] = std::abs(v);
       }
     }
     if (infinite[0] & infinite[1]) return true;
-    const double span = double(largest[0]) + double(largest[1]);
-    bound += span * span;
   }
-  if (bound < largest_given_cost<double>(p)) return false;
+  const double span = double(largest[0]) + double(largest[1]);
+  if (span * span * double(p.features) < largest_given_cost<double>(p)) return false;
   return any_impossible(p, lengths, [&](int64_t i, int64_t j) {
     double sum = 0;
     for (int64_t f = 0; f < p.features; ++f) {

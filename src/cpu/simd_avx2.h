@@ -193,8 +193,10 @@ struct Vec<double> {
   using Watch = __m256d;
   static Watch watch_none() { return _mm256_setzero_pd(); }
   static Watch watch(Watch w, Real a, Real limit) {
-    const Real large = _mm256_cmp_pd(_mm256_andnot_pd(_mm256_set1_pd(-0.), a), limit, _CMP_NLT_UQ);
-    return _mm256_or_pd(w, _mm256_and_pd(large, _mm256_cmp_pd(a, _mm256_set1_pd(__builtin_inf()), _CMP_NEQ_UQ)));
+    return _mm256_or_pd(w, _mm256_cmp_pd(_mm256_andnot_pd(_mm256_set1_pd(-0.), a), limit, _CMP_NLT_UQ));
+  }
+  static Real unless_infinite(Real a) {
+    return _mm256_and_pd(a, _mm256_cmp_pd(a, _mm256_set1_pd(__builtin_inf()), _CMP_NEQ_UQ));
   }
   static int verdict(Watch w, double) { return _mm256_movemask_pd(w) != 0; }
 

@@ -196,10 +196,13 @@ struct Vec<double> {
   using Watch = __mmask8;
   static Watch watch_none() { return 0; }
   static Watch watch(Watch w, Real a, Real limit) {
-    const Watch large = _mm512_cmp_pd_mask(_mm512_abs_pd(a), limit, _CMP_NLT_UQ);
-    return w | _mm512_mask_cmp_pd_mask(large, a, _mm512_set1_pd(__builtin_inf()), _CMP_NEQ_UQ);
+    return w | _mm512_cmp_pd_mask(_mm512_abs_pd(a), limit, _CMP_NLT_UQ);
   }
-  // 0: every |a| < limit, or a is +infinity; 1: some are not.
+  // a, but 0 for +infinity.
+  static Real unless_infinite(Real a) {
+    return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a, _mm512_set1_pd(__builtin_inf()), _CMP_NEQ_UQ), a);
+  }
+  // 0: every |a| < limit.
   static int verdict(Watch w, double) { return w != 0; }
 
   static void transpose(Real (&r)[8]) {

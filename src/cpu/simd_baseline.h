@@ -188,8 +188,9 @@ struct Vec<double> : VecBase<double, int64_t, 4> {
   static Watch watch_none() { return Watch{}; }
   static Watch watch(Watch w, Real a, Real limit) {
     const Real size = real(bits(a) & 0x7fffffffffffffff);
-    return w | (~(size < limit) & (a != set1(__builtin_inf())));
+    return w | ~(size < limit);
   }
+  static Real unless_infinite(Real a) { return a != set1(__builtin_inf()) ? a : Real{}; }
   static int verdict(Watch w, double) {
     int any = 0;
     for (int l = 0; l < width; ++l) any |= w[l] != 0;

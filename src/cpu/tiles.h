@@ -179,6 +179,17 @@ void sqeuclidean_gradient(const FusedTile<T> &a) {
   }
 }
 
+// Whether any cost of a tile but +infinity is not below the limit.
+template <class T, int K>
+int any_too_large(const MatrixTile &a, const T *tile) {
+  using V = Vec<double>;
+  auto watch = V::watch_none();
+  if constexpr (sizeof(T) == 8)
+    for (int64_t i = 0; i < a.steps * K; ++i)
+      watch = V::watch(watch, V::unless_infinite(V::load(tile + i * V::width)), V::set1(a.limit));
+  return V::verdict(watch, a.limit);
+}
+
 template <class T, int K, class Source>
 int load_matrix(const MatrixTile &a, T *tile) {
   using V = Vec<T>;
@@ -209,7 +220,10 @@ int load_matrix(const MatrixTile &a, T *tile) {
       V::transpose(block);
       for (int64_t i = 0; i < count; ++i) V::store(tile + ((s + i) * K + k) * W, block[i]);
     }
-  return V::verdict(watch, static_cast<T>(a.limit));
+  const int large = V::verdict(watch, static_cast<T>(a.limit));
+  if constexpr (sizeof(T) == 4) return large;
+  // Forbidden cells are told from what is too large only where there is either: most matrices have neither.
+  return large && any_too_large<T, K>(a, tile);
 }
 
 template <class T, int K, class Target>
