@@ -104,8 +104,9 @@ enum {
 typedef int32_t sdtw_device;
 enum { SDTW_CPU = 0, SDTW_CUDA = 1 };
 
-/* Instruction set of the CPU backend. AVX2 and AVX512 give the same values bit for bit, and gradients that differ by
- * rounding; BASELINE is the code for processors without fused multiply-add, and rounds differently throughout. */
+/* Instruction set of the CPU backend. AVX2 and AVX512 give the same values bit for bit while |value| < 2^52 gamma, and
+ * gradients that differ by rounding; BASELINE is the code for processors without fused multiply-add, and rounds
+ * differently throughout. */
 typedef int32_t sdtw_cpu_isa;
 enum {
   SDTW_CPU_ISA_AUTO = 0, /* the best that this processor has */
@@ -140,7 +141,7 @@ typedef struct sdtw_problem {
   int64_t batch_y;    /* series in y: = batch_x unless SDTW_ALL_PAIRS */
   int64_t n, m;       /* padded lengths of x and y, >= 1 and < 2^30 */
   int64_t features;   /* of one time step, >= 1 and < 2^30; 0 for SDTW_PRECOMPUTED */
-  double gamma;       /* smoothing, finite and >= 0; 0 is hard DTW, ties broken diagonal, vertical, horizontal */
+  double gamma;       /* smoothing, finite and >= 1e-200, or 0: hard DTW, ties broken diagonal, vertical, horizontal */
   sdtw_band band;
   double band_radius;     /* >= 0, in cells; for SDTW_BAND_ITAKURA the maximum slope, >= 1; unused without a band */
   double step_weight[3];  /* w >= 0: diagonal, vertical, horizontal; multiplies the cost; default 1, 1, 1 */
@@ -252,7 +253,9 @@ SDTW_API sdtw_status sdtw_describe(const sdtw_problem *problem, const sdtw_exec 
  * Defined results, pair by pair, none of which touches another pair:
  *   both lengths 0: 0; exactly one 0: +infinity; a length outside [0, n] or [0, m]: NaN;
  *   NaN or a cost of -infinity among the pair's own inputs: NaN;
- *   a cost of +infinity: that cell is forbidden; no admissible path: +infinity.
+ *   a cost of +infinity: that cell is forbidden; no admissible path: +infinity;
+ *   a finite cost of which |D| log2(e) / gamma is 1e289 or more, as float64 inputs alone can make: NaN;
+ *   a value beyond dtype's range: the infinity of its sign.
  * Rows and columns past a pair's lengths are never read.
  *
  * Accuracy for float32, against a float64 evaluation of the same inputs, at any length and gamma: within
@@ -279,9 +282,11 @@ SDTW_API sdtw_status sdtw_forward(const sdtw_problem *problem, const sdtw_buffer
  * unit scale and gamma >= 0.1, and 2e-4 times for smaller gamma. Where |value| > 2^38 gamma, 2^-52 |value| / gamma is
  * added to these factors: exponents take the digits.
  *
- * Where the value is +infinity (no path, or one empty series) the gradient is 0; where it is NaN the pair's gradient
- * is NaN within its padded lengths. An infinite or NaN grad_value makes its own pair's gradients what IEEE
- * arithmetic makes of them, and no other's.
+ * Where the value is +infinity because there is no path or one series is empty, the gradient is 0; a value beyond
+ * dtype's range is stored as an infinity, but its gradient is that of the value itself. Where the value is NaN the
+ * pair's gradient is NaN within its padded lengths. An infinite or NaN grad_value makes its own pair's gradients
+ * what IEEE arithmetic makes of them, and no other's: of series also one of which the double is infinite, as
+ * 2 * grad_value is formed in dtype.
  *
  * Time O(live cells features), at most a small multiple of forward's. Workspace: sdtw_sizes.backward bytes.
  * May be captured into a CUDA graph. */
@@ -290,7 +295,7 @@ SDTW_API sdtw_status sdtw_backward(const sdtw_problem *problem, const sdtw_buffe
 /* The expected alignment E of every pair, in buffers.alignment, for any metric.
  *
  * Reads x, y, x_len, y_len and state as sdtw_backward does; grad_value is not used. Every element is written, 0 past
- * a pair's lengths and where the value is +infinity, NaN where it is NaN. E[0,0] = E[n-1,m-1] = 1.
+ * a pair's lengths and where there is no path, NaN where the value is NaN. E[0,0] = E[n-1,m-1] = 1.
  * Workspace: sdtw_sizes.alignment bytes. May be captured into a CUDA graph. */
 SDTW_API sdtw_status sdtw_alignment(const sdtw_problem *problem, const sdtw_buffers *buffers, const sdtw_exec *exec);
 

@@ -99,6 +99,11 @@ void validate_band(const sdtw_problem &p) {
     require_finite("problem.band_radius", p.band_radius, 0, "finite and >= 0");
 }
 
+void validate_gamma(double gamma) {
+  if (gamma != 0 && !(gamma >= least_gamma && std::isfinite(gamma)))
+    invalid("problem.gamma is %g: it must be 0, or finite and at least %g", gamma, least_gamma);
+}
+
 bool default_steps(const Problem &p) {
   for (int k = 0; k < 3; k++)
     if (p.step_weight[k] != 1 || p.step_penalty[k] != 0) return false;
@@ -122,7 +127,7 @@ Problem validate(const sdtw_problem *problem) {
   require_enum("problem.dtype", p.dtype, dtype_names);
   require_flags("problem.flags", p.flags, SDTW_ALL_PAIRS, "SDTW_ALL_PAIRS (0x1)");
   validate_sizes(p);
-  require_finite("problem.gamma", p.gamma, 0, "finite and >= 0");
+  validate_gamma(p.gamma);
   validate_band(p);
   validate_steps(p);
   if (p.length_bits != 32 && p.length_bits != 64)

@@ -12,6 +12,10 @@ namespace sdtw {
 // Of n, m and features, on either backend: indices of a pair, and sums of two of them, fit 32 bits.
 constexpr int64_t largest_size = (int64_t{1} << 30) - 1;
 
+// Of a gamma other than 0: costs of float32 inputs, of as many features as there may be, are below
+// core::largest_wide_cost in units of gamma / log2(e).
+constexpr double least_gamma = 1e-200;
+
 // A validated sdtw_problem. Sizes are positive (or batch is 0), and their products small enough that
 // 8-byte elements fit the address space.
 struct Problem {

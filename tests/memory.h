@@ -51,6 +51,7 @@ struct Memory {
   virtual void release(void *address) = 0;
   virtual void upload(void *to, const void *from, size_t bytes) = 0;    // synchronous
   virtual void download(void *to, const void *from, size_t bytes) = 0;  // synchronous, after all work
+  virtual bool is_host() const { return false; }
 };
 
 struct HostMemory final : Memory {
@@ -58,6 +59,7 @@ struct HostMemory final : Memory {
   void release(void *address) override { std::free(address); }
   void upload(void *to, const void *from, size_t bytes) override { std::memcpy(to, from, bytes); }
   void download(void *to, const void *from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  bool is_host() const override { return true; }
 };
 
 Memory &cuda_memory();
@@ -80,10 +82,13 @@ class Block {
   Block(Memory &memory, size_t bytes, unsigned char poison)
       : memory_(memory),
         bytes_(bytes),
+        all_(std::max<size_t>(1, bytes + 2 * guard)),
         poison_(poison),
-        image_(std::max<size_t>(1, bytes + 2 * guard), poison),
-        base_(memory.allocate(image_.size())) {
+        base_(static_cast<unsigned char *>(memory.allocate(all_))) {
     if (base_ == nullptr) throw std::runtime_error("the test could not allocate memory");
+    if (!memory.is_host()) copy_.resize(all_);
+    image_ = memory.is_host() ? base_ : copy_.data();
+    std::memset(image_, poison, all_);
     upload();
   }
   Block(const Block &) = delete;
@@ -91,13 +96,18 @@ class Block {
   ~Block() { memory_.release(base_); }
 
   size_t bytes() const { return bytes_; }
-  void *data() const { return static_cast<unsigned char *>(base_) + guard; }
+  void *data() const { return base_ + guard; }
 
-  // The host's copy of the bytes, as it was last downloaded or is to be uploaded.
-  unsigned char *image() { return image_.data() + guard; }
-  const unsigned char *image() const { return image_.data() + guard; }
-  void upload() { memory_.upload(base_, image_.data(), image_.size()); }
-  void download() { memory_.download(image_.data(), base_, image_.size()); }
+  // The host's copy of the bytes, as it was last downloaded or is to be uploaded. Of host memory it is the memory
+  // itself, since most of the time would go into copies.
+  unsigned char *image() { return image_ + guard; }
+  const unsigned char *image() const { return image_ + guard; }
+  void upload() {
+    if (!memory_.is_host()) memory_.upload(base_, image_, all_);
+  }
+  void download() {
+    if (!memory_.is_host()) memory_.download(image_, base_, all_);
+  }
 
   // Throws if anything outside the block was written. Call after download.
   void check_guards(const char *name) const {
@@ -108,10 +118,10 @@ class Block {
 
  private:
   Memory &memory_;
-  size_t bytes_;
+  size_t bytes_, all_;
   unsigned char poison_;
-  std::vector<unsigned char> image_;
-  void *base_;
+  std::vector<unsigned char> copy_;
+  unsigned char *base_, *image_;
 };
 
 }  // namespace test

@@ -48,7 +48,7 @@ Table problem_table() {
   add_values<int64_t>(t, every, invalid, "problem.m", {0, -1, INT64_MIN}, [](World &w, int64_t v) { w.problem.m = v; });
   add_values<int64_t>(t, every, invalid, "problem.features", {0, -1},
                       [](World &w, int64_t v) { w.problem.features = v; });
-  add_values(t, every, invalid, "problem.gamma", {-1.0, -1e-300, nan_value, infinite, -infinite},
+  add_values(t, every, invalid, "problem.gamma", {-1.0, -1e-300, 5e-324, 9.9e-201, nan_value, infinite, -infinite},
              [](World &w, double v) { w.problem.gamma = v; });
   add_values(t, every, invalid, "problem.band", {-1, 4}, [](World &w, int v) { w.problem.band = v; });
   for (const sdtw_band band : {SDTW_BAND_SAKOE_CHIBA, SDTW_BAND_ABSOLUTE, SDTW_BAND_ITAKURA})

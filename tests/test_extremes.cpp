@@ -254,3 +254,59 @@ TEST_CASE("an infinite or NaN upstream gradient stays in its own pair", "[extrem
         }
       }
 }
+
+TEST_CASE("a finite cost that no exponent can hold makes its own pair NaN", "[extremes]") {
+  constexpr int64_t n = 35, m = 66, features = 2;
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
+    for (const double gamma : {1e-200, 1e-5})
+      for (const int64_t batch : {3, 19})
+        for (const double sign : {1.0, -1.0}) {
+          Case clean = random_case(6950, metric, batch, n, m, features, gamma);
+          clean.problem.dtype = SDTW_F64;
+          const int64_t step = static_cast<int64_t>(clean.x.size()) / batch;
+          for (const double cost : {1e287 * gamma, 1e290 * gamma, std::min(1e302 * gamma, 1e307), 1e307}) {
+            const bool held = cost / gamma < 1e289;
+            Case spoilt = clean;
+            spoilt.x[step + step / 2] = sign * (spoilt.fused() ? std::sqrt(cost) : cost);
+            const auto ref = reference(spoilt);
+            for (const Backend &backend : backends()) {
+              clean.exec.cpu_isa = spoilt.exec.cpu_isa = backend.isa;
+              const Result result = run(spoilt);
+              INFO(describe(spoilt) << " cost " << cost << " sign " << sign);
+              check_others(result, run(clean), batch, 1);
+              if (held) {
+                CHECK(all_finite(result));
+                CHECK(compare(spoilt, result, ref).value <= bounds(spoilt).value);
+                continue;
+              }
+              for (const auto *array : {&result.value, &result.grad_x, &result.alignment}) {
+                const std::vector<double> own = part(*array, batch, 1);
+                CHECK(std::all_of(own.begin(), own.end(), [](double d) { return std::isnan(d); }));
+              }
+            }
+          }
+        }
+}
+
+TEST_CASE("a value beyond its type's range is an infinity, and has a gradient all the same", "[extremes]") {
+  uint64_t seed = 6970;
+  for (const sdtw_dtype dtype : {SDTW_F32, SDTW_F64})
+    for (const int64_t batch : {2, 17})
+      for (const double sign : {1.0, -1.0}) {
+        const double most = dtype == SDTW_F64 ? 1e308 : 1e38;
+        Case c = random_costs(++seed, batch, 4, 7, most / 1e3, 1);
+        c.problem.dtype = dtype;
+        for (double &cost : c.x) cost = narrow(sign * (1 + 0.1 * std::tanh(cost)));
+        for (double &cost : c.x) cost = dtype == SDTW_F64 ? most * cost : narrow(most * cost);
+        const auto ref = reference(c);
+        for (const Backend &backend : backends()) {
+          c.exec.cpu_isa = backend.isa;
+          const Result result = run(c);
+          const Errors error = compare(c, result, ref);
+          INFO(describe(c) << " sign " << sign);
+          CHECK(std::all_of(result.value.begin(), result.value.end(), [&](double v) { return v == sign * INFINITY; }));
+          CHECK(error.alignment <= bounds(c).alignment);
+          CHECK(error.gradient <= bounds(c).gradient);
+        }
+      }
+}

@@ -4,6 +4,7 @@
 
 #include "cpu/lanes.h"
 #include "cpu/parallel.h"
+#include "cpu/poisoned.h"
 #include "cpu/strips.h"
 
 namespace sdtw::cpu {
@@ -82,7 +83,6 @@ class Call {
   void backward_pair(int64_t pair, int thread, const Lengths &lengths, const sdtw_out *target, double g);
   template <class T>
   void backward_group(int64_t unit, int thread, const Lengths *lengths, const sdtw_out *target, const double *g);
-  bool poisoned(int64_t pair, const Lengths &lengths) const;
   void clear(int64_t pair, const Lengths &lengths, const sdtw_out *target, Kind kind);
   // As state has them, once it has been checked: what the caller's arrays say by now is not asked again.
   Lengths lengths_after_forward(int64_t pair) const {
@@ -102,33 +102,6 @@ class Call {
   const ScratchLayout scratch;
   std::byte *state, *workspace;
 };
-
-// NaN among the pair's own inputs, or costs that are NaN or -infinity.
-template <class In>
-bool Call<In>::poisoned(int64_t pair, const Lengths &lengths) const {
-  const In *x = element<In>(b.x, pair);
-  if (!p.fused()) {
-    for (int64_t i = 0; i < lengths.n; ++i)
-      for (int64_t j = 0; j < lengths.m; ++j)
-        if (!(x[i * b.x.stride[1] + j * b.x.stride[2]] > -std::numeric_limits<In>::infinity())) return true;
-    return false;
-  }
-  const In *y = element<In>(b.y, pair);
-  for (int64_t f = 0; f < p.features; ++f) {
-    unsigned infinite[2] = {0, 0};  // bit 0: +infinity, bit 1: -infinity: of the same sign in both, x - y is NaN
-    for (int side = 0; side < 2; ++side) {
-      const In *data = side ? y : x;
-      const auto &stride = side ? b.y.stride : b.x.stride;
-      for (int64_t i = 0, count = side ? lengths.m : lengths.n; i < count; ++i) {
-        const In v = data[i * stride[1] + f * stride[2]];
-        if (std::isnan(v)) return true;
-        if (std::isinf(v)) infinite[side] |= v > 0 ? 1 : 2;
-      }
-    }
-    if (infinite[0] & infinite[1]) return true;
-  }
-  return false;
-}
 
 template <class In>
 template <class T>
@@ -152,7 +125,7 @@ void Call<In>::forward_pair(int64_t pair, int thread) {
     if constexpr (sizeof(In) == 4) fast = try_pair<float>(pair, thread, lengths, value);
     if (!fast) {
       // Given costs are looked at as they are read, series beforehand.
-      if ((p.fused() && poisoned(pair, lengths)) || !try_pair<double>(pair, thread, lengths, value)) {
+      if ((p.fused() && poisoned<In>(p, b, pair, lengths)) || !try_pair<double>(pair, thread, lengths, value)) {
         value = nan;
         lengths.kind = Kind::nan;
       } else if (std::isinf(value)) {
@@ -208,7 +181,7 @@ void Call<In>::forward_group(int64_t unit, int thread) {
   if (!fast) {
     const auto spoil = [&] {
       for (int64_t l = 0; l < count; ++l)
-        if (lengths[l].kind == Kind::solved && poisoned(first + l, lengths[l])) {
+        if (lengths[l].kind == Kind::solved && poisoned<In>(p, b, first + l, lengths[l])) {
           lengths[l].kind = Kind::nan;
           values[l] = nan;
         }

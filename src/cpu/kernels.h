@@ -90,7 +90,7 @@ struct MatrixTile {
   int64_t first_step;    // of the tile: s runs from here
   const int64_t *first;  // [W]
   const int64_t *last;   // [K][W]
-  double limit;          // load: largest |cost| that T's engine takes
+  double limit;          // load: largest |cost| that T's engine takes; for double |cost| is below it
 };
 
 // How costs of series come to the float engine; the float64 engine knows plain ones only.
@@ -106,8 +106,8 @@ struct Walk {
   void (*cost[cost_forms])(const FusedTile<T> &);
   void (*gradient)(const FusedTile<T> &);
   // Cells that do not exist become 0. Returns nonzero if a cost is not the engine's: for float larger than the limit or
-  // not finite, for double NaN or -infinity; with lanes holding pairs it says nothing about which. [0] float, [1]
-  // double
+  // not finite, for double anything but +infinity that is not below the limit; with lanes holding pairs it says nothing
+  // about which. [0] float, [1] double
   int (*load[2])(const MatrixTile &, T *tile);
   void (*store[2])(const MatrixTile &, const T *tile, const T *factor /* [W] */);
 };

@@ -57,8 +57,7 @@ class LaneGroup {
       longest_n = std::max(longest_n, n[l]);
       longest_m = std::max(longest_m, m[l]);
     }
-    const double tile_limit = std::min(core::float_cost_limit, core::Exponent<T>::limit / double(p.n + p.m));
-    matrix_limit = tile_limit / double(scale);
+    matrix_limit = largest_given_cost<T>(p);
   }
 
   bool empty() const { return longest_n == 0; }
@@ -79,7 +78,7 @@ class LaneGroup {
     std::copy(y, y + longest_m * p.features * W, wide_y);
   }
 
-  // value: [W]. False if a given cost is not for this engine.
+  // value: [W], in units of gamma. False if a given cost is not for this engine.
   bool forward(double *value);
 
   // Sweeps E back; gradients stay packed until write_gradients. target: where E goes times factor[lane], or null.
@@ -221,7 +220,7 @@ bool LaneGroup<T, In>::forward(double *value) {
         for (int l = 0; l < W; ++l)
           if (corner_in(l, r, K, s, end) && m[l] == end) {
             const int64_t at_corner = (n[l] - 1 - r) * W + l;
-            value[l] = value_of(lanes.m[at_corner], lanes.e[at_corner], p.gamma);
+            value[l] = value_of(lanes.m[at_corner], lanes.e[at_corner]);
           }
       }
     }

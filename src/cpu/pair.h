@@ -57,7 +57,9 @@ auto *element(const Array &array, int64_t pair) {
   return static_cast<Pointer>(array.data) + pair * array.stride[0];
 }
 
-inline void write_value(const Problem &p, const Buffers &b, int64_t pair, double value) {
+// in_gammas: the value / gamma.
+inline void write_value(const Problem &p, const Buffers &b, int64_t pair, double in_gammas) {
+  const double value = in_gammas * p.gamma;
   if (p.dtype == SDTW_F64)
     static_cast<double *>(b.value)[pair] = value;
   else
@@ -93,11 +95,19 @@ inline Engine engine_for(double bound, int64_t n, int64_t m, const Problem &p) {
                                                                                               : Engine::double_costs;
 }
 
-// R = -gamma log(m 2^e).
+// The largest given |cost| that T's engine takes; that of float64 must be below it (core/numbers.h).
 template <class T>
-double value_of(T m, typename core::Exponent<T>::type e, double gamma) {
+double largest_given_cost(const Problem &p) {
+  const double scale = core::log2_e / p.gamma;
+  if (sizeof(T) == 8) return core::largest_wide_cost / scale;
+  return std::min(core::float_cost_limit, core::Exponent<T>::limit / double(p.n + p.m)) / double(T(scale));
+}
+
+// R / gamma = -log(m 2^e): finite wherever there is a path, even if R is beyond a double's range.
+template <class T>
+double value_of(T m, typename core::Exponent<T>::type e) {
   if (double(e) < -core::Exponent<T>::limit) return std::numeric_limits<double>::infinity();
-  return -(std::log2(double(m)) + double(e)) * core::ln_2 * gamma;
+  return -(std::log2(double(m)) + double(e)) * core::ln_2;
 }
 
 // Tile boundaries in state. The float64 engine of a float32 problem has to do with the float engine's 8 bytes.

@@ -87,7 +87,7 @@ struct Vec<float> {
 
   using Watch = __m256i;
   static Watch watch_none() { return _mm256_setzero_si256(); }
-  static Watch watch(Watch w, Real a) {
+  static Watch watch(Watch w, Real a, Real) {
     return _mm256_max_epi32(w, _mm256_and_si256(_mm256_castps_si256(a), _mm256_set1_epi32(0x7fffffff)));
   }
   static int verdict(Watch w, float limit) {
@@ -192,8 +192,11 @@ struct Vec<double> {
 
   using Watch = __m256d;
   static Watch watch_none() { return _mm256_setzero_pd(); }
-  static Watch watch(Watch w, Real a) {
-    return _mm256_or_pd(w, _mm256_cmp_pd(a, _mm256_set1_pd(-__builtin_inf()), _CMP_NGT_UQ));
+  static Watch watch(Watch w, Real a, Real limit) {
+    return _mm256_or_pd(w, _mm256_cmp_pd(_mm256_andnot_pd(_mm256_set1_pd(-0.), a), limit, _CMP_NLT_UQ));
+  }
+  static Real unless_infinite(Real a) {
+    return _mm256_and_pd(a, _mm256_cmp_pd(a, _mm256_set1_pd(__builtin_inf()), _CMP_NEQ_UQ));
   }
   static int verdict(Watch w, double) { return _mm256_movemask_pd(w) != 0; }
 

@@ -88,7 +88,7 @@ struct Vec<float> {
   // Largest |bits| seen so far: orders finite floats, infinities and NaN.
   using Watch = __m512i;
   static Watch watch_none() { return _mm512_setzero_si512(); }
-  static Watch watch(Watch w, Real a) {
+  static Watch watch(Watch w, Real a, Real) {
     return _mm512_max_epi32(w, _mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32(0x7fffffff)));
   }
   // 0: every |a| <= limit; 1: some are larger, infinite or NaN.
@@ -195,9 +195,14 @@ struct Vec<double> {
   // Whether a NaN or -infinity was seen; anything else the arithmetic takes.
   using Watch = __mmask8;
   static Watch watch_none() { return 0; }
-  static Watch watch(Watch w, Real a) {
-    return w | _mm512_cmp_pd_mask(a, _mm512_set1_pd(-__builtin_inf()), _CMP_NGT_UQ);
+  static Watch watch(Watch w, Real a, Real limit) {
+    return w | _mm512_cmp_pd_mask(_mm512_abs_pd(a), limit, _CMP_NLT_UQ);
   }
+  // a, but 0 for +infinity.
+  static Real unless_infinite(Real a) {
+    return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a, _mm512_set1_pd(__builtin_inf()), _CMP_NEQ_UQ), a);
+  }
+  // 0: every |a| < limit.
   static int verdict(Watch w, double) { return w != 0; }
 
   static void transpose(Real (&r)[8]) {

@@ -132,7 +132,7 @@ struct Vec<float> : VecBase<float, int32_t, 8> {
 
   using Watch = Bits;
   static Watch watch_none() { return Watch{}; }
-  static Watch watch(Watch w, Real a) { return max(w, bits(a) & 0x7fffffff); }
+  static Watch watch(Watch w, Real a, Real) { return max(w, bits(a) & 0x7fffffff); }
   static int verdict(Watch w, float limit) {
     int any = 0;
     for (int l = 0; l < width; ++l) any |= w[l] > bits(set1(limit))[0];
@@ -186,7 +186,11 @@ struct Vec<double> : VecBase<double, int64_t, 4> {
 
   using Watch = Bits;
   static Watch watch_none() { return Watch{}; }
-  static Watch watch(Watch w, Real a) { return w | ~(a > set1(-__builtin_inf())); }
+  static Watch watch(Watch w, Real a, Real limit) {
+    const Real size = real(bits(a) & 0x7fffffffffffffff);
+    return w | ~(size < limit);
+  }
+  static Real unless_infinite(Real a) { return a != set1(__builtin_inf()) ? a : Real{}; }
   static int verdict(Watch w, double) {
     int any = 0;
     for (int l = 0; l < width; ++l) any |= w[l] != 0;

@@ -45,8 +45,7 @@ class StripPair {
     wide_y = at<double>(scratch, layout.wide_y);
     adjoint_row = at<T>(scratch, layout.adjoint_row) + pad;
     progress = at<std::atomic<int64_t>>(scratch, layout.progress);
-    const double tile_limit = std::min(core::float_cost_limit, core::Exponent<T>::limit / double(p.n + p.m));
-    matrix_limit = tile_limit / double(scale);
+    matrix_limit = largest_given_cost<T>(p);
   }
 
   // Packs the series and says which engine the pair's costs need.
@@ -64,7 +63,8 @@ class StripPair {
     std::copy(series.y, series.y + series.y_length() * p.features, wide_y);
   }
 
-  // The forward recurrence; false if a given cost is not for this engine. locals(i): scratch of thread i of `threads`.
+  // The forward recurrence, value in units of gamma; false if a given cost is not for this engine. locals(i): scratch
+  // of thread i of `threads`.
   template <class Locals>
   bool forward(double &value, Locals &&locals, int threads);
 
@@ -231,7 +231,7 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
   }
   if (i == strips() - 1) {
     const int corner = corner_row() * W + corner_lane();
-    value = value_of(lanes.m[corner], lanes.e[corner], p.gamma);
+    value = value_of(lanes.m[corner], lanes.e[corner]);
   }
   return ok;
 }

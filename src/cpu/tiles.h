@@ -179,11 +179,23 @@ void sqeuclidean_gradient(const FusedTile<T> &a) {
   }
 }
 
+// Whether any cost of a tile but +infinity is not below the limit.
+template <class T, int K>
+int any_too_large(const MatrixTile &a, const T *tile) {
+  using V = Vec<double>;
+  auto watch = V::watch_none();
+  if constexpr (sizeof(T) == 8)
+    for (int64_t i = 0; i < a.steps * K; ++i)
+      watch = V::watch(watch, V::unless_infinite(V::load(tile + i * V::width)), V::set1(a.limit));
+  return V::verdict(watch, a.limit);
+}
+
 template <class T, int K, class Source>
 int load_matrix(const MatrixTile &a, T *tile) {
   using V = Vec<T>;
   constexpr int W = V::width;
   auto watch = V::watch_none();
+  const auto limit = V::set1(static_cast<T>(a.limit));
   // W rows of the matrix at a time, along all of the tile: rows are often a power of two apart and share cache sets.
   for (int k = 0; k < K; ++k)
     for (int64_t s = 0; s < a.steps; s += W) {
@@ -203,12 +215,15 @@ int load_matrix(const MatrixTile &a, T *tile) {
               some[i] = static_cast<T>(source[(first + i) * a.step_stride]);
           block[l] = V::load(some);
         }
-        watch = V::watch(watch, block[l]);
+        watch = V::watch(watch, block[l], limit);
       }
       V::transpose(block);
       for (int64_t i = 0; i < count; ++i) V::store(tile + ((s + i) * K + k) * W, block[i]);
     }
-  return V::verdict(watch, static_cast<T>(a.limit));
+  const int large = V::verdict(watch, static_cast<T>(a.limit));
+  if constexpr (sizeof(T) == 4) return large;
+  // Forbidden cells are told from what is too large only where there is either: most matrices have neither.
+  return large && any_too_large<T, K>(a, tile);
 }
 
 template <class T, int K, class Target>

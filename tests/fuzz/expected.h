@@ -64,14 +64,10 @@ inline void expect_problem(Expected &e, const sdtw_problem &p) {
   bad(p.flags > SDTW_ALL_PAIRS, "flags");
   bad(p.batch_x < 0, "batch_x");
   bad(p.batch_y < 0 || (!all_pairs && p.batch_x != p.batch_y), "batch_y");
-  bad(p.n < !empty, "n");
-  bad(p.m < !empty, "m");
-  bad(precomputed ? p.features != 0 : p.features < !empty, "features");
-  for (const int64_t size : {p.n, p.m, p.features})
-    if (size >= int64_t(1) << 30) {
-      e.may(SDTW_STATUS_INVALID_ARGUMENT);
-      e.may(SDTW_STATUS_UNSUPPORTED);
-    }
+  const auto is_size = [&](int64_t size) { return size >= !empty && size < int64_t(1) << 30; };
+  bad(!is_size(p.n), "n");
+  bad(!is_size(p.m), "m");
+  bad(precomputed ? p.features != 0 : !is_size(p.features), "features");
   const int64_t batch_y = all_pairs ? p.batch_y : 1;
   expect_product(e, {p.batch_x, batch_y, p.n, p.m});
   expect_product(e, {p.batch_x, batch_y});
@@ -79,8 +75,7 @@ inline void expect_problem(Expected &e, const sdtw_problem &p) {
     expect_product(e, {p.batch_x, p.n, p.features});
     expect_product(e, {p.batch_y, p.m, p.features});
   }
-  bad(!std::isfinite(p.gamma) || p.gamma < 0, "gamma");
-  if (p.gamma > 0 && p.gamma < 1e-190) e.may(SDTW_STATUS_INVALID_ARGUMENT);
+  bad(p.gamma != 0 && !(p.gamma >= 1e-200 && std::isfinite(p.gamma)), "gamma");
   bad(!valid_enum(p.band, 4), "band");
   if (p.band > 0 && p.band < 4)
     bad(!std::isfinite(p.band_radius) || p.band_radius < (p.band == SDTW_BAND_ITAKURA), "band_radius");
@@ -89,6 +84,7 @@ inline void expect_problem(Expected &e, const sdtw_problem &p) {
     bad(!std::isfinite(p.step_penalty[k]), "step_penalty[" + std::to_string(k) + "]");
   }
   bad(p.length_bits != 32 && p.length_bits != 64, "length_bits");
+  bad(p.reserved != 0, "reserved");
 }
 
 inline void expect_exec(Expected &e, const sdtw_exec &exec) {
@@ -158,6 +154,7 @@ inline bool elements_are_distinct(const Used &a) {
 inline void expect_arrays(Expected &e, const World &w, const std::vector<Used> &arrays) {
   const auto base = reinterpret_cast<uintptr_t>(w.memory.data());
   std::vector<std::pair<Wide, Wide>> extents;
+  bool near = false;  // in each other's gaps, or overlapping
   for (const Used &a : arrays) {
     const auto address = reinterpret_cast<uintptr_t>(a.data);
     if (address % a.alignment) e.invalid(a.name);
@@ -168,11 +165,13 @@ inline void expect_arrays(Expected &e, const World &w, const std::vector<Used> &
     if (a.written && !elements_are_distinct(a)) e.invalid(a.name);
     if (low < base || high > base + w.memory.size()) e.reachable = false;
     for (size_t k = 0; k < extents.size(); ++k)
-      if ((a.written || arrays[k].written) && low < extents[k].second && extents[k].first < high)
-        e.may(SDTW_STATUS_INVALID_ARGUMENT);  // in each other's gaps; or overlapping, as is found below
+      near |= (a.written || arrays[k].written) && low < extents[k].second && extents[k].first < high;
     extents.emplace_back(low, high);
   }
-  if (!e.reachable || !e.wrong.empty()) return;
+  if (!e.reachable || !e.wrong.empty()) {
+    if (near) e.may(SDTW_STATUS_INVALID_ARGUMENT);  // not marked below: an overlap may be found before what is wrong
+    return;
+  }
   e.used.assign(w.memory.size(), 0);
   e.written.assign(w.memory.size(), 0);
   bool overlap = false;

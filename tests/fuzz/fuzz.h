@@ -9,9 +9,6 @@
 
 namespace test {
 
-// Whether backward refuses lengths other than those of the forward that wrote its state, and state that is damaged.
-inline constexpr bool state_is_checked = false;
-
 // Decodes the bytes into a call and makes it. Throws where the library does not do what sdtw.h says.
 void fuzz_one(const uint8_t *data, size_t size);
 

@@ -62,6 +62,7 @@ const Knob knobs[] = {
     KNOB(w.problem.step_weight[bytes.below(3)] = bytes.special_double()),
     KNOB(w.problem.step_penalty[bytes.below(3)] = bytes.special_double()),
     NUMBER(problem.length_bits, int32_t),
+    NUMBER(problem.reserved, int32_t),
     KNOB(set_size(w.exec.struct_size, bytes)),
     NUMBER(exec.device, int32_t),
     NUMBER(exec.flags, uint32_t),
@@ -168,9 +169,8 @@ void fuzz_hostile(Bytes &bytes) {
   if (!e.reachable && (e.wrong.empty() || w.exec.device == SDTW_CUDA)) return;
   if ((function & with_state) && e.wrong.empty() && !e.used.empty()) {
     if (lengths_of(w) != lengths) {
-      if (!state_is_checked) return;
-      e.invalid("buffers.");
-    } else if (state_is_checked && bytes.seldom(3)) {
+      e.invalid("_len");
+    } else if (bytes.seldom(3)) {
       static_cast<unsigned char *>(w.buffers.state)[bytes.word(2) % w.sizes.state] ^= 1 << bytes.below(8);
       e.may(SDTW_STATUS_INVALID_ARGUMENT);
     }

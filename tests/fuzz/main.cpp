@@ -1,8 +1,11 @@
 // The random driver, for compilers without libFuzzer: runs the given files (or all of a directory), then random strings
-// and mutated files. What fails is saved and named with the line that reruns it; the first failure ends the run.
+// and mutated files, in one process or several. What fails is saved and named with the line that reruns it. The first
+// failure ends the run, or of several processes that one, which is begun anew behind it.
 #include <fcntl.h>
 #include <getopt.h>
 #include <malloc.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -12,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -29,7 +33,7 @@ namespace {
 using String = std::vector<uint8_t>;
 
 struct Settings {
-  uint64_t runs = 0, seed = 1;
+  uint64_t runs = 0, seed = 1, jobs = 1;
   double seconds = 0;
   std::string save = ".";
   std::vector<std::string> files;
@@ -115,30 +119,80 @@ String next_string(test::Random &random, const std::vector<String> &corpus) {
 }
 
 Settings parse(int argc, char **argv) {
-  static const option options[] = {{"runs", required_argument, nullptr, 'r'},
-                                   {"seconds", required_argument, nullptr, 't'},
-                                   {"seed", required_argument, nullptr, 's'},
-                                   {"save", required_argument, nullptr, 'd'},
-                                   {"device", required_argument, nullptr, 'c'},
-                                   {"verbose", no_argument, nullptr, 'v'},
-                                   {}};
+  static const option options[] = {
+      {"runs", required_argument, nullptr, 'r'}, {"seconds", required_argument, nullptr, 't'},
+      {"seed", required_argument, nullptr, 's'}, {"jobs", required_argument, nullptr, 'j'},
+      {"save", required_argument, nullptr, 'd'}, {"device", required_argument, nullptr, 'c'},
+      {"verbose", no_argument, nullptr, 'v'},    {}};
   Settings settings;
   for (int key; (key = getopt_long(argc, argv, "", options, nullptr)) != -1;) switch (key) {
       case 'r': settings.runs = std::strtoull(optarg, nullptr, 10); break;
       case 't': settings.seconds = std::atof(optarg); break;
       case 's': settings.seed = std::strtoull(optarg, nullptr, 10); break;
+      case 'j': settings.jobs = std::max(1ULL, std::strtoull(optarg, nullptr, 10)); break;
       case 'd': settings.save = optarg; break;
       case 'c': test::options().device = std::string(optarg) == "cuda" ? SDTW_CUDA : SDTW_CPU; break;
       case 'v': test::options().table = true; break;
       default:
         std::fprintf(stderr,
-                     "usage: sdtw_fuzz [--runs N] [--seconds S] [--seed K] [--save DIR] [--device cpu|cuda] "
-                     "[--verbose] [FILES...]\n");
+                     "usage: sdtw_fuzz [--runs N] [--seconds S] [--seed K] [--jobs J] [--save DIR] "
+                     "[--device cpu|cuda] [--verbose] [FILES...]\n");
         std::exit(2);
     }
   settings.files.assign(argv + optind, argv + argc);
   return settings;
 }
+
+void run_one(const String &bytes, const std::string &path, const char *program) {
+  std::snprintf(failure_path, sizeof failure_path, "%s", path.c_str());
+  std::snprintf(failure_line, sizeof failure_line, "FAILED: rerun it with   %s %s\n", program, path.c_str());
+  current = &bytes;
+  LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+  current = nullptr;
+}
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Random strings until enough have run or the time is up.
+struct Run {
+  const Settings &settings;
+  const std::vector<String> &corpus;
+  const char *program;
+  double begin = now();
+
+  double elapsed() const { return now() - begin; }
+
+  // The strings number job, job + jobs, and so on, of which `begun` have been before.
+  void job(uint64_t job, uint64_t &begun) const {
+    for (uint64_t k; (k = job + begun * settings.jobs) < settings.runs || elapsed() < settings.seconds;) {
+      ++begun;
+      const uint64_t seed = settings.seed + k;
+      test::Random random(seed * 0x9e3779b97f4a7c15u);
+      run_one(next_string(random, corpus), settings.save + "/failure-" + std::to_string(seed), program);
+    }
+  }
+
+  // Each job in a process of its own. begun: in memory that they share. Returns the number of failures.
+  int jobs(uint64_t *begun) const {
+    constexpr int most_failures = 20;
+    std::vector<pid_t> processes(settings.jobs);
+    const auto start = [&](uint64_t index) {
+      processes[index] = fork();
+      if (processes[index] < 0) throw std::runtime_error("cannot fork");
+      if (processes[index] > 0) return;
+      job(index, begun[index]);
+      _exit(0);
+    };
+    for (uint64_t index = 0; index < settings.jobs; ++index) start(index);
+    int failures = 0, status;
+    for (pid_t process; (process = wait(&status)) > 0;) {
+      if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+      if (++failures >= most_failures) continue;
+      start(static_cast<uint64_t>(std::find(processes.begin(), processes.end(), process) - processes.begin()));
+    }
+    return failures;
+  }
+};
 
 }  // namespace
 
@@ -148,27 +202,26 @@ int main(int argc, char **argv) {
   catch_crashes();
   mallopt(M_MMAP_THRESHOLD, 1 << 30);  // fresh pages for every buffer take longer than most calls
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  const auto run = [&](const String &bytes, const std::string &path) {
-    std::snprintf(failure_path, sizeof failure_path, "%s", path.c_str());
-    std::snprintf(failure_line, sizeof failure_line, "FAILED: rerun it with   %s %s\n", argv[0], path.c_str());
-    current = &bytes;
-    LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
-    current = nullptr;
-  };
   std::vector<String> corpus;
   for (const auto &path : all_files(settings.files)) {
     corpus.push_back(read(path));
-    run(corpus.back(), path.string());
+    run_one(corpus.back(), path.string(), argv[0]);
   }
-  const auto begin = std::chrono::steady_clock::now();
-  const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
-  uint64_t runs = 0;
-  for (; runs < settings.runs || elapsed() < settings.seconds; ++runs) {
-    const uint64_t seed = settings.seed + runs;
-    test::Random random(seed * 0x9e3779b97f4a7c15u);
-    run(next_string(random, corpus), settings.save + "/failure-" + std::to_string(seed));
-  }
-  std::printf("seed %" PRIu64 ": %zu files and %" PRIu64 " random strings, in %.0f s (%.0f a second)\n", settings.seed,
-              corpus.size(), runs, elapsed(), static_cast<double>(runs) / std::max(1e-9, elapsed()));
-  return 0;
+  const size_t bytes = settings.jobs * sizeof(uint64_t);
+  void *const shared = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) throw std::runtime_error("cannot map memory");
+  auto *const begun = static_cast<uint64_t *>(shared);
+  const Run run{settings, corpus, argv[0]};
+  int failures = 0;
+  if (settings.jobs == 1)
+    run.job(0, begun[0]);
+  else
+    failures = run.jobs(begun);
+  const uint64_t runs = std::accumulate(begun, begun + settings.jobs, uint64_t(0));
+  std::printf("seed %" PRIu64 ", %" PRIu64 " jobs: %zu files and %" PRIu64
+              " random strings, in %.0f s (%.0f a second)\n",
+              settings.seed, settings.jobs, corpus.size(), runs, run.elapsed(),
+              static_cast<double>(runs) / std::max(1e-9, run.elapsed()));
+  if (failures > 0) std::printf("%d strings failed: see %s\n", failures, settings.save.c_str());
+  return failures > 0 ? 1 : 0;
 }
