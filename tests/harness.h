@@ -186,7 +186,6 @@ class Session {
     x_.reveal();
     y_.reveal();
     require_ok(status, name);
-    workspace.download();
     workspace.check_guards("workspace");
     x_.check_unchanged();
     if (case_.fused()) y_.check_unchanged();

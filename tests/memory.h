@@ -49,6 +49,7 @@ struct Memory {
   virtual ~Memory() = default;
   virtual void *allocate(size_t bytes) = 0;
   virtual void release(void *address) = 0;
+  virtual void fill(void *to, unsigned char value, size_t bytes) = 0;
   virtual void upload(void *to, const void *from, size_t bytes) = 0;    // synchronous
   virtual void download(void *to, const void *from, size_t bytes) = 0;  // synchronous, after all work
   virtual bool is_host() const { return false; }
@@ -57,6 +58,7 @@ struct Memory {
 struct HostMemory final : Memory {
   void *allocate(size_t bytes) override { return std::malloc(bytes); }
   void release(void *address) override { std::free(address); }
+  void fill(void *to, unsigned char value, size_t bytes) override { std::memset(to, value, bytes); }
   void upload(void *to, const void *from, size_t bytes) override { std::memcpy(to, from, bytes); }
   void download(void *to, const void *from, size_t bytes) override { std::memcpy(to, from, bytes); }
   bool is_host() const override { return true; }
@@ -86,10 +88,7 @@ class Block {
         poison_(poison),
         base_(static_cast<unsigned char *>(memory.allocate(all_))) {
     if (base_ == nullptr) throw std::runtime_error("the test could not allocate memory");
-    if (!memory.is_host()) copy_.resize(all_);
-    image_ = memory.is_host() ? base_ : copy_.data();
-    std::memset(image_, poison, all_);
-    upload();
+    memory.fill(base_, poison, all_);
   }
   Block(const Block &) = delete;
   Block &operator=(const Block &) = delete;
@@ -98,30 +97,45 @@ class Block {
   size_t bytes() const { return bytes_; }
   void *data() const { return base_ + guard; }
 
-  // The host's copy of the bytes, as it was last downloaded or is to be uploaded. Of host memory it is the memory
-  // itself, since most of the time would go into copies.
-  unsigned char *image() { return image_ + guard; }
-  const unsigned char *image() const { return image_ + guard; }
+  // The host's copy of the bytes: poison, or as it was last downloaded or is to be uploaded. Of host memory it is the
+  // memory itself, since most of the time would go into copies; of other memory there is none until it is asked for.
+  unsigned char *image() {
+    if (memory_.is_host()) return base_ + guard;
+    if (copy_.empty()) copy_.assign(all_, poison_);
+    return copy_.data() + guard;
+  }
   void upload() {
-    if (!memory_.is_host()) memory_.upload(base_, image_, all_);
+    if (!memory_.is_host()) memory_.upload(base_, image() - guard, all_);
   }
   void download() {
-    if (!memory_.is_host()) memory_.download(image_, base_, all_);
+    if (!memory_.is_host()) memory_.download(image() - guard, base_, all_);
+    downloaded_ = true;
   }
 
-  // Throws if anything outside the block was written. Call after download.
-  void check_guards(const char *name) const {
-    for (size_t i = 0; i < guard; ++i)
-      if (image_[i] != poison_ || image_[guard + bytes_ + i] != poison_)
+  // Throws if anything outside the block was written, up to the last download if there was one since the last check.
+  void check_guards(const char *name) {
+    for (const size_t begin : {size_t(0), guard + bytes_}) {
+      unsigned char fetched[guard + 1];
+      const unsigned char *bytes = image_if_downloaded();
+      if (bytes != nullptr)
+        bytes += begin;
+      else
+        memory_.download(fetched, base_ + begin, guard), bytes = fetched;
+      if (std::any_of(bytes, bytes + guard, [&](unsigned char byte) { return byte != poison_; }))
         throw std::runtime_error(std::string(name) + ": the call wrote outside of it");
+    }
+    downloaded_ = false;
   }
 
  private:
+  const unsigned char *image_if_downloaded() { return memory_.is_host() || downloaded_ ? image() - guard : nullptr; }
+
   Memory &memory_;
+  bool downloaded_ = false;
   size_t bytes_, all_;
   unsigned char poison_;
   std::vector<unsigned char> copy_;
-  unsigned char *base_, *image_;
+  unsigned char *base_;
 };
 
 }  // namespace test

@@ -1,6 +1,7 @@
 // What lies between forward and backward: lengths that have changed, and state that is damaged or another problem's. On
 // the CPU each is refused by name, before anything is written.
 #include "check.h"
+#include "draw.h"
 
 using namespace test;
 
@@ -147,4 +148,37 @@ TEST_CASE("damaged state is refused, or harmless", "[state]") {
       for (const unsigned char bits : {0x01, 0x02, 0x84, 0xff}) damage(at, bits);
     CHECK(refusal([&] { session.alignment(); }).empty());
   }
+}
+
+TEST_CASE("whatever lengths have become on a GPU, nothing outside of the buffers is read or written", "[state]") {
+  if (on_cpu()) return;
+  if (backends().empty()) return;  // main says that there is no GPU
+  uint64_t seed = 7900;
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
+    for (const sdtw_dtype dtype : {SDTW_F32, SDTW_F64})
+      for (const int64_t features : {1, 5})
+        for (const Shape3 &shape : {Shape3{20, 30, 40}, {5, 700, 300}, {3, 300, 700}, {130, 260, 20}}) {
+          Random random(++seed);
+          Case c = make_case(metric, shape.batch, shape.n, shape.m, features, std::pow(10.0, random.integer(-3, 2)));
+          with_lengths(fill(c, random), random, 0);
+          c.problem.dtype = dtype;
+          c.exec.device = SDTW_CUDA;
+          Session session(c);
+          session.forward();
+          Block lengths[2] = {{cuda_memory(), 8 * static_cast<size_t>(c.batch()), 0},
+                              {cuda_memory(), 8 * static_cast<size_t>(c.batch()), 0}};
+          for (Block &block : lengths) {
+            auto *const of = reinterpret_cast<int64_t *>(block.image());
+            const int64_t padded = &block == lengths ? shape.n : shape.m;
+            for (int64_t b = 0; b < c.batch(); ++b)
+              of[b] = one_of<int64_t>(random, {0, 1, padded, random.integer(0, padded), -1, padded + 1, INT64_MAX});
+            block.upload();
+          }
+          session.buffers().x_len = lengths[0].data();
+          session.buffers().y_len = lengths[1].data();
+          Result result;
+          CHECK(both_refusals(session) == "");
+          CHECK_NOTHROW(session.backward(result));  // guards and gaps are looked at
+          CHECK_NOTHROW(session.alignment());
+        }
 }

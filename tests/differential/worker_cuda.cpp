@@ -34,6 +34,9 @@ class WorkerMemory final : public test::Memory {
   void release(void *address) override {
     if (address) free_[size_of_[address]].push_back(address);
   }
+  void fill(void *to, unsigned char value, size_t bytes) override {
+    check(cudaMemsetAsync(to, value, bytes, cudaStreamPerThread), "fill");
+  }
   void upload(void *to, const void *from, size_t bytes) override { copy(to, from, bytes, cudaMemcpyHostToDevice); }
   void download(void *to, const void *from, size_t bytes) override { copy(to, from, bytes, cudaMemcpyDeviceToHost); }
 
