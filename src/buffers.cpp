@@ -193,6 +193,7 @@ void require_sound(const Problem &p, const Shapes &shapes, const Buffers &b, Cal
     arrays.add({name, data, {count, 1, 1}, {1, 0, 0}, element, element, written});
   };
   const auto add_bytes = [&](const char *name, const void *data, size_t bytes, bool written) {
+    if (data == nullptr) return;
     if (bytes > PTRDIFF_MAX) invalid("buffers.%s_bytes is %zu: it must fit the address space", name, bytes);
     if (bytes > 0)
       arrays.add({name, data, {static_cast<int64_t>(bytes), 1, 1}, {1, 0, 0}, 1, SDTW_BUFFER_ALIGNMENT, written});

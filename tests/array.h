@@ -135,13 +135,14 @@ class Array {
 
   template <class F>
   void each(const F &f) {
+    const auto size = static_cast<int64_t>(size_of(dtype_));
+    unsigned char *const origin = block_.image() + first() * size;
     size_t k = 0;
     for (int64_t a = 0; a < shape_[0]; ++a)
-      for (int64_t b = 0; b < shape_[1]; ++b)
-        for (int64_t c = 0; c < shape_[2]; ++c) {
-          const int64_t offset = first() + a * strides_[0] + b * strides_[1] + c * strides_[2];
-          f(k++, block_.image() + offset * static_cast<int64_t>(size_of(dtype_)));
-        }
+      for (int64_t b = 0; b < shape_[1]; ++b) {
+        const int64_t row = a * strides_[0] + b * strides_[1];
+        for (int64_t c = 0; c < shape_[2]; ++c) f(k++, origin + (row + c * strides_[2]) * size);
+      }
   }
 
   const char *name_;

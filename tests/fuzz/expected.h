@@ -248,7 +248,7 @@ inline void expect_buffers(Expected &e, const World &w, Function function, bool 
   if (!sized) e.invalid("");  // the problem is too large: expect_problem says whether it may be
   const size_t needed = function == forward ? sizes.forward : function == backward ? sizes.backward : sizes.alignment;
   const auto room = [&](const char *name, const void *data, size_t bytes, size_t least, bool out) {
-    if (bytes > PTRDIFF_MAX) e.invalid(name);
+    if (data && bytes > PTRDIFF_MAX) e.invalid(name);
     if (bytes < least) e.refuse(SDTW_STATUS_BUFFER_TOO_SMALL, std::string(name) + "_bytes");
     if (!data && least > 0) e.invalid(name);
     if (data && bytes > 0 && bytes <= PTRDIFF_MAX)
