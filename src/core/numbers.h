@@ -4,6 +4,12 @@
 #include <cmath>
 #include <cstdint>
 
+#ifdef __CUDACC__
+#define SDTW_HOST_DEVICE __host__ __device__
+#else
+#define SDTW_HOST_DEVICE
+#endif
+
 namespace sdtw::core {
 
 constexpr double log2_e = 1.44269504088896340736;
@@ -56,6 +62,10 @@ constexpr double float_cost_limit = 1 << 21;
 // this t costs are computed in float32, beyond either in float64 (cpu/tiles.h). Measured: docs/numerics.md.
 constexpr double plain_cost_limit = 170000;
 inline double plain_cost_step(double features) { return features <= 64 ? 128 : 1024 / std::sqrt(features); }
+
+// A pair of so many steps beside so few that float32's rounding errors, which go one way where costs are alike, would
+// show in its gradients: it is the float64 engine's, on CPUs from 4096 steps on.
+SDTW_HOST_DEVICE inline bool is_thin(int64_t n, int64_t m) { return n > 100 * m || m > 100 * n; }
 
 // E below this is treated as 0 wherever that saves a tile, or a part of one. E is a probability, so this is relative to
 // the upstream gradient, which is multiplied in at the end. sdtw.h documents it.

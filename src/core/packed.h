@@ -7,14 +7,9 @@
 #pragma once
 
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 
-#ifdef __CUDACC__
-#define SDTW_HOST_DEVICE __host__ __device__
-#else
-#define SDTW_HOST_DEVICE
-#endif
+#include "core/numbers.h"
 
 namespace sdtw::core {
 

@@ -80,17 +80,11 @@ enum class Engine : uint8_t {
 };
 inline CostForm cost_form(Engine engine) { return engine == Engine::float64 ? plain_cost : CostForm(engine); }
 
-// Pairs of so many steps and so few that float32's rounding errors, which go one way where costs are alike, would show.
-inline bool is_thin(int64_t n, int64_t m) {
-  const int64_t least = std::min(n, m), most = std::max(n, m);
-  return most > 4096 && most > 100 * least;
-}
-
 // The engine for float32 series of these lengths whose costs are at most `bound` (which may be infinite or NaN).
 inline Engine engine_for(double bound, int64_t n, int64_t m, const Problem &p) {
   const double scale = core::log2_e / p.gamma, step = bound * scale, total = step * double(n + m);
   if (!(scale > 1e-30 && scale < 1e30) || !(total <= core::Exponent<float>::limit)) return Engine::float64;
-  if (is_thin(n, m)) return Engine::float64;
+  if (std::max(n, m) > 4096 && core::is_thin(n, m)) return Engine::float64;
   return total <= core::plain_cost_limit && step <= core::plain_cost_step(double(p.features)) ? Engine::plain
                                                                                               : Engine::double_costs;
 }

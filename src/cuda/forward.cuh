@@ -98,7 +98,7 @@ __device__ __forceinline__ bool finish(const Args &a, const View &s, const Sourc
                                        const typename Cell::Z &corner) {
   bool exceeded = false;
   if constexpr (!Cell::wide) {
-    exceeded = source.exceeded(a, s);
+    exceeded = source.exceeded(a, s) || core::is_thin(s.pair.n, s.pair.m);
     if (s.active && s.lane == 0) {
       if (alone)
         a.bounds[bounds_per_pair * s.pair.index] = exceeded ? given_back : not_given_back;

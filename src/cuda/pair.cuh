@@ -57,7 +57,7 @@ __device__ __forceinline__ float bound_of(float x, float y, double scale) {
 
 // bounds of a pair: the largest squared distances of an x_i and of a y_j from the first x, and the square of that, as
 // bits of floats. Where none were computed beforehand they are -1, and given_back comes to stand there if forward met a
-// cost that is too large.
+// cost that is too large, or the pair is thin.
 constexpr int given_back = 0x7fc00000, not_given_back = -1;
 
 __host__ __device__ __forceinline__ bool has_bounds(const Args &a) { return !a.f64 && a.costs == Costs::tensor; }
@@ -98,7 +98,8 @@ __device__ __forceinline__ double *norms_of(const Args &a, int64_t pair) {
 __device__ __forceinline__ bool is_fast(const Args &a, const Pair &pair) {
   if (!has_bounds(a)) return a.bounds[bounds_per_pair * pair.index] != given_back;
   constexpr float most_sum = 1 << (19 + most_shift);
-  return cost_bound(a, pair.index) <= fast_limit(a, pair) && sum_bound(a, pair.index) < most_sum;  // false for NaN
+  return cost_bound(a, pair.index) <= fast_limit(a, pair) && sum_bound(a, pair.index) < most_sum &&  // false for NaN
+         !core::is_thin(pair.n, pair.m);
 }
 
 // Whether forward of a pair is one warp's business: what the fast engine cannot do of it the same warp does by another.

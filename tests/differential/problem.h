@@ -25,12 +25,12 @@ inline int64_t draw_features(Random &random) {
   return kind < 0.7 ? random.integer(3, 16) : random.integer(17, 130);
 }
 
-// cells: how many a problem may have, most of them a tenth of that.
+// cells: how many a problem may have, most of them a twentieth of that.
 inline Drawn draw_problem(uint64_t seed, sdtw_device device, int64_t cells) {
   Random random(seed);
   const sdtw_metric metric = random.uniform() < 0.7 ? SDTW_SQEUCLIDEAN : SDTW_PRECOMPUTED;
   int64_t n = draw_length(random), m = draw_length(random);
-  if (random.uniform() < 0.85) cells /= 10;
+  if (random.uniform() < 0.95) cells /= 20;
   while (n * m > cells) (n > m ? n : m) = (n > m ? n : m) / 2 + 1;
   const int64_t most = std::clamp<int64_t>(cells / (n * m), 1, 33);
   const int64_t batch = random.uniform() < 0.2 ? 1 : random.integer(1, most);
