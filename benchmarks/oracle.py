@@ -11,6 +11,17 @@ from ours import Prepared
 CELL_LIMIT = 20_000_000  # of one pair: larger ones are timed unchecked
 
 
+def check_alignments(alignments, data):
+    """Every path visits each row, each column and both corners, so that E sums to 1 at least."""
+    for b, e in enumerate(alignments):
+        n = len(e) if data.x_len is None else data.x_len[b]
+        m = e.shape[1] if data.y_len is None else data.y_len[b]
+        e = e[:n, :m].astype(np.float64)
+        least = min(e.sum(0).min(), e.sum(1).min(), e[0, 0], e[-1, -1])
+        if not (least >= 1 - 1e-5 and e.max() <= 1 + 1e-5 and e.min() >= 0):
+            raise SystemExit(f"pair {b}: E is no alignment, the least of its sums and corners is {least}")
+
+
 class Oracle:
     """Values of cases' first pairs, computed once; None for too large a pair.
 

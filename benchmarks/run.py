@@ -4,7 +4,7 @@
     python benchmarks/run.py --publish       all that README and docs report, and their tables and plots
 
 The library is called through its C API with buffers allocated beforehand. Before a row is timed its values
-are compared with tslearn's in float64. One row is
+are compared with tslearn's in float64, and alignments must be some. One row is
 
     library, commit, date, device, hardware, isa, threads, launch, B, N, M, d, dtype, metric, gamma, use,
     phase, median_ms, p10_ms, p90_ms, reps, cells, cells_per_s, extra_bytes, pairs_timed, groups
@@ -37,7 +37,7 @@ import peer_cuda
 import peers
 import timing
 from devices import DEVICES
-from oracle import Oracle
+from oracle import Oracle, check_alignments
 from ours import Prepared, available_isas
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -83,6 +83,10 @@ def measure_ours(library, device, oracle, case, options, common):
     work()
     first = float(prepared.output("value")[0])
     oracle.check("libsdtw", case, options.dtype, first, TOLERANCE[options.dtype])
+    if options.phase == "value+alignment":
+        check_alignments(prepared.output("alignment"), data)
+    elif options.phase == "value+grad" and not case.fused:
+        check_alignments(prepared.output("grad_x"), data)
     seconds = timing.measure(work, device)
     return row_of("libsdtw", case, options, common, data.cells, seconds, prepared.extra_bytes, case.B)
 
