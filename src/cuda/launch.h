@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "args.h"
+#include "cuda/args.h"
 #include "error.h"
 
 namespace sdtw::cuda {
@@ -56,7 +56,7 @@ void launch_kernel(bool overlap, void (*kernel)(Parameters...), dim3 grid, int t
   check(cudaLaunchKernelEx(&config, kernel, arguments...), "kernel launch");
 }
 
-// pairs.cu
+// pair_kernels.cu
 void launch_bounds(const Args &a, cudaStream_t stream);
 // Initial values of the outputs, ones in the first bytes of the workspace, zeros in others, and where paths cross
 // between strips.
@@ -71,7 +71,7 @@ void launch_prepare(const Args &a, const Output &first, const Output &second, vo
 void launch_add_side(const Args &a, cudaStream_t stream);
 void launch_round_sums(const Args &a, const Output &grad_x, const Output &grad_y, cudaStream_t stream);
 
-// The sweeps of one engine: sweeps.cu.in is compiled once for each.
+// The sweeps of one engine: kernels.cu.in is compiled once for each.
 template <class Cell>
 struct Sweeps {
   static void forward(const Args &a, cudaStream_t stream);

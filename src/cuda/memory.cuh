@@ -4,7 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "args.h"
+#include "cuda/args.h"
 
 namespace sdtw::cuda {
 

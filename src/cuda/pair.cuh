@@ -1,7 +1,7 @@
 // A pair, the view that a lane has of its rows, and which engine computes it.
 #pragma once
 
-#include "cell.cuh"
+#include "cuda/sweep/cell.cuh"
 #include "plan.h"
 
 namespace sdtw::cuda {
@@ -35,7 +35,7 @@ __device__ __forceinline__ Pair read_pair(const Args &a, int64_t b) {
   return {b, static_cast<int>(n), static_cast<int>(m), kind};
 }
 
-// The largest |t| that the sources of the fast engine's costs have room for. inlined: costs up to 2^19 leave
+// The largest |t| that the sources of the float engine's costs have room for. inlined: costs up to 2^19 leave
 // fixed_point (cell.cuh) its exponent. tensor: n of a PackedRing has 24 bits with its sign, and bounds are twice too
 // large at most.
 __host__ __device__ __forceinline__ constexpr float cost_limit(Costs costs) {
@@ -43,8 +43,8 @@ __host__ __device__ __forceinline__ constexpr float cost_limit(Costs costs) {
          : costs == Costs::inlined ? 1 << 19
                                    : 1 << 22;
 }
-// The largest |t| that the fast engine may meet in a pair, its exponents having to stay within their range.
-__device__ __forceinline__ float fast_limit(const Args &a, const Pair &pair) {
+// The largest |t| that the float engine may meet in a pair, its exponents having to stay within their range.
+__device__ __forceinline__ float float_limit(const Args &a, const Pair &pair) {
   const float range = static_cast<float>(core::Exponent<float>::limit) / (static_cast<float>(pair.n) + pair.m);
   return fminf(range, cost_limit(a.costs));
 }
@@ -56,9 +56,9 @@ __device__ __forceinline__ float bound_of(float x, float y, double scale) {
 }
 
 // bounds of a pair: the largest squared distances of an x_i and of a y_j from the first x, and the square of that, as
-// bits of floats. Where none were computed beforehand they are -1, and given_back comes to stand there if forward met a
+// bits of floats. Where none were computed beforehand they are -1, and rejected comes to stand there if forward met a
 // cost that is too large, or the pair is thin.
-constexpr int given_back = 0x7fc00000, not_given_back = -1;
+constexpr int rejected = 0x7fc00000, accepted = -1;
 
 __host__ __device__ __forceinline__ bool has_bounds(const Args &a) { return !a.f64 && a.costs == Costs::tensor; }
 
@@ -94,27 +94,28 @@ __device__ __forceinline__ double *norms_of(const Args &a, int64_t pair) {
   return a.norms + pair * (static_cast<int64_t>(a.n) + a.m);
 }
 
-// Whether the fast engine computes this pair of a float32 problem; while it is at it, whether it should try.
-__device__ __forceinline__ bool is_fast(const Args &a, const Pair &pair) {
-  if (!has_bounds(a)) return a.bounds[bounds_per_pair * pair.index] != given_back;
+// Whether the float engine computes this pair of a float32 problem; while it is at it, whether it should try.
+__device__ __forceinline__ bool is_float(const Args &a, const Pair &pair) {
+  if (!has_bounds(a)) return a.bounds[bounds_per_pair * pair.index] != rejected;
   constexpr float most_sum = 1 << (19 + most_shift);
-  return cost_bound(a, pair.index) <= fast_limit(a, pair) && sum_bound(a, pair.index) < most_sum &&  // false for NaN
+  return cost_bound(a, pair.index) <= float_limit(a, pair) && sum_bound(a, pair.index) < most_sum &&  // false for NaN
          !core::is_thin(pair.n, pair.m);
 }
 
-// Whether forward of a pair is one warp's business: what the fast engine cannot do of it the same warp does by another.
-__host__ __device__ __forceinline__ bool is_alone(const Args &a) {
+// Whether forward of a pair is one warp's business: what the float engine cannot do of it the same warp does by
+// another.
+__host__ __device__ __forceinline__ bool has_warp_fallback(const Args &a) {
   return !a.f64 && a.costs == Costs::inlined && a.strips == 1;
 }
 
 template <class Cell>
 __device__ __forceinline__ bool is_mine(const Args &a, const Pair &pair) {
-  return Cell::wide ? a.f64 || !is_fast(a, pair) : is_fast(a, pair);
+  return Cell::wide ? a.f64 || !is_float(a, pair) : is_float(a, pair);
 }
 
-__device__ __forceinline__ void give_back(const Args &a, int64_t pair) {
-  a.bounds[bounds_per_pair * pair] = given_back;
-  a.control->any_wide = 1;
+__device__ __forceinline__ void reject_pair(const Args &a, int64_t pair) {
+  a.bounds[bounds_per_pair * pair] = rejected;
+  a.control->any_double = 1;
 }
 
 // What a lane knows of its task. A task is a strip of 32 K rows of one pair, or, where fewer lanes are enough for a
@@ -122,7 +123,7 @@ __device__ __forceinline__ void give_back(const Args &a, int64_t pair) {
 // from the end of all paths: such a reversed task meets strips, rows and columns in the opposite order, and whatever is
 // said of rows, columns and where paths begin is said in that order. Where the pair's last rows do not fill a lane, it
 // has some beyond them, and these come first.
-struct View {
+struct StripView {
   Pair pair;
   int64_t task;
   int lane;   // among the pair's lanes
@@ -154,7 +155,7 @@ struct View {
 
 // Whether the features of a float32 series can be moved four at a time.
 template <class Series>
-__host__ __device__ __forceinline__ bool in_quads(const Series &series, int features) {
+__host__ __device__ __forceinline__ bool is_vec4(const Series &series, int features) {
   return series.stride[2] == 1 && (features | series.stride[1] | series.stride[0]) % 4 == 0 &&
          reinterpret_cast<uintptr_t>(series.data) % 16 == 0;
 }
@@ -191,13 +192,13 @@ __device__ __forceinline__ int upper_half(int strips) { return (strips + 1) / ha
 
 // Strips of forward's sweeps.
 __host__ __device__ __forceinline__ int64_t forward_tasks(const Args &a) {
-  return a.through ? a.batch * halves * (a.strips - 1) : a.tasks;
+  return a.full_sweeps ? a.batch * halves * (a.strips - 1) : a.tasks;
 }
-// How E enters strips: the two in the middle, or all if the sweeps go through. [batch][crossings_of(a)]
-__host__ __device__ __forceinline__ int crossings_of(const Args &a) { return a.through ? a.strips : halves; }
-__device__ __forceinline__ Crossing *crossing_into(const Args &a, const Pair &pair, int strip) {
-  const int first = a.through ? 0 : upper_half(strips_of(pair)) - 1;
-  return a.crossings + pair.index * crossings_of(a) + (strip - first);
+// How E enters strips: the two in the middle, or all if the sweeps go through. [batch][midlines_of(a)]
+__host__ __device__ __forceinline__ int midlines_of(const Args &a) { return a.full_sweeps ? a.strips : halves; }
+__device__ __forceinline__ Midline *midline_into(const Args &a, const Pair &pair, int strip) {
+  const int first = a.full_sweeps ? 0 : upper_half(strips_of(pair)) - 1;
+  return a.midlines + pair.index * midlines_of(a) + (strip - first);
 }
 
 // wanted(pair): whether it is to be computed. The halves take turns: forward takes a half's strips from the end where
@@ -206,22 +207,22 @@ __device__ __forceinline__ Crossing *crossing_into(const Args &a, const Pair &pa
 // several: whether there may be more than one strip; code that knows of one only is shorter, and so faster.
 enum Direction { inwards, outwards };
 template <Direction direction, bool several, class Wanted>
-__device__ __forceinline__ View make_view(const Args &a, int64_t task, int lane, Wanted wanted) {
-  View s{};
+__device__ __forceinline__ StripView make_strip_view(const Args &a, int64_t task, int lane, Wanted wanted) {
+  StripView s{};
   s.pair = pair_of(a, task, lane);
   s.task = task, s.lane = lane & (a.lanes - 1), s.lanes = a.lanes;
   const int strips = several ? strips_of(s.pair) : 1, turn = several ? order_of(a, task) / halves : 0;
   s.order = several ? order_of(a, task) : 0;
   s.reversed = s.order % halves == 1;
   const int own = s.reversed ? strips - upper_half(strips) : upper_half(strips);  // strips of the half
-  const int most = direction == inwards && a.through && strips > 1 ? strips - 1 : own;
+  const int most = direction == inwards && a.full_sweeps && strips > 1 ? strips - 1 : own;
   s.active = s.pair.kind == Kind::regular && turn < most && wanted(s.pair);
   s.first = s.whole = true;
   if (s.active) {
-    const int place = direction == outwards && !a.through ? own - 1 - turn : turn;  // from where paths begin
+    const int place = direction == outwards && !a.full_sweeps ? own - 1 - turn : turn;  // from where paths begin
     s.strip = several ? (s.reversed ? strips - 1 - place : place) : 0;
     if (several) s.first = s.strip == (s.reversed ? strips - 1 : 0), s.whole = strips == 1;
-    s.kept = turn < own, s.inner = a.through || turn == 0;
+    s.kept = turn < own, s.inner = a.full_sweeps || turn == 0;
     s.joins = !s.whole && s.order == strips - 1;
     s.row = s.strip * K * warp;
     s.end_lane = min((s.pair.n - 1 - s.row) / K, s.lanes - 1);
@@ -236,23 +237,23 @@ __device__ __forceinline__ View make_view(const Args &a, int64_t task, int lane,
 
 // The row that a strip hands on in a sweep, of a cell's words each.
 __device__ __forceinline__ Word *row_of_strip(const Args &a, const Pair &pair, int strip, bool reversed, int words) {
-  const int64_t sweep = a.through ? pair.index * halves + reversed : pair.index;
+  const int64_t sweep = a.full_sweeps ? pair.index * halves + reversed : pair.index;
   return a.rows + (sweep * a.strips + strip) * a.m * words;
 }
 // What a strip takes over; and what it hands on.
-__device__ __forceinline__ const Word *row_above(const Args &a, const View &s, int words) {
+__device__ __forceinline__ const Word *row_above(const Args &a, const StripView &s, int words) {
   return row_of_strip(a, s.pair, s.strip - s.sign(), s.reversed, words);
 }
-__device__ __forceinline__ Word *row_below(const Args &a, const View &s, int words) {
+__device__ __forceinline__ Word *row_below(const Args &a, const StripView &s, int words) {
   return row_of_strip(a, s.pair, s.strip, s.reversed, words);
 }
 // Of what tasks leave of themselves, `of_each` times in `where`: a warp's registers.
-__device__ __forceinline__ Word *registers_of(const Args &a, const View &s, Word *where, int of_each, int number,
+__device__ __forceinline__ Word *registers_of(const Args &a, const StripView &s, Word *where, int of_each, int number,
                                               int words) {
   const int64_t strip = a.lanes == warp ? s.pair.index * a.strips + s.strip : s.task;
   return where + (strip * of_each + number) * ((K + 1) * warp) * words;
 }
-__device__ __forceinline__ Word *checkpoint(const Args &a, const View &s, int number, int words) {
+__device__ __forceinline__ Word *checkpoint(const Args &a, const StripView &s, int number, int words) {
   return registers_of(a, s, a.saved, a.checkpoints, number, words);
 }
 

@@ -1,11 +1,11 @@
 // What the warps of a backward block tell each other. The first takes strips and sweeps E through their tiles, from
 // right to left; two others, in turn, recompute the tiles from checkpoints; if costs are computed by warps of their
 // own, these are ahead of them; the rest make gradients of E. All know from a band of them which tiles there are, and
-// wait at gates for what they need of each other.
+// wait at barriers for what they need of each other.
 #pragma once
 
-#include "gates.cuh"
-#include "pair.cuh"
+#include "cuda/pair.cuh"
+#include "cuda/pipeline/barrier.cuh"
 
 namespace sdtw::cuda {
 
@@ -19,41 +19,41 @@ struct Band {
   int64_t task;     // none: there is nothing more to do
   int first, last;  // none until it is known where the band begins
   int number;       // of tile `last` among all that the block does: numbers go up while tiles go down
-  bool open;        // `first` is found out on the way
+  bool open_ended;  // `first` is found out on the way
 };
 
 // What lies so many tiles ahead of the one that is swept is begun with only if E flows on: where it has left the strip,
 // those before that have been begun with are swept all the same.
 constexpr int lead = 3;
-constexpr int judgements = 8;
+constexpr int end_slots = 8;
 
 // Of the warps of a block, as each of them has met them.
-struct Board {
-  Ring<band_slots> bands;
+struct BackwardPipeline {
+  BarrierRing<band_slots> bands;
   Band band[band_slots];
-  Gate begun[band_slots];
+  Barrier begun[band_slots];
   int first_of[band_slots], last_of[band_slots];
   // A tile lies in two halves, which are filled with the ways into its cells from the left, and swept and left by those
   // who make gradients from the right.
-  Gate half_full[half_slots], half_swept[half_slots], half_empty[half_slots];
+  Barrier half_full[half_slots], half_swept[half_slots], half_empty[half_slots];
   unsigned live[half_slots][warp];  // the steps in which a lane's rows have any E
-  Gate judged[judgements];          // tiles: they have been swept,
-  int first[judgements];            // and this is the last one to be
+  Barrier end_known[end_slots];     // tiles: they have been swept,
+  int first[end_slots];             // and this is the last one to be
   // By the two recomputing warps in turn: all that comes before a tile has been recomputed.
-  Gate reached[recomputers];
+  Barrier reached[recomputers];
   // Costs of a recomputing warp's last parts.
-  Gate costs_full[recomputers][parts_kept], costs_empty[recomputers][parts_kept];
+  Barrier costs_full[recomputers][parts_kept], costs_empty[recomputers][parts_kept];
 
   // warps: of the block. readers: of E.
-  __device__ __forceinline__ void open(int warps, int producers, int readers) {
-    bands.open(1, warps - 1);
-    for (int i = 0; i < band_slots; i++) begun[i].open(1);
-    for (int i = 0; i < half_slots; i++) half_full[i].open(1), half_swept[i].open(1), half_empty[i].open(readers);
-    for (int i = 0; i < recomputers; i++) reached[i].open(1);
-    for (int i = 0; i < judgements; i++) judged[i].open(1);
+  __device__ __forceinline__ void init(int warps, int producers, int readers) {
+    bands.init(1, warps - 1);
+    for (int i = 0; i < band_slots; i++) begun[i].init(1);
+    for (int i = 0; i < half_slots; i++) half_full[i].init(1), half_swept[i].init(1), half_empty[i].init(readers);
+    for (int i = 0; i < recomputers; i++) reached[i].init(1);
+    for (int i = 0; i < end_slots; i++) end_known[i].init(1);
     for (int i = 0; i < recomputers * parts_kept; i++) {
-      costs_full[i / parts_kept][i % parts_kept].open(max(producers, 1));
-      costs_empty[i / parts_kept][i % parts_kept].open(1);
+      costs_full[i / parts_kept][i % parts_kept].init(max(producers, 1));
+      costs_empty[i / parts_kept][i % parts_kept].init(1);
     }
   }
 
@@ -77,17 +77,17 @@ struct Board {
   }
 
   // By the first warp, after a tile.
-  __device__ __forceinline__ void judge(int number, int first_tile) {
-    if (lane_id() == 0) first[number % judgements] = first_tile;
-    judged[number % judgements].arrive();
+  __device__ __forceinline__ void publish_end(int number, int first_tile) {
+    if (lane_id() == 0) first[number % end_slots] = first_tile;
+    end_known[number % end_slots].arrive();
   }
-  // By the others, before they begin with a tile: whether it belongs to the band. several: see make_view.
+  // By the others, before they begin with a tile: whether it belongs to the band. several: see make_strip_view.
   template <bool several>
   __device__ __forceinline__ bool goes_on(Band &of, int tile) const {
     const int before = of.last - tile - lead, number = of.number + before;
     if (several && tile >= of.first && number >= 0) {
-      judged[number % judgements].wait(number / judgements);
-      if (of.open && before >= 0) of.first = first[number % judgements];
+      end_known[number % end_slots].wait(number / end_slots);
+      if (of.open_ended && before >= 0) of.first = first[number % end_slots];
     }
     return tile >= of.first;
   }

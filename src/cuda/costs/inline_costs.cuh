@@ -3,7 +3,7 @@
 // is part of the squares' sum.
 #pragma once
 
-#include "pair.cuh"
+#include "cuda/pair.cuh"
 
 namespace sdtw::cuda {
 
@@ -44,7 +44,7 @@ struct InlineCosts : InlineBase {
   float ahead[2][D];         // y of the next block
   int sought;                // backward: the steps whose y that is
 
-  __device__ __forceinline__ void begin(const Args &a, const View &s, unsigned char *memory) {
+  __device__ __forceinline__ void begin(const Args &a, const StripView &s, unsigned char *memory) {
     lane = s.lane, lanes = s.lanes, columns = s.pair.m;
     y = reinterpret_cast<double *>(memory) + (lane_id() >> a.lane_bits) * (D * row);
     sought = no_columns;
@@ -146,7 +146,7 @@ struct InlineCosts : InlineBase {
   // Steps are counted from `first` on, up to 32 of them.
   __device__ __forceinline__ void seek(int first) { at = y + static_cast<unsigned>(first - lane) % ring_columns; }
 
-  __device__ __forceinline__ void costs(int u, Fast::Cost (&cost)[K]) const {
+  __device__ __forceinline__ void costs(int u, FloatCell::Cost (&cost)[K]) const {
     double sum[K];
 #pragma unroll
     for (int k = 0; k < K; k++) sum[k] = fixed_point;
@@ -160,13 +160,13 @@ struct InlineCosts : InlineBase {
       }
     }
 #pragma unroll
-    for (int k = 0; k < K; k++) cost[k] = Fast::split_fixed(sum[k]);
+    for (int k = 0; k < K; k++) cost[k] = FloatCell::split_fixed(sum[k]);
   }
 
-  // Whether costs may have been met that are too large for the fast engine. For all lanes of a pair.
-  __device__ __forceinline__ bool exceeded(const Args &a, const View &s) const {
+  // Whether costs may have been met that are too large for the float engine. For all lanes of a pair.
+  __device__ __forceinline__ bool exceeded(const Args &a, const StripView &s) const {
     const float bound = bound_of(__int_as_float(pair_max(reach_x, lanes)), __int_as_float(pair_max(reach_y, lanes)), 1);
-    return !(bound <= fast_limit(a, s.pair));
+    return !(bound <= float_limit(a, s.pair));
   }
 };
 

@@ -2,22 +2,22 @@
 // before has left, column by column, as soon as it is there. Columns are counted as the half meets them, and go down.
 #pragma once
 
-#include "board.cuh"
-#include "crossings.cuh"
+#include "cuda/pipeline/backward_pipeline.cuh"
+#include "cuda/sweep/midline.cuh"
 
 namespace sdtw::cuda {
 
 // Whether E goes on from a strip into one that waits for it.
-__device__ __forceinline__ bool leaves_for_next(const Args &a, const View &s) {
-  return s.active && !s.first && !a.through;
+__device__ __forceinline__ bool leaves_for_next(const Args &a, const StripView &s) {
+  return s.active && !s.first && !a.full_sweeps;
 }
 
 // The columns in which E leaves a strip: none beyond `last`, which is known with the first that does, and none before
 // `end`, once that is known. Stored as a word, which is not all ones.
-struct Leaving {
+struct ExitColumns {
   int last, end;
 
-  static __device__ __forceinline__ Leaving of(Word word) {
+  static __device__ __forceinline__ ExitColumns of(Word word) {
     return {static_cast<int>(word >> 32), static_cast<int>(word)};
   }
   __device__ __forceinline__ Word word() const { return static_cast<Word>(last) << 32 | static_cast<unsigned>(end); }
@@ -26,11 +26,11 @@ struct Leaving {
 // E that leaves a strip in a column, as words of which each has the strip's order beside a half of it, or all: a strip
 // writes where the one before it has written, and the data are their own flags.
 template <class Real>
-struct Flowing {
+struct AdjointWord {
   static constexpr int words = sizeof(Real) / sizeof(unsigned);
   Word word[words];
 
-  static __device__ __forceinline__ Word *place(const Args &a, const View &s, int column) {
+  static __device__ __forceinline__ Word *place(const Args &a, const StripView &s, int column) {
     return a.flows + ((s.pair.index * halves + s.reversed) * a.m + column) * flow_words;
   }
   __device__ __forceinline__ void load(const Word *from) {
@@ -62,23 +62,24 @@ struct Flowing {
 
 // What enters a strip from the one before it, or leaves it, as the strip's warp sees it.
 template <class Real>
-struct Inflow {
+struct AdjointInflow {
   const Args &a;
-  const View &s;
-  Leaving before;       // of the strip before
-  Flowing<Real> asked;  // of the lane's column
+  const StripView &s;
+  ExitColumns before;       // of the strip before
+  AdjointWord<Real> asked;  // of the lane's column
 
-  __device__ __forceinline__ Inflow(const Args &args, const View &view) : a(args), s(view), before{none, none} {}
+  __device__ __forceinline__ AdjointInflow(const Args &args, const StripView &view)
+      : a(args), s(view), before{none, none} {}
 
-  static __device__ __forceinline__ Word *leaving(const Args &a, const View &s, int strip) {
+  static __device__ __forceinline__ Word *leaving(const Args &a, const StripView &s, int strip) {
     return a.left + s.pair.index * a.strips + strip;
   }
-  static __device__ __forceinline__ const Word *leaving_before(const Args &a, const View &s) {
+  static __device__ __forceinline__ const Word *leaving_before(const Args &a, const StripView &s) {
     return leaving(a, s, s.strip + s.sign());
   }
-  __device__ __forceinline__ void look() { before = Leaving::of(load_relaxed(leaving_before(a, s))); }
+  __device__ __forceinline__ void look() { before = ExitColumns::of(load_relaxed(leaving_before(a, s))); }
   __device__ __forceinline__ void ask(int column) {
-    if (column <= before.last) asked.load(Flowing<Real>::place(a, s, column));
+    if (column <= before.last) asked.load(AdjointWord<Real>::place(a, s, column));
   }
   // What was asked for, as soon as it is there.
   __device__ __forceinline__ Real take(int column) {
@@ -87,7 +88,7 @@ struct Inflow {
       if (before.end == none) look();
       // What the strip before wrote before it said so may come to be seen later.
       if (before.end != none && column < before.end) return 0;
-      asked.load(Flowing<Real>::place(a, s, column));
+      asked.load(AdjointWord<Real>::place(a, s, column));
     }
     return asked.value();
   }

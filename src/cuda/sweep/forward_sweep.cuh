@@ -1,8 +1,8 @@
 // A warp's sweep of a task: the row above, which another warp is writing, the strip's own, and what it leaves.
 #pragma once
 
-#include "inline_costs.cuh"
-#include "strip.cuh"
+#include "cuda/costs/inline_costs.cuh"
+#include "cuda/sweep/strip.cuh"
 
 namespace sdtw::cuda {
 
@@ -22,7 +22,7 @@ struct RowAbove {
   bool there;
   Word ahead[2];
 
-  __device__ __forceinline__ void begin(const Args &a, const View &s, Z *to) {
+  __device__ __forceinline__ void begin(const Args &a, const StripView &s, Z *to) {
     ring = to;
     there = !s.first && s.active;
     columns = there && lane_id() < block_steps ? s.pair.m - lane_id() : 0, format = a.format;
@@ -71,7 +71,7 @@ struct Sweep {
   using Z = typename Cell::Z;
 
   const Args &a;
-  const View &s;
+  const StripView &s;
   Source &source;
   RowAbove<Cell> above;
   Strip<Cell> strip;
@@ -79,7 +79,7 @@ struct Sweep {
   Z corner;     // the cell that has the pair's value, in the lane that met it
   Word *below;  // the strip's last row, for the next strip; null if nobody reads it
 
-  __device__ __forceinline__ Sweep(const Args &args, const View &view, Source &costs)
+  __device__ __forceinline__ Sweep(const Args &args, const StripView &view, Source &costs)
       : a(args), s(view), source(costs), format(args.format) {}
 
   // Where the steps of a block read and write.

@@ -1,8 +1,8 @@
 // What is done pair by pair before the sweeps: bounds of the costs; crossings, and the gradients' initial values.
 #include <algorithm>
 
-#include "crossings.cuh"
-#include "launch.h"
+#include "cuda/launch.h"
+#include "cuda/sweep/midline.cuh"
 
 namespace sdtw::cuda {
 namespace {
@@ -28,8 +28,8 @@ struct Measures {
 
 // Of a pair's points: norms, as TensorCosts needs them, and the largest squared distance from the first x, as bits of a
 // float: so a NaN is the largest of all. A point is 2^lane_bits lanes', by four features if they can be moved so
-// (quads).
-template <bool of_x, bool quads>
+// (vec4).
+template <bool of_x, bool vec4>
 __device__ __forceinline__ int measure(const Args &a, const sdtw_in &series, int64_t pair, int size, double *norms,
                                        int lane_bits) {
   const int lanes = 1 << lane_bits, groups = block >> lane_bits, lane = threadIdx.x & (lanes - 1);
@@ -40,7 +40,7 @@ __device__ __forceinline__ int measure(const Args &a, const sdtw_in &series, int
     const int64_t i = min(first + static_cast<int>(threadIdx.x >> lane_bits), size - 1);
     const int64_t at = pair * series.stride[0] + i * series.stride[1];
     Measures sum;
-    if constexpr (quads) {
+    if constexpr (vec4) {
 #pragma unroll 2
       for (int f = 4 * lane; f < a.features; f += 4 * lanes) {
         const auto four = [&](const sdtw_in &of, int64_t point) {
@@ -78,8 +78,8 @@ __device__ int measure_origin(const Args &a, int64_t pair) {
 }
 
 // Of x, of y, or first of one and then of the other.
-template <bool quads>
-__global__ void __launch_bounds__(block, most_blocks - quads)
+template <bool vec4>
+__global__ void __launch_bounds__(block, most_blocks - vec4)
     bounds_kernel(const __grid_constant__ Args a, int lane_bits) {
   let_next_kernel_in();
   wait_for_kernel_before();
@@ -89,11 +89,11 @@ __global__ void __launch_bounds__(block, most_blocks - quads)
     int *bounds = a.bounds + bounds_per_pair * b;
     double *norms = norms_of(a, b);
     if (blockIdx.z == 0) {
-      const int largest = measure<true, quads>(a, a.x, b, pair.n, norms, lane_bits);
+      const int largest = measure<true, vec4>(a, a.x, b, pair.n, norms, lane_bits);
       if (lane_id() == 0) atomicMax(bounds, largest);
     }
     if (blockIdx.z == gridDim.z - 1) {
-      const int largest = measure<false, quads>(a, a.y, b, pair.m, norms + a.n, lane_bits);
+      const int largest = measure<false, vec4>(a, a.y, b, pair.m, norms + a.n, lane_bits);
       if (lane_id() == 0) atomicMax(bounds + 1, largest);
     }
     if (blockIdx.z > 0 || blockIdx.x > 0 || threadIdx.x >= warp) continue;
@@ -106,11 +106,11 @@ __global__ void __launch_bounds__(block, most_blocks - quads)
 // counts columns.
 template <class Cell>
 __device__ void cross(const Args &a, const Pair &pair, int strip) {
-  __shared__ Large sums[block / warp];
+  __shared__ ExtendedDouble sums[block / warp];
   __shared__ int first, last;
   const int of_warp = threadIdx.x / warp;
-  const Meeting rows(a, pair, strip, strip >= upper_half(strips_of(pair)), Cell::words(a.format));
-  Large sum = nothing();
+  const MidlineRows rows(a, pair, strip, strip >= upper_half(strips_of(pair)), Cell::words(a.format));
+  ExtendedDouble sum = nothing();
   Step<Cell> step;
   for (int column = threadIdx.x; column < pair.m; column += block) {
     step.load(rows, pair, column, a.format);
@@ -122,7 +122,7 @@ __device__ void cross(const Args &a, const Pair &pair, int strip) {
   __syncthreads();
   sum = sums[0];
   for (int i = 1; i < block / warp; i++) sum = sum_of(sum, sums[i]);
-  Crossing all{sum.m, sum.e, pair.m - 1, 0};
+  Midline all{sum.m, sum.e, pair.m - 1, 0};
   for (int column = threadIdx.x; column < pair.m; column += block) {
     step.load(rows, pair, column, a.format);
     if (is_live(step.probability(all))) all.first = min(all.first, column), all.last = column;
@@ -132,7 +132,7 @@ __device__ void cross(const Args &a, const Pair &pair, int strip) {
     atomicMax(&last, all.last);
   }
   __syncthreads();
-  if (threadIdx.x == 0) *crossing_into(a, pair, strip) = {all.m, all.e, min(first, last), last};
+  if (threadIdx.x == 0) *midline_into(a, pair, strip) = {all.m, all.e, min(first, last), last};
   __syncthreads();
 }
 
@@ -142,14 +142,14 @@ __device__ void cross(const Args &a, int layers) {
     const int status = a.status[b];
     const Pair pair = read_pair(a, b);
     if (strips_of(pair) < 2 || status != status_finite) continue;
-    const bool wide = a.f64 || !is_fast(a, pair);
+    const bool wide = a.f64 || !is_float(a, pair);
     const int first = blockIdx.z * gridDim.x + blockIdx.x, step = layers * gridDim.x;
-    const int begin = a.through ? 0 : upper_half(strips_of(pair)) - 1;
-    for (int strip = begin + first; strip < min(begin + crossings_of(a), strips_of(pair)); strip += step) {
+    const int begin = a.full_sweeps ? 0 : upper_half(strips_of(pair)) - 1;
+    for (int strip = begin + first; strip < min(begin + midlines_of(a), strips_of(pair)); strip += step) {
       if (wide)
-        cross<Wide>(a, pair, strip);
+        cross<DoubleCell>(a, pair, strip);
       else
-        cross<Fast>(a, pair, strip);
+        cross<FloatCell>(a, pair, strip);
     }
   }
 }
@@ -212,10 +212,10 @@ __global__ void __launch_bounds__(block)
 }
 
 // Columns of grad_y that a pair has more of aside; none if it has no paths.
-__device__ __forceinline__ Overlap columns_aside(const Args &a, const Pair &pair) {
-  if (!a.side.data || strips_of(pair) < 2 || a.status[pair.index] != status_finite) return Overlap{0, -1};
-  const Overlap overlap(a, pair);
-  return overlap.size() > a.side_columns ? Overlap{0, -1} : overlap;
+__device__ __forceinline__ MidlineOverlap columns_aside(const Args &a, const Pair &pair) {
+  if (!a.side.data || strips_of(pair) < 2 || a.status[pair.index] != status_finite) return MidlineOverlap{0, -1};
+  const MidlineOverlap overlap(a, pair);
+  return overlap.size() > a.lower_grad_y_columns ? MidlineOverlap{0, -1} : overlap;
 }
 
 // To grad_y what of it lies aside.
@@ -223,7 +223,7 @@ template <class Real>
 __global__ void __launch_bounds__(block) add_side_kernel(const __grid_constant__ Args a) {
   wait_for_kernel_before();
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
-    const Overlap overlap = columns_aside(a, read_pair(a, b));
+    const MidlineOverlap overlap = columns_aside(a, read_pair(a, b));
     const Real *from = static_cast<const Real *>(a.side.data) + b * a.side.stride[0];
     Real *to = static_cast<Real *>(a.grad_y.data) + b * a.grad_y.stride[0] + overlap.first * a.grad_y.stride[1];
     const int64_t size = static_cast<int64_t>(overlap.size()) * a.features;
@@ -239,7 +239,7 @@ __global__ void __launch_bounds__(block)
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const Pair pair = read_pair(a, b);
     if (a.status[b] != status_finite) continue;
-    const Overlap overlap = columns_aside(a, pair);
+    const MidlineOverlap overlap = columns_aside(a, pair);
     const auto round = [&](const sdtw_out &sums, const Output &to, int points, bool of_y) {
       if (!to.out.data) return;
       const double *from = static_cast<const double *>(sums.data) + b * sums.stride[0];
@@ -272,17 +272,17 @@ void launch_bounds(const Args &a, cudaStream_t stream) {
   dim3 grid = grid_of(a, work, 8 * block);
   constexpr unsigned many = 2048;  // blocks, of which an H200 holds about 800: more do not make it faster
   if (grid.x * grid.y < many) grid.z = 2;
-  const bool quads = in_quads(a.x, a.features) && in_quads(a.y, a.features);
+  const bool vec4 = is_vec4(a.x, a.features) && is_vec4(a.y, a.features);
   int lane_bits = 0;  // up to eight features each, or more if there are many
   while (8 << lane_bits < a.features && 1 << lane_bits < warp) lane_bits++;
-  launch_kernel(false, quads ? bounds_kernel<true> : bounds_kernel<false>, grid, block, 0, stream, a, lane_bits);
+  launch_kernel(false, vec4 ? bounds_kernel<true> : bounds_kernel<false>, grid, block, 0, stream, a, lane_bits);
 }
 
 void launch_prepare(const Args &a, const Output &first, const Output &second, void *ones, size_t bytes_of_ones,
                     void *zeros, size_t bytes_of_zeros, cudaStream_t stream) {
   const auto size = [](const Output &o) { return o.out.data ? static_cast<int64_t>(o.rows) * o.columns : 0; };
   dim3 grid = grid_of(a, std::max(size(first), size(second)), 16 * block);
-  grid.z = a.strips == 1 ? 1 : 1 + (crossings_of(a) + grid.x - 1) / grid.x;
+  grid.z = a.strips == 1 ? 1 : 1 + (midlines_of(a) + grid.x - 1) / grid.x;
   const auto of_one = a.f64 ? prepare_kernel<double, false> : prepare_kernel<float, false>;
   const auto of_several = a.f64 ? prepare_kernel<double, true> : prepare_kernel<float, true>;
   const auto kernel = a.strips == 1 ? of_one : of_several;
@@ -294,7 +294,7 @@ void launch_prepare(const Args &a, const Output &first, const Output &second, vo
 }
 
 void launch_add_side(const Args &a, cudaStream_t stream) {
-  const dim3 grid = grid_of(a, static_cast<int64_t>(a.side_columns) * a.features, 16 * block);
+  const dim3 grid = grid_of(a, static_cast<int64_t>(a.lower_grad_y_columns) * a.features, 16 * block);
   launch_kernel(false, a.f64 ? add_side_kernel<double> : add_side_kernel<float>, grid, block, 0, stream, a);
 }
 

@@ -1,7 +1,7 @@
 // Costs of many features by the float64 matrix instructions of data-centre GPUs.
 #pragma once
 
-#include "tile_costs.cuh"
+#include "cuda/costs/tile_costs.cuh"
 
 namespace sdtw::cuda {
 
@@ -63,16 +63,16 @@ struct TensorCosts : TileReader<Ring_> {
   static constexpr int unrolled = std::is_same_v<Ring, SplitRing> ? block_steps : block_steps / 2;
 
   int bits;  // of a word's fraction
-  __device__ __forceinline__ void begin(const Args &a, const View &s) {
+  __device__ __forceinline__ void begin(const Args &a, const StripView &s) {
     if constexpr (std::is_same_v<Ring, WordRing>) bits = s.active ? fraction_bits(a, s.pair.index) : 1;
   }
   using Left = typename Reader::Left;
-  __device__ __forceinline__ void costs(int u, Fast::Cost (&cost)[K]) const { convert(Reader::left(u), cost); }
-  __device__ __forceinline__ void convert(const Left &left, Fast::Cost (&cost)[K]) const {
+  __device__ __forceinline__ void costs(int u, FloatCell::Cost (&cost)[K]) const { convert(Reader::left(u), cost); }
+  __device__ __forceinline__ void convert(const Left &left, FloatCell::Cost (&cost)[K]) const {
     this->ring.convert(left, bits, cost);
   }
-  __device__ __forceinline__ bool exceeded(const Args &, const View &) const { return false; }
-  // Backward has two kernels of the fast engine, of which the second takes pairs whose costs words are too small for.
+  __device__ __forceinline__ bool exceeded(const Args &, const StripView &) const { return false; }
+  // Backward has two kernels of the float engine, of which the second takes pairs whose costs words are too small for.
   static constexpr bool second = !std::is_same_v<Ring, WordRing>;
   static __device__ __forceinline__ bool takes(const Args &a, const Pair &pair) {
     return second != (cost_bound(a, pair.index) <= most_in_word);
@@ -84,36 +84,36 @@ struct TensorCosts : TileReader<Ring_> {
   static constexpr int x_pitch = 2 * chunk + 8, y_pitch = chunk + 2;
   static constexpr size_t rows_bytes = K * warp * sizeof(double) + K * warp / 2 * x_pitch * sizeof(Held);
   static constexpr size_t pair_bytes = chunk_columns * sizeof(double) * (1 + y_pitch);
-  static constexpr size_t gates_bytes = 2 * sizeof(Gate);
+  static constexpr size_t gates_bytes = 2 * sizeof(Barrier);
   __host__ __device__ static size_t scratch_bytes(const Args &a) {
     return gates_bytes + rows_bytes + (warp >> a.lane_bits) * pair_bytes;
   }
   // Of the producers among each other: y of a chunk is there; and it has been read.
   struct Gates {
-    Gate ready, read;
+    Barrier ready, read;
   };
   static __device__ __forceinline__ Gates &gates_in(unsigned char *scratch) {
     return *reinterpret_cast<Gates *>(scratch);
   }
-  static __device__ __forceinline__ void open(unsigned char *scratch) {
-    gates_in(scratch).ready.open(producers), gates_in(scratch).read.open(producers);
+  static __device__ __forceinline__ void init(unsigned char *scratch) {
+    gates_in(scratch).ready.init(producers), gates_in(scratch).read.init(producers);
   }
 
-  // The kind of producers that there are to be, for which work is called. quads: x and y can be read four features at a
+  // The kind of producers that there are to be, for which work is called. vec4: x and y can be read four features at a
   // time. whole: x of all features lies in shared memory.
   template <class Work>
   static __device__ __forceinline__ void choose(const Args &a, Work work) {
-    const bool quads = in_quads(a.x, a.features) && in_quads(a.y, a.features), whole = a.features <= chunk;
-    if (quads && whole)
+    const bool vec4 = is_vec4(a.x, a.features) && is_vec4(a.y, a.features), whole = a.features <= chunk;
+    if (vec4 && whole)
       work(Type<Producer<true, true>>{});
     else if (whole)
       work(Type<Producer<false, true>>{});
-    else if (quads)
+    else if (vec4)
       work(Type<Producer<true, false>>{});
     else
       work(Type<Producer<false, false>>{});
   }
-  template <bool quads, bool whole>
+  template <bool vec4, bool whole>
   struct Producer : RowsOfProducer {
     static constexpr int nothing = 1 << 30;
     // A lane has four features of some points, `points` of which are loaded at once.
@@ -140,7 +140,7 @@ struct TensorCosts : TileReader<Ring_> {
     typename Ring::Units units;
 
     // s: the view of the lane whose rows these are. shift_steps: where in the ring step 0 lies.
-    __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, const Ring &to,
+    __device__ __forceinline__ Producer(const Args &args, const StripView &s, int strip_lane, const Ring &to,
                                         unsigned char *memory, int shift_steps, int &count)
         : RowsOfProducer{args, s.pair.m, strip_lane * K},
           ring(to),
@@ -171,7 +171,7 @@ struct TensorCosts : TileReader<Ring_> {
     }
 
     // s of the pair that a lane of the sweep has.
-    __device__ __forceinline__ int left_out_of(const View &s) const {
+    __device__ __forceinline__ int left_out_of(const StripView &s) const {
       return s.active ? fraction_shift(a, s.pair.index) : 0;
     }
     // Of 16 columns, the warp's share.
@@ -182,7 +182,7 @@ struct TensorCosts : TileReader<Ring_> {
     // Four features from f on, the first of which lies at `from`; 0 beyond the last.
     __device__ __forceinline__ Rows<float> quad(const float *from, int64_t stride, int f) const {
       Rows<float> q{};
-      if constexpr (quads) {
+      if constexpr (vec4) {
         if (f < a.features) q = __builtin_bit_cast(Rows<float>, __ldg(reinterpret_cast<const float4 *>(from)));
       } else {
 #pragma unroll

@@ -1,17 +1,17 @@
-// How warps of a block with different roles hand each other what lies in shared memory: gates, and rings of slots.
+// How warps of a block with different roles hand each other what lies in shared memory: barriers, and rings of slots.
 #pragma once
 
-#include "memory.cuh"
+#include "cuda/memory.cuh"
 
 namespace sdtw::cuda {
 
 constexpr int none = -1;
 
 // A barrier in shared memory that only those wait at who need what it stands for. A use of it is complete when as many
-// warps have arrived as it was made for, and then the next use begins. Uses are counted from 0. All that a gate tells
-// is the parity of its uses: whoever waits for use i must be certain that i - 1 is complete and that i + 1 is not.
-// tests/check_handover.py has a model of the gates of a backward block.
-struct Gate {
+// warps have arrived as it was made for, and then the next use begins. Uses are counted from 0. All that a barrier
+// tells is the parity of its uses: whoever waits for use i must be certain that i - 1 is complete and that i + 1 is
+// not. tests/check_handover.py has a model of the barriers of a backward block.
+struct Barrier {
   Word state;
 
   __device__ __forceinline__ unsigned address() const {
@@ -20,7 +20,7 @@ struct Gate {
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   // By one thread, before a barrier of the block.
-  __device__ __forceinline__ void open(int warps) {
+  __device__ __forceinline__ void init(int warps) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(address()), "r"(warps * warp) : "memory");
   }
   // By a warp: whoever waits sees what it has written, and it no longer reads what it has read. Every lane arrives: it
@@ -57,7 +57,7 @@ struct Gate {
   }
 #else
   // Before there was hardware for it: arrivals so far, and how many make a use.
-  __device__ __forceinline__ void open(int warps) { state = static_cast<Word>(warps) << 32; }
+  __device__ __forceinline__ void init(int warps) { state = static_cast<Word>(warps) << 32; }
   __device__ __forceinline__ void arrive(int warps = 1) {
     __syncwarp();
     __threadfence_block();
@@ -80,11 +80,11 @@ struct Gate {
 
 // Slots that one side fills and the other empties, always in the same order: item i lies in slot i % slots.
 template <int slots>
-struct Ring {
-  Gate full[slots], empty[slots];
+struct BarrierRing {
+  Barrier full[slots], empty[slots];
 
-  __device__ __forceinline__ void open(int fillers, int emptiers) {
-    for (int i = 0; i < slots; i++) full[i].open(fillers), empty[i].open(emptiers);
+  __device__ __forceinline__ void init(int fillers, int emptiers) {
+    for (int i = 0; i < slots; i++) full[i].init(fillers), empty[i].init(emptiers);
   }
   __device__ __forceinline__ void wait_full(int item) const { full[item % slots].wait(item / slots); }
   __device__ __forceinline__ void wait_empty(int item) const { empty[item % slots].wait(item / slots - 1); }

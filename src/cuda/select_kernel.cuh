@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "backward.cuh"
-#include "forward.cuh"
-#include "launch.h"
+#include "cuda/launch.h"
+#include "cuda/pipeline/backward_kernel.cuh"
+#include "cuda/pipeline/forward_kernel.cuh"
 
 namespace sdtw::cuda {
 
@@ -50,16 +50,16 @@ bool fits_forward(const Args &a) {
   return forward_bytes<Source>(a) <= current_device().shared_memory;
 }
 
-template <class Cell, class Source, bool alone, bool several>
+template <class Cell, class Source, bool warp_fallback, bool several>
 void launch_forward(const Args &a, cudaStream_t stream) {
   const bool overlap = Cell::wide ? !a.f64 : has_bounds(a);          // of what follows another
   const int64_t sweepers = Source::cooperative ? 1 : Source::warps;  // of a block
   const int64_t blocks = (forward_tasks(a) + sweepers - 1) / sweepers;
   const auto run = [&](auto is_primary) {
     constexpr bool primary = decltype(is_primary)::value;
-    using Kernel = decltype(&forward_kernel<Cell, Source, alone, primary, several>);
-    launch<Kernel, forward_kernel<Cell, Source, alone, primary, several>>(overlap, Source::warps * warp,
-                                                                          forward_bytes<Source>(a), blocks, stream, a);
+    using Kernel = decltype(&forward_kernel<Cell, Source, warp_fallback, primary, several>);
+    launch<Kernel, forward_kernel<Cell, Source, warp_fallback, primary, several>>(
+        overlap, Source::warps * warp, forward_bytes<Source>(a), blocks, stream, a);
   };
   if constexpr (!Cell::wide)
     run(std::true_type{});
@@ -98,20 +98,20 @@ bool fit_backward(Args &a, int least_steps) {
   return false;
 }
 
-template <class Cell, class Source, class Spender, bool several>
+template <class Cell, class Source, class Epilogue, bool several>
 bool launch_backward(Args a, int least_steps, cudaStream_t stream) {
-  using Kernel = Backward<Cell, Source, Spender, several>;
+  using Kernel = Backward<Cell, Source, Epilogue, several>;
   if (!fit_backward<Kernel>(a, least_steps)) return false;
   if (a.interval / a.tile_steps - 1 > a.snapshots_each) a.snapshots_each = 0;  // not planned for: tiles are smaller
   const auto log2 = [](int power) { return 31 - __builtin_clz(static_cast<unsigned>(power)); };
   a.tile_bits = log2(a.tile_steps), a.part_bits = log2(a.interval / a.tile_steps);
-  using Function = decltype(&backward_kernel<Cell, Source, Spender, several>);
-  launch<Function, backward_kernel<Cell, Source, Spender, several>>(true, Kernel::threads, Kernel::shared_bytes(a),
-                                                                    a.tasks, stream, a);
+  using Function = decltype(&backward_kernel<Cell, Source, Epilogue, several>);
+  launch<Function, backward_kernel<Cell, Source, Epilogue, several>>(true, Kernel::threads, Kernel::shared_bytes(a),
+                                                                     a.tasks, stream, a);
   return true;
 }
 
-// Costs of many features for the fast engine. Forward has them split, in one block of a multiprocessor if there are no
+// Costs of many features for the float engine. Forward has them split, in one block of a multiprocessor if there are no
 // more strips than that, or more than 64 features, else in two. Where several short pairs lie side by side, and y of
 // all of them in shared memory, there is room for two blocks if costs are packed, or of longer y, whose values that
 // would not be precise enough for, if there are fewer columns of them. Backward has them in words, or packed.
@@ -143,7 +143,7 @@ void Sweeps<Cell>::forward(const Args &a, cudaStream_t stream) {
   };
   const auto run = [&](auto source) {
     using Source = decltype(source);
-    if (std::is_base_of_v<InlineBase, Source> ? is_alone(a) : a.strips == 1) return run_one(source);
+    if (std::is_base_of_v<InlineBase, Source> ? has_warp_fallback(a) : a.strips == 1) return run_one(source);
     launch_forward<Cell, Source, false, true>(a, stream);
   };
   if constexpr (Cell::wide) {
@@ -176,17 +176,17 @@ void Sweeps<Cell>::backward(const Args &a, cudaStream_t stream) {
   using Real = typename Cell::Real;
   const auto with = [&](auto source, auto spender, int least) {
     using Source = typename decltype(source)::type;
-    using Spender = typename decltype(spender)::type;
-    if (a.strips == 1) return launch_backward<Cell, Source, Spender, false>(a, least, stream);
-    return launch_backward<Cell, Source, Spender, true>(a, least, stream);
+    using Epilogue = typename decltype(spender)::type;
+    if (a.strips == 1) return launch_backward<Cell, Source, Epilogue, false>(a, least, stream);
+    return launch_backward<Cell, Source, Epilogue, true>(a, least, stream);
   };
   const auto run = [&](auto source, int least) {
     using Source = decltype(source);
-    if (a.dense.data) return with(Type<Source>{}, Type<Dense<Real>>{}, least);
+    if (a.dense.data) return with(Type<Source>{}, Type<AlignmentOutput<Real>>{}, least);
     if constexpr (std::is_base_of_v<InlineBase, Source>)
-      return with(Type<Source>{}, Type<Systolic<Source::features>>{}, least);
+      return with(Type<Source>{}, Type<ShuffleGradients<Source::features>>{}, least);
     else if constexpr (!std::is_same_v<Source, GivenCosts>)
-      return with(Type<Source>{}, Type<Sparse<Real>>{}, least);
+      return with(Type<Source>{}, Type<SparseGradients<Real>>{}, least);
     return false;
   };
   bool done = false;

@@ -1,4 +1,4 @@
-// Given float32 costs, for the fast engine: the sweeping warp copies what it needs next into shared memory while it
+// Given float32 costs, for the float engine: the sweeping warp copies what it needs next into shared memory while it
 // sweeps, 16 bytes at a time wherever a row's elements lie together.
 //
 // Of each row there are three parts of 16 columns in shared memory, in which the row's lane meets them in 16 steps: the
@@ -9,7 +9,7 @@
 
 #include <cuda_pipeline.h>
 
-#include "inline_costs.cuh"
+#include "cuda/costs/inline_costs.cuh"
 
 namespace sdtw::cuda {
 
@@ -30,7 +30,7 @@ struct GivenCosts : TakesAll {
 
   const float *data;
   float *memory;
-  Fast::Scale scale;
+  FloatCell::Scale scale;
   int64_t row[K], along;            // the lane's rows; from one of a row's elements to the next
   const float *coming[groups][K];   // what the lane copies of part 0
   int behind[K];                    // p
@@ -44,10 +44,10 @@ struct GivenCosts : TakesAll {
 
   __device__ __forceinline__ GivenCosts() : scale(0) {}
 
-  __device__ __forceinline__ void begin(const Args &a, const View &s, unsigned char *to) {
+  __device__ __forceinline__ void begin(const Args &a, const StripView &s, unsigned char *to) {
     data = static_cast<const float *>(a.x.data);
     memory = reinterpret_cast<float *>(to);
-    scale = Fast::Scale(a.scale);
+    scale = FloatCell::Scale(a.scale);
     largest = 0;
     along = a.x.stride[2], vectors = along == 1;
     columns = s.pair.m, lane = s.lane, sign = s.sign(), origin = s.first_column();
@@ -171,12 +171,12 @@ struct GivenCosts : TakesAll {
 #pragma unroll
     for (int k = 0; k < K; k++) at[k] = memory + row_at(lane_id(), k) + place(slot, behind[k] + first % part_columns);
   }
-  __device__ __forceinline__ void costs(int u, Fast::Cost (&cost)[K]) {
+  __device__ __forceinline__ void costs(int u, FloatCell::Cost (&cost)[K]) {
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const float c = at[k][sign * u];
       largest = larger(largest, fabsf(c));
-      cost[k] = Fast::split(c, scale);
+      cost[k] = FloatCell::split(c, scale);
     }
   }
 
@@ -190,8 +190,8 @@ struct GivenCosts : TakesAll {
 #endif
   }
 
-  __device__ __forceinline__ bool exceeded(const Args &a, const View &s) const {
-    const float limit = fast_limit(a, s.pair) / static_cast<float>(a.scale);
+  __device__ __forceinline__ bool exceeded(const Args &a, const StripView &s) const {
+    const float limit = float_limit(a, s.pair) / static_cast<float>(a.scale);
     return pair_max(!(largest <= limit), s.lanes) != 0;
   }
 };

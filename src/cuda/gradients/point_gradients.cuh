@@ -1,15 +1,15 @@
 // Gradients of x and y of any number of features from E, of which a tile has little as a rule.
 #pragma once
 
-#include "gates.cuh"
-#include "strip.cuh"
+#include "cuda/pipeline/barrier.cuh"
+#include "cuda/sweep/strip.cuh"
 
 namespace sdtw::cuda {
 
 // E of half a tile where the sweep has left it: [steps][ways][32 lanes][K], of the ways the first.
 template <class Real>
 struct SweptHalf {
-  static constexpr int next_step = ways * warp;
+  static constexpr int next_step = transitions * warp;
 
   const Rows<Real> *e;
   int step, steps;  // its first, and how many
@@ -40,11 +40,11 @@ struct Point {
 // A point is a few lanes', as many points at once as the warp has lanes for: what there is to do for one takes little
 // time, what it needs much longer to come.
 template <class Real>
-struct Share {
+struct LaneShare {
   int bits = 0;  // log2 of a point's lanes
   int lane, point;
 
-  __device__ __forceinline__ explicit Share(int of_all) {
+  __device__ __forceinline__ explicit LaneShare(int of_all) {
     while (features() < of_all && lanes() < warp) bits++;
     lane = lane_id() & (lanes() - 1), point = lane_id() >> bits;
   }
@@ -60,7 +60,7 @@ enum Layout { strided, together, by_four };
 template <class Real, class Series>
 __device__ __forceinline__ Layout layout_of(const Series &series, int features) {
   if (sizeof(Real) == 8 || series.stride[2] != 1 || features < Point<Real>::size) return strided;
-  return in_quads(series, features) ? by_four : together;
+  return is_vec4(series, features) ? by_four : together;
 }
 __device__ __forceinline__ Layout common(Layout a, Layout b) { return a < b ? a : b; }
 
@@ -80,7 +80,7 @@ struct Points {
 
   // size: of an element.
   template <class Series>
-  __device__ __forceinline__ Points(const Args &a, const View &s, const Series &of, int begin, int64_t size) {
+  __device__ __forceinline__ Points(const Args &a, const StripView &s, const Series &of, int begin, int64_t size) {
     const int64_t index = a.lanes == warp ? s.pair.index : s.task * (warp >> a.lane_bits);
     first =
         const_cast<char *>(static_cast<const char *>(of.data)) + (index * of.stride[0] + begin * of.stride[1]) * size;
@@ -98,7 +98,7 @@ struct Features {
   int first, skipped, count;  // the lane's own are [first + skipped, first + count)
   bool f64;
 
-  __device__ __forceinline__ Features(const Args &a, const Share<Real> &share, int from) : f64(a.f64) {
+  __device__ __forceinline__ Features(const Args &a, const LaneShare<Real> &share, int from) : f64(a.f64) {
     const int feature = from + size * share.lane;
     first = layout == strided ? feature : min(feature, a.features - size);
     skipped = feature - first;
@@ -195,14 +195,15 @@ struct Gradients {
   }
 
   const Args &a;
-  const View &s;
-  Share<Real> share;
+  const StripView &s;
+  LaneShare<Real> share;
   Points<Real> x, y, out;
   Facts *facts_of;
   Item *items;
   int worker;  // of those that share the rows, or the columns
 
-  __device__ __forceinline__ Gradients(const Args &args, const View &view, bool of_x, int number, unsigned char *notes)
+  __device__ __forceinline__ Gradients(const Args &args, const StripView &view, bool of_x, int number,
+                                       unsigned char *notes)
       : a(args),
         s(view),
         share(args.features),
@@ -267,10 +268,10 @@ struct Gradients {
     }
   }
 
-  // Columns [aside, aside_end) of the pair's: what is added to these lies aside.
+  // Columns [aside, separate_end) of the pair's: what is added to these lies aside.
   template <int workers, Layout layout, bool wide_sums>
-  __device__ __forceinline__ void to_y(const SweptHalf<Real> &half, unsigned any, int f, int aside,
-                                       int aside_end) const {
+  __device__ __forceinline__ void to_y(const SweptHalf<Real> &half, unsigned any, int f, int separate,
+                                       int separate_end) const {
     const Features<Real, layout, wide_sums> own(a, share, f);
     const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along_sums(out);
     __syncwarp();
@@ -309,8 +310,8 @@ struct Gradients {
           for (int j = 0; j < size; j++) sum.v[j] = fma(here_e.v[k], here.v[j] - points[k].v[j], sum.v[j]);
       }
       const int j = s.column_of(s.pair, column);
-      if (j >= aside && j < aside_end) {
-        const Points<Real> side(a, s, a.side, j - aside, sum_size(a));
+      if (j >= separate && j < separate_end) {
+        const Points<Real> side(a, s, a.side, j - separate, sum_size(a));
         own.add(side.first + own.offset_of_sums(side), own.along_sums(side), facts.factor, sum);
       } else {
         own.add(out.at(pair, column) + own.offset_of_sums(out), of_out, facts.factor, sum);

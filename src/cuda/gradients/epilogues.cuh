@@ -8,10 +8,10 @@
 
 #include <climits>
 
-#include "board.cuh"
-#include "crossings.cuh"
-#include "gradient.cuh"
-#include "strip.cuh"
+#include "cuda/gradients/point_gradients.cuh"
+#include "cuda/pipeline/backward_pipeline.cuh"
+#include "cuda/sweep/midline.cuh"
+#include "cuda/sweep/strip.cuh"
 
 namespace sdtw::cuda {
 
@@ -25,26 +25,26 @@ struct Progress {
   // From which column on the strips that are taken up before have added their parts: those of the same half; and of the
   // other half, as that one counts.
   int own, others;
-  // Columns of the pair that the lower half's gradient is put aside of: [aside, aside_end), or none.
-  int aside, aside_end;
+  // Columns of the pair that the lower half's gradient is put aside of: [aside, separate_end), or none.
+  int separate, separate_end;
 
-  __device__ __forceinline__ Progress(const Args &a, const View &s)
+  __device__ __forceinline__ Progress(const Args &a, const StripView &s)
       : of_first(a.progress + s.pair.index * a.strips),
         order(s.order),
         columns(s.pair.m),
         reports(s.active && !s.whole),
         own(INT_MAX),
         others(INT_MAX),
-        aside(0),
-        aside_end(0) {
+        separate(0),
+        separate_end(0) {
     if (!a.grad_y.data || !reports) order = 0, reports = false;
     if (!reports) return;
-    const Overlap overlap(a, s.pair);
-    if (overlap.size() > a.side_columns) return;
+    const MidlineOverlap overlap(a, s.pair);
+    if (overlap.size() > a.lower_grad_y_columns) return;
     others = INT_MIN;
-    if (s.reversed) aside = overlap.first, aside_end = overlap.last + 1;
+    if (s.reversed) separate = overlap.first, separate_end = overlap.last + 1;
   }
-  __device__ __forceinline__ bool is_aside(int column) const { return column >= aside && column < aside_end; }
+  __device__ __forceinline__ bool is_separate(int column) const { return column >= separate && column < separate_end; }
   // By a warp: before it adds to columns [first, end).
   __device__ __forceinline__ void wait(int first, int end) {
     while (order > 0 && (own > max(first, 0) || others > max(columns - end, 0))) {
@@ -70,7 +70,7 @@ struct Progress {
 // Gradients of series of few features, each by a warp whose lanes have x of the same rows as the sweep's: grad_x adds
 // up in the lane; grad_y of a column goes from lane to lane, as the column was swept.
 template <int features>
-struct Systolic {
+struct ShuffleGradients {
   static constexpr int readers = features;
   static constexpr bool wants_live = false;  // to know where there is any E
   static constexpr int resident = 2;
@@ -82,19 +82,20 @@ struct Systolic {
   }
 
   const Args &a;
-  const View &s;
+  const StripView &s;
   Progress progress;
   float *y, *leaving;
   const float *ys;  // of the pair, in the caller's array
   float *of_y;      // where its gradient goes,
-  float *aside;     // or is put aside
+  float *separate;  // or is put aside
   float x[K], grad_x[K];
   float rest[K];  // what grad_x has lost to rounding: many tiles add to it (Kahan 1965)
   float column;   // of grad_y, at the lane's last column
   float factor;
   int feature;
 
-  __device__ __forceinline__ Systolic(const Args &args, const View &view, unsigned char *memory, int reader)
+  __device__ __forceinline__ ShuffleGradients(const Args &args, const StripView &view, unsigned char *memory,
+                                              int reader)
       : a(args), s(view), progress(args, view), column(0), feature(reader) {
     if (reader > 0) progress.reports = false;  // one of them reports
     const int pairs = warp >> a.lane_bits, pair = lane_id() >> a.lane_bits;
@@ -103,7 +104,7 @@ struct Systolic {
     factor = s.active ? gradient_factor<float>(a, s.pair.index) : 0;
     ys = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + feature * a.y.stride[2];
     of_y = static_cast<float *>(a.grad_y.data) + s.pair.index * a.grad_y.stride[0] + feature * a.grad_y.stride[2];
-    aside = static_cast<float *>(a.side.data) + s.pair.index * a.side.stride[0] + feature;
+    separate = static_cast<float *>(a.side.data) + s.pair.index * a.side.stride[0] + feature;
     const float *from = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0] + feature * a.x.stride[2];
 #pragma unroll
     for (int k = 0; k < K; k++) {
@@ -123,12 +124,13 @@ struct Systolic {
   // To what the strips before have left.
   __device__ __forceinline__ void add(int at, float sum) const {
     const int column = s.column_of(s.pair, at);
-    float *const to = progress.is_aside(column) ? aside + (column - progress.aside) * a.side.stride[1]
-                                                : of_y + column * a.grad_y.stride[1];
+    float *const to = progress.is_separate(column) ? separate + (column - progress.separate) * a.side.stride[1]
+                                                   : of_y + column * a.grad_y.stride[1];
     atomicAdd(to, factor * sum);
   }
 
-  __device__ __forceinline__ void spend(int tile, int half, int number, const Rows<float> *e, Board &board) {
+  __device__ __forceinline__ void consume(int tile, int half, int number, const Rows<float> *e,
+                                          BackwardPipeline &pipeline) {
     const int half_steps = a.tile_steps / 2, first = (tile << a.tile_bits) + half * half_steps;
     const int steps = min(half_steps, s.steps - first);
     if (steps > 0) {
@@ -136,7 +138,7 @@ struct Systolic {
       __syncwarp();
       sweep(steps, e + lane_id());
     }
-    board.leave(number, half);
+    pipeline.leave(number, half);
     if (!a.grad_y.data) return;
     if (steps > 0) {
       progress.wait(first, first + steps);
@@ -158,7 +160,7 @@ struct Systolic {
     float part[K]{};  // of grad_x
 #pragma unroll 4
     for (int u = steps - 1; u >= 0; u--) {
-      const Rows<float> here = e[u * ways * warp];
+      const Rows<float> here = e[u * transitions * warp];
       const float from_lane = __shfl_down_sync(all_lanes, column, 1), yu = own_y[u];
       float own = 0;  // does not wait for the other lanes
 #pragma unroll
@@ -200,7 +202,7 @@ struct Systolic {
 
 // Gradients of any series, by two warps that add to grad_x and three that add to grad_y.
 template <class Real>
-struct Sparse {
+struct SparseGradients {
   static constexpr int of_rows = 2, of_columns = 3, readers = of_rows + of_columns;
   static constexpr bool wants_live = true;
   static constexpr int resident = 1;
@@ -209,13 +211,13 @@ struct Sparse {
   }
 
   const Args &a;
-  const View &s;
+  const StripView &s;
   Progress progress;
   bool of_x;
   Layout layout;
   Gradients<Real> gradients;
 
-  __device__ __forceinline__ Sparse(const Args &args, const View &view, unsigned char *memory, int role)
+  __device__ __forceinline__ SparseGradients(const Args &args, const StripView &view, unsigned char *memory, int role)
       : a(args),
         s(view),
         progress(args, view),
@@ -228,11 +230,12 @@ struct Sparse {
   __device__ __forceinline__ void begin(int last) const {
     if (lane_id() == 0) progress.report((last + 1) << a.tile_bits);
   }
-  __device__ __forceinline__ void spend(int tile, int half, int number, const Rows<Real> *e, Board &board) {
+  __device__ __forceinline__ void consume(int tile, int half, int number, const Rows<Real> *e,
+                                          BackwardPipeline &pipeline) {
     const int half_steps = a.tile_steps / 2, step = (tile << a.tile_bits) + half * half_steps;
     const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
     if (swept.steps > 0 && (of_x ? a.grad_x.data : a.grad_y.data)) {
-      const unsigned live = board.live[Board::slot_of(number, half)][lane_id()];
+      const unsigned live = pipeline.live[BackwardPipeline::slot_of(number, half)][lane_id()];
       if (has_wide_sums(a))
         add_wide(swept, live);
       else if (layout == by_four)
@@ -242,7 +245,7 @@ struct Sparse {
       else
         add<strided>(swept, live);
     }
-    board.leave(number, half);
+    pipeline.leave(number, half);
     if (of_x || !a.grad_y.data) return;
     barrier(3, of_columns * warp);
     if (lane_id() == 0) progress.report(step);
@@ -262,7 +265,8 @@ struct Sparse {
         if (of_x)
           gradients.template to_x<of_rows, layout, wide_sums>(swept, live, f);
         else
-          gradients.template to_y<of_columns, layout, wide_sums>(swept, live, f, progress.aside, progress.aside_end);
+          gradients.template to_y<of_columns, layout, wide_sums>(swept, live, f, progress.separate,
+                                                                 progress.separate_end);
     }
   }
   __device__ __forceinline__ void finish(int) const {
@@ -272,27 +276,28 @@ struct Sparse {
 
 // E itself, one element a cell. The warps take the steps in turn.
 template <class Real>
-struct Dense {
+struct AlignmentOutput {
   static constexpr int readers = 4;
   static constexpr bool wants_live = false;
   static constexpr int resident = 1;
 
   __host__ __device__ static size_t bytes(const Args &) { return 0; }
   const Args &a;
-  const View &s;
+  const StripView &s;
   int worker;
   Real scale;
 
-  __device__ __forceinline__ Dense(const Args &args, const View &view, unsigned char *, int number)
+  __device__ __forceinline__ AlignmentOutput(const Args &args, const StripView &view, unsigned char *, int number)
       : a(args), s(view), worker(number), scale(1) {
     if (s.active && a.scale_dense) scale = upstream<Real>(a, s.pair.index);
   }
   __device__ __forceinline__ void begin(int) const {}
-  __device__ __forceinline__ void spend(int tile, int half, int number, const Rows<Real> *e, Board &board) const {
+  __device__ __forceinline__ void consume(int tile, int half, int number, const Rows<Real> *e,
+                                          BackwardPipeline &pipeline) const {
     const int half_steps = a.tile_steps / 2, step = (tile << a.tile_bits) + half * half_steps;
     const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
     for (int u = worker; u < swept.steps; u += readers) write(*swept.of_lane(u, lane_id()), step + u - s.lane);
-    board.leave(number, half);
+    pipeline.leave(number, half);
   }
   // Of the lane's rows. Without a pair it has made up some, too.
   __device__ __forceinline__ void write(const Rows<Real> &e, int column) const {

@@ -1,13 +1,13 @@
 // The ring of costs that the producers of a backward block keep filled.
 #pragma once
 
-#include "board.cuh"
-#include "tile_costs.cuh"
+#include "cuda/costs/tile_costs.cuh"
+#include "cuda/pipeline/backward_pipeline.cuh"
 
 namespace sdtw::cuda {
 
 // What the producers have in the ring: columns [begin, end) of a task, those of the last few parts.
-struct Stock {
+struct CostTileCache {
   // Whose costs they were: part `sequence` of a recomputing warp.
   struct Part {
     int64_t task;
@@ -15,12 +15,12 @@ struct Stock {
   };
 
   const Args &a;
-  Board &board;
+  BackwardPipeline &pipeline;
   int begin, end;
   Part last[3];  // the latest first
 
-  __device__ __forceinline__ Stock(const Args &args, Board &of)
-      : a(args), board(of), begin(0), end(0), last{{none, 0, 0, 0}, {none, 0, 0, 0}, {none, 0, 0, 0}} {}
+  __device__ __forceinline__ CostTileCache(const Args &args, BackwardPipeline &of)
+      : a(args), pipeline(of), begin(0), end(0), last{{none, 0, 0, 0}, {none, 0, 0, 0}, {none, 0, 0, 0}} {}
 
   // The columns of a part, in whole chunks.
   __device__ __forceinline__ int first_of(int of) const { return (of * a.tile_steps - a.lanes) & -chunk_columns; }
@@ -32,7 +32,7 @@ struct Stock {
 
   // The costs of a part, once nobody reads any more what they overwrite.
   template <class Producer>
-  __device__ __forceinline__ void supply(Producer &producer, const Part &next) {
+  __device__ __forceinline__ void ensure(Producer &producer, const Part &next) {
     int low = next.part, high = next.part;
     bool keep = true;  // those that lie in the ring with this one
     bool first = true;
@@ -42,12 +42,12 @@ struct Stock {
       low = min(low, before.part), high = max(high, before.part);
       keep = keep && back < 2 && before.task == next.task && fit(low, high);
       if (back == 0) first = !keep;
-      if (!keep && before.task != none) board.wait_costs_left(before.reader, before.sequence);
+      if (!keep && before.task != none) pipeline.wait_costs_left(before.reader, before.sequence);
     }
     last[2] = last[1], last[1] = last[0], last[0] = next;
     if (first) begin = end = first_of(next.part);
     cover(producer, next.part);
-    board.fill_costs(next.reader, next.sequence);
+    pipeline.fill_costs(next.reader, next.sequence);
   }
 
   // The ring has the columns of a part or more, and is moved by those of a part at most: what is missing lies on one

@@ -1,32 +1,32 @@
-// Backward: a block takes strips, and of each the tiles into which E flows. Its warps are a pipeline (board.cuh): two
-// recompute tiles in turn and leave transition probabilities in shared memory; the first sweeps E back through these
-// (Cuturi and Blondel 2017, Algorithm 2); others turn E into gradients. Four more compute costs, if there are many
-// features.
+// Backward: a block takes strips, and of each the tiles into which E flows. Its warps are a pipeline
+// (backward_pipeline.cuh): two recompute tiles in turn and leave transition probabilities in shared memory; the first
+// sweeps E back through these (Cuturi and Blondel 2017, Algorithm 2); others turn E into gradients. Four more compute
+// costs, if there are many features.
 #pragma once
 
-#include "forward.cuh"
-#include "recompute.cuh"
-#include "spenders.cuh"
-#include "stock.cuh"
-#include "sweep_back.cuh"
+#include "cuda/gradients/epilogues.cuh"
+#include "cuda/pipeline/cost_tile_cache.cuh"
+#include "cuda/pipeline/forward_kernel.cuh"
+#include "cuda/pipeline/recompute.cuh"
+#include "cuda/sweep/adjoint_sweep.cuh"
 
 namespace sdtw::cuda {
 
-template <class Cell, class Source, class Spender, bool several>
+template <class Cell, class Source, class Epilogue, bool several>
 struct Backward {
   using Z = typename Cell::Z;
   using Real = typename Cell::Real;
   static constexpr int producers = Source::cooperative ? producers_of_tiles : 0;
   static constexpr int first_producer = 1 + recomputers, first_reader = first_producer + producers;
-  static constexpr int roles = first_reader + Spender::readers, threads = roles * warp;
+  static constexpr int roles = first_reader + Epilogue::readers, threads = roles * warp;
   static constexpr int most_steps = Cell::wide ? max_tile_steps / 4 : max_tile_steps;  // of a tile
   static constexpr int most_columns = Cell::wide ? 64 : 160;                           // of costs at a time
 
   // Shared memory: the board, what enters, rows above, ways [step][way][32] of two tiles, the spenders', the source's.
-  static constexpr size_t board_bytes = (sizeof(Board) + 15) / 16 * 16, tops_bytes = sizeof(Z) * warp;
+  static constexpr size_t pipeline_bytes = (sizeof(BackwardPipeline) + 15) / 16 * 16, tops_bytes = sizeof(Z) * warp;
   static constexpr size_t entering_bytes = 2 * sizeof(Real) * warp;
-  __host__ __device__ static size_t ways_bytes(const Args &a) {
-    return 2 * sizeof(Rows<Real>) * ways * warp * a.tile_steps;
+  __host__ __device__ static size_t transition_bytes(const Args &a) {
+    return 2 * sizeof(Rows<Real>) * transitions * warp * a.tile_steps;
   }
   __host__ __device__ static size_t source_bytes(const Args &a) {
     if constexpr (Source::cooperative)
@@ -35,29 +35,33 @@ struct Backward {
       return recomputers * Source::bytes(a);
   }
   __host__ __device__ static size_t shared_bytes(const Args &a) {
-    return board_bytes + entering_bytes + recomputers * tops_bytes + ways_bytes(a) + Spender::bytes(a) +
+    return pipeline_bytes + entering_bytes + recomputers * tops_bytes + transition_bytes(a) + Epilogue::bytes(a) +
            source_bytes(a);
   }
 
   const Args &a;
   unsigned char *memory;
 
-  __device__ __forceinline__ Board &board() const { return *reinterpret_cast<Board *>(memory); }
-  __device__ __forceinline__ Real *entering() const { return reinterpret_cast<Real *>(memory + board_bytes); }
+  __device__ __forceinline__ BackwardPipeline &pipeline() const {
+    return *reinterpret_cast<BackwardPipeline *>(memory);
+  }
+  __device__ __forceinline__ Real *entering() const { return reinterpret_cast<Real *>(memory + pipeline_bytes); }
   __device__ __forceinline__ Z *tops(int reader) const {
-    return reinterpret_cast<Z *>(memory + board_bytes + entering_bytes + reader * tops_bytes);
+    return reinterpret_cast<Z *>(memory + pipeline_bytes + entering_bytes + reader * tops_bytes);
   }
-  __device__ __forceinline__ Rows<Real> *ways_of() const { return reinterpret_cast<Rows<Real> *>(tops(recomputers)); }
-  __device__ __forceinline__ unsigned char *spender() const {
-    return reinterpret_cast<unsigned char *>(ways_of()) + ways_bytes(a);
+  __device__ __forceinline__ Rows<Real> *transitions_of() const {
+    return reinterpret_cast<Rows<Real> *>(tops(recomputers));
   }
-  __device__ __forceinline__ unsigned char *source() const { return spender() + Spender::bytes(a); }
+  __device__ __forceinline__ unsigned char *epilogue() const {
+    return reinterpret_cast<unsigned char *>(transitions_of()) + transition_bytes(a);
+  }
+  __device__ __forceinline__ unsigned char *source() const { return epilogue() + Epilogue::bytes(a); }
 
-  __device__ __forceinline__ View view(int64_t task, int lane) const {
-    return make_view<outwards, several>(a, task, lane, [&](const Pair &pair) {
+  __device__ __forceinline__ StripView view(int64_t task, int lane) const {
+    return make_strip_view<outwards, several>(a, task, lane, [&](const Pair &pair) {
       const int status = a.status[pair.index];  // comes while the bounds do
       if (!is_mine<Cell>(a, pair)) {
-        if (!Cell::wide) a.control->any_wide = 1;
+        if (!Cell::wide) a.control->any_double = 1;
         return false;
       }
       if (!Source::takes(a, pair)) {
@@ -70,8 +74,8 @@ struct Backward {
 
   __device__ __forceinline__ void run() const {
     if (threadIdx.x == 0) {
-      board().open(roles, producers, Spender::readers);
-      if constexpr (producers > 0) Source::open(source() + Source::ring_bytes(a.cost_columns));
+      pipeline().init(roles, producers, Epilogue::readers);
+      if constexpr (producers > 0) Source::init(source() + Source::ring_bytes(a.cost_columns));
     }
     __syncthreads();
     const int role = threadIdx.x / warp;
@@ -80,7 +84,7 @@ struct Backward {
     else if (role < first_producer)
       recompute(role - 1);
     else if (role >= first_reader)
-      spend(role - first_reader);
+      consume(role - first_reader);
     else if constexpr (producers > 0)
       Source::choose(a, [&](auto of) { produce<typename decltype(of)::type>(); });
   }
@@ -90,11 +94,11 @@ struct Backward {
     Band band{none, 0, 0, number, false};
     constexpr int engine = Source::second ? 2 : Cell::wide;
     for (int64_t task; band.task == none && (task = take_ticket(&a.control->ticket[engine], a.tasks)) >= 0;) {
-      const View s = view(task, lane_id());
+      const StripView s = view(task, lane_id());
       if (s.steps > 0) band = {task, 0, none, number, __any_sync(all_lanes, leaves_for_next(a, s)) != 0};
     }
     if (band.task == none) let_next_kernel_in();
-    board().announce(count, band);
+    pipeline().announce(count, band);
     return band;
   }
   // Once it is known, tells them where its tiles begin: where paths end, or in the last column in which E enters the
@@ -102,32 +106,32 @@ struct Backward {
   // the block has nothing else to do, or blocks might wait for each other.
   __device__ __forceinline__ void begin_band(Band &band, int count, bool may_wait) const {
     if (band.task == none || band.last != none) return;
-    const View s = view(band.task, lane_id());
+    const StripView s = view(band.task, lane_id());
     int step = s.steps - 1, first = 0;
     if (s.active && !s.whole) {
       int column;
       if (s.inner) {
-        column = crossing_into(a, s.pair, s.strip)->last;
-        if (a.through && !s.first) first = crossing_into(a, s.pair, s.strip - s.sign())->first;
+        column = midline_into(a, s.pair, s.strip)->last;
+        if (a.full_sweeps && !s.first) first = midline_into(a, s.pair, s.strip - s.sign())->first;
       } else {
-        const Word *from = Inflow<Real>::leaving_before(a, s);
+        const Word *from = AdjointInflow<Real>::leaving_before(a, s);
         const Word word = may_wait ? wait_for(from) : load_relaxed(from);
-        column = Leaving::of(word).last;
+        column = ExitColumns::of(word).last;
       }
       step = column == none ? none : min(column + s.end_lane, step);
     }
     step = __shfl_sync(all_lanes, step, 0);
     if (step == none) return;
     band.last = step >> a.tile_bits, band.first = min(first >> a.tile_bits, band.last);
-    board().begin(count, band);
+    pipeline().begin(count, band);
   }
 
   __device__ __forceinline__ void sweep() const {
     int count = 0;
     for (Band band = next_band(count, 0); band.task != none; count++) {
       begin_band(band, count, true);
-      const View s = view(band.task, lane_id());
-      SweepBack<Cell, Spender::wants_live> back(a, s, board(), ways_of(), entering());
+      const StripView s = view(band.task, lane_id());
+      SweepBack<Cell, Epilogue::wants_live> back(a, s, pipeline(), transitions_of(), entering());
       back.ask(band.last);
       Band next;
       bool announced = false, over = false;
@@ -140,16 +144,16 @@ struct Backward {
           begin_band(next, count + 1, false);
         }
         back.run(tile, number, over);
-        if (band.open && !over && back.is_over(tile)) {
+        if (band.open_ended && !over && back.is_over(tile)) {
           over = true;
           back.tell(back.first_step(tile));
           band.first = max(tile - (lead - 1), 0);
-        } else if (band.open) {
-          back.foretell(tile);
+        } else if (band.open_ended) {
+          back.announce_exit(tile);
         }
-        if constexpr (several) board().judge(number, band.first);
+        if constexpr (several) pipeline().publish_end(number, band.first);
       }
-      if (band.open && !over) back.tell(0);
+      if (band.open_ended && !over) back.tell(0);
       band = next;
     }
   }
@@ -158,18 +162,18 @@ struct Backward {
     Source costs;
     int sequence = 0;  // of the parts that this warp recomputes
     int count = 0;
-    for (Band band = board().receive(count); band.task != none; band = board().receive(++count)) {
-      const View s = view(band.task, lane_id());
+    for (Band band = pipeline().receive(count); band.task != none; band = pipeline().receive(++count)) {
+      const StripView s = view(band.task, lane_id());
       if constexpr (Source::cooperative) {
         costs.ring = {source(), a.cost_columns}, costs.shift = 0;
         costs.begin(a, s);
       } else {
         costs.begin(a, s, source() + reader * Source::bytes(a));
       }
-      board().wait_begun(count, band);
-      Recompute<Cell, Source> again(a, board(), s, band, tops(reader), ways_of(), costs, sequence);
+      pipeline().wait_begun(count, band);
+      Recompute<Cell, Source> again(a, pipeline(), s, band, tops(reader), transitions_of(), costs, sequence);
       // Every other tile is this warp's.
-      for (int tile = band.last - ((band.number ^ reader) & 1); board().template goes_on<several>(band, tile);
+      for (int tile = band.last - ((band.number ^ reader) & 1); pipeline().template goes_on<several>(band, tile);
            tile -= recomputers)
         again.run(tile);
     }
@@ -178,52 +182,54 @@ struct Backward {
   template <class Producer>
   __device__ __forceinline__ void produce() const {
     const int strip_lane = (threadIdx.x / warp - first_producer) * 8 + lane_id() / 4;
-    Stock stock(a, board());
+    CostTileCache cache(a, pipeline());
     int sequence[recomputers] = {};
     int count = 0, chunks = 0;
-    for (Band band = board().receive(count); band.task != none; band = board().receive(++count)) {
-      const View s = view(band.task, strip_lane);
+    for (Band band = pipeline().receive(count); band.task != none; band = pipeline().receive(++count)) {
+      const StripView s = view(band.task, strip_lane);
       Producer producer(a, s, strip_lane, typename Source::Ring{source(), a.cost_columns},
                         source() + Source::ring_bytes(a.cost_columns), 0, chunks);
-      board().wait_begun(count, band);
-      for (int tile = band.last; board().template goes_on<several>(band, tile); tile--) {
+      pipeline().wait_begun(count, band);
+      for (int tile = band.last; pipeline().template goes_on<several>(band, tile); tile--) {
         const int reader = number_of(band, tile) % recomputers;
         for (int part = first_part(a, band, tile); part <= tile; part++) {
-          stock.supply(producer, {band.task, part, reader, reader == 0 ? sequence[0] : sequence[1]});
+          cache.ensure(producer, {band.task, part, reader, reader == 0 ? sequence[0] : sequence[1]});
           sequence[0] += reader == 0, sequence[1] += reader == 1;
         }
       }
     }
   }
 
-  __device__ __forceinline__ void spend(int worker) const {
+  __device__ __forceinline__ void consume(int worker) const {
     int count = 0;
-    for (Band band = board().receive(count); band.task != none; band = board().receive(++count)) {
-      const View s = view(band.task, lane_id());
-      Spender gradients(a, s, spender(), worker);
-      board().wait_begun(count, band);
+    for (Band band = pipeline().receive(count); band.task != none; band = pipeline().receive(++count)) {
+      const StripView s = view(band.task, lane_id());
+      Epilogue gradients(a, s, epilogue(), worker);
+      pipeline().wait_begun(count, band);
       gradients.begin(band.last);
-      for (int tile = band.last; board().template goes_on<several>(band, tile); tile--)
+      for (int tile = band.last; pipeline().template goes_on<several>(band, tile); tile--)
         for (int half = 1; half >= 0; half--) {
           const int number = number_of(band, tile);
-          board().wait_swept(number, half);
-          gradients.spend(tile, half, number,
-                          ways_of() + Board::slot_of(number, half) * (a.tile_steps / 2) * ways * warp, board());
+          pipeline().wait_swept(number, half);
+          gradients.consume(
+              tile, half, number,
+              transitions_of() + BackwardPipeline::slot_of(number, half) * (a.tile_steps / 2) * transitions * warp,
+              pipeline());
         }
       gradients.finish(band.first);
     }
   }
 };
 
-template <class Cell, class Source, class Spender, bool several>
-__global__ void __launch_bounds__(Backward<Cell, Source, Spender, several>::threads, Spender::resident)
+template <class Cell, class Source, class Epilogue, bool several>
+__global__ void __launch_bounds__(Backward<Cell, Source, Epilogue, several>::threads, Epilogue::resident)
     backward_kernel(const __grid_constant__ Args a) {
   extern __shared__ __align__(16) unsigned char shared[];
   const bool primary = Cell::wide == a.f64 && !Source::second;
   if (!primary || !several || a.strips == 1) let_next_kernel_in();
   wait_for_kernel_before();
-  if (!primary && (Source::second ? a.control->any_large : a.control->any_wide) != 1) return;
-  Backward<Cell, Source, Spender, several>{a, shared}.run();
+  if (!primary && (Source::second ? a.control->any_large : a.control->any_double) != 1) return;
+  Backward<Cell, Source, Epilogue, several>{a, shared}.run();
 }
 
 }  // namespace sdtw::cuda

@@ -2,10 +2,10 @@
 // Algorithm 2).
 #pragma once
 
-#include "board.cuh"
-#include "crossings.cuh"
-#include "flows.cuh"
-#include "strip.cuh"
+#include "cuda/pipeline/backward_pipeline.cuh"
+#include "cuda/sweep/adjoint_handoff.cuh"
+#include "cuda/sweep/midline.cuh"
+#include "cuda/sweep/strip.cuh"
 
 namespace sdtw::cuda {
 
@@ -32,25 +32,26 @@ struct SweepBack {
   using Amount = typename Measure::Amount;
 
   const Args &a;
-  const View &s;
-  Board &board;
-  Rows<Real> *ways_of;
-  Real *entering, *leaving;  // in shared memory: what flows into the strip's last row in the steps of a tile; and out
-  Crossing from_other;       // half, if that is where it comes from
-  Step<Cell> asked;          // of the lane's column of the next tile;
-  Inflow<Real> inflow;       // if it is another strip
-  int last_left;             // column in which any has flowed out; or none
-  Flow<Real> flow;
+  const StripView &s;
+  BackwardPipeline &pipeline;
+  Rows<Real> *transitions_of;
+  Real *entering, *leaving;    // in shared memory: what flows into the strip's last row in the steps of a tile; and out
+  Midline from_other;          // half, if that is where it comes from
+  Step<Cell> asked;            // of the lane's column of the next tile;
+  AdjointInflow<Real> inflow;  // if it is another strip
+  int last_left;               // column in which any has flowed out; or none
+  Adjoint<Real> flow;
   int row;  // of the lane's, that ends the pair; or none
   bool lowest, sends;
   unsigned live;  // steps of half a tile in which the lane's rows have any E
   Amount due;     // of the pair: what has entered the strip and not left it
 
-  __device__ __forceinline__ SweepBack(const Args &args, const View &view, Board &of, Rows<Real> *from, Real *memory)
+  __device__ __forceinline__ SweepBack(const Args &args, const StripView &view, BackwardPipeline &of, Rows<Real> *from,
+                                       Real *memory)
       : a(args),
         s(view),
-        board(of),
-        ways_of(from),
+        pipeline(of),
+        transitions_of(from),
         entering(memory),
         leaving(memory + warp),
         inflow(args, view),
@@ -69,10 +70,10 @@ struct SweepBack {
 
   // Where E enters from the other sweep's side. What would lie beyond what enters the half at all is left out: see
   // Overlap.
-  __device__ __forceinline__ Crossing entrance() const {
-    Crossing own = *crossing_into(a, s.pair, s.strip);
+  __device__ __forceinline__ Midline entrance() const {
+    Midline own = *midline_into(a, s.pair, s.strip);
     const int middle = upper_half(strips_of(s.pair)) - !s.reversed;
-    own.last = min(own.last, crossing_into(a, s.pair, middle)->last);
+    own.last = min(own.last, midline_into(a, s.pair, middle)->last);
     return own;
   }
   // Whether E flows in from another strip, and on into one that waits for it.
@@ -95,7 +96,7 @@ struct SweepBack {
     if (tile < 0 || !has_column(tile)) return;
     const int column = column_in(tile);
     if (s.inner)
-      asked.load(Meeting(a, s.pair, s.strip, s.reversed, Cell::words(a.format)), s.pair, column, a.format);
+      asked.load(MidlineRows(a, s.pair, s.strip, s.reversed, Cell::words(a.format)), s.pair, column, a.format);
     else
       inflow.ask(column);
   }
@@ -108,8 +109,8 @@ struct SweepBack {
 
   // Steps [begin, end) of a tile, whose ways the lane finds from p on, from the last to the first. sent: what leaves.
   __device__ __forceinline__ void sweep(int first, int begin, int end, Rows<Real> *p, Amount &sent) {
-    typename Flow<Real>::Ways now;
-    now.load(p + (end - 1 - begin) * ways * warp);
+    typename Adjoint<Real>::Transitions now;
+    now.load(p + (end - 1 - begin) * transitions * warp);
     Real below = load_now(entering + end - 1);
     const bool ends = ends_in(first + begin, first + end);
     if (__any_sync(all_lanes, ends)) {
@@ -125,19 +126,19 @@ struct SweepBack {
   }
   // now: the ways of this step, which become those of the next. below: what comes from the strip below, too. E is left
   // where the ways were.
-  __device__ __forceinline__ void step(int u, int begin, Rows<Real> *p, typename Flow<Real>::Ways &now, Real &below,
-                                       Amount &sent) {
-    typename Flow<Real>::Ways ahead;
+  __device__ __forceinline__ void step(int u, int begin, Rows<Real> *p, typename Adjoint<Real>::Transitions &now,
+                                       Real &below, Amount &sent) {
+    typename Adjoint<Real>::Transitions ahead;
     Real below_ahead;
     const Rows<Real> e = flow.step(now, below, lowest, [&] {
       const int next = max(u - 1, begin);
-      ahead.load(p + (next - begin) * ways * warp);
+      ahead.load(p + (next - begin) * transitions * warp);
       below_ahead = load_now(entering + next);
     });
     now = ahead, below = below_ahead;
     sent += Measure::of(flow.up);  // of the first lane's alone it is what leaves
     if (sends) leaving[u] = flow.up;
-    p[(u - begin) * ways * warp] = e;
+    p[(u - begin) * transitions * warp] = e;
     if constexpr (marks) {
       bool any = false;
 #pragma unroll
@@ -178,7 +179,7 @@ struct SweepBack {
     const int column = first + lane_id();
     const bool there = lane_id() < steps && column < s.pair.m;
     const Real out = there ? fma(leaving[lane_id()], excess, leaving[lane_id()]) : Real(0);
-    if (there) Flowing<Real>::store(Flowing<Real>::place(a, s, column), s.order, out);
+    if (there) AdjointWord<Real>::store(AdjointWord<Real>::place(a, s, column), s.order, out);
     const unsigned any = __ballot_sync(all_lanes, is_live(out));
     if (any == 0 || last_left != none) return;
     last_left = first + warp - 1 - __clz(any);
@@ -187,7 +188,7 @@ struct SweepBack {
   // Tells the next strip a bound of the columns in which E will leave this one, before it does: so that the block there
   // has its first tiles ready by then.
   static constexpr int near = 24;  // lanes
-  __device__ __forceinline__ void foretell(int tile) {
+  __device__ __forceinline__ void announce_exit(int tile) {
     if (last_left != none || tile == 0) return;
     if ((__ballot_sync(all_lanes, flow.any(false)) & ((1u << near) - 1)) == 0) return;
     last_left = first_step(tile) - 1;
@@ -195,8 +196,8 @@ struct SweepBack {
   }
   // The next strip, in which columns E leaves this one. If it is in none, column 0 is the last and has nothing, either.
   __device__ __forceinline__ void tell(int end) const {
-    const Leaving now = last_left == none ? Leaving{0, 1} : Leaving{last_left, end};
-    if (lane_id() == 0) store_relaxed(Inflow<Real>::leaving(a, s, s.strip), now.word());
+    const ExitColumns now = last_left == none ? ExitColumns{0, 1} : ExitColumns{last_left, end};
+    if (lane_id() == 0) store_relaxed(AdjointInflow<Real>::leaving(a, s, s.strip), now.word());
   }
 
   // E from right to left. What flows out of a tile is brought up to what has flowed in: the sum of a cell's
@@ -213,13 +214,16 @@ struct SweepBack {
     Amount sent = 0;
 #pragma unroll 1
     for (int half = 1; half >= 0; half--) {
-      board.wait_full(number, half);
+      pipeline.wait_full(number, half);
       live = 0;
       const int begin = half * half_steps, end = min(begin + half_steps, steps);
       if (begin < end)
-        sweep(first, begin, end, ways_of + Board::slot_of(number, half) * half_steps * ways * warp + lane_id(), sent);
-      if constexpr (marks) board.live[Board::slot_of(number, half)][lane_id()] = live & in_pair(first + begin);
-      board.sweep(number, half);
+        sweep(first, begin, end,
+              transitions_of + BackwardPipeline::slot_of(number, half) * half_steps * transitions * warp + lane_id(),
+              sent);
+      if constexpr (marks)
+        pipeline.live[BackwardPipeline::slot_of(number, half)][lane_id()] = live & in_pair(first + begin);
+      pipeline.sweep(number, half);
     }
     if (over || (first == 0 && !leaves())) return;
     const Amount left = of_pair(s.lane == 0 ? sent : Amount(0)), there = of_pair(inside()) + left;

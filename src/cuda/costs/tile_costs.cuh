@@ -3,8 +3,8 @@
 // Steps in which a lane is left of the first column or beyond the last get costs, too, which may be any but no NaN.
 #pragma once
 
-#include "gates.cuh"
-#include "inline_costs.cuh"
+#include "cuda/costs/inline_costs.cuh"
+#include "cuda/pipeline/barrier.cuh"
 
 namespace sdtw::cuda {
 
@@ -42,19 +42,19 @@ struct RowsOfProducer {
 };
 
 // Forward: what the sweeping warp and the producers of its block tell each other. Chunks are counted over all tasks.
-struct Job {
+struct WorkItem {
   int64_t task;  // none: there is nothing more to do
   int first_chunk, chunks;
 };
-struct Relay {
+struct ForwardPipeline {
   static constexpr int gates = 8;
-  Gate full[gates], empty[gates];
-  Gate announced[2];
-  Job jobs[2];
+  Barrier full[gates], empty[gates];
+  Barrier announced[2];
+  WorkItem items[2];
 
-  __device__ __forceinline__ void open() {
-    for (int i = 0; i < gates; i++) full[i].open(producers), empty[i].open(1);
-    announced[0].open(1), announced[1].open(1);
+  __device__ __forceinline__ void init() {
+    for (int i = 0; i < gates; i++) full[i].init(producers), empty[i].init(1);
+    announced[0].init(1), announced[1].init(1);
   }
   __device__ __forceinline__ void wait_full(int chunk) const { full[chunk % gates].wait(chunk / gates); }
   __device__ __forceinline__ void fill(int chunk) { full[chunk % gates].arrive(); }
@@ -64,13 +64,13 @@ struct Relay {
   }
   __device__ __forceinline__ void leave(int chunk) { empty[chunk % gates].arrive(); }
 
-  __device__ __forceinline__ void announce(int count, const Job &job) {
-    if (lane_id() == 0) jobs[count % 2] = job;
+  __device__ __forceinline__ void announce(int count, const WorkItem &job) {
+    if (lane_id() == 0) items[count % 2] = job;
     announced[count % 2].arrive();
   }
-  __device__ __forceinline__ Job receive(int count) const {
+  __device__ __forceinline__ WorkItem receive(int count) const {
     announced[count % 2].wait(count / 2);
-    return jobs[count % 2];
+    return items[count % 2];
   }
 };
 
@@ -82,7 +82,7 @@ struct alignas(sizeof(T) * count) Few {
 
 // What a ring holds of a cost, [columns][column_pitch] each. Rows: of a lane, of which producers may write some only.
 
-// The sum of squares itself, for the wide engine.
+// The sum of squares itself, for the double engine.
 struct DoubleRing {
   static constexpr size_t bytes_of_cost = sizeof(double);
   using Left = Rows<double>;
@@ -98,7 +98,7 @@ struct DoubleRing {
   }
 };
 
-// For the fast engine costs are summed up in fixed point (TensorCosts): t + 1/2 on top of this, where s bits of the
+// For the float engine costs are summed up in fixed point (TensorCosts): t + 1/2 on top of this, where s bits of the
 // fraction are left out, so that a double has 32 - s of them.
 __device__ __forceinline__ double zero_of_sums(int left_out) {
   return __hiloint2double((1023 + 20 + left_out) << 20 | 1 << 19, 0);  // 1.5 2^(20 + s)
@@ -121,7 +121,7 @@ struct PartsOfSums {
   __device__ __forceinline__ Parts almost_1() const { return {0, ~255u}; }
 };
 
-// t = n + f as integer and fraction, for the fast engine: q = 2^-f - 1, and n.
+// t = n + f as integer and fraction, for the float engine: q = 2^-f - 1, and n.
 struct SplitRing {
   static constexpr size_t bytes_of_cost = sizeof(float) + sizeof(int);
   static constexpr double rounding = 0;
@@ -154,7 +154,7 @@ struct SplitRing {
     *reinterpret_cast<Few<float, rows> *>(q_at(slot, row)) = weights;
     *reinterpret_cast<Few<int, rows> *>(n_at(slot, row)) = wholes;
   }
-  __device__ __forceinline__ void convert(const Left &left, int, Fast::Cost (&cost)[K]) const {
+  __device__ __forceinline__ void convert(const Left &left, int, FloatCell::Cost (&cost)[K]) const {
 #pragma unroll
     for (int k = 0; k < K; k++) cost[k] = {left.q.v[k], left.n.v[k]};
   }
@@ -209,7 +209,7 @@ struct PackedRing {
     *reinterpret_cast<Few<unsigned, rows> *>(word_at(slot, row)) = words;
     *reinterpret_cast<Few<unsigned, rows / 2> *>(high_at(slot, row)) = highs;
   }
-  __device__ __forceinline__ void convert(const Left &left, int, Fast::Cost (&cost)[K]) const {
+  __device__ __forceinline__ void convert(const Left &left, int, FloatCell::Cost (&cost)[K]) const {
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const unsigned word = left.word.v[k], high = k < 2 ? left.high.x : left.high.y;
@@ -258,7 +258,7 @@ struct WordRing {
     for (int i = 0; i < rows; i++) words.v[i] = cost[i];
     *reinterpret_cast<Few<int, rows> *>(at(slot, row)) = words;
   }
-  __device__ __forceinline__ void convert(const Left &left, int bits, Fast::Cost (&cost)[K]) const {
+  __device__ __forceinline__ void convert(const Left &left, int bits, FloatCell::Cost (&cost)[K]) const {
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const unsigned fraction = static_cast<unsigned>(left.v[k]) << (32 - bits);
@@ -277,16 +277,16 @@ struct TileReader {
   static constexpr int warps = 1 + producers;  // of a block of forward
   __host__ __device__ static size_t ring_bytes(int columns) { return Ring::bytes_of_cost * columns * column_pitch; }
 
-  Ring ring;       // its columns are a multiple of the steps that are read from one that is sought
-  int shift;       // where in it step 0 lies
-  int slot;        // that of the step that was sought
-  Relay *relay;    // forward
-  int next_chunk;  // to be waited for
+  Ring ring;                  // its columns are a multiple of the steps that are read from one that is sought
+  int shift;                  // where in it step 0 lies
+  int slot;                   // that of the step that was sought
+  ForwardPipeline *pipeline;  // forward
+  int next_chunk;             // to be waited for
 
   // Forward: a block of steps is done with; the columns of the next are there.
   __device__ __forceinline__ void enter(int first) {
-    if (first > 0) relay->leave(next_chunk - 1);
-    relay->wait_full(next_chunk++);
+    if (first > 0) pipeline->leave(next_chunk - 1);
+    pipeline->wait_full(next_chunk++);
   }
   __device__ __forceinline__ void stage(int) const {}
 
@@ -296,22 +296,22 @@ struct TileReader {
   __device__ __forceinline__ Left left(int u) const { return ring.load(slot, u, K * lane_id()); }
 };
 
-// Sums of squared differences in float64, for the wide engine: nothing cancels in them.
+// Sums of squared differences in float64, for the double engine: nothing cancels in them.
 struct DifferenceCosts : TileReader<DoubleRing>, TakesAll {
   static constexpr int resident = 1;
   static constexpr int unrolled = 8;
   static constexpr int forward_columns = 64;
-  Wide::Scale scale{0};
-  __device__ __forceinline__ void begin(const Args &a, const View &s) { scale = Wide::Scale(a.scale); }
-  __device__ __forceinline__ void costs(int u, Wide::Cost (&cost)[K]) const {
+  DoubleCell::Scale scale{0};
+  __device__ __forceinline__ void begin(const Args &a, const StripView &s) { scale = DoubleCell::Scale(a.scale); }
+  __device__ __forceinline__ void costs(int u, DoubleCell::Cost (&cost)[K]) const {
     const Rows<double> distances = left(u);
 #pragma unroll
-    for (int k = 0; k < K; k++) cost[k] = Wide::split(distances.v[k], scale);
+    for (int k = 0; k < K; k++) cost[k] = DoubleCell::split(distances.v[k], scale);
   }
-  __device__ __forceinline__ bool exceeded(const Args &, const View &) const { return false; }
+  __device__ __forceinline__ bool exceeded(const Args &, const StripView &) const { return false; }
 
   __host__ __device__ static size_t scratch_bytes(const Args &) { return 0; }
-  static __device__ __forceinline__ void open(unsigned char *) {}
+  static __device__ __forceinline__ void init(unsigned char *) {}
   template <class Work>
   static __device__ __forceinline__ void choose(const Args &, Work work) {
     work(Type<Producer>{});
@@ -322,7 +322,7 @@ struct DifferenceCosts : TileReader<DoubleRing>, TakesAll {
     int64_t x, y, step;  // of y, to the next column
 
     // s: the view of lane 8 warp + lane / 4; the thread has row lane % 4 of it.
-    __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, const DoubleRing &to,
+    __device__ __forceinline__ Producer(const Args &args, const StripView &s, int strip_lane, const DoubleRing &to,
                                         unsigned char *, int shift_steps, int &)
         : RowsOfProducer{args, s.pair.m, strip_lane * K + lane_id() % 4}, ring(to), shift(shift_steps + s.lane) {
       const int k = lane_id() % 4;

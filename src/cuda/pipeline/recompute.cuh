@@ -2,8 +2,8 @@
 // probabilities of the ways into them.
 #pragma once
 
-#include "board.cuh"
-#include "strip.cuh"
+#include "cuda/pipeline/backward_pipeline.cuh"
+#include "cuda/sweep/strip.cuh"
 
 namespace sdtw::cuda {
 
@@ -19,11 +19,11 @@ struct Recompute {
   enum From { itself, checkpointed, snapshotted };
 
   const Args &a;
-  Board &board;
-  const View &s;
+  BackwardPipeline &pipeline;
+  const StripView &s;
   const Band &band;
   Z *tops;  // of the row above, in the steps of the part
-  Rows<Real> *ways_of;
+  Rows<Real> *transitions_of;
   Source &source;
   int &sequence;  // of the next part among all that the warp recomputes
   Strip<Cell> strip;
@@ -31,14 +31,14 @@ struct Recompute {
   int looked_up;        // this part,
   From from;            // this beginning
 
-  __device__ __forceinline__ Recompute(const Args &args, Board &of, const View &view, const Band &tiles, Z *row_above,
-                                       Rows<Real> *to, Source &costs, int &next)
+  __device__ __forceinline__ Recompute(const Args &args, BackwardPipeline &of, const StripView &view, const Band &tiles,
+                                       Z *row_above, Rows<Real> *to, Source &costs, int &next)
       : a(args),
-        board(of),
+        pipeline(of),
         s(view),
         band(tiles),
         tops(row_above),
-        ways_of(to),
+        transitions_of(to),
         source(costs),
         sequence(next),
         looked_up(none),
@@ -95,7 +95,7 @@ struct Recompute {
     Cell::renormalise(top);  // not before: it has only just come
     if (lane_id() < a.tile_steps) tops[lane_id()] = top;
     if constexpr (Source::cooperative) {
-      board.wait_costs(reader, sequence);
+      pipeline.wait_costs(reader, sequence);
     } else {
       source.window(first_step(part), a.tile_steps);
     }
@@ -106,11 +106,11 @@ struct Recompute {
       look_further(part);
   }
   __device__ __forceinline__ void finish(int reader) {
-    if constexpr (Source::cooperative) board.leave_costs(reader, sequence++);
+    if constexpr (Source::cooperative) pipeline.leave_costs(reader, sequence++);
   }
 
   // Steps [begin, end) of a part, which has so many.
-  template <bool with_ways>
+  template <bool with_transitions>
   __device__ __forceinline__ void sweep(int part, int begin, int end, int steps, Rows<Real> *to,
                                         typename Cell::Cost (&cost)[K]) {
     const int first = first_step(part) % renormalise_every;  // 0 unless parts are very short
@@ -123,14 +123,14 @@ struct Recompute {
       for (; u < stop; u++) {
         typename Cell::Cost ahead[K];
         Z top_ahead;
-        strip.template step<with_ways>(
+        strip.template step<with_transitions>(
             cost, top_now,
             [&] {
               const int next = min(u + 1, steps - 1);
               top_ahead = load_now(tops + next);
               source.costs(next, ahead);
             },
-            to + (u - begin) * ways * warp);
+            to + (u - begin) * transitions * warp);
         top_now = top_ahead;
 #pragma unroll
         for (int k = 0; k < K; k++) cost[k] = ahead[k];
@@ -139,7 +139,7 @@ struct Recompute {
       if (begins && stop == 1 && s.lane == 0) {
         typename Cell::Cost of_first[K];
         source.costs(0, of_first);
-        strip.begin_below(s.spare(), of_first, with_ways ? to : nullptr);
+        strip.begin_below(s.spare(), of_first, with_transitions ? to : nullptr);
       }
     }
   }
@@ -148,7 +148,7 @@ struct Recompute {
     typename Cell::Cost cost[K];
     const int begin = first_part(a, band, tile), number = number_of(band, tile), reader = number % recomputers;
     const bool follows = !starts(begin);  // a snapshot of the other warp's, maybe
-    if (follows) board.wait_reached(number - 1);
+    if (follows) pipeline.wait_reached(number - 1);
     for (int part = begin; part < tile; part++) {
       stage(tile, part, reader, part > begin);
       source.seek(first_step(part));
@@ -157,17 +157,18 @@ struct Recompute {
       finish(reader);
     }
     stage(tile, tile, reader, tile > begin);
-    if (!follows) board.wait_reached(number - 1);
-    board.reach(number);
+    if (!follows) pipeline.wait_reached(number - 1);
+    pipeline.reach(number);
     source.seek(first_step(tile));
     source.costs(0, cost);
     const int steps = min(a.tile_steps, s.steps - first_step(tile)), half_steps = a.tile_steps / 2;
 #pragma unroll 1
     for (int half = 0; half < 2; half++) {
-      board.wait_empty(number, half);
-      Rows<Real> *to = ways_of + Board::slot_of(number, half) * half_steps * ways * warp + lane_id();
+      pipeline.wait_empty(number, half);
+      Rows<Real> *to =
+          transitions_of + BackwardPipeline::slot_of(number, half) * half_steps * transitions * warp + lane_id();
       sweep<true>(tile, half * half_steps, min((half + 1) * half_steps, steps), steps, to, cost);
-      board.fill(number, half);
+      pipeline.fill(number, half);
     }
     finish(reader);
   }

@@ -2,11 +2,11 @@
 // compute them, a block of steps ahead.
 #pragma once
 
-#include "crossings.cuh"
-#include "direct_costs.cuh"
-#include "forward_sweep.cuh"
-#include "given_costs.cuh"
-#include "tensor_costs.cuh"
+#include "cuda/costs/direct_costs.cuh"
+#include "cuda/costs/given_costs.cuh"
+#include "cuda/costs/tensor_costs.cuh"
+#include "cuda/sweep/forward_sweep.cuh"
+#include "cuda/sweep/midline.cuh"
 
 namespace sdtw::cuda {
 
@@ -25,13 +25,13 @@ __device__ __forceinline__ double value_of(const Args &a, const Z &z, Status &st
   return -(z.e + log2(static_cast<double>(z.m))) / a.scale;
 }
 
-// Of the pairs whose first strip a task has: values of those without cells, and whether the wide engine is needed.
-__device__ __forceinline__ void look_after(const Args &a, int64_t task, int lane) {
+// Of the pairs whose first strip a task has: values of those without cells, and whether the double engine is needed.
+__device__ __forceinline__ void finish_trivial_pairs(const Args &a, int64_t task, int lane) {
   const Pair pair = pair_of(a, task, lane);
   const bool exists = a.lanes == warp || task * (warp >> a.lane_bits) + (lane >> a.lane_bits) < a.batch;
   if (!exists || (lane & (a.lanes - 1)) != 0) return;
   if (pair.kind == Kind::regular) {
-    if (has_bounds(a) && !is_fast(a, pair)) a.control->any_wide = 1;
+    if (has_bounds(a) && !is_float(a, pair)) a.control->any_double = 1;
     return;
   }
   const long long inf = 0x7ff0000000000000ll, nan = 0x7ff8000000000000ll;
@@ -53,12 +53,12 @@ __device__ __forceinline__ void finish_pair(const Args &a, const Pair &pair, con
 // Z of a pair of several strips, by the warp that has just swept the last of them to be taken up: the strip on the
 // other side of the middle has an earlier ticket. Not inlined: it is needed once in a pair.
 template <class Cell>
-__device__ __noinline__ Large join(const Args &a, const Pair &pair, int strip, bool reversed) {
+__device__ __noinline__ ExtendedDouble join(const Args &a, const Pair &pair, int strip, bool reversed) {
   constexpr int at_once = Cell::wide ? 2 : 8, of_column = 3;
   const int words = Cell::words(a.format);
-  const Meeting rows(a, pair, strip, reversed, words);
+  const MidlineRows rows(a, pair, strip, reversed, words);
   __syncwarp();
-  Large sum = nothing();
+  ExtendedDouble sum = nothing();
   for (int first = lane_id(); first < pair.m; first += at_once * warp) {
     const Word *from[at_once][of_column];
     Word word[at_once][of_column][2];
@@ -91,94 +91,94 @@ __device__ __noinline__ Large join(const Args &a, const Pair &pair, int strip, b
   return sum_of_warp(sum);
 }
 
-// After any engine's sweep. Whether the wide engine has to look after a pair of the task: of pairs that are alone the
+// After any engine's sweep. Whether the double engine has to look after a pair of the task: of pairs that are alone the
 // warp has to see to that itself.
-template <class Cell, bool alone, bool several, class Source>
-__device__ __forceinline__ bool finish(const Args &a, const View &s, const Source &source,
+template <class Cell, bool warp_fallback, bool several, class Source>
+__device__ __forceinline__ bool finish(const Args &a, const StripView &s, const Source &source,
                                        const typename Cell::Z &corner) {
   bool exceeded = false;
   if constexpr (!Cell::wide) {
     exceeded = source.exceeded(a, s) || core::is_thin(s.pair.n, s.pair.m);
     if (s.active && s.lane == 0) {
-      if (alone)
-        a.bounds[bounds_per_pair * s.pair.index] = exceeded ? given_back : not_given_back;
+      if (warp_fallback)
+        a.bounds[bounds_per_pair * s.pair.index] = exceeded ? rejected : accepted;
       else if (exceeded)
-        give_back(a, s.pair.index);
+        reject_pair(a, s.pair.index);
     }
   }
   if constexpr (several)
     if (s.joins) {
-      const Large z = join<Cell>(a, s.pair, s.strip, s.reversed);
+      const ExtendedDouble z = join<Cell>(a, s.pair, s.strip, s.reversed);
       if (lane_id() == 0) finish_pair<Cell>(a, s.pair, z);
       return false;
     }
   if (s.active && s.is_end()) finish_pair<Cell>(a, s.pair, corner);
-  return alone && __any_sync(all_lanes, s.active && exceeded);
+  return warp_fallback && __any_sync(all_lanes, s.active && exceeded);
 }
 
-// What an engine computes: pairs that are its own. The fast engine tries all pairs whose bounds it has to find out
+// What an engine computes: pairs that are its own. The float engine tries all pairs whose bounds it has to find out
 // itself: one that it gave back in between would have strips that others wait for.
 template <class Cell>
 __device__ __forceinline__ bool is_wanted(const Args &a, const Pair &pair) {
   return (!Cell::wide && !has_bounds(a)) || is_mine<Cell>(a, pair);
 }
 
-// Before the wide engine computes anything that the fast one has tried, the rows that this has left have to look
+// Before the double engine computes anything that the float one has tried, the rows that this has left have to look
 // unwritten.
-__device__ __forceinline__ void forget_rows(const Args &a, int64_t b) {
+__device__ __forceinline__ void reset_rows(const Args &a, int64_t b) {
   const Pair pair = read_pair(a, b);
-  if (pair.kind != Kind::regular || !is_mine<Wide>(a, pair)) return;
-  const int64_t size = (a.through ? halves : 1) * static_cast<int64_t>(a.strips) * a.m * words_of(a.format);
+  if (pair.kind != Kind::regular || !is_mine<DoubleCell>(a, pair)) return;
+  const int64_t size = (a.full_sweeps ? halves : 1) * static_cast<int64_t>(a.strips) * a.m * words_of(a.format);
   for (int64_t i = lane_id(); i < size; i += warp) a.rows[b * size + i] = ~Word(0);
 }
 // The next task, or -1, after the warps of the engine have seen to the rows of all pairs, of which each is a ticket
 // before those of the tasks. Not inlined: it is needed seldom.
-static __device__ __noinline__ int64_t next_after_forgetting(const Args &a, int64_t tasks) {
+static __device__ __noinline__ int64_t next_task_after_reset(const Args &a, int64_t tasks) {
   Word *const tickets = a.control->ticket + 1;
-  int *const forgotten = &a.control->forgotten;
+  int *const rows_reset = &a.control->rows_reset;
   int64_t task = take_ticket(tickets, a.batch + tasks);
   for (; task >= 0 && task < a.batch; task = take_ticket(tickets, a.batch + tasks)) {
-    forget_rows(a, task);
+    reset_rows(a, task);
     __syncwarp();
     if (lane_id() != 0) continue;
     __threadfence();  // of what all lanes have written: their writes come before the warp's barrier
-    atomicAdd(forgotten, 1);
+    atomicAdd(rows_reset, 1);
   }
   if (task < 0) return task;
-  while (load_acquire(forgotten) != a.batch - 1) continue;
+  while (load_acquire(rows_reset) != a.batch - 1) continue;
   __syncwarp();
   return task - a.batch;
 }
 
 template <class Cell, bool several>
-__device__ __forceinline__ View forward_view(const Args &a, int64_t task, int lane) {
-  return make_view<inwards, several>(a, task, lane, [&](const Pair &pair) { return is_wanted<Cell>(a, pair); });
+__device__ __forceinline__ StripView forward_view(const Args &a, int64_t task, int lane) {
+  return make_strip_view<inwards, several>(a, task, lane, [&](const Pair &pair) { return is_wanted<Cell>(a, pair); });
 }
 
 // Shared memory of a block. Together: the relay, the row above, the ring of costs, and what the producers need.
-constexpr size_t relay_bytes = (sizeof(Relay) + 15) / 16 * 16;
+constexpr size_t pipeline_bytes = (sizeof(ForwardPipeline) + 15) / 16 * 16;
 template <class Source>
 size_t forward_bytes(const Args &a) {
   if constexpr (Source::cooperative)
-    return relay_bytes + tops_bytes + Source::ring_bytes(Source::forward_columns) + Source::scratch_bytes(a);
+    return pipeline_bytes + tops_bytes + Source::ring_bytes(Source::forward_columns) + Source::scratch_bytes(a);
   else
     return Source::warps * (tops_bytes + Source::bytes(a));
 }
 
-// A warp without others that make its costs. Whether the wide engine has to look after the task.
-template <class Cell, class Source, bool alone, bool several>
+// A warp without others that make its costs. Whether the double engine has to look after the task.
+template <class Cell, class Source, bool warp_fallback, bool several>
 __device__ __forceinline__ bool sweep_by_itself(const Args &a, int64_t task, unsigned char *memory) {
-  const View s = forward_view<Cell, several>(a, task, lane_id());
+  const StripView s = forward_view<Cell, several>(a, task, lane_id());
   if (s.steps == 0) return false;
   auto *tops = reinterpret_cast<typename Cell::Z *>(memory);
   Source source;
   source.begin(a, s, memory + tops_bytes);
   Sweep<Cell, Source> sweep(a, s, source);
   sweep.run(tops);
-  return finish<Cell, alone, several>(a, s, source, sweep.corner);
+  return finish<Cell, warp_fallback, several>(a, s, source, sweep.corner);
 }
-// What the fast engine could not do of a task whose pairs are alone. Not inlined: it is needed seldom, and would take
-// registers from the fast engine.
+// What the float engine could not do of a task whose pairs are alone. Not inlined: it is needed seldom, and would take
+// registers from the float engine.
 template <class Cell, class Source>
 __device__ __noinline__ void sweep_seldom(const Args &a, int64_t task, unsigned char *memory) {
   sweep_by_itself<Cell, Source, false, false>(a, task, memory);
@@ -193,15 +193,17 @@ struct Together {
   const Args &a;
   unsigned char *memory;
 
-  __device__ __forceinline__ Relay &relay() const { return *reinterpret_cast<Relay *>(memory); }
-  __device__ __forceinline__ unsigned char *tops() const { return memory + relay_bytes; }
-  __device__ __forceinline__ typename Source::Ring ring() const { return {memory + relay_bytes + tops_bytes, columns}; }
+  __device__ __forceinline__ ForwardPipeline &pipeline() const { return *reinterpret_cast<ForwardPipeline *>(memory); }
+  __device__ __forceinline__ unsigned char *tops() const { return memory + pipeline_bytes; }
+  __device__ __forceinline__ typename Source::Ring ring() const {
+    return {memory + pipeline_bytes + tops_bytes, columns};
+  }
   __device__ __forceinline__ unsigned char *scratch() const { return ring().data + Source::ring_bytes(columns); }
   // By the whole block.
-  __device__ __forceinline__ void open() const {
+  __device__ __forceinline__ void init() const {
     if (threadIdx.x == 0) {
-      relay().open();
-      Source::open(scratch());
+      pipeline().init();
+      Source::init(scratch());
     }
     __syncthreads();
   }
@@ -211,7 +213,7 @@ struct Together {
   __device__ __forceinline__ void sweep(Next next) const {
     int count = 0, chunk = 0;
     const auto announce = [&] {  // the next task that has any steps
-      Job job{none, 0, 0};
+      WorkItem job{none, 0, 0};
       while (next(job.task)) {
         const int steps = forward_view<Cell, several>(a, job.task, lane_id()).steps;
         if (steps == 0) continue;
@@ -220,20 +222,20 @@ struct Together {
         chunk += job.chunks;
         break;
       }
-      relay().announce(count++, job);
+      pipeline().announce(count++, job);
       return job;
     };
-    for (Job job = announce(); job.task != none;) {
-      const Job after = announce();
-      const View s = forward_view<Cell, several>(a, job.task, lane_id());
+    for (WorkItem job = announce(); job.task != none;) {
+      const WorkItem after = announce();
+      const StripView s = forward_view<Cell, several>(a, job.task, lane_id());
       Source source;
-      source.ring = ring(), source.relay = &relay();
+      source.ring = ring(), source.pipeline = &pipeline();
       source.next_chunk = job.first_chunk;
       source.shift = source.next_chunk * chunk_columns;
       source.begin(a, s);
       Sweep<Cell, Source> sweep(a, s, source);
       sweep.run(reinterpret_cast<typename Cell::Z *>(tops()));
-      relay().leave(source.next_chunk - 1);
+      pipeline().leave(source.next_chunk - 1);
       finish<Cell, false, several>(a, s, source, sweep.corner);
       job = after;
     }
@@ -245,40 +247,40 @@ struct Together {
     // The columns of a chunk are read in the two blocks of steps after its own, too.
     constexpr int ahead = columns / chunk_columns - 2;
     int count = 0, chunks = 0;
-    for (Job job = relay().receive(count); job.task != none; job = relay().receive(++count)) {
-      const View s = forward_view<Cell, several>(a, job.task, strip_lane);
+    for (WorkItem job = pipeline().receive(count); job.task != none; job = pipeline().receive(++count)) {
+      const StripView s = forward_view<Cell, several>(a, job.task, strip_lane);
       Producer producer(a, s, strip_lane, ring(), scratch(), job.first_chunk * chunk_columns, chunks);
       for (int i = 0; i < job.chunks; i++) {
         const int first = i * chunk_columns;
-        relay().wait_swept(job.first_chunk + i - ahead);
+        pipeline().wait_swept(job.first_chunk + i - ahead);
         const bool outside = first >= producer.end();
         if (i == 0 || outside)
           producer.put_outside(outside ? first : -producer.lane(), outside ? first + chunk_columns : 0);
         if (!outside) producer.produce(first, first + chunk_columns);
-        relay().fill(job.first_chunk + i);
+        pipeline().fill(job.first_chunk + i);
       }
     }
   }
 };
 
-// alone: see is_alone. primary: the engine that takes all pairs; the other is there for what that one cannot do.
-// several: see make_view.
-template <class Cell, class Source, bool alone, bool primary, bool several>
+// warp_fallback: see has_warp_fallback. primary: the engine that takes all pairs; the other is there for what that one
+// cannot do. several: see make_strip_view.
+template <class Cell, class Source, bool warp_fallback, bool primary, bool several>
 __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     forward_kernel(const __grid_constant__ Args a) {
   extern __shared__ __align__(16) unsigned char shared[];
   if (!primary || !several || a.strips == 1) let_next_kernel_in();
   wait_for_kernel_before();
-  if (!primary && a.control->any_wide != 1) return;
+  if (!primary && a.control->any_double != 1) return;
   const int64_t tasks = forward_tasks(a);
   const int64_t own_turn = static_cast<int64_t>(blockIdx.x) * Source::warps + threadIdx.x / warp;
   int64_t turn = own_turn;
   const auto next = [&](int64_t &task) {
-    if constexpr (alone) {  // no task waits for another: nobody has to count them
+    if constexpr (warp_fallback) {  // no task waits for another: nobody has to count them
       task = turn < tasks ? turn : -1;
       turn += static_cast<int64_t>(gridDim.x) * Source::warps;
     } else if (!primary && a.strips > 1) {
-      task = next_after_forgetting(a, tasks);
+      task = next_task_after_reset(a, tasks);
     } else {
       task = take_ticket(&a.control->ticket[Cell::wide], tasks);
     }
@@ -286,12 +288,12 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
       let_next_kernel_in();
       return false;
     }
-    if (primary && order_of(a, task) == 0) look_after(a, task, lane_id());
+    if (primary && order_of(a, task) == 0) finish_trivial_pairs(a, task, lane_id());
     return true;
   };
   if constexpr (Source::cooperative) {
     const Together<Cell, Source, several> together{a, shared};
-    together.open();
+    together.init();
     if (threadIdx.x < warp)
       together.sweep(next);
     else
@@ -300,10 +302,10 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     unsigned char *memory = shared + threadIdx.x / warp * (tops_bytes + Source::bytes(a));
     int64_t task;
     bool others = false;
-    while (next(task)) others |= sweep_by_itself<Cell, Source, alone, several>(a, task, memory);
-    if constexpr (alone)
+    while (next(task)) others |= sweep_by_itself<Cell, Source, warp_fallback, several>(a, task, memory);
+    if constexpr (warp_fallback)
       if (others)
-        for (turn = own_turn; next(task);) sweep_seldom<Wide, DirectCosts>(a, task, memory);
+        for (turn = own_turn; next(task);) sweep_seldom<DoubleCell, DirectCosts>(a, task, memory);
   }
 }
 

@@ -1,9 +1,9 @@
-// Costs for the wide engine as they are needed, by the sweeping warp and straight from the caller's arrays, in float64:
-// given ones, and squared distances of any number of features, in which nothing cancels. Slow, but it takes no shared
-// memory.
+// Costs for the double engine as they are needed, by the sweeping warp and straight from the caller's arrays, in
+// float64: given ones, and squared distances of any number of features, in which nothing cancels. Slow, but it takes no
+// shared memory.
 #pragma once
 
-#include "inline_costs.cuh"
+#include "cuda/costs/inline_costs.cuh"
 
 namespace sdtw::cuda {
 
@@ -15,7 +15,7 @@ struct DirectCosts : TakesAll {
   __host__ __device__ static size_t bytes(const Args &) { return 0; }
 
   const Args *a;
-  Wide::Scale scale;
+  DoubleCell::Scale scale;
   int64_t row[K];       // the lane's rows in x, or in the matrix
   int64_t first, step;  // the task's first column in y, or of a row of the matrix, and from one to the next
   int columns, lane, start;
@@ -23,9 +23,9 @@ struct DirectCosts : TakesAll {
 
   __device__ __forceinline__ DirectCosts() : scale(0) {}
 
-  __device__ __forceinline__ void begin(const Args &args, const View &s, unsigned char *) {
+  __device__ __forceinline__ void begin(const Args &args, const StripView &s, unsigned char *) {
     a = &args;
-    scale = Wide::Scale(args.scale);
+    scale = DoubleCell::Scale(args.scale);
     lane = s.lane, columns = s.pair.m;
 #pragma unroll
     for (int k = 0; k < K; k++)
@@ -42,7 +42,7 @@ struct DirectCosts : TakesAll {
   __device__ __forceinline__ void window(int, int) const {}
   __device__ __forceinline__ void seek(int begin) { start = begin - lane; }
 
-  __device__ __forceinline__ void costs(int u, Wide::Cost (&cost)[K]) {
+  __device__ __forceinline__ void costs(int u, DoubleCell::Cost (&cost)[K]) {
     const int64_t column = first + clamp(start + u, columns) * step;
     double sum[K] = {};
     if (given) {
@@ -59,10 +59,10 @@ struct DirectCosts : TakesAll {
       }
     }
 #pragma unroll
-    for (int k = 0; k < K; k++) cost[k] = Wide::split(sum[k], scale);
+    for (int k = 0; k < K; k++) cost[k] = DoubleCell::split(sum[k], scale);
   }
 
-  __device__ __forceinline__ bool exceeded(const Args &, const View &) const { return false; }
+  __device__ __forceinline__ bool exceeded(const Args &, const StripView &) const { return false; }
 };
 
 }  // namespace sdtw::cuda

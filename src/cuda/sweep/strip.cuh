@@ -6,7 +6,7 @@
 // are any but NaN: those on the left stay forbidden, and nothing flows back from the others.
 #pragma once
 
-#include "pair.cuh"
+#include "cuda/pair.cuh"
 
 namespace sdtw::cuda {
 
@@ -33,7 +33,7 @@ struct Strip {
   int upper;  // the lane above, cyclically among those of the pair
   bool lowest;
 
-  __device__ __forceinline__ void start(const View &s) {
+  __device__ __forceinline__ void start(const StripView &s) {
 #pragma unroll
     for (int k = 0; k < K; k++) z[k] = Cell::forbidden();
     above = select(s.first && !s.reversed && s.lane == 0, Cell::one(), Cell::forbidden());  // where paths begin
@@ -50,7 +50,7 @@ struct Strip {
     Rows<Real> into{};
 #pragma unroll
     for (int k = 0; k < K; k++) {
-      Real unused[ways];
+      Real unused[transitions];
       const Z here = Cell::template next<false>(cost[k], Cell::forbidden(), before, Cell::forbidden(), unused);
       z[k] = select(k < spare, Cell::forbidden(), here);
       before = select(k < spare, before, here);
@@ -64,30 +64,30 @@ struct Strip {
   // One step. top: the row above the strip, at the first lane's new column. meanwhile: what does not depend on the step
   // and can fill the time that the shuffle takes. to: where the probabilities of the ways into the lane's cells go,
   // those of the three ways 32 apart.
-  template <bool with_ways = false, class Meanwhile>
+  template <bool with_transitions = false, class Meanwhile>
   __device__ __forceinline__ void step(const typename Cell::Cost (&cost)[K], const Z &top, Meanwhile meanwhile,
                                        Rows<Real> *to = nullptr) {
     Z up = Cell::shuffle(select(lowest, top, z[K - 1]), upper);
     meanwhile();
     Z corner = above;
     above = up;
-    Rows<Real> p[ways];
+    Rows<Real> p[transitions];
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const Z left = z[k];
-      Real term[ways];
-      z[k] = Cell::template next<with_ways>(cost[k], corner, up, left, term);
-      if constexpr (with_ways) {
+      Real term[transitions];
+      z[k] = Cell::template next<with_transitions>(cost[k], corner, up, left, term);
+      if constexpr (with_transitions) {
         const Real factor = reciprocal((term[diagonal] + term[horizontal]) + term[vertical]);
 #pragma unroll
-        for (int way = 0; way < ways; way++) p[way].v[k] = product(term[way], factor);
+        for (int way = 0; way < transitions; way++) p[way].v[k] = product(term[way], factor);
       }
       corner = left;
       up = z[k];
     }
-    if constexpr (with_ways) {
+    if constexpr (with_transitions) {
 #pragma unroll
-      for (int way = 0; way < ways; way++) to[way * warp] = p[way];
+      for (int way = 0; way < transitions; way++) to[way * warp] = p[way];
     }
   }
 
@@ -113,7 +113,7 @@ struct Strip {
 
 // What flows on from the cells that the backward sweep has reached, to the left and upwards.
 template <class Real>
-struct Flow {
+struct Adjoint {
   Real left[K];  // into the column before, along the row
   Real diag[K];  // into the column before, from row k to the one above it
   Real up;       // from the lane's first row to the lane above, into the lane's own column
@@ -131,17 +131,17 @@ struct Flow {
   }
 
   // The probabilities of the ways into the lane's cells.
-  struct Ways {
-    Rows<Real> way[ways];
+  struct Transitions {
+    Rows<Real> way[transitions];
     __device__ __forceinline__ void load(const Rows<Real> *from) {
 #pragma unroll
-      for (int i = 0; i < ways; i++) way[i] = from[i * warp];
+      for (int i = 0; i < transitions; i++) way[i] = from[i * warp];
     }
   };
 
   // One step back. below: what flows into the lane's last row, for the lowest lane of a pair. E of the lane's cells.
   template <class Meanwhile>
-  __device__ __forceinline__ Rows<Real> step(const Ways &p, Real below, bool lowest, Meanwhile meanwhile) {
+  __device__ __forceinline__ Rows<Real> step(const Transitions &p, Real below, bool lowest, Meanwhile meanwhile) {
     const Real from_below = __shfl_down_sync(all_lanes, up, 1);
     meanwhile();
     Real in = lowest ? below : from_below;

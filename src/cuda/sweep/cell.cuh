@@ -25,7 +25,7 @@
 
 #include "core/numbers.h"
 #include "core/packed.h"
-#include "memory.cuh"
+#include "cuda/memory.cuh"
 
 namespace sdtw::cuda {
 
@@ -33,7 +33,7 @@ namespace sdtw::cuda {
 __device__ __forceinline__ constexpr int words_of(Format format) { return format == two_words ? 2 : 1; }
 
 // p[0..2]: the way into a cell that a path took, as in sdtw_problem.step_weight.
-enum { diagonal = 0, vertical = 1, horizontal = 2, ways = 3 };
+enum { diagonal = 0, vertical = 1, horizontal = 2, transitions = 3 };
 
 __device__ __forceinline__ float reciprocal(float s) {
   float r;
@@ -84,7 +84,7 @@ __device__ __forceinline__ void check_range([[maybe_unused]] double v, [[maybe_u
 #endif
 }
 
-struct Fast {
+struct FloatCell {
   using Real = float;
   using Cost = Weight<float, int>;
   static constexpr bool wide = false;
@@ -135,7 +135,8 @@ struct Fast {
   // neighbour is the last to be known: its m is multiplied by the power of two as it is added, which is the same
   // number, sooner.
   template <bool with_terms>
-  static __device__ __forceinline__ Z next(const Cost &cost, const Z &d, const Z &v, const Z &h, float (&p)[ways]) {
+  static __device__ __forceinline__ Z next(const Cost &cost, const Z &d, const Z &v, const Z &h,
+                                           float (&p)[transitions]) {
     const int x = __vimax3_s32(d.e, h.e, v.e);
     const float td = term(d, x), th = term(h, x);
     if constexpr (with_terms) p[diagonal] = td, p[vertical] = term(v, x), p[horizontal] = th;
@@ -168,7 +169,7 @@ struct Fast {
   }
 };
 
-struct Wide {
+struct DoubleCell {
   using Real = double;
   static constexpr bool wide = true;
   static __device__ __forceinline__ constexpr int words(Format format) { return words_of(format); }
@@ -210,7 +211,8 @@ struct Wide {
   }
 
   template <bool with_terms>
-  static __device__ __forceinline__ Z next(const Cost &c, const Z &d, const Z &v, const Z &h, double (&p)[ways]) {
+  static __device__ __forceinline__ Z next(const Cost &c, const Z &d, const Z &v, const Z &h,
+                                           double (&p)[transitions]) {
     const double x = larger(larger(d.e, h.e), v.e);
     const double td = term(d, x), th = term(h, x), tv = term(v, x);
     const double s = td + th + tv;
