@@ -1,7 +1,13 @@
-// Backward: a block takes strips, and of each the tiles into which E flows. Its warps are a pipeline
-// (backward_pipeline.cuh): two recompute tiles in turn and leave transition probabilities in shared memory; the first
-// sweeps E back through these (Cuturi and Blondel 2017, Algorithm 2); others turn E into gradients. Four more compute
-// costs, if there are many features.
+// The backward kernel: a block takes strips, and goes through those tiles of each into which E flows, from right to
+// left. Its warps are a pipeline (backward_pipeline.cuh): two recompute tiles in turn and leave transition
+// probabilities in shared memory; the first sweeps E back through these (Cuturi and Blondel 2017, Algorithm 2); those
+// of the Epilogue turn E into gradients. Four more compute costs if Source is cooperative (many features).
+//
+// Invariant: strips are taken by tickets in the order in which E flows, so a strip waits only for strips with earlier
+// tickets; and a block does not wait for the beginning of its next strip while other blocks may wait for its own.
+// Trade-off: cells are computed a second time, so that transition probabilities exist only for two tiles at a time and
+// never leave shared memory.
+// several = false compiles the kernel for pairs of one strip, without what strips tell each other.
 #pragma once
 
 #include "cuda/gradients/epilogues.cuh"
@@ -20,9 +26,12 @@ struct Backward {
   static constexpr int first_producer = 1 + recomputers, first_reader = first_producer + producers;
   static constexpr int roles = first_reader + Epilogue::readers, threads = roles * warp;
   static constexpr int most_steps = Cell::wide ? max_tile_steps / 4 : max_tile_steps;  // of a tile
-  static constexpr int most_columns = Cell::wide ? 64 : 160;                           // of costs at a time
+  static constexpr int most_columns = Cell::wide ? 64 : 160;                           // of costs in the ring
 
-  // Shared memory: the board, what enters, rows above, ways [step][way][32] of two tiles, the spenders', the source's.
+  // Shared memory, in this order: the BackwardPipeline; E that enters and that leaves the strip in each step of a tile;
+  // the row above of each recomputing warp; transition probabilities [step][transition][32] of two tiles, in half
+  // slots, where E takes their place; the Epilogue's; the source's: the ring of costs and the producers' scratch
+  // memory, or what each recomputing warp needs.
   static constexpr size_t pipeline_bytes = (sizeof(BackwardPipeline) + 15) / 16 * 16, tops_bytes = sizeof(Z) * warp;
   static constexpr size_t entering_bytes = 2 * sizeof(Real) * warp;
   __host__ __device__ static size_t transition_bytes(const Args &a) {
@@ -59,7 +68,7 @@ struct Backward {
 
   __device__ __forceinline__ StripView view(int64_t task, int lane) const {
     return make_strip_view<outwards, several>(a, task, lane, [&](const Pair &pair) {
-      const int status = a.status[pair.index];  // comes while the bounds do
+      const int status = a.status[pair.index];  // loaded here, so that it arrives while the bounds do
       if (!is_mine<Cell>(a, pair)) {
         if (!Cell::wide) a.control->any_double = 1;
         return false;
@@ -68,7 +77,7 @@ struct Backward {
         a.control->any_large = 1;
         return false;
       }
-      return status == status_finite;  // the others' gradients are there already
+      return status == status_finite;  // gradients of other pairs have been set beforehand
     });
   }
 
@@ -89,7 +98,8 @@ struct Backward {
       Source::choose(a, [&](auto of) { produce<typename decltype(of)::type>(); });
   }
 
-  // The next task that has any steps, which the other warps make themselves ready for. number: of its first tile.
+  // Called by the first warp: takes the next task that has any steps, and announces it as band `count`, so that the
+  // other warps get ready for it. number: of the first tile that will be swept of it.
   __device__ __forceinline__ Band next_band(int count, int number) const {
     Band band{none, 0, 0, number, false};
     constexpr int engine = Source::second ? 2 : Cell::wide;
@@ -101,9 +111,10 @@ struct Backward {
     pipeline().announce(count, band);
     return band;
   }
-  // Once it is known, tells them where its tiles begin: where paths end, or in the last column in which E enters the
-  // strip, from the other half or from the strip before, whose ticket is an earlier one. That is waited for only when
-  // the block has nothing else to do, or blocks might wait for each other.
+  // Called by the first warp: tells the other warps where the band begins, if that is known by now. It is where paths
+  // end, or the last column in which E enters the strip, either from the other half or from the strip before, whose
+  // ticket is an earlier one. may_wait: the block has nothing else to do, so it may wait for the strip before; if it
+  // waited earlier, blocks might wait for each other.
   __device__ __forceinline__ void begin_band(Band &band, int count, bool may_wait) const {
     if (band.task == none || band.last != none) return;
     const StripView s = view(band.task, lane_id());
@@ -126,6 +137,7 @@ struct Backward {
     pipeline().begin(count, band);
   }
 
+  // The first warp: takes strips, and sweeps E through the tiles of each.
   __device__ __forceinline__ void sweep() const {
     int count = 0;
     for (Band band = next_band(count, 0); band.task != none; count++) {
@@ -134,10 +146,11 @@ struct Backward {
       SweepBack<Cell, Epilogue::wants_live> back(a, s, pipeline(), transitions_of(), entering());
       back.ask(band.last);
       Band next;
-      bool announced = false, over = false;
+      bool announced = false, over = false;  // the next strip is announced; E has left this one
       for (int tile = band.last; tile >= band.first; tile--) {
         const int number = number_of(band, tile);
-        // The others have the next strip before this one is done with, but not so early that another block has none.
+        // The next strip is taken and announced with the last tile but one of this band, so that the other warps work
+        // ahead into it; not earlier, since the strip would be missing to a block that has nothing to do.
         if (tile <= min(band.first + 1, band.last)) {
           if (!announced) next = next_band(count + 1, number + tile - band.first + 1);
           announced = true;
@@ -147,7 +160,7 @@ struct Backward {
         if (band.open_ended && !over && back.is_over(tile)) {
           over = true;
           back.tell(back.first_step(tile));
-          band.first = max(tile - (lead - 1), 0);
+          band.first = max(tile - (lead - 1), 0);  // tiles that other warps may have begun are swept, too
         } else if (band.open_ended) {
           back.announce_exit(tile);
         }
@@ -158,10 +171,11 @@ struct Backward {
     }
   }
 
+  // Recomputing warp `reader`.
   __device__ __forceinline__ void recompute(int reader) const {
     Source costs;
-    int sequence = 0;  // of the parts that this warp recomputes
-    int count = 0;
+    int sequence = 0;  // of the parts that this warp recomputes, over all strips
+    int count = 0;     // of bands
     for (Band band = pipeline().receive(count); band.task != none; band = pipeline().receive(++count)) {
       const StripView s = view(band.task, lane_id());
       if constexpr (Source::cooperative) {
@@ -172,19 +186,21 @@ struct Backward {
       }
       pipeline().wait_begun(count, band);
       Recompute<Cell, Source> again(a, pipeline(), s, band, tops(reader), transitions_of(), costs, sequence);
-      // Every other tile is this warp's.
+      // This warp has every other tile of the block: those whose number has the parity of `reader`.
       for (int tile = band.last - ((band.number ^ reader) & 1); pipeline().template goes_on<several>(band, tile);
            tile -= recomputers)
         again.run(tile);
     }
   }
 
+  // A producer warp: costs of all parts that the two recomputing warps need, in the order of tiles. The warp has 8
+  // lanes of the strip, four threads each.
   template <class Producer>
   __device__ __forceinline__ void produce() const {
     const int strip_lane = (threadIdx.x / warp - first_producer) * 8 + lane_id() / 4;
     CostTileCache cache(a, pipeline());
-    int sequence[recomputers] = {};
-    int count = 0, chunks = 0;
+    int sequence[recomputers] = {};  // of the next part of each recomputing warp
+    int count = 0, chunks = 0;       // of bands; of chunks of costs made, which the producer counts
     for (Band band = pipeline().receive(count); band.task != none; band = pipeline().receive(++count)) {
       const StripView s = view(band.task, strip_lane);
       Producer producer(a, s, strip_lane, typename Source::Ring{source(), a.cost_columns},
@@ -200,6 +216,7 @@ struct Backward {
     }
   }
 
+  // Warp `worker` of the Epilogue: reads E of each half tile from right to left, as the first warp leaves it.
   __device__ __forceinline__ void consume(int worker) const {
     int count = 0;
     for (Band band = pipeline().receive(count); band.task != none; band = pipeline().receive(++count)) {
@@ -221,6 +238,9 @@ struct Backward {
   }
 };
 
+// Three kernels may follow each other: the primary engine's; if Source::second, the float engine's for pairs of costs
+// too large for a WordRing; and the double engine's for a float32 problem. Those that are not primary end at once if no
+// pair is left to them.
 template <class Cell, class Source, class Epilogue, bool several>
 __global__ void __launch_bounds__(Backward<Cell, Source, Epilogue, several>::threads, Epilogue::resident)
     backward_kernel(const __grid_constant__ Args a) {

@@ -1,7 +1,14 @@
-// What the warps of a backward block tell each other. The first takes strips and sweeps E through their tiles, from
-// right to left; two others, in turn, recompute the tiles from checkpoints; if costs are computed by warps of their
-// own, these are ahead of them; the rest make gradients of E. All know from a band of them which tiles there are, and
-// wait at barriers for what they need of each other.
+// The shared-memory protocol between the warps of a backward block. The first warp takes strips and sweeps the adjoint
+// E through their tiles from right to left. Two recomputing warps take turns at recomputing tiles from checkpoints. If
+// costs are computed by producers (warps of their own), these work ahead of the recomputing warps. Epilogue warps turn
+// E into gradients. All warps learn from a Band which tiles of a strip there are.
+//
+// Invariant: tiles are numbered through over all strips of the block, and the slot and the barrier use of everything
+// that is handed over follow from that number (of costs: from the part's number among those of its recomputing warp).
+// No warp drifts so far from another that the parity of a barrier becomes ambiguous (barrier.cuh).
+// Trade-off: warps work ahead of the adjoint sweep so that it does not wait for them; where it is not known beforehand
+// in which tile E leaves the strip, up to lead - 1 = 2 tiles are recomputed in vain.
+// Not used by forward, whose smaller protocol is ForwardPipeline (costs/tile_costs.cuh).
 #pragma once
 
 #include "cuda/pair.cuh"
@@ -9,42 +16,52 @@
 
 namespace sdtw::cuda {
 
-constexpr int recomputers = 2;  // warps
-constexpr int band_slots = 4;
-constexpr int half_slots = 4;  // of two tiles
-constexpr int parts_kept = 4;  // of a recomputing warp: more than have costs in the ring at a time
+constexpr int recomputers = 2;  // warps, of which each has every other tile
+constexpr int band_slots = 4;   // bands that may be announced before the slowest warp has begun with the first of them
+constexpr int half_slots = 4;   // two tiles, in halves of a tile each
+constexpr int parts_kept = 4;   // slots for costs of each recomputing warp: more than parts have costs in the ring (3)
 
-// Tiles of a strip into which E flows: from `last` down to `first`.
+// The tiles of one strip into which E flows, from `last` down to `first`. Tiles are numbered from left to right, in the
+// order in which the strip's sweep met them.
 struct Band {
-  int64_t task;     // none: there is nothing more to do
-  int first, last;  // none until it is known where the band begins
-  int number;       // of tile `last` among all that the block does: numbers go up while tiles go down
-  bool open_ended;  // `first` is found out on the way
+  int64_t task;     // the strip; none: there is nothing more to do for the block
+  int first, last;  // tiles; `last` is none until it is known in which column E enters, and `first` counts only then
+  int number;       // of tile `last` among all tiles of the block: numbers go up while tiles go down (number_of)
+  bool open_ended;  // the sweep finds out on the way in which tile E leaves; `first` is 0 until then
 };
 
-// What lies so many tiles ahead of the one that is swept is begun with only if E flows on: where it has left the strip,
-// those before that have been begun with are swept all the same.
+// Warps begin with a tile only when the tile `lead` before it has been swept and the band is known to go on: they are
+// at most `lead` tiles ahead of the adjoint sweep. When E has left the strip, the lead - 1 tiles that may have been
+// begun are still swept.
 constexpr int lead = 3;
+// Slots of published ends: more than lead tiles and those by which the adjoint sweep can be ahead of another warp.
 constexpr int end_slots = 8;
 
-// Of the warps of a block, as each of them has met them.
+// The barriers and what they protect, in shared memory. "Epilogue" stands for all warps of the Epilogue, of which each
+// arrives.
 struct BackwardPipeline {
-  BarrierRing<band_slots> bands;
-  Band band[band_slots];
-  Barrier begun[band_slots];
-  int first_of[band_slots], last_of[band_slots];
-  // A tile lies in two halves, which are filled with the ways into its cells from the left, and swept and left by those
-  // who make gradients from the right.
+  // Bands, by the number of the strip among those of the block. The first warp announces a strip before it is known
+  // where its band begins, so that the other warps can load what they need; `begun` tells the band's tiles.
+  BarrierRing<band_slots> bands;                  // first warp -> all others, which leave the slot in wait_begun
+  Band band[band_slots];                          // as announced
+  Barrier begun[band_slots];                      // the first warp arrives when first_of and last_of are written
+  int first_of[band_slots], last_of[band_slots];  // tiles
+  // Half tiles, by slot_of. The recomputing warp fills a tile from its left half to its right one, with transition
+  // probabilities (half_full); the first warp sweeps it from right to left and leaves E in their place (half_swept);
+  // the Epilogue reads E in the same order and leaves the slot (half_empty).
   Barrier half_full[half_slots], half_swept[half_slots], half_empty[half_slots];
-  unsigned live[half_slots][warp];  // the steps in which a lane's rows have any E
-  Barrier end_known[end_slots];     // tiles: they have been swept,
-  int first[end_slots];             // and this is the last one to be
-  // By the two recomputing warps in turn: all that comes before a tile has been recomputed.
+  unsigned live[half_slots][warp];  // bit u: the lane's rows have E in step u of the half; if Epilogue::wants_live
+  // Ends, by the tile's number. The first warp arrives when it has swept the tile; all others wait in goes_on.
+  Barrier end_known[end_slots];
+  int first[end_slots];  // the band's last tile to be swept, as known after that sweep
+  // By the tile's number: its recomputing warp has recomputed all parts that come before it, and stored their
+  // snapshots. The other recomputing warp waits.
   Barrier reached[recomputers];
-  // Costs of a recomputing warp's last parts.
+  // Costs of the last parts of each recomputing warp: the producers arrive when they are in the ring (costs_full), the
+  // recomputing warp when it has read them (costs_empty).
   Barrier costs_full[recomputers][parts_kept], costs_empty[recomputers][parts_kept];
 
-  // warps: of the block. readers: of E.
+  // Called by one thread. warps: all of the block. readers: warps of the Epilogue.
   __device__ __forceinline__ void init(int warps, int producers, int readers) {
     bands.init(1, warps - 1);
     for (int i = 0; i < band_slots; i++) begun[i].init(1);
@@ -57,6 +74,8 @@ struct BackwardPipeline {
     }
   }
 
+  // count: number of the band among those of the block. Called by the first warp: `announce` and `begin`; by all
+  // others: `receive` and then `wait_begun`, which fills in the band's tiles.
   __device__ __forceinline__ void announce(int count, const Band &next) {
     bands.wait_empty(count);
     if (lane_id() == 0) band[count % band_slots] = next;
@@ -76,12 +95,14 @@ struct BackwardPipeline {
     bands.leave(count);
   }
 
-  // By the first warp, after a tile.
+  // Called by the first warp when it has swept tile `number`, if there may be several strips.
   __device__ __forceinline__ void publish_end(int number, int first_tile) {
     if (lane_id() == 0) first[number % end_slots] = first_tile;
     end_known[number % end_slots].arrive();
   }
-  // By the others, before they begin with a tile: whether it belongs to the band. several: see make_strip_view.
+  // Called by all other warps before they begin with a tile: whether it belongs to the band. They wait until the tile
+  // `lead` before it has been swept. If that tile is of the strip before, its end says nothing about this band.
+  // several: see make_strip_view; a pair of one strip has all its tiles in the band, and no end is published.
   template <bool several>
   __device__ __forceinline__ bool goes_on(Band &of, int tile) const {
     const int before = of.last - tile - lead, number = of.number + before;
@@ -92,8 +113,9 @@ struct BackwardPipeline {
     return tile >= of.first;
   }
 
-  // Tiles of even and of odd numbers have two slots of half a tile each. What is emptied first of a tile is what the
-  // next there fills first, so that it need not wait for the whole of it.
+  // Tiles of even and of odd numbers have two slots each, one for a half tile. The right half of a tile is emptied
+  // first and the left half of the next tile in these slots is filled first, so the two halves swap slots from tile to
+  // tile: the recomputing warp need not wait until the whole tile is empty.
   static __device__ __forceinline__ int slot_of(int number, int half) {
     return (number & 1) * 2 + (half ^ (number >> 1 & 1));
   }
@@ -115,7 +137,8 @@ struct BackwardPipeline {
     if (number >= 0) reached[number % recomputers].wait(number / recomputers);
   }
 
-  // The costs of a part: waited for by the warp that recomputes it, and left.
+  // Costs of part `sequence` of recomputing warp `reader`. The recomputing warp waits for them and leaves them; the
+  // producers fill them, and wait until they have been left before they overwrite them.
   __device__ __forceinline__ void wait_costs(int reader, int sequence) const {
     costs_full[reader][sequence % parts_kept].wait(sequence / parts_kept);
   }
@@ -130,11 +153,12 @@ struct BackwardPipeline {
   }
 };
 
-// A tile's number among all that the block does. The recomputing warps take turns.
+// A tile's number among all tiles of the block. Recomputing warp number % recomputers recomputes the tile.
 __device__ __forceinline__ int number_of(const Band &band, int tile) { return band.number + band.last - tile; }
 
-// A tile is recomputed from the checkpoint before it, or from a snapshot taken when a tile to its right was: in parts
-// of the size of tiles, of which the last is the tile itself.
+// A tile is recomputed in parts of tile_steps steps each, from the checkpoint to its left up to the tile itself, which
+// is the last part. If snapshots are taken and the tile to its right lies in the same checkpoint interval and in the
+// band, that tile's recomputation has stored a snapshot at the beginning of this tile, and the tile is the only part.
 __device__ __forceinline__ int parts_per_checkpoint(const Args &a) { return 1 << a.part_bits; }
 __device__ __forceinline__ int first_part(const Args &a, const Band &band, int tile) {
   const int interval = tile >> a.part_bits;

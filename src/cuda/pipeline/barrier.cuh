@@ -1,4 +1,14 @@
-// How warps of a block with different roles hand each other what lies in shared memory: barriers, and rings of slots.
+// Synchronisation between the warps of one block that have different roles: barriers in shared memory (mbarrier), and
+// rings of slots that one side fills and the other empties.
+//
+// Invariant: a barrier tells nothing but the parity of its completed uses, so a warp that waits for use i must be
+// certain that use i - 1 is complete and that use i + 1 is not. Each protocol that is built on barriers has to
+// guarantee this. tests/check_handover.py models the barriers of a backward block and runs them in random order.
+// Trade-off: only the warps that need a slot wait for it, where __syncthreads would stop the whole block; in exchange
+// the protocol has to bound how far warps drift apart.
+// Not used between blocks, which hand over words of global memory (memory.cuh), nor among warps of one role that have
+// to meet at one point, which use a named barrier of the block (`barrier` in memory.cuh) or, in TensorCosts, two
+// Barriers.
 #pragma once
 
 #include "cuda/memory.cuh"
@@ -7,25 +17,23 @@ namespace sdtw::cuda {
 
 constexpr int none = -1;
 
-// A barrier in shared memory that only those wait at who need what it stands for. A use of it is complete when as many
-// warps have arrived as it was made for, and then the next use begins. Uses are counted from 0. All that a barrier
-// tells is the parity of its uses: whoever waits for use i must be certain that i - 1 is complete and that i + 1 is
-// not. tests/check_handover.py has a model of the barriers of a backward block.
+// One barrier in shared memory. A use is complete when as many warps have arrived as `init` was told, and then the next
+// use begins. Uses are counted from 0. Warps that arrive do not wait.
 struct Barrier {
-  Word state;
+  Word state;  // the mbarrier object; before compute capability 8.0: arrivals so far (low half), warps of a use (high)
 
   __device__ __forceinline__ unsigned address() const {
     return static_cast<unsigned>(__cvta_generic_to_shared(&state));
   }
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-  // By one thread, before a barrier of the block.
+  // Called by one thread, before a __syncthreads that all users of the barrier pass. warps: arrivals that make a use.
   __device__ __forceinline__ void init(int warps) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(address()), "r"(warps * warp) : "memory");
   }
-  // By a warp: whoever waits sees what it has written, and it no longer reads what it has read. Every lane arrives: it
-  // costs nothing that could be measured, and compute-sanitizer follows what each of them has done.
-  // warps: for how many.
+  // Called by a whole warp. A warp that waits for this use sees what the arriving warp has written, and may overwrite
+  // what the arriving warp has read. Every lane arrives: that costs nothing measurable, and compute-sanitizer can
+  // follow what each lane has done. warps: the number of warps that this warp arrives for.
   __device__ __forceinline__ void arrive(int warps = 1) {
     __syncwarp();
 #if __CUDA_ARCH__ >= 900
@@ -36,7 +44,8 @@ struct Barrier {
       asm volatile("{ .reg .b64 old; mbarrier.arrive.shared.b64 old, [%0]; }" ::"r"(address()) : "memory");
 #endif
   }
-  // Whether a use is complete, for the lane that asks. Waiting for it is left to the hardware where that can.
+  // Whether a use is complete, as seen by the calling lane. With `waiting`, hardware that can (9.0 on) suspends the
+  // lane for a while before it answers no.
   template <bool waiting = false>
   __device__ __forceinline__ bool complete(int use) const {
     unsigned done;
@@ -56,7 +65,8 @@ struct Barrier {
     return done != 0;
   }
 #else
-  // Before there was hardware for it: arrivals so far, and how many make a use.
+  // GPUs before 8.0 have no mbarrier: one lane of each warp counts arrivals atomically, and the number of completed
+  // uses is the quotient of arrivals and warps of a use.
   __device__ __forceinline__ void init(int warps) { state = static_cast<Word>(warps) << 32; }
   __device__ __forceinline__ void arrive(int warps = 1) {
     __syncwarp();
@@ -71,18 +81,23 @@ struct Barrier {
     return (uses & 1) != (use & 1);
   }
 #endif
-  // By a warp. Use -1 was complete before there were any.
+  // Called by a whole warp. Use -1 counts as complete from the start, so the first wait for an empty slot returns at
+  // once.
   __device__ __forceinline__ void wait(int use) const {
     while (!complete<true>(use)) continue;
     __syncwarp();
   }
 };
 
-// Slots that one side fills and the other empties, always in the same order: item i lies in slot i % slots.
+// A ring of slots that one side fills and the other empties, both in the order of the items: item i lies in slot
+// i % slots, and is use i / slots of that slot's two barriers. Who fills may be `slots` items ahead of who empties.
 template <int slots>
 struct BarrierRing {
+  // full: the filling warps arrive when an item has been written; the emptying warps wait.
+  // empty: the emptying warps arrive when they have read an item; the filling warps wait.
   Barrier full[slots], empty[slots];
 
+  // fillers, emptiers: warps that arrive for each item.
   __device__ __forceinline__ void init(int fillers, int emptiers) {
     for (int i = 0; i < slots; i++) full[i].init(fillers), empty[i].init(emptiers);
   }

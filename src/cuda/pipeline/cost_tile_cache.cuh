@@ -1,4 +1,12 @@
-// The ring of costs that the producers of a backward block keep filled.
+// The producers' bookkeeping of the ring of costs in a backward block: which columns the ring has, whose parts they
+// are, and for what the producers have to wait before they overwrite any.
+//
+// Invariant: the ring has columns [begin, end) of one task, at most cost_columns of them, in whole chunks of 16; a
+// column is overwritten only when the recomputing warps have left all parts that it was made for.
+// Trade-off: neighbouring parts share about `lanes` columns, because lanes are at different columns in the same step.
+// So costs stay in the ring while the next part is near, instead of being computed for each part anew.
+// Not used by sources whose costs the recomputing warp computes or copies itself (Source::cooperative is false), nor in
+// forward, which meets all columns in order.
 #pragma once
 
 #include "cuda/costs/tile_costs.cuh"
@@ -6,36 +14,39 @@
 
 namespace sdtw::cuda {
 
-// What the producers have in the ring: columns [begin, end) of a task, those of the last few parts.
+// Every producer warp has a copy of this in registers. The copies agree, because all producers go through the same
+// parts in the same order.
 struct CostTileCache {
-  // Whose costs they were: part `sequence` of a recomputing warp.
+  // A part that costs were made for.
   struct Part {
-    int64_t task;
+    int64_t task;  // none: no part yet
+    // The part's number in the strip, in units of tile_steps; its recomputing warp; its number among that warp's parts.
     int part, reader, sequence;
   };
 
   const Args &a;
   BackwardPipeline &pipeline;
-  int begin, end;
-  Part last[3];  // the latest first
+  int begin, end;  // columns in the ring
+  Part last[3];    // the last parts, the latest first: with the next one no more than three are in the ring at a time
 
   __device__ __forceinline__ CostTileCache(const Args &args, BackwardPipeline &of)
       : a(args), pipeline(of), begin(0), end(0), last{{none, 0, 0, 0}, {none, 0, 0, 0}, {none, 0, 0, 0}} {}
 
-  // The columns of a part, in whole chunks.
+  // The columns that a part's steps meet in any lane, in whole chunks.
   __device__ __forceinline__ int first_of(int of) const { return (of * a.tile_steps - a.lanes) & -chunk_columns; }
   __device__ __forceinline__ int end_of(int of) const {
     return ((of + 1) * a.tile_steps + chunk_columns - 1) & -chunk_columns;
   }
-  // Whether the columns of parts `from` to `to` have room at once.
+  // Whether the ring has room for the columns of parts `from` to `to` at once.
   __device__ __forceinline__ bool fit(int from, int to) const { return end_of(to) - first_of(from) <= a.cost_columns; }
 
-  // The costs of a part, once nobody reads any more what they overwrite.
+  // Makes the costs of a part and tells its recomputing warp. Earlier parts that do not fit the ring beside this one,
+  // or are of another task, must have been left first, and so must the last but two in any case.
   template <class Producer>
   __device__ __forceinline__ void ensure(Producer &producer, const Part &next) {
     int low = next.part, high = next.part;
-    bool keep = true;  // those that lie in the ring with this one
-    bool first = true;
+    bool keep = true;   // whether the earlier parts looked at so far fit the ring beside this one
+    bool first = true;  // whether not even the last part does: the ring begins anew
 #pragma unroll
     for (int back = 0; back < 3; back++) {
       const Part &before = last[back];
@@ -50,8 +61,8 @@ struct CostTileCache {
     pipeline.fill_costs(next.reader, next.sequence);
   }
 
-  // The ring has the columns of a part or more, and is moved by those of a part at most: what is missing lies on one
-  // side.
+  // Makes those columns of a part that the ring lacks. The ring has at least all columns of another part (or begins
+  // anew) and moves by at most the columns of one part, so the missing columns lie on one side.
   template <class Producer>
   __device__ __forceinline__ void cover(Producer &producer, int part) {
     const int from = first_of(part), to = end_of(part);
@@ -66,7 +77,7 @@ struct CostTileCache {
     for (; column < stop; column += chunk_columns)
       if (column < 0 || column >= producer.end())
         producer.put_outside(column, column + chunk_columns);
-      else  // after the last, probably those of the part to the left come
+      else  // the second argument is the chunk to load ahead: after the last one probably that of the part to the left
         producer.produce(
             column, column + chunk_columns < stop ? column + chunk_columns : (from - a.tile_steps) & -chunk_columns);
   }

@@ -1,5 +1,14 @@
-// Forward: a warp takes a task and sweeps it. Where costs take matrix instructions, four other warps of its block
-// compute them, a block of steps ahead.
+// The forward kernel: values of all pairs, and rows and checkpoints for backward. A warp takes a task (a strip of a
+// pair, or several short pairs side by side) and sweeps it. Where the source of costs is cooperative (many features),
+// four producer warps of the same block compute costs for the one that sweeps.
+//
+// Invariant: tasks are taken by an atomic ticket in an order in which a strip waits only for tasks with earlier
+// tickets, which are running or done; so blocks do not deadlock, however many are resident.
+// Trade-off: for float32 the float engine takes all pairs that it can, and a second kernel of the double engine
+// computes the rest (Control::any_double). Where there are several strips, that kernel first resets the rows of these
+// pairs.
+// Not used where float32 pairs have one strip and one or two features (has_warp_fallback): tickets and the second
+// kernel. There the warp itself runs the double engine.
 #pragma once
 
 #include "cuda/costs/direct_costs.cuh"
@@ -10,7 +19,7 @@
 
 namespace sdtw::cuda {
 
-// Of the pair's value, -log2(Z) / scale. Z: of any cell, or a Large.
+// A pair's value, -log2(Z) / scale. Z: that of any cell, or an ExtendedDouble.
 template <class Cell, class Z>
 __device__ __forceinline__ double value_of(const Args &a, const Z &z, Status &status) {
   if (z.m != z.m) {
@@ -25,7 +34,8 @@ __device__ __forceinline__ double value_of(const Args &a, const Z &z, Status &st
   return -(z.e + log2(static_cast<double>(z.m))) / a.scale;
 }
 
-// Of the pairs whose first strip a task has: values of those without cells, and whether the double engine is needed.
+// For the pairs whose first strip the task is: stores the values of pairs without cells, and tells whether the double
+// engine is needed for a pair whose bounds are known.
 __device__ __forceinline__ void finish_trivial_pairs(const Args &a, int64_t task, int lane) {
   const Pair pair = pair_of(a, task, lane);
   const bool exists = a.lanes == warp || task * (warp >> a.lane_bits) + (lane >> a.lane_bits) < a.batch;
@@ -41,7 +51,7 @@ __device__ __forceinline__ void finish_trivial_pairs(const Args &a, int64_t task
   a.status[pair.index] = invalid ? status_not_a_number : status_unreachable;
 }
 
-// The value of a pair, by one thread.
+// Stores value and status of a pair. Called by one thread.
 template <class Cell, class Z>
 __device__ __forceinline__ void finish_pair(const Args &a, const Pair &pair, const Z &z) {
   Status status;
@@ -50,11 +60,13 @@ __device__ __forceinline__ void finish_pair(const Args &a, const Pair &pair, con
   store(a.value, pair.index, a.f64, value);
 }
 
-// Z of a pair of several strips, by the warp that has just swept the last of them to be taken up: the strip on the
-// other side of the middle has an earlier ticket. Not inlined: it is needed once in a pair.
+// Z of a pair of several strips, summed along the midline between its two sweeps. Called by the warp that has just
+// swept the pair's last strip in the order of tickets: the strip on the other side of the middle has an earlier ticket,
+// so the warp may wait for its row. Lanes take columns in turn, and of each lane several columns are loaded before any
+// is used. Not inlined: it is needed once for a pair.
 template <class Cell>
 __device__ __noinline__ ExtendedDouble join(const Args &a, const Pair &pair, int strip, bool reversed) {
-  constexpr int at_once = Cell::wide ? 2 : 8, of_column = 3;
+  constexpr int at_once = Cell::wide ? 2 : 8, of_column = 3;  // columns of a lane; cells of a column: see Step
   const int words = Cell::words(a.format);
   const MidlineRows rows(a, pair, strip, reversed, words);
   __syncwarp();
@@ -91,8 +103,9 @@ __device__ __noinline__ ExtendedDouble join(const Args &a, const Pair &pair, int
   return sum_of_warp(sum);
 }
 
-// After any engine's sweep. Whether the double engine has to look after a pair of the task: of pairs that are alone the
-// warp has to see to that itself.
+// After the sweep of a task, in any engine: rejects pairs that the float engine cannot compute, and stores the values
+// of pairs that are complete. Returns whether the calling warp itself has to run the double engine for the task, which
+// is so for warp_fallback only; else the double engine's kernel looks after rejected pairs.
 template <class Cell, bool warp_fallback, bool several, class Source>
 __device__ __forceinline__ bool finish(const Args &a, const StripView &s, const Source &source,
                                        const typename Cell::Z &corner) {
@@ -116,23 +129,25 @@ __device__ __forceinline__ bool finish(const Args &a, const StripView &s, const 
   return warp_fallback && __any_sync(all_lanes, s.active && exceeded);
 }
 
-// What an engine computes: pairs that are its own. The float engine tries all pairs whose bounds it has to find out
-// itself: one that it gave back in between would have strips that others wait for.
+// Whether an engine computes a pair: the pairs that are its own. The float engine tries all pairs if bounds of costs
+// are not computed beforehand, and goes on with a pair that it has rejected: other warps wait for rows of all of its
+// strips.
 template <class Cell>
 __device__ __forceinline__ bool is_wanted(const Args &a, const Pair &pair) {
   return (!Cell::wide && !has_bounds(a)) || is_mine<Cell>(a, pair);
 }
 
-// Before the double engine computes anything that the float one has tried, the rows that this has left have to look
-// unwritten.
+// Marks the rows of a pair as unwritten (all ones) if the double engine has to compute it: the float engine has left
+// its own words there, and strips would take them for the double engine's. Called by a warp.
 __device__ __forceinline__ void reset_rows(const Args &a, int64_t b) {
   const Pair pair = read_pair(a, b);
   if (pair.kind != Kind::regular || !is_mine<DoubleCell>(a, pair)) return;
   const int64_t size = (a.full_sweeps ? halves : 1) * static_cast<int64_t>(a.strips) * a.m * words_of(a.format);
   for (int64_t i = lane_id(); i < size; i += warp) a.rows[b * size + i] = ~Word(0);
 }
-// The next task, or -1, after the warps of the engine have seen to the rows of all pairs, of which each is a ticket
-// before those of the tasks. Not inlined: it is needed seldom.
+// The double engine's next task, or -1, where the float engine has run before and pairs have several strips. The first
+// `batch` tickets are the pairs, whose rows are reset; the tasks come after these, and wait until all rows are reset.
+// Not inlined: it is needed seldom.
 static __device__ __noinline__ int64_t next_task_after_reset(const Args &a, int64_t tasks) {
   Word *const tickets = a.control->ticket + 1;
   int *const rows_reset = &a.control->rows_reset;
@@ -141,7 +156,7 @@ static __device__ __noinline__ int64_t next_task_after_reset(const Args &a, int6
     reset_rows(a, task);
     __syncwarp();
     if (lane_id() != 0) continue;
-    __threadfence();  // of what all lanes have written: their writes come before the warp's barrier
+    __threadfence();  // covers what all lanes have written: the __syncwarp orders their writes before it
     atomicAdd(rows_reset, 1);
   }
   if (task < 0) return task;
@@ -155,7 +170,8 @@ __device__ __forceinline__ StripView forward_view(const Args &a, int64_t task, i
   return make_strip_view<inwards, several>(a, task, lane, [&](const Pair &pair) { return is_wanted<Cell>(a, pair); });
 }
 
-// Shared memory of a block. Together: the relay, the row above, the ring of costs, and what the producers need.
+// Shared memory of a block in bytes. With producers: the ForwardPipeline, the row above, the ring of costs, and the
+// producers' scratch memory. Without: for each warp the row above and what its source of costs needs.
 constexpr size_t pipeline_bytes = (sizeof(ForwardPipeline) + 15) / 16 * 16;
 template <class Source>
 size_t forward_bytes(const Args &a) {
@@ -165,7 +181,8 @@ size_t forward_bytes(const Args &a) {
     return Source::warps * (tops_bytes + Source::bytes(a));
 }
 
-// A warp without others that make its costs. Whether the double engine has to look after the task.
+// The sweep of a task by a warp that has its costs without producers. Returns whether the warp has to run the double
+// engine for the task: see finish.
 template <class Cell, class Source, bool warp_fallback, bool several>
 __device__ __forceinline__ bool sweep_by_itself(const Args &a, int64_t task, unsigned char *memory) {
   const StripView s = forward_view<Cell, several>(a, task, lane_id());
@@ -177,18 +194,19 @@ __device__ __forceinline__ bool sweep_by_itself(const Args &a, int64_t task, uns
   sweep.run(tops);
   return finish<Cell, warp_fallback, several>(a, s, source, sweep.corner);
 }
-// What the float engine could not do of a task whose pairs are alone. Not inlined: it is needed seldom, and would take
-// registers from the float engine.
+// The double engine's sweep of a task of pairs of one strip, for those that the float engine has rejected, by the same
+// warp. Not inlined: it is needed seldom, and would take registers from the float engine.
 template <class Cell, class Source>
 __device__ __noinline__ void sweep_seldom(const Args &a, int64_t task, unsigned char *memory) {
   sweep_by_itself<Cell, Source, false, false>(a, task, memory);
 }
 
-// One warp that sweeps, and four that make its costs. These have the next task before the first has done with its own,
-// and work ahead as far as the ring of costs has room.
+// A block of one sweeping warp and four producers. The sweeping warp announces the next task before it sweeps its own,
+// and producers work ahead of it, also into that next task, as far as the ring of costs has room. Chunks of 16 columns
+// are numbered through over all tasks of the block.
 template <class Cell, class Source, bool several>
 struct Together {
-  static constexpr int columns = Source::forward_columns;
+  static constexpr int columns = Source::forward_columns;  // of the ring
 
   const Args &a;
   unsigned char *memory;
@@ -199,7 +217,7 @@ struct Together {
     return {memory + pipeline_bytes + tops_bytes, columns};
   }
   __device__ __forceinline__ unsigned char *scratch() const { return ring().data + Source::ring_bytes(columns); }
-  // By the whole block.
+  // Called by the whole block.
   __device__ __forceinline__ void init() const {
     if (threadIdx.x == 0) {
       pipeline().init();
@@ -208,11 +226,11 @@ struct Together {
     __syncthreads();
   }
 
-  // next: gives the next task.
+  // The sweeping warp. next(task): takes the next task, false if there is none.
   template <class Next>
   __device__ __forceinline__ void sweep(Next next) const {
-    int count = 0, chunk = 0;
-    const auto announce = [&] {  // the next task that has any steps
+    int count = 0, chunk = 0;    // of tasks announced, and of their chunks
+    const auto announce = [&] {  // takes the next task that has any steps, and tells the producers
       WorkItem job{none, 0, 0};
       while (next(job.task)) {
         const int steps = forward_view<Cell, several>(a, job.task, lane_id()).steps;
@@ -241,10 +259,12 @@ struct Together {
     }
   }
 
+  // A producer warp. It has 8 lanes of the strip, four threads each.
   template <class Producer>
   __device__ __forceinline__ void produce() const {
     const int strip_lane = (threadIdx.x / warp - 1) * 8 + lane_id() / 4;
-    // The columns of a chunk are read in the two blocks of steps after its own, too.
+    // How many chunks producers may be ahead of the sweep. Lower lanes read the columns of a chunk up to 31 steps
+    // later, that is in the two blocks of steps after the chunk's own, too.
     constexpr int ahead = columns / chunk_columns - 2;
     int count = 0, chunks = 0;
     for (WorkItem job = pipeline().receive(count); job.task != none; job = pipeline().receive(++count)) {
@@ -263,8 +283,10 @@ struct Together {
   }
 };
 
-// warp_fallback: see has_warp_fallback. primary: the engine that takes all pairs; the other is there for what that one
-// cannot do. several: see make_strip_view.
+// warp_fallback: see has_warp_fallback. primary: this is the engine that runs first and takes all pairs that it can;
+// the other one, double for float32 problems, computes the rest. several: see make_strip_view.
+// The next kernel is let in at once where pairs have one strip or this kernel is not primary, and else when the tasks
+// have run out.
 template <class Cell, class Source, bool warp_fallback, bool primary, bool several>
 __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     forward_kernel(const __grid_constant__ Args a) {
@@ -276,7 +298,7 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
   const int64_t own_turn = static_cast<int64_t>(blockIdx.x) * Source::warps + threadIdx.x / warp;
   int64_t turn = own_turn;
   const auto next = [&](int64_t &task) {
-    if constexpr (warp_fallback) {  // no task waits for another: nobody has to count them
+    if constexpr (warp_fallback) {  // no task waits for another, so warps take fixed turns without a ticket
       task = turn < tasks ? turn : -1;
       turn += static_cast<int64_t>(gridDim.x) * Source::warps;
     } else if (!primary && a.strips > 1) {
@@ -301,7 +323,7 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
   } else {
     unsigned char *memory = shared + threadIdx.x / warp * (tops_bytes + Source::bytes(a));
     int64_t task;
-    bool others = false;
+    bool others = false;  // whether any of the warp's tasks needs the double engine
     while (next(task)) others |= sweep_by_itself<Cell, Source, warp_fallback, several>(a, task, memory);
     if constexpr (warp_fallback)
       if (others)

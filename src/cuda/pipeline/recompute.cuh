@@ -1,5 +1,13 @@
-// Backward's recomputing warps: the cells of a tile once more, from a checkpoint or snapshot, and with them the
-// probabilities of the ways into them.
+// The recomputing warps of a backward block: they compute the cells of a tile once more, from a checkpoint or a
+// snapshot, and leave the transition probabilities into each cell in shared memory for the adjoint sweep.
+//
+// Invariant: cells are computed and renormalised in the same steps as in forward. Each of the two warps has every other
+// tile; a half tile is written only when the Epilogue has left its slot.
+// Trade-off: forward keeps K + 1 cells a lane every `interval` steps instead of all cells. A tile is recomputed in
+// parts of tile_steps (first_part): where an interval has several, the first pass stores a snapshot at the beginning of
+// each, so that the tiles to the left need not start at the checkpoint. Where tiles are smaller than was planned for
+// (little shared memory), no snapshots are taken, and each tile starts from its checkpoint. Not used in forward, whose
+// sweep (sweep/forward_sweep.cuh) also waits for the strip above and stores rows.
 #pragma once
 
 #include "cuda/pipeline/backward_pipeline.cuh"
@@ -12,24 +20,28 @@ struct Recompute {
   using Z = typename Cell::Z;
   using Real = typename Cell::Real;
 
-  // Steps. Where there are producers and others, the code of all of them does not fit the instruction cache as it is.
+  // Steps that the loop of a sweep is unrolled by. With producers in the block the code of all roles does not fit the
+  // instruction cache even without unrolling.
   static constexpr int unrolled = Source::cooperative ? 1 : 2;
 
-  // What a part begins with: the cells of the part before, a checkpoint, or what the warp kept when it was here before.
+  // Where the cells that a part begins with come from: the registers, after the part before; a checkpoint of forward;
+  // or a snapshot that one of the two recomputing warps has stored.
   enum From { itself, checkpointed, snapshotted };
 
   const Args &a;
   BackwardPipeline &pipeline;
   const StripView &s;
   const Band &band;
-  Z *tops;  // of the row above, in the steps of the part
-  Rows<Real> *transitions_of;
+  Z *tops;                     // shared memory, of this warp: cells of the row above, one a step of the part
+  Rows<Real> *transitions_of;  // shared memory: [slot of half a tile][step][transition][32]
   Source &source;
-  int &sequence;  // of the next part among all that the warp recomputes
+  int &sequence;  // of the next part among all that the warp recomputes, over all strips
   Strip<Cell> strip;
-  Z top, saved[K + 1];  // what was looked up, of
-  int looked_up;        // this part,
-  From from;            // this beginning
+  // Loaded ahead by look_up: the cell of the row above for step lane_id() of the part, and the lane's registers from a
+  // checkpoint or snapshot.
+  Z top, saved[K + 1];
+  int looked_up;  // the part that these are of; or none
+  From from;      // where its cells come from
 
   __device__ __forceinline__ Recompute(const Args &args, BackwardPipeline &of, const StripView &view, const Band &tiles,
                                        Z *row_above, Rows<Real> *to, Source &costs, int &next)
@@ -46,14 +58,15 @@ struct Recompute {
 
   __device__ __forceinline__ int words() const { return Cell::words(a.format); }
   __device__ __forceinline__ int first_step(int part) const { return part * a.tile_steps; }
-  // Whether a part begins where a checkpoint was left.
+  // Whether a part begins where forward left a checkpoint (or at step 0).
   __device__ __forceinline__ bool starts(int part) const { return (part & (parts_per_checkpoint(a) - 1)) == 0; }
+  // Where the snapshot at the beginning of a part lies; a strip has those of one checkpoint interval at a time.
   __device__ __forceinline__ Word *snapshot(int part) const {
     const int number = (part & (parts_per_checkpoint(a) - 1)) - 1;
     return registers_of(a, s, a.snapshots, a.snapshots_each, number, words());
   }
 
-  // Loads what a part begins with, long before it is needed if it can be foreseen.
+  // Loads what a part begins with, long before it is needed where the next part can be foreseen.
   __device__ __forceinline__ void look_up(int part, From begins_from) {
     if (looked_up == part && from == begins_from) return;
     looked_up = part, from = begins_from;
@@ -71,7 +84,8 @@ struct Recompute {
     }
     if constexpr (!Source::cooperative) source.look_ahead(first, a.tile_steps);
   }
-  // What this warp begins with after a tile, unless the other is to leave the snapshot first.
+  // Loads what this warp's next tile begins with, after `tile`. In another checkpoint interval a tile that does not
+  // start at a checkpoint needs a snapshot that the other warp has yet to store, so nothing is loaded then.
   __device__ __forceinline__ void look_further(int tile) {
     const int next = tile - recomputers;
     if (next < band.first) return;
@@ -82,7 +96,8 @@ struct Recompute {
       look_up(part, snapshotted);
   }
 
-  // The part's costs and the row above it, and the cells it begins with.
+  // Makes a part ready: the cells it begins with in `strip`, the row above it in `tops`, and its costs. continues: the
+  // warp has just swept the part before; then it stores a snapshot here. Afterwards loads what comes next.
   __device__ __forceinline__ void stage(int tile, int part, int reader, bool continues) {
     look_up(part, continues ? itself : starts(part) ? checkpointed : snapshotted);
     if (continues) {
@@ -92,7 +107,7 @@ struct Recompute {
       if (part > 0) strip.restore(saved);
     }
     __syncwarp();
-    Cell::renormalise(top);  // not before: it has only just come
+    Cell::renormalise(top);  // not in look_up, which would have to wait for the load
     if (lane_id() < a.tile_steps) tops[lane_id()] = top;
     if constexpr (Source::cooperative) {
       pipeline.wait_costs(reader, sequence);
@@ -109,13 +124,14 @@ struct Recompute {
     if constexpr (Source::cooperative) pipeline.leave_costs(reader, sequence++);
   }
 
-  // Steps [begin, end) of a part, which has so many.
+  // Sweeps steps [begin, end) of a part that has `steps` of them. cost: of step `begin`, and then of the step that
+  // follows the last one. to: where the lane's transition probabilities of step `begin` go.
   template <bool with_transitions>
   __device__ __forceinline__ void sweep(int part, int begin, int end, int steps, Rows<Real> *to,
                                         typename Cell::Cost (&cost)[K]) {
-    const int first = first_step(part) % renormalise_every;  // 0 unless parts are very short
+    const int first = first_step(part) % renormalise_every;  // 0 unless parts have fewer steps than that
     Z top_now = load_now(tops + min(begin, steps - 1));
-    const bool begins = s.reversed && s.first && part == 0 && begin == 0;
+    const bool begins = s.reversed && s.first && part == 0 && begin == 0;  // begin_below follows the first step
     int stop = begins ? 1 : end;
 #pragma unroll 1
     for (int u = begin; u < end; stop = end) {
@@ -144,10 +160,11 @@ struct Recompute {
     }
   }
 
+  // Recomputes a tile: first the parts before it, without probabilities, and then the tile's two halves.
   __device__ __forceinline__ void run(int tile) {
     typename Cell::Cost cost[K];
     const int begin = first_part(a, band, tile), number = number_of(band, tile), reader = number % recomputers;
-    const bool follows = !starts(begin);  // a snapshot of the other warp's, maybe
+    const bool follows = !starts(begin);  // from a snapshot, which the other warp may have stored
     if (follows) pipeline.wait_reached(number - 1);
     for (int part = begin; part < tile; part++) {
       stage(tile, part, reader, part > begin);
@@ -157,7 +174,7 @@ struct Recompute {
       finish(reader);
     }
     stage(tile, tile, reader, tile > begin);
-    if (!follows) pipeline.wait_reached(number - 1);
+    if (!follows) pipeline.wait_reached(number - 1);  // by every tile once, so that the warps' uses stay in step
     pipeline.reach(number);
     source.seek(first_step(tile));
     source.costs(0, cost);
