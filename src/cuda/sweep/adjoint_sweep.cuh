@@ -1,5 +1,14 @@
-// The first warp of a backward block: E through the tiles of a strip, from right to left (Cuturi and Blondel 2017,
-// Algorithm 2).
+// The sweep of the adjoint E through the tiles of a strip, from right to left, by the first warp of a backward block
+// (Cuturi and Blondel 2017, Algorithm 2): E of a cell is the sum, over the three cells that can follow it, of their E
+// times the transition probability from the cell into them.
+//
+// Two warps leave the transition probabilities of a tile in shared memory, the sweep leaves E in their place, and other
+// warps make gradients of it (pipeline/backward_pipeline.cuh). E enters a strip where paths end, from a midline
+// (midline.cuh), or from the strip before (adjoint_handoff.cuh).
+//
+// Invariant: no E is gained or lost on its way through a strip. The transition probabilities of a cell add up to 1 but
+// for rounding, so after every tile E inside the strip and E that has left it are scaled to what has entered, unless so
+// little is there that the difference is noise (Measure::least).
 #pragma once
 
 #include "cuda/pipeline/backward_pipeline.cuh"
@@ -9,12 +18,12 @@
 
 namespace sdtw::cuda {
 
-// How much E flows somewhere, to be added up over many steps and lanes: in float64, or for float in units of 2^-30,
-// since there is never more than 1 of it.
+// Amounts of E, to be added up over many steps and lanes: doubles in float64, floats as integers in units of 2^-30,
+// which an int has room for because there is never more than 1 of E.
 template <class Real>
 struct Measure {
   using Amount = double;
-  static constexpr Real unit = 1, least = 0x1p-20;  // of less it cannot be said what is lacking
+  static constexpr Real unit = 1, least = 0x1p-20;  // least: of a smaller amount it is not known what rounding has cost
   static __device__ __forceinline__ Amount of(double flow) { return flow; }
 };
 template <>
@@ -24,7 +33,7 @@ struct Measure<float> {
   static __device__ __forceinline__ Amount of(float flow) { return __float2int_rn(flow * 0x1p30f); }
 };
 
-// The first warp's sweep of a strip. marks: it tells where there is any E.
+// The first warp's sweep of a strip. marks: it records in BackwardPipeline::live in which steps lanes have any E.
 template <class Cell, bool marks>
 struct SweepBack {
   using Real = typename Cell::Real;
@@ -34,17 +43,19 @@ struct SweepBack {
   const Args &a;
   const StripView &s;
   BackwardPipeline &pipeline;
-  Rows<Real> *transitions_of;
-  Real *entering, *leaving;    // in shared memory: what flows into the strip's last row in the steps of a tile; and out
-  Midline from_other;          // half, if that is where it comes from
-  Step<Cell> asked;            // of the lane's column of the next tile;
-  AdjointInflow<Real> inflow;  // if it is another strip
-  int last_left;               // column in which any has flowed out; or none
-  Adjoint<Real> flow;
-  int row;  // of the lane's, that ends the pair; or none
-  bool lowest, sends;
-  unsigned live;  // steps of half a tile in which the lane's rows have any E
-  Amount due;     // of the pair: what has entered the strip and not left it
+  Rows<Real> *transitions_of;  // in shared memory: transition probabilities, and then E, of two tiles
+  Real *entering,              // in shared memory: E that enters the strip's last row in each step of a tile
+      *leaving;                // in shared memory: E that leaves the strip's first row in each step of a tile
+  Midline from_other;          // if s.inner: where E enters from the other sweep's side
+  Step<Cell> asked;            // if s.inner: the midline's cells at the lane's column of the next tile
+  AdjointInflow<Real> inflow;  // if E comes from the strip before
+  int last_left;               // no E leaves the strip in columns beyond this one; none until that is known
+  Adjoint<Real> flow;          // E on its way from the cells swept last
+  int row;                     // the lane's row in which the pair ends, or none
+  bool lowest,                 // E from below enters the strip in this lane
+      sends;                   // E leaves the strip from this lane, for a strip that waits for it
+  unsigned live;               // bit u: the lane's rows have any E in step u of the half tile
+  Amount due;                  // E of the pair that has entered the strip and not left it
 
   __device__ __forceinline__ SweepBack(const Args &args, const StripView &view, BackwardPipeline &of, Rows<Real> *from,
                                        Real *memory)
@@ -68,30 +79,31 @@ struct SweepBack {
       inflow.look();
   }
 
-  // Where E enters from the other sweep's side. What would lie beyond what enters the half at all is left out: see
-  // Overlap.
+  // Where E enters from the other sweep's side. Columns beyond the last in which E enters the half at all are left out,
+  // so that the half adds to no column beyond those that MidlineOverlap counts with.
   __device__ __forceinline__ Midline entrance() const {
     Midline own = *midline_into(a, s.pair, s.strip);
     const int middle = upper_half(strips_of(s.pair)) - !s.reversed;
     own.last = min(own.last, midline_into(a, s.pair, middle)->last);
     return own;
   }
-  // Whether E flows in from another strip, and on into one that waits for it.
+  // takes: E enters from another strip or from the midline. leaves: E goes on into a strip that waits for it.
   __device__ __forceinline__ bool takes() const { return s.active && !s.whole; }
   __device__ __forceinline__ bool leaves() const { return leaves_for_next(a, s); }
 
   __device__ __forceinline__ int first_step(int tile) const { return tile << a.tile_bits; }
   __device__ __forceinline__ int steps_of(int tile) const { return min(a.tile_steps, s.steps - first_step(tile)); }
-  // Whether the lane's pair ends in steps [begin, end).
+  // Whether the lane meets the last cell of its pair in steps [begin, end).
   __device__ __forceinline__ bool ends_in(int begin, int end) const {
     return row != none && s.end > begin && s.end <= end;
   }
 
-  // The column whose flow from below the lane looks after.
+  // Each lane looks after one step of a tile. This is the column in which E enters the strip's last row in that step.
   __device__ __forceinline__ int column_in(int tile) const { return first_step(tile) + lane_id() - s.end_lane; }
   __device__ __forceinline__ bool has_column(int tile) const {
     return takes() && lane_id() < steps_of(tile) && column_in(tile) >= 0;
   }
+  // Loads what entering_at will need for a tile, long before.
   __device__ __forceinline__ void ask(int tile) {
     if (tile < 0 || !has_column(tile)) return;
     const int column = column_in(tile);
@@ -100,6 +112,7 @@ struct SweepBack {
     else
       inflow.ask(column);
   }
+  // E that enters in the lane's column of a tile. Waits for the strip before.
   __device__ __forceinline__ Real entering_at(int tile) {
     if (!has_column(tile)) return 0;
     const int column = column_in(tile);
@@ -107,7 +120,8 @@ struct SweepBack {
     return column > from_other.last ? Real(0) : static_cast<Real>(asked.probability(from_other));
   }
 
-  // Steps [begin, end) of a tile, whose ways the lane finds from p on, from the last to the first. sent: what leaves.
+  // Steps [begin, end) of a tile, from the last to the first. first: the tile's first step. p: the lane's transition
+  // probabilities, from step `begin` on. sent: what goes up from the lane is added to it.
   __device__ __forceinline__ void sweep(int first, int begin, int end, Rows<Real> *p, Amount &sent) {
     typename Adjoint<Real>::Transitions now;
     now.load(p + (end - 1 - begin) * transitions * warp);
@@ -124,8 +138,8 @@ struct SweepBack {
       for (int u = end - 1; u >= begin; u--) step(u, begin, p, now, below, sent);
     }
   }
-  // now: the ways of this step, which become those of the next. below: what comes from the strip below, too. E is left
-  // where the ways were.
+  // One step. now, below: the transition probabilities of this step and E that enters the strip in it; both become
+  // those of the next one. E of the lane's cells is left in the place of their first transition.
   __device__ __forceinline__ void step(int u, int begin, Rows<Real> *p, typename Adjoint<Real>::Transitions &now,
                                        Real &below, Amount &sent) {
     typename Adjoint<Real>::Transitions ahead;
@@ -136,7 +150,7 @@ struct SweepBack {
       below_ahead = load_now(entering + next);
     });
     now = ahead, below = below_ahead;
-    sent += Measure::of(flow.up);  // of the first lane's alone it is what leaves
+    sent += Measure::of(flow.up);  // run reads the first lane's sum only: what leaves the strip
     if (sends) leaving[u] = flow.up;
     p[(u - begin) * transitions * warp] = e;
     if constexpr (marks) {
@@ -146,18 +160,18 @@ struct SweepBack {
       live |= static_cast<unsigned>(any) << (u - begin);
     }
   }
-  // Of 32 steps those in which the lane is at a column of its pair. E elsewhere is a rounding error, and of a pair that
-  // is not to be computed anything: its cells begin with what happens to lie in state.
+  // Bit u: the lane is at a column of its pair in step first + u, of 32 steps. E elsewhere is a rounding error. In a
+  // pair that is not to be computed E may be anything: its cells are restored from whatever lies in state.
   __device__ __forceinline__ unsigned in_pair(int first) const {
     if (!s.active) return 0;
     const int before = min(max(s.lane - first, 0), warp), after = min(max(s.lane + s.pair.m - first, 0), warp);
     return static_cast<unsigned>((uint64_t{1} << after) - (uint64_t{1} << before));
   }
-  // What is inside the strip: the lane's part.
+  // The lane's part of the E that is inside the strip. What the first lane has sent up has left it.
   __device__ __forceinline__ Amount inside() const {
     return Measure::of(flow.sum() + (s.lane == 0 ? Real(0) : flow.up));
   }
-  // Of all lanes of the pair.
+  // The sum over the lanes of the pair.
   __device__ __forceinline__ Amount of_pair(Amount of_lane) const {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     if constexpr (std::is_same_v<Amount, int>)
@@ -167,13 +181,14 @@ struct SweepBack {
     return of_lane;
   }
 
-  // Whether E has left the strip, after a tile.
+  // After a tile: whether all E has left the strip, and none will enter any more.
   __device__ __forceinline__ bool is_over(int tile) {
     if (__any_sync(all_lanes, flow.any(s.lane == 0))) return false;
-    const int column = first_step(tile) - s.end_lane;  // the last that has entered
+    const int column = first_step(tile) - s.end_lane;  // no column before it has entered yet
     return __all_sync(all_lanes, s.inner ? column <= from_other.first : inflow.is_over(column));
   }
-  // What has left in a tile, by a factor of 1 + excess.
+  // Hands what has left the strip in a tile, times 1 + excess, on to the next strip; and if it is the first E to leave,
+  // tells in which column it does.
   __device__ __forceinline__ void leave(int first, int steps, Real excess) {
     __syncwarp();
     const int column = first + lane_id();
@@ -185,8 +200,9 @@ struct SweepBack {
     last_left = first + warp - 1 - __clz(any);
     tell(none);
   }
-  // Tells the next strip a bound of the columns in which E will leave this one, before it does: so that the block there
-  // has its first tiles ready by then.
+  // Once E has come within `near` lanes of the strip's first row, tells the next strip a bound of the columns in which
+  // E will leave: so the next strip's block can recompute its first tiles before E leaves. The bound is early, not
+  // tight: that block may recompute tiles into which no E comes.
   static constexpr int near = 24;  // lanes
   __device__ __forceinline__ void announce_exit(int tile) {
     if (last_left != none || tile == 0) return;
@@ -194,15 +210,17 @@ struct SweepBack {
     last_left = first_step(tile) - 1;
     tell(none);
   }
-  // The next strip, in which columns E leaves this one. If it is in none, column 0 is the last and has nothing, either.
+  // Tells the next strip in which columns E leaves this one; end: see ExitColumns. If E leaves in none, `last` is
+  // column 0 and `end` beyond it, so that nothing enters there, either.
   __device__ __forceinline__ void tell(int end) const {
     const ExitColumns now = last_left == none ? ExitColumns{0, 1} : ExitColumns{last_left, end};
     if (lane_id() == 0) store_relaxed(AdjointInflow<Real>::leaving(a, s, s.strip), now.word());
   }
 
-  // E from right to left. What flows out of a tile is brought up to what has flowed in: the sum of a cell's
-  // probabilities may be off by a rounding error. What that is rounded by is made good in the next tile. over: it has
-  // all left before, and the next strip knows.
+  // Sweeps a tile, the right half first. Then E inside the strip and E that has left in this tile are scaled so that
+  // they add up to `due`: a cell's transition probabilities may add up to 1 less a rounding error. The rounding error
+  // of the scaling itself is made good in the next tile, since `due` goes on. over: E has left the strip before and the
+  // next strip knows; the tile is swept only because other warps have begun with it.
   __device__ __forceinline__ void run(int tile, int number, bool over) {
     const int first = first_step(tile), steps = steps_of(tile), half_steps = a.tile_steps / 2;
     const Real below = entering_at(tile);

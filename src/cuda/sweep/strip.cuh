@@ -1,49 +1,56 @@
-// A strip: 32 K rows of one pair, K in each lane of a warp, swept from left to right (and back, for E).
+// One anti-diagonal step of a warp through a strip, in both directions: Strip computes Z from left to right (Cuturi and
+// Blondel 2017, Algorithm 1), Adjoint computes E from right to left (Algorithm 2). A strip is 32 K rows of one pair, K
+// in each lane; of short pairs several lie side by side in a warp, each in its own lanes.
 //
-// Lane l is at column t - l in step t: what it needs from the lane above it was computed one step before. Tiles and
-// checkpoints are cut at steps, not columns, so that they are parallelograms and no lane ever idles at their edges.
-// Cells left of column 0, right of the last column and below the last row are computed like any other, from costs that
-// are any but NaN: those on the left stay forbidden, and nothing flows back from the others.
+// Invariant: in step t lane l is at column t - l, so what it needs from the lane above was computed one step before and
+// is one shuffle away. Tiles and checkpoints are cut at steps, not at columns: they are parallelograms, no lane idles
+// at their edges, and a checkpoint is the registers of the warp. The price is that lanes are outside of the pair in the
+// first and the last steps of a strip. Cells left of column 0, right of the last column and below the last row are
+// computed like any other, from any costs but NaN: those on the left stay forbidden, and no E comes from the others.
 #pragma once
 
 #include "cuda/pair.cuh"
 
 namespace sdtw::cuda {
 
-constexpr int renormalise_every = 8;  // steps
+constexpr int renormalise_every = 8;  // steps; the range of m depends on it: see cell.cuh
 
-// Member by member: a choice between two structs in registers would put both into local memory.
+// Selects member by member: the compiler would put both structs into local memory to select between them as a whole.
 template <class Z>
 __device__ __forceinline__ Z select(bool first, const Z &a, const Z &b) {
   return {first ? a.m : b.m, first ? a.e : b.e};
 }
 
-// A product that is rounded before anything is added to it: whether the compiler may fuse the two depends on how it
-// unrolls a loop, and results must not.
+// A product that is never fused with an addition that follows. Whether the compiler fuses the two depends on how it
+// unrolls a loop, and results must not depend on that.
 __device__ __forceinline__ float product(float a, float b) { return __fmul_rn(a, b); }
 __device__ __forceinline__ double product(double a, double b) { return __dmul_rn(a, b); }
 
+// A lane's registers in the sweep of Z.
 template <class Cell>
 struct Strip {
   using Z = typename Cell::Z;
   using Real = typename Cell::Real;
 
-  Z z[K];     // the lane's rows, at its last column
-  Z above;    // the row above them, at that column
-  int upper;  // the lane above, cyclically among those of the pair
-  bool lowest;
+  Z z[K];       // cells of the lane's rows in the column that it has swept last
+  Z above;      // the cell above them in that column: the diagonal neighbour of the next step's first row
+  int upper;    // the lane of the warp that holds the rows above; for a pair's first lane it is the pair's last one
+  bool lowest;  // the pair's last lane, which passes the row above the strip on to the first one
 
+  // All cells are forbidden, but for Z = 1 diagonally above cell (0, 0), where the paths of a sweep from the top begin.
+  // Those of a reversed sweep begin in begin_below.
   __device__ __forceinline__ void start(const StripView &s) {
 #pragma unroll
     for (int k = 0; k < K; k++) z[k] = Cell::forbidden();
-    above = select(s.first && !s.reversed && s.lane == 0, Cell::one(), Cell::forbidden());  // where paths begin
+    above = select(s.first && !s.reversed && s.lane == 0, Cell::one(), Cell::forbidden());
     const int own = lane_id();
     upper = own - s.lane + (s.lane + s.lanes - 1) % s.lanes;
     lowest = s.lane == s.lanes - 1;
   }
 
-  // After the first step of the first strip of a reversed sweep: column 0 of the lane's rows, which begins where paths
-  // do. Above that are `spare` rows that no path enters. to: as for `step`.
+  // Column 0 of the first lane's rows in the first strip of a reversed sweep, computed after the first step in place of
+  // what that step has made of them. The first `spare` rows of the lane are beyond the pair's and forbidden; paths
+  // begin in the row after them, which no transition enters, and go down the column. to: as for `step`.
   __device__ __forceinline__ void begin_below(int spare, const typename Cell::Cost (&cost)[K],
                                               Rows<Real> *to = nullptr) {
     Z before = Cell::one();
@@ -61,9 +68,9 @@ struct Strip {
     to[vertical * warp] = into;
   }
 
-  // One step. top: the row above the strip, at the first lane's new column. meanwhile: what does not depend on the step
-  // and can fill the time that the shuffle takes. to: where the probabilities of the ways into the lane's cells go,
-  // those of the three ways 32 apart.
+  // One step, to the next column. top: the cell above the strip in the first lane's new column (all lanes get it; the
+  // pair's last lane passes it on). meanwhile: work that does not depend on the step and fills the time of the shuffle.
+  // to: where the transition probabilities of the lane's cells go, as [transition][32 lanes].
   template <bool with_transitions = false, class Meanwhile>
   __device__ __forceinline__ void step(const typename Cell::Cost (&cost)[K], const Z &top, Meanwhile meanwhile,
                                        Rows<Real> *to = nullptr) {
@@ -91,19 +98,20 @@ struct Strip {
     }
   }
 
-  // All that is carried from one step to the next: see the range of m in cell.cuh.
+  // Renormalises all that is carried from one step to the next: see the range of m in cell.cuh.
   __device__ __forceinline__ void renormalise() {
 #pragma unroll
     for (int k = 0; k < K; k++) Cell::renormalise(z[k]);
     Cell::renormalise(above);
   }
 
+  // A checkpoint or a snapshot: [K + 1][32 lanes], `above` last.
   __device__ __forceinline__ void save(Word *to, Format format) const {
 #pragma unroll
     for (int k = 0; k < K; k++) Cell::store(to, k * warp + lane_id(), format, z[k]);
     Cell::store(to, K * warp + lane_id(), format, above);
   }
-  // cells: as save has left them.
+  // cells: the lane's part of what save has stored.
   __device__ __forceinline__ void restore(const Z (&cells)[K + 1]) {
 #pragma unroll
     for (int k = 0; k < K; k++) z[k] = cells[k];
@@ -111,12 +119,13 @@ struct Strip {
   }
 };
 
-// What flows on from the cells that the backward sweep has reached, to the left and upwards.
+// A lane's registers in the sweep of E: the E of cells already swept, times their transition probabilities, on its way
+// to the cells that they are entered from. E of a cell is the sum of what arrives at it.
 template <class Real>
 struct Adjoint {
-  Real left[K];  // into the column before, along the row
-  Real diag[K];  // into the column before, from row k to the one above it
-  Real up;       // from the lane's first row to the lane above, into the lane's own column
+  Real left[K];  // from row k into the same row of the column before
+  Real diag[K];  // from row k into the row above it, of the column before
+  Real up;       // into the last row of the lane above, of the column that this lane has swept last
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
@@ -124,13 +133,13 @@ struct Adjoint {
     up = 0;
   }
 
-  // All paths end in the lane's row k, if it has one of that number.
+  // E = 1 arrives at the lane's row `row`, where all paths of the pair end. If that is none, nothing changes.
   __device__ __forceinline__ void begin(int row) {
 #pragma unroll
     for (int k = 0; k < K; k++) left[k] = k == row ? Real(1) : left[k];
   }
 
-  // The probabilities of the ways into the lane's cells.
+  // The transition probabilities of the lane's cells in one step. from: as Strip::step has left them.
   struct Transitions {
     Rows<Real> way[transitions];
     __device__ __forceinline__ void load(const Rows<Real> *from) {
@@ -139,7 +148,8 @@ struct Adjoint {
     }
   };
 
-  // One step back. below: what flows into the lane's last row, for the lowest lane of a pair. E of the lane's cells.
+  // One step, to the column before; returns E of the lane's cells there. p: their transition probabilities. below: E
+  // that arrives from below the strip, read where `lowest`. meanwhile: as for Strip::step.
   template <class Meanwhile>
   __device__ __forceinline__ Rows<Real> step(const Transitions &p, Real below, bool lowest, Meanwhile meanwhile) {
     const Real from_below = __shfl_down_sync(all_lanes, up, 1);
@@ -158,20 +168,20 @@ struct Adjoint {
     return e;
   }
 
-  // All that is on its way to the left.
+  // E on its way into the column before. `up` is not in it.
   __device__ __forceinline__ Real sum() const {
     Real sum = 0;
 #pragma unroll
     for (int k = 0; k < K; k++) sum += left[k] + diag[k];
     return sum;
   }
-  // By a factor of 1 + excess.
+  // Multiplies all by 1 + excess.
   __device__ __forceinline__ void scale(Real excess) {
 #pragma unroll
     for (int k = 0; k < K; k++) left[k] = fma(left[k], excess, left[k]), diag[k] = fma(diag[k], excess, diag[k]);
     up = fma(up, excess, up);
   }
-  // Whether there is any. first: but for what goes on from the lane upwards.
+  // Whether any E is on its way from the lane. first: leave `up` out, which in a pair's first lane has left the strip.
   __device__ __forceinline__ bool any(bool first) const {
     bool found = !first && is_live(up);
 #pragma unroll
