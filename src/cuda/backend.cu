@@ -1,4 +1,8 @@
-// The CUDA backend: turns a plan and the caller's buffers into kernel arguments, and puts the kernels on the stream.
+// The CUDA backend's entry points: each turns a plan and the caller's buffers into kernel arguments (Args) and puts the
+// call's kernels on the caller's stream, in order. It decides nothing that depends on data: kernels find out on the
+// device whether there is anything to do for them, so no call waits for the GPU, and all can be captured into graphs.
+// In a float32 problem the kernels of FloatCell come first, then those of DoubleCell, which end at once unless
+// FloatCell has left pairs to them. With has_warp_fallback forward is the FloatCell kernel alone.
 #include "backend.h"
 #include "core/numbers.h"
 #include "cuda/launch.h"
@@ -13,6 +17,7 @@ T *at(void *base, size_t offset) {
   return reinterpret_cast<T *>(static_cast<unsigned char *>(base) + offset);
 }
 
+// run: the buffer that forward runs on, which is the state, or the workspace if there is no state.
 Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   const Problem &p = plan.problem;
   Args a{};
@@ -40,11 +45,12 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   return a;
 }
 
+// Sets all bits to ones, which marks words that no kernel has written in this call.
 void reset(void *data, size_t bytes, cudaStream_t stream) {
   check(cudaMemsetAsync(data, 0xff, bytes, stream), "cudaMemsetAsync");
 }
 
-// What backward and alignment share: outputs get their initial values, E is swept into them.
+// What backward and alignment share: outputs get their initial values, then E is swept and the epilogues add to them.
 void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Output &first, const Output &second) {
   const cudaStream_t stream = plan.exec.stream;
   a.saved = at<Word>(buffers.state, plan.cuda.saved);

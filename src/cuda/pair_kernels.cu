@@ -1,4 +1,7 @@
-// What is done pair by pair before the sweeps: bounds of the costs; crossings, and the gradients' initial values.
+// Kernels that work pair by pair, before and after the sweeps: norms and bounds of costs before forward (Costs::tensor
+// only); initial values, resets and midlines before backward; `side` or wide sums into the gradients after backward.
+// Each element is written by one thread, or is a maximum, so results do not depend on the order of blocks. Midlines are
+// computed here, not by forward, because only backward needs them.
 #include <algorithm>
 
 #include "cuda/launch.h"
@@ -9,13 +12,12 @@ namespace {
 
 constexpr int block = 256;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int most_blocks = 1024 / block;  // on a multiprocessor
+constexpr int most_blocks = 1024 / block;  // on a multiprocessor: its threads / block
 #else
 constexpr int most_blocks = 1536 / block;
 #endif
 
-// What a point adds to its pair's sums: the squared distance from the first x, and the product of that and the
-// difference.
+// Of a point p, with o = x_0 of its pair: distance = |p - o|^2 and product = <o, p - o>.
 struct Measures {
   double distance = 0, product = 0;
 
@@ -26,16 +28,16 @@ struct Measures {
   }
 };
 
-// Of a pair's points: norms, as TensorCosts needs them, and the largest squared distance from the first x, as bits of a
-// float: so a NaN is the largest of all. A point is 2^lane_bits lanes', by four features if they can be moved so
-// (vec4).
+// Writes the norms of a series' points, as TensorCosts needs them, and gives the largest squared distance from x_0 as
+// bits of a float: compared as integers, a NaN is the largest of all. 2^lane_bits lanes measure a point together, and
+// load four features at a time if vec4.
 template <bool of_x, bool vec4>
 __device__ __forceinline__ int measure(const Args &a, const sdtw_in &series, int64_t pair, int size, double *norms,
                                        int lane_bits) {
   const int lanes = 1 << lane_bits, groups = block >> lane_bits, lane = threadIdx.x & (lanes - 1);
   const int64_t origin = pair * a.x.stride[0];
   int largest = 0;
-  // All lanes of a warp take part in its shuffles, so a group past the end repeats the last point.
+  // All lanes of a warp take part in its shuffles, so a group of lanes past the end measures the last point again.
   for (int first = blockIdx.x * groups; first < size; first += gridDim.x * groups) {
     const int64_t i = min(first + static_cast<int>(threadIdx.x >> lane_bits), size - 1);
     const int64_t at = pair * series.stride[0] + i * series.stride[1];
@@ -66,7 +68,7 @@ __device__ __forceinline__ int measure(const Args &a, const sdtw_in &series, int
   return largest;
 }
 
-// |x_0|^2, by a warp.
+// |x_0|^2 as bits of a float, computed by a warp.
 __device__ int measure_origin(const Args &a, int64_t pair) {
   float sum = 0;
   for (int f = lane_id(); f < a.features; f += warp) {
@@ -77,7 +79,8 @@ __device__ int measure_origin(const Args &a, int64_t pair) {
   return __float_as_int(sum) & 0x7fffffff;
 }
 
-// Of x, of y, or first of one and then of the other.
+// Norms and bounds of both series of each pair: with gridDim.z = 2 blocks with z = 0 measure x and the others y; with 1
+// every block measures x and then y.
 template <bool vec4>
 __global__ void __launch_bounds__(block, most_blocks - vec4)
     bounds_kernel(const __grid_constant__ Args a, int lane_bits) {
@@ -102,8 +105,9 @@ __global__ void __launch_bounds__(block, most_blocks - vec4)
   }
 }
 
-// By a block: how paths cross into a strip, of the upper half from below and of the lower from above, as that half
-// counts columns.
+// Writes the Midline of a strip: at the boundary to the next strip of its sweep, where the other sweep comes to meet it
+// (below a strip of the upper half, above one of the lower half), Z of the pair and the columns in which the
+// probability of crossing is not negligible. Columns are counted as the strip's half meets them. By a block.
 template <class Cell>
 __device__ void cross(const Args &a, const Pair &pair, int strip) {
   __shared__ ExtendedDouble sums[block / warp];
@@ -136,7 +140,7 @@ __device__ void cross(const Args &a, const Pair &pair, int strip) {
   __syncthreads();
 }
 
-// layers: of blocks, which share the strips of a pair.
+// The midlines of all pairs. The blocks of `layers` grid layers share the strips of a pair.
 __device__ void cross(const Args &a, int layers) {
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const int status = a.status[b];
@@ -154,7 +158,8 @@ __device__ void cross(const Args &a, int layers) {
   }
 }
 
-// Of one pair: zero; NaN where the pair's value is, and where grad_value is not finite.
+// Initial values of an output of one pair: 0, or NaN everywhere if the pair's value is NaN. If grad_value is not
+// finite, the pair's own rows get NaN and the padding 0.
 template <class Real>
 __device__ void fill(const Args &a, const Output &to, int64_t b) {
   const Real nan = static_cast<Real>(__longlong_as_double(0x7ff8000000000000ll));
@@ -181,7 +186,7 @@ __device__ void fill(const Args &a, const Output &to, int64_t b) {
   }
 }
 
-// Part of the workspace, all of which gets the same bits.
+// A part of the workspace, which the blocks fill with the same 32 bits all over.
 struct Region {
   uint4 *data;
   size_t size;
@@ -192,8 +197,8 @@ struct Region {
   }
 };
 
-// What backward and alignment begin with. If there is more than one strip, all blocks but the last layer's look for
-// crossings.
+// The first kernel of backward and alignment. If `crosses` (pairs of several strips), all grid layers but the last
+// compute midlines; the last layer resets the workspace and writes the outputs' initial values.
 template <class Real, bool crosses>
 __global__ void __launch_bounds__(block)
     prepare_kernel(const __grid_constant__ Args a, Output first, Output second, Region ones, Region zeros) {
@@ -211,14 +216,15 @@ __global__ void __launch_bounds__(block)
   }
 }
 
-// Columns of grad_y that a pair has more of aside; none if it has no paths.
+// Columns of grad_y of which `side` has a part. There are none if the pair has a single strip or no finite value, or if
+// more columns overlap than `side` has room for: then the strips have all added to grad_y itself, in turn.
 __device__ __forceinline__ MidlineOverlap columns_aside(const Args &a, const Pair &pair) {
   if (!a.side.data || strips_of(pair) < 2 || a.status[pair.index] != status_finite) return MidlineOverlap{0, -1};
   const MidlineOverlap overlap(a, pair);
   return overlap.size() > a.lower_grad_y_columns ? MidlineOverlap{0, -1} : overlap;
 }
 
-// To grad_y what of it lies aside.
+// Adds `side` to grad_y.
 template <class Real>
 __global__ void __launch_bounds__(block) add_side_kernel(const __grid_constant__ Args a) {
   wait_for_kernel_before();
@@ -232,7 +238,7 @@ __global__ void __launch_bounds__(block) add_side_kernel(const __grid_constant__
   }
 }
 
-// Gradients from sums in double, of which those of columns may lie in two places.
+// Writes both gradients from their sums in double. For grad_y these are the sum of the columns and what `side` has.
 __global__ void __launch_bounds__(block)
     round_sums_kernel(const __grid_constant__ Args a, Output grad_x, Output grad_y) {
   wait_for_kernel_before();
@@ -259,7 +265,7 @@ __global__ void __launch_bounds__(block)
   }
 }
 
-// Blocks for a pair, each with so much of it, as long as there are not too many, and pairs at once.
+// A grid of (blocks for a pair, pairs): a block for every `each` of the `size` elements of a pair, 256 at most.
 dim3 grid_of(const Args &a, int64_t size, int64_t each) {
   const int64_t blocks = std::clamp<int64_t>(size / each, 1, 256);
   return dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(std::min<int64_t>(a.batch, 65535)));
@@ -270,10 +276,10 @@ dim3 grid_of(const Args &a, int64_t size, int64_t each) {
 void launch_bounds(const Args &a, cudaStream_t stream) {
   const int64_t work = static_cast<int64_t>(std::max(a.n, a.m)) * a.features;
   dim3 grid = grid_of(a, work, 8 * block);
-  constexpr unsigned many = 2048;  // blocks, of which an H200 holds about 800: more do not make it faster
+  constexpr unsigned many = 2048;  // blocks: an H200 holds about 800, and more than `many` are not faster
   if (grid.x * grid.y < many) grid.z = 2;
   const bool vec4 = is_vec4(a.x, a.features) && is_vec4(a.y, a.features);
-  int lane_bits = 0;  // up to eight features each, or more if there are many
+  int lane_bits = 0;  // a lane has up to eight features, or more if a warp's 32 lanes do not suffice
   while (8 << lane_bits < a.features && 1 << lane_bits < warp) lane_bits++;
   launch_kernel(false, vec4 ? bounds_kernel<true> : bounds_kernel<false>, grid, block, 0, stream, a, lane_bits);
 }

@@ -1,6 +1,8 @@
-// Costs for the double engine as they are needed, by the sweeping warp and straight from the caller's arrays, in
-// float64: given ones, and squared distances of any number of features, in which nothing cancels. Slow, but it takes no
-// shared memory.
+// DirectCosts: costs for DoubleCell, which the sweeping warp computes in float64 when a step needs them, straight from
+// the caller's arrays: given costs, or squared distances of any number of features, summed up from differences so that
+// nothing cancels.
+// It is slow, but takes no shared memory and serves every problem. It is used for given costs, where the shared memory
+// of DifferenceCosts (tile_costs.cuh) does not fit the GPU, and by forward's warp fallback; never by FloatCell.
 #pragma once
 
 #include "cuda/costs/inline_costs.cuh"
@@ -16,8 +18,9 @@ struct DirectCosts : TakesAll {
 
   const Args *a;
   DoubleCell::Scale scale;
-  int64_t row[K];       // the lane's rows in x, or in the matrix
-  int64_t first, step;  // the task's first column in y, or of a row of the matrix, and from one to the next
+  int64_t row[K];       // offsets of the lane's rows in x, or in the cost matrix
+  int64_t first, step;  // offset of the task's first column, in y or in a row of the matrix; from a column to the next
+  // Of the pair; the lane's number among the pair's lanes; the lane's column in the step that was sought.
   int columns, lane, start;
   bool given;
 
