@@ -1,9 +1,9 @@
 # The CUDA backend: kernels, one generated file per engine and pass, so that they compile in parallel.
-target_sources(sdtw_objects PRIVATE src/cuda/backend.cu src/cuda/pairs.cu)
-foreach(engine Fast Wide)
+target_sources(sdtw_objects PRIVATE src/cuda/backend.cu src/cuda/pair_kernels.cu)
+foreach(engine FloatCell DoubleCell)
   foreach(pass forward backward)
     set(file ${PROJECT_BINARY_DIR}/cuda/${pass}_${engine}.cu)
-    configure_file(src/cuda/sweeps.cu.in ${file} @ONLY)
+    configure_file(src/cuda/kernels.cu.in ${file} @ONLY)
     target_sources(sdtw_objects PRIVATE ${file})
   endforeach()
 endforeach()

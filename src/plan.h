@@ -62,7 +62,7 @@ struct Plan {
   int64_t lanes;        // of a warp for a pair: 32, or 16 or 8 if that is enough for all its rows
   int64_t strips;       // of a pair
   int64_t tasks;        // of one warp: strips of all pairs, or 32 / lanes pairs each
-  bool through;         // forward: both sweeps of a pair go through all of its strips
+  bool full_sweeps;     // forward: both sweeps of a pair go through all of its strips
   int64_t interval;     // steps of the skewed sweep between two checkpoints
   int64_t checkpoints;  // of a task
   int64_t words;        // 8-byte words of a stored cell: 1, or 2 for float64
@@ -71,12 +71,12 @@ struct Plan {
   // what is reset by each call, unless pairs are alone (cuda/pair.cuh): control, bounds and rows; in state, behind
   // them, checkpoints, which are not reset.
   size_t status, norms, control, bounds, rows, saved;
-  // In the workspace of backward and alignment: all before crossings is reset by each call, and what is between sums_x
+  // In the workspace of backward and alignment: all before midlines is reset by each call, and what is between sums_x
   // and snapshots is zeroed.
-  size_t back_control, progress, left, flows, crossings, sums_x, sums_y, side, snapshots;
-  int64_t snapshots_each;  // of a checkpoint
-  int64_t side_columns;    // of a pair
-  bool wide_sums;          // gradients are summed up in double, in the workspace
+  size_t back_control, progress, left, flows, midlines, sums_x, sums_y, side, snapshots;
+  int64_t snapshots_each;        // of a checkpoint
+  int64_t lower_grad_y_columns;  // of a pair
+  bool wide_sums;                // gradients are summed up in double, in the workspace
 
   size_t state_bytes;
   size_t forward_bytes, backward_bytes, alignment_bytes;

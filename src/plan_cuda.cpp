@@ -34,7 +34,7 @@ int64_t choose_lanes(const Problem &p) {
 
 // Columns that both halves of a pair may add to grad_y without waiting for each other: more than E crosses from one
 // into the other as a rule, and few enough to take little memory where a point has many features.
-int64_t choose_side_columns(const Problem &p) {
+int64_t choose_lower_grad_y_columns(const Problem &p) {
   return p.features <= max_inline_features ? p.m : std::min<int64_t>(p.m, 384);
 }
 
@@ -78,8 +78,8 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   plan.words = problem.dtype == SDTW_F64 ? 2 : 1;
 
   const size_t batch = problem.batch, strips = plan.strips, word = sizeof(Word);
-  plan.through = !exec.no_state && goes_through(problem, plan);
-  const size_t sweeps = strips == 1 ? 0 : plan.through ? halves : 1;
+  plan.full_sweeps = !exec.no_state && goes_through(problem, plan);
+  const size_t sweeps = strips == 1 ? 0 : plan.full_sweeps ? halves : 1;
   const size_t row_cells = checked_mul(checked_mul(batch, checked_mul(sweeps, strips)), problem.m);
   Arena run;
   plan.status = run.add(batch, sizeof(int));
@@ -98,17 +98,17 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   Arena back;
   plan.back_control = back.add(1, sizeof(Control));
   plan.progress = back.add(checked_mul(batch, strips), sizeof(int));
-  const bool chained = strips > halves && !plan.through;
+  const bool chained = strips > halves && !plan.full_sweeps;
   plan.left = back.add(chained ? checked_mul(batch, strips) : 0, word);
   plan.flows = back.add(chained ? checked_mul(checked_mul(batch, halves), problem.m) : 0, flow_words * word);
-  plan.crossings = back.add(strips > 1 ? checked_mul(batch, plan.through ? strips : halves) : 0, sizeof(Crossing));
+  plan.midlines = back.add(strips > 1 ? checked_mul(batch, plan.full_sweeps ? strips : halves) : 0, sizeof(Midline));
   plan.wide_sums = needs_wide_sums(problem, plan.costs);
   const auto points = [&](size_t of_pair) { return checked_mul(checked_mul(batch, of_pair), problem.features); };
   plan.sums_x = back.add(plan.wide_sums ? points(problem.n) : 0, sizeof(double));
   plan.sums_y = back.add(plan.wide_sums ? points(problem.m) : 0, sizeof(double));
-  plan.side_columns = strips > 1 && problem.fused() ? choose_side_columns(problem) : 0;
-  plan.side =
-      back.add(points(plan.side_columns), problem.dtype == SDTW_F64 || plan.wide_sums ? sizeof(double) : sizeof(float));
+  plan.lower_grad_y_columns = strips > 1 && problem.fused() ? choose_lower_grad_y_columns(problem) : 0;
+  plan.side = back.add(points(plan.lower_grad_y_columns),
+                       problem.dtype == SDTW_F64 || plan.wide_sums ? sizeof(double) : sizeof(float));
   plan.snapshots_each = plan.interval / max_tile_steps - 1;
   plan.snapshots = back.add(checked_mul(plan.tasks, checked_mul(plan.snapshots_each, saved_cells)), plan.words * word);
   plan.backward_bytes = plan.alignment_bytes = back.bytes();
@@ -121,7 +121,7 @@ std::string describe(const sdtw::Plan &plan) {
   if (p.lanes == warp)
     std::snprintf(text, sizeof text, "cuda: strips of %lld rows, %lld a pair, a warp each%s; ",
                   static_cast<long long>(rows_per_lane * warp), static_cast<long long>(p.strips),
-                  p.through      ? ", from both ends through all"
+                  p.full_sweeps  ? ", from both ends through all"
                   : p.strips > 1 ? ", from both ends"
                                  : "");
   else

@@ -1,11 +1,11 @@
-"""A model of how the warps of a backward block hand tiles to each other (src/cuda/board.cuh), run at random.
+"""A model of how the warps of a backward block hand tiles to each other (src/cuda/pipeline/backward_pipeline.cuh), run at random.
 
     python tests/check_handover.py [trials]
 
-A gate tells only the parity of the uses it has completed, so a warp that falls behind by two uses, or is
+A barrier tells only the parity of the uses it has completed, so a warp that falls behind by two uses, or is
 ahead by one, takes one use for another. The model has the warps' waits and arrivals as the kernels have them,
 and strips, bands, intervals and the order in which warps run as chance will have them: bands that are known
-beforehand, and such as begin and end with what the strip before leaves. It ends with an error where a gate
+beforehand, and such as begin and end with what the strip before leaves. It ends with an error where a barrier
 opens too early or would not open at all, where a slot, a snapshot or the ring of costs does not hold what its
 reader expects, where strips add to grad_y out of order, and where nobody can go on.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 BANDS, READERS, COSTS_KEPT, LEAD, JUDGEMENTS, HALVES = 4, 2, 4, 3, 8, 2
 
 
-class Gate:
+class Barrier:
     def __init__(self, parties=1):
         self.parties, self.arrived = parties, 0
 
@@ -88,14 +88,14 @@ class Block:
     def __init__(self, world):
         self.world = world
         others = READERS + 1 + world.producers
-        self.told, self.heard = [Gate() for _ in range(BANDS)], [Gate(others) for _ in range(BANDS)]
+        self.told, self.heard = [Barrier() for _ in range(BANDS)], [Barrier(others) for _ in range(BANDS)]
         self.bands, self.begins = [None] * BANDS, [None] * BANDS
-        self.begun, self.judged = [Gate() for _ in range(BANDS)], [Gate() for _ in range(JUDGEMENTS)]
+        self.begun, self.judged = [Barrier() for _ in range(BANDS)], [Barrier() for _ in range(JUDGEMENTS)]
         self.firsts = [None] * JUDGEMENTS
-        self.full, self.swept, self.empty = ([Gate() for _ in range(4)] for _ in range(3))
-        self.reached = [Gate() for _ in range(READERS)]
-        self.costs_full = [[Gate() for _ in range(COSTS_KEPT)] for _ in range(READERS)]
-        self.costs_left = [[Gate() for _ in range(COSTS_KEPT)] for _ in range(READERS)]
+        self.full, self.swept, self.empty = ([Barrier() for _ in range(4)] for _ in range(3))
+        self.reached = [Barrier() for _ in range(READERS)]
+        self.costs_full = [[Barrier() for _ in range(COSTS_KEPT)] for _ in range(READERS)]
+        self.costs_left = [[Barrier() for _ in range(COSTS_KEPT)] for _ in range(READERS)]
         self.slot, self.costs, self.snapshot = [None] * 4, set(), {}
 
     @staticmethod

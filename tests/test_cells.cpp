@@ -1,4 +1,4 @@
-// The range of m that src/core/cell.h and src/cuda/cell.cuh state, and the arithmetic of one cell at its ends.
+// The range of m that src/core/cell.h and src/cuda/sweep/cell.cuh state, and the arithmetic of one cell at its ends.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,4 +1,10 @@
-// What a kernel is told: the problem, the caller's arrays, and where in state and workspace everything lies.
+// The arguments of every kernel: the problem, the caller's arrays, and where each array of the state and the workspace
+// begins. The host fills Args once per call (backend.cu, select_kernel.cuh); kernels get it by value and never change
+// it.
+// Invariant: Control, bounds, rows, left, flows and progress are set to all ones at the beginning of a call, and no
+// kernel writes all ones to rows, left, flows or progress, so the data are their own flags: a reader knows whether a
+// word has been written. That costs one write of these arrays per call, and no other flags are needed. Forward with
+// has_warp_fallback (pair.cuh) has no such readers and resets nothing.
 #pragma once
 
 #include <cstdint>
@@ -8,84 +14,89 @@
 
 namespace sdtw::cuda {
 
-// State words are 64 bits wide. All ones is no value that a kernel writes: it marks a word that has not been written in
-// this call, so that the data are their own flags.
+// The unit of state and workspace. All ones marks a word that has not been written in this call.
 using Word = unsigned long long;
 
-// How a Z is stored: in one word, by the fast engine as it has it, by the wide one as core/packed.h has it; or as two
-// doubles m and e, in two words.
+// How a Z is stored. one_word: FloatCell stores its float and its int, DoubleCell (for pairs of a float32 problem) what
+// core/packed.h makes of its two doubles. two_words: the doubles m and e of DoubleCell, for float64 problems.
 enum Format : int { one_word, two_words };
 
-// Where the paths of a pair cross between its two halves, as one of these meets it.
-struct Crossing {
-  double m, e;      // Z of the pair as it is found there, m 2^e
-  int first, last;  // columns: what crosses outside of them is negligible
+// What is known of the boundary between two strips at which the top-down and the bottom-up sweep of a pair meet, for
+// one of these two strips.
+struct Midline {
+  double m, e;      // Z of the pair, m 2^e, summed up over the columns of this boundary
+  int first, last;  // the columns, as the strip's half counts them, outside of which the probability of crossing the
+                    // boundary is negligible
 };
 
-// A pair of several strips is swept from both ends: one half from the top down, the other from the bottom up.
+// A pair of several strips is swept from both ends: its upper half from the top, its lower half from the bottom.
 constexpr int halves = 2;
 
-// Of E as it goes from strip to strip, in a column: as many as the wider engine takes, so that no pair's words lie
-// where the other engine has left another's.
+// Words in `flows` for E of one column. FloatCell needs one and DoubleCell two. Both get two, so that the words of a
+// pair never lie where the other engine has written those of another pair.
 constexpr int flow_words = 2;
 
-// Counters of one call; every one begins at -1 (all ones).
+// Counters of one call. All of them begin at -1 (all ones), so a counter's value is one less than what it has counted.
 struct Control {
-  Word ticket[3];  // the next task of the fast engine, of the wide one and of the fast one with large costs, less one
-  int any_wide;    // 1 if the wide engine has something to do
-  int any_large;   // 1 if there are pairs of costs too large for a WordRing
-  int forgotten;   // pairs whose rows the wide engine has seen to, less one
+  Word ticket[3];  // the last task that was handed out: to FloatCell, to DoubleCell, and to FloatCell's second backward
+                   // kernel, which takes pairs whose costs are too large for a WordRing. Where DoubleCell's forward has
+                   // rows to reset, its tickets count these first, one per pair, and then the tasks.
+  int any_double;  // 1 if there are pairs for DoubleCell, which otherwise does nothing in a float32 problem
+  int any_large;   // 1 if there are pairs whose costs are too large for a WordRing (costs/tile_costs.cuh)
+  int rows_reset;  // how many pairs' rows DoubleCell has reset, less one
   int unused[7];
 };
 static_assert(sizeof(Control) == 64, "the arrays behind it stay aligned");
 
-// What became of a pair in forward.
+// How forward of a pair ended.
 enum Status : int { status_finite = 0, status_unreachable = 1, status_not_a_number = 2 };
 
 struct Args {
-  sdtw_in x, y;
-  const void *x_len, *y_len;
-  void *value;
-  const void *grad_value;
-  sdtw_out grad_x, grad_y;
-  sdtw_out dense;    // the alignment, or the gradient of a given cost: one element a cell
-  bool scale_dense;  // by grad_value
-  bool f64, long_lengths;
-  Costs costs;
-  int64_t batch;
-  int n, m, features;
-  double scale;  // log2(e) / gamma
+  sdtw_in x, y;               // the series; with given costs x is the cost matrix, and y is unused
+  const void *x_len, *y_len;  // [batch]: lengths of the series; null: all are n, or m
+  void *value;                // forward: [batch], of the problem's dtype
+  const void *grad_value;     // backward: [batch], the gradient that flows into each value; null: 1
+  sdtw_out grad_x, grad_y;    // backward: the gradients; with wide_sums, sums in the workspace; no data: not wanted
+  sdtw_out dense;             // the alignment, or the gradient of a given cost: one element a cell
+  bool scale_dense;           // whether dense is E times grad_value, not E
+  bool f64, long_lengths;     // whether the problem's dtype is float64; whether lengths have 64 bits, not 32
+  Costs costs;                // where FloatCell's costs come from
+  int64_t batch;              // pairs
+  int n, m, features;         // rows and columns that arrays are padded to; features of a point
+  double scale;               // log2(e) / gamma
 
-  int lanes;         // of a warp for a pair: 32, or fewer if that is enough for all its rows
+  int lanes;         // lanes of a warp for a pair: 32, or 16 or 8 if these are enough for n rows
   int lane_bits;     // log2(lanes)
-  int64_t tasks;     // a strip, or 32 / lanes pairs
-  int strips;        // of n rows
-  Format format;     // of what is stored
-  int interval;      // steps between checkpoints
-  int checkpoints;   // of a task: after step interval, 2 interval, ...
-  Control *control;  // of this call
-  int *bounds;       // [batch][bounds_per_pair]: which engine a pair is for; see pair.cuh
-  int *status;       // [batch]
-  double *norms;     // of points of series of many features; see pair.cuh
-  bool through;      // both sweeps of a pair go through all of its strips, rather than to the middle
-  Word *rows;        // [batch][strips][m]: Z of the row that each strip hands on, as its sweep met the columns; or if
-                     // both sweeps go through, of the one and then of the other: [batch][halves][strips][m]
-  Word *saved;       // [tasks][checkpoints][K + 1][32]: a strip's registers; null: forward keeps no state
+  int64_t tasks;     // a task is a strip of a pair, or 32 / lanes pairs side by side
+  int strips;        // strips that n rows take
+  Format format;     // of each stored Z
+  int interval;      // steps between two checkpoints
+  int checkpoints;   // checkpoints of a task: after steps interval, 2 interval, ...
+  Control *control;  // the counters of this call
+  int *bounds;       // [batch][bounds_per_pair]: bounds of a pair's costs, which tell its engine; see pair.cuh
+  int *status;       // [batch]: a Status each
+  double *norms;     // [batch][n + m]: what points add to costs, for Costs::tensor; see norms_of
+  bool full_sweeps;  // whether both sweeps of a pair go through all of its strips but the last, not only to the middle
+  Word *rows;        // [batch][strips][m], or with full_sweeps [batch][halves][strips][m], the top-down sweep first: Z
+                     // of the row that each strip hands on, columns in the order in which its sweep met them
+  Word *saved;       // [batch][strips], or [tasks] if pairs share a warp, each [checkpoints][K + 1][32]: the registers
+                     // of a strip's warp at each checkpoint; null: forward keeps no state
 
-  int tile_steps;       // backward: steps of a tile
-  int tile_bits;        // log2 of that
-  int part_bits;        // log2(interval / tile_steps)
-  Crossing *crossings;  // backward: see crossing_into
-  Word *left;           // backward: [batch][strips]: the columns in which E leaves a strip; see flows.cuh
-  Word *flows;          // backward: [batch][halves][m][flow_words]: that E
-  bool wide_sums;       // backward: grad_x, grad_y and side are sums in double, which the last kernel rounds
-  sdtw_out side;        // backward: what the lower half adds to grad_y where the upper one adds as well, and
-  int side_columns;     // of how many columns of a pair there is room for that
-  int cost_columns;     // backward: whose costs are in shared memory at a time, where there are producers
-  Word *snapshots;      // backward: like checkpoints, of the tiles between two of them
-  int snapshots_each;   // backward: for a checkpoint; 0 if none are taken
-  int *progress;        // backward: [batch][strips], in the order in which strips add to grad_y: 2^30 less the column
-                        // from which on a strip's part is complete
+  // What follows is for backward only.
+  int tile_steps;            // steps of a tile, which is what backward recomputes and sweeps at a time
+  int tile_bits;             // log2(tile_steps)
+  int part_bits;             // log2(interval / tile_steps)
+  Midline *midlines;         // [batch][midlines_of(a)]: how E enters strips from the other sweep; see midline_into
+  Word *left;                // [batch][strips]: the columns in which E leaves a strip; see adjoint_handoff.cuh
+  Word *flows;               // [batch][halves][m][flow_words]: E that goes from a strip into the next of its half
+  bool wide_sums;            // whether grad_x, grad_y and side are sums in double, which the last kernel rounds
+  sdtw_out side;             // what the lower half adds to grad_y in columns to which the upper half adds, too
+  int lower_grad_y_columns;  // columns of a pair that `side` has room for
+  int cost_columns;          // columns whose costs are in shared memory at a time, if there are producer warps
+  Word *snapshots;           // like `saved`, but of tiles between two checkpoints
+  int snapshots_each;        // snapshots for each checkpoint; 0 if none are taken
+  int *progress;             // [batch][strips], strips in the order in which they add to grad_y: 2^30 less the column
+                             // from which on the strip has added all its part
 };
 
 }  // namespace sdtw::cuda

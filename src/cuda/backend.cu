@@ -1,8 +1,12 @@
-// The CUDA backend: turns a plan and the caller's buffers into kernel arguments, and puts the kernels on the stream.
+// The CUDA backend's entry points: each turns a plan and the caller's buffers into kernel arguments (Args) and puts the
+// call's kernels on the caller's stream, in order. It decides nothing that depends on data: kernels find out on the
+// device whether there is anything to do for them, so no call waits for the GPU, and all can be captured into graphs.
+// In a float32 problem the kernels of FloatCell come first, then those of DoubleCell, which end at once unless
+// FloatCell has left pairs to them. With has_warp_fallback forward is the FloatCell kernel alone.
 #include "backend.h"
 #include "core/numbers.h"
-#include "launch.h"
-#include "pair.cuh"
+#include "cuda/launch.h"
+#include "cuda/pair.cuh"
 
 namespace sdtw::cuda {
 
@@ -13,6 +17,7 @@ T *at(void *base, size_t offset) {
   return reinterpret_cast<T *>(static_cast<unsigned char *>(base) + offset);
 }
 
+// run: the buffer that forward runs on, which is the state, or the workspace if there is no state.
 Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   const Problem &p = plan.problem;
   Args a{};
@@ -28,7 +33,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.lane_bits = a.lanes == 32 ? 5 : a.lanes == 16 ? 4 : 3;
   a.tasks = plan.cuda.tasks;
   a.strips = static_cast<int>(plan.cuda.strips);
-  a.through = plan.cuda.through;
+  a.full_sweeps = plan.cuda.full_sweeps;
   a.format = a.f64 ? two_words : one_word;
   a.interval = static_cast<int>(plan.cuda.interval);
   a.checkpoints = static_cast<int>(plan.cuda.checkpoints);
@@ -40,18 +45,19 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   return a;
 }
 
+// Sets all bits to ones, which marks words that no kernel has written in this call.
 void reset(void *data, size_t bytes, cudaStream_t stream) {
   check(cudaMemsetAsync(data, 0xff, bytes, stream), "cudaMemsetAsync");
 }
 
-// What backward and alignment share: outputs get their initial values, E is swept into them.
+// What backward and alignment share: outputs get their initial values, then E is swept and the epilogues add to them.
 void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Output &first, const Output &second) {
   const cudaStream_t stream = plan.exec.stream;
   a.saved = at<Word>(buffers.state, plan.cuda.saved);
   a.control = at<Control>(buffers.workspace, plan.cuda.back_control);
   a.left = at<Word>(buffers.workspace, plan.cuda.left);
   a.flows = at<Word>(buffers.workspace, plan.cuda.flows);
-  a.crossings = at<Crossing>(buffers.workspace, plan.cuda.crossings);
+  a.midlines = at<Midline>(buffers.workspace, plan.cuda.midlines);
   a.progress = at<int>(buffers.workspace, plan.cuda.progress);
   a.snapshots = at<Word>(buffers.workspace, plan.cuda.snapshots);
   a.snapshots_each = static_cast<int>(plan.cuda.snapshots_each);
@@ -59,19 +65,18 @@ void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Ou
     return sdtw_out{at<void>(buffers.workspace, offset), {of_pair * a.features, a.features, 1}};
   };
   if (a.grad_y.data && a.strips > 1) {
-    a.side_columns = static_cast<int>(plan.cuda.side_columns);
-    a.side = points(plan.cuda.side, a.side_columns);
+    a.lower_grad_y_columns = static_cast<int>(plan.cuda.lower_grad_y_columns);
+    a.side = points(plan.cuda.side, a.lower_grad_y_columns);
   }
   a.wide_sums = plan.cuda.wide_sums && !a.dense.data;
   if (a.wide_sums) {
     if (a.grad_x.data) a.grad_x = points(plan.cuda.sums_x, a.n);
     if (a.grad_y.data) a.grad_y = points(plan.cuda.sums_y, a.m);
   }
-  launch_prepare(a, first, second, buffers.workspace, plan.cuda.crossings,
-                 at<void>(buffers.workspace, plan.cuda.sums_x),
+  launch_prepare(a, first, second, buffers.workspace, plan.cuda.midlines, at<void>(buffers.workspace, plan.cuda.sums_x),
                  a.dense.data ? 0 : plan.cuda.snapshots - plan.cuda.sums_x, stream);
-  if (!a.f64) Sweeps<Fast>::backward(a, stream);
-  Sweeps<Wide>::backward(a, stream);
+  if (!a.f64) Sweeps<FloatCell>::backward(a, stream);
+  Sweeps<DoubleCell>::backward(a, stream);
   if (a.wide_sums)
     launch_round_sums(a, first, second, stream);
   else if (a.side.data)
@@ -98,13 +103,13 @@ void forward(const sdtw::Plan &plan, const Buffers &buffers) {
   Args a = make_args(plan, buffers, run);
   a.value = buffers.value;
   a.saved = stateful ? at<Word>(buffers.state, plan.cuda.saved) : nullptr;
-  if (is_alone(a)) return Sweeps<Fast>::forward(a, stream);
+  if (has_warp_fallback(a)) return Sweeps<FloatCell>::forward(a, stream);
   reset(at<unsigned char>(run, plan.cuda.control), plan.cuda.saved - plan.cuda.control, stream);
   if (!a.f64) {
     if (a.costs == Costs::tensor) launch_bounds(a, stream);
-    Sweeps<Fast>::forward(a, stream);
+    Sweeps<FloatCell>::forward(a, stream);
   }
-  Sweeps<Wide>::forward(a, stream);
+  Sweeps<DoubleCell>::forward(a, stream);
 }
 
 void backward(const sdtw::Plan &plan, const Buffers &buffers) {

@@ -1,11 +1,13 @@
-// Launchers: host functions that put kernels on a stream, and what they share.
+// Host side of launching: the device's limits, one way to launch a kernel, and the launchers that backend.cu calls.
+// Everything is put on the caller's stream and nothing waits, so a call can be captured into a graph. Every CUDA error
+// becomes a library error (check), and none is left for the caller's next cudaGetLastError.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
 
-#include "args.h"
+#include "cuda/args.h"
 #include "error.h"
 
 namespace sdtw::cuda {
@@ -19,10 +21,10 @@ inline void check(cudaError_t error, const char *what) {
 
 struct Device {
   int id, multiprocessors;
-  size_t shared_memory;  // of one block, less what kernels have besides
+  size_t shared_memory;  // bytes of dynamic shared memory for a block: 64 are kept for static shared memory
   size_t shared_memory_of_multiprocessor;
 };
-// The current one. What is known of a device does not change, so it is asked for once.
+// The current device. Its attributes do not change, so a thread asks the driver once per device.
 inline Device current_device() {
   static thread_local Device known{-1, 0, 0, 0};
   int id = 0;
@@ -33,7 +35,7 @@ inline Device current_device() {
   check(cudaDeviceGetAttribute(&shared_memory, cudaDevAttrMaxSharedMemoryPerBlockOptin, id), "cudaDeviceGetAttribute");
   check(cudaDeviceGetAttribute(&shared_memory_of_all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, id),
         "cudaDeviceGetAttribute");
-#ifdef SDTW_CUDA_SHARED_MEMORY  // to test what smaller GPUs are given
+#ifdef SDTW_CUDA_SHARED_MEMORY  // to test on a large GPU what smaller ones get
   shared_memory = std::min(shared_memory, SDTW_CUDA_SHARED_MEMORY);
   shared_memory_of_all = std::min(shared_memory_of_all, SDTW_CUDA_SHARED_MEMORY + 1024);
 #endif
@@ -41,8 +43,9 @@ inline Device current_device() {
                   static_cast<size_t>(shared_memory_of_all)};
 }
 
-// overlap: the kernel follows another of the same call, and may be made ready while that one runs; its first
-// instruction waits for it, so it must have been compiled for a GPU that has this instruction.
+// overlap: programmatic dependent launch. The kernel follows another of the same call, and its blocks may become
+// resident while that one runs. The kernel then has to begin with wait_for_kernel_before, so it must have been compiled
+// for GPUs that have this instruction (9.0).
 template <class... Parameters, class... Arguments>
 void launch_kernel(bool overlap, void (*kernel)(Parameters...), dim3 grid, int threads, size_t shared,
                    cudaStream_t stream, const Arguments &...arguments) {
@@ -56,22 +59,24 @@ void launch_kernel(bool overlap, void (*kernel)(Parameters...), dim3 grid, int t
   check(cudaLaunchKernelEx(&config, kernel, arguments...), "kernel launch");
 }
 
-// pairs.cu
+// pair_kernels.cu. Norms of the points and bounds of the costs of each pair, for Costs::tensor.
 void launch_bounds(const Args &a, cudaStream_t stream);
-// Initial values of the outputs, ones in the first bytes of the workspace, zeros in others, and where paths cross
-// between strips.
+// An array that the caller gets.
 struct Output {
-  sdtw_out out;  // no data: nothing to do
-  int rows, columns;
-  const void *lengths;
+  sdtw_out out;         // no data: nothing to do
+  int rows, columns;    // padded
+  const void *lengths;  // [batch]: rows of each pair; null: all of them
 };
+// Before backward and alignment: initial values of the outputs, ones in some bytes of the workspace and zeros in
+// others, and the midlines of pairs of several strips.
 void launch_prepare(const Args &a, const Output &first, const Output &second, void *ones, size_t bytes_of_ones,
                     void *zeros, size_t bytes_of_zeros, cudaStream_t stream);
-// After backward: to grad_y what of it lies aside; or if sums are wide, both gradients from these.
+// After backward: adds `side` to grad_y; or, with wide_sums, rounds the sums of both gradients, those of `side`
+// included.
 void launch_add_side(const Args &a, cudaStream_t stream);
 void launch_round_sums(const Args &a, const Output &grad_x, const Output &grad_y, cudaStream_t stream);
 
-// The sweeps of one engine: sweeps.cu.in is compiled once for each.
+// The sweeps of one engine, FloatCell or DoubleCell. kernels.cu.in is compiled once for each engine and pass.
 template <class Cell>
 struct Sweeps {
   static void forward(const Args &a, cudaStream_t stream);

@@ -1,10 +1,13 @@
-// Device memory as one warp hands it to another: relaxed and acquire/release accesses, barriers, element loads.
+// Memory accesses that the kernels share: relaxed and acquire/release accesses to words that one warp hands to another,
+// programmatic dependent launch, named barriers, loads and stores of the problem's dtype.
+// Words whose data are their own flags (args.h) take relaxed accesses: nothing else depends on their order. Acquire and
+// release are for counters that stand for other data.
 #pragma once
 
 #include <cstring>
 #include <type_traits>
 
-#include "args.h"
+#include "cuda/args.h"
 
 namespace sdtw::cuda {
 
@@ -30,8 +33,9 @@ __device__ __forceinline__ void store_release(int *p, int v) {
   asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 
-// From shared memory, by every lane and now. Left to itself the compiler loads what only some lanes choose in these
-// alone, after all else that they choose from is known, and a step of a sweep waits for both.
+// Loads from shared memory at this point of the program, in every lane. Where only some lanes select the loaded value,
+// the compiler would otherwise load it in these lanes alone, after the other values of the selection are known, and a
+// step of a sweep would wait for one after the other.
 template <class T>
 __device__ __forceinline__ T load_now(const T *from) {
   using Unit = std::conditional_t<sizeof(T) % sizeof(Word) == 0, Word, unsigned>;
@@ -44,33 +48,34 @@ __device__ __forceinline__ T load_now(const T *from) {
   return value;
 }
 
-// Waits until the word has been written. Its writer has an earlier ticket, so it is running or done.
+// Waits until the word has been written. Its writer must have an earlier ticket, so that it is running or done: only
+// then does this loop end whatever the number of resident blocks.
 __device__ __forceinline__ Word wait_for(const Word *p) {
   Word v = load_relaxed(p);
   while (v == ~Word(0)) v = load_relaxed(p);
   return v;
 }
 
-// First of all in a kernel: the one before it is done, and what it wrote is there, but for what __ldg reads, which the
-// compiler may move up.
+// Comes before all loads of a kernel. Afterwards the kernel before it is done, and its writes are visible, except to
+// __ldg: the compiler may move such a load above this wait.
 __device__ __forceinline__ void wait_for_kernel_before() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-// From now on, once all blocks have come so far, those of the next kernel may take room that is left, and wait in it.
+// Once all blocks have called this, blocks of the next kernel may become resident where there is room, and wait there.
 __device__ __forceinline__ void let_next_kernel_in() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-// A barrier among `threads` threads of the block. Id 0 is __syncthreads'.
+// A barrier among `threads` threads of the block. Id 0 is the one of __syncthreads.
 __device__ __forceinline__ void barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Element i of an array of the problem's dtype, which is float32 wherever Real is float.
+// Element i of an array of the problem's dtype. Where Real is float the dtype is float32.
 template <class Real>
 __device__ __forceinline__ Real load(const void *data, int64_t i, bool f64) {
   if constexpr (sizeof(Real) == 8)

@@ -1,24 +1,31 @@
-// A pair, the view that a lane has of its rows, and which engine computes it.
+// Pairs, tasks and engines: the lengths of a pair, which engine computes it, what a lane knows of its task (StripView),
+// and where a strip's rows and checkpoints lie.
+// A pair belongs to exactly one engine. In a float32 problem this is FloatCell, unless costs may leave the range that
+// FloatCell has room for, or the pair is thin (core::is_thin): such pairs are DoubleCell's, which is slower but takes
+// anything. In a float64 problem DoubleCell computes all pairs. For Costs::tensor the engine is known before the
+// sweeps, from bounds of the costs; otherwise FloatCell tries every pair and rejects some when their costs have been
+// seen.
 #pragma once
 
-#include "cell.cuh"
+#include "cuda/sweep/cell.cuh"
 #include "plan.h"
 
 namespace sdtw::cuda {
 
 constexpr int K = rows_per_lane;
 
-// K values of a lane, moved as one.
+// One value for each of a lane's K rows, loaded and stored as one.
 template <class Real>
 struct alignas(16) Rows {
   Real v[K];
 };
 
+// regular: has cells. empty: n = m = 0. unreachable: either n or m is 0. invalid: a length is out of range.
 enum class Kind { regular, empty, unreachable, invalid };
 
 struct Pair {
-  int64_t index;
-  int n, m;
+  int64_t index;  // in the batch
+  int n, m;       // its own rows and columns; 0 if invalid
   Kind kind;
 };
 
@@ -35,30 +42,30 @@ __device__ __forceinline__ Pair read_pair(const Args &a, int64_t b) {
   return {b, static_cast<int>(n), static_cast<int>(m), kind};
 }
 
-// The largest |t| that the sources of the fast engine's costs have room for. inlined: costs up to 2^19 leave
-// fixed_point (cell.cuh) its exponent. tensor: n of a PackedRing has 24 bits with its sign, and bounds are twice too
-// large at most.
+// The largest |t|, t = D log2(e) / gamma, that FloatCell's costs have room for, by where they come from. inlined: up to
+// 2^19 the sum with fixed_point (cell.cuh) keeps the exponent of fixed_point. tensor: n of a PackedRing has 24 bits
+// with its sign. Bounds are at most twice too large.
 __host__ __device__ __forceinline__ constexpr float cost_limit(Costs costs) {
   return costs == Costs::given     ? static_cast<float>(core::float_cost_limit)
          : costs == Costs::inlined ? 1 << 19
                                    : 1 << 22;
 }
-// The largest |t| that the fast engine may meet in a pair, its exponents having to stay within their range.
-__device__ __forceinline__ float fast_limit(const Args &a, const Pair &pair) {
+// The largest |t| that FloatCell may meet in a pair: along a path of n + m cells, exponents must stay in their range.
+__device__ __forceinline__ float float_limit(const Args &a, const Pair &pair) {
   const float range = static_cast<float>(core::Exponent<float>::limit) / (static_cast<float>(pair.n) + pair.m);
   return fminf(range, cost_limit(a.costs));
 }
 
-// A bound of D log2(e) / gamma between points whose distances from some point are at most the square roots of these.
+// A bound of D log2(e) / gamma between two points whose squared distances from a common point are at most x and y.
 __device__ __forceinline__ float bound_of(float x, float y, double scale) {
   const float reach = sqrtf(x) + sqrtf(y);
   return reach * reach * static_cast<float>(scale);
 }
 
-// bounds of a pair: the largest squared distances of an x_i and of a y_j from the first x, and the square of that, as
-// bits of floats. Where none were computed beforehand they are -1, and given_back comes to stand there if forward met a
-// cost that is too large, or the pair is thin.
-constexpr int given_back = 0x7fc00000, not_given_back = -1;
+// Bounds of a pair, as bits of floats: [0] the largest squared distance of an x_i from x_0, [1] that of a y_j from x_0,
+// [2] |x_0|^2. Where none are computed beforehand, [0] is `accepted`, as a reset leaves it, or `rejected` if forward
+// met a cost that is too large, or if the pair is thin.
+constexpr int rejected = 0x7fc00000, accepted = -1;
 
 __host__ __device__ __forceinline__ bool has_bounds(const Args &a) { return !a.f64 && a.costs == Costs::tensor; }
 
@@ -66,100 +73,107 @@ __device__ __forceinline__ float cost_bound(const Args &a, int64_t pair) {
   const int *bounds = a.bounds + bounds_per_pair * pair;
   return bound_of(__int_as_float(bounds[0]), __int_as_float(bounds[1]), a.scale);
 }
-// What TensorCosts adds up on the way to t is no more than this: x in its products is not relative to the first point.
+// A bound of all partial sums of TensorCosts on the way to t. It is larger than cost_bound because x in its products
+// <x, y - x_0> is not relative to the first point.
 __device__ __forceinline__ float sum_bound(const Args &a, int64_t pair) {
   const int *bounds = a.bounds + bounds_per_pair * pair;
   const float offset = sqrtf(__int_as_float(bounds[2])) * sqrtf(__int_as_float(bounds[1]));
   return cost_bound(a, pair) + 4.001f * static_cast<float>(a.scale) * offset;
 }
-// How many of 32 bits of the fraction give way to the integer part of such sums, which has 20 and a sign of its own; up
-// to most_shift of them leave enough.
+// How many of the 32 fraction bits of such a sum are given to its integer part, which has 20 bits and a sign without
+// them. Up to most_shift leave the fraction precise enough.
 constexpr int most_shift = 8;
 __device__ __forceinline__ int fraction_shift(const Args &a, int64_t pair) {
   const int exponent = (__float_as_int(sum_bound(a, pair)) >> 23) - 127;
   return min(max(exponent - 18, 0), most_shift);
 }
 
-// The largest t of pairs that backward has in words, of which 16 bits or more are left for the fraction then: what that
-// rounds adds up along the paths of 64 steps, between two checkpoints, to 1e-5.
+// The largest t of pairs whose costs backward keeps in a WordRing, where at least 16 bits are left for the fraction:
+// its rounding adds up to 1e-5 along paths of 64 steps, between two checkpoints.
 constexpr float most_in_word = 1 << 14;
-// The bits of fraction that words have for a pair's costs, which are t + 1/2 and a sign: as many as sums have at most.
+// The fraction bits of a WordRing's words for a pair, beside the sign and the integer part of t + 1/2. There are never
+// more than the sums of TensorCosts have.
 __device__ __forceinline__ int fraction_bits(const Args &a, int64_t pair) {
   const int exponent = (__float_as_int(cost_bound(a, pair) + 1) >> 23) - 127;
   return min(30 - min(exponent, 14), 32 - fraction_shift(a, pair));
 }
 
-// Of a pair, what its rows and then its columns add to costs: see TensorCosts. [batch][n + m]
+// What the points of a pair add to its costs, first those of the rows and then those of the columns: see TensorCosts.
 __device__ __forceinline__ double *norms_of(const Args &a, int64_t pair) {
   return a.norms + pair * (static_cast<int64_t>(a.n) + a.m);
 }
 
-// Whether the fast engine computes this pair of a float32 problem; while it is at it, whether it should try.
-__device__ __forceinline__ bool is_fast(const Args &a, const Pair &pair) {
-  if (!has_bounds(a)) return a.bounds[bounds_per_pair * pair.index] != given_back;
+// Whether FloatCell computes this pair of a float32 problem. Without bounds this is known when forward is done: until
+// then it says that no strip of the pair has been rejected yet.
+__device__ __forceinline__ bool is_float(const Args &a, const Pair &pair) {
+  if (!has_bounds(a)) return a.bounds[bounds_per_pair * pair.index] != rejected;
   constexpr float most_sum = 1 << (19 + most_shift);
-  return cost_bound(a, pair.index) <= fast_limit(a, pair) && sum_bound(a, pair.index) < most_sum &&  // false for NaN
+  return cost_bound(a, pair.index) <= float_limit(a, pair) && sum_bound(a, pair.index) < most_sum &&  // false for NaN
          !core::is_thin(pair.n, pair.m);
 }
 
-// Whether forward of a pair is one warp's business: what the fast engine cannot do of it the same warp does by another.
-__host__ __device__ __forceinline__ bool is_alone(const Args &a) {
+// Whether forward takes a single kernel, in which the warp that swept a pair with FloatCell also sweeps it with
+// DoubleCell if need be: for pairs of one strip and few features. That saves a launch and the reset of counters.
+__host__ __device__ __forceinline__ bool has_warp_fallback(const Args &a) {
   return !a.f64 && a.costs == Costs::inlined && a.strips == 1;
 }
 
+// Whether this engine computes the pair.
 template <class Cell>
 __device__ __forceinline__ bool is_mine(const Args &a, const Pair &pair) {
-  return Cell::wide ? a.f64 || !is_fast(a, pair) : is_fast(a, pair);
+  return Cell::wide ? a.f64 || !is_float(a, pair) : is_float(a, pair);
 }
 
-__device__ __forceinline__ void give_back(const Args &a, int64_t pair) {
-  a.bounds[bounds_per_pair * pair] = given_back;
-  a.control->any_wide = 1;
+// Leaves a pair that FloatCell has tried to DoubleCell, whose kernel follows.
+__device__ __forceinline__ void reject_pair(const Args &a, int64_t pair) {
+  a.bounds[bounds_per_pair * pair] = rejected;
+  a.control->any_double = 1;
 }
 
 // What a lane knows of its task. A task is a strip of 32 K rows of one pair, or, where fewer lanes are enough for a
-// pair, several pairs side by side. Of several strips the lower half, the smaller one if their number is odd, is swept
-// from the end of all paths: such a reversed task meets strips, rows and columns in the opposite order, and whatever is
-// said of rows, columns and where paths begin is said in that order. Where the pair's last rows do not fill a lane, it
-// has some beyond them, and these come first.
-struct View {
-  Pair pair;
-  int64_t task;
-  int lane;   // among the pair's lanes
-  int lanes;  // of a pair
-  int strip;  // of the pair, from the top
-  int order;  // of the strip among the pair's
-  bool reversed;
-  bool first;    // strip of its half, where paths begin
-  bool kept;     // forward: of the half, not of the other one
-  bool inner;    // backward: E enters it where the two sweeps have met, not from the strip before
-  bool whole;    // the only strip of the pair, where paths end, too
-  bool joins;    // the last of the pair to be taken up
-  int row;       // the strip's first
-  bool active;   // whether there is anything to do for the pair
-  int end_lane;  // that has the last row
-  int end;       // steps after which that lane has met the last column; 0 unless active
-  int steps;     // of the whole task
+// pair, several pairs side by side.
+// The lower half of a pair's strips (the smaller half if their number is odd) is swept by the same code from the end of
+// all paths: a reversed task meets strips, rows and columns in the opposite order, and "first", "last", "above" and
+// "where paths begin" always mean that order. If the last rows of a pair do not fill a lane, the reversed task meets
+// the spare rows of this lane, which lie beyond the pair, first.
+struct StripView {
+  Pair pair;      // the lane's pair
+  int64_t task;   // its number
+  int lane;       // the lane's number among the pair's lanes
+  int lanes;      // lanes of a pair: Args::lanes
+  int strip;      // the strip's number in the pair, counted from the top in both halves
+  int order;      // the strip's number in the order in which the pair's strips are taken up: even ones are top-down
+  bool reversed;  // whether the strip is swept bottom-up
+  bool first;     // whether it is the first strip of its sweep, where paths begin
+  bool kept;      // forward: whether it is a strip of the sweep's own half, of which checkpoints are kept
+  bool inner;     // backward: whether E enters it at a midline, not from the strip taken up before
+  bool whole;     // whether it is the only strip of the pair, where paths end, too
+  bool joins;     // whether it is the last of the two halves' strips to be taken up: forward then sums up Z of the pair
+  int row;        // the first row that the task meets, in the caller's order; if reversed maybe beyond the pair's last
+  bool active;    // whether this kernel computes anything of the pair
+  int end_lane;   // the last of the lanes that have rows of the pair
+  int end;        // steps after which that lane has met the last column; 0 unless active
+  int steps;      // steps of the whole task: the maximum of `end` over the warp
 
   __device__ __forceinline__ int sign() const { return reversed ? -1 : 1; }
   __device__ __forceinline__ int row_of(int k) const { return row + sign() * (lane * K + k); }
   __device__ __forceinline__ int first_column() const { return reversed ? pair.m - 1 : 0; }
-  // In the caller's order, the one that the sweep meets as number c of a pair of the task.
+  // The column, in the caller's order, that the sweep of one of the task's pairs meets as its column c.
   __device__ __forceinline__ int column_of(const Pair &of, int c) const { return reversed ? of.m - 1 - c : c; }
-  // Rows of the first lane that are beyond the pair's.
+  // If reversed: how many rows of the first lane lie beyond the pair's last row.
   __device__ __forceinline__ int spare() const { return row + 1 - pair.n; }
   __device__ __forceinline__ bool is_end() const { return whole && lane == end_lane; }
   __device__ __forceinline__ int end_row() const { return pair.n - 1 - row - end_lane * K; }
 };
 
-// Whether the features of a float32 series can be moved four at a time.
+// Whether features of a float32 series can be loaded and added to as float4.
 template <class Series>
-__host__ __device__ __forceinline__ bool in_quads(const Series &series, int features) {
+__host__ __device__ __forceinline__ bool is_vec4(const Series &series, int features) {
   return series.stride[2] == 1 && (features | series.stride[1] | series.stride[0]) % 4 == 0 &&
          reinterpret_cast<uintptr_t>(series.data) % 16 == 0;
 }
 
-// i, or the nearest index of an array of that size.
+// The valid index nearest to i in an array of that size.
 __device__ __forceinline__ int clamp(int i, int size) { return min(max(i, 0), size - 1); }
 
 __device__ __forceinline__ int warp_max(int v) {
@@ -167,7 +181,7 @@ __device__ __forceinline__ int warp_max(int v) {
   for (int step = warp / 2; step > 0; step /= 2) v = max(v, __shfl_xor_sync(all_lanes, v, step));
   return v;
 }
-// Over the lanes of a pair.
+// The maximum over the lanes of a pair.
 __device__ __forceinline__ int pair_max(int v, int lanes) {
   for (int step = lanes / 2; step > 0; step /= 2) v = max(v, __shfl_xor_sync(all_lanes, v, step));
   return v;
@@ -175,88 +189,93 @@ __device__ __forceinline__ int pair_max(int v, int lanes) {
 
 __device__ __forceinline__ int strips_of(const Pair &pair) { return (pair.n + K * warp - 1) / (K * warp); }
 
-// Tasks are the strips of the pairs, all pairs' first ones first.
+// The order of a task's strip in its pair. Tasks go through the strips of order 0 of all pairs, then order 1, ...
 __device__ __forceinline__ int order_of(const Args &a, int64_t task) {
   return a.lanes == warp ? static_cast<int>(task / a.batch) : 0;
 }
 
-// The pair of a lane: strips of a pair are `strip`-th, or pairs lie side by side.
+// The pair of a lane: that of the task's strip, or the lane's own where pairs lie side by side.
 __device__ __forceinline__ Pair pair_of(const Args &a, int64_t task, int lane) {
   const int64_t b = a.lanes == warp ? task % a.batch : task * (warp >> a.lane_bits) + (lane >> a.lane_bits);
   return b < a.batch ? read_pair(a, b) : Pair{a.batch - 1, 0, 0, Kind::invalid};
 }
 
-// Strips that are swept from the top.
+// How many of a pair's strips are the upper half, which is swept top-down.
 __device__ __forceinline__ int upper_half(int strips) { return (strips + 1) / halves; }
 
-// Strips of forward's sweeps.
+// Tasks of forward. With full_sweeps each sweep goes through all strips but its last, whose row no strip would take
+// over.
 __host__ __device__ __forceinline__ int64_t forward_tasks(const Args &a) {
-  return a.through ? a.batch * halves * (a.strips - 1) : a.tasks;
+  return a.full_sweeps ? a.batch * halves * (a.strips - 1) : a.tasks;
 }
-// How E enters strips: the two in the middle, or all if the sweeps go through. [batch][crossings_of(a)]
-__host__ __device__ __forceinline__ int crossings_of(const Args &a) { return a.through ? a.strips : halves; }
-__device__ __forceinline__ Crossing *crossing_into(const Args &a, const Pair &pair, int strip) {
-  const int first = a.through ? 0 : upper_half(strips_of(pair)) - 1;
-  return a.crossings + pair.index * crossings_of(a) + (strip - first);
+// The strips of a pair that E enters at a midline: the two in the middle, or all with full_sweeps.
+__host__ __device__ __forceinline__ int midlines_of(const Args &a) { return a.full_sweeps ? a.strips : halves; }
+__device__ __forceinline__ Midline *midline_into(const Args &a, const Pair &pair, int strip) {
+  const int first = a.full_sweeps ? 0 : upper_half(strips_of(pair)) - 1;
+  return a.midlines + pair.index * midlines_of(a) + (strip - first);
 }
 
-// wanted(pair): whether it is to be computed. The halves take turns: forward takes a half's strips from the end where
-// paths begin. Backward takes them from the middle, as E goes; or if it is known how E enters each of them as forward
-// does: then strips add to grad_y from the end of their columns that the one before them has done with first.
-// several: whether there may be more than one strip; code that knows of one only is shorter, and so faster.
+// The view that a lane has of a task. The halves take turns in the order of strips. inwards (forward): a half's strips
+// are taken from the end of the pair at which the half's paths begin. outwards (backward): they are taken from the
+// middle, as E goes. With full_sweeps it is known how E enters each strip, and backward takes strips as forward does:
+// then a strip first adds to those columns of grad_y that the strip before it was done with first.
+// wanted(pair): whether this kernel is to compute the pair. several: whether a pair may have more than one strip: code
+// for one strip only is shorter, and so faster.
 enum Direction { inwards, outwards };
 template <Direction direction, bool several, class Wanted>
-__device__ __forceinline__ View make_view(const Args &a, int64_t task, int lane, Wanted wanted) {
-  View s{};
+__device__ __forceinline__ StripView make_strip_view(const Args &a, int64_t task, int lane, Wanted wanted) {
+  StripView s{};
   s.pair = pair_of(a, task, lane);
   s.task = task, s.lane = lane & (a.lanes - 1), s.lanes = a.lanes;
   const int strips = several ? strips_of(s.pair) : 1, turn = several ? order_of(a, task) / halves : 0;
   s.order = several ? order_of(a, task) : 0;
   s.reversed = s.order % halves == 1;
   const int own = s.reversed ? strips - upper_half(strips) : upper_half(strips);  // strips of the half
-  const int most = direction == inwards && a.through && strips > 1 ? strips - 1 : own;
+  const int most = direction == inwards && a.full_sweeps && strips > 1 ? strips - 1 : own;
   s.active = s.pair.kind == Kind::regular && turn < most && wanted(s.pair);
   s.first = s.whole = true;
   if (s.active) {
-    const int place = direction == outwards && !a.through ? own - 1 - turn : turn;  // from where paths begin
+    const int place = direction == outwards && !a.full_sweeps ? own - 1 - turn : turn;  // from where paths begin
     s.strip = several ? (s.reversed ? strips - 1 - place : place) : 0;
     if (several) s.first = s.strip == (s.reversed ? strips - 1 : 0), s.whole = strips == 1;
-    s.kept = turn < own, s.inner = a.through || turn == 0;
+    s.kept = turn < own, s.inner = a.full_sweeps || turn == 0;
     s.joins = !s.whole && s.order == strips - 1;
     s.row = s.strip * K * warp;
     s.end_lane = min((s.pair.n - 1 - s.row) / K, s.lanes - 1);
     if (s.reversed) s.row += (s.end_lane + 1) * K - 1;
     s.end = s.pair.m + s.end_lane;
   } else {
-    s.pair.n = s.pair.m = 1;  // whatever is loaded lies within the arrays
+    s.pair.n = s.pair.m = 1;  // so that clamped indices lie within the arrays
   }
   s.steps = warp_max(s.end);
   return s;
 }
 
-// The row that a strip hands on in a sweep, of a cell's words each.
+// The row that a strip hands on in one of the sweeps. words: of each cell.
 __device__ __forceinline__ Word *row_of_strip(const Args &a, const Pair &pair, int strip, bool reversed, int words) {
-  const int64_t sweep = a.through ? pair.index * halves + reversed : pair.index;
+  const int64_t sweep = a.full_sweeps ? pair.index * halves + reversed : pair.index;
   return a.rows + (sweep * a.strips + strip) * a.m * words;
 }
-// What a strip takes over; and what it hands on.
-__device__ __forceinline__ const Word *row_above(const Args &a, const View &s, int words) {
+// The row that a strip gets from the strip before it in its sweep, and the row that it hands on.
+__device__ __forceinline__ const Word *row_above(const Args &a, const StripView &s, int words) {
   return row_of_strip(a, s.pair, s.strip - s.sign(), s.reversed, words);
 }
-__device__ __forceinline__ Word *row_below(const Args &a, const View &s, int words) {
+__device__ __forceinline__ Word *row_below(const Args &a, const StripView &s, int words) {
   return row_of_strip(a, s.pair, s.strip, s.reversed, words);
 }
-// Of what tasks leave of themselves, `of_each` times in `where`: a warp's registers.
-__device__ __forceinline__ Word *registers_of(const Args &a, const View &s, Word *where, int of_each, int number,
+// The registers of a strip's warp as saved number `number` of its `of_each` in `where`. Strips are addressed by pair
+// and strip, not by task, because forward and backward number tasks differently.
+__device__ __forceinline__ Word *registers_of(const Args &a, const StripView &s, Word *where, int of_each, int number,
                                               int words) {
   const int64_t strip = a.lanes == warp ? s.pair.index * a.strips + s.strip : s.task;
   return where + (strip * of_each + number) * ((K + 1) * warp) * words;
 }
-__device__ __forceinline__ Word *checkpoint(const Args &a, const View &s, int number, int words) {
+__device__ __forceinline__ Word *checkpoint(const Args &a, const StripView &s, int number, int words) {
   return registers_of(a, s, a.saved, a.checkpoints, number, words);
 }
 
-// The next task, or -1. Tickets are taken in an order in which a task waits for earlier ones only.
+// The next task for the warp, or -1. Tasks are numbered so that each waits for tasks with earlier tickets only, which
+// are running or done: no warp waits for ever, whatever the number of resident blocks.
 __device__ __forceinline__ int64_t take_ticket(Word *counter, int64_t tasks) {
   Word ticket = 0;
   if (lane_id() == 0) ticket = atomicAdd(counter, Word(1)) + 1;

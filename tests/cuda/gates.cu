@@ -1,13 +1,13 @@
-// Compiled for architectures that the rest of a developer's build leaves out: gates have code of their own for each of
+// Compiled for architectures that the rest of a developer's build leaves out: barriers have code of their own for each of
 // the generations before 9.0, and only an assembler knows what these allow.
-#include "cuda/gates.cuh"
+#include "cuda/pipeline/barrier.cuh"
 
 namespace sdtw::cuda {
 
 __global__ void hand_over(int *to) {
-  __shared__ Ring<2> ring;
+  __shared__ BarrierRing<2> ring;
   __shared__ int slots[2];
-  if (threadIdx.x == 0) ring.open(1, 2);
+  if (threadIdx.x == 0) ring.init(1, 2);
   __syncthreads();
   for (int item = 0; item < 4; item++) {
     if (threadIdx.x < warp) {

@@ -1,39 +1,45 @@
-// The cell: Z = exp(-R / gamma) = m 2^e. Fast has a float and an integer, Wide a double and an integer-valued double.
+// One cell of the soft-DTW recurrence R[i,j] = D[i,j] + softmin(...) (Cuturi and Blondel 2017, Algorithm 1) in terms of
+// Z = exp(-R / gamma) = m 2^e, with mantissa m and exponent e apart.
 //
-// With t = D log2(e) / gamma = n + f, n the nearest integer, one step of the recursion of sdtw.h is
+// With t = D log2(e) / gamma = n + f, n the nearest integer, a cell is computed from its three neighbours as
 //   x = max(e_diagonal, e_vertical, e_horizontal),  s = sum m_k 2^(e_k - x),  m = s + s q,  q = 2^-f - 1,  e = x - n,
-// and the probability that a path to the cell came from neighbour k is m_k 2^(e_k - x) / s. Exponents are exact, so
-// no error builds up along a path but that of m, and what q is rounded by is relative to f: where costs are the same
-// all along, and errors of the same sign, they are no larger than what is due to the costs. Forbidden cells have a very
-// negative exponent.
+// and the transition probability, that a path to the cell came from neighbour k, is m_k 2^(e_k - x) / s. Exponents are
+// exact, so no error builds up along a path but the one of m. The rounding error of q is relative to f: where all costs
+// of a path are the same, and all its rounding errors have the same sign, these add up to no more than the rounding of
+// the costs themselves does. A very negative exponent stands for Z = 0, in a forbidden cell.
 //
-// The range of m. Fast adds exponents to the bits of m, so m has to stay where no sum of them leaves a float's.
+// FloatCell (a float and an int) is the fast one. DoubleCell (two doubles, e integer-valued) is for float64 problems,
+// and for the pairs of float32 problems that FloatCell cannot compute (is_float in pair.cuh): NaN, infinities, costs
+// that are too large, long thin pairs.
+//
+// The range of m. FloatCell adds exponents to the bits of m, so m has to stay where no such sum leaves the exponents of
+// a float.
 //   - A cell's s is at least the m of the neighbour with the largest exponent and at most the sum of all three, and
 //     1 + q is in [2^-1/2, 2^1/2]. So m shrinks by at most half a bit a cell.
 //   - In the 8 steps between two renormalisations a path goes through at most 32 cells: 4 rows of a lane in a step, and
 //     in the next step those of the lane below. With all that is carried from step to step in [1, 2] at the beginning
-//     (the lane's rows, the diagonal neighbour above them, the row above the strip, what is restored from checkpoints
-//     and snapshots; each is renormalised where it enters a sweep), m stays in [2^-16, 2^29.3]: the upper bound is that
-//     of the recursion itself for f = -1/2 and equal exponents everywhere, which tests/test_cells.cpp computes.
+//     (the lane's rows, the diagonal neighbour above them, the row above the strip, what is restored from checkpoints),
+//     m stays in [2^-16, 2^29.3]: the upper bound is that of the recursion itself for f = -1/2 and equal exponents
+//     everywhere, which tests/test_cells.cpp computes.
 //   - Forbidden cells, cells left of column 0, right of the last column and below the last row are cells like any
-//   other,
-//     of costs that are finite: the same bounds hold.
-//   - What a strip hands on (rows, checkpoints) is stored as it is, within these bounds, and renormalised by its
-//   reader.
-// A build with SDTW_CHECKED stops where a term's m is out of this range.
+//     other, of costs that are finite: the same bounds hold.
+//   - The row that a strip hands on is stored as it is, within these bounds, and its readers renormalise it.
+//     Checkpoints are saved right after a renormalisation. A sweep that is restored from a checkpoint or a snapshot
+//     renormalises at the same steps as the sweep that saved it.
+// In a build with SDTW_CHECKED FloatCell traps where the m of a term is outside of [2^-17, 2^30].
 #pragma once
 
 #include "core/numbers.h"
 #include "core/packed.h"
-#include "memory.cuh"
+#include "cuda/memory.cuh"
 
 namespace sdtw::cuda {
 
-// Of a stored Z.
+// Words that a stored Z takes.
 __device__ __forceinline__ constexpr int words_of(Format format) { return format == two_words ? 2 : 1; }
 
-// p[0..2]: the way into a cell that a path took, as in sdtw_problem.step_weight.
-enum { diagonal = 0, vertical = 1, horizontal = 2, ways = 3 };
+// The three transitions into a cell, numbered as in sdtw_problem.step_weight.
+enum { diagonal = 0, vertical = 1, horizontal = 2, transitions = 3 };
 
 __device__ __forceinline__ float reciprocal(float s) {
   float r;
@@ -42,8 +48,8 @@ __device__ __forceinline__ float reciprocal(float s) {
 }
 __device__ __forceinline__ double reciprocal(double s) { return 1 / s; }
 
-// 2^-f - 1 by the polynomial of core/numbers.h. The hardware's ex2 is off by as much as 2^-22, and by the same where
-// costs are the same.
+// 2^-f - 1 by the polynomial of core/numbers.h. The hardware's ex2 would not do: its error is up to 2^-22, and it is
+// the same in every cell where costs are the same, so that it would add up along a path.
 template <class Real, int k = 0>
 __device__ __forceinline__ Real exp2_minus_tail(Real f) {
   using Poly = core::Exp2Minus<Real>;
@@ -58,25 +64,24 @@ __device__ __forceinline__ Real exp2_minus_1(Real f) {
   return f * exp2_minus_tail<Real>(f);
 }
 
-// Adding it to a double leaves a multiple of 2^-32 in the low bits: its fraction in the low word, its integer part in
-// the high one, which is that of `fixed_point` where the sum is 0. The half makes the nearest integer of the integer
-// part.
+// t + fixed_point, in float64, is t + 1/2 in fixed point. The low word of the sum is the fraction of t + 1/2 in units
+// of 2^-32. Its high word less fixed_point_high is the integer part of t + 1/2, which is the integer nearest to t.
 constexpr double fixed_point = 1572864.0 + 0.5;  // 1.5 2^20
 constexpr unsigned fixed_point_high = 0x41380000;
 
-// t = n + f of a cost, |f| <= 1/2, as a cell needs it: q = 2^-f - 1.
+// A cost t = n + f, |f| <= 1/2, in the form that the recurrence takes.
 template <class Real, class Integer>
 struct Weight {
-  Real q;
+  Real q;  // 2^-f - 1
   Integer n;
 };
 
-// f from the fraction of t + 1/2, in units of 2^-32, with the digits of a float however small it is.
+// f from the fraction of t + 1/2, in units of 2^-32. The result has all digits of a float, however small f is.
 __device__ __forceinline__ float centred(unsigned fraction) {
   return static_cast<float>(static_cast<int>(fraction ^ 0x80000000u)) * 0x1p-32f;
 }
 
-// Stops a checked build where a number is not in the range that a comment promises.
+// Traps, in a build with SDTW_CHECKED, unless v is in [least, most].
 __device__ __forceinline__ void check_range([[maybe_unused]] double v, [[maybe_unused]] double least,
                                             [[maybe_unused]] double most) {
 #ifdef SDTW_CHECKED
@@ -84,7 +89,7 @@ __device__ __forceinline__ void check_range([[maybe_unused]] double v, [[maybe_u
 #endif
 }
 
-struct Fast {
+struct FloatCell {
   using Real = float;
   using Cost = Weight<float, int>;
   static constexpr bool wide = false;
@@ -97,8 +102,8 @@ struct Fast {
   static __device__ __forceinline__ Z forbidden() { return {1, core::Exponent<float>::forbidden}; }
   static __device__ __forceinline__ Z one() { return {1, 0}; }
 
-  // m 2^(e - x), or m 2^-100 if that is less: by the bounds of m the result is no denormal, and what is made larger
-  // here adds less than 2^-50 to a sum.
+  // A term of s is m 2^(e - x), or m 2^-100 if e - x is less than -100. By the range of m it is never a denormal, and a
+  // term that is made larger by this limit adds less than 2^-50 to a sum.
   static constexpr int least_shift = -100;
   static __device__ __forceinline__ int shift(const Z &z, int x) {
     check_range(z.m, 0x1p-17, 0x1p30);
@@ -108,14 +113,14 @@ struct Fast {
     return __uint_as_float(__float_as_uint(z.m) + (static_cast<unsigned>(shift(z, x)) << 23));
   }
 
-  // From the two words of a double to which fixed_point was added.
+  // sum: t + fixed_point.
   static __device__ __forceinline__ Cost split_fixed(double sum) {
     return {exp2_minus_1(centred(__double2loint(sum))),
             static_cast<int>(static_cast<unsigned>(__double2hiint(sum)) - fixed_point_high)};
   }
 
-  // Of given costs. log2(e) / gamma is the sum of two floats: were it rounded to one, the value would be off by
-  // 2^-25 <E, D>, which may be far more than it is.
+  // log2(e) / gamma for given costs, as the sum of two floats. Were it rounded to one float, the value would be off by
+  // 2^-25 <E, D>, which may be far more than the value itself.
   struct Scale {
     float high, low;
     __device__ __forceinline__ explicit Scale(double scale)
@@ -126,31 +131,34 @@ struct Fast {
     const float r = fmaf(cost, scale.high, round);
     float f = fmaf(cost, scale.low, fmaf(cost, scale.high, -(r - round)));
 #ifdef SDTW_CHECKED
-    f = fminf(fmaxf(f, -0.5f), 0.5f);  // of costs that are given back later it may be anything
+    f = fminf(fmaxf(f, -0.5f), 0.5f);  // f may be anything in a pair that is rejected later
 #endif
     return {exp2_minus_1(f), __float_as_int(r) - __float_as_int(round)};
   }
 
-  // The next cell from its cost and its neighbours, and if with_terms the three terms of its sum. Its vertical
-  // neighbour is the last to be known: its m is multiplied by the power of two as it is added, which is the same
-  // number, sooner.
+  // The cell of a cost and the neighbours d (diagonal), v (vertical), h (horizontal); if with_terms, p is the three
+  // terms of s. The vertical neighbour is the last to be known, so s is one fused multiply-add away from it:
+  // multiplying v.m by a power of two is exact, so the sum has the same bits as the sum of the terms.
   template <bool with_terms>
-  static __device__ __forceinline__ Z next(const Cost &cost, const Z &d, const Z &v, const Z &h, float (&p)[ways]) {
+  static __device__ __forceinline__ Z next(const Cost &cost, const Z &d, const Z &v, const Z &h,
+                                           float (&p)[transitions]) {
     const int x = __vimax3_s32(d.e, h.e, v.e);
     const float td = term(d, x), th = term(h, x);
     if constexpr (with_terms) p[diagonal] = td, p[vertical] = term(v, x), p[horizontal] = th;
     const float s = fmaf(v.m, __uint_as_float((static_cast<unsigned>(shift(v, x)) << 23) + 0x3f800000u), td + th);
-    // Costs that are given back later may be so large that exponents wrap.
+    // Unsigned, because exponents may wrap around in a pair that is rejected later for its large costs.
     return {fmaf(s, cost.q, s), static_cast<int>(static_cast<unsigned>(x) - static_cast<unsigned>(cost.n))};
   }
 
+  // Brings m to [1, 2) without changing m 2^e.
   static __device__ __forceinline__ void renormalise(Z &z) {
     const int shift = (__float_as_int(z.m) >> 23) - 127;
     z.m = __uint_as_float(__float_as_uint(z.m) - (static_cast<unsigned>(shift) << 23));
     z.e += shift;
   }
 
-  // m is positive, so a word with its sign bit cleared is never all ones.
+  // The low word is m. As m is positive its sign bit may be cleared, so that no word is all ones, the mark of a word
+  // that has not been written.
   static __device__ __forceinline__ Word pack(const Z &z) {
     return static_cast<Word>(static_cast<unsigned>(z.e)) << 32 | (__float_as_uint(z.m) & 0x7fffffffu);
   }
@@ -161,6 +169,7 @@ struct Fast {
   static __device__ __forceinline__ void store(Word *p, int64_t i, Format, const Z &z) {
     store_relaxed(p + i, pack(z));
   }
+  // load: of words that an earlier kernel has written. load_own: of words that this kernel has written, past L1.
   static __device__ __forceinline__ Z load(const Word *p, int64_t i, Format) { return unpack(__ldg(p + i)); }
   static __device__ __forceinline__ Z load_own(const Word *p, int64_t i, Format) { return unpack(__ldcg(p + i)); }
   static __device__ __forceinline__ Z shuffle(const Z &z, int lane) {
@@ -168,7 +177,8 @@ struct Fast {
   }
 };
 
-struct Wide {
+// Its members mean what those of FloatCell do.
+struct DoubleCell {
   using Real = double;
   static constexpr bool wide = true;
   static __device__ __forceinline__ constexpr int words(Format format) { return words_of(format); }
@@ -184,8 +194,8 @@ struct Wide {
 
   static __device__ __forceinline__ double term(const Z &z, double x) {
     constexpr double round = 6755399441055744.0;     // 1.5 2^52: adding it leaves an integer in the low word
-    constexpr int least = 1023;                      // 2^-1023 is written as 0
-    constexpr unsigned high_of_least = 0xc08ff800u;  // of -1023.0; that of a more negative number is larger
+    constexpr int least = 1023;                      // the bits of 2^-1023 below are those of 0
+    constexpr unsigned high_of_least = 0xc08ff800u;  // of -1023.0; a more negative number has a larger one
     const double difference = z.e - x;
     const int shift =
         static_cast<unsigned>(__double2hiint(difference)) > high_of_least ? -least : __double2loint(difference + round);
@@ -193,7 +203,7 @@ struct Wide {
   }
 
   struct Cost : Weight<double, double> {
-    bool forbid;
+    bool forbid;  // the cost is +infinity
   };
   struct Scale {
     double scale;
@@ -202,20 +212,22 @@ struct Wide {
   static __device__ __forceinline__ Cost split(double cost, const Scale &scale) {
     constexpr double round = 6755399441055744.0;
     const double t = cost * scale.scale, nan = __longlong_as_double(0x7ff8000000000000ll);
-    // NaN, -infinity and costs that no exponent could hold lead to NaN.
+    // NaN, -infinity and finite costs too large for an exponent make q, and so the pair, NaN.
     if (!(fabs(t) < core::largest_wide_cost)) return {{nan, 0}, cost == __longlong_as_double(0x7ff0000000000000ll)};
-    // Beyond 2^52 there may be no fraction.
+    // Adding `round` takes |t| below 2^51. Beyond 2^52 t has no fraction, and f is only what rounding took from t,
+    // which is held to |f| <= 1/2.
     const double n = fabs(t) < 1e15 ? fma(cost, scale.scale, round) - round : rint(t);
     return {{exp2_minus_1(fmin(fmax(fma(cost, scale.scale, -n), -0.5), 0.5)), n}, false};
   }
 
   template <bool with_terms>
-  static __device__ __forceinline__ Z next(const Cost &c, const Z &d, const Z &v, const Z &h, double (&p)[ways]) {
+  static __device__ __forceinline__ Z next(const Cost &c, const Z &d, const Z &v, const Z &h,
+                                           double (&p)[transitions]) {
     const double x = larger(larger(d.e, h.e), v.e);
     const double td = term(d, x), th = term(h, x), tv = term(v, x);
     const double s = td + th + tv;
     if constexpr (with_terms) p[diagonal] = td, p[vertical] = tv, p[horizontal] = th;
-    if (c.forbid) return {fma(s, 0.0, 1.0), forbidden_e};  // a NaN stays one
+    if (c.forbid) return {fma(s, 0.0, 1.0), forbidden_e};  // m = 1, or NaN where s is NaN
     return {fma(s, c.q, s), x - c.n};
   }
 
@@ -227,7 +239,7 @@ struct Wide {
     z.e += shift;
   }
 
-  // A NaN is written as the positive quiet one.
+  // Every NaN is stored as the positive quiet NaN, so that no word is all ones.
   static __device__ __forceinline__ Word pack(double v) {
     return v == v ? __double_as_longlong(v) : 0x7ff8000000000000ull;
   }
@@ -257,7 +269,7 @@ struct Wide {
   }
 };
 
-// Whether there is any E to speak of. A NaN does not pass for none.
+// Whether E is not negligible. NaN counts as live.
 template <class Real>
 __device__ __forceinline__ bool is_live(Real e) {
   return !(e < static_cast<Real>(core::negligible_alignment));

@@ -1,51 +1,57 @@
-// What becomes of the E that is swept: the warps that make gradients of it.
+// Epilogues: what a backward block's last warps do with E of each half tile once the adjoint sweep has written it.
+// SparseGradients makes gradients of any series, ShuffleGradients of one or two float32 features, and AlignmentOutput
+// writes E itself, as the alignment or as the gradient of given costs.
 //
-// Columns are shared by strips, rows are not. To grad_y the strips of a half add in the order in which they are taken
-// up, so sums are the same in every run: a strip meets the columns that it shares with the one before after that one,
-// and they hardly ever wait for each other. Where both halves add, what the lower one adds lies aside until the end, or
-// if there is not enough room for that, all strips take turns.
+// Invariant: results are the same bit for bit in every run, because the order of additions is fixed. Rows belong to one
+// strip, but columns are shared: the strips of a half add to a column of grad_y in the order in which they are taken up
+// (Progress). Strips hardly ever wait for each other: a strip meets the columns that it shares with the strip before
+// later than that one did. In columns to which both halves add, the lower half adds to `side`, which the last kernel
+// adds to grad_y. If these are more columns than `side` has room for, all strips of the pair take turns.
 #pragma once
 
 #include <climits>
 
-#include "board.cuh"
-#include "crossings.cuh"
-#include "gradient.cuh"
-#include "strip.cuh"
+#include "cuda/gradients/point_gradients.cuh"
+#include "cuda/pipeline/backward_pipeline.cuh"
+#include "cuda/sweep/midline.cuh"
+#include "cuda/sweep/strip.cuh"
 
 namespace sdtw::cuda {
 
-// How far the strips of a pair have come with grad_y. Columns are counted as the strip's half meets them.
+// How far the strips of a pair have come with grad_y. Strips meet columns from the last to the first, and columns are
+// counted as the strip's half counts them.
 struct Progress {
   static constexpr int all = 1 << 30;
 
-  int *of_first;  // strip of the pair that is taken up: all less the column from which on its part is complete
-  int order, columns;
-  bool reports;
-  // From which column on the strips that are taken up before have added their parts: those of the same half; and of the
-  // other half, as that one counts.
+  // Entry i is of the pair's strip of order i: `all` less the column from which on the strip has added all its part.
+  int *of_first;
+  int order, columns;  // the order of this strip; the columns of the pair
+  bool reports;        // whether this warp reports for the strip
+  // The column from which on all strips of lower order have added their parts, as far as this warp knows: those of the
+  // same half; and those of the other half, as that half counts columns. INT_MIN: there is no need to wait for them.
   int own, others;
-  // Columns of the pair that the lower half's gradient is put aside of: [aside, aside_end), or none.
-  int aside, aside_end;
+  // Columns of the pair, in the caller's order, whose sums go to `side`: [separate, separate_end), none in the upper
+  // half.
+  int separate, separate_end;
 
-  __device__ __forceinline__ Progress(const Args &a, const View &s)
+  __device__ __forceinline__ Progress(const Args &a, const StripView &s)
       : of_first(a.progress + s.pair.index * a.strips),
         order(s.order),
         columns(s.pair.m),
         reports(s.active && !s.whole),
         own(INT_MAX),
         others(INT_MAX),
-        aside(0),
-        aside_end(0) {
+        separate(0),
+        separate_end(0) {
     if (!a.grad_y.data || !reports) order = 0, reports = false;
     if (!reports) return;
-    const Overlap overlap(a, s.pair);
-    if (overlap.size() > a.side_columns) return;
+    const MidlineOverlap overlap(a, s.pair);
+    if (overlap.size() > a.lower_grad_y_columns) return;
     others = INT_MIN;
-    if (s.reversed) aside = overlap.first, aside_end = overlap.last + 1;
+    if (s.reversed) separate = overlap.first, separate_end = overlap.last + 1;
   }
-  __device__ __forceinline__ bool is_aside(int column) const { return column >= aside && column < aside_end; }
-  // By a warp: before it adds to columns [first, end).
+  __device__ __forceinline__ bool is_separate(int column) const { return column >= separate && column < separate_end; }
+  // Waits until the warp may add to columns [first, end): strips of lower order have added to all of them.
   __device__ __forceinline__ void wait(int first, int end) {
     while (order > 0 && (own > max(first, 0) || others > max(columns - end, 0))) {
       int least[halves] = {all, all};
@@ -61,49 +67,52 @@ struct Progress {
     }
     __syncwarp();
   }
-  // By one thread.
+  // By one thread: the strip has added all its part from this column on.
   __device__ __forceinline__ void report(int column) const {
     if (reports) store_release(of_first + order, all - max(column, 0));
   }
 };
 
-// Gradients of series of few features, each by a warp whose lanes have x of the same rows as the sweep's: grad_x adds
-// up in the lane; grad_y of a column goes from lane to lane, as the column was swept.
+// ShuffleGradients: gradients of one or two float32 features for FloatCell, by one warp for each feature. Its lanes
+// have the same rows as those of the adjoint sweep: grad_x is summed up in the lane's registers, and the sum of a
+// column of grad_y goes from lane to lane by shuffles, in the steps in which E went. DoubleCell and more features take
+// SparseGradients.
 template <int features>
-struct Systolic {
+struct ShuffleGradients {
   static constexpr int readers = features;
-  static constexpr bool wants_live = false;  // to know where there is any E
+  static constexpr bool wants_live = false;  // whether the sweep marks the steps in which lanes have any E
   static constexpr int resident = 2;
-  static constexpr int slots = 2 * warp;  // columns of half a tile, and steps
+  static constexpr int slots = 2 * warp;  // room for the columns that all lanes meet in half a tile
 
-  // Of a reader: y, and what leaves the first lane, each by pair.
+  // Shared memory of each reader warp: y, and the sums that leave the first lane, of each pair.
   __host__ __device__ static size_t bytes(const Args &a) {
     return readers * 2 * sizeof(float) * slots * (warp >> a.lane_bits);
   }
 
   const Args &a;
-  const View &s;
+  const StripView &s;
   Progress progress;
-  float *y, *leaving;
-  const float *ys;  // of the pair, in the caller's array
-  float *of_y;      // where its gradient goes,
-  float *aside;     // or is put aside
+  float *y, *leaving;  // of the pair, in shared memory; leaving: by step of half a tile
+  const float *ys;     // y of the pair, in the caller's array
+  float *of_y;         // grad_y of the pair
+  float *separate;     // `side` of the pair
   float x[K], grad_x[K];
-  float rest[K];  // what grad_x has lost to rounding: many tiles add to it (Kahan 1965)
-  float column;   // of grad_y, at the lane's last column
-  float factor;
+  float rest[K];  // what grad_x has lost to rounding, since many tiles add to it (Kahan 1965)
+  float column;   // the sum for grad_y at the lane's last column, over this lane and those below
+  float factor;   // see gradient_factor; 0 if this kernel does not compute the pair
   int feature;
 
-  __device__ __forceinline__ Systolic(const Args &args, const View &view, unsigned char *memory, int reader)
+  __device__ __forceinline__ ShuffleGradients(const Args &args, const StripView &view, unsigned char *memory,
+                                              int reader)
       : a(args), s(view), progress(args, view), column(0), feature(reader) {
-    if (reader > 0) progress.reports = false;  // one of them reports
+    if (reader > 0) progress.reports = false;  // reader 0 reports for all
     const int pairs = warp >> a.lane_bits, pair = lane_id() >> a.lane_bits;
     y = reinterpret_cast<float *>(memory) + (reader * pairs + pair) * (2 * slots);
     leaving = y + slots;
     factor = s.active ? gradient_factor<float>(a, s.pair.index) : 0;
     ys = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + feature * a.y.stride[2];
     of_y = static_cast<float *>(a.grad_y.data) + s.pair.index * a.grad_y.stride[0] + feature * a.grad_y.stride[2];
-    aside = static_cast<float *>(a.side.data) + s.pair.index * a.side.stride[0] + feature;
+    separate = static_cast<float *>(a.side.data) + s.pair.index * a.side.stride[0] + feature;
     const float *from = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0] + feature * a.x.stride[2];
 #pragma unroll
     for (int k = 0; k < K; k++) {
@@ -111,24 +120,26 @@ struct Systolic {
       x[k] = __ldg(from + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1]);
     }
   }
+  // last: the strip's last tile, with which the warp begins. The strip adds nothing beyond it.
   __device__ __forceinline__ void begin(int last) const {
     if (lane_id() == 0) progress.report((last + 1) << a.tile_bits);
   }
 
-  // y of the columns of a few steps.
+  // Loads y of the columns that the lanes meet in some steps.
   __device__ __forceinline__ void load_y(int first, int steps) const {
     for (int c = s.lane; c < steps + s.lanes - 1; c += s.lanes)
       y[c] = __ldg(ys + s.column_of(s.pair, clamp(first + c - (s.lanes - 1), s.pair.m)) * a.y.stride[1]);
   }
-  // To what the strips before have left.
+  // Adds a sum to grad_y, or `side`, on top of what the strips before have added.
   __device__ __forceinline__ void add(int at, float sum) const {
     const int column = s.column_of(s.pair, at);
-    float *const to = progress.is_aside(column) ? aside + (column - progress.aside) * a.side.stride[1]
-                                                : of_y + column * a.grad_y.stride[1];
+    float *const to = progress.is_separate(column) ? separate + (column - progress.separate) * a.side.stride[1]
+                                                   : of_y + column * a.grad_y.stride[1];
     atomicAdd(to, factor * sum);
   }
 
-  __device__ __forceinline__ void spend(int tile, int half, int number, const Rows<float> *e, Board &board) {
+  __device__ __forceinline__ void consume(int tile, int half, int number, const Rows<float> *e,
+                                          BackwardPipeline &pipeline) {
     const int half_steps = a.tile_steps / 2, first = (tile << a.tile_bits) + half * half_steps;
     const int steps = min(half_steps, s.steps - first);
     if (steps > 0) {
@@ -136,7 +147,7 @@ struct Systolic {
       __syncwarp();
       sweep(steps, e + lane_id());
     }
-    board.leave(number, half);
+    pipeline.leave(number, half);
     if (!a.grad_y.data) return;
     if (steps > 0) {
       progress.wait(first, first + steps);
@@ -146,21 +157,22 @@ struct Systolic {
     }
     if (half == 0) report(first);
   }
-  // By all readers: when each of them has added its feature.
+  // By all readers: reports once each of them has added its feature.
   __device__ __forceinline__ void report(int column) const {
     if (a.strips == 1) return;
     if constexpr (readers > 1) barrier(3, readers * warp);
     if (lane_id() == 0) progress.report(column);
   }
+  // The steps of half a tile, from right to left.
   __device__ __forceinline__ void sweep(int steps, const Rows<float> *e) {
     const bool lowest = s.lane == s.lanes - 1, first = s.lane == 0;
     const float *own_y = y + s.lanes - 1 - s.lane;
-    float part[K]{};  // of grad_x
+    float part[K]{};  // what this half tile adds to grad_x
 #pragma unroll 4
     for (int u = steps - 1; u >= 0; u--) {
-      const Rows<float> here = e[u * ways * warp];
+      const Rows<float> here = e[u * transitions * warp];
       const float from_lane = __shfl_down_sync(all_lanes, column, 1), yu = own_y[u];
-      float own = 0;  // does not wait for the other lanes
+      float own = 0;  // the lane's own part, which does not wait for the shuffle
 #pragma unroll
       for (int k = 0; k < K; k++) {
         const float difference = x[k] - yu;
@@ -178,7 +190,8 @@ struct Systolic {
     }
   }
 
-  // first: the strip's last tile. What is on its way to the first lane is complete.
+  // After the leftmost tile, `first`, E has left the strip: sums that are on their way to the first lane are complete,
+  // and are added by the lanes that have them. Then grad_x is written.
   __device__ __forceinline__ void finish(int first) {
     const int at = (first << a.tile_bits) - s.lane;
     if (a.grad_y.data) {
@@ -198,9 +211,10 @@ struct Systolic {
   }
 };
 
-// Gradients of any series, by two warps that add to grad_x and three that add to grad_y.
+// SparseGradients: gradients of any series, by two warps that add to grad_x and three that add to grad_y. Each warp
+// looks up which lanes have any E, as the adjoint sweep has marked them, and skips all else (point_gradients.cuh).
 template <class Real>
-struct Sparse {
+struct SparseGradients {
   static constexpr int of_rows = 2, of_columns = 3, readers = of_rows + of_columns;
   static constexpr bool wants_live = true;
   static constexpr int resident = 1;
@@ -209,13 +223,13 @@ struct Sparse {
   }
 
   const Args &a;
-  const View &s;
+  const StripView &s;
   Progress progress;
   bool of_x;
   Layout layout;
   Gradients<Real> gradients;
 
-  __device__ __forceinline__ Sparse(const Args &args, const View &view, unsigned char *memory, int role)
+  __device__ __forceinline__ SparseGradients(const Args &args, const StripView &view, unsigned char *memory, int role)
       : a(args),
         s(view),
         progress(args, view),
@@ -223,16 +237,17 @@ struct Sparse {
         gradients(args, view, of_x, of_x ? role : role - of_rows, memory + role * Gradients<Real>::notes_bytes(args)) {
     layout = common(common(layout_of<Real>(a.x, a.features), layout_of<Real>(a.y, a.features)),
                     layout_of<Real>(of_x ? a.grad_x : a.grad_y, a.features));
-    if (role != of_rows) progress.reports = false;  // one of them reports
+    if (role != of_rows) progress.reports = false;  // the first warp of grad_y reports
   }
   __device__ __forceinline__ void begin(int last) const {
     if (lane_id() == 0) progress.report((last + 1) << a.tile_bits);
   }
-  __device__ __forceinline__ void spend(int tile, int half, int number, const Rows<Real> *e, Board &board) {
+  __device__ __forceinline__ void consume(int tile, int half, int number, const Rows<Real> *e,
+                                          BackwardPipeline &pipeline) {
     const int half_steps = a.tile_steps / 2, step = (tile << a.tile_bits) + half * half_steps;
     const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
     if (swept.steps > 0 && (of_x ? a.grad_x.data : a.grad_y.data)) {
-      const unsigned live = board.live[Board::slot_of(number, half)][lane_id()];
+      const unsigned live = pipeline.live[BackwardPipeline::slot_of(number, half)][lane_id()];
       if (has_wide_sums(a))
         add_wide(swept, live);
       else if (layout == by_four)
@@ -242,12 +257,12 @@ struct Sparse {
       else
         add<strided>(swept, live);
     }
-    board.leave(number, half);
+    pipeline.leave(number, half);
     if (of_x || !a.grad_y.data) return;
     barrier(3, of_columns * warp);
     if (lane_id() == 0) progress.report(step);
   }
-  // Sums in double are as rare as series of float64, or very long ones.
+  // Sums in double. They are rare (float64 and very long series), so fewer layouts have code of their own.
   __device__ __forceinline__ void add_wide(const SweptHalf<Real> &swept, unsigned live) {
     if (layout == by_four)
       add<by_four, true>(swept, live);
@@ -262,7 +277,8 @@ struct Sparse {
         if (of_x)
           gradients.template to_x<of_rows, layout, wide_sums>(swept, live, f);
         else
-          gradients.template to_y<of_columns, layout, wide_sums>(swept, live, f, progress.aside, progress.aside_end);
+          gradients.template to_y<of_columns, layout, wide_sums>(swept, live, f, progress.separate,
+                                                                 progress.separate_end);
     }
   }
   __device__ __forceinline__ void finish(int) const {
@@ -270,31 +286,34 @@ struct Sparse {
   }
 };
 
-// E itself, one element a cell. The warps take the steps in turn.
+// AlignmentOutput: E itself, or E times grad_value, one element a cell. Its warps take the steps in turn. Only cells
+// whose E is not negligible are written: the others have their initial values from prepare_kernel.
 template <class Real>
-struct Dense {
+struct AlignmentOutput {
   static constexpr int readers = 4;
   static constexpr bool wants_live = false;
   static constexpr int resident = 1;
 
   __host__ __device__ static size_t bytes(const Args &) { return 0; }
   const Args &a;
-  const View &s;
+  const StripView &s;
   int worker;
   Real scale;
 
-  __device__ __forceinline__ Dense(const Args &args, const View &view, unsigned char *, int number)
+  __device__ __forceinline__ AlignmentOutput(const Args &args, const StripView &view, unsigned char *, int number)
       : a(args), s(view), worker(number), scale(1) {
     if (s.active && a.scale_dense) scale = upstream<Real>(a, s.pair.index);
   }
   __device__ __forceinline__ void begin(int) const {}
-  __device__ __forceinline__ void spend(int tile, int half, int number, const Rows<Real> *e, Board &board) const {
+  __device__ __forceinline__ void consume(int tile, int half, int number, const Rows<Real> *e,
+                                          BackwardPipeline &pipeline) const {
     const int half_steps = a.tile_steps / 2, step = (tile << a.tile_bits) + half * half_steps;
     const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
     for (int u = worker; u < swept.steps; u += readers) write(*swept.of_lane(u, lane_id()), step + u - s.lane);
-    board.leave(number, half);
+    pipeline.leave(number, half);
   }
-  // Of the lane's rows. Without a pair it has made up some, too.
+  // Writes E of the lane's rows in a column. Lanes also have rows and columns beyond the pair, and lanes without a pair
+  // have made-up ones: none of these are written.
   __device__ __forceinline__ void write(const Rows<Real> &e, int column) const {
     if (!s.active || column < 0 || column >= s.pair.m) return;
     const int64_t at = s.pair.index * a.dense.stride[0] + s.column_of(s.pair, column) * a.dense.stride[2];

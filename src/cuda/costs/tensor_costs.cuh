@@ -1,13 +1,18 @@
-// Costs of many features by the float64 matrix instructions of data-centre GPUs.
+// TensorCosts: costs of many features for FloatCell, by the float64 matrix instructions (mma) of data-centre GPUs.
+// D = |x - o|^2 + |y - o|^2 + 2 <o, y - o> - 2 <x, y - o>, where o is the first point of x, so that an offset that all
+// points share does not cancel. All but the last product are norms that bounds_kernel has computed (pair_kernels.cu).
+// Invariant: all partial sums stay within the range of their fixed-point format; pairs whose bounds do not promise that
+// (sum_bound in pair.cuh) are DoubleCell's, which sums up differences instead (tile_costs.cuh).
+// Trade-off: where a GPU is slow in float64, these costs dominate the time.
 #pragma once
 
-#include "tile_costs.cuh"
+#include "cuda/costs/tile_costs.cuh"
 
 namespace sdtw::cuda {
 
-// c += a b: a 16 x 16 matrix a, elements [lane / 4 (+ 8)][lane % 4 (+ 4, 8, 12)], first the rows and then the columns;
-// a 16 x 8 matrix b, [lane % 4 (+ 4, 8, 12)][lane / 4]; a 16 x 8 matrix c, [lane / 4 (+ 8)][lane % 4 * 2 (+ 1)], first
-// the columns.
+// c += a b by a warp, a of 16 x 16, b and c of 16 x 8. The elements of a lane: of a [lane / 4 (+ 8)][lane % 4 (+ 4, 8,
+// 12)], where the row changes fastest; of b [lane % 4 (+ 4, 8, 12)][lane / 4]; of c [lane / 4 (+ 8)][lane % 4 * 2 (+
+// 1)], where the column changes fastest. Before 9.0 smaller instructions do the same, and before 8.0 shuffles do.
 __device__ __forceinline__ void multiply_add(double (&c)[4], const double (&a)[8], const double (&b)[4]) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, "
@@ -39,18 +44,17 @@ __device__ __forceinline__ void multiply_add(double (&c)[4], const double (&a)[8
 #endif
 }
 
-// D = |x - o|^2 + |y - o|^2 + 2 <o, y - o> - 2 <x, y - o> of float32 series by the float64 matrix instructions of
-// data-centre GPUs; o is the first point of x, so that a common offset does not cancel. A producer has 32 rows of the
-// strip; what a thread computes are costs of the K rows of one lane of the sweep.
+// A producer warp has 32 rows of the strip, and each of its threads computes costs of the K rows of one sweeping lane.
 //
-// t is summed up in fixed point, as fixed_point (cell.cuh) does it: on top of 1.5 2^(20 + s), so that a double has 32 -
-// s bits of its fraction. s is the least that leaves room for all that is added on the way (fraction_shift in
-// pair.cuh): 0 while that is below 2^19, and 8 at most.
+// t is summed up in fixed point, as with fixed_point (cell.cuh): on top of 1.5 2^(20 + s), so that the double has 32 -
+// s bits of the fraction. s is the least that leaves room for all partial sums (fraction_shift in pair.cuh): 0 while
+// they are below 2^19, and 8 at most.
 //
-// Held: the type in which x waits in shared memory. As double it need not be converted every time, but takes more room.
-// chunk: features at a time; if there are more, x is loaded anew for every 16 columns. Ring: how costs wait for the
-// sweep, and columns: for how many there is room in forward. together: halves of a thread's rows that are computed at
-// once; of both the sums take more registers than two blocks of a multiprocessor have.
+// Held: the type in which x waits in shared memory. As double, x need not be converted at each use but takes more room.
+// chunk: features that are in shared memory at a time. If there are more, x is loaded anew for every 16 columns.
+// Ring: the format of costs in the ring. columns: columns of the ring in forward.
+// together: halves of a thread's rows, 1 or 2, that are computed at once. The sums of both halves take more registers
+// than a thread has where two blocks share a multiprocessor.
 template <class Held, int chunk, class Ring_, int columns = 64, int together = 1>
 struct TensorCosts : TileReader<Ring_> {
   using Ring = Ring_;
@@ -58,89 +62,89 @@ struct TensorCosts : TileReader<Ring_> {
   static constexpr int resident = 3 - together;
   static constexpr int at_once = chunk;
   static constexpr int forward_columns = columns;
-  // Steps of forward: the code of all that there are in a block does not fit the instruction cache beside the
-  // producers' where the sweep takes fractions apart, too.
+  // Steps that forward unrolls. Where the sweeping warp computes 2^-f - 1, too, the code of a whole block of steps does
+  // not fit the instruction cache beside that of the producers.
   static constexpr int unrolled = std::is_same_v<Ring, SplitRing> ? block_steps : block_steps / 2;
 
-  int bits;  // of a word's fraction
-  __device__ __forceinline__ void begin(const Args &a, const View &s) {
+  int bits;  // fraction bits of a WordRing's words
+  __device__ __forceinline__ void begin(const Args &a, const StripView &s) {
     if constexpr (std::is_same_v<Ring, WordRing>) bits = s.active ? fraction_bits(a, s.pair.index) : 1;
   }
   using Left = typename Reader::Left;
-  __device__ __forceinline__ void costs(int u, Fast::Cost (&cost)[K]) const { convert(Reader::left(u), cost); }
-  __device__ __forceinline__ void convert(const Left &left, Fast::Cost (&cost)[K]) const {
+  __device__ __forceinline__ void costs(int u, FloatCell::Cost (&cost)[K]) const { convert(Reader::left(u), cost); }
+  __device__ __forceinline__ void convert(const Left &left, FloatCell::Cost (&cost)[K]) const {
     this->ring.convert(left, bits, cost);
   }
-  __device__ __forceinline__ bool exceeded(const Args &, const View &) const { return false; }
-  // Backward has two kernels of the fast engine, of which the second takes pairs whose costs words are too small for.
+  __device__ __forceinline__ bool exceeded(const Args &, const StripView &) const { return false; }
+  // Backward has two kernels for FloatCell. The second takes pairs whose costs are too large for a WordRing.
   static constexpr bool second = !std::is_same_v<Ring, WordRing>;
   static __device__ __forceinline__ bool takes(const Args &a, const Pair &pair) {
     return second != (cost_bound(a, pair.index) <= most_in_word);
   }
 
-  // In shared memory: what the rows of the strip add to their sums, and x; and for 16 columns of every pair of the task
-  // what they add, and y, relative to o and scaled. x: two rows at a time, feature by feature. Lanes that load together
-  // meet no bank twice.
+  // Scratch in shared memory: the norms of the strip's rows, and x; and for 16 columns of every pair of the task y,
+  // relative to o and scaled by -2 log2(e) / gamma, and the columns' norms. x lies in pairs of rows, feature by
+  // feature. The pitches avoid bank conflicts among lanes that load together.
   static constexpr int x_pitch = 2 * chunk + 8, y_pitch = chunk + 2;
   static constexpr size_t rows_bytes = K * warp * sizeof(double) + K * warp / 2 * x_pitch * sizeof(Held);
   static constexpr size_t pair_bytes = chunk_columns * sizeof(double) * (1 + y_pitch);
-  static constexpr size_t gates_bytes = 2 * sizeof(Gate);
+  static constexpr size_t gates_bytes = 2 * sizeof(Barrier);
   __host__ __device__ static size_t scratch_bytes(const Args &a) {
     return gates_bytes + rows_bytes + (warp >> a.lane_bits) * pair_bytes;
   }
-  // Of the producers among each other: y of a chunk is there; and it has been read.
+  // Barriers among the producers. ready: y of a chunk is in shared memory. read: all producers have read it.
   struct Gates {
-    Gate ready, read;
+    Barrier ready, read;
   };
   static __device__ __forceinline__ Gates &gates_in(unsigned char *scratch) {
     return *reinterpret_cast<Gates *>(scratch);
   }
-  static __device__ __forceinline__ void open(unsigned char *scratch) {
-    gates_in(scratch).ready.open(producers), gates_in(scratch).read.open(producers);
+  static __device__ __forceinline__ void init(unsigned char *scratch) {
+    gates_in(scratch).ready.init(producers), gates_in(scratch).read.init(producers);
   }
 
-  // The kind of producers that there are to be, for which work is called. quads: x and y can be read four features at a
-  // time. whole: x of all features lies in shared memory.
+  // Calls `work` with the type of producer that suits the problem. vec4: x and y can be loaded four features at a time.
+  // whole: x of all features lies in shared memory.
   template <class Work>
   static __device__ __forceinline__ void choose(const Args &a, Work work) {
-    const bool quads = in_quads(a.x, a.features) && in_quads(a.y, a.features), whole = a.features <= chunk;
-    if (quads && whole)
+    const bool vec4 = is_vec4(a.x, a.features) && is_vec4(a.y, a.features), whole = a.features <= chunk;
+    if (vec4 && whole)
       work(Type<Producer<true, true>>{});
     else if (whole)
       work(Type<Producer<false, true>>{});
-    else if (quads)
+    else if (vec4)
       work(Type<Producer<true, false>>{});
     else
       work(Type<Producer<false, false>>{});
   }
-  template <bool quads, bool whole>
+  template <bool vec4, bool whole>
   struct Producer : RowsOfProducer {
     static constexpr int nothing = 1 << 30;
-    // A lane has four features of some points, `points` of which are loaded at once.
+    // To load points, lanes_each lanes have four features each of a point, and a warp loads `points` points at once.
     static constexpr int lanes_each = chunk / 4, points = warp / lanes_each;
-    // Of y a lane asks for so many of them ahead: all that it has, but of very short pairs.
+    // So many points of y a lane asks for ahead: all of its share, except with several pairs in a warp.
     static constexpr int staged = (chunk_columns / producers + points - 1) / points;
 
     Ring ring;
-    int shift;             // how far from the beginning of the ring the thread's rows have column 0
-    double *base;          // what the thread's rows add
-    Held *x;               // of the warp's rows, all first and second rows of lanes first: as matrices take them
-    double *y;             // of the warp's pair
-    const float *xs, *ys;  // the lane's features of the pair, in the caller's arrays; of y from the first column on
-    int64_t y_step;        // to the next
-    const double *norms;   // what the columns add to their sums
-    int sign;              // of steps along rows and columns
+    int shift;     // in which slot, before it is wrapped, the thread's rows have column 0
+    double *base;  // norms of the thread's rows, on top of zero_of_sums + 1/2
+    Held *x;       // the warp's rows, as matrices take them: rows 0 and 1 of all its sweeping lanes, then 2 and 3
+    double *y;     // 16 columns of the warp's pair
+    const float *xs, *ys;  // the features that the lane loads, in the caller's arrays; ys at the task's first column
+    int64_t y_step;        // from a column of the task to the next
+    const double *norms;   // norms of the columns, at the task's first column
+    int sign;              // of steps along rows and columns: -1 if the task is reversed
     Gates &gates;
-    int &chunks;                   // that have been made, over all tasks
-    int n, first_row;              // of the warp's rows
-    int fetched;                   // the column whose chunk has been asked for, or nothing
-    Rows<float> incoming[staged];  // of that
-    double incoming_norm;
-    float origin[4];  // of the lane's features
+    int &chunks;                   // how many chunks of y have been shared, over all tasks
+    int n, first_row;              // rows of the pair; the first of the warp's
+    int fetched;                   // first column of the chunk of y that has been asked for, or nothing
+    Rows<float> incoming[staged];  // the warp's share of that chunk
+    double incoming_norm;          // of the column that the lane looks after
+    float origin[4];               // the lane's features of o
     typename Ring::Units units;
 
-    // s: the view of the lane whose rows these are. shift_steps: where in the ring step 0 lies.
-    __device__ __forceinline__ Producer(const Args &args, const View &s, int strip_lane, const Ring &to,
+    // s: the view of sweeping lane strip_lane, whose rows the thread has. shift_steps: the slot of step 0, not wrapped.
+    __device__ __forceinline__ Producer(const Args &args, const StripView &s, int strip_lane, const Ring &to,
                                         unsigned char *memory, int shift_steps, int &count)
         : RowsOfProducer{args, s.pair.m, strip_lane * K},
           ring(to),
@@ -170,19 +174,19 @@ struct TensorCosts : TileReader<Ring_> {
       __syncwarp();
     }
 
-    // s of the pair that a lane of the sweep has.
-    __device__ __forceinline__ int left_out_of(const View &s) const {
+    // The shift s of sums, see above, of the pair of a sweeping lane.
+    __device__ __forceinline__ int left_out_of(const StripView &s) const {
       return s.active ? fraction_shift(a, s.pair.index) : 0;
     }
-    // Of 16 columns, the warp's share.
+    // The warp's share of 16 columns of y: how many, and the first of them.
     __device__ __forceinline__ int own_columns() const { return chunk_columns / producers * (warp >> a.lane_bits); }
     __device__ __forceinline__ int first_own() const { return threadIdx.x / warp * own_columns() % chunk_columns; }
     __device__ __forceinline__ double *y_norms() const { return y + chunk_columns * y_pitch; }
 
-    // Four features from f on, the first of which lies at `from`; 0 beyond the last.
+    // Loads four features from feature f on, which lies at `from`. Beyond the last feature they are 0.
     __device__ __forceinline__ Rows<float> quad(const float *from, int64_t stride, int f) const {
       Rows<float> q{};
-      if constexpr (quads) {
+      if constexpr (vec4) {
         if (f < a.features) q = __builtin_bit_cast(Rows<float>, __ldg(reinterpret_cast<const float4 *>(from)));
       } else {
 #pragma unroll
@@ -194,7 +198,7 @@ struct TensorCosts : TileReader<Ring_> {
     static __device__ __forceinline__ int feature() { return lane_id() % lanes_each * 4; }
     static __device__ __forceinline__ int point() { return lane_id() / lanes_each; }
 
-    // Features [f0, f0 + chunk) of the warp's rows and of the first point.
+    // Loads features [f0, f0 + chunk) of the warp's rows into shared memory, and the lane's features of o.
     __device__ __forceinline__ void load_x(int f0) {
       const int f = f0 + feature();
       const float *from = xs + f0 * a.x.stride[2];
@@ -210,7 +214,8 @@ struct TensorCosts : TileReader<Ring_> {
       }
     }
 
-    // Asks for the warp's share of 16 columns of y, features [f0, f0 + chunk).
+    // Loads part i of the warp's share of 16 columns of y, features [f0, f0 + chunk). has: whether there is such a
+    // part. fetch: loads all parts into registers, and the norms.
     __device__ __forceinline__ Rows<float> y_quad(int first, int f0, int i) const {
       const int column = first + first_own() + point() + points * i;
       return quad(ys + f0 * a.y.stride[2] + clamp(column, m) * y_step, a.y.stride[2], f0 + feature());
@@ -225,7 +230,8 @@ struct TensorCosts : TileReader<Ring_> {
         if (has(i)) incoming[i] = y_quad(first, f0, i);
       if (lane_id() < own_columns()) incoming_norm = norms[sign * clamp(first + first_own() + lane_id(), m)];
     }
-    // Of 16 features a lane needs every fourth: they lie together, the first two and the others in turn.
+    // Where a feature of a column lies. Of 16 features a lane of the matrix instruction needs every fourth: these four
+    // lie together. In columns 4 to 7 and 12 to 15 the two halves of the four are exchanged.
     static __device__ __forceinline__ int place(int column, int f) {
       return column * y_pitch + (f & -16) + f % 4 * 4 + (f % 16 / 4 ^ (column >> 1 & 2));
     }
@@ -236,6 +242,7 @@ struct TensorCosts : TileReader<Ring_> {
       for (int f = 0; f < 4; f++)  // places are 4 apart
         to[4 * f] = factor * (static_cast<double>(quad.v[f]) - static_cast<double>(origin[f]));
     }
+    // Puts the warp's share, relative to o and scaled, into shared memory. Parts beyond `staged` are loaded only here.
     __device__ __forceinline__ void convert(int first, int f0) const {
 #pragma unroll
       for (int i = 0; i < staged; i++)
@@ -245,15 +252,16 @@ struct TensorCosts : TileReader<Ring_> {
       if (lane_id() < own_columns()) y_norms()[first_own() + lane_id()] = incoming_norm;
     }
 
-    // Columns that are none. Any costs will do, but the smaller they keep the m of forbidden cells, the less of these
-    // is in the sums of the first column.
+    // Costs for columns that the pair does not have. Any would do, but the smaller m of forbidden cells stays, the less
+    // of it gets into the sums of the first column: t just below 1/2 makes m shrink the most.
     __device__ __forceinline__ void put_outside(int from, int to) const {
       for (int column = from + lane_id() % 4; column < to; column += 4)
         ring.template store<K>(place_in_ring(column + shift, ring.columns), at,
                                {units.almost_1(), units.almost_1(), units.almost_1(), units.almost_1()});
     }
 
-    // 16 columns into the ring, all producers together; next: the column that will be asked for next.
+    // Computes the costs of 16 columns into the ring, by all producers together. next: the first of the 16 columns that
+    // will probably be computed next.
     __device__ __forceinline__ void produce(int first, int next) {
       if constexpr (whole) {
         if (fetched != first) fetch(first, 0);
@@ -287,17 +295,18 @@ struct TensorCosts : TileReader<Ring_> {
       }
     }
 
-    // Everyone's share of y is where all find it; what comes next is asked for.
+    // Puts the warp's share of y where all producers find it, asks for the next chunk, and waits for the others'
+    // shares.
     __device__ __forceinline__ void share_y(int first, int f0, int next) {
       gates.read.wait(chunks - 1);
       convert(first, f0);
       gates.ready.arrive();
-      asm volatile("" : "+r"(next));  // its addresses are not worth registers outside the loop
+      asm volatile("" : "+r"(next));  // so that its addresses take no registers outside the loop
       if (whole) fetch(next, 0);
       gates.ready.wait(chunks++);
     }
 
-    // Costs of halves of the thread's rows, from this one on, in all columns that it has sums of.
+    // Stores costs from the thread's sums of `halves` halves of its rows, from half `half` on, in the ring.
     template <int halves>
     __device__ __forceinline__ void put(int first, int half, const double (&sum)[halves][2][4]) const {
       const int place = place_in_ring(first + shift, ring.columns);
@@ -314,7 +323,7 @@ struct TensorCosts : TileReader<Ring_> {
         }
     }
 
-    // What the rows of some halves, from this one on, and columns add.
+    // Begins the sums of some halves of the thread's rows with the norms of rows and columns.
     template <int halves>
     __device__ __forceinline__ void begin(int half, double (&sum)[halves][2][4]) const {
 #pragma unroll
@@ -330,10 +339,12 @@ struct TensorCosts : TileReader<Ring_> {
       }
     }
 
-    // Matrix column c is column c / 2, or c / 2 + 4 if c is odd: so writing them meets no bank twice.
+    // The column, of 16, of a thread's sums. Column c of matrix j is column 8 j + c / 2, or 8 j + c / 2 + 4 if c is
+    // odd, so that storing costs has no bank conflicts.
     static __device__ __forceinline__ int column_of(int j, int odd) { return 8 * j + lane_id() % 4 + 4 * odd; }
 
-    // A matrix's first 8 rows are first (or third) rows of 8 lanes of the sweep, the others second (or fourth) ones.
+    // Adds the products of `features` features. The first 8 rows of a matrix are rows 0 (or 2) of 8 sweeping lanes, and
+    // the other 8 are rows 1 (or 3) of the same lanes.
     template <int halves>
     __device__ __forceinline__ void multiply(int half, int features, double (&sum)[halves][2][4]) const {
       struct alignas(2 * sizeof(Held)) Two {

@@ -1,15 +1,21 @@
-// Given float32 costs, for the fast engine: the sweeping warp copies what it needs next into shared memory while it
-// sweeps, 16 bytes at a time wherever a row's elements lie together.
+// GivenCosts: given float32 costs for FloatCell. While the sweeping warp sweeps, it copies the costs of the next steps
+// from the caller's matrix into shared memory by cp.async, 16 bytes at a time where the elements of a row are
+// contiguous and element by element otherwise.
 //
-// Of each row there are three parts of 16 columns in shared memory, in which the row's lane meets them in 16 steps: the
-// part of a lane is one column further to the left than that of the lane before. Parts begin where 16 bytes do, which
-// is up to three columns further to the left: p columns of a part are behind the lane, and so many of the next are
-// needed, too. Of a reversed task everything lies and moves the other way round.
+// Shared memory holds three parts of 16 columns of each row. A part of a row has the columns that the row's lane meets
+// in a block of 16 steps, so each lane's part lies one column further left than that of the lane above. Parts begin at
+// 16-byte boundaries, which is up to three columns further left: the first p columns of a part are behind the lane
+// already, and so the first p columns of the next part belong to the same block. In exchange rows of any width are
+// copied by 16 bytes, and a step finds its costs by adding one. In a reversed task everything lies and moves the other
+// way round.
+//
+// The warp notes the largest cost that it has met: a pair with one beyond FloatCell's range is left to DoubleCell,
+// which has given costs from DirectCosts.
 #pragma once
 
 #include <cuda_pipeline.h>
 
-#include "inline_costs.cuh"
+#include "cuda/costs/inline_costs.cuh"
 
 namespace sdtw::cuda {
 
@@ -17,55 +23,57 @@ struct GivenCosts : TakesAll {
   static constexpr bool cooperative = false;
   static constexpr int warps = 1;
   static constexpr int resident = 1;
-  static constexpr int unrolled = 8;  // so that nothing of the second half of a block waits in the first
+  static constexpr int unrolled = 8;  // with 16, the compiler moves stores of the second half of a block of
+                                      // steps into the first half, where they have to wait for their values
 
   static constexpr int part_columns = block_steps, parts = 3, vector = 4;
-  // Four lanes copy a part of a row, eight rows at once: those with number k of lanes 8 group to 8 group + 7.
+  // Four lanes copy a part of a row, and a warp eight rows at once: row k of lanes 8 group to 8 group + 7.
   static constexpr int groups = warp / 8;
-  // Of a row, in floats: behind the last part its first columns follow again, so that a block's always lie together.
-  // Groups are moved by a vector each, so that lanes that load together meet no bank twice.
+  // Pitches in floats. Behind the third part of a row its first four columns follow again, so that the columns of a
+  // block are always contiguous. Groups are shifted by a vector each, so that lanes that load together have no bank
+  // conflicts.
   static constexpr int pitch = parts * part_columns + vector, group_pitch = 8 * pitch + vector;
   static constexpr int pitch_k = groups * group_pitch;
   __host__ __device__ static size_t bytes(const Args &) { return K * pitch_k * sizeof(float); }
 
   const float *data;
   float *memory;
-  Fast::Scale scale;
-  int64_t row[K], along;            // the lane's rows; from one of a row's elements to the next
-  const float *coming[groups][K];   // what the lane copies of part 0
-  int behind[K];                    // p
-  const float *at[K];               // the lane's elements in the step that was sought
-  int sign, origin;                 // column c of the task is the matrix' column origin + sign c
-  int columns, lane;                // of the pair; the lane's among those of the pair
-  int least_columns, most_columns;  // of the pairs of the warp
-  int first_part;                   // that lies where parts begin
-  bool vectors;
-  float largest;  // of the costs that were met, without sign; a NaN is larger than any
+  FloatCell::Scale scale;
+  int64_t row[K], along;            // offsets of the lane's rows; from an element of a row to the next
+  const float *coming[groups][K];   // the vector that the lane copies of part 0 of a row
+  int behind[K];                    // p of each row
+  const float *at[K];               // the lane's costs, in shared memory, in the step that was sought
+  int sign, origin;                 // column c of the task is column origin + sign c of the matrix
+  int columns, lane;                // of the pair; the lane's number among the pair's lanes
+  int least_columns, most_columns;  // of a pair, over the pairs of the warp
+  int first_part;                   // the part that lies in slot 0
+  bool vectors;                     // whether the elements of a row are contiguous
+  float largest;                    // the largest |cost| that was met; a NaN is larger than any
 
   __device__ __forceinline__ GivenCosts() : scale(0) {}
 
-  __device__ __forceinline__ void begin(const Args &a, const View &s, unsigned char *to) {
+  __device__ __forceinline__ void begin(const Args &a, const StripView &s, unsigned char *to) {
     data = static_cast<const float *>(a.x.data);
     memory = reinterpret_cast<float *>(to);
-    scale = Fast::Scale(a.scale);
+    scale = FloatCell::Scale(a.scale);
     largest = 0;
     along = a.x.stride[2], vectors = along == 1;
     columns = s.pair.m, lane = s.lane, sign = s.sign(), origin = s.first_column();
     most_columns = warp_max(columns), least_columns = -warp_max(-columns);
     first_part = 0;
-    const int64_t before_first = (origin - sign * lane) * along;  // of the lane in step 0
+    const int64_t before_first = (origin - sign * lane) * along;  // the lane's column in step 0
 #pragma unroll
     for (int k = 0; k < K; k++) {
       row[k] = s.pair.index * a.x.stride[0] + clamp(s.row_of(k), s.pair.n) * a.x.stride[1];
       const auto element = reinterpret_cast<uintptr_t>(data + row[k] + before_first) / sizeof(float);
       behind[k] = vectors ? (element ^ (sign > 0 ? 0 : vector - 1)) % vector : 0;
     }
-    __pipeline_wait_prior(0);  // what the task before has fetched in vain
+    __pipeline_wait_prior(0);  // for copies that the task before asked for and did not use
     __syncwarp();
     const int own = lane_id() % vector * vector;
 #pragma unroll
     for (int k = 0; k < K; k++) {
-      const int64_t start = row[k] + before_first - sign * behind[k];  // of part 0
+      const int64_t start = row[k] + before_first - sign * behind[k];  // offset of part 0
 #pragma unroll
       for (int group = 0; group < groups; group++)
         coming[group][k] = data + __shfl_sync(all_lanes, start, group * 8 + lane_id() / vector) + sign * own -
@@ -73,7 +81,7 @@ struct GivenCosts : TakesAll {
     }
   }
 
-  // Where column i of a part, or the four from there on, lie among those of a row.
+  // Where in a row of shared memory column i of the part in a slot lies, or `size` columns from there on.
   __device__ __forceinline__ int place(int slot, int i, int size = 1) const {
     const int from_first = slot * part_columns + i;
     return sign > 0 ? from_first : pitch - from_first - size;
@@ -83,6 +91,8 @@ struct GivenCosts : TakesAll {
     return k * pitch_k + of_lane * pitch + of_lane / 8 * vector;
   }
 
+  // Asks for a part of all rows. By vectors if all of them lie inside the matrix for every lane; else each lane copies
+  // its own rows, as long as any of the columns exist.
   __device__ __forceinline__ void fetch(int part) {
     const int first = part * part_columns, slot = slot_of(part);
     constexpr int most_behind = warp - 1 + vector - 1;
@@ -92,7 +102,7 @@ struct GivenCosts : TakesAll {
       fetch_own(first, slot);
     __pipeline_commit();
   }
-  // A part that lies in the matrix for all lanes.
+  // A part all of whose columns lie in the matrix, for all lanes. Four lanes copy each row.
   __device__ __forceinline__ void fetch_vectors(int first, int slot) {
     const int v = lane_id() % vector;
     float *const rows = memory + row_at(lane_id() / vector, 0);
@@ -107,7 +117,7 @@ struct GivenCosts : TakesAll {
       for (int group = 0; group < groups; group++)
         copy_vector(to + k * pitch_k + group * group_pitch, coming[group][k] + offset);
   }
-  // Memory is read by lines of 128 bytes: the parts of a row that come next are in the L2 cache then.
+  // Asks the L2 cache for the 128 bytes around the vector, so that the next part of the row is there when it is copied.
   static __device__ __forceinline__ void copy_vector(float *to, const float *from) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile(
@@ -118,7 +128,7 @@ struct GivenCosts : TakesAll {
     __pipeline_memcpy_async(to, from, vector * sizeof(float));
 #endif
   }
-  // The lane's own rows.
+  // A part of the lane's own rows, which may reach beyond the matrix.
   __device__ __forceinline__ void fetch_own(int first, int slot) const {
 #pragma unroll
     for (int k = 0; k < K; k++) {
@@ -131,7 +141,7 @@ struct GivenCosts : TakesAll {
       }
     }
   }
-  // Columns [column, column + 4) of a row; those beyond the first and the last are 0.
+  // Columns [column, column + 4) of a row. Columns that the pair does not have get 0.
   __device__ __forceinline__ void fetch_four(float *to, const float *from_row, int column) const {
     if (vectors && column >= 0 && column + vector <= columns) {
       const float *from = from_row + origin + sign * column - (sign > 0 ? 0 : vector - 1);
@@ -147,7 +157,7 @@ struct GivenCosts : TakesAll {
     }
   }
 
-  // Forward: the parts of a block of steps are there, one more is asked for.
+  // Forward: waits for the two parts that a block of steps reads, and asks for one more.
   __device__ __forceinline__ void enter(int first) {
     const int part = first / part_columns;
     if (part == 0) fetch(0), fetch(1);
@@ -157,7 +167,7 @@ struct GivenCosts : TakesAll {
   }
   __device__ __forceinline__ void stage(int) const {}
   __device__ __forceinline__ void look_ahead(int, int) const {}
-  // Backward: up to 32 steps.
+  // Backward: loads the parts of up to 32 steps.
   __device__ __forceinline__ void window(int first, int steps) {
     first_part = first / part_columns;
     __syncwarp();
@@ -171,15 +181,16 @@ struct GivenCosts : TakesAll {
 #pragma unroll
     for (int k = 0; k < K; k++) at[k] = memory + row_at(lane_id(), k) + place(slot, behind[k] + first % part_columns);
   }
-  __device__ __forceinline__ void costs(int u, Fast::Cost (&cost)[K]) {
+  __device__ __forceinline__ void costs(int u, FloatCell::Cost (&cost)[K]) {
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const float c = at[k][sign * u];
       largest = larger(largest, fabsf(c));
-      cost[k] = Fast::split(c, scale);
+      cost[k] = FloatCell::split(c, scale);
     }
   }
 
+  // The larger of two numbers, or NaN if one of them is.
   static __device__ __forceinline__ float larger(float a, float b) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     float most;
@@ -190,8 +201,9 @@ struct GivenCosts : TakesAll {
 #endif
   }
 
-  __device__ __forceinline__ bool exceeded(const Args &a, const View &s) const {
-    const float limit = fast_limit(a, s.pair) / static_cast<float>(a.scale);
+  // Whether a cost of the lane's pair was too large for FloatCell, or NaN.
+  __device__ __forceinline__ bool exceeded(const Args &a, const StripView &s) const {
+    const float limit = float_limit(a, s.pair) / static_cast<float>(a.scale);
     return pair_max(!(largest <= limit), s.lanes) != 0;
   }
 };

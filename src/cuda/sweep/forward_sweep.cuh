@@ -1,28 +1,37 @@
-// A warp's sweep of a task: the row above, which another warp is writing, the strip's own, and what it leaves.
+// Forward's sweep of a task by one warp: Cuturi and Blondel 2017, Algorithm 1, of a strip or of several short pairs
+// side by side. The warp reads the last row of the strip above, which another warp may still be writing, and leaves its
+// own last row, checkpoints every `interval` steps, and the cell where the pair ends.
+//
+// Invariant: the words of a row are their own flags. A word that is all ones has not been written in this call, so a
+// strip waits for single words of the strip above, not for the whole of it. Steps are taken in blocks of block_steps:
+// what a block needs is asked for while the block before is swept, which hides the latency of memory. A block in which
+// no pair ends and no reversed path begins is unrolled (whole_block); the others are not, and check for both in every
+// step (outer_block). Backward recomputes cells by a loop of its own (pipeline/recompute.cuh).
 #pragma once
 
-#include "inline_costs.cuh"
-#include "strip.cuh"
+#include "cuda/costs/inline_costs.cuh"
+#include "cuda/sweep/strip.cuh"
 
 namespace sdtw::cuda {
 
-constexpr size_t tops_bytes = 2 * block_steps * 16;  // of the row above, in shared memory: of the largest Z
+constexpr size_t tops_bytes = 2 * block_steps * 16;  // of RowAbove's ring, in shared memory, for the largest Z
 
-// The row above a strip, which the strip above is still writing: a block of columns is asked for while the block before
-// is swept, and waited for word by word.
+// The row above a strip. Lanes below block_steps load one column of a block each: `ask` loads a block's words when the
+// block before begins, `stage` puts them into the ring in the middle of that block, and `enter`, when the block itself
+// begins, waits for those words that had not been written by then. Above the first strip of a sweep all is forbidden.
 template <class Cell>
 struct RowAbove {
   using Z = typename Cell::Z;
   static constexpr int slots = 2 * block_steps;
 
-  Z *ring;
-  const Word *next;  // the lane's column of the first block
+  Z *ring;           // in shared memory, [slots]: column c lies in slot c % slots; two blocks
+  const Word *next;  // the word of the lane's column in the first block
   Format format;
-  int columns;  // from that one on
-  bool there;
-  Word ahead[2];
+  int columns;    // from the lane's column in the first block on; 0 for lanes that load nothing
+  bool there;     // there is a strip above
+  Word ahead[2];  // of the lane's column in the block that was asked for last; the second of two_words only
 
-  __device__ __forceinline__ void begin(const Args &a, const View &s, Z *to) {
+  __device__ __forceinline__ void begin(const Args &a, const StripView &s, Z *to) {
     ring = to;
     there = !s.first && s.active;
     columns = there && lane_id() < block_steps ? s.pair.m - lane_id() : 0, format = a.format;
@@ -44,13 +53,14 @@ struct RowAbove {
   __device__ __forceinline__ bool missing() const {
     return ahead[0] == ~Word(0) || (words() == 2 && ahead[1] == ~Word(0));
   }
-  // In the middle of the block before: what has come already, or rubbish.
+  // Puts the words that were asked for into the ring. A word not yet written is rubbish there, which `enter` replaces.
   __device__ __forceinline__ void stage(int first) {
     if (!has(first)) return;
     Z z = Cell::unpack(ahead[0], ahead[1], format);
-    Cell::renormalise(z);  // or its m would have the range of two strips' steps: see Fast::term
+    Cell::renormalise(z);  // otherwise m would have the range of the steps of two strips: see cell.cuh
     ring[(first + lane_id()) % slots] = z;
   }
+  // Before the block of steps from `first` on.
   __device__ __forceinline__ void enter(int first) {
     if (!there) return;
     if (has(first) && (first == 0 || missing())) {
@@ -61,36 +71,37 @@ struct RowAbove {
     __syncwarp();
     ask(first + block_steps);
   }
-  // The cells of a block.
+  // The cells of the block that begins with column `first`.
   __device__ __forceinline__ const Z *block(int first) const { return ring + first % slots; }
 };
 
-// One warp's sweep of a task.
+// The sweep. Source: where costs come from, one of src/cuda/costs.
 template <class Cell, class Source>
 struct Sweep {
   using Z = typename Cell::Z;
 
   const Args &a;
-  const View &s;
+  const StripView &s;
   Source &source;
   RowAbove<Cell> above;
   Strip<Cell> strip;
   Format format;
-  Z corner;     // the cell that has the pair's value, in the lane that met it
-  Word *below;  // the strip's last row, for the next strip; null if nobody reads it
+  Z corner;     // the cell in which a pair of one strip ends, in the lane where StripView::is_end
+  Word *below;  // in the lane that has the strip's last row: where it goes, for the next strip of the sweep or for the
+                // midline; null in other lanes, and if nobody reads the row
 
-  __device__ __forceinline__ Sweep(const Args &args, const View &view, Source &costs)
+  __device__ __forceinline__ Sweep(const Args &args, const StripView &view, Source &costs)
       : a(args), s(view), source(costs), format(args.format) {}
 
   // Where the steps of a block read and write.
   struct Block {
-    const Z *tops;
-    Word *below;  // where the strip's last row goes
-    int from;     // step of the block from which on that row has columns; beyond the block if nobody reads it
+    const Z *tops;  // the row above, one cell a step
+    Word *below;    // where the cell goes that the last row has in the block's first step
+    int from;       // step of the block from which on that cell has a column; block_steps if nobody reads the row
   };
   __device__ __forceinline__ Block begin_block(int first) {
     source.seek(first);
-    const int column = first - s.end_lane;  // of the last row in the block's first step
+    const int column = first - s.end_lane;  // of the last row, in the block's first step
     return {above.block(first), below + static_cast<int64_t>(column) * words(), below ? max(-column, 0) : block_steps};
   }
   __device__ __forceinline__ int words() const { return Cell::words(format); }
@@ -119,9 +130,10 @@ struct Sweep {
     }
   }
 
-  // Costs are computed a step ahead: they do not depend on the cells, and fill the time that those wait for each other.
-  // What producers have left of them, and the row above, is read one more step ahead: the compiler would put that off
-  // until it is needed, and wait for it then, but it moves nothing over a barrier. Elsewhere it does not pay.
+  // Costs are computed a step ahead: they do not depend on the cells, and fill the time in which cells wait for each
+  // other. Where producers compute costs, what they have left in shared memory and the row above are read one more step
+  // ahead (looks_further). The compiler would put these loads off until their result is needed, and wait for it then,
+  // but it moves no load over a barrier, hence the __syncwarp. Elsewhere this does not pay.
   static constexpr bool looks_further = Source::cooperative && !Cell::wide;
   __device__ __forceinline__ void whole_block(int first) {
     constexpr int unrolled = Source::unrolled;
@@ -145,7 +157,7 @@ struct Sweep {
         typename Cell::Cost ahead[K];
         Z top_ahead;
         const int u = begin + i;
-        const auto further = [&](int steps) {  // but not out of the block
+        const auto further = [&](int steps) {  // at most to the block's last step
           return i + steps < unrolled || begin + unrolled < block_steps ? steps : unrolled - 1 - i;
         };
         strip.step(cost, top, [&] {
@@ -170,11 +182,12 @@ struct Sweep {
       }
     }
   }
+  // Makes what has come of the block from `first` on ready in shared memory.
   __device__ __forceinline__ void stage(int first) {
     source.stage(first);
     above.stage(first);
   }
-  // A block in which some pair ends, or paths of a reversed sweep begin.
+  // A block in which a pair ends, or in which the paths of a reversed sweep begin (then `begins`).
   __device__ __forceinline__ void outer_block(int first, bool begins) {
     const Block b = begin_block(first);
     const int row = s.end_row();

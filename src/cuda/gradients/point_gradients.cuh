@@ -1,86 +1,96 @@
-// Gradients of x and y of any number of features from E, of which a tile has little as a rule.
+// Gradients of x and y, of any number of features, from half a tile of E: grad_x_i = 2 g sum_j E_ij (x_i - y_j), and
+// likewise grad_y. E is sparse as a rule, so warps first list the lanes (for grad_x) or columns (for grad_y) that have
+// any E at all, and then work through the list.
+// Invariant: within a strip each row and each column of a pair has one warp that adds to it, so the order of additions
+// is the same in every run and the hardware's atomics can do them: no warp waits for their results.
+// Trade-off: matrix instructions for E times points were tried and were slower, because E is sparse and the additions
+// to memory take the time. Series of one or two features use ShuffleGradients instead (epilogues.cuh).
 #pragma once
 
-#include "gates.cuh"
-#include "strip.cuh"
+#include "cuda/pipeline/barrier.cuh"
+#include "cuda/sweep/strip.cuh"
 
 namespace sdtw::cuda {
 
-// E of half a tile where the sweep has left it: [steps][ways][32 lanes][K], of the ways the first.
+// E of half a tile, in shared memory, where the adjoint sweep has written it over transition probabilities: [steps]
+// [transitions][32 lanes][K], of which E takes the place of the first transition.
 template <class Real>
 struct SweptHalf {
-  static constexpr int next_step = ways * warp;
+  static constexpr int next_step = transitions * warp;
 
   const Rows<Real> *e;
-  int step, steps;  // its first, and how many
+  int step, steps;  // the first step, and how many
 
   __device__ __forceinline__ const Rows<Real> *of_lane(int u, int lane) const { return e + (u * next_step + lane); }
 };
 
+// grad_value of a pair.
 template <class Real>
 __device__ __forceinline__ Real upstream(const Args &a, int64_t pair) {
   if (!a.grad_value) return 1;
   return a.f64 ? static_cast<Real>(static_cast<const double *>(a.grad_value)[pair])
                : static_cast<Real>(static_cast<const float *>(a.grad_value)[pair]);
 }
-// What sums of E times a difference are to be multiplied by: NaN unless grad_value is finite, so that all of the pair's
-// gradient is.
+// The factor 2 g of a pair's gradients, g = grad_value. If 2 g is not finite the factor is NaN, which makes the
+// gradients NaN wherever anything is added.
 template <class Real>
 __device__ __forceinline__ Real gradient_factor(const Args &a, int64_t pair) {
   const Real g = 2 * upstream<Real>(a, pair);
   return isfinite(g) ? g : g - g;
 }
 
-// A lane's features of a point.
+// Consecutive features of a point that one lane has: 16 bytes.
 template <class Real>
 struct Point {
   static constexpr int size = 16 / sizeof(Real);
   Real v[size];
 };
-// A point is a few lanes', as many points at once as the warp has lanes for: what there is to do for one takes little
-// time, what it needs much longer to come.
+// How a warp's lanes share points: each point is given to as few lanes as hold its features, so that the warp works on
+// as many points at once as possible. Arithmetic takes little time here, and loads take long.
 template <class Real>
-struct Share {
-  int bits = 0;  // log2 of a point's lanes
-  int lane, point;
+struct LaneShare {
+  int bits = 0;     // log2 of the lanes of a point
+  int lane, point;  // the lane's number among those of its point; which of the warp's points this is
 
-  __device__ __forceinline__ explicit Share(int of_all) {
+  __device__ __forceinline__ explicit LaneShare(int of_all) {
     while (features() < of_all && lanes() < warp) bits++;
     lane = lane_id() & (lanes() - 1), point = lane_id() >> bits;
   }
   __device__ __forceinline__ int lanes() const { return 1 << bits; }
   __device__ __forceinline__ int points() const { return warp >> bits; }
-  // Features of all lanes of a point.
+  // How many features the lanes of a point hold at once.
   __device__ __forceinline__ int features() const { return Point<Real>::size << bits; }
 };
 
-// How features of points lie in memory: float32 ones that can be moved four at a time, four or more that lie together,
-// or as strides will have it.
+// How the features of a point lie in memory. by_four: float32 that can be accessed as float4. together: contiguous
+// float32, four or more. strided: anything else.
 enum Layout { strided, together, by_four };
 template <class Real, class Series>
 __device__ __forceinline__ Layout layout_of(const Series &series, int features) {
   if (sizeof(Real) == 8 || series.stride[2] != 1 || features < Point<Real>::size) return strided;
-  return in_quads(series, features) ? by_four : together;
+  return is_vec4(series, features) ? by_four : together;
 }
+// The layout that is valid for both arrays.
 __device__ __forceinline__ Layout common(Layout a, Layout b) { return a < b ? a : b; }
 
-// Whether gradients are added to in double: those of float64 series, and of float32 ones that are so long that
-// roundings of as many sums would show.
+// Whether gradients are summed up in double: those of float64 series, and of float32 series that are so long that the
+// rounding of that many float32 additions would show.
 __host__ __device__ __forceinline__ bool has_wide_sums(const Args &a) { return a.f64 || a.wide_sums; }
-// Bytes of an element.
+// Bytes of an element of a series; and of a sum.
 __device__ __forceinline__ int64_t series_size(const Args &a) { return a.f64 ? sizeof(double) : sizeof(float); }
 __device__ __forceinline__ int64_t sum_size(const Args &a) { return has_wide_sums(a) ? sizeof(double) : sizeof(float); }
 
-// A series or its gradient, in the order in which the task meets it; steps in bytes. Addresses are advanced, not looked
-// up: what a load needs of the kernel's arguments would be waited for again by each.
+// Addresses of a series or its gradient, in the order in which the task meets the points; all steps are in bytes.
+// Addresses are advanced from point to point, not computed anew: each load would otherwise wait for the kernel's
+// arguments again.
 template <class Real>
 struct Points {
-  char *first;                  // of the task's first pair, where the sweep begins
-  int64_t pair, next, feature;  // from one to the next
+  char *first;                  // the point of the task's first pair at which the task begins
+  int64_t pair, next, feature;  // from a pair, a point, a feature to the next
 
-  // size: of an element.
+  // size: bytes of an element.
   template <class Series>
-  __device__ __forceinline__ Points(const Args &a, const View &s, const Series &of, int begin, int64_t size) {
+  __device__ __forceinline__ Points(const Args &a, const StripView &s, const Series &of, int begin, int64_t size) {
     const int64_t index = a.lanes == warp ? s.pair.index : s.task * (warp >> a.lane_bits);
     first =
         const_cast<char *>(static_cast<const char *>(of.data)) + (index * of.stride[0] + begin * of.stride[1]) * size;
@@ -89,8 +99,9 @@ struct Points {
   __device__ __forceinline__ char *at(int of_pair, int i) const { return first + of_pair * pair + i * next; }
 };
 
-// The lane's features of points, from feature `from` on. Where features lie together the last lane that has any has the
-// last four, of which some are another lane's as well: so four can be loaded always. wide_sums: see has_wide_sums.
+// The lane's features of points, from feature `from` on. Where features are contiguous, the last lane that has any has
+// the last four of the point, of which some belong to the lane before: so a lane can always load four. wide_sums: see
+// has_wide_sums.
 template <class Real, Layout layout, bool wide_sums>
 struct Features {
   static constexpr int size = Point<Real>::size;
@@ -98,13 +109,13 @@ struct Features {
   int first, skipped, count;  // the lane's own are [first + skipped, first + count)
   bool f64;
 
-  __device__ __forceinline__ Features(const Args &a, const Share<Real> &share, int from) : f64(a.f64) {
+  __device__ __forceinline__ Features(const Args &a, const LaneShare<Real> &share, int from) : f64(a.f64) {
     const int feature = from + size * share.lane;
     first = layout == strided ? feature : min(feature, a.features - size);
     skipped = feature - first;
     count = layout == strided ? a.features - feature : size;
   }
-  // From one feature of a series to the next; and of what is added to.
+  // Bytes from a feature of a series to the next; and from a sum to the next.
   __device__ __forceinline__ int64_t along(const Points<Real> &points) const {
     return layout == strided ? points.feature : sizeof(Real);
   }
@@ -115,7 +126,7 @@ struct Features {
   __device__ __forceinline__ int64_t offset_of_sums(const Points<Real> &points) const {
     return first * along_sums(points);
   }
-  // Zeros if it is not there.
+  // Loads the lane's features of the point at `at`; zeros if the point does not exist.
   __device__ __forceinline__ Point<Real> load(const char *at, int64_t along, bool exists) const {
     Point<Real> p{};
     if (!exists) return p;
@@ -128,7 +139,7 @@ struct Features {
     }
     return p;
   }
-  // Adds g times p to what is there, which nobody waits for.
+  // Adds g p to the lane's sums at `at`, by atomics whose results are not used, so the warp does not wait for them.
   __device__ __forceinline__ void add(char *at, int64_t along, Real g, const Point<Real> &p) const {
     if (skipped >= size) return;
     if constexpr (wide_sums) {
@@ -148,20 +159,19 @@ struct Features {
 #pragma unroll
     for (int i = at_once ? size : 0; i < size; i++, at += along) {
       if (layout == strided && i >= count) continue;
-      const Real sum = layout == together && i < skipped ? 0 : g * p.v[i];  // a branch would take longer
+      const Real sum = layout == together && i < skipped ? 0 : g * p.v[i];  // adding 0 takes less time than a branch
       atomicAdd(reinterpret_cast<float *>(at), static_cast<float>(sum));
     }
   }
 };
 
-// Part of the gradients of half a tile. Of four rows, a lane's: the lane, and the steps in which it has any E. Of a
-// column: its number from the one that a pair's lowest lane meets in the first step, and the lanes that have any of it.
+// An entry of a warp's list. For grad_x it stands for the four rows of a lane, and for grad_y for a column of a pair.
 struct alignas(8) Item {
-  int of;
-  unsigned others;
+  int of;           // the lane; or the column, counted from the one that the pair's lowest lane meets in the first step
+  unsigned others;  // bits of the steps in which the lane has any E; or of the lanes that have any E in the column
 };
 
-// Bit i of the lane's word becomes bit `lane` of lane i's.
+// Transposes a 32 x 32 matrix of bits: bit i of the lane's word becomes bit `lane` of the word of lane i.
 __device__ __forceinline__ unsigned transpose(unsigned word) {
   unsigned mask = 0x0000ffffu;
 #pragma unroll
@@ -172,37 +182,38 @@ __device__ __forceinline__ unsigned transpose(unsigned word) {
   return word;
 }
 
-// Adds half a tile of E to the gradients, of which it is little as a rule: the steps in which a lane's rows have any
-// follow each other, and so do the lanes that have some of a column.
+// Adds half a tile of E to the gradients. The steps in which a lane's rows have any E follow each other as a rule, and
+// so do the lanes that have any in a column, so an item is worked through from its first bit to its last.
 //
-// Differences are taken as they are: the usual split of grad_x_i = 2 g sum_j E_ij (x_i - y_j) into sums of E y and of E
-// cancels where x is near y. Each row and each column has a warp of its own that adds to it, so the order of additions
-// is always the same, and the hardware can be left to do them.
+// Differences x_i - y_j are taken as they are: the usual split of grad_x_i into sums of E y and of E cancels where x is
+// near y.
 template <class Real>
 struct Gradients {
   static constexpr int size = Point<Real>::size;
 
-  // Of a pair.
+  // What a warp needs to know of a pair.
   struct alignas(8) Facts {
     int rows;
-    Real factor;  // of its gradient
+    Real factor;  // see gradient_factor; 0 if this kernel does not compute the pair
   };
-  // In shared memory, the warp's own: facts of the pairs of a task, and items. These are 16 lanes at most, or a third
-  // of the columns of half a tile, of which each pair has 16 and as many more as its lanes are apart.
+  // The warp's own part of shared memory: facts of the pairs of a task, and items. There are items for at most 16
+  // lanes, one of two warps' share, or for a third of the columns of half a tile: each pair has 16 columns and as many
+  // more as its lanes are apart.
   __host__ __device__ static size_t facts_bytes(const Args &a) { return sizeof(Facts) * (warp >> a.lane_bits); }
   __host__ __device__ static size_t notes_bytes(const Args &a) {
     return facts_bytes(a) + sizeof(Item) * (8 + 8 * (warp >> a.lane_bits));
   }
 
   const Args &a;
-  const View &s;
-  Share<Real> share;
-  Points<Real> x, y, out;
-  Facts *facts_of;
-  Item *items;
-  int worker;  // of those that share the rows, or the columns
+  const StripView &s;
+  LaneShare<Real> share;
+  Points<Real> x, y, out;  // out: the gradient that the warp adds to
+  Facts *facts_of;         // of each pair of the task
+  Item *items;             // the warp's list
+  int worker;              // the warp's number among those that share the rows, or the columns
 
-  __device__ __forceinline__ Gradients(const Args &args, const View &view, bool of_x, int number, unsigned char *notes)
+  __device__ __forceinline__ Gradients(const Args &args, const StripView &view, bool of_x, int number,
+                                       unsigned char *notes)
       : a(args),
         s(view),
         share(args.features),
@@ -218,21 +229,21 @@ struct Gradients {
   }
 
   __device__ __forceinline__ int top() const { return a.lanes - 1; }
-  // A lane's place among the task's pairs, and its first row in the order in which the task meets them.
+  // The pair of a lane among the task's, and the lane's first row, counted as the task meets the pair's rows.
   __device__ __forceinline__ int pair_of(int lane) const { return lane >> a.lane_bits; }
   __device__ __forceinline__ int row_of(int lane) const { return (lane & top()) * K; }
-  // Whether the pair has so many rows that this is one of them.
+  // Whether a row, as the task counts it, is one of the pair's `rows`.
   __device__ __forceinline__ bool exists(int row, int rows) const {
     return static_cast<unsigned>(s.row + s.sign() * row) < static_cast<unsigned>(rows);
   }
-  // Notes the items of the lanes that have one, behind `found` others.
+  // Appends the items of the lanes that have one to the list, which has `found`. Gives the new number of items.
   __device__ __forceinline__ int note(bool has, int of, unsigned others, int found) const {
     const unsigned all = __ballot_sync(all_lanes, has);
     if (has) items[found + __popc(all & ((1u << lane_id()) - 1))] = {of, others};
     return found + __popc(all);
   }
 
-  // any: the steps in which the lane's rows have any E.
+  // Adds to grad_x, features from f on. any: bits of the steps in which the lane's rows have any E.
   template <int workers, Layout layout, bool wide_sums>
   __device__ __forceinline__ void to_x(const SweptHalf<Real> &half, unsigned any, int f) const {
     const Features<Real, layout, wide_sums> own(a, share, f);
@@ -267,10 +278,10 @@ struct Gradients {
     }
   }
 
-  // Columns [aside, aside_end) of the pair's: what is added to these lies aside.
+  // Adds to grad_y likewise. What belongs to columns [separate, separate_end) of the pair is added to `side` instead.
   template <int workers, Layout layout, bool wide_sums>
-  __device__ __forceinline__ void to_y(const SweptHalf<Real> &half, unsigned any, int f, int aside,
-                                       int aside_end) const {
+  __device__ __forceinline__ void to_y(const SweptHalf<Real> &half, unsigned any, int f, int separate,
+                                       int separate_end) const {
     const Features<Real, layout, wide_sums> own(a, share, f);
     const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along_sums(out);
     __syncwarp();
@@ -309,8 +320,8 @@ struct Gradients {
           for (int j = 0; j < size; j++) sum.v[j] = fma(here_e.v[k], here.v[j] - points[k].v[j], sum.v[j]);
       }
       const int j = s.column_of(s.pair, column);
-      if (j >= aside && j < aside_end) {
-        const Points<Real> side(a, s, a.side, j - aside, sum_size(a));
+      if (j >= separate && j < separate_end) {
+        const Points<Real> side(a, s, a.side, j - separate, sum_size(a));
         own.add(side.first + own.offset_of_sums(side), own.along_sums(side), facts.factor, sum);
       } else {
         own.add(out.at(pair, column) + own.offset_of_sums(out), of_out, facts.factor, sum);

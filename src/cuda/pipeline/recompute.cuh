@@ -1,9 +1,17 @@
-// Backward's recomputing warps: the cells of a tile once more, from a checkpoint or snapshot, and with them the
-// probabilities of the ways into them.
+// The recomputing warps of a backward block: they compute the cells of a tile once more, from a checkpoint or a
+// snapshot, and leave the transition probabilities into each cell in shared memory for the adjoint sweep.
+//
+// Invariant: cells are computed and renormalised in the same steps as in forward. Each of the two warps has every other
+// tile; a half tile is written only when the Epilogue has left its slot.
+// Trade-off: forward keeps K + 1 cells a lane every `interval` steps instead of all cells. A tile is recomputed in
+// parts of tile_steps (first_part): where an interval has several, the first pass stores a snapshot at the beginning of
+// each, so that the tiles to the left need not start at the checkpoint. Where tiles are smaller than was planned for
+// (little shared memory), no snapshots are taken, and each tile starts from its checkpoint. Not used in forward, whose
+// sweep (sweep/forward_sweep.cuh) also waits for the strip above and stores rows.
 #pragma once
 
-#include "board.cuh"
-#include "strip.cuh"
+#include "cuda/pipeline/backward_pipeline.cuh"
+#include "cuda/sweep/strip.cuh"
 
 namespace sdtw::cuda {
 
@@ -12,33 +20,37 @@ struct Recompute {
   using Z = typename Cell::Z;
   using Real = typename Cell::Real;
 
-  // Steps. Where there are producers and others, the code of all of them does not fit the instruction cache as it is.
+  // Steps that the loop of a sweep is unrolled by. With producers in the block the code of all roles does not fit the
+  // instruction cache even without unrolling.
   static constexpr int unrolled = Source::cooperative ? 1 : 2;
 
-  // What a part begins with: the cells of the part before, a checkpoint, or what the warp kept when it was here before.
+  // Where the cells that a part begins with come from: the registers, after the part before; a checkpoint of forward;
+  // or a snapshot that one of the two recomputing warps has stored.
   enum From { itself, checkpointed, snapshotted };
 
   const Args &a;
-  Board &board;
-  const View &s;
+  BackwardPipeline &pipeline;
+  const StripView &s;
   const Band &band;
-  Z *tops;  // of the row above, in the steps of the part
-  Rows<Real> *ways_of;
+  Z *tops;                     // shared memory, of this warp: cells of the row above, one a step of the part
+  Rows<Real> *transitions_of;  // shared memory: [slot of half a tile][step][transition][32]
   Source &source;
-  int &sequence;  // of the next part among all that the warp recomputes
+  int &sequence;  // of the next part among all that the warp recomputes, over all strips
   Strip<Cell> strip;
-  Z top, saved[K + 1];  // what was looked up, of
-  int looked_up;        // this part,
-  From from;            // this beginning
+  // Loaded ahead by look_up: the cell of the row above for step lane_id() of the part, and the lane's registers from a
+  // checkpoint or snapshot.
+  Z top, saved[K + 1];
+  int looked_up;  // the part that these are of; or none
+  From from;      // where its cells come from
 
-  __device__ __forceinline__ Recompute(const Args &args, Board &of, const View &view, const Band &tiles, Z *row_above,
-                                       Rows<Real> *to, Source &costs, int &next)
+  __device__ __forceinline__ Recompute(const Args &args, BackwardPipeline &of, const StripView &view, const Band &tiles,
+                                       Z *row_above, Rows<Real> *to, Source &costs, int &next)
       : a(args),
-        board(of),
+        pipeline(of),
         s(view),
         band(tiles),
         tops(row_above),
-        ways_of(to),
+        transitions_of(to),
         source(costs),
         sequence(next),
         looked_up(none),
@@ -46,14 +58,15 @@ struct Recompute {
 
   __device__ __forceinline__ int words() const { return Cell::words(a.format); }
   __device__ __forceinline__ int first_step(int part) const { return part * a.tile_steps; }
-  // Whether a part begins where a checkpoint was left.
+  // Whether a part begins where forward left a checkpoint (or at step 0).
   __device__ __forceinline__ bool starts(int part) const { return (part & (parts_per_checkpoint(a) - 1)) == 0; }
+  // Where the snapshot at the beginning of a part lies; a strip has those of one checkpoint interval at a time.
   __device__ __forceinline__ Word *snapshot(int part) const {
     const int number = (part & (parts_per_checkpoint(a) - 1)) - 1;
     return registers_of(a, s, a.snapshots, a.snapshots_each, number, words());
   }
 
-  // Loads what a part begins with, long before it is needed if it can be foreseen.
+  // Loads what a part begins with, long before it is needed where the next part can be foreseen.
   __device__ __forceinline__ void look_up(int part, From begins_from) {
     if (looked_up == part && from == begins_from) return;
     looked_up = part, from = begins_from;
@@ -71,7 +84,8 @@ struct Recompute {
     }
     if constexpr (!Source::cooperative) source.look_ahead(first, a.tile_steps);
   }
-  // What this warp begins with after a tile, unless the other is to leave the snapshot first.
+  // Loads what this warp's next tile begins with, after `tile`. In another checkpoint interval a tile that does not
+  // start at a checkpoint needs a snapshot that the other warp has yet to store, so nothing is loaded then.
   __device__ __forceinline__ void look_further(int tile) {
     const int next = tile - recomputers;
     if (next < band.first) return;
@@ -82,7 +96,8 @@ struct Recompute {
       look_up(part, snapshotted);
   }
 
-  // The part's costs and the row above it, and the cells it begins with.
+  // Makes a part ready: the cells it begins with in `strip`, the row above it in `tops`, and its costs. continues: the
+  // warp has just swept the part before; then it stores a snapshot here. Afterwards loads what comes next.
   __device__ __forceinline__ void stage(int tile, int part, int reader, bool continues) {
     look_up(part, continues ? itself : starts(part) ? checkpointed : snapshotted);
     if (continues) {
@@ -92,10 +107,10 @@ struct Recompute {
       if (part > 0) strip.restore(saved);
     }
     __syncwarp();
-    Cell::renormalise(top);  // not before: it has only just come
+    Cell::renormalise(top);  // not in look_up, which would have to wait for the load
     if (lane_id() < a.tile_steps) tops[lane_id()] = top;
     if constexpr (Source::cooperative) {
-      board.wait_costs(reader, sequence);
+      pipeline.wait_costs(reader, sequence);
     } else {
       source.window(first_step(part), a.tile_steps);
     }
@@ -106,16 +121,17 @@ struct Recompute {
       look_further(part);
   }
   __device__ __forceinline__ void finish(int reader) {
-    if constexpr (Source::cooperative) board.leave_costs(reader, sequence++);
+    if constexpr (Source::cooperative) pipeline.leave_costs(reader, sequence++);
   }
 
-  // Steps [begin, end) of a part, which has so many.
-  template <bool with_ways>
+  // Sweeps steps [begin, end) of a part that has `steps` of them. cost: of step `begin`, and then of the step that
+  // follows the last one. to: where the lane's transition probabilities of step `begin` go.
+  template <bool with_transitions>
   __device__ __forceinline__ void sweep(int part, int begin, int end, int steps, Rows<Real> *to,
                                         typename Cell::Cost (&cost)[K]) {
-    const int first = first_step(part) % renormalise_every;  // 0 unless parts are very short
+    const int first = first_step(part) % renormalise_every;  // 0 unless parts have fewer steps than that
     Z top_now = load_now(tops + min(begin, steps - 1));
-    const bool begins = s.reversed && s.first && part == 0 && begin == 0;
+    const bool begins = s.reversed && s.first && part == 0 && begin == 0;  // begin_below follows the first step
     int stop = begins ? 1 : end;
 #pragma unroll 1
     for (int u = begin; u < end; stop = end) {
@@ -123,14 +139,14 @@ struct Recompute {
       for (; u < stop; u++) {
         typename Cell::Cost ahead[K];
         Z top_ahead;
-        strip.template step<with_ways>(
+        strip.template step<with_transitions>(
             cost, top_now,
             [&] {
               const int next = min(u + 1, steps - 1);
               top_ahead = load_now(tops + next);
               source.costs(next, ahead);
             },
-            to + (u - begin) * ways * warp);
+            to + (u - begin) * transitions * warp);
         top_now = top_ahead;
 #pragma unroll
         for (int k = 0; k < K; k++) cost[k] = ahead[k];
@@ -139,16 +155,17 @@ struct Recompute {
       if (begins && stop == 1 && s.lane == 0) {
         typename Cell::Cost of_first[K];
         source.costs(0, of_first);
-        strip.begin_below(s.spare(), of_first, with_ways ? to : nullptr);
+        strip.begin_below(s.spare(), of_first, with_transitions ? to : nullptr);
       }
     }
   }
 
+  // Recomputes a tile: first the parts before it, without probabilities, and then the tile's two halves.
   __device__ __forceinline__ void run(int tile) {
     typename Cell::Cost cost[K];
     const int begin = first_part(a, band, tile), number = number_of(band, tile), reader = number % recomputers;
-    const bool follows = !starts(begin);  // a snapshot of the other warp's, maybe
-    if (follows) board.wait_reached(number - 1);
+    const bool follows = !starts(begin);  // from a snapshot, which the other warp may have stored
+    if (follows) pipeline.wait_reached(number - 1);
     for (int part = begin; part < tile; part++) {
       stage(tile, part, reader, part > begin);
       source.seek(first_step(part));
@@ -157,17 +174,18 @@ struct Recompute {
       finish(reader);
     }
     stage(tile, tile, reader, tile > begin);
-    if (!follows) board.wait_reached(number - 1);
-    board.reach(number);
+    if (!follows) pipeline.wait_reached(number - 1);  // by every tile once, so that the warps' uses stay in step
+    pipeline.reach(number);
     source.seek(first_step(tile));
     source.costs(0, cost);
     const int steps = min(a.tile_steps, s.steps - first_step(tile)), half_steps = a.tile_steps / 2;
 #pragma unroll 1
     for (int half = 0; half < 2; half++) {
-      board.wait_empty(number, half);
-      Rows<Real> *to = ways_of + Board::slot_of(number, half) * half_steps * ways * warp + lane_id();
+      pipeline.wait_empty(number, half);
+      Rows<Real> *to =
+          transitions_of + BackwardPipeline::slot_of(number, half) * half_steps * transitions * warp + lane_id();
       sweep<true>(tile, half * half_steps, min((half + 1) * half_steps, steps), steps, to, cost);
-      board.fill(number, half);
+      pipeline.fill(number, half);
     }
     finish(reader);
   }

@@ -1,17 +1,20 @@
-// Launches the sweeps of one engine: picks the source of costs that suits the problem and fits the GPU, what becomes of
-// E, the tile that fits shared memory, and the grid.
+// Selects and launches the sweep kernels of one engine: the source of costs that suits the problem and fits the GPU's
+// shared memory, the epilogue that takes E (gradients or the alignment), the tile size, and the grid.
+// Invariant: the tile size depends on the problem's features and dtype and on the GPU, not on how many lanes of a warp
+// a pair's rows take, so that gradients do not depend on the latter. Trade-off: each combination is a kernel of its
+// own. That takes compile time and library size, and leaves registers and the instruction cache to what a kernel needs.
 #pragma once
 
 #include <algorithm>
 
-#include "backward.cuh"
-#include "forward.cuh"
-#include "launch.h"
+#include "cuda/launch.h"
+#include "cuda/pipeline/backward_kernel.cuh"
+#include "cuda/pipeline/forward_kernel.cuh"
 
 namespace sdtw::cuda {
 
-// As many blocks as are resident at once, or as there are tasks: they take tasks until none is left. What the driver
-// says of a kernel is kept, since asking takes as long as launching.
+// Launches as many blocks as are resident at once, or fewer if fewer have work: they take tasks until none is left.
+// What the driver says about a kernel is kept per thread, since asking takes as long as launching.
 template <class Kernel, Kernel kernel, class... More>
 void launch(bool overlap, int threads, size_t shared, int64_t blocks, cudaStream_t stream, const Args &a,
             const More &...more) {
@@ -19,7 +22,7 @@ void launch(bool overlap, int threads, size_t shared, int64_t blocks, cudaStream
     int device = -1, threads = 0;
     size_t shared = 0;
     int64_t resident = 0;
-    bool waits = false;  // for the kernel before it (wait_for_kernel_before): as it was compiled, not as the GPU could
+    bool waits = false;  // whether wait_for_kernel_before was compiled into the kernel, not whether the GPU has it
   };
   static thread_local Known known;
   const Device device = current_device();
@@ -39,7 +42,9 @@ void launch(bool overlap, int threads, size_t shared, int64_t blocks, cudaStream
     known = {device.id, threads, shared, static_cast<int64_t>(resident) * device.multiprocessors,
              compiled.ptxVersion >= 90};
   }
-  // Blocks that come while others are still there may be put two on a multiprocessor, and none on the next.
+  // If blocks of the kernel before are still resident, the GPU may put two blocks on one multiprocessor and none on the
+  // next. That costs nothing if blocks fill the GPU anyway, or if only one fits a multiprocessor; otherwise pairs of
+  // several strips do not overlap: (32, 512, 512, 1) takes 0.167 ms so and 0.157 without.
   const bool even = blocks >= known.resident || known.resident == device.multiprocessors;
   launch_kernel(overlap && known.waits && (even || a.strips == 1), kernel,
                 dim3(static_cast<unsigned>(std::min(blocks, known.resident))), threads, shared, stream, a, more...);
@@ -50,16 +55,16 @@ bool fits_forward(const Args &a) {
   return forward_bytes<Source>(a) <= current_device().shared_memory;
 }
 
-template <class Cell, class Source, bool alone, bool several>
+template <class Cell, class Source, bool warp_fallback, bool several>
 void launch_forward(const Args &a, cudaStream_t stream) {
-  const bool overlap = Cell::wide ? !a.f64 : has_bounds(a);          // of what follows another
+  const bool overlap = Cell::wide ? !a.f64 : has_bounds(a);          // if it follows another kernel of the call
   const int64_t sweepers = Source::cooperative ? 1 : Source::warps;  // of a block
   const int64_t blocks = (forward_tasks(a) + sweepers - 1) / sweepers;
   const auto run = [&](auto is_primary) {
     constexpr bool primary = decltype(is_primary)::value;
-    using Kernel = decltype(&forward_kernel<Cell, Source, alone, primary, several>);
-    launch<Kernel, forward_kernel<Cell, Source, alone, primary, several>>(overlap, Source::warps * warp,
-                                                                          forward_bytes<Source>(a), blocks, stream, a);
+    using Kernel = decltype(&forward_kernel<Cell, Source, warp_fallback, primary, several>);
+    launch<Kernel, forward_kernel<Cell, Source, warp_fallback, primary, several>>(
+        overlap, Source::warps * warp, forward_bytes<Source>(a), blocks, stream, a);
   };
   if constexpr (!Cell::wide)
     run(std::true_type{});
@@ -69,8 +74,9 @@ void launch_forward(const Args &a, cudaStream_t stream) {
     run(std::false_type{});
 }
 
-// The most columns of costs that there is room for, whole tiles of them. Those of a tile, and as many as lanes are
-// apart, must be there at once; of more, costs of the next tiles are made while one is recomputed.
+// Sets cost_columns to the most columns of costs that shared memory has room for, whole tiles of them. The columns of a
+// tile and those by which the lanes of a pair are apart must be there at once. With more columns, producer warps
+// compute costs of the next tiles while a tile is recomputed.
 template <class Kernel>
 bool fit_columns(Args &a) {
   const int needed = std::max(a.lanes, chunk_columns) + std::max(a.tile_steps, chunk_columns);
@@ -82,8 +88,8 @@ bool fit_columns(Args &a) {
   }
   return false;
 }
-// The largest tiles, of at least so many steps, that there is room for, whatever the number of rows: so that results do
-// not depend on it.
+// Sets tile_steps to the largest number of steps, at least least_steps, for which shared memory has room with 8, 16 and
+// 32 lanes for a pair alike: so results do not depend on how many lanes the padded rows take.
 template <class Kernel>
 bool fit_backward(Args &a, int least_steps) {
   for (a.tile_steps = Kernel::most_steps; a.tile_steps >= least_steps; a.tile_steps /= 2) {
@@ -98,23 +104,26 @@ bool fit_backward(Args &a, int least_steps) {
   return false;
 }
 
-template <class Cell, class Source, class Spender, bool several>
+template <class Cell, class Source, class Epilogue, bool several>
 bool launch_backward(Args a, int least_steps, cudaStream_t stream) {
-  using Kernel = Backward<Cell, Source, Spender, several>;
+  using Kernel = Backward<Cell, Source, Epilogue, several>;
   if (!fit_backward<Kernel>(a, least_steps)) return false;
-  if (a.interval / a.tile_steps - 1 > a.snapshots_each) a.snapshots_each = 0;  // not planned for: tiles are smaller
+  if (a.interval / a.tile_steps - 1 > a.snapshots_each) a.snapshots_each = 0;  // tiles are smaller than was planned for
   const auto log2 = [](int power) { return 31 - __builtin_clz(static_cast<unsigned>(power)); };
   a.tile_bits = log2(a.tile_steps), a.part_bits = log2(a.interval / a.tile_steps);
-  using Function = decltype(&backward_kernel<Cell, Source, Spender, several>);
-  launch<Function, backward_kernel<Cell, Source, Spender, several>>(true, Kernel::threads, Kernel::shared_bytes(a),
-                                                                    a.tasks, stream, a);
+  using Function = decltype(&backward_kernel<Cell, Source, Epilogue, several>);
+  launch<Function, backward_kernel<Cell, Source, Epilogue, several>>(true, Kernel::threads, Kernel::shared_bytes(a),
+                                                                     a.tasks, stream, a);
   return true;
 }
 
-// Costs of many features for the fast engine. Forward has them split, in one block of a multiprocessor if there are no
-// more strips than that, or more than 64 features, else in two. Where several short pairs lie side by side, and y of
-// all of them in shared memory, there is room for two blocks if costs are packed, or of longer y, whose values that
-// would not be precise enough for, if there are fewer columns of them. Backward has them in words, or packed.
+// Costs of many features for FloatCell.
+// Forward, a pair in a warp: costs lie in a SplitRing. A multiprocessor holds one block if there are no more strips
+// than multiprocessors (SplitAlone) or more than 64 features (SplitOfMany), and two otherwise (Split).
+// Forward, short pairs side by side, y of each of them in shared memory: two blocks fit a multiprocessor if costs lie
+// in a PackedRing, of fewer columns with four pairs (PackedOfTwo, PackedOfFour). For longer y packed costs are not
+// precise enough for values, and there a SplitRing of fewer columns is used (SplitOfPairs).
+// Backward has costs in a WordRing, and in a PackedRing for pairs whose costs are too large for words.
 using SplitAlone = TensorCosts<double, 64, SplitRing, 64, 2>;
 using SplitOfMany = TensorCosts<double, 128, SplitRing, 64, 2>;
 using Split = TensorCosts<float, 64, SplitRing>;
@@ -124,26 +133,26 @@ using PackedOfFour = TensorCosts<float, 64, PackedRing, 48>;
 constexpr int most_packed_columns = 256;
 using Words = TensorCosts<float, 64, WordRing>;
 using Packed = TensorCosts<float, 64, PackedRing>;
-// GPUs with little shared memory.
+// The same for GPUs with little shared memory: 16 features at a time.
 using SmallestWords = TensorCosts<float, 16, WordRing>;
 using Smallest = TensorCosts<float, 16, PackedRing, 48>;
 
 template <class Source>
 bool fits_twice(const Args &a) {
-  constexpr size_t reserved = 1024;  // of every block
+  constexpr size_t reserved = 1024;  // bytes that the GPU itself takes of every block
   return 2 * (forward_bytes<Source>(a) + reserved) <= current_device().shared_memory_of_multiprocessor;
 }
 
 template <class Cell>
 void Sweeps<Cell>::forward(const Args &a, cudaStream_t stream) {
-  // Of pairs of one strip; and of any.
+  // run_one: kernels for pairs of one strip. run: these, or kernels for any number of strips.
   const auto run_one = [&](auto source) {
     using Source = decltype(source);
     launch_forward<Cell, Source, std::is_base_of_v<InlineBase, Source>, false>(a, stream);
   };
   const auto run = [&](auto source) {
     using Source = decltype(source);
-    if (std::is_base_of_v<InlineBase, Source> ? is_alone(a) : a.strips == 1) return run_one(source);
+    if (std::is_base_of_v<InlineBase, Source> ? has_warp_fallback(a) : a.strips == 1) return run_one(source);
     launch_forward<Cell, Source, false, true>(a, stream);
   };
   if constexpr (Cell::wide) {
@@ -168,7 +177,8 @@ void Sweeps<Cell>::forward(const Args &a, cudaStream_t stream) {
   }
 }
 
-// Tiles of fewer steps are recomputed several times over, a checkpoint being further away.
+// Steps of a tile. With tiles shorter than comfortable_steps the cells between two checkpoints are recomputed many
+// times over, so a source that takes less shared memory is tried first; least_steps is the minimum.
 constexpr int comfortable_steps = 8, least_steps = 2;
 
 template <class Cell>
@@ -176,17 +186,17 @@ void Sweeps<Cell>::backward(const Args &a, cudaStream_t stream) {
   using Real = typename Cell::Real;
   const auto with = [&](auto source, auto spender, int least) {
     using Source = typename decltype(source)::type;
-    using Spender = typename decltype(spender)::type;
-    if (a.strips == 1) return launch_backward<Cell, Source, Spender, false>(a, least, stream);
-    return launch_backward<Cell, Source, Spender, true>(a, least, stream);
+    using Epilogue = typename decltype(spender)::type;
+    if (a.strips == 1) return launch_backward<Cell, Source, Epilogue, false>(a, least, stream);
+    return launch_backward<Cell, Source, Epilogue, true>(a, least, stream);
   };
   const auto run = [&](auto source, int least) {
     using Source = decltype(source);
-    if (a.dense.data) return with(Type<Source>{}, Type<Dense<Real>>{}, least);
+    if (a.dense.data) return with(Type<Source>{}, Type<AlignmentOutput<Real>>{}, least);
     if constexpr (std::is_base_of_v<InlineBase, Source>)
-      return with(Type<Source>{}, Type<Systolic<Source::features>>{}, least);
+      return with(Type<Source>{}, Type<ShuffleGradients<Source::features>>{}, least);
     else if constexpr (!std::is_same_v<Source, GivenCosts>)
-      return with(Type<Source>{}, Type<Sparse<Real>>{}, least);
+      return with(Type<Source>{}, Type<SparseGradients<Real>>{}, least);
     return false;
   };
   bool done = false;

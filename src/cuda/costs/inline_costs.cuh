@@ -1,50 +1,62 @@
-// Squared distances of one or two features, taken by the sweeping warp itself: x in registers, y in shared memory. They
-// are computed in float64, which costs no more here than splitting a float32 distance would: the sum that takes t apart
-// is part of the squares' sum.
+// InlineCosts: squared distances of one or two features for FloatCell, which the sweeping warp computes itself, with x
+// in registers and y in shared memory.
+// They are computed in float64, relative to the first point of x. That takes no more time than splitting a float32
+// distance into integer and fraction would: the addition that splits t is the first term of the sum of squares
+// (fixed_point in cell.cuh). Costs of more features are computed by producer warps (tile_costs.cuh).
+// Invariant: where a lane is left of the first column or beyond the last, its costs are finite, of whichever column.
+//
+// The interface of a source of costs. begin: a task. Forward, for each block of 16 steps: enter (the block's costs are
+// ready from then on) and, in its middle, stage (work for the next block). Backward: look_ahead (asks for the columns
+// of some steps) and window (makes them ready), which sources with producer warps do without. seek: the step from which
+// on costs(u, ...) counts its steps. exceeded: whether the pair may have costs that the engine has no room for.
 #pragma once
 
-#include "pair.cuh"
+#include "cuda/pair.cuh"
 
 namespace sdtw::cuda {
 
-constexpr int block_steps = 16;  // forward stages what it needs for so many steps at a time
-constexpr int ring_columns =
-    64;  // a block's, those of the 31 columns before that lanes still need, and the next block's
+constexpr int block_steps = 16;  // steps for which forward stages columns at a time
+// Columns of y in shared memory: those of a block of steps, the 31 before them that lower lanes still need, and those
+// of the next block.
+constexpr int ring_columns = 64;
 
-// Backward: sources of costs that serve all pairs of their engine.
+// Backward: a source of costs that serves all pairs of its engine. second: whether its kernel is a second one of the
+// engine, for pairs that the first does not take.
 struct TakesAll {
   static constexpr bool second = false;
   static __device__ __forceinline__ bool takes(const Args &, const Pair &) { return true; }
 };
 
+// Tells InlineCosts<1> and InlineCosts<2> from other sources.
 struct InlineBase : TakesAll {};
 
 template <int D>
 struct InlineCosts : InlineBase {
-  static constexpr bool cooperative = false;    // warps do not need each other
+  static constexpr bool cooperative = false;    // each warp sweeps by itself, without producer warps
   static constexpr int warps = 4;               // of a block of forward
   static constexpr int resident = 3;            // blocks of forward that registers must leave room for
-  static constexpr int unrolled = block_steps;  // steps of forward
+  static constexpr int unrolled = block_steps;  // steps that forward unrolls
   static constexpr int features = D;
   static constexpr int row = 2 * ring_columns;
   static constexpr int no_columns = -1;
 
-  // y of a warp: [pairs][D][2 ring_columns], every column twice, so that a few that follow each other always lie so.
+  // Shared memory of a warp: y as [pairs][D][2 ring_columns], every column twice and ring_columns apart, so that the
+  // columns of up to 32 steps are contiguous wherever they begin in the ring.
   __host__ __device__ static size_t bytes(const Args &a) { return sizeof(double) * D * row * (warp >> a.lane_bits); }
 
-  double x[K][D];    // (x - origin) sqrt(log2(e) / gamma)
-  double *y;         // the same, of the lane's pair
-  const double *at;  // that of the lane's column in the step that was sought
-  double origin[D], root;
-  int reach_x, reach_y;      // largest squared distances from the origin, as bits: a NaN is the largest of all
-  const float *data;         // of the task's first column
-  int64_t stride[2];         // to the next, and of its features
-  int columns, lane, lanes;  // m; the lane's among those of the pair
-  const float *next;         // forward: of the lane's first column of the next block
-  float ahead[2][D];         // y of the next block
-  int sought;                // backward: the steps whose y that is
+  double x[K][D];            // (x - origin) sqrt(log2(e) / gamma)
+  double *y;                 // y of the lane's pair in shared memory, likewise relative to the origin and scaled
+  const double *at;          // y of the lane's column in the step that was sought
+  double origin[D], root;    // the first point of x; sqrt(log2(e) / gamma)
+  int reach_x, reach_y;      // the largest scaled squared distances from the origin, as bits: a NaN is the largest
+  const float *data;         // the task's first column of y, in the caller's array
+  int64_t stride[2];         // from a column of the task to the next, and from a feature to the next
+  int columns, lane, lanes;  // of the pair; the lane's number among the pair's lanes; how many these are
+  const float *next;         // forward: the lane's first column of the next block, in the caller's array
+  float ahead[2][D];         // y of up to two columns that the lane has asked for
+  int sought;                // backward: the first step of the tile that `ahead` is for, or no_columns
 
-  __device__ __forceinline__ void begin(const Args &a, const View &s, unsigned char *memory) {
+  __device__ __forceinline__ void begin(const Args &a, const StripView &s, unsigned char *memory) {
     lane = s.lane, lanes = s.lanes, columns = s.pair.m;
     y = reinterpret_cast<double *>(memory) + (lane_id() >> a.lane_bits) * (D * row);
     sought = no_columns;
@@ -78,7 +90,7 @@ struct InlineCosts : InlineBase {
     for (int f = 0; f < D; f++) to[f] = __ldg(from + f * stride[1]);
   }
   __device__ __forceinline__ double scaled(float value, int f) const { return (value - origin[f]) * root; }
-  // Backward: asks for the columns of some steps, and makes them ready.
+  // Backward. look_ahead asks for the columns of some steps, into registers; window puts them where costs finds them.
   __device__ __forceinline__ void look_ahead(int first, int steps) {
     sought = lanes == warp && steps <= warp ? first : no_columns;
     if (sought == no_columns) return;
@@ -100,6 +112,7 @@ struct InlineCosts : InlineBase {
     }
     __syncwarp();
   }
+  // Puts a column into the ring, in both places.
   __device__ __forceinline__ void put(int column, const float (&from)[D]) {
     float distance = 0;
 #pragma unroll
@@ -112,12 +125,12 @@ struct InlineCosts : InlineBase {
     widen(reach_y, distance);
   }
 
-  // Forward: at the beginning of a block of steps its columns are ready, and those of the next are asked for; in the
-  // middle of it they are put where the next will find them.
+  // Forward. enter: at the beginning of a block of steps, whose columns are in shared memory, the lanes ask for those
+  // of the next block. stage: in the middle of the block they put these into shared memory.
   __device__ __forceinline__ void enter(int first) {
     if (first == 0) {
       const float zero[D] = {};
-      put(ring_columns - 1 - lane, zero);  // columns left of the first: any number will do
+      put(ring_columns - 1 - lane, zero);  // columns left of the first: any finite number will do
       reach_y = 0;
       next = data + clamp(lane, columns) * stride[0];
       ask(0);
@@ -127,7 +140,7 @@ struct InlineCosts : InlineBase {
     if (lane + first + block_steps < columns) next += block_steps * stride[0];
     ask(first + block_steps);
   }
-  // Beyond the last column any other does as well.
+  // Loads the lane's columns of a block. Beyond the last column it loads an earlier one again.
   __device__ __forceinline__ void ask(int first) {
     if (lane >= block_steps) return;
 #pragma unroll
@@ -143,10 +156,10 @@ struct InlineCosts : InlineBase {
       if (lane + i * lanes < block_steps) put(first + lane + i * lanes, ahead[i]);
   }
 
-  // Steps are counted from `first` on, up to 32 of them.
+  // Steps u of costs are counted from `first` on, up to 32 of them.
   __device__ __forceinline__ void seek(int first) { at = y + static_cast<unsigned>(first - lane) % ring_columns; }
 
-  __device__ __forceinline__ void costs(int u, Fast::Cost (&cost)[K]) const {
+  __device__ __forceinline__ void costs(int u, FloatCell::Cost (&cost)[K]) const {
     double sum[K];
 #pragma unroll
     for (int k = 0; k < K; k++) sum[k] = fixed_point;
@@ -160,13 +173,13 @@ struct InlineCosts : InlineBase {
       }
     }
 #pragma unroll
-    for (int k = 0; k < K; k++) cost[k] = Fast::split_fixed(sum[k]);
+    for (int k = 0; k < K; k++) cost[k] = FloatCell::split_fixed(sum[k]);
   }
 
-  // Whether costs may have been met that are too large for the fast engine. For all lanes of a pair.
-  __device__ __forceinline__ bool exceeded(const Args &a, const View &s) const {
+  // Whether the pair may have costs that are too large for FloatCell, or NaN: the same in all lanes of the pair.
+  __device__ __forceinline__ bool exceeded(const Args &a, const StripView &s) const {
     const float bound = bound_of(__int_as_float(pair_max(reach_x, lanes)), __int_as_float(pair_max(reach_y, lanes)), 1);
-    return !(bound <= fast_limit(a, s.pair));
+    return !(bound <= float_limit(a, s.pair));
   }
 };
 

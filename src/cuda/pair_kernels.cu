@@ -1,21 +1,23 @@
-// What is done pair by pair before the sweeps: bounds of the costs; crossings, and the gradients' initial values.
+// Kernels that work pair by pair, before and after the sweeps: norms and bounds of costs before forward (Costs::tensor
+// only); initial values, resets and midlines before backward; `side` or wide sums into the gradients after backward.
+// Each element is written by one thread, or is a maximum, so results do not depend on the order of blocks. Midlines are
+// computed here, not by forward, because only backward needs them.
 #include <algorithm>
 
-#include "crossings.cuh"
-#include "launch.h"
+#include "cuda/launch.h"
+#include "cuda/sweep/midline.cuh"
 
 namespace sdtw::cuda {
 namespace {
 
 constexpr int block = 256;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int most_blocks = 1024 / block;  // on a multiprocessor
+constexpr int most_blocks = 1024 / block;  // on a multiprocessor: its threads / block
 #else
 constexpr int most_blocks = 1536 / block;
 #endif
 
-// What a point adds to its pair's sums: the squared distance from the first x, and the product of that and the
-// difference.
+// Of a point p, with o = x_0 of its pair: distance = |p - o|^2 and product = <o, p - o>.
 struct Measures {
   double distance = 0, product = 0;
 
@@ -26,21 +28,21 @@ struct Measures {
   }
 };
 
-// Of a pair's points: norms, as TensorCosts needs them, and the largest squared distance from the first x, as bits of a
-// float: so a NaN is the largest of all. A point is 2^lane_bits lanes', by four features if they can be moved so
-// (quads).
-template <bool of_x, bool quads>
+// Writes the norms of a series' points, as TensorCosts needs them, and gives the largest squared distance from x_0 as
+// bits of a float: compared as integers, a NaN is the largest of all. 2^lane_bits lanes measure a point together, and
+// load four features at a time if vec4.
+template <bool of_x, bool vec4>
 __device__ __forceinline__ int measure(const Args &a, const sdtw_in &series, int64_t pair, int size, double *norms,
                                        int lane_bits) {
   const int lanes = 1 << lane_bits, groups = block >> lane_bits, lane = threadIdx.x & (lanes - 1);
   const int64_t origin = pair * a.x.stride[0];
   int largest = 0;
-  // All lanes of a warp take part in its shuffles, so a group past the end repeats the last point.
+  // All lanes of a warp take part in its shuffles, so a group of lanes past the end measures the last point again.
   for (int first = blockIdx.x * groups; first < size; first += gridDim.x * groups) {
     const int64_t i = min(first + static_cast<int>(threadIdx.x >> lane_bits), size - 1);
     const int64_t at = pair * series.stride[0] + i * series.stride[1];
     Measures sum;
-    if constexpr (quads) {
+    if constexpr (vec4) {
 #pragma unroll 2
       for (int f = 4 * lane; f < a.features; f += 4 * lanes) {
         const auto four = [&](const sdtw_in &of, int64_t point) {
@@ -66,7 +68,7 @@ __device__ __forceinline__ int measure(const Args &a, const sdtw_in &series, int
   return largest;
 }
 
-// |x_0|^2, by a warp.
+// |x_0|^2 as bits of a float, computed by a warp.
 __device__ int measure_origin(const Args &a, int64_t pair) {
   float sum = 0;
   for (int f = lane_id(); f < a.features; f += warp) {
@@ -77,9 +79,10 @@ __device__ int measure_origin(const Args &a, int64_t pair) {
   return __float_as_int(sum) & 0x7fffffff;
 }
 
-// Of x, of y, or first of one and then of the other.
-template <bool quads>
-__global__ void __launch_bounds__(block, most_blocks - quads)
+// Norms and bounds of both series of each pair: with gridDim.z = 2 blocks with z = 0 measure x and the others y; with 1
+// every block measures x and then y.
+template <bool vec4>
+__global__ void __launch_bounds__(block, most_blocks - vec4)
     bounds_kernel(const __grid_constant__ Args a, int lane_bits) {
   let_next_kernel_in();
   wait_for_kernel_before();
@@ -89,11 +92,11 @@ __global__ void __launch_bounds__(block, most_blocks - quads)
     int *bounds = a.bounds + bounds_per_pair * b;
     double *norms = norms_of(a, b);
     if (blockIdx.z == 0) {
-      const int largest = measure<true, quads>(a, a.x, b, pair.n, norms, lane_bits);
+      const int largest = measure<true, vec4>(a, a.x, b, pair.n, norms, lane_bits);
       if (lane_id() == 0) atomicMax(bounds, largest);
     }
     if (blockIdx.z == gridDim.z - 1) {
-      const int largest = measure<false, quads>(a, a.y, b, pair.m, norms + a.n, lane_bits);
+      const int largest = measure<false, vec4>(a, a.y, b, pair.m, norms + a.n, lane_bits);
       if (lane_id() == 0) atomicMax(bounds + 1, largest);
     }
     if (blockIdx.z > 0 || blockIdx.x > 0 || threadIdx.x >= warp) continue;
@@ -102,15 +105,16 @@ __global__ void __launch_bounds__(block, most_blocks - quads)
   }
 }
 
-// By a block: how paths cross into a strip, of the upper half from below and of the lower from above, as that half
-// counts columns.
+// Writes the Midline of a strip: at the boundary to the next strip of its sweep, where the other sweep comes to meet it
+// (below a strip of the upper half, above one of the lower half), Z of the pair and the columns in which the
+// probability of crossing is not negligible. Columns are counted as the strip's half meets them. By a block.
 template <class Cell>
 __device__ void cross(const Args &a, const Pair &pair, int strip) {
-  __shared__ Large sums[block / warp];
+  __shared__ ExtendedDouble sums[block / warp];
   __shared__ int first, last;
   const int of_warp = threadIdx.x / warp;
-  const Meeting rows(a, pair, strip, strip >= upper_half(strips_of(pair)), Cell::words(a.format));
-  Large sum = nothing();
+  const MidlineRows rows(a, pair, strip, strip >= upper_half(strips_of(pair)), Cell::words(a.format));
+  ExtendedDouble sum = nothing();
   Step<Cell> step;
   for (int column = threadIdx.x; column < pair.m; column += block) {
     step.load(rows, pair, column, a.format);
@@ -122,7 +126,7 @@ __device__ void cross(const Args &a, const Pair &pair, int strip) {
   __syncthreads();
   sum = sums[0];
   for (int i = 1; i < block / warp; i++) sum = sum_of(sum, sums[i]);
-  Crossing all{sum.m, sum.e, pair.m - 1, 0};
+  Midline all{sum.m, sum.e, pair.m - 1, 0};
   for (int column = threadIdx.x; column < pair.m; column += block) {
     step.load(rows, pair, column, a.format);
     if (is_live(step.probability(all))) all.first = min(all.first, column), all.last = column;
@@ -132,29 +136,30 @@ __device__ void cross(const Args &a, const Pair &pair, int strip) {
     atomicMax(&last, all.last);
   }
   __syncthreads();
-  if (threadIdx.x == 0) *crossing_into(a, pair, strip) = {all.m, all.e, min(first, last), last};
+  if (threadIdx.x == 0) *midline_into(a, pair, strip) = {all.m, all.e, min(first, last), last};
   __syncthreads();
 }
 
-// layers: of blocks, which share the strips of a pair.
+// The midlines of all pairs. The blocks of `layers` grid layers share the strips of a pair.
 __device__ void cross(const Args &a, int layers) {
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const int status = a.status[b];
     const Pair pair = read_pair(a, b);
     if (strips_of(pair) < 2 || status != status_finite) continue;
-    const bool wide = a.f64 || !is_fast(a, pair);
+    const bool wide = a.f64 || !is_float(a, pair);
     const int first = blockIdx.z * gridDim.x + blockIdx.x, step = layers * gridDim.x;
-    const int begin = a.through ? 0 : upper_half(strips_of(pair)) - 1;
-    for (int strip = begin + first; strip < min(begin + crossings_of(a), strips_of(pair)); strip += step) {
+    const int begin = a.full_sweeps ? 0 : upper_half(strips_of(pair)) - 1;
+    for (int strip = begin + first; strip < min(begin + midlines_of(a), strips_of(pair)); strip += step) {
       if (wide)
-        cross<Wide>(a, pair, strip);
+        cross<DoubleCell>(a, pair, strip);
       else
-        cross<Fast>(a, pair, strip);
+        cross<FloatCell>(a, pair, strip);
     }
   }
 }
 
-// Of one pair: zero; NaN where the pair's value is, and where grad_value is not finite.
+// Initial values of an output of one pair: 0, or NaN everywhere if the pair's value is NaN. If grad_value is not
+// finite, the pair's own rows get NaN and the padding 0.
 template <class Real>
 __device__ void fill(const Args &a, const Output &to, int64_t b) {
   const Real nan = static_cast<Real>(__longlong_as_double(0x7ff8000000000000ll));
@@ -181,7 +186,7 @@ __device__ void fill(const Args &a, const Output &to, int64_t b) {
   }
 }
 
-// Part of the workspace, all of which gets the same bits.
+// A part of the workspace, which the blocks fill with the same 32 bits all over.
 struct Region {
   uint4 *data;
   size_t size;
@@ -192,8 +197,8 @@ struct Region {
   }
 };
 
-// What backward and alignment begin with. If there is more than one strip, all blocks but the last layer's look for
-// crossings.
+// The first kernel of backward and alignment. If `crosses` (pairs of several strips), all grid layers but the last
+// compute midlines; the last layer resets the workspace and writes the outputs' initial values.
 template <class Real, bool crosses>
 __global__ void __launch_bounds__(block)
     prepare_kernel(const __grid_constant__ Args a, Output first, Output second, Region ones, Region zeros) {
@@ -211,19 +216,20 @@ __global__ void __launch_bounds__(block)
   }
 }
 
-// Columns of grad_y that a pair has more of aside; none if it has no paths.
-__device__ __forceinline__ Overlap columns_aside(const Args &a, const Pair &pair) {
-  if (!a.side.data || strips_of(pair) < 2 || a.status[pair.index] != status_finite) return Overlap{0, -1};
-  const Overlap overlap(a, pair);
-  return overlap.size() > a.side_columns ? Overlap{0, -1} : overlap;
+// Columns of grad_y of which `side` has a part. There are none if the pair has a single strip or no finite value, or if
+// more columns overlap than `side` has room for: then the strips have all added to grad_y itself, in turn.
+__device__ __forceinline__ MidlineOverlap columns_aside(const Args &a, const Pair &pair) {
+  if (!a.side.data || strips_of(pair) < 2 || a.status[pair.index] != status_finite) return MidlineOverlap{0, -1};
+  const MidlineOverlap overlap(a, pair);
+  return overlap.size() > a.lower_grad_y_columns ? MidlineOverlap{0, -1} : overlap;
 }
 
-// To grad_y what of it lies aside.
+// Adds `side` to grad_y.
 template <class Real>
 __global__ void __launch_bounds__(block) add_side_kernel(const __grid_constant__ Args a) {
   wait_for_kernel_before();
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
-    const Overlap overlap = columns_aside(a, read_pair(a, b));
+    const MidlineOverlap overlap = columns_aside(a, read_pair(a, b));
     const Real *from = static_cast<const Real *>(a.side.data) + b * a.side.stride[0];
     Real *to = static_cast<Real *>(a.grad_y.data) + b * a.grad_y.stride[0] + overlap.first * a.grad_y.stride[1];
     const int64_t size = static_cast<int64_t>(overlap.size()) * a.features;
@@ -232,14 +238,14 @@ __global__ void __launch_bounds__(block) add_side_kernel(const __grid_constant__
   }
 }
 
-// Gradients from sums in double, of which those of columns may lie in two places.
+// Writes both gradients from their sums in double. For grad_y these are the sum of the columns and what `side` has.
 __global__ void __launch_bounds__(block)
     round_sums_kernel(const __grid_constant__ Args a, Output grad_x, Output grad_y) {
   wait_for_kernel_before();
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const Pair pair = read_pair(a, b);
     if (a.status[b] != status_finite) continue;
-    const Overlap overlap = columns_aside(a, pair);
+    const MidlineOverlap overlap = columns_aside(a, pair);
     const auto round = [&](const sdtw_out &sums, const Output &to, int points, bool of_y) {
       if (!to.out.data) return;
       const double *from = static_cast<const double *>(sums.data) + b * sums.stride[0];
@@ -259,7 +265,7 @@ __global__ void __launch_bounds__(block)
   }
 }
 
-// Blocks for a pair, each with so much of it, as long as there are not too many, and pairs at once.
+// A grid of (blocks for a pair, pairs): a block for every `each` of the `size` elements of a pair, 256 at most.
 dim3 grid_of(const Args &a, int64_t size, int64_t each) {
   const int64_t blocks = std::clamp<int64_t>(size / each, 1, 256);
   return dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(std::min<int64_t>(a.batch, 65535)));
@@ -270,19 +276,19 @@ dim3 grid_of(const Args &a, int64_t size, int64_t each) {
 void launch_bounds(const Args &a, cudaStream_t stream) {
   const int64_t work = static_cast<int64_t>(std::max(a.n, a.m)) * a.features;
   dim3 grid = grid_of(a, work, 8 * block);
-  constexpr unsigned many = 2048;  // blocks, of which an H200 holds about 800: more do not make it faster
+  constexpr unsigned many = 2048;  // blocks: an H200 holds about 800, and more than `many` are not faster
   if (grid.x * grid.y < many) grid.z = 2;
-  const bool quads = in_quads(a.x, a.features) && in_quads(a.y, a.features);
-  int lane_bits = 0;  // up to eight features each, or more if there are many
+  const bool vec4 = is_vec4(a.x, a.features) && is_vec4(a.y, a.features);
+  int lane_bits = 0;  // a lane has up to eight features, or more if a warp's 32 lanes do not suffice
   while (8 << lane_bits < a.features && 1 << lane_bits < warp) lane_bits++;
-  launch_kernel(false, quads ? bounds_kernel<true> : bounds_kernel<false>, grid, block, 0, stream, a, lane_bits);
+  launch_kernel(false, vec4 ? bounds_kernel<true> : bounds_kernel<false>, grid, block, 0, stream, a, lane_bits);
 }
 
 void launch_prepare(const Args &a, const Output &first, const Output &second, void *ones, size_t bytes_of_ones,
                     void *zeros, size_t bytes_of_zeros, cudaStream_t stream) {
   const auto size = [](const Output &o) { return o.out.data ? static_cast<int64_t>(o.rows) * o.columns : 0; };
   dim3 grid = grid_of(a, std::max(size(first), size(second)), 16 * block);
-  grid.z = a.strips == 1 ? 1 : 1 + (crossings_of(a) + grid.x - 1) / grid.x;
+  grid.z = a.strips == 1 ? 1 : 1 + (midlines_of(a) + grid.x - 1) / grid.x;
   const auto of_one = a.f64 ? prepare_kernel<double, false> : prepare_kernel<float, false>;
   const auto of_several = a.f64 ? prepare_kernel<double, true> : prepare_kernel<float, true>;
   const auto kernel = a.strips == 1 ? of_one : of_several;
@@ -294,7 +300,7 @@ void launch_prepare(const Args &a, const Output &first, const Output &second, vo
 }
 
 void launch_add_side(const Args &a, cudaStream_t stream) {
-  const dim3 grid = grid_of(a, static_cast<int64_t>(a.side_columns) * a.features, 16 * block);
+  const dim3 grid = grid_of(a, static_cast<int64_t>(a.lower_grad_y_columns) * a.features, 16 * block);
   launch_kernel(false, a.f64 ? add_side_kernel<double> : add_side_kernel<float>, grid, block, 0, stream, a);
 }
 

@@ -1,9 +1,11 @@
-// Costs for the wide engine as they are needed, by the sweeping warp and straight from the caller's arrays, in float64:
-// given ones, and squared distances of any number of features, in which nothing cancels. Slow, but it takes no shared
-// memory.
+// DirectCosts: costs for DoubleCell, which the sweeping warp computes in float64 when a step needs them, straight from
+// the caller's arrays: given costs, or squared distances of any number of features, summed up from differences so that
+// nothing cancels.
+// It is slow, but takes no shared memory and serves every problem. It is used for given costs, where the shared memory
+// of DifferenceCosts (tile_costs.cuh) does not fit the GPU, and by forward's warp fallback; never by FloatCell.
 #pragma once
 
-#include "inline_costs.cuh"
+#include "cuda/costs/inline_costs.cuh"
 
 namespace sdtw::cuda {
 
@@ -15,17 +17,18 @@ struct DirectCosts : TakesAll {
   __host__ __device__ static size_t bytes(const Args &) { return 0; }
 
   const Args *a;
-  Wide::Scale scale;
-  int64_t row[K];       // the lane's rows in x, or in the matrix
-  int64_t first, step;  // the task's first column in y, or of a row of the matrix, and from one to the next
+  DoubleCell::Scale scale;
+  int64_t row[K];       // offsets of the lane's rows in x, or in the cost matrix
+  int64_t first, step;  // offset of the task's first column, in y or in a row of the matrix; from a column to the next
+  // Of the pair; the lane's number among the pair's lanes; the lane's column in the step that was sought.
   int columns, lane, start;
   bool given;
 
   __device__ __forceinline__ DirectCosts() : scale(0) {}
 
-  __device__ __forceinline__ void begin(const Args &args, const View &s, unsigned char *) {
+  __device__ __forceinline__ void begin(const Args &args, const StripView &s, unsigned char *) {
     a = &args;
-    scale = Wide::Scale(args.scale);
+    scale = DoubleCell::Scale(args.scale);
     lane = s.lane, columns = s.pair.m;
 #pragma unroll
     for (int k = 0; k < K; k++)
@@ -42,7 +45,7 @@ struct DirectCosts : TakesAll {
   __device__ __forceinline__ void window(int, int) const {}
   __device__ __forceinline__ void seek(int begin) { start = begin - lane; }
 
-  __device__ __forceinline__ void costs(int u, Wide::Cost (&cost)[K]) {
+  __device__ __forceinline__ void costs(int u, DoubleCell::Cost (&cost)[K]) {
     const int64_t column = first + clamp(start + u, columns) * step;
     double sum[K] = {};
     if (given) {
@@ -59,10 +62,10 @@ struct DirectCosts : TakesAll {
       }
     }
 #pragma unroll
-    for (int k = 0; k < K; k++) cost[k] = Wide::split(sum[k], scale);
+    for (int k = 0; k < K; k++) cost[k] = DoubleCell::split(sum[k], scale);
   }
 
-  __device__ __forceinline__ bool exceeded(const Args &, const View &) const { return false; }
+  __device__ __forceinline__ bool exceeded(const Args &, const StripView &) const { return false; }
 };
 
 }  // namespace sdtw::cuda

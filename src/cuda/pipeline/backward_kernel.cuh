@@ -1,0 +1,255 @@
+// The backward kernel: a block takes strips, and goes through those tiles of each into which E flows, from right to
+// left. Its warps are a pipeline (backward_pipeline.cuh): two recompute tiles in turn and leave transition
+// probabilities in shared memory; the first sweeps E back through these (Cuturi and Blondel 2017, Algorithm 2); those
+// of the Epilogue turn E into gradients. Four more compute costs if Source is cooperative (many features).
+//
+// Invariant: strips are taken by tickets in the order in which E flows, so a strip waits only for strips with earlier
+// tickets; and a block does not wait for the beginning of its next strip while other blocks may wait for its own.
+// Trade-off: cells are computed a second time, so that transition probabilities exist only for two tiles at a time and
+// never leave shared memory.
+// several = false compiles the kernel for pairs of one strip, without what strips tell each other.
+#pragma once
+
+#include "cuda/gradients/epilogues.cuh"
+#include "cuda/pipeline/cost_tile_cache.cuh"
+#include "cuda/pipeline/forward_kernel.cuh"
+#include "cuda/pipeline/recompute.cuh"
+#include "cuda/sweep/adjoint_sweep.cuh"
+
+namespace sdtw::cuda {
+
+template <class Cell, class Source, class Epilogue, bool several>
+struct Backward {
+  using Z = typename Cell::Z;
+  using Real = typename Cell::Real;
+  static constexpr int producers = Source::cooperative ? producers_of_tiles : 0;
+  static constexpr int first_producer = 1 + recomputers, first_reader = first_producer + producers;
+  static constexpr int roles = first_reader + Epilogue::readers, threads = roles * warp;
+  static constexpr int most_steps = Cell::wide ? max_tile_steps / 4 : max_tile_steps;  // of a tile
+  static constexpr int most_columns = Cell::wide ? 64 : 160;                           // of costs in the ring
+
+  // Shared memory, in this order: the BackwardPipeline; E that enters and that leaves the strip in each step of a tile;
+  // the row above of each recomputing warp; transition probabilities [step][transition][32] of two tiles, in half
+  // slots, where E takes their place; the Epilogue's; the source's: the ring of costs and the producers' scratch
+  // memory, or what each recomputing warp needs.
+  static constexpr size_t pipeline_bytes = (sizeof(BackwardPipeline) + 15) / 16 * 16, tops_bytes = sizeof(Z) * warp;
+  static constexpr size_t entering_bytes = 2 * sizeof(Real) * warp;
+  __host__ __device__ static size_t transition_bytes(const Args &a) {
+    return 2 * sizeof(Rows<Real>) * transitions * warp * a.tile_steps;
+  }
+  __host__ __device__ static size_t source_bytes(const Args &a) {
+    if constexpr (Source::cooperative)
+      return Source::ring_bytes(a.cost_columns) + Source::scratch_bytes(a);
+    else
+      return recomputers * Source::bytes(a);
+  }
+  __host__ __device__ static size_t shared_bytes(const Args &a) {
+    return pipeline_bytes + entering_bytes + recomputers * tops_bytes + transition_bytes(a) + Epilogue::bytes(a) +
+           source_bytes(a);
+  }
+
+  const Args &a;
+  unsigned char *memory;
+
+  __device__ __forceinline__ BackwardPipeline &pipeline() const {
+    return *reinterpret_cast<BackwardPipeline *>(memory);
+  }
+  __device__ __forceinline__ Real *entering() const { return reinterpret_cast<Real *>(memory + pipeline_bytes); }
+  __device__ __forceinline__ Z *tops(int reader) const {
+    return reinterpret_cast<Z *>(memory + pipeline_bytes + entering_bytes + reader * tops_bytes);
+  }
+  __device__ __forceinline__ Rows<Real> *transitions_of() const {
+    return reinterpret_cast<Rows<Real> *>(tops(recomputers));
+  }
+  __device__ __forceinline__ unsigned char *epilogue() const {
+    return reinterpret_cast<unsigned char *>(transitions_of()) + transition_bytes(a);
+  }
+  __device__ __forceinline__ unsigned char *source() const { return epilogue() + Epilogue::bytes(a); }
+
+  __device__ __forceinline__ StripView view(int64_t task, int lane) const {
+    return make_strip_view<outwards, several>(a, task, lane, [&](const Pair &pair) {
+      const int status = a.status[pair.index];  // loaded here, so that it arrives while the bounds do
+      if (!is_mine<Cell>(a, pair)) {
+        if (!Cell::wide) a.control->any_double = 1;
+        return false;
+      }
+      if (!Source::takes(a, pair)) {
+        a.control->any_large = 1;
+        return false;
+      }
+      return status == status_finite;  // gradients of other pairs have been set beforehand
+    });
+  }
+
+  __device__ __forceinline__ void run() const {
+    if (threadIdx.x == 0) {
+      pipeline().init(roles, producers, Epilogue::readers);
+      if constexpr (producers > 0) Source::init(source() + Source::ring_bytes(a.cost_columns));
+    }
+    __syncthreads();
+    const int role = threadIdx.x / warp;
+    if (role == 0)
+      sweep();
+    else if (role < first_producer)
+      recompute(role - 1);
+    else if (role >= first_reader)
+      consume(role - first_reader);
+    else if constexpr (producers > 0)
+      Source::choose(a, [&](auto of) { produce<typename decltype(of)::type>(); });
+  }
+
+  // Called by the first warp: takes the next task that has any steps, and announces it as band `count`, so that the
+  // other warps get ready for it. number: of the first tile that will be swept of it.
+  __device__ __forceinline__ Band next_band(int count, int number) const {
+    Band band{none, 0, 0, number, false};
+    constexpr int engine = Source::second ? 2 : Cell::wide;
+    for (int64_t task; band.task == none && (task = take_ticket(&a.control->ticket[engine], a.tasks)) >= 0;) {
+      const StripView s = view(task, lane_id());
+      if (s.steps > 0) band = {task, 0, none, number, __any_sync(all_lanes, leaves_for_next(a, s)) != 0};
+    }
+    if (band.task == none) let_next_kernel_in();
+    pipeline().announce(count, band);
+    return band;
+  }
+  // Called by the first warp: tells the other warps where the band begins, if that is known by now. It is where paths
+  // end, or the last column in which E enters the strip, either from the other half or from the strip before, whose
+  // ticket is an earlier one. may_wait: the block has nothing else to do, so it may wait for the strip before; if it
+  // waited earlier, blocks might wait for each other.
+  __device__ __forceinline__ void begin_band(Band &band, int count, bool may_wait) const {
+    if (band.task == none || band.last != none) return;
+    const StripView s = view(band.task, lane_id());
+    int step = s.steps - 1, first = 0;
+    if (s.active && !s.whole) {
+      int column;
+      if (s.inner) {
+        column = midline_into(a, s.pair, s.strip)->last;
+        if (a.full_sweeps && !s.first) first = midline_into(a, s.pair, s.strip - s.sign())->first;
+      } else {
+        const Word *from = AdjointInflow<Real>::leaving_before(a, s);
+        const Word word = may_wait ? wait_for(from) : load_relaxed(from);
+        column = ExitColumns::of(word).last;
+      }
+      step = column == none ? none : min(column + s.end_lane, step);
+    }
+    step = __shfl_sync(all_lanes, step, 0);
+    if (step == none) return;
+    band.last = step >> a.tile_bits, band.first = min(first >> a.tile_bits, band.last);
+    pipeline().begin(count, band);
+  }
+
+  // The first warp: takes strips, and sweeps E through the tiles of each.
+  __device__ __forceinline__ void sweep() const {
+    int count = 0;
+    for (Band band = next_band(count, 0); band.task != none; count++) {
+      begin_band(band, count, true);
+      const StripView s = view(band.task, lane_id());
+      SweepBack<Cell, Epilogue::wants_live> back(a, s, pipeline(), transitions_of(), entering());
+      back.ask(band.last);
+      Band next;
+      bool announced = false, over = false;  // the next strip is announced; E has left this one
+      for (int tile = band.last; tile >= band.first; tile--) {
+        const int number = number_of(band, tile);
+        // The next strip is taken and announced with the last tile but one of this band, so that the other warps work
+        // ahead into it; not earlier, since the strip would be missing to a block that has nothing to do.
+        if (tile <= min(band.first + 1, band.last)) {
+          if (!announced) next = next_band(count + 1, number + tile - band.first + 1);
+          announced = true;
+          begin_band(next, count + 1, false);
+        }
+        back.run(tile, number, over);
+        if (band.open_ended && !over && back.is_over(tile)) {
+          over = true;
+          back.tell(back.first_step(tile));
+          band.first = max(tile - (lead - 1), 0);  // tiles that other warps may have begun are swept, too
+        } else if (band.open_ended) {
+          back.announce_exit(tile);
+        }
+        if constexpr (several) pipeline().publish_end(number, band.first);
+      }
+      if (band.open_ended && !over) back.tell(0);
+      band = next;
+    }
+  }
+
+  // Recomputing warp `reader`.
+  __device__ __forceinline__ void recompute(int reader) const {
+    Source costs;
+    int sequence = 0;  // of the parts that this warp recomputes, over all strips
+    int count = 0;     // of bands
+    for (Band band = pipeline().receive(count); band.task != none; band = pipeline().receive(++count)) {
+      const StripView s = view(band.task, lane_id());
+      if constexpr (Source::cooperative) {
+        costs.ring = {source(), a.cost_columns}, costs.shift = 0;
+        costs.begin(a, s);
+      } else {
+        costs.begin(a, s, source() + reader * Source::bytes(a));
+      }
+      pipeline().wait_begun(count, band);
+      Recompute<Cell, Source> again(a, pipeline(), s, band, tops(reader), transitions_of(), costs, sequence);
+      // This warp has every other tile of the block: those whose number has the parity of `reader`.
+      for (int tile = band.last - ((band.number ^ reader) & 1); pipeline().template goes_on<several>(band, tile);
+           tile -= recomputers)
+        again.run(tile);
+    }
+  }
+
+  // A producer warp: costs of all parts that the two recomputing warps need, in the order of tiles. The warp has 8
+  // lanes of the strip, four threads each.
+  template <class Producer>
+  __device__ __forceinline__ void produce() const {
+    const int strip_lane = (threadIdx.x / warp - first_producer) * 8 + lane_id() / 4;
+    CostTileCache cache(a, pipeline());
+    int sequence[recomputers] = {};  // of the next part of each recomputing warp
+    int count = 0, chunks = 0;       // of bands; of chunks of costs made, which the producer counts
+    for (Band band = pipeline().receive(count); band.task != none; band = pipeline().receive(++count)) {
+      const StripView s = view(band.task, strip_lane);
+      Producer producer(a, s, strip_lane, typename Source::Ring{source(), a.cost_columns},
+                        source() + Source::ring_bytes(a.cost_columns), 0, chunks);
+      pipeline().wait_begun(count, band);
+      for (int tile = band.last; pipeline().template goes_on<several>(band, tile); tile--) {
+        const int reader = number_of(band, tile) % recomputers;
+        for (int part = first_part(a, band, tile); part <= tile; part++) {
+          cache.ensure(producer, {band.task, part, reader, reader == 0 ? sequence[0] : sequence[1]});
+          sequence[0] += reader == 0, sequence[1] += reader == 1;
+        }
+      }
+    }
+  }
+
+  // Warp `worker` of the Epilogue: reads E of each half tile from right to left, as the first warp leaves it.
+  __device__ __forceinline__ void consume(int worker) const {
+    int count = 0;
+    for (Band band = pipeline().receive(count); band.task != none; band = pipeline().receive(++count)) {
+      const StripView s = view(band.task, lane_id());
+      Epilogue gradients(a, s, epilogue(), worker);
+      pipeline().wait_begun(count, band);
+      gradients.begin(band.last);
+      for (int tile = band.last; pipeline().template goes_on<several>(band, tile); tile--)
+        for (int half = 1; half >= 0; half--) {
+          const int number = number_of(band, tile);
+          pipeline().wait_swept(number, half);
+          gradients.consume(
+              tile, half, number,
+              transitions_of() + BackwardPipeline::slot_of(number, half) * (a.tile_steps / 2) * transitions * warp,
+              pipeline());
+        }
+      gradients.finish(band.first);
+    }
+  }
+};
+
+// Three kernels may follow each other: the primary engine's; if Source::second, the float engine's for pairs of costs
+// too large for a WordRing; and the double engine's for a float32 problem. Those that are not primary end at once if no
+// pair is left to them.
+template <class Cell, class Source, class Epilogue, bool several>
+__global__ void __launch_bounds__(Backward<Cell, Source, Epilogue, several>::threads, Epilogue::resident)
+    backward_kernel(const __grid_constant__ Args a) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  const bool primary = Cell::wide == a.f64 && !Source::second;
+  if (!primary || !several || a.strips == 1) let_next_kernel_in();
+  wait_for_kernel_before();
+  if (!primary && (Source::second ? a.control->any_large : a.control->any_double) != 1) return;
+  Backward<Cell, Source, Epilogue, several>{a, shared}.run();
+}
+
+}  // namespace sdtw::cuda
