@@ -51,7 +51,7 @@ bool needs_wide_sums(const Problem &p, Costs costs) {
 // forward's second round: (4, 16384, 16384, 1) 6.6 ms against 4.4, (28, 2048, 2048, 1) 0.71 against 0.70, but (64,
 // 2048, 2048, 1) 0.99 against 1.39; (8, 4096, 4096, 64) 2.2 against 1.9, (16, 2048, 2048, 64) the same, (20, 1024,
 // 1024, 64) 0.47 against 0.54; in float64 (8, 2048, 2048, 1) 9.6 against 6.7. Rows take twice the memory then.
-bool goes_through(const Problem &p, const Plan &plan) {
+bool sweeps_fully(const Problem &p, const Plan &plan) {
   struct Limits {
     int64_t strips, pairs;
   };
@@ -78,7 +78,7 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   plan.words = problem.dtype == SDTW_F64 ? 2 : 1;
 
   const size_t batch = problem.batch, strips = plan.strips, word = sizeof(Word);
-  plan.full_sweeps = !exec.no_state && goes_through(problem, plan);
+  plan.full_sweeps = !exec.no_state && sweeps_fully(problem, plan);
   const size_t sweeps = strips == 1 ? 0 : plan.full_sweeps ? halves : 1;
   const size_t row_cells = checked_mul(checked_mul(batch, checked_mul(sweeps, strips)), problem.m);
   Arena run;

@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(block, most_blocks - vec4)
 // (below a strip of the upper half, above one of the lower half), Z of the pair and the columns in which the
 // probability of crossing is not negligible. Columns are counted as the strip's half meets them. By a block.
 template <class Cell>
-__device__ void cross(const Args &a, const Pair &pair, int strip) {
+__device__ void find_midline(const Args &a, const Pair &pair, int strip) {
   __shared__ ExtendedDouble sums[block / warp];
   __shared__ int first, last;
   const int of_warp = threadIdx.x / warp;
@@ -141,7 +141,7 @@ __device__ void cross(const Args &a, const Pair &pair, int strip) {
 }
 
 // The midlines of all pairs. The blocks of `layers` grid layers share the strips of a pair.
-__device__ void cross(const Args &a, int layers) {
+__device__ void find_midline(const Args &a, int layers) {
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const int status = a.status[b];
     const Pair pair = read_pair(a, b);
@@ -151,9 +151,9 @@ __device__ void cross(const Args &a, int layers) {
     const int begin = a.full_sweeps ? 0 : upper_half(strips_of(pair)) - 1;
     for (int strip = begin + first; strip < min(begin + midlines_of(a), strips_of(pair)); strip += step) {
       if (wide)
-        cross<DoubleCell>(a, pair, strip);
+        find_midline<DoubleCell>(a, pair, strip);
       else
-        cross<FloatCell>(a, pair, strip);
+        find_midline<FloatCell>(a, pair, strip);
     }
   }
 }
@@ -199,14 +199,14 @@ struct Region {
 
 // The first kernel of backward and alignment. If `crosses` (pairs of several strips), all grid layers but the last
 // compute midlines; the last layer resets the workspace and writes the outputs' initial values.
-template <class Real, bool crosses>
+template <class Real, bool finds_midline>
 __global__ void __launch_bounds__(block)
     prepare_kernel(const __grid_constant__ Args a, Output first, Output second, Region ones, Region zeros) {
   let_next_kernel_in();
   wait_for_kernel_before();
   const int layers = gridDim.z - 1;
-  if constexpr (crosses)
-    if (blockIdx.z < layers) return cross(a, layers);
+  if constexpr (finds_midline)
+    if (blockIdx.z < layers) return find_midline(a, layers);
   const size_t blocks = static_cast<size_t>(gridDim.x) * gridDim.y, own = blockIdx.y * gridDim.x + blockIdx.x;
   ones.fill(~0u, own, blocks);
   zeros.fill(0, own, blocks);
@@ -218,7 +218,7 @@ __global__ void __launch_bounds__(block)
 
 // Columns of grad_y of which `side` has a part. There are none if the pair has a single strip or no finite value, or if
 // more columns overlap than `side` has room for: then the strips have all added to grad_y itself, in turn.
-__device__ __forceinline__ MidlineOverlap columns_aside(const Args &a, const Pair &pair) {
+__device__ __forceinline__ MidlineOverlap columns_separate(const Args &a, const Pair &pair) {
   if (!a.side.data || strips_of(pair) < 2 || a.status[pair.index] != status_finite) return MidlineOverlap{0, -1};
   const MidlineOverlap overlap(a, pair);
   return overlap.size() > a.lower_grad_y_columns ? MidlineOverlap{0, -1} : overlap;
@@ -229,7 +229,7 @@ template <class Real>
 __global__ void __launch_bounds__(block) add_side_kernel(const __grid_constant__ Args a) {
   wait_for_kernel_before();
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
-    const MidlineOverlap overlap = columns_aside(a, read_pair(a, b));
+    const MidlineOverlap overlap = columns_separate(a, read_pair(a, b));
     const Real *from = static_cast<const Real *>(a.side.data) + b * a.side.stride[0];
     Real *to = static_cast<Real *>(a.grad_y.data) + b * a.grad_y.stride[0] + overlap.first * a.grad_y.stride[1];
     const int64_t size = static_cast<int64_t>(overlap.size()) * a.features;
@@ -245,7 +245,7 @@ __global__ void __launch_bounds__(block)
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const Pair pair = read_pair(a, b);
     if (a.status[b] != status_finite) continue;
-    const MidlineOverlap overlap = columns_aside(a, pair);
+    const MidlineOverlap overlap = columns_separate(a, pair);
     const auto round = [&](const sdtw_out &sums, const Output &to, int points, bool of_y) {
       if (!to.out.data) return;
       const double *from = static_cast<const double *>(sums.data) + b * sums.stride[0];

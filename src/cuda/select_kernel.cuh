@@ -184,9 +184,9 @@ constexpr int comfortable_steps = 8, least_steps = 2;
 template <class Cell>
 void Sweeps<Cell>::backward(const Args &a, cudaStream_t stream) {
   using Real = typename Cell::Real;
-  const auto with = [&](auto source, auto spender, int least) {
+  const auto with = [&](auto source, auto epilogue, int least) {
     using Source = typename decltype(source)::type;
-    using Epilogue = typename decltype(spender)::type;
+    using Epilogue = typename decltype(epilogue)::type;
     if (a.strips == 1) return launch_backward<Cell, Source, Epilogue, false>(a, least, stream);
     return launch_backward<Cell, Source, Epilogue, true>(a, least, stream);
   };

@@ -88,19 +88,19 @@ struct TensorCosts : TileReader<Ring_> {
   static constexpr int x_pitch = 2 * chunk + 8, y_pitch = chunk + 2;
   static constexpr size_t rows_bytes = K * warp * sizeof(double) + K * warp / 2 * x_pitch * sizeof(Held);
   static constexpr size_t pair_bytes = chunk_columns * sizeof(double) * (1 + y_pitch);
-  static constexpr size_t gates_bytes = 2 * sizeof(Barrier);
+  static constexpr size_t barriers_bytes = 2 * sizeof(Barrier);
   __host__ __device__ static size_t scratch_bytes(const Args &a) {
-    return gates_bytes + rows_bytes + (warp >> a.lane_bits) * pair_bytes;
+    return barriers_bytes + rows_bytes + (warp >> a.lane_bits) * pair_bytes;
   }
   // Barriers among the producers. ready: y of a chunk is in shared memory. read: all producers have read it.
-  struct Gates {
+  struct Barriers {
     Barrier ready, read;
   };
-  static __device__ __forceinline__ Gates &gates_in(unsigned char *scratch) {
-    return *reinterpret_cast<Gates *>(scratch);
+  static __device__ __forceinline__ Barriers &barriers_in(unsigned char *scratch) {
+    return *reinterpret_cast<Barriers *>(scratch);
   }
   static __device__ __forceinline__ void init(unsigned char *scratch) {
-    gates_in(scratch).ready.init(producers), gates_in(scratch).read.init(producers);
+    barriers_in(scratch).ready.init(producers), barriers_in(scratch).read.init(producers);
   }
 
   // Calls `work` with the type of producer that suits the problem. vec4: x and y can be loaded four features at a time.
@@ -134,7 +134,7 @@ struct TensorCosts : TileReader<Ring_> {
     int64_t y_step;        // from a column of the task to the next
     const double *norms;   // norms of the columns, at the task's first column
     int sign;              // of steps along rows and columns: -1 if the task is reversed
-    Gates &gates;
+    Barriers &barriers;
     int &chunks;                   // how many chunks of y have been shared, over all tasks
     int n, first_row;              // rows of the pair; the first of the warp's
     int fetched;                   // first column of the chunk of y that has been asked for, or nothing
@@ -149,12 +149,12 @@ struct TensorCosts : TileReader<Ring_> {
         : RowsOfProducer{args, s.pair.m, strip_lane * K},
           ring(to),
           shift(shift_steps + s.lane),
-          gates(gates_in(memory)),
+          barriers(barriers_in(memory)),
           chunks(count),
           fetched(nothing),
           units(a, s.pair.index, left_out_of(s)) {
       const int lane = lane_id();
-      double *scratch = reinterpret_cast<double *>(&gates + 1);
+      double *scratch = reinterpret_cast<double *>(&barriers + 1);
       base = scratch + strip_lane * K;
       x = reinterpret_cast<Held *>(scratch + K * warp) + (strip_lane - lane / 4) * (K / 2 * x_pitch);
       y = reinterpret_cast<double *>(reinterpret_cast<unsigned char *>(scratch) + rows_bytes +
@@ -273,7 +273,7 @@ struct TensorCosts : TileReader<Ring_> {
           multiply(half, a.features, sum);
           put(first, half, sum);
         }
-        gates.read.arrive();
+        barriers.read.arrive();
       } else {
         double sum[2 / together][together][2][4];
 #pragma unroll 1
@@ -288,7 +288,7 @@ struct TensorCosts : TileReader<Ring_> {
             if (f0 == 0) begin(i * together, sum[i]);
             multiply(i * together, min(chunk, a.features - f0), sum[i]);
           }
-          gates.read.arrive();
+          barriers.read.arrive();
         }
 #pragma unroll
         for (int i = 0; i < 2 / together; i++) put(first, i * together, sum[i]);
@@ -298,12 +298,12 @@ struct TensorCosts : TileReader<Ring_> {
     // Puts the warp's share of y where all producers find it, asks for the next chunk, and waits for the others'
     // shares.
     __device__ __forceinline__ void share_y(int first, int f0, int next) {
-      gates.read.wait(chunks - 1);
+      barriers.read.wait(chunks - 1);
       convert(first, f0);
-      gates.ready.arrive();
+      barriers.ready.arrive();
       asm volatile("" : "+r"(next));  // so that its addresses take no registers outside the loop
       if (whole) fetch(next, 0);
-      gates.ready.wait(chunks++);
+      barriers.ready.wait(chunks++);
     }
 
     // Stores costs from the thread's sums of `halves` halves of its rows, from half `half` on, in the ring.

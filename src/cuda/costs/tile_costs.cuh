@@ -60,26 +60,26 @@ struct WorkItem {
 // and the sweeping warp begins a block only when all producers have written the block's chunk (wait_full).
 struct ForwardPipeline {
   // Barriers that chunks use in turn, by their number. A ring has at most 4 chunks, so uses of a barrier never overlap.
-  static constexpr int gates = 8;
+  static constexpr int slots = 8;
   // full: the producers have written a chunk. empty: the block of steps that begins with a chunk has been swept.
-  Barrier full[gates], empty[gates];
+  Barrier full[slots], empty[slots];
   Barrier announced[2];  // the item of this number, modulo 2, has been written
   WorkItem items[2];     // the last two tasks that were announced
 
   __device__ __forceinline__ void init() {
-    for (int i = 0; i < gates; i++) full[i].init(producers), empty[i].init(1);
+    for (int i = 0; i < slots; i++) full[i].init(producers), empty[i].init(1);
     announced[0].init(1), announced[1].init(1);
   }
-  __device__ __forceinline__ void wait_full(int chunk) const { full[chunk % gates].wait(chunk / gates); }
-  __device__ __forceinline__ void fill(int chunk) { full[chunk % gates].arrive(); }
+  __device__ __forceinline__ void wait_full(int chunk) const { full[chunk % slots].wait(chunk / slots); }
+  __device__ __forceinline__ void fill(int chunk) { full[chunk % slots].arrive(); }
   // Waits until the block of steps that begins with a chunk has been swept. There are none with negative numbers.
   __device__ __forceinline__ void wait_swept(int chunk) const {
-    if (chunk >= 0) empty[chunk % gates].wait(chunk / gates);
+    if (chunk >= 0) empty[chunk % slots].wait(chunk / slots);
   }
-  __device__ __forceinline__ void leave(int chunk) { empty[chunk % gates].arrive(); }
+  __device__ __forceinline__ void leave(int chunk) { empty[chunk % slots].arrive(); }
 
-  __device__ __forceinline__ void announce(int count, const WorkItem &job) {
-    if (lane_id() == 0) items[count % 2] = job;
+  __device__ __forceinline__ void announce(int count, const WorkItem &item) {
+    if (lane_id() == 0) items[count % 2] = item;
     announced[count % 2].arrive();
   }
   __device__ __forceinline__ WorkItem receive(int count) const {

@@ -231,31 +231,31 @@ struct Together {
   __device__ __forceinline__ void sweep(Next next) const {
     int count = 0, chunk = 0;    // of tasks announced, and of their chunks
     const auto announce = [&] {  // takes the next task that has any steps, and tells the producers
-      WorkItem job{none, 0, 0};
-      while (next(job.task)) {
-        const int steps = forward_view<Cell, several>(a, job.task, lane_id()).steps;
+      WorkItem item{none, 0, 0};
+      while (next(item.task)) {
+        const int steps = forward_view<Cell, several>(a, item.task, lane_id()).steps;
         if (steps == 0) continue;
-        job.first_chunk = chunk;
-        job.chunks = (steps + block_steps - 1) / block_steps;
-        chunk += job.chunks;
+        item.first_chunk = chunk;
+        item.chunks = (steps + block_steps - 1) / block_steps;
+        chunk += item.chunks;
         break;
       }
-      pipeline().announce(count++, job);
-      return job;
+      pipeline().announce(count++, item);
+      return item;
     };
-    for (WorkItem job = announce(); job.task != none;) {
+    for (WorkItem item = announce(); item.task != none;) {
       const WorkItem after = announce();
-      const StripView s = forward_view<Cell, several>(a, job.task, lane_id());
+      const StripView s = forward_view<Cell, several>(a, item.task, lane_id());
       Source source;
       source.ring = ring(), source.pipeline = &pipeline();
-      source.next_chunk = job.first_chunk;
+      source.next_chunk = item.first_chunk;
       source.shift = source.next_chunk * chunk_columns;
       source.begin(a, s);
       Sweep<Cell, Source> sweep(a, s, source);
       sweep.run(reinterpret_cast<typename Cell::Z *>(tops()));
       pipeline().leave(source.next_chunk - 1);
       finish<Cell, false, several>(a, s, source, sweep.corner);
-      job = after;
+      item = after;
     }
   }
 
@@ -267,17 +267,17 @@ struct Together {
     // later, that is in the two blocks of steps after the chunk's own, too.
     constexpr int ahead = columns / chunk_columns - 2;
     int count = 0, chunks = 0;
-    for (WorkItem job = pipeline().receive(count); job.task != none; job = pipeline().receive(++count)) {
-      const StripView s = forward_view<Cell, several>(a, job.task, strip_lane);
-      Producer producer(a, s, strip_lane, ring(), scratch(), job.first_chunk * chunk_columns, chunks);
-      for (int i = 0; i < job.chunks; i++) {
+    for (WorkItem item = pipeline().receive(count); item.task != none; item = pipeline().receive(++count)) {
+      const StripView s = forward_view<Cell, several>(a, item.task, strip_lane);
+      Producer producer(a, s, strip_lane, ring(), scratch(), item.first_chunk * chunk_columns, chunks);
+      for (int i = 0; i < item.chunks; i++) {
         const int first = i * chunk_columns;
-        pipeline().wait_swept(job.first_chunk + i - ahead);
+        pipeline().wait_swept(item.first_chunk + i - ahead);
         const bool outside = first >= producer.end();
         if (i == 0 || outside)
           producer.put_outside(outside ? first : -producer.lane(), outside ? first + chunk_columns : 0);
         if (!outside) producer.produce(first, first + chunk_columns);
-        pipeline().fill(job.first_chunk + i);
+        pipeline().fill(item.first_chunk + i);
       }
     }
   }

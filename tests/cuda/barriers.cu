@@ -1,5 +1,5 @@
-// Compiled for architectures that the rest of a developer's build leaves out: barriers have code of their own for each of
-// the generations before 9.0, and only an assembler knows what these allow.
+// Compiled for architectures that the rest of a developer's build leaves out: barriers have code of their own for each
+// of the generations before 9.0, and only an assembler knows what these allow.
 #include "cuda/pipeline/barrier.cuh"
 
 namespace sdtw::cuda {
