@@ -1,4 +1,6 @@
-"""A model of how the warps of a backward block hand tiles to each other (src/cuda/pipeline/backward_pipeline.cuh), run at random.
+"""A model of how the warps of a backward block hand tiles to each other, run at random.
+
+What it models is in src/cuda/pipeline/backward_pipeline.cuh.
 
     python tests/check_handover.py [trials]
 
@@ -11,10 +13,24 @@ reader expects, where strips add to grad_y out of order, and where nobody can go
 """
 
 import random
+import re
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
-BANDS, READERS, COSTS_KEPT, LEAD, JUDGEMENTS, HALVES = 4, 2, 4, 3, 8, 2
+SOURCES = Path(__file__).resolve().parent.parent / "src/cuda"
+
+
+def constant(source, name):
+    """The kernels' own number, so that the model is of the code that there is."""
+    return int(re.search(rf"constexpr int {name} = (\d+);", (SOURCES / source).read_text())[1])
+
+
+BANDS, READERS, COSTS_KEPT, LEAD, END_SLOTS = (
+    constant("pipeline/backward_pipeline.cuh", name)
+    for name in ("band_slots", "recomputers", "parts_kept", "lead", "end_slots")
+)
+HALVES = constant("args.h", "halves")
 
 
 class Barrier:
@@ -51,33 +67,33 @@ class World:
     def __init__(self, chance):
         self.chance = chance
         self.strips, tiles = chance.randint(1, 9), chance.choice([1, 2, 5, 9, 17, 40, 140])
-        self.through = chance.random() < 0.3
+        self.full_sweeps = chance.random() < 0.3
         self.part_bits, self.snapshots = chance.choice([0, 0, 1, 2, 3, 6]), chance.random() < 0.8
         self.producers, self.dense = chance.random() < 0.6, chance.choice([0, 0, 0.3])
         self.pace = {
-            role: chance.choice([1, 3, 12, 40]) for role in ("sweep", "recompute", "produce", "spend")
+            role: chance.choice([1, 3, 12, 40]) for role in ("sweep", "recompute", "produce", "consume")
         }
         self.bands = [None] * self.strips
         overlap = chance.choice([0, 1, 3, tiles])
         for half in range(min(HALVES, self.strips)):
             orders = list(range(half, self.strips, HALVES))
-            if not self.through:
+            if not self.full_sweeps:
                 orders.reverse()  # from where paths begin
             cuts = sorted(chance.randrange(tiles) for _ in orders[1:])
             for order, first, last in zip(orders, [0, *cuts], [*cuts, tiles - 1], strict=True):
                 self.bands[order] = (max(first - overlap, 0), min(last + overlap, tiles - 1))
         self.swept = [tiles] * self.strips  # tiles from this one on
         self.over = [False] * self.strips
-        self.ticket, self.done, self.foretold = 0, [None] * self.strips, chance.choice([0, 1, 3])
+        self.ticket, self.done, self.announced = 0, [None] * self.strips, chance.choice([0, 1, 3])
         self.complete = [tiles + 1] * self.strips  # from this tile on
         self.added = []
 
     def before(self, order):
         """The strip that E comes from, if it comes from one that is swept, too."""
-        return order - HALVES if not self.through and order >= HALVES else None
+        return order - HALVES if not self.full_sweeps and order >= HALVES else None
 
     def leads_on(self, order):
-        return not self.through and order + HALVES < self.strips
+        return not self.full_sweeps and order + HALVES < self.strips
 
     def work(self, role):
         for _ in range(self.chance.randint(1, self.pace[role])):
@@ -90,8 +106,8 @@ class Block:
         others = READERS + 1 + world.producers
         self.told, self.heard = [Barrier() for _ in range(BANDS)], [Barrier(others) for _ in range(BANDS)]
         self.bands, self.begins = [None] * BANDS, [None] * BANDS
-        self.begun, self.judged = [Barrier() for _ in range(BANDS)], [Barrier() for _ in range(JUDGEMENTS)]
-        self.firsts = [None] * JUDGEMENTS
+        self.begun, self.end_known = [Barrier() for _ in range(BANDS)], [Barrier() for _ in range(END_SLOTS)]
+        self.firsts = [None] * END_SLOTS
         self.full, self.swept, self.empty = ([Barrier() for _ in range(4)] for _ in range(3))
         self.reached = [Barrier() for _ in range(READERS)]
         self.costs_full = [[Barrier() for _ in range(COSTS_KEPT)] for _ in range(READERS)]
@@ -107,7 +123,7 @@ class Block:
         self.empty[slot].arrive()
 
     def roles(self):
-        yield from (sweep(self), recompute(self, 0), recompute(self, 1), spend(self))
+        yield from (sweep(self), recompute(self, 0), recompute(self, 1), consume(self))
         if self.world.producers:
             yield produce(self)
 
@@ -137,12 +153,12 @@ def sweep(block):
         first, last = world.bands[band.strip]
         before = world.before(band.strip)
         if before is not None:
-            while not (world.swept[before] <= last + world.foretold or world.over[before]):
+            while not (world.swept[before] <= last + world.announced or world.over[before]):
                 if not may_wait:
                     return
                 yield
         band.last = last
-        if world.through:
+        if world.full_sweeps:
             band.first = first
         block.begins[count % BANDS] = (band.first, band.last)
         block.begun[count % BANDS].arrive()
@@ -172,8 +188,8 @@ def sweep(block):
             if band.open and not world.over[band.strip] and tile <= world.bands[band.strip][0] and not leaves:
                 world.over[band.strip] = True
                 band.first = max(tile - (LEAD - 1), 0)
-            block.firsts[of_tile % JUDGEMENTS] = band.first
-            block.judged[of_tile % JUDGEMENTS].arrive()
+            block.firsts[of_tile % END_SLOTS] = band.first
+            block.end_known[of_tile % END_SLOTS].arrive()
             tile -= 1
         world.over[band.strip] = True
         world.done[band.strip] = (band.first, band.last)
@@ -203,9 +219,9 @@ def follow(block, carry_out, finish=None):
             number = band.number + band.last - tile
             at = number - LEAD
             if tile >= band.first and at >= 0:
-                yield from block.judged[at % JUDGEMENTS].wait(at // JUDGEMENTS)
+                yield from block.end_known[at % END_SLOTS].wait(at // END_SLOTS)
                 if band.open and at >= band.number:
-                    band.first = block.firsts[at % JUDGEMENTS]
+                    band.first = block.firsts[at % END_SLOTS]
             if tile < band.first:
                 break
             yield from carry_out(band, tile, number)
@@ -279,7 +295,7 @@ def produce(block):
     return follow(block, supply)
 
 
-def spend(block):
+def consume(block):
     world, held = block.world, []
 
     def take(band, tile, number):
@@ -288,7 +304,7 @@ def spend(block):
         for half in (1, 0):
             slot = block.slot_of(number, half)
             yield from block.swept[slot].wait(number // 2)
-            yield from world.work("spend")
+            yield from world.work("consume")
             assert block.slot[slot] == (number, half)
             if world.chance.random() < world.dense:
                 held.append(slot)
@@ -299,7 +315,7 @@ def spend(block):
         ):
             yield
         world.added.append((band.strip, tile))
-        yield from world.work("spend")
+        yield from world.work("consume")
         while held:
             block.leave(held.pop())
         world.complete[band.strip] = tile
