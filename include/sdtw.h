@@ -117,13 +117,17 @@ enum {
 
 /* sdtw_problem.flags */
 enum {
-  SDTW_ALL_PAIRS = 1u /* every x with every y: batch_x * batch_y pairs, pair = ix * batch_y + iy */
+  SDTW_ALL_PAIRS = 1u, /* every x with every y: batch_x * batch_y pairs, pair = ix * batch_y + iy */
+  /* With SDTW_ALL_PAIRS and a metric of series: y is x. buffers.y, y_len and grad_y are not used, m = n and
+   * batch_y = batch_x. Half of the pairs are computed, (j, i) being (i, j) transposed; grad_x is the gradient of all
+   * that x is in. Vertical and horizontal steps must have equal weights and penalties. */
+  SDTW_SYMMETRIC = 2u
 };
 
 /* sdtw_exec.flags */
 enum {
   SDTW_DETERMINISTIC = 1u, /* bitwise the same result in every run. The CPU backend always is. */
-  SDTW_NO_STATE = 2u       /* forward only for the value: sdtw_sizes.state is 0 and buffers.state is not used */
+  SDTW_NO_STATE = 2u       /* buffers.state is not used: forward leaves none, the others compute again what it has */
 };
 
 /* Address alignment, in bytes, that state and workspace must have: malloc's suffices. 64 is faster on CPUs. */
@@ -136,7 +140,7 @@ typedef struct sdtw_problem {
   size_t struct_size;
   sdtw_metric metric; /* default SDTW_SQEUCLIDEAN */
   sdtw_dtype dtype;   /* of inputs and gradients; default SDTW_F32 */
-  uint32_t flags;     /* SDTW_ALL_PAIRS */
+  uint32_t flags;     /* SDTW_ALL_PAIRS, SDTW_SYMMETRIC */
   int64_t batch_x;    /* series in x, >= 0; 0: every call succeeds and does nothing */
   int64_t batch_y;    /* series in y: = batch_x unless SDTW_ALL_PAIRS */
   int64_t n, m;       /* padded lengths of x and y, >= 1 and < 2^30 */
@@ -186,13 +190,15 @@ typedef struct sdtw_buffers {
   sdtw_out grad_x;        /* like x: dtype; SDTW_PRECOMPUTED: g E, [B, n, m] */
   sdtw_out grad_y;        /* like y: dtype */
   sdtw_out alignment;     /* [B, n, m] of dtype: the expected alignment E */
-  sdtw_in tangent;        /* jvp: [B, n, m] of dtype, a direction of the cost */
-  void *value_tangent;    /* jvp: [B] like value */
-  sdtw_out grad_tangent;  /* jvp: [B, n, m] of dtype: the derivative of E along the tangent */
-  void *state;            /* forward writes it; backward, alignment and jvp read it */
+  void *state;            /* forward writes it; backward and alignment read it */
   size_t state_bytes;
   void *workspace; /* scratch: free for other use when the call's work has completed */
   size_t workspace_bytes;
+  sdtw_in tangent_x;       /* jvp: like x, a direction of x; NULL: zeros */
+  sdtw_in tangent_y;       /* jvp: like y, a direction of y; NULL: zeros; SDTW_PRECOMPUTED: unused */
+  void *value_tangent;     /* jvp: [B] like value */
+  sdtw_out grad_x_tangent; /* jvp: like grad_x: the derivative of grad_x along the tangents */
+  sdtw_out grad_y_tangent; /* jvp: like grad_y: that of grad_y */
 } sdtw_buffers;
 
 /* Bytes needed. */
@@ -269,11 +275,12 @@ SDTW_API sdtw_status sdtw_forward(const sdtw_problem *problem, const sdtw_buffer
 
 /* Gradients of sum_b grad_value[b] value[b] with respect to x and y (SDTW_PRECOMPUTED: to the cost, in grad_x).
  *
- * Reads x, y, x_len, y_len as forward did, grad_value (NULL: ones) and the state of that forward. On CPUs lengths other
- * than forward's, state of another problem, and state that is damaged where it says what to read, are
- * SDTW_STATUS_INVALID_ARGUMENT. Writes grad_x and grad_y, each of which may be NULL, not both; every element is
- * written, with 0 past a pair's lengths. The gradient of the cost is g E, E the expected alignment (Cuturi and Blondel
- * 2017, Algorithm 2), computed from transition probabilities that are recomputed tile by tile from the state.
+ * Reads x, y, x_len, y_len as forward did, grad_value (NULL: ones) and the state of that forward; with SDTW_NO_STATE,
+ * or if state is NULL, forward is computed again, a part of the batch at a time. On CPUs lengths other than forward's,
+ * state of another problem, and state that is damaged where it says what to read, are SDTW_STATUS_INVALID_ARGUMENT.
+ * Writes grad_x and grad_y, each of which may be NULL, not both; every element is written, with 0 past a pair's
+ * lengths. The gradient of the cost is g E, E the expected alignment (Cuturi and Blondel 2017, Algorithm 2), computed
+ * from transition probabilities that are recomputed tile by tile from the state.
  *
  * Tiles whose incoming E is below 1e-12 everywhere are skipped: E there is 0 (its exact value is below that times
  * the number of cells of a tile). The threshold is relative to grad_value.
@@ -299,11 +306,21 @@ SDTW_API sdtw_status sdtw_backward(const sdtw_problem *problem, const sdtw_buffe
  * Workspace: sdtw_sizes.alignment bytes. May be captured into a CUDA graph. */
 SDTW_API sdtw_status sdtw_alignment(const sdtw_problem *problem, const sdtw_buffers *buffers, const sdtw_exec *exec);
 
-/* Directional derivatives along buffers.tangent, a direction T of the cost: value_tangent[b] = <E, T> and, if
- * grad_tangent is present, the derivative of E along T, that is the product of the Hessian with T (Mensch and Blondel,
- * Differentiable Dynamic Programming for Structured Prediction and Attention, ICML 2018, Algorithm 2).
+/* Directional derivatives of the value and of its gradients along a tangent of the inputs (Mensch and Blondel,
+ * Differentiable Dynamic Programming for Structured Prediction and Attention, ICML 2018, Algorithm 2, carried through
+ * the metric).
  *
- * This version returns SDTW_STATUS_UNSUPPORTED after checking its arguments. */
+ * Reads x, y, x_len, y_len as forward does, tangent_x and tangent_y (NULL: zeros; not both), grad_value (NULL: ones).
+ * Needs no state and reads none. With the cost's derivative along the tangents, T_ij = <dD_ij/dx_i, tangent_x_i> +
+ * <dD_ij/dy_j, tangent_y_j> (SDTW_PRECOMPUTED: T = tangent_x), it writes
+ *
+ *   value_tangent[b] = <E, T>, the derivative of the value, and
+ *   grad_x_tangent, grad_y_tangent: the derivatives of what sdtw_backward writes to grad_x and grad_y. For
+ *     SDTW_PRECOMPUTED that is g H T in grad_x_tangent, H being the Hessian of the value.
+ *
+ * Each of the three may be NULL, not all. At gamma = 0 the path is held fixed. Lengths, padding and pairs without a
+ * path or a finite value are as in sdtw_forward (value_tangent: 0 where the value is +infinity, NaN where it is NaN)
+ * and sdtw_backward. Workspace: sdtw_sizes.jvp bytes. May be captured into a CUDA graph. */
 SDTW_API sdtw_status sdtw_jvp(const sdtw_problem *problem, const sdtw_buffers *buffers, const sdtw_exec *exec);
 
 #ifdef __cplusplus

@@ -60,7 +60,7 @@ void require_room(const Plan &plan, const Buffers &buffers, size_t workspace) {
 }
 
 Plan plan_for(const Problem &problem, const Exec &exec) {
-  require_supported(problem);
+  exec.device == SDTW_CPU ? cpu::require_supported(problem) : cuda::require_supported(problem);
   if (exec.device == SDTW_CPU && !cpu::has_isa(exec.cpu_isa))
     fail(SDTW_STATUS_UNSUPPORTED, "exec.cpu_isa is %s: this processor or this build does not have it",
          isa_name(exec.cpu_isa));
@@ -75,14 +75,10 @@ struct Operation {
   void (*on_cuda)(const Plan &, const Buffers &);
 };
 
-void not_implemented(const Plan &, const Buffers &) {
-  fail(SDTW_STATUS_UNSUPPORTED, "sdtw_jvp is not implemented in this version");
-}
-
 constexpr Operation forward_operation{Call::forward, &sdtw_sizes::forward, cpu::forward, cuda::forward};
 constexpr Operation backward_operation{Call::backward, &sdtw_sizes::backward, cpu::backward, cuda::backward};
 constexpr Operation alignment_operation{Call::alignment, &sdtw_sizes::alignment, cpu::alignment, cuda::alignment};
-constexpr Operation jvp_operation{Call::jvp, &sdtw_sizes::jvp, not_implemented, not_implemented};
+constexpr Operation jvp_operation{Call::jvp, &sdtw_sizes::jvp, cpu::jvp, cuda::jvp};
 
 sdtw_status run(const Operation &operation, const sdtw_problem *caller_problem, const sdtw_buffers *caller_buffers,
                 const sdtw_exec *caller_exec) noexcept {
@@ -93,6 +89,8 @@ sdtw_status run(const Operation &operation, const sdtw_problem *caller_problem, 
     if (problem.batch == 0) return;
     if (!buffers.state) exec.no_state = true;  // a null pointer says the same as the flag
     const Plan plan = plan_for(problem, exec);
+    exec.device == SDTW_CPU ? cpu::require_supported(problem, exec, operation.call)
+                            : cuda::require_supported(problem, exec, operation.call);
     require_room(plan, buffers, plan.sizes().*operation.workspace);
     if (exec.device == SDTW_CUDA) {
       cuda::require_device();

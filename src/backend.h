@@ -1,4 +1,4 @@
-// What a backend offers: one namespace per backend, the same four functions in each, called by api.cpp with a plan that
+// What a backend offers: one namespace per backend, the same functions in each, called by api.cpp with a plan that
 // has taken every decision. A backend that was not built is a stub (cuda/stub.cpp) that throws NOT_BUILT.
 #pragma once
 
@@ -14,6 +14,7 @@ bool has_isa(sdtw_cpu_isa isa);
 void forward(const sdtw::Plan &plan, const Buffers &buffers);
 void backward(const sdtw::Plan &plan, const Buffers &buffers);
 void alignment(const sdtw::Plan &plan, const Buffers &buffers);
+void jvp(const sdtw::Plan &plan, const Buffers &buffers);
 }  // namespace cpu
 
 namespace cuda {
@@ -22,6 +23,7 @@ void require_device();
 void forward(const sdtw::Plan &plan, const Buffers &buffers);
 void backward(const sdtw::Plan &plan, const Buffers &buffers);
 void alignment(const sdtw::Plan &plan, const Buffers &buffers);
+void jvp(const sdtw::Plan &plan, const Buffers &buffers);
 const char *build_info();  // "cuda 13.0 (sm_90)" or "no cuda"
 }  // namespace cuda
 

@@ -115,28 +115,34 @@ void require_present(const void *data, const char *name, Call call) {
 Buffers only_used(const Problem &problem, const Exec &exec, const sdtw_buffers &given, Call call) {
   Buffers b = given;
   const bool forward = call == Call::forward, backward = call == Call::backward, jvp = call == Call::jvp;
-  if (!problem.fused()) b.y = {};
+  if (!problem.has_y()) b.y = {}, b.tangent_y = {};
+  if (problem.symmetric) b.y_len = nullptr, b.grad_y = {}, b.grad_y_tangent = {};
   if (!forward) b.value = nullptr;
-  if (!backward) b.grad_value = nullptr, b.grad_x = {}, b.grad_y = {};
+  if (!backward) b.grad_x = {}, b.grad_y = {};
+  if (!backward && !jvp) b.grad_value = nullptr;
   if (call != Call::alignment) b.alignment = {};
-  if (!jvp) b.tangent = {}, b.value_tangent = nullptr, b.grad_tangent = {};
-  if (forward && exec.no_state) b.state = nullptr;
+  if (!jvp) b.tangent_x = b.tangent_y = {}, b.value_tangent = nullptr, b.grad_x_tangent = b.grad_y_tangent = {};
+  if (jvp || exec.no_state) b.state = nullptr;
   return b;
 }
 
-void require_presence(const Problem &problem, const Exec &exec, const Buffers &b, Call call) {
+void require_presence(const Problem &problem, const Buffers &b, Call call) {
   require_present(b.x.data, "x", call);
-  if (problem.fused()) require_present(b.y.data, "y", call);
-  if (call == Call::forward) {
-    require_present(b.value, "value", call);
-    return;
-  }
-  if (exec.no_state) invalid("exec.flags has SDTW_NO_STATE: %s needs the state of a forward call", name_of(call));
-  require_present(b.state, "state", call);
+  if (problem.has_y()) require_present(b.y.data, "y", call);
+  if (call == Call::forward) require_present(b.value, "value", call);
   if (call == Call::alignment) require_present(b.alignment.data, "alignment", call);
+  const bool one_series = !problem.has_y();
   if (call == Call::jvp) {
-    require_present(b.tangent.data, "tangent", call);
-    require_present(b.value_tangent, "value_tangent", call);
+    if (!problem.fused()) {
+      require_present(b.tangent_x.data, "tangent_x", call);
+      if (b.grad_y_tangent.data)
+        invalid("buffers.grad_y_tangent is %p: with SDTW_PRECOMPUTED it must be NULL", b.grad_y_tangent.data);
+    }
+    if (!b.tangent_x.data && !b.tangent_y.data)
+      invalid("buffers.tangent_x%s NULL: sdtw_jvp needs %s", one_series ? " is" : " and buffers.tangent_y are",
+              one_series ? "it" : "one of them");
+    if (!b.value_tangent && !b.grad_x_tangent.data && !b.grad_y_tangent.data)
+      invalid("buffers.value_tangent, grad_x_tangent and grad_y_tangent are NULL: sdtw_jvp needs one of them");
   }
   if (call == Call::backward && !problem.fused()) {
     require_present(b.grad_x.data, "grad_x", call);
@@ -171,8 +177,10 @@ void settle_strides(const Shapes &shapes, Buffers &b) {
   settle(b.grad_x.stride, shapes.x);
   settle(b.grad_y.stride, shapes.y);
   settle(b.alignment.stride, shapes.pairs);
-  settle(b.tangent.stride, shapes.pairs);
-  settle(b.grad_tangent.stride, shapes.pairs);
+  settle(b.tangent_x.stride, shapes.x);
+  settle(b.tangent_y.stride, shapes.y);
+  settle(b.grad_x_tangent.stride, shapes.x);
+  settle(b.grad_y_tangent.stride, shapes.y);
 }
 
 void require_sound(const Problem &p, const Shapes &shapes, const Buffers &b, Call call) {
@@ -209,9 +217,11 @@ void require_sound(const Problem &p, const Shapes &shapes, const Buffers &b, Cal
   add_strided("grad_x", b.grad_x.data, b.grad_x.stride, x, true);
   add_strided("grad_y", b.grad_y.data, b.grad_y.stride, y, true);
   add_strided("alignment", b.alignment.data, b.alignment.stride, pairs, true);
-  add_strided("tangent", b.tangent.data, b.tangent.stride, pairs, false);
+  add_strided("tangent_x", b.tangent_x.data, b.tangent_x.stride, x, false);
+  add_strided("tangent_y", b.tangent_y.data, b.tangent_y.stride, y, false);
   add_vector("value_tangent", b.value_tangent, p.batch, p.value_size(), true);
-  add_strided("grad_tangent", b.grad_tangent.data, b.grad_tangent.stride, pairs, true);
+  add_strided("grad_x_tangent", b.grad_x_tangent.data, b.grad_x_tangent.stride, x, true);
+  add_strided("grad_y_tangent", b.grad_y_tangent.data, b.grad_y_tangent.stride, y, true);
   add_bytes("state", b.state, b.state_bytes, call == Call::forward);
   add_bytes("workspace", b.workspace, b.workspace_bytes, true);
   arrays.require_disjoint();
@@ -225,7 +235,7 @@ Buffers validate(const Problem &problem, const Exec &exec, const sdtw_buffers *b
   if (problem.batch == 0) return used;
   const Shapes shapes(problem);
   settle_strides(shapes, used);
-  require_presence(problem, exec, used, call);
+  require_presence(problem, used, call);
   require_sound(problem, shapes, used, call);
   return used;
 }

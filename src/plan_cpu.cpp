@@ -83,6 +83,14 @@ void shape(const Problem &p, Plan &plan) {
 
 }  // namespace
 
+void require_supported(const Problem &problem) { require_core(problem); }
+
+void require_supported(const Problem &, const Exec &exec, Call call) {
+  if (call == Call::jvp) fail(SDTW_STATUS_UNSUPPORTED, "sdtw_jvp is not implemented in this version");
+  if (call != Call::forward && exec.no_state)
+    fail(SDTW_STATUS_UNSUPPORTED, "this call without buffers.state is not implemented in this version");
+}
+
 sdtw::Plan make_plan(const Problem &given, const Exec &exec) {
   sdtw::Plan result{};
   Plan &plan = result.cpu;

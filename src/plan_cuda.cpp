@@ -65,6 +65,14 @@ bool sweeps_fully(const Problem &p, const Plan &plan) {
 
 }  // namespace
 
+void require_supported(const Problem &problem) { require_core(problem); }
+
+void require_supported(const Problem &, const Exec &exec, Call call) {
+  if (call == Call::jvp) fail(SDTW_STATUS_UNSUPPORTED, "sdtw_jvp is not implemented in this version");
+  if (call != Call::forward && exec.no_state)
+    fail(SDTW_STATUS_UNSUPPORTED, "this call without buffers.state is not implemented in this version");
+}
+
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   sdtw::Plan result{problem, exec, {}, {}};
   Plan &plan = result.cuda;

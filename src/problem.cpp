@@ -91,6 +91,24 @@ void validate_steps(const sdtw_problem &p) {
   for (int k = 0; k < 3; k++) require_finite(penalties[k], p.step_penalty[k], -HUGE_VAL, "finite");
 }
 
+void validate_symmetry(const sdtw_problem &p) {
+  if (!(p.flags & SDTW_SYMMETRIC)) return;
+  if (!(p.flags & SDTW_ALL_PAIRS))
+    invalid("problem.flags is 0x%" PRIx32 ": SDTW_SYMMETRIC goes with SDTW_ALL_PAIRS", p.flags);
+  if (p.metric == SDTW_PRECOMPUTED)
+    invalid("problem.flags is 0x%" PRIx32 ": with SDTW_PRECOMPUTED it must not have SDTW_SYMMETRIC", p.flags);
+  if (p.batch_y != p.batch_x)
+    invalid("problem.batch_y is %" PRId64 ": with SDTW_SYMMETRIC it must be problem.batch_x, %" PRId64, p.batch_y,
+            p.batch_x);
+  if (p.m != p.n) invalid("problem.m is %" PRId64 ": with SDTW_SYMMETRIC it must be problem.n, %" PRId64, p.m, p.n);
+  if (p.step_weight[1] != p.step_weight[2])
+    invalid("problem.step_weight[2] is %g: with SDTW_SYMMETRIC it must be problem.step_weight[1], %g", p.step_weight[2],
+            p.step_weight[1]);
+  if (p.step_penalty[1] != p.step_penalty[2])
+    invalid("problem.step_penalty[2] is %g: with SDTW_SYMMETRIC it must be problem.step_penalty[1], %g",
+            p.step_penalty[2], p.step_penalty[1]);
+}
+
 void validate_band(const sdtw_problem &p) {
   require_enum("problem.band", p.band, band_names);
   if (p.band == SDTW_BAND_ITAKURA)
@@ -102,12 +120,6 @@ void validate_band(const sdtw_problem &p) {
 void validate_gamma(double gamma) {
   if (gamma != 0 && !(gamma >= least_gamma && std::isfinite(gamma)))
     invalid("problem.gamma is %g: it must be 0, or finite and at least %g", gamma, least_gamma);
-}
-
-bool default_steps(const Problem &p) {
-  for (int k = 0; k < 3; k++)
-    if (p.step_weight[k] != 1 || p.step_penalty[k] != 0) return false;
-  return true;
 }
 
 [[noreturn]] void unsupported(const char *what) {
@@ -125,8 +137,10 @@ Problem validate(const sdtw_problem *problem) {
   const sdtw_problem &p = *problem;
   require_enum("problem.metric", p.metric, metric_names);
   require_enum("problem.dtype", p.dtype, dtype_names);
-  require_flags("problem.flags", p.flags, SDTW_ALL_PAIRS, "SDTW_ALL_PAIRS (0x1)");
+  require_flags("problem.flags", p.flags, SDTW_ALL_PAIRS | SDTW_SYMMETRIC,
+                "SDTW_ALL_PAIRS (0x1) and SDTW_SYMMETRIC (0x2)");
   validate_sizes(p);
+  validate_symmetry(p);
   validate_gamma(p.gamma);
   validate_band(p);
   validate_steps(p);
@@ -138,6 +152,7 @@ Problem validate(const sdtw_problem *problem) {
   result.metric = p.metric;
   result.dtype = p.dtype;
   result.all_pairs = p.flags & SDTW_ALL_PAIRS;
+  result.symmetric = p.flags & SDTW_SYMMETRIC;
   result.batch_x = p.batch_x;
   result.batch_y = p.batch_y;
   result.batch = result.all_pairs ? p.batch_x * p.batch_y : p.batch_x;
@@ -175,7 +190,7 @@ Exec validate(const sdtw_exec *exec) {
   return result;
 }
 
-void require_supported(const Problem &problem) {
+void require_core(const Problem &problem) {
   const auto unsupported_value = [](const char *field, const char *name) {
     unsupported((std::string(field) + " = " + name).c_str());
   };
@@ -186,7 +201,7 @@ void require_supported(const Problem &problem) {
   if (problem.all_pairs) unsupported("problem.flags with SDTW_ALL_PAIRS");
   if (problem.gamma == 0) unsupported("problem.gamma = 0 (hard DTW)");
   if (problem.band != SDTW_BAND_NONE) unsupported_value("problem.band", band_names[problem.band]);
-  if (!default_steps(problem)) unsupported("problem.step_weight or problem.step_penalty other than the default");
+  if (!problem.has_unit_steps()) unsupported("problem.step_weight or problem.step_penalty other than the default");
 }
 
 }  // namespace sdtw

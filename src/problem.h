@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/pairs.h"
 #include "error.h"
 #include "sdtw.h"
 
@@ -21,7 +22,7 @@ constexpr double least_gamma = 1e-200;
 struct Problem {
   sdtw_metric metric;
   sdtw_dtype dtype;
-  bool all_pairs;
+  bool all_pairs, symmetric;
   int64_t batch_x, batch_y;
   int64_t batch;  // pairs
   int64_t n, m;
@@ -33,6 +34,18 @@ struct Problem {
   int32_t length_bits;
 
   bool fused() const { return metric != SDTW_PRECOMPUTED; }
+  bool has_y() const { return fused() && !symmetric; }  // whether buffers.y is read
+  // What the core kernels compute: everything else is the general ones'.
+  bool is_core() const {
+    return (metric == SDTW_PRECOMPUTED || metric == SDTW_SQEUCLIDEAN) && (dtype == SDTW_F32 || dtype == SDTW_F64) &&
+           gamma > 0 && band == SDTW_BAND_NONE && has_unit_steps() && !all_pairs;
+  }
+  bool has_unit_steps() const {
+    for (int k = 0; k < 3; k++)
+      if (step_weight[k] != 1 || step_penalty[k] != 0) return false;
+    return true;
+  }
+  core::PairIndex pair(int64_t index) const { return core::pair_index(index, all_pairs, batch_y); }
   size_t element_size() const { return dtype == SDTW_F64 ? 8 : dtype == SDTW_F32 ? 4 : 2; }
   size_t value_size() const { return dtype == SDTW_F64 ? 8 : 4; }
 };
@@ -82,7 +95,7 @@ Exec validate(const sdtw_exec *exec);
 // plan knows. Returns a copy.
 Buffers validate(const Problem &problem, const Exec &exec, const sdtw_buffers *buffers, Call call);
 
-// SDTW_STATUS_UNSUPPORTED, by name, for every valid request that this version does not implement on any backend.
-void require_supported(const Problem &problem);
+// SDTW_STATUS_UNSUPPORTED, by name, for every valid request that the core kernels do not compute.
+void require_core(const Problem &problem);
 
 }  // namespace sdtw

@@ -368,4 +368,6 @@ void alignment(const sdtw::Plan &plan, const Buffers &given) {
   run_backward(plan, b, &b.alignment, false);
 }
 
+void jvp(const sdtw::Plan &, const Buffers &) {}
+
 }  // namespace sdtw::cpu

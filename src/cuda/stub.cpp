@@ -13,6 +13,7 @@ void require_device() { not_built(); }
 void forward(const sdtw::Plan &, const Buffers &) { not_built(); }
 void backward(const sdtw::Plan &, const Buffers &) { not_built(); }
 void alignment(const sdtw::Plan &, const Buffers &) { not_built(); }
+void jvp(const sdtw::Plan &, const Buffers &) { not_built(); }
 const char *build_info() { return "no cuda"; }
 
 }  // namespace sdtw::cuda
