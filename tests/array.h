@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "memory.h"
+#include "storage.h"
 
 namespace test {
 
@@ -40,23 +41,6 @@ inline const Layout distinct_layouts[] = {{"contiguous", contiguous},       {"tr
                                           {"reversed_time", reversed_time}, {"spaced", spaced}};
 inline const Layout repeating_layouts[] = {
     {"one_series", one_series, true}, {"one_step", one_step, true}, {"one_feature", one_feature, true}};
-
-inline size_t size_of(sdtw_dtype dtype) { return dtype == SDTW_F64 ? 8 : 4; }
-
-// Reads and writes one element of type dtype as a double.
-inline double load(sdtw_dtype dtype, const unsigned char *address) {
-  double wide;
-  float narrow;
-  if (dtype == SDTW_F64) return std::memcpy(&wide, address, sizeof wide), wide;
-  return std::memcpy(&narrow, address, sizeof narrow), narrow;
-}
-inline void store(sdtw_dtype dtype, unsigned char *address, double value) {
-  const float narrow = static_cast<float>(value);
-  if (dtype == SDTW_F64)
-    std::memcpy(address, &value, sizeof value);
-  else
-    std::memcpy(address, &narrow, sizeof narrow);
-}
 
 // An array of dtype in device memory. What is not an element of it (gaps, guards) holds poison.
 class Array {

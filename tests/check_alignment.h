@@ -11,6 +11,7 @@ namespace test {
 // What E may be off by where values are so large beside gamma that no double has the digits (sdtw.h): those of float64
 // problems, and of float32 ones that are computed in float64, whose state has as many up to 2^39 gamma.
 inline double large_value_error(const Case &c, double value) {
+  if (c.problem.gamma == 0) return 0;
   const double in_gammas = std::abs(value) / c.problem.gamma;
   return c.problem.dtype == SDTW_F64 || in_gammas > 0x1p38 ? 0x1p-52 * in_gammas : 0;
 }
@@ -46,11 +47,14 @@ inline std::string check_alignment(const double *e, int64_t n, int64_t m, int64_
 inline std::string check_alignment(const Case &c, const Result &result, int64_t b) {
   const int64_t n = c.length_x(b), m = c.length_y(b), padded = c.problem.m, first = b * c.problem.n * padded;
   if (n < 1 || m < 1 || !std::isfinite(result.value[b])) return {};
-  const double tolerance = 1e-5 + large_value_error(c, result.value[b]);
+  const sdtw_dtype dtype = c.problem.dtype;
+  const double tolerance = 1e-5 + large_value_error(c, result.value[b]) +
+                           (is_half(dtype) ? 2 * half_an_ulp(dtype, 1) + 0x1p-25 * static_cast<double>(n + m) : 0);
   std::string wrong;
   if (!result.alignment.empty()) wrong = check_alignment(result.alignment.data() + first, n, m, padded, 1, tolerance);
   const double g = c.grad_value.empty() ? 1 : c.grad_value[b];
-  if (wrong.empty() && !c.fused() && !result.grad_x.empty() && std::abs(g) > 1e-20 && std::abs(g) < 1e20) {
+  if (wrong.empty() && !c.fused() && c.unit_steps() && !result.grad_x.empty() &&
+      std::abs(g) > (is_half(dtype) ? 1e-3 : 1e-20) && std::abs(g) < (is_half(dtype) ? 1e3 : 1e20)) {
     wrong = check_alignment(result.grad_x.data() + first, n, m, padded, g, tolerance);
     if (!wrong.empty()) wrong = "gradient of costs: " + wrong;
   }

@@ -1,116 +1,37 @@
-// What a Case should give according to the oracle, and how far a Result is from it.
+// How far a Result is from what its Case should give.
 #pragma once
 
-#include "oracle.h"
+#include "reference.h"
 #include "run.h"
 
 namespace test {
 
-template <class Real>
-struct Reference {
-  std::vector<Real> value, grad_x, grad_y, alignment;  // as in Result
-  std::vector<Real> scale;                             // what errors of values are relative to: see value_scale
-};
-
-// What the error of a value is relative to, as sdtw.h has it. path: <E, |D|>. Between lengths of which one is 16 times
-// the other costs that are nearly 0 all along are rounded to one side by every cell: 2.18e-7 without the last term at
-// (3, 136).
-inline double value_scale(double value, double path, double gamma, int64_t n, int64_t m) {
-  const auto least = static_cast<double>(std::min(n, m)), most = static_cast<double>(std::max(n, m));
-  return std::abs(value) + path + gamma * (std::sqrt(least + most) + (most > 16 * least ? 0.15 * most : 0));
-}
-
-template <class Real>
-struct PairView {  // one pair of a case: its own lengths and where its data begin
-  int64_t n, m, features;
-  const double *x, *y;
-  bool fused;
-  Real cost(int64_t i, int64_t j, int64_t columns) const {
-    return fused ? oracle::sqeuclidean<Real>(x + i * features, y + j * features, features)
-                 : static_cast<Real>(x[i * columns + j]);
-  }
-};
-
-// As float64 problems see a cost: one beyond a double's range is infinite, one that no exponent can hold spoils its
-// pair (sdtw.h). No cost of float32 inputs is either.
-template <class Real>
-Real seen_cost(const sdtw_problem &p, Real cost) {
-  const Real size = std::abs(cost);
-  if (p.dtype != SDTW_F64 || !std::isfinite(size)) return cost;
-  if (size > static_cast<Real>(std::numeric_limits<double>::max())) return std::copysign(oracle::infinity<Real>, cost);
-  return size * static_cast<Real>(1.4426950408889634) / static_cast<Real>(p.gamma) < static_cast<Real>(1e289)
-             ? cost
-             : oracle::not_a_number<Real>;
-}
-
-// Real is long double where float64 results are to be judged.
-template <class Real = long double>
-Reference<Real> reference(const Case &c, bool with_gradients = true) {
-  const sdtw_problem &p = c.problem;
-  const int64_t step_x = p.n * c.shape_x()[2], step_y = c.fused() ? p.m * p.features : 0, step_e = p.n * p.m;
-  Reference<Real> ref;
-  ref.value.resize(c.batch());
-  ref.scale.resize(c.batch());
-  if (with_gradients) {
-    ref.grad_x.assign(c.batch() * step_x, 0);
-    ref.grad_y.assign(c.batch() * step_y, 0);
-    ref.alignment.assign(c.batch() * step_e, 0);
-  }
-  for (int64_t b = 0; b < c.batch(); ++b) {
-    const PairView<Real> v{c.length_x(b),
-                           c.length_y(b),
-                           p.features,
-                           c.x.data() + b * step_x,
-                           c.fused() ? c.y.data() + b * step_y : nullptr,
-                           c.fused()};
-    const bool in_range = v.n >= 0 && v.n <= p.n && v.m >= 0 && v.m <= p.m;
-    oracle::Pair<Real> pair{oracle::not_a_number<Real>, {}};
-    if (in_range)
-      pair = oracle::soft_dtw<Real>(
-          v.n, v.m, p.gamma, [&](int64_t i, int64_t j) { return seen_cost(p, v.cost(i, j, p.m)); }, with_gradients);
-    ref.value[b] = pair.value;
-    ref.scale[b] = std::abs(pair.value);
-    if (!with_gradients) continue;
-    if (std::isnan(pair.value)) {
-      std::fill_n(ref.grad_x.begin() + b * step_x, step_x, pair.value);
-      std::fill_n(ref.grad_y.begin() + b * step_y, step_y, pair.value);
-      std::fill_n(ref.alignment.begin() + b * step_e, step_e, pair.value);
-      continue;
-    }
-    if (std::isinf(pair.value) || v.n == 0) continue;
-    const Real g = c.grad_value.empty() ? Real(1) : static_cast<Real>(c.grad_value[b]);
-    Real path = 0;
-    for (int64_t i = 0; i < v.n; ++i)
-      for (int64_t j = 0; j < v.m; ++j) {
-        const Real e = pair.alignment[i * v.m + j];
-        if (e != 0) path += e * std::abs(v.cost(i, j, p.m));
-        ref.alignment[b * step_e + i * p.m + j] = e;
-        if (!c.fused()) ref.grad_x[b * step_x + i * p.m + j] = g * e;
-      }
-    ref.scale[b] = value_scale(static_cast<double>(pair.value), static_cast<double>(path), p.gamma, v.n, v.m);
-    if (c.fused())
-      oracle::sqeuclidean_gradients(pair, g, v.x, v.y, v.n, v.m, p.features, ref.grad_x.data() + b * step_x,
-                                    ref.grad_y.data() + b * step_y);
-  }
-  return ref;
-}
-
 // The largest errors over the pairs of a batch. Infinite if a NaN, an infinity or the zero of padding is not where it
 // should be.
 struct Errors {
-  double value = 0;      // relative to the reference's scale
-  double gradient = 0;   // max norm, relative to the pair's largest entry in either gradient
-  double alignment = 0;  // absolute: the largest E is 1
+  double value = 0;                                // relative to the reference's scale
+  double gradient = 0;                             // max norm, relative to the pair's largest entry in either gradient
+  double alignment = 0;                            // absolute: the largest E is 1
+  double value_tangent = 0, gradient_tangent = 0;  // relative to the reference's scales
 };
 
-// max |a - b| over a range; infinite where they differ in what is NaN, infinite or, if zeros must be exact, zero.
+inline Errors larger(const Errors &a, const Errors &b) {
+  return {std::max(a.value, b.value), std::max(a.gradient, b.gradient), std::max(a.alignment, b.alignment),
+          std::max(a.value_tangent, b.value_tangent), std::max(a.gradient_tangent, b.gradient_tangent)};
+}
+
+// max |a - b| over a range, less what rounding to dtype explains; infinite where they differ in what is NaN or
+// infinite.
 template <class Real>
-double distance(const double *actual, const Real *expected, int64_t count) {
+double distance(const double *actual, const Real *expected, int64_t count, sdtw_dtype dtype = SDTW_F64) {
   double largest = 0;
   for (int64_t k = 0; k < count; ++k) {
     if (std::isnan(expected[k]) && std::isnan(actual[k])) continue;
     if (static_cast<Real>(actual[k]) == expected[k]) continue;
-    const double difference = static_cast<double>(std::abs(static_cast<Real>(actual[k]) - expected[k]));
+    const auto there = static_cast<double>(expected[k]);
+    if (is_half(dtype) && actual[k] == rounded(dtype, there)) continue;
+    const double difference =
+        static_cast<double>(std::abs(static_cast<Real>(actual[k]) - expected[k])) - half_an_ulp(dtype, there);
     largest = std::isfinite(difference) ? std::max(largest, difference) : static_cast<double>(oracle::infinity<float>);
   }
   return largest;
@@ -147,32 +68,64 @@ inline double negligible_gradient(const Case &c, int64_t b) {
 
 inline double ratio(double error, double scale) { return error == 0 ? 0 : error / scale; }
 
-// Of pair b alone.
+// Of pair b alone: its value and its alignment, and its gradients unless series belong to many pairs.
 template <class Real>
 Errors compare_pair(const Case &c, const Result &result, const Reference<Real> &ref, int64_t b) {
-  const int64_t step_x = c.problem.n * c.shape_x()[2], step_y = c.fused() ? c.problem.m * c.problem.features : 0;
+  const sdtw_dtype dtype = c.problem.dtype;
   const int64_t step_e = c.problem.n * c.problem.m;
-  const Real *gx = ref.grad_x.data() + b * step_x, *gy = ref.grad_y.data() + b * step_y;
-  const double largest = std::max(max_norm(gx, step_x), max_norm(gy, step_y));
-  double off = 0;
-  if (!result.grad_x.empty()) off = distance(result.grad_x.data() + b * step_x, gx, step_x);
-  if (!result.grad_y.empty()) off = std::max(off, distance(result.grad_y.data() + b * step_y, gy, step_y));
   Errors errors;
   errors.value = ratio(distance(&result.value[b], &ref.value[b], 1), double(ref.scale[b]));
-  errors.gradient = ratio(std::max(0., off - negligible_gradient(c, b)), largest);
-  if (!result.alignment.empty())
-    errors.alignment = distance(result.alignment.data() + b * step_e, ref.alignment.data() + b * step_e, step_e);
+  if (!result.alignment.empty() && !ref.alignment.empty())
+    errors.alignment = distance(result.alignment.data() + b * step_e, ref.alignment.data() + b * step_e, step_e, dtype);
+  if (!result.value_tangent.empty() && !ref.value_tangent.empty())
+    errors.value_tangent = ratio(distance(&result.value_tangent[b], &ref.value_tangent[b], 1),
+                                 static_cast<double>(ref.value_tangent_scale[b]));
+  if (c.all_pairs()) return errors;
+  const int64_t step_x = c.problem.n * c.shape_x()[2], step_y = c.fused() ? c.problem.m * c.problem.features : 0;
+  const auto off = [&](const std::vector<double> &actual, const std::vector<Real> &expected, int64_t step) {
+    if (actual.empty() || expected.empty()) return 0.;
+    return distance(actual.data() + b * step, expected.data() + b * step, step, dtype);
+  };
+  const auto largest = [&](const std::vector<Real> &x, const std::vector<Real> &y) {
+    return std::max(x.empty() ? 0 : max_norm(x.data() + b * step_x, step_x),
+                    y.empty() ? 0 : max_norm(y.data() + b * step_y, step_y));
+  };
+  const double gradient = std::max(off(result.grad_x, ref.grad_x, step_x), off(result.grad_y, ref.grad_y, step_y));
+  errors.gradient = ratio(std::max(0., gradient - negligible_gradient(c, b)), largest(ref.grad_x, ref.grad_y));
+  if (!ref.grad_x_tangent.empty())
+    errors.gradient_tangent = ratio(std::max(off(result.grad_x_tangent, ref.grad_x_tangent, step_x),
+                                             off(result.grad_y_tangent, ref.grad_y_tangent, step_y)),
+                                    static_cast<double>(ref.grad_x_tangent_scale[b]));
   return errors;
+}
+
+// Of a series that belongs to many pairs: the largest error of gradients, relative to its scale.
+template <class Real>
+double compare_series(const std::vector<double> &actual, const std::vector<Real> &expected,
+                      const std::vector<Real> &scales, int64_t series, sdtw_dtype dtype) {
+  if (actual.empty() || expected.empty()) return 0;
+  const auto step = static_cast<int64_t>(expected.size() / scales.size());
+  return ratio(distance(actual.data() + series * step, expected.data() + series * step, step, dtype),
+               static_cast<double>(scales[series]));
 }
 
 template <class Real>
 Errors compare(const Case &c, const Result &result, const Reference<Real> &ref) {
   Errors errors;
-  for (int64_t b = 0; b < c.batch(); ++b) {
-    const Errors of_pair = compare_pair(c, result, ref, b);
-    errors.value = std::max(errors.value, of_pair.value);
-    errors.gradient = std::max(errors.gradient, of_pair.gradient);
-    errors.alignment = std::max(errors.alignment, of_pair.alignment);
+  for (int64_t b = 0; b < c.batch(); ++b) errors = larger(errors, compare_pair(c, result, ref, b));
+  if (!c.all_pairs()) return errors;
+  const sdtw_dtype dtype = c.problem.dtype;
+  for (int64_t s = 0; s < c.series_x(); ++s) {
+    errors.gradient = std::max(errors.gradient, compare_series(result.grad_x, ref.grad_x, ref.grad_x_scale, s, dtype));
+    errors.gradient_tangent =
+        std::max(errors.gradient_tangent,
+                 compare_series(result.grad_x_tangent, ref.grad_x_tangent, ref.grad_x_tangent_scale, s, dtype));
+  }
+  for (int64_t s = 0; c.has_y() && s < c.series_y(); ++s) {
+    errors.gradient = std::max(errors.gradient, compare_series(result.grad_y, ref.grad_y, ref.grad_y_scale, s, dtype));
+    errors.gradient_tangent =
+        std::max(errors.gradient_tangent,
+                 compare_series(result.grad_y_tangent, ref.grad_y_tangent, ref.grad_y_tangent_scale, s, dtype));
   }
   return errors;
 }
@@ -185,7 +138,8 @@ inline bool same(const std::vector<double> &a, const std::vector<double> &b) {
 }
 inline bool same(const Result &a, const Result &b) {
   return same(a.value, b.value) && same(a.grad_x, b.grad_x) && same(a.grad_y, b.grad_y) &&
-         same(a.alignment, b.alignment);
+         same(a.alignment, b.alignment) && same(a.value_tangent, b.value_tangent) &&
+         same(a.grad_x_tangent, b.grad_x_tangent) && same(a.grad_y_tangent, b.grad_y_tangent);
 }
 
 }  // namespace test

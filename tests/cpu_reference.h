@@ -5,7 +5,44 @@
 
 namespace test {
 
-// What the CPU backend gives in float64. Without the alignment the scale of values is without the path's cost.
+// Sets what errors of pair b are relative to, from its alignment. Of step weights and penalties the largest counts.
+inline void add_cpu_scales(const Case &c, const Result &result, int64_t b, Reference<double> &ref) {
+  using Dual = oracle::Dual<double>;
+  const sdtw_problem &p = c.problem;
+  const int64_t step = p.n * p.m, columns = c.shape_x()[2], features = p.features;
+  const double weight = *std::max_element(p.step_weight, p.step_weight + 3);
+  double penalty = 0, path = 0, along = 0, square = 0;
+  for (const double v : p.step_penalty) penalty = std::max(penalty, std::abs(v));
+  const bool tangents = !result.value_tangent.empty();
+  std::vector<Dual> xi(columns), yj(features);
+  const auto take = [&](std::vector<Dual> &to, const std::vector<double> &v, const std::vector<double> &t, int64_t at) {
+    for (size_t k = 0; k < to.size(); ++k) to[k] = {v[at + k], t.empty() ? 0 : t[at + k]};
+  };
+  for (int64_t i = 0; !result.alignment.empty() && i < c.length_x(b); ++i) {
+    take(xi, c.x, c.tangent_x, (b * p.n + i) * columns);
+    for (int64_t j = 0; j < c.length_y(b); ++j) {
+      const double e = result.alignment[b * step + i * p.m + j];
+      if (e == 0) continue;
+      if (c.fused()) take(yj, c.y, c.tangent_y, (b * p.m + j) * features);
+      const Dual cost = c.fused() ? oracle::metric_cost<Dual>(p.metric, xi.data(), yj.data(), features) : xi[j];
+      path += e * (weight * std::abs(cost.v) + penalty + (p.metric == SDTW_COSINE ? 1 : 0));
+      along += weight * e * std::abs(cost.d), square += weight * weight * e * cost.d * cost.d;
+    }
+  }
+  ref.scale.push_back(value_scale(result.value[b], path, p.gamma, c.length_x(b), c.length_y(b)));
+  if (!tangents) return;
+  const auto largest = [&](const std::vector<double> &x, const std::vector<double> &y) {
+    const int64_t step_x = p.n * columns, step_y = p.m * features;
+    return std::max(x.empty() ? 0 : max_norm(x.data() + b * step_x, step_x),
+                    y.empty() ? 0 : max_norm(y.data() + b * step_y, step_y));
+  };
+  const double spread = p.gamma > 0 ? std::sqrt(square) / p.gamma : 0;
+  ref.value_tangent_scale.push_back(along);
+  ref.grad_x_tangent_scale.push_back(
+      std::max(largest(result.grad_x_tangent, result.grad_y_tangent), spread * largest(result.grad_x, result.grad_y)));
+}
+
+// Not for all pairs. Without the alignment the scale of values is without the path's cost.
 inline Reference<double> cpu_reference(Case c, int32_t threads = 0) {
   c.problem.dtype = SDTW_F64;
   c.exec.device = SDTW_CPU;
@@ -13,24 +50,14 @@ inline Reference<double> cpu_reference(Case c, int32_t threads = 0) {
   c.exec.num_threads = threads;
   Result result = run(c);
   Reference<double> ref;
-  const int64_t step = c.problem.n * c.problem.m;
-  for (int64_t b = 0; b < c.batch(); ++b) {
-    double path = 0;
-    for (int64_t i = 0; c.want_alignment && i < c.length_x(b); ++i)
-      for (int64_t j = 0; j < c.length_y(b); ++j) {
-        const double e = result.alignment[b * step + i * c.problem.m + j];
-        const int64_t features = c.problem.features;
-        const double cost = c.fused() ? oracle::sqeuclidean<double>(&c.x[(b * c.problem.n + i) * features],
-                                                                    &c.y[(b * c.problem.m + j) * features], features)
-                                      : c.x[b * step + i * c.problem.m + j];
-        if (e != 0) path += e * std::abs(cost);
-      }
-    ref.scale.push_back(value_scale(result.value[b], path, c.problem.gamma, c.length_x(b), c.length_y(b)));
-  }
+  for (int64_t b = 0; b < c.batch(); ++b) add_cpu_scales(c, result, b, ref);
   ref.value = std::move(result.value);
   ref.grad_x = std::move(result.grad_x);
   ref.grad_y = std::move(result.grad_y);
   ref.alignment = std::move(result.alignment);
+  ref.value_tangent = std::move(result.value_tangent);
+  ref.grad_x_tangent = std::move(result.grad_x_tangent);
+  ref.grad_y_tangent = std::move(result.grad_y_tangent);
   return ref;
 }
 

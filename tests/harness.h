@@ -5,77 +5,18 @@
 #pragma once
 
 #include <memory>
-#include <sstream>
 
-#include "array.h"
-#include "backends.h"
+#include "case.h"
 
 namespace test {
 
-struct Case {
-  sdtw_problem problem;
-  sdtw_exec exec;
-  std::vector<double> x, y;           // contiguous; values that dtype can hold; SDTW_PRECOMPUTED: x is the cost
-  std::vector<double> grad_value;     // empty: absent
-  std::vector<int64_t> x_len, y_len;  // empty: absent
-  Layout layout_x, layout_y, layout_grad_x, layout_grad_y, layout_alignment;
-  unsigned char poison = 0xff;  // as a float or double: NaN
-  bool want_grad_x = true, want_grad_y = true, want_alignment = true;
-
-  bool fused() const { return problem.metric != SDTW_PRECOMPUTED; }
-  int64_t batch() const { return problem.batch_x; }
-  Shape shape_x() const { return {batch(), problem.n, fused() ? problem.features : problem.m}; }
-  Shape shape_y() const { return {batch(), problem.m, problem.features}; }
-  Shape shape_alignment() const { return {batch(), problem.n, problem.m}; }
-  int64_t length_x(int64_t b) const { return x_len.empty() ? problem.n : x_len[b]; }
-  int64_t length_y(int64_t b) const { return y_len.empty() ? problem.m : y_len[b]; }
+// A backend does not implement what was asked of it.
+struct Unsupported : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
-
-struct Result {
-  std::vector<double> value, grad_x, grad_y, alignment;  // contiguous
-};
-
-inline Case make_case(sdtw_metric metric, int64_t batch, int64_t n, int64_t m, int64_t features, double gamma) {
-  Case c{};
-  sdtw_problem_init(&c.problem, sizeof c.problem);
-  sdtw_exec_init(&c.exec, sizeof c.exec);
-  c.problem.metric = metric;
-  c.problem.batch_x = c.problem.batch_y = batch;
-  c.problem.n = n;
-  c.problem.m = m;
-  c.problem.features = metric == SDTW_PRECOMPUTED ? 0 : features;
-  c.problem.gamma = gamma;
-  c.exec.device = options().device;
-  c.exec.num_threads = 1;
-  return c;
-}
-
-inline std::string describe(const Case &c) {
-  const sdtw_problem &p = c.problem;
-  std::ostringstream text;
-  text << (c.fused() ? "sqeuclidean" : "precomputed") << (p.dtype == SDTW_F64 ? " f64" : " f32") << " B" << p.batch_x
-       << " n" << p.n << " m" << p.m << " d" << p.features << " gamma " << p.gamma << " threads " << c.exec.num_threads
-       << " isa " << c.exec.cpu_isa << (c.exec.device == SDTW_CUDA ? " cuda" : " cpu");
-  if (!c.x_len.empty() || !c.y_len.empty()) text << " lengths int" << p.length_bits;
-  text << " x " << c.layout_x.name << " y " << c.layout_y.name << " grad_x " << c.layout_grad_x.name << " grad_y "
-       << c.layout_grad_y.name << " alignment " << c.layout_alignment.name;
-  return text.str();
-}
-
-// The same case on every backend, in both dtypes. Inputs must be values that float32 can hold.
-inline std::vector<Case> variants(const Case &base) {
-  std::vector<Case> result;
-  for (const Backend &backend : backends())
-    for (const sdtw_dtype dtype : {SDTW_F32, SDTW_F64}) {
-      result.push_back(base);
-      result.back().problem.dtype = dtype;
-      result.back().exec.device = backend.device;
-      result.back().exec.cpu_isa = backend.isa;
-    }
-  return result;
-}
 
 inline void require_ok(sdtw_status status, const char *function) {
+  if (status == SDTW_STATUS_UNSUPPORTED) throw Unsupported(sdtw_last_error());
   if (status != SDTW_STATUS_OK)
     throw std::runtime_error(std::string(function) + ": " + sdtw_status_string(status) + ": " + sdtw_last_error());
 }
@@ -87,7 +28,7 @@ class Session {
       : case_(c),
         memory_(memory_of(c.exec.device)),
         x_("x", memory_, c.problem.dtype, c.shape_x(), c.layout_x, 0xff),
-        y_("y", memory_, c.problem.dtype, c.fused() ? c.shape_y() : Shape{0, 0, 0}, c.layout_y, 0xff),
+        y_("y", memory_, c.problem.dtype, c.shape_y(), c.layout_y, 0xff),
         value_("value", memory_, value_dtype(), {c.batch(), 1, 1}, Layout{}, c.poison),
         grad_value_("grad_value", memory_, value_dtype(), {c.batch(), 1, 1}, Layout{}, 0xff) {
     sdtw_sizes_init(&sizes_, sizeof sizes_);
@@ -95,12 +36,12 @@ class Session {
     sdtw_buffers_init(&buffers_, sizeof buffers_);
     x_.upload(c.x);
     bind(buffers_.x, x_);
-    if (c.fused()) {
+    if (c.has_y()) {
       y_.upload(c.y);
       bind(buffers_.y, y_);
     }
     x_len_ = upload_lengths(c.x_len);
-    y_len_ = upload_lengths(c.y_len);
+    if (!c.symmetric()) y_len_ = upload_lengths(c.y_len);
     buffers_.x_len = x_len_ ? x_len_->data() : nullptr;
     buffers_.y_len = y_len_ ? y_len_->data() : nullptr;
     if (!c.grad_value.empty()) {
@@ -129,10 +70,9 @@ class Session {
 
   void backward(Result &result) {
     const Case &c = case_;
-    const bool want_grad_y = c.want_grad_y && c.fused();
+    const bool want_grad_y = c.want_grad_y && c.has_y();
     Array grad_x("grad_x", memory_, c.problem.dtype, c.shape_x(), c.layout_grad_x, c.poison);
-    Array grad_y("grad_y", memory_, c.problem.dtype, c.fused() ? c.shape_y() : Shape{0, 0, 0}, c.layout_grad_y,
-                 c.poison);
+    Array grad_y("grad_y", memory_, c.problem.dtype, c.shape_y(), c.layout_grad_y, c.poison);
     if (c.want_grad_x) bind(buffers_.grad_x, grad_x);
     if (want_grad_y) bind(buffers_.grad_y, grad_y);
     call(sdtw_backward, "sdtw_backward", &sdtw_sizes::backward);
@@ -149,6 +89,30 @@ class Session {
     call(sdtw_alignment, "sdtw_alignment", &sdtw_sizes::alignment);
     check_state();
     return alignment.download();
+  }
+
+  void jvp(Result &result) {
+    const Case &c = case_;
+    const sdtw_dtype dtype = c.problem.dtype;
+    const bool want_grad_y = c.want_grad_y && c.has_y();
+    Array tangent_x("tangent_x", memory_, dtype, c.shape_x(), c.layout_x, 0xff);
+    Array tangent_y("tangent_y", memory_, dtype, c.shape_y(), c.layout_y, 0xff);
+    Array value_tangent("value_tangent", memory_, value_dtype(), {c.batch(), 1, 1}, Layout{}, c.poison);
+    Array grad_x("grad_x_tangent", memory_, dtype, c.shape_x(), c.layout_grad_x, c.poison);
+    Array grad_y("grad_y_tangent", memory_, dtype, c.shape_y(), c.layout_grad_y, c.poison);
+    const bool along_x = !c.tangent_x.empty(), along_y = !c.tangent_y.empty() && c.has_y();
+    if (along_x) tangent_x.upload(c.tangent_x), bind(buffers_.tangent_x, tangent_x);
+    if (along_y) tangent_y.upload(c.tangent_y), bind(buffers_.tangent_y, tangent_y);
+    buffers_.value_tangent = value_tangent.data();
+    if (c.want_grad_x) bind(buffers_.grad_x_tangent, grad_x);
+    if (want_grad_y) bind(buffers_.grad_y_tangent, grad_y);
+    call(sdtw_jvp, "sdtw_jvp", &sdtw_sizes::jvp);
+    if (along_x) tangent_x.check_unchanged();
+    if (along_y) tangent_y.check_unchanged();
+    check_state();
+    result.value_tangent = value_tangent.download();
+    if (c.want_grad_x) result.grad_x_tangent = grad_x.download();
+    if (want_grad_y) result.grad_y_tangent = grad_y.download();
   }
 
  private:
@@ -188,7 +152,7 @@ class Session {
     require_ok(status, name);
     workspace.check_guards("workspace");
     x_.check_unchanged();
-    if (case_.fused()) y_.check_unchanged();
+    if (case_.has_y()) y_.check_unchanged();
     if (!case_.grad_value.empty()) grad_value_.check_unchanged();
   }
 
@@ -198,14 +162,18 @@ class Session {
     if (c.exec.device != SDTW_CPU) return;
     const int64_t n = c.problem.n, m = c.problem.m, columns = c.shape_x()[2];
     const auto within = [](int64_t index, int64_t length, int64_t padded) { return index < length || length > padded; };
+    const auto own = [](const std::vector<int64_t> &lengths, int64_t series, int64_t padded) {
+      return lengths.empty() ? padded : lengths[series];
+    };
     x_.hide_unread([&](size_t k) {
-      const int64_t b = static_cast<int64_t>(k) / columns / n, i = static_cast<int64_t>(k) / columns % n;
-      return within(i, c.length_x(b), n) && (c.fused() || within(static_cast<int64_t>(k) % columns, c.length_y(b), m));
+      const int64_t s = static_cast<int64_t>(k) / columns / n, i = static_cast<int64_t>(k) / columns % n;
+      return within(i, own(c.x_len, s, n), n) &&
+             (c.fused() || within(static_cast<int64_t>(k) % columns, own(c.y_len, s, m), m));
     });
-    if (!c.fused()) return;
+    if (!c.has_y()) return;
     y_.hide_unread([&](size_t k) {
-      const int64_t b = static_cast<int64_t>(k) / columns / m, j = static_cast<int64_t>(k) / columns % m;
-      return within(j, c.length_y(b), m);
+      const int64_t s = static_cast<int64_t>(k) / columns / m, j = static_cast<int64_t>(k) / columns % m;
+      return within(j, own(c.y_len, s, m), m);
     });
   }
 
@@ -231,9 +199,10 @@ inline Result compute(const Case &c) {
   Session session(c);
   Result result;
   result.value = session.forward();
-  if (c.exec.flags & SDTW_NO_STATE) return result;
-  if (c.want_grad_x || (c.want_grad_y && c.fused())) session.backward(result);
+  if ((c.exec.flags & SDTW_NO_STATE) && !c.recompute) return result;
+  if (c.want_grad_x || (c.want_grad_y && c.has_y())) session.backward(result);
   if (c.want_alignment) result.alignment = session.alignment();
+  if (!c.tangent_x.empty() || !c.tangent_y.empty()) session.jvp(result);
   return result;
 }
 

@@ -56,9 +56,9 @@ inline std::vector<double> smooth_values(Random &random, int64_t batch, int64_t 
 inline Case &fill(Case &c, Random &random, double scale = 1) {
   const auto count = [](const Shape &shape) { return shape[0] * shape[1] * shape[2]; };
   c.x = normal_values(random, count(c.shape_x()), scale);
-  if (c.fused())
+  if (c.has_y())
     c.y = normal_values(random, count(c.shape_y()), scale);
-  else
+  else if (!c.fused())
     for (double &cost : c.x) cost = narrow(cost * cost);
   return c;
 }
@@ -70,13 +70,14 @@ inline Case random_case(uint64_t seed, sdtw_metric metric, int64_t batch, int64_
   return fill(c, random);
 }
 
-// A length for every pair from 1 to the padded one, with the padded one among them.
+// A length for every series from 1 to the padded one, with the padded one among them.
 inline Case &with_lengths(Case &c, Random &random, int64_t least = 1) {
-  c.x_len.resize(c.batch());
-  c.y_len.resize(c.batch());
-  for (int64_t b = 0; b < c.batch(); ++b) {
-    c.x_len[b] = b == 0 ? c.problem.n : random.integer(least, c.problem.n);
-    c.y_len[b] = b == c.batch() - 1 ? c.problem.m : random.integer(least, c.problem.m);
+  c.x_len.resize(c.series_x());
+  c.y_len.resize(c.symmetric() ? 0 : c.series_y());
+  const size_t most = std::max(c.x_len.size(), c.y_len.size());
+  for (size_t b = 0; b < most; ++b) {
+    if (b < c.x_len.size()) c.x_len[b] = b == 0 ? c.problem.n : random.integer(least, c.problem.n);
+    if (b < c.y_len.size()) c.y_len[b] = b == c.y_len.size() - 1 ? c.problem.m : random.integer(least, c.problem.m);
   }
   return c;
 }

@@ -9,7 +9,7 @@ namespace test {
 inline Errors limits(const Case &c, double value) {
   const bool f64 = c.problem.dtype == SDTW_F64;
   const double gradient = (f64 ? 2e-10 : c.problem.gamma >= 0.1 ? 2e-5 : 2e-4) + large_value_error(c, value);
-  return {f64 ? 2e-13 : 2e-7, gradient, gradient};
+  return {f64 ? 2e-13 : 2e-7, gradient, gradient, gradient, gradient};
 }
 
 }  // namespace test

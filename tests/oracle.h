@@ -1,4 +1,5 @@
-// An oracle of its own for soft-DTW: the plain log-domain recursion, one pair at a time, in double or long double.
+// An oracle of its own for soft-DTW and its family: the plain log-domain recursion, one pair at a time, in double, long
+// double or dual numbers (dual.h), with step weights and penalties, bands, and gamma = 0.
 //
 // It shares no code with the library. test_oracle.cpp checks it by enumerating every alignment of tiny pairs.
 #pragma once
@@ -8,6 +9,9 @@
 #include <cstdint>
 #include <limits>
 #include <vector>
+
+#include "dual.h"
+#include "sdtw.h"
 
 namespace oracle {
 
@@ -20,10 +24,44 @@ constexpr Real not_a_number = std::numeric_limits<Real>::quiet_NaN();
 template <class Real>
 struct Pair {
   Real value;
-  std::vector<Real> alignment;  // E, [n, m]
+  std::vector<Real> alignment;  // the probability that a path visits the cell, [n, m]
+  std::vector<Real> gradient;   // d value / d cost: by step weights, too
+  Real path = 0;                // the expected sum of the sizes of a path's terms, <steps, w |D| + |p|>
 };
 
-// The weights softmax(-a / gamma) of three predecessors, and the soft minimum that they belong to.
+// How paths may step, and how much a step costs: w D + p. Steps are diagonal, vertical (from the row above) and
+// horizontal.
+struct Rule {
+  double gamma = 1;
+  double weight[3] = {1, 1, 1}, penalty[3] = {0, 0, 0};
+  sdtw_band band = SDTW_BAND_NONE;
+  double radius = 0;  // SDTW_BAND_ITAKURA: the slope
+};
+
+// As tslearn.metrics computes its masks: bounds of rows for each column, rounded to hundredths.
+inline bool itakura_admits(double slope, int64_t n, int64_t m, int64_t i, int64_t j) {
+  const auto rounded = [](double v) { return std::nearbyint(v * 100) / 100; };
+  const double most = slope * (double(n) / double(m)), least = 1 / slope * (double(n) / double(m));
+  const double from = double(j), last = double(n - 1), end = double(m - 1);
+  const double low = std::max(rounded(least * from), rounded(last - most * end + most * from));
+  const double high = std::min(rounded(most * from), rounded(last - least * end + least * from));
+  return double(i) >= std::ceil(low) && double(i) < std::floor(high + 1);
+}
+
+inline bool admits(const Rule &rule, int64_t n, int64_t m, int64_t i, int64_t j) {
+  const auto right = static_cast<double>(j - i), more = static_cast<double>(m - n);
+  switch (rule.band) {
+    case SDTW_BAND_SAKOE_CHIBA:
+      return m >= n ? -rule.radius <= right && right <= more + rule.radius
+                    : more - rule.radius <= right && right <= rule.radius;
+    case SDTW_BAND_ABSOLUTE: return std::abs(right) <= rule.radius;
+    case SDTW_BAND_ITAKURA: return itakura_admits(rule.radius, n, m, i, j);
+    default: return true;
+  }
+}
+
+// The probabilities softmax(-a / gamma) of three steps, and the soft minimum that they belong to; gamma = 0: the first
+// of the least.
 template <class Real>
 struct Softmin {
   Real weight[3];
@@ -31,90 +69,106 @@ struct Softmin {
 };
 
 template <class Real>
-Softmin<Real> softmin(Real a, Real b, Real c, Real gamma) {
-  const Real candidate[3] = {a, b, c};
-  const Real least = std::min({a, b, c});
-  if (std::isinf(least)) return {{0, 0, 0}, infinity<Real>};
-  Softmin<Real> result;
-  Real sum = 0;
-  for (int k = 0; k < 3; ++k) {
-    result.weight[k] = candidate[k] == least ? 1 : std::exp((least - candidate[k]) / gamma);
-    sum += result.weight[k];
+Softmin<Real> softmin(const Real (&candidate)[3], double gamma) {
+  using std::exp;
+  using std::log;
+  Softmin<Real> result{{Real(0), Real(0), Real(0)}, Real(std::numeric_limits<double>::infinity())};
+  int least = 0;
+  for (int k = 1; k < 3; ++k)
+    if (candidate[k] < candidate[least]) least = k;
+  const Real low = candidate[least];
+  if (std::isinf(value_of(low))) return result;
+  if (gamma == 0) {
+    result.weight[least] = Real(1);
+    result.value = low;
+    return result;
   }
+  Real sum(0);
+  for (int k = 0; k < 3; ++k)
+    if (!std::isinf(value_of(candidate[k]))) sum += result.weight[k] = exp((low - candidate[k]) / Real(gamma));
   for (Real &weight : result.weight) weight /= sum;
-  result.value = least - gamma * std::log(sum);
+  result.value = low - Real(gamma) * log(sum);
   return result;
 }
 
-// Soft-DTW of one pair; cost(i, j) is its cost. Cuturi and Blondel 2017, Algorithms 1 and 2; Algorithm 2 in the form
-// that passes E on by the weights of the soft minimum, which cannot cancel.
+// The recursion of one pair.
 template <class Real, class Cost>
-Pair<Real> soft_dtw(int64_t n, int64_t m, Real gamma, const Cost &cost, bool with_alignment = true) {
-  if (n == 0 && m == 0) return {0, {}};
-  if (n == 0 || m == 0) return {infinity<Real>, {}};
-  const int64_t width = m + 1;
-  std::vector<Real> accumulated((n + 1) * width, infinity<Real>);
-  Real *const r = accumulated.data();
-  r[0] = 0;
-  bool invalid = false;
-  for (int64_t i = 1; i <= n; ++i)
-    for (int64_t j = 1; j <= m; ++j) {
-      Real *const cell = r + i * width + j;
-      const Real d = cost(i - 1, j - 1);
-      invalid |= std::isnan(d) || d == -infinity<Real>;
-      *cell = d + softmin(cell[-width - 1], cell[-width], cell[-1], gamma).value;
-    }
-  Pair<Real> pair{r[n * width + m], {}};
-  if (invalid) pair.value = not_a_number<Real>;
-  if (!with_alignment) return pair;
-  if (invalid) {
-    pair.alignment.assign(n * m, not_a_number<Real>);
+class Solver {
+ public:
+  Solver(int64_t n, int64_t m, const Rule &rule, const Cost &cost)
+      : n_(n), m_(m), rule_(rule), cost_(cost), r_((n + 1) * (m + 1), Real(infinity<double>)) {}
+
+  Pair<Real> solve(bool with_alignment) {
+    if (n_ == 0 || m_ == 0) return {Real(n_ == m_ ? 0 : infinity<double>), {}, {}};
+    for (int64_t i = 0; i < n_; ++i)
+      for (int64_t j = 0; j < m_; ++j)
+        if (admits(rule_, n_, m_, i, j)) r(i, j) = step_into(i, j).value;
+    Pair<Real> pair{r(n_ - 1, m_ - 1), {}, {}};
+    if (invalid_) pair.value = Real(not_a_number<double>);
+    if (!with_alignment) return pair;
+    pair.alignment.assign(n_ * m_, invalid_ ? pair.value : Real(0));
+    pair.gradient = pair.alignment;
+    if (!invalid_ && !std::isinf(value_of(pair.value))) walk_back(pair);
     return pair;
   }
-  pair.alignment.assign(n * m, 0);
-  if (std::isinf(pair.value)) return pair;
-  pair.alignment.back() = 1;
-  for (int64_t i = n - 1; i >= 0; --i)
-    for (int64_t j = m - 1; j >= 0; --j) {
-      const Real e = pair.alignment[i * m + j];
-      if (e < Real(1e-30)) continue;  // far below every tolerance; most cells of a long pair
-      const Real *const cell = r + (i + 1) * width + j + 1;
-      const Softmin<Real> from = softmin(cell[-width - 1], cell[-width], cell[-1], gamma);
-      if (i > 0 && j > 0) pair.alignment[(i - 1) * m + j - 1] += e * from.weight[0];
-      if (i > 0) pair.alignment[(i - 1) * m + j] += e * from.weight[1];
-      if (j > 0) pair.alignment[i * m + j - 1] += e * from.weight[2];
-    }
-  return pair;
-}
 
-// sum_k (x_k - y_k)^2 over the features of two time steps.
-template <class Real, class T>
-Real sqeuclidean(const T *x, const T *y, int64_t features) {
-  Real sum = 0;
-  for (int64_t k = 0; k < features; ++k) {
-    const Real difference = static_cast<Real>(x[k]) - static_cast<Real>(y[k]);
-    sum += difference * difference;
+ private:
+  Real &r(int64_t i, int64_t j) { return r_[(i + 1) * (m_ + 1) + j + 1]; }
+
+  Softmin<Real> step_into(int64_t i, int64_t j) {
+    const Real d = cost_(i, j);
+    const Real forbidden(infinity<double>);
+    invalid_ |= std::isnan(value_of(d)) || (std::isinf(value_of(d)) && value_of(d) < 0);
+    if (std::isinf(value_of(d)) || std::isnan(value_of(d))) return {{Real(0), Real(0), Real(0)}, forbidden};
+    const auto by = [&](int k) { return Real(rule_.weight[k]) * d; };
+    if (i == 0 && j == 0) return {{Real(1), Real(0), Real(0)}, by(0)};
+    const auto penalty = [&](int k) { return Real(rule_.penalty[k]); };
+    return softmin<Real>(
+        {by(0) + penalty(0) + r(i - 1, j - 1), by(1) + penalty(1) + r(i - 1, j), by(2) + penalty(2) + r(i, j - 1)},
+        rule_.gamma);
   }
-  return sum;
+
+  // Cuturi and Blondel 2017, Algorithm 2, in the form that passes E on by the weights of the soft minimum, which cannot
+  // cancel.
+  void walk_back(Pair<Real> &pair) {
+    using std::abs;
+    pair.alignment.back() = Real(1);
+    for (int64_t i = n_ - 1; i >= 0; --i)
+      for (int64_t j = m_ - 1; j >= 0; --j) {
+        const Real e = pair.alignment[i * m_ + j];
+        if (value_of(e) < 1e-30) continue;  // far below every tolerance; most cells of a long pair
+        const Softmin<Real> from = step_into(i, j);
+        const Real d = cost_(i, j);
+        const bool first = i == 0 && j == 0;
+        for (int k = 0; k < 3; ++k) {
+          const Real by = e * from.weight[k];
+          if (value_of(by) == 0) continue;
+          pair.gradient[i * m_ + j] += by * Real(rule_.weight[k]);
+          pair.path += by * (Real(rule_.weight[k]) * abs(d) + Real(first ? 0 : std::abs(rule_.penalty[k])));
+          const int64_t up = k == 2 ? 0 : 1, left = k == 1 ? 0 : 1;
+          if (!first) pair.alignment[(i - up) * m_ + j - left] += by;
+        }
+      }
+  }
+
+  int64_t n_, m_;
+  const Rule &rule_;
+  const Cost &cost_;
+  std::vector<Real> r_;  // with the padded border
+  bool invalid_ = false;
+};
+
+// Soft-DTW of one pair; cost(i, j) is its cost, and is asked of admitted cells alone.
+template <class Real, class Cost>
+Pair<Real> soft_dtw(int64_t n, int64_t m, const Rule &rule, const Cost &cost, bool with_alignment = true) {
+  return Solver<Real, Cost>(n, m, rule, cost).solve(with_alignment);
 }
 
-// Gradients with respect to x [n, features] and y [m, features], both contiguous, of g times the value:
-// the chain rule through D = sqeuclidean. An E of exactly 0 contributes nothing, whatever x and y are.
-template <class Real, class T>
-void sqeuclidean_gradients(const Pair<Real> &pair, Real g, const T *x, const T *y, int64_t n, int64_t m,
-                           int64_t features, Real *grad_x, Real *grad_y) {
-  std::fill(grad_x, grad_x + n * features, Real(0));
-  std::fill(grad_y, grad_y + m * features, Real(0));
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t j = 0; j < m; ++j) {
-      const Real e = pair.alignment[i * m + j];
-      if (e == 0) continue;
-      for (int64_t k = 0; k < features; ++k) {
-        const Real term = 2 * g * e * (static_cast<Real>(x[i * features + k]) - static_cast<Real>(y[j * features + k]));
-        grad_x[i * features + k] += term;
-        grad_y[j * features + k] -= term;
-      }
-    }
+template <class Real, class Cost>
+Pair<Real> soft_dtw(int64_t n, int64_t m, double gamma, const Cost &cost, bool with_alignment = true) {
+  Rule rule;
+  rule.gamma = gamma;
+  return soft_dtw<Real>(n, m, rule, cost, with_alignment);
 }
 
 }  // namespace oracle

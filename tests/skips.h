@@ -4,13 +4,17 @@
 
 #include <cstdio>
 #include <map>
+#include <mutex>
 #include <string>
 
 namespace test {
 
 class Skips {
  public:
-  void add(const std::string &reason) { ++counts_[reason]; }
+  void add(const std::string &reason) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++counts_[reason];
+  }
   int count() const {
     int sum = 0;
     for (const auto &[reason, times] : counts_) sum += times;
@@ -24,6 +28,7 @@ class Skips {
   }
 
  private:
+  std::mutex mutex_;
   std::map<std::string, int> counts_;
 };
 

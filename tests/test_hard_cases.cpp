@@ -2,7 +2,7 @@
 // does not draw.
 #include "check.h"
 #include "cpu_reference.h"
-#include "differential/data.h"
+#include "data.h"
 #include "limits.h"
 
 using namespace test;

@@ -1,23 +1,22 @@
-// The differential driver: random problems on a backend in float32 (some in float64), held against what must be true of
-// every alignment, and a share of them against the CPU's float64. A failing problem is printed as the line that reruns
-// it.
+// Problems of the whole family on a backend, one given line or random ones, held against what must be true of every
+// alignment, and against the oracle or the CPU's float64. A failing problem is printed as the line that reruns it.
 //
+//   sdtw_differential --problem 'metric=cityblock dtype=f16 B=3 n=40 m=52 d=7 seed=42' [--device cuda]
 //   sdtw_differential [--device cuda] [--seed S] [--problems N] [--seconds T] [--threads J] [--cells C] [--share R]
 //                     [--verbose]
 //
-// share: of problems that are held against float64, too. cells: see draw_problem.
+// share: of problems that are held against a reference, too. cells: see draw_line. The grammar of lines: problem.h.
 #include <getopt.h>
 
 #include <atomic>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
-#include <mutex>
 #include <thread>
 
 #include "cpu_reference.h"
-#include "limits.h"
-#include "problem.h"
+#include "draw_problem.h"
+#include "judge.h"
 #include "worker.h"
 
 using namespace test;
@@ -31,113 +30,110 @@ struct Settings {
   int64_t cells = 600000;
   int threads = 0;
   bool verbose = false;
+  std::string problem;
+};
+
+struct Row {
+  uint64_t problems = 0, failed = 0;
+  Errors worst;      // over the limits
+  std::string line;  // of the worst
 };
 
 struct Tally {
-  uint64_t problems = 0, pairs = 0, compared = 0, failed = 0;
-  struct Row {
-    uint64_t pairs = 0, failed = 0;
-    Errors worst;       // over the limits
-    uint64_t seed = 0;  // of the problem with the worst gradient
-  };
-  Row rows[static_cast<size_t>(Data::count)];
+  uint64_t problems = 0, pairs = 0, compared = 0, failed = 0, refused = 0;
+  std::map<std::string, Row> rows;  // by what a problem is of
 };
 
 std::mutex printing;
 Tally tally;
 
-std::string command(const Settings &settings, uint64_t seed) {
-  return std::string("sdtw_differential --device ") + (settings.device == SDTW_CUDA ? "cuda" : "cpu") +
-         " --problems 1 --share 1 --cells " + std::to_string(settings.cells) + " --seed " + std::to_string(seed);
+double worst_of(const Errors &e) {
+  return std::max({e.value, e.gradient, e.alignment, e.value_tangent, e.gradient_tangent});
 }
 
-void report(const Settings &settings, uint64_t seed, const Drawn &drawn, int64_t pair, const std::string &what) {
-  std::printf("FAILED %s   # pair %" PRId64 " (%" PRId64 ", %" PRId64 ", %s) of %s: %s\n",
-              command(settings, seed).c_str(), pair, drawn.c.length_x(pair), drawn.c.length_y(pair),
-              data_names[static_cast<size_t>(drawn.data[pair])], describe(drawn.c).c_str(), what.c_str());
-  std::fflush(stdout);
+// What a problem is of: it counts in each of these rows.
+std::vector<std::string> kinds_of(const Case &c) {
+  const sdtw_problem &p = c.problem;
+  std::vector<std::string> kinds{std::string("metric ") + metric_names[p.metric],
+                                 std::string("type ") + dtype_names[p.dtype]};
+  if (p.band != SDTW_BAND_NONE) kinds.push_back(std::string("band ") + band_names[p.band]);
+  if (!c.unit_steps()) kinds.emplace_back("steps");
+  if (p.gamma == 0) kinds.emplace_back("gamma 0");
+  if (c.all_pairs()) kinds.emplace_back(c.symmetric() ? "symmetric" : "all pairs");
+  if (c.recompute) kinds.emplace_back("no state");
+  if (!c.tangent_x.empty() || !c.tangent_y.empty()) kinds.emplace_back("tangents");
+  if (!c.x_len.empty()) kinds.emplace_back("lengths");
+  return kinds;
 }
 
-std::string text(const char *format, double a, double b) {
-  char buffer[160];
-  std::snprintf(buffer, sizeof buffer, format, a, b);
-  return buffer;
+// Computes a problem again and again: twice the same bits, and of a core problem forward alone.
+std::vector<std::string> compute_and_judge(Case &c, bool compares, Errors &over, bool &refused) {
+  std::vector<std::string> faults;
+  c.poison = 0xff;
+  const std::optional<Result> result = try_run(c);
+  refused = !result;
+  if (refused) return faults;
+  c.poison = 0x3c;
+  const std::optional<Result> again = try_run(c);
+  if (!again || !same(*again, *result)) faults.emplace_back("not the same bits twice");
+  c.poison = 0xff;
+  Case alone = c;
+  alone.exec.flags |= SDTW_NO_STATE;
+  alone.recompute = false;
+  const Result without = run(alone);
+  if (!compares) return faults;
+  const auto hold = [&](const auto &ref) {
+    for (const std::string &fault : judge(c, *result, ref, &over)) faults.push_back(fault);
+    Result value;
+    value.value = without.value;
+    for (const std::string &fault : judge(c, value, ref)) faults.push_back("without state: " + fault);
+  };
+  // The oracle takes 0.1 us for a cell, the CPU's float64 a hundredth of that.
+  if (c.exec.device == SDTW_CUDA && !c.all_pairs() && c.problem.dtype != SDTW_F64)
+    hold(cpu_reference(c, 1));
+  else if (c.problem.dtype == SDTW_F64)
+    hold(reference<long double>(c));
+  else
+    hold(reference<double>(c));
+  return faults;
 }
 
-void run_problem(const Settings &settings, uint64_t seed) {
-  Random random(seed ^ 0x9e3779b97f4a7c15u);
-  Drawn drawn = draw_problem(seed, settings.device, settings.cells);
-  Case &c = drawn.c;
-  prepare_worker(c);
-  if (settings.device == SDTW_CPU) c.exec.cpu_isa = SDTW_CPU_ISA_AUTO;
-  const bool compares = random.uniform() < settings.share;
-  std::string failure;
-  std::vector<std::pair<int64_t, std::string>> failures;
-  Result result;
+void run_problem(const Settings &settings, const std::string &line, bool compares) {
+  std::vector<std::string> faults;
+  Errors over;
+  bool refused = false;
+  Case c = problem(line);
+  c.exec.device = settings.device;
   try {
-    c.poison = 0xff;
-    result = compute(c);
-    c.poison = 0x3c;
-    if (!same(compute(c), result)) failures.emplace_back(0, "not the same bits twice");
-    Case alone = c;
-    alone.exec.flags |= SDTW_NO_STATE;
-    const Result without = compute(alone);
-    for (int64_t b = 0; b < c.batch(); ++b)
-      if (const std::string wrong = check_alignment(c, result, b); !wrong.empty()) failures.emplace_back(b, wrong);
-    Tally::Row found[static_cast<size_t>(Data::count)];
-    if (compares) {
-      const Reference<double> ref = cpu_reference(c, 1);
-      for (int64_t b = 0; b < c.batch(); ++b) {
-        const Errors limit = limits(c, ref.value[b]);
-        Errors error = compare_pair(c, result, ref, b);
-        error.value = std::max(error.value, ratio(distance(&without.value[b], &ref.value[b], 1), ref.scale[b]));
-        Tally::Row &row = found[static_cast<size_t>(drawn.data[b])];
-        const Errors over{error.value / limit.value, error.gradient / limit.gradient,
-                          error.alignment / limit.alignment};
-        row.worst = {std::max(row.worst.value, over.value), std::max(row.worst.gradient, over.gradient),
-                     std::max(row.worst.alignment, over.alignment)};
-        row.pairs++;
-        if (!(over.value <= 1)) failures.emplace_back(b, text("value off by %.2e of %.3g", error.value, ref.scale[b]));
-        if (!(over.gradient <= 1))
-          failures.emplace_back(b, text("gradient off by %.2e, allowed %.0e", error.gradient, limit.gradient));
-        if (!(over.alignment <= 1))
-          failures.emplace_back(b, text("alignment off by %.2e, allowed %.0e", error.alignment, limit.alignment));
-      }
-    }
-    const std::lock_guard<std::mutex> lock(printing);
-    tally.compared += compares ? c.batch() : 0;
-    for (size_t k = 0; k < static_cast<size_t>(Data::count); ++k) {
-      Tally::Row &row = tally.rows[k];
-      row.pairs += found[k].pairs;
-      if (std::max(found[k].worst.gradient, found[k].worst.alignment) >
-          std::max(row.worst.gradient, row.worst.alignment))
-        row.seed = seed;
-      row.worst = {std::max(row.worst.value, found[k].worst.value),
-                   std::max(row.worst.gradient, found[k].worst.gradient),
-                   std::max(row.worst.alignment, found[k].worst.alignment)};
-    }
+    prepare_worker(c);
+    faults = compute_and_judge(c, compares, over, refused);
   } catch (const std::exception &error) {
-    failures.emplace_back(0, error.what());
+    faults.emplace_back(error.what());
   }
   const std::lock_guard<std::mutex> lock(printing);
   tally.problems++, tally.pairs += c.batch();
-  if (failures.empty()) return;
-  tally.failed++;
-  if (settings.verbose || tally.failed <= 40)
-    for (const auto &[pair, what] : failures) report(settings, seed, drawn, pair, what);
-  for (const auto &[pair, what] : failures) tally.rows[static_cast<size_t>(drawn.data[pair])].failed++;
+  tally.refused += refused, tally.compared += compares && !refused;
+  tally.failed += !faults.empty();
+  for (const std::string &kind : kinds_of(c)) {
+    Row &row = tally.rows[kind];
+    row.problems += compares && !refused, row.failed += !faults.empty();
+    if (worst_of(over) > worst_of(row.worst)) row.line = line;
+    row.worst = larger(row.worst, over);
+  }
+  if (faults.empty() || (!settings.verbose && tally.failed > 40)) return;
+  std::printf("FAILED sdtw_differential --device %s --problem '%s'\n", settings.device == SDTW_CUDA ? "cuda" : "cpu",
+              line.c_str());
+  for (size_t k = 0; k < faults.size() && (settings.verbose || k < 4); ++k) std::printf("  %s\n", faults[k].c_str());
+  std::fflush(stdout);
 }
 
 Settings parse(int argc, char **argv) {
-  static const option options[] = {{"device", required_argument, nullptr, 'd'},
-                                   {"seed", required_argument, nullptr, 's'},
-                                   {"problems", required_argument, nullptr, 'p'},
-                                   {"seconds", required_argument, nullptr, 't'},
-                                   {"share", required_argument, nullptr, 'r'},
-                                   {"threads", required_argument, nullptr, 'j'},
-                                   {"cells", required_argument, nullptr, 'c'},
-                                   {"verbose", no_argument, nullptr, 'v'},
-                                   {}};
+  static const option options[] = {
+      {"device", required_argument, nullptr, 'd'},   {"seed", required_argument, nullptr, 's'},
+      {"problems", required_argument, nullptr, 'p'}, {"seconds", required_argument, nullptr, 't'},
+      {"share", required_argument, nullptr, 'r'},    {"threads", required_argument, nullptr, 'j'},
+      {"cells", required_argument, nullptr, 'c'},    {"problem", required_argument, nullptr, 'l'},
+      {"verbose", no_argument, nullptr, 'v'},        {}};
   Settings settings;
   for (int key; (key = getopt_long(argc, argv, "", options, nullptr)) != -1;) switch (key) {
       case 'd': settings.device = std::string(optarg) == "cuda" ? SDTW_CUDA : SDTW_CPU; break;
@@ -147,6 +143,7 @@ Settings parse(int argc, char **argv) {
       case 'r': settings.share = std::atof(optarg); break;
       case 'j': settings.threads = std::atoi(optarg); break;
       case 'c': settings.cells = std::atoll(optarg); break;
+      case 'l': settings.problem = optarg; break;
       case 'v': settings.verbose = true; break;
       default: std::exit(2);
     }
@@ -154,30 +151,55 @@ Settings parse(int argc, char **argv) {
   return settings;
 }
 
+void print_rows(bool with_lines) {
+  std::printf("%-20s %9s %8s   largest error over the limit: %8s %8s %8s %8s %8s\n", "of", "compared", "failures",
+              "value", "gradient", "E", "value'", "grad'");
+  for (const auto &[kind, row] : tally.rows) {
+    const Errors &e = row.worst;
+    std::printf("%-20s %9" PRIu64 " %8" PRIu64 " %38.2f %8.2f %8.2f %8.2f %8.2f\n", kind.c_str(), row.problems,
+                row.failed, e.value, e.gradient, e.alignment, e.value_tangent, e.gradient_tangent);
+    if (with_lines && !row.line.empty()) std::printf("    %s\n", row.line.c_str());
+  }
+}
+
+int run_line(const Settings &settings) {
+  try {
+    std::printf("%s\n", describe(problem(settings.problem)).c_str());
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "--problem '%s': %s\n", settings.problem.c_str(), error.what());
+    return 2;
+  }
+  run_problem(settings, settings.problem, true);
+  print_rows(false);
+  skips().print();
+  return tally.failed ? 1 : tally.refused ? 77 : 0;
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
-  const Settings settings = parse(argc, argv);
+  Settings settings = parse(argc, argv);
   options().device = settings.device;
+  if (!settings.problem.empty()) {
+    settings.verbose = true;
+    return run_line(settings);
+  }
   const auto begin = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   std::atomic<uint64_t> next{0};
   std::vector<std::thread> workers;
   for (int i = 0; i < settings.threads; ++i)
     workers.emplace_back([&] {
-      for (uint64_t k; elapsed() < settings.seconds && (k = next.fetch_add(1)) < settings.problems;)
-        run_problem(settings, settings.seed + k);
+      for (uint64_t k; elapsed() < settings.seconds && (k = next.fetch_add(1)) < settings.problems;) {
+        const uint64_t seed = settings.seed + k;
+        run_problem(settings, draw_line(seed, settings.cells), Random(seed).uniform() < settings.share);
+      }
     });
   for (std::thread &worker : workers) worker.join();
-  std::printf("%-10s %10s %8s   largest error over the limit: %8s %8s %8s  %s\n", "data", "compared", "failures",
-              "value", "gradient", "E", "seed of the last two");
-  for (size_t k = 0; k < static_cast<size_t>(Data::count); ++k) {
-    const Tally::Row &row = tally.rows[k];
-    std::printf("%-10s %10" PRIu64 " %8" PRIu64 " %38.2f %8.2f %8.2f  %" PRIu64 "\n", data_names[k], row.pairs,
-                row.failed, row.worst.value, row.worst.gradient, row.worst.alignment, row.seed);
-  }
-  std::printf("seed %" PRIu64 ": %" PRIu64 " problems of %" PRIu64 " pairs, %" PRIu64 " pairs compared, %" PRIu64
-              " problems failed, in %.0f s\n",
-              settings.seed, tally.problems, tally.pairs, tally.compared, tally.failed, elapsed());
+  print_rows(settings.verbose);
+  skips().print();
+  std::printf("seed %" PRIu64 ": %" PRIu64 " problems of %" PRIu64 " pairs, %" PRIu64 " problems compared, %" PRIu64
+              " refused, %" PRIu64 " failed, in %.0f s\n",
+              settings.seed, tally.problems, tally.pairs, tally.compared, tally.refused, tally.failed, elapsed());
   return tally.failed == 0 ? 0 : 1;
 }

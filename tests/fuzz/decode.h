@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "bytes.h"
-#include "differential/data.h"
+#include "data.h"
 
 namespace test {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "draw.h"
-#include "oracle.h"
+#include "oracle_metrics.h"
 
 namespace test {
 
@@ -16,10 +16,11 @@ enum class Data {
   equal,      // y is x, resampled
   quantised,  // noise on a coarse grid
   flat,       // noise with a long stretch in which nothing happens
+  integers,   // small whole numbers: costs are exact, and often equal
   count
 };
 inline const char *const data_names[] = {"noise",  "walk",  "constant",  "steps", "smooth",
-                                         "spikes", "equal", "quantised", "flat"};
+                                         "spikes", "equal", "quantised", "flat",  "integers"};
 
 // One series [steps, features] of unit scale.
 inline std::vector<double> series(Random &random, Data data, int64_t steps, int64_t features) {
@@ -42,6 +43,7 @@ inline std::vector<double> series(Random &random, Data data, int64_t steps, int6
     for (int64_t f = 0; f < features; ++f) {
       if (data == Data::walk) step(i)[f] = step(i)[f] / 3 + (i > 0 ? step(i - 1)[f] : 0);
       if (data == Data::quantised) step(i)[f] = std::round(2 * step(i)[f]) / 2;
+      if (data == Data::integers) step(i)[f] = std::round(2 * step(i)[f]);
     }
   }
   if (data == Data::spikes)
@@ -76,6 +78,10 @@ inline SeriesPair series_pair(Random &random, Data data, int64_t n, int64_t m, i
 inline std::vector<double> costs(Random &random, Data data, int64_t n, int64_t m, double scale, double gamma) {
   std::vector<double> cost(n * m);
   const double kind = random.uniform();
+  if (data == Data::integers) {
+    for (double &c : cost) c = narrow(scale * static_cast<double>(random.integer(0, 8)));
+    return cost;
+  }
   if (data == Data::constant) {
     const double unit = gamma / std::log2(std::exp(1.0)), whole = std::floor(std::pow(10.0, 3 * random.uniform()) - 1);
     const double t = kind < 0.3 ? scale : unit * (whole + one_of(random, {0.0, 0.48, 0.4999, 0.5, 0.5001, 0.52}));

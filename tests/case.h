@@ -1,0 +1,118 @@
+// What a test computes, whatever the backend: a Case goes in, a Result comes out (harness.h).
+#pragma once
+
+#include <sstream>
+
+#include "array.h"
+#include "backends.h"
+
+namespace test {
+
+struct Case {
+  sdtw_problem problem;
+  sdtw_exec exec;
+  std::vector<double> x, y;                  // contiguous; values that dtype can hold; SDTW_PRECOMPUTED: x is the cost
+  std::vector<double> grad_value;            // empty: absent
+  std::vector<int64_t> x_len, y_len;         // empty: absent
+  std::vector<double> tangent_x, tangent_y;  // like x and y; empty: absent; without either there is no sdtw_jvp
+  Layout layout_x, layout_y, layout_grad_x, layout_grad_y, layout_alignment;  // tangents have those of x, y and grads
+  unsigned char poison = 0xff;                                                // as a float or double: NaN
+  bool want_grad_x = true, want_grad_y = true, want_alignment = true;
+  bool recompute = false;  // with SDTW_NO_STATE: backward and alignment, too
+  std::string data;        // how the data were made, as problem.h writes it
+
+  bool fused() const { return problem.metric != SDTW_PRECOMPUTED; }
+  bool all_pairs() const { return problem.flags & SDTW_ALL_PAIRS; }
+  bool symmetric() const { return problem.flags & SDTW_SYMMETRIC; }
+  bool has_y() const { return fused() && !symmetric(); }
+  bool unit_steps() const {
+    for (int k = 0; k < 3; ++k)
+      if (problem.step_weight[k] != 1 || problem.step_penalty[k] != 0) return false;
+    return true;
+  }
+  int64_t batch() const { return all_pairs() ? problem.batch_x * problem.batch_y : problem.batch_x; }  // pairs
+  // Which series a pair is of; a matrix of given costs is one's own.
+  int64_t index_x(int64_t b) const { return fused() && all_pairs() ? b / problem.batch_y : b; }
+  int64_t index_y(int64_t b) const { return fused() && all_pairs() ? b % problem.batch_y : b; }
+  int64_t series_x() const { return fused() ? problem.batch_x : batch(); }
+  int64_t series_y() const { return fused() ? problem.batch_y : batch(); }
+  Shape shape_x() const { return {series_x(), problem.n, fused() ? problem.features : problem.m}; }
+  Shape shape_y() const { return has_y() ? Shape{series_y(), problem.m, problem.features} : Shape{0, 0, 0}; }
+  Shape shape_alignment() const { return {batch(), problem.n, problem.m}; }
+  int64_t length_x(int64_t b) const { return x_len.empty() ? problem.n : x_len[index_x(b)]; }
+  int64_t length_y(int64_t b) const {
+    const std::vector<int64_t> &lengths = symmetric() ? x_len : y_len;
+    return lengths.empty() ? problem.m : lengths[index_y(b)];
+  }
+};
+
+struct Result {
+  std::vector<double> value, grad_x, grad_y, alignment;                              // contiguous
+  std::vector<double> value_tangent = {}, grad_x_tangent = {}, grad_y_tangent = {};  // where there are tangents
+};
+
+inline Case make_case(sdtw_metric metric, int64_t batch, int64_t n, int64_t m, int64_t features, double gamma) {
+  Case c{};
+  sdtw_problem_init(&c.problem, sizeof c.problem);
+  sdtw_exec_init(&c.exec, sizeof c.exec);
+  c.problem.metric = metric;
+  c.problem.batch_x = c.problem.batch_y = batch;
+  c.problem.n = n;
+  c.problem.m = m;
+  c.problem.features = metric == SDTW_PRECOMPUTED ? 0 : features;
+  c.problem.gamma = gamma;
+  c.exec.device = options().device;
+  c.exec.num_threads = 1;
+  return c;
+}
+
+// Names as the grammar of problem.h has them, in the order of sdtw.h's enumerations.
+inline constexpr const char *metric_names[] = {"precomputed", "sqeuclidean", "euclidean", "cityblock", "cosine"};
+inline constexpr const char *dtype_names[] = {"f32", "f64", "f16", "bf16"};
+inline constexpr const char *band_names[] = {"none", "sakoe_chiba", "absolute", "itakura"};
+inline constexpr const char *isa_names[] = {"auto", "baseline", "avx2", "avx512"};
+
+// One line that problem.h reads again: all of the problem, and of the data what made them.
+inline std::string describe(const Case &c) {
+  const sdtw_problem &p = c.problem;
+  std::ostringstream text;
+  text << "metric=" << metric_names[p.metric] << " dtype=" << dtype_names[p.dtype] << " B=" << p.batch_x;
+  if (c.all_pairs() && !c.symmetric()) text << "x" << p.batch_y;
+  text << " n=" << p.n << " m=" << p.m;
+  if (c.fused()) text << " d=" << p.features;
+  text.precision(17);
+  text << " gamma=" << p.gamma;
+  if (p.band != SDTW_BAND_NONE) text << " band=" << band_names[p.band] << ":" << p.band_radius;
+  const auto three = [&](const char *name, const double(&v)[3]) {
+    text << " " << name << "=" << v[0] << "," << v[1] << "," << v[2];
+  };
+  if (!c.unit_steps()) three("weights", p.step_weight), three("penalties", p.step_penalty);
+  if (c.all_pairs()) text << " pairs=" << (c.symmetric() ? "symmetric" : "all");
+  if (c.exec.flags & SDTW_NO_STATE) text << " state=" << (c.recompute ? "no" : "none");
+  if (!c.x_len.empty() || !c.y_len.empty()) text << " bits=" << p.length_bits;
+  const Layout *const layouts[] = {&c.layout_x, &c.layout_y, &c.layout_grad_x, &c.layout_grad_y, &c.layout_alignment};
+  bool alike = true;
+  for (const Layout *layout : layouts) alike &= std::string(layout->name) == c.layout_x.name;
+  if (!alike || std::string(c.layout_x.name) != "contiguous") text << " layout=" << c.layout_x.name;
+  for (size_t k = 1; k < std::size(layouts) && !alike; ++k) text << "," << layouts[k]->name;
+  text << " threads=" << c.exec.num_threads;
+  if (c.exec.cpu_isa != SDTW_CPU_ISA_AUTO) text << " isa=" << isa_names[c.exec.cpu_isa];
+  text << " device=" << (c.exec.device == SDTW_CUDA ? "cuda" : "cpu") << " "
+       << (c.data.empty() ? "data=given" : c.data);
+  return text.str();
+}
+
+// The same case on every backend, in both dtypes. Inputs must be values that float32 can hold.
+inline std::vector<Case> variants(const Case &base) {
+  std::vector<Case> result;
+  for (const Backend &backend : backends())
+    for (const sdtw_dtype dtype : {SDTW_F32, SDTW_F64}) {
+      result.push_back(base);
+      result.back().problem.dtype = dtype;
+      result.back().exec.device = backend.device;
+      result.back().exec.cpu_isa = backend.isa;
+    }
+  return result;
+}
+
+}  // namespace test

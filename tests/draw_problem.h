@@ -1,0 +1,95 @@
+// Random problems of the whole family, as lines of problem.h: shapes on every residue of tiles, strips and warps, data
+// of every kind, one seed.
+#pragma once
+
+#include "problem.h"
+
+namespace test {
+
+// A length: any up to 300, or near a border of tiles, strips and warps.
+inline int64_t draw_length(Random &random) {
+  constexpr int64_t borders[] = {1, 16, 32, 64, 96, 128, 192, 256, 257, 384, 512, 640, 768, 900};
+  const double kind = random.uniform();
+  if (kind < 0.15) return random.integer(1, 12);
+  if (kind < 0.75) return random.integer(1, 300);
+  return std::max<int64_t>(1, one_of(random, borders) + random.integer(-2, 2));
+}
+
+inline int64_t draw_features(Random &random) {
+  const double kind = random.uniform();
+  if (kind < 0.4) return random.integer(1, 2);
+  return kind < 0.7 ? random.integer(3, 16) : random.integer(17, 130);
+}
+
+namespace grammar {
+
+inline void draw_rules(std::ostream &line, Random &random, int64_t n, int64_t m, bool symmetric) {
+  if (random.uniform() < 0.35) {
+    const auto band = static_cast<int>(random.integer(1, 3));
+    // Up to wider than the matrix; and of slopes, from a single diagonal on.
+    const double part = random.uniform() * random.uniform();
+    double radius = std::floor(1.2 * part * static_cast<double>(std::max(n, m)));
+    if (band == SDTW_BAND_ABSOLUTE && random.uniform() < 0.7) radius += static_cast<double>(std::abs(n - m));
+    if (band == SDTW_BAND_ITAKURA) radius = 1 + 0.25 * static_cast<double>(random.integer(0, 16));
+    line << " band=" << band_names[band] << ":" << radius;
+  }
+  if (random.uniform() < 0.3) {
+    const double d = one_of(random, {1., 2., 0.5, 0.}), v = one_of(random, {1., 1.5, 0.25, 0.}),
+                 h = symmetric ? v : one_of(random, {1., 2., 0.75, 0.});
+    line << " weights=" << d << "," << v << "," << h;
+  }
+  if (random.uniform() < 0.3) {
+    const double d = one_of(random, {0., -0.5, 0.125}), v = one_of(random, {0., 1., 4., -0.25}),
+                 h = symmetric ? v : one_of(random, {0., 1., 16., -0.25});
+    line << " penalties=" << d << "," << v << "," << h;
+  }
+}
+
+}  // namespace grammar
+
+// cells: how many a problem may have, most of them a twentieth of that.
+inline std::string draw_line(uint64_t seed, int64_t cells) {
+  Random random(seed * 0x9e3779b97f4a7c15u + 1);
+  std::ostringstream line;
+  const bool core = random.uniform() < 0.25;
+  const double metric = random.uniform(), type = random.uniform(), batching = random.uniform();
+  const int kind = core ? (metric < 0.7 ? SDTW_SQEUCLIDEAN : SDTW_PRECOMPUTED) : static_cast<int>(5 * metric);
+  const int dtype = core || type < 0.5 ? (type < 0.1 ? SDTW_F64 : SDTW_F32)
+                    : type < 0.7       ? SDTW_F64
+                    : type < 0.85      ? SDTW_F16
+                                       : SDTW_BF16;
+  const bool all = !core && batching < 0.3, symmetric = all && batching < 0.12 && kind != SDTW_PRECOMPUTED;
+  int64_t n = draw_length(random), m = draw_length(random);
+  if (random.uniform() < 0.95) cells /= 20;
+  while (n * m > cells) (n > m ? n : m) = (n > m ? n : m) / 2 + 1;
+  if (symmetric) m = n;
+  int64_t most = std::clamp<int64_t>(cells / (n * m), 1, 33);
+  if (all) most = std::max<int64_t>(1, static_cast<int64_t>(std::sqrt(static_cast<double>(most))));
+  line << "metric=" << metric_names[kind] << " dtype=" << dtype_names[dtype];
+  line << " B=" << (random.uniform() < 0.2 ? 1 : random.integer(1, most));
+  if (all && !symmetric) line << "x" << random.integer(1, most + 1);
+  line << " n=" << n << " m=" << m;
+  if (kind != SDTW_PRECOMPUTED) line << " d=" << draw_features(random);
+  const bool hard = !core && random.uniform() < 0.12;
+  // Where several paths are equally good to all digits of its type, only exact costs tell which is the first.
+  const double gamma = std::pow(10.0, -4 + 6.5 * random.uniform());
+  line << " gamma=" << (hard ? 0 : gamma);
+  if (!core) grammar::draw_rules(line, random, n, m, symmetric);
+  if (all) line << " pairs=" << (symmetric ? "symmetric" : "all");
+  if (!core && random.uniform() < 0.25) line << " state=no";
+  if (random.uniform() < 0.3) line << " lengths=" << random.integer(0, std::min<int64_t>(n, 2) - 1);
+  line << " bits=" << one_of(random, {32, 64});
+  if (random.uniform() < 0.4) line << " layout=mixed";
+  if (random.uniform() < 0.3) line << " grad=random";
+  if (!core && !hard && random.uniform() < 0.3) line << " tangents=" << one_of(random, {"x", "y", "xy"});
+  const double alike = random.uniform();
+  const auto data = hard && kind != SDTW_EUCLIDEAN && kind != SDTW_COSINE
+                        ? Data::integers
+                        : static_cast<Data>(random.integer(0, static_cast<int64_t>(Data::count) - 1));
+  line << " data=" << (alike < 0.4 && !hard ? "mixed" : data_names[static_cast<size_t>(data)]);
+  if (!hard && alike >= 0.4) line << " scale=" << std::pow(10.0, -1.5 + 3 * random.uniform());
+  line << " seed=" << seed;
+  return line.str();
+}
+
+}  // namespace test

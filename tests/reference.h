@@ -1,0 +1,200 @@
+// What a Case should give according to the oracle.
+#pragma once
+
+#include <type_traits>
+
+#include "case.h"
+#include "oracle_metrics.h"
+
+namespace test {
+
+template <class Real>
+struct Reference {
+  std::vector<Real> value, grad_x, grad_y, alignment;  // as in Result
+  std::vector<Real> scale;                             // what errors of values are relative to: see value_scale
+  std::vector<Real> value_tangent, grad_x_tangent, grad_y_tangent;
+  // What errors of the tangents of values are relative to, of each pair, and those of gradients and their tangents, of
+  // each series: sums over its pairs of the largest entries. Empty: as compare_pair has it.
+  std::vector<Real> value_tangent_scale, grad_x_scale, grad_y_scale, grad_x_tangent_scale, grad_y_tangent_scale;
+};
+
+// What the error of a value is relative to, as sdtw.h has it. path: <E, |D|>. Between lengths of which one is 16 times
+// the other costs that are nearly 0 all along are rounded to one side by every cell: 2.18e-7 without the last term at
+// (3, 136).
+inline double value_scale(double value, double path, double gamma, int64_t n, int64_t m) {
+  const auto least = static_cast<double>(std::min(n, m)), most = static_cast<double>(std::max(n, m));
+  return std::abs(value) + path + gamma * (std::sqrt(least + most) + (most > 16 * least ? 0.15 * most : 0));
+}
+
+// As float64 problems see a cost: one beyond a double's range is infinite, one that no exponent can hold spoils its
+// pair (sdtw.h). No cost of float32 inputs is either.
+template <class Real>
+Real seen_cost(const sdtw_problem &p, const Real &cost) {
+  const auto value = oracle::value_of(cost);
+  using Value = std::decay_t<decltype(value)>;
+  const Value size = std::abs(value);
+  if (p.dtype != SDTW_F64 || !std::isfinite(size)) return cost;
+  if (size > static_cast<Value>(std::numeric_limits<double>::max()))
+    return Real(std::copysign(oracle::infinity<Value>, value));
+  if (p.gamma == 0) return cost;
+  return size * static_cast<Value>(1.4426950408889634) / static_cast<Value>(p.gamma) < static_cast<Value>(1e289)
+             ? cost
+             : Real(oracle::not_a_number<Value>);
+}
+
+inline oracle::Rule rule_of(const sdtw_problem &p) {
+  oracle::Rule rule;
+  rule.gamma = p.gamma;
+  std::copy(p.step_weight, p.step_weight + 3, rule.weight);
+  std::copy(p.step_penalty, p.step_penalty + 3, rule.penalty);
+  rule.band = p.band;
+  rule.radius = p.band_radius;
+  return rule;
+}
+
+// The reference of a case, pair by pair. Number is Real, or with tangents dual numbers of them.
+template <class Real, class Number>
+class Referee {
+  static constexpr bool dual = !std::is_same_v<Real, Number>;
+
+ public:
+  Referee(const Case &c, bool with_gradients)
+      : c_(c), p_(c.problem), rule_(rule_of(p_)), with_gradients_(with_gradients) {
+    x_ = numbers(c.x, c.tangent_x);
+    if (c.has_y()) y_ = numbers(c.y, c.tangent_y);
+    const std::vector<Number> &y = c.symmetric() ? x_ : y_;
+    y_data_ = y.data();
+    step_x_ = p_.n * c.shape_x()[2], step_y_ = c.fused() ? p_.m * p_.features : 0, step_e_ = p_.n * p_.m;
+    gx_.assign(c.series_x() * step_x_, Number(0));
+    gy_.assign(c.fused() ? c.series_y() * step_y_ : 0, Number(0));
+    for (auto *scales : {&ref_.grad_x_scale, &ref_.grad_x_tangent_scale}) scales->assign(c.series_x(), 0);
+    for (auto *scales : {&ref_.grad_y_scale, &ref_.grad_y_tangent_scale}) scales->assign(c.series_y(), 0);
+    ref_.value.resize(c.batch());
+    ref_.scale.resize(c.batch());
+    ref_.value_tangent.resize(dual ? c.batch() : 0);
+    ref_.value_tangent_scale.resize(dual ? c.batch() : 0);
+    if (with_gradients) ref_.alignment.assign(c.batch() * step_e_, 0);
+  }
+
+  Reference<Real> run() {
+    for (int64_t b = 0; b < c_.batch(); ++b) add_pair(b);
+    if (!with_gradients_) return std::move(ref_);
+    if (c_.symmetric()) {  // x is both
+      for (size_t k = 0; k < gx_.size(); ++k) gx_[k] += gy_[k];
+      for (int64_t s = 0; s < c_.series_x(); ++s) {
+        ref_.grad_x_scale[s] += ref_.grad_y_scale[s];
+        ref_.grad_x_tangent_scale[s] += ref_.grad_y_tangent_scale[s];
+      }
+      gy_.clear();
+    }
+    const auto take = [](const std::vector<Number> &from, std::vector<Real> &values, std::vector<Real> &tangents) {
+      for (const Number &v : from) {
+        values.push_back(oracle::value_of(v));
+        if constexpr (dual) tangents.push_back(std::isnan(v.v) ? v.v : v.d);
+      }
+    };
+    take(gx_, ref_.grad_x, ref_.grad_x_tangent);
+    take(gy_, ref_.grad_y, ref_.grad_y_tangent);
+    return std::move(ref_);
+  }
+
+ private:
+  static std::vector<Number> numbers(const std::vector<double> &values, const std::vector<double> &tangents) {
+    std::vector<Number> result(values.begin(), values.end());
+    if constexpr (dual)
+      for (size_t k = 0; k < tangents.size(); ++k) result[k].d = static_cast<Real>(tangents[k]);
+    return result;
+  }
+
+  Number cost(const Number *x, const Number *y, int64_t i, int64_t j) const {
+    const int64_t d = p_.features;
+    return seen_cost(p_,
+                     c_.fused() ? oracle::metric_cost<Number>(p_.metric, x + i * d, y + j * d, d) : x[i * p_.m + j]);
+  }
+
+  void add_pair(int64_t b) {
+    const int64_t n = c_.length_x(b), m = c_.length_y(b), ix = c_.index_x(b), iy = c_.index_y(b);
+    const Number *const x = x_.data() + ix * step_x_, *const y = c_.fused() ? y_data_ + iy * step_y_ : nullptr;
+    const bool in_range = n >= 0 && n <= p_.n && m >= 0 && m <= p_.m;
+    oracle::Pair<Number> pair{Number(oracle::not_a_number<Real>), {}, {}};
+    if (in_range)
+      pair = oracle::soft_dtw<Number>(
+          n, m, rule_, [&](int64_t i, int64_t j) { return cost(x, y, i, j); }, with_gradients_);
+    const Real value = ref_.value[b] = oracle::value_of(pair.value);
+    ref_.scale[b] = std::abs(value);
+    if constexpr (dual) ref_.value_tangent[b] = std::isnan(value) ? value : std::isinf(value) ? 0 : pair.value.d;
+    if (!with_gradients_) return;
+    if (std::isnan(value)) {
+      std::fill_n(gx_.begin() + ix * step_x_, step_x_, Number(value));
+      if (step_y_) std::fill_n(gy_.begin() + iy * step_y_, step_y_, Number(value));
+      std::fill_n(ref_.alignment.begin() + b * step_e_, step_e_, value);
+      return;
+    }
+    if (std::isinf(value) || n == 0) return;
+    add_scales(b, pair, [&](int64_t i, int64_t j) { return cost(x, y, i, j); });
+    add_gradients(b, pair, x, y);
+  }
+
+  template <class Cost>
+  void add_scales(int64_t b, const oracle::Pair<Number> &pair, const Cost &cost) {
+    const int64_t n = c_.length_x(b), m = c_.length_y(b);
+    Real path = oracle::value_of(pair.path), along = 0, square = 0;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < m; ++j) {
+        const Real e = oracle::value_of(pair.alignment[i * m + j]);
+        ref_.alignment[b * step_e_ + i * p_.m + j] = e;
+        // A cosine is rounded where it is near 1, not where its distance is near 0.
+        if (p_.metric == SDTW_COSINE) path += e;
+        if constexpr (dual)
+          if (e != 0) {
+            const Real t = cost(i, j).d, w = oracle::value_of(pair.gradient[i * m + j]);
+            along += w * std::abs(t), square += w * t * t;
+          }
+      }
+    ref_.scale[b] = value_scale(static_cast<double>(ref_.value[b]), static_cast<double>(path), p_.gamma, n, m);
+    if constexpr (dual) ref_.value_tangent_scale[b] = along;
+    // How far a path's cost strays along the tangent, in units of gamma, is what probabilities change by.
+    spread_ = p_.gamma > 0 ? std::sqrt(square) / static_cast<Real>(p_.gamma) : 0;
+  }
+
+  void add_gradients(int64_t b, const oracle::Pair<Number> &pair, const Number *x, const Number *y) {
+    const int64_t n = c_.length_x(b), m = c_.length_y(b), ix = c_.index_x(b), iy = c_.index_y(b);
+    const Number g(c_.grad_value.empty() ? Real(1) : static_cast<Real>(c_.grad_value[b]));
+    std::vector<Number> of_x(step_x_, Number(0)), of_y(step_y_, Number(0));
+    if (c_.fused())
+      oracle::add_gradients(p_.metric, pair, g, x, y, n, m, p_.features, of_x.data(), of_y.data());
+    else
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < m; ++j) of_x[i * p_.m + j] = g * pair.gradient[i * m + j];
+    Real largest = 0, largest_tangent = 0;
+    for (const auto *of : {&of_x, &of_y})
+      for (const Number &v : *of) {
+        largest = std::max(largest, std::abs(oracle::value_of(v)));
+        if constexpr (dual) largest_tangent = std::max(largest_tangent, std::abs(v.d));
+      }
+    largest_tangent = std::max(largest_tangent, largest * spread_);
+    ref_.grad_x_scale[ix] += largest, ref_.grad_x_tangent_scale[ix] += largest_tangent;
+    if (c_.fused()) ref_.grad_y_scale[iy] += largest, ref_.grad_y_tangent_scale[iy] += largest_tangent;
+    for (int64_t k = 0; k < step_x_; ++k) gx_[ix * step_x_ + k] += of_x[k];
+    for (int64_t k = 0; k < step_y_; ++k) gy_[iy * step_y_ + k] += of_y[k];
+  }
+
+  const Case &c_;
+  const sdtw_problem &p_;
+  const oracle::Rule rule_;
+  const bool with_gradients_;
+  std::vector<Number> x_, y_, gx_, gy_;
+  const Number *y_data_;
+  int64_t step_x_, step_y_, step_e_;
+  Real spread_ = 0;
+  Reference<Real> ref_;
+};
+
+// Real is long double where float64 results are to be judged.
+template <class Real = long double>
+Reference<Real> reference(const Case &c, bool with_gradients = true) {
+  if (c.tangent_x.empty() && c.tangent_y.empty()) return Referee<Real, Real>(c, with_gradients).run();
+  return Referee<Real, oracle::Dual<Real>>(c, with_gradients).run();
+}
+
+}  // namespace test
