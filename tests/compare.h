@@ -91,7 +91,10 @@ Errors compare_pair(const Case &c, const Result &result, const Reference<Real> &
                     y.empty() ? 0 : max_norm(y.data() + b * step_y, step_y));
   };
   const double gradient = std::max(off(result.grad_x, ref.grad_x, step_x), off(result.grad_y, ref.grad_y, step_y));
-  errors.gradient = ratio(std::max(0., gradient - negligible_gradient(c, b)), largest(ref.grad_x, ref.grad_y));
+  const double scale = c.problem.metric == SDTW_COSINE && !ref.grad_x_scale.empty()
+                           ? static_cast<double>(ref.grad_x_scale[b])
+                           : largest(ref.grad_x, ref.grad_y);
+  errors.gradient = ratio(std::max(0., gradient - negligible_gradient(c, b)), scale);
   if (!ref.grad_x_tangent.empty())
     errors.gradient_tangent = ratio(std::max(off(result.grad_x_tangent, ref.grad_x_tangent, step_x),
                                              off(result.grad_y_tangent, ref.grad_y_tangent, step_y)),

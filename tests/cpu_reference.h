@@ -11,7 +11,7 @@ inline void add_cpu_scales(const Case &c, const Result &result, int64_t b, Refer
   const sdtw_problem &p = c.problem;
   const int64_t step = p.n * p.m, columns = c.shape_x()[2], features = p.features;
   const double weight = *std::max_element(p.step_weight, p.step_weight + 3);
-  double penalty = 0, path = 0, along = 0, square = 0;
+  double penalty = 0, path = 0, along = 0, square = 0, rounding = 0;
   for (const double v : p.step_penalty) penalty = std::max(penalty, std::abs(v));
   const bool tangents = !result.value_tangent.empty();
   std::vector<Dual> xi(columns), yj(features);
@@ -27,19 +27,25 @@ inline void add_cpu_scales(const Case &c, const Result &result, int64_t b, Refer
       const Dual cost = c.fused() ? oracle::metric_cost<Dual>(p.metric, xi.data(), yj.data(), features) : xi[j];
       path += e * (weight * std::abs(cost.v) + penalty + (p.metric == SDTW_COSINE ? 1 : 0));
       along += weight * e * std::abs(cost.d), square += weight * weight * e * cost.d * cost.d;
+      if (p.metric != SDTW_COSINE) continue;
+      const oracle::Products<Dual> products(xi.data(), yj.data(), features);
+      const double least = std::sqrt(std::min(products.xx.v, products.yy.v));
+      if (least > 0)
+        rounding = std::max(rounding, weight * e * (c.grad_value.empty() ? 1 : std::abs(c.grad_value[b])) / least);
     }
   }
   ref.scale.push_back(value_scale(result.value[b], path, p.gamma, c.length_x(b), c.length_y(b)));
-  if (!tangents) return;
   const auto largest = [&](const std::vector<double> &x, const std::vector<double> &y) {
     const int64_t step_x = p.n * columns, step_y = p.m * features;
     return std::max(x.empty() ? 0 : max_norm(x.data() + b * step_x, step_x),
                     y.empty() ? 0 : max_norm(y.data() + b * step_y, step_y));
   };
+  ref.grad_x_scale.push_back(largest(result.grad_x, result.grad_y) + rounding);
+  if (!tangents) return;
   const double spread = p.gamma > 0 ? std::sqrt(square) / p.gamma : 0;
   ref.value_tangent_scale.push_back(along);
   ref.grad_x_tangent_scale.push_back(
-      std::max(largest(result.grad_x_tangent, result.grad_y_tangent), spread * largest(result.grad_x, result.grad_y)));
+      std::max(largest(result.grad_x_tangent, result.grad_y_tangent), spread * ref.grad_x_scale.back()));
 }
 
 // Not for all pairs. Without the alignment the scale of values is without the path's cost.

@@ -172,11 +172,30 @@ class Referee {
         largest = std::max(largest, std::abs(oracle::value_of(v)));
         if constexpr (dual) largest_tangent = std::max(largest_tangent, std::abs(v.d));
       }
+    if (p_.metric == SDTW_COSINE) largest += cosine_rounding(pair, g, x, y, n, m);
     largest_tangent = std::max(largest_tangent, largest * spread_);
     ref_.grad_x_scale[ix] += largest, ref_.grad_x_tangent_scale[ix] += largest_tangent;
     if (c_.fused()) ref_.grad_y_scale[iy] += largest, ref_.grad_y_tangent_scale[iy] += largest_tangent;
     for (int64_t k = 0; k < step_x_; ++k) gx_[ix * step_x_ + k] += of_x[k];
     for (int64_t k = 0; k < step_y_; ++k) gy_[iy * step_y_ + k] += of_y[k];
+  }
+
+  // Directions are of unit length, and are rounded as such however near each other they are: of points x and y the
+  // gradient is made of, at most, E / |x| and E / |y|.
+  Real cosine_rounding(const oracle::Pair<Number> &pair, const Number &g, const Number *x, const Number *y, int64_t n,
+                       int64_t m) const {
+    const auto norm = [&](const Number *point) {
+      Real sum = 0;
+      for (int64_t k = 0; k < p_.features; ++k) sum += oracle::value_of(point[k]) * oracle::value_of(point[k]);
+      return std::sqrt(sum);
+    };
+    Real largest = 0;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < m; ++j) {
+        const Real least = std::min(norm(x + i * p_.features), norm(y + j * p_.features));
+        if (least > 0) largest = std::max(largest, std::abs(oracle::value_of(g * pair.gradient[i * m + j])) / least);
+      }
+    return largest;
   }
 
   const Case &c_;

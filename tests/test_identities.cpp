@@ -1,28 +1,14 @@
 // Identities that need no oracle: symmetries of soft-DTW, its limits in gamma, and its derivatives by differences.
-#include "check.h"
+#include "family.h"
 
 using namespace test;
 
 namespace {
 
-// Whether max |a - b| is within tolerance times the largest of b.
-bool close(const std::vector<double> &a, const std::vector<double> &b, double tolerance) {
-  const auto count = static_cast<int64_t>(b.size());
-  return a.size() == b.size() && distance(a.data(), b.data(), count) <= tolerance * max_norm(b.data(), count);
-}
-
 bool close(const Result &a, const Result &b, const Errors &tolerance) {
+  using test::close;
   return close(a.value, b.value, tolerance.value) && close(a.grad_x, b.grad_x, tolerance.gradient) &&
          close(a.grad_y, b.grad_y, tolerance.gradient) && close(a.alignment, b.alignment, tolerance.alignment);
-}
-
-// Swaps the last two dimensions of [batch, rows, columns].
-std::vector<double> transposed_pairs(const std::vector<double> &from, int64_t batch, int64_t rows, int64_t columns) {
-  std::vector<double> to(from.size());
-  for (int64_t b = 0; b < batch; ++b)
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < columns; ++j) to[(b * columns + j) * rows + i] = from[(b * rows + i) * columns + j];
-  return to;
 }
 
 // Reverses dimension 1 of [batch, steps, features].

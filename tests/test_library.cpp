@@ -1,6 +1,7 @@
 // What the library says of itself, its initialisers, and what planning says before any data is there.
 #include "bad_calls.h"
 #include "catch.h"
+#include "skips.h"
 
 using namespace test;
 
@@ -153,8 +154,14 @@ TEST_CASE("forward without state is inference alone", "[library]") {
   world.buffers.state = nullptr;
   world.buffers.state_bytes = 0;
   CHECK(world.call(forward) == SDTW_STATUS_OK);
-  CHECK(world.call(backward) == SDTW_STATUS_INVALID_ARGUMENT);
-  CHECK(std::string(sdtw_last_error()).find("buffers.state") != std::string::npos);
+  // Backward computes forward again, in other workspace.
+  world.buffers.workspace_bytes = 0;
+  const sdtw_status status = world.call(backward);
+  const std::string message = sdtw_last_error();
+  INFO(message);
+  if (status == SDTW_STATUS_UNSUPPORTED) skips().add(message);
+  CHECK((status == SDTW_STATUS_UNSUPPORTED || status == SDTW_STATUS_BUFFER_TOO_SMALL));
+  CHECK(message.find(status == SDTW_STATUS_UNSUPPORTED ? "buffers.state" : "without state") != std::string::npos);
 }
 
 // What forward runs on lies in the state if there is one. Sizes, and whether there is room, need no GPU.

@@ -138,7 +138,7 @@ TEST_CASE("at gamma = 0 the oracle has the best path, ties diagonal, vertical, h
 
 TEST_CASE("the oracle's tangents are differences of its gradients", "[oracle]") {
   constexpr int64_t n = 4, m = 3, features = 2;
-  constexpr Real step = 1e-6L;
+  constexpr Real step = 1e-7L;
   test::Random random(4);
   for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_EUCLIDEAN, SDTW_CITYBLOCK, SDTW_COSINE})
     for (oracle::Rule rule : rules()) {

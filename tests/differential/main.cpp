@@ -91,10 +91,13 @@ std::vector<std::string> compute_and_judge(Case &c, bool compares, Errors &over,
   // The oracle takes 0.1 us for a cell, the CPU's float64 a hundredth of that.
   if (c.exec.device == SDTW_CUDA && !c.all_pairs() && c.problem.dtype != SDTW_F64)
     hold(cpu_reference(c, 1));
-  else if (c.problem.dtype == SDTW_F64)
-    hold(reference<long double>(c));
-  else
+  else if (c.problem.dtype != SDTW_F64)
     hold(reference<double>(c));
+  else
+    hold(reference<long double>(c));
+  if (faults.empty() || c.problem.dtype == SDTW_F64) return faults;
+  faults.clear();  // the reference's own digits may have been too few
+  hold(reference<long double>(c));
   return faults;
 }
 

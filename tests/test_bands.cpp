@@ -1,0 +1,108 @@
+// Bands: which cells a path may visit, what lies outside, and corners that no path reaches.
+#include "family.h"
+
+using namespace test;
+
+namespace {
+
+constexpr const char *kinds[] = {"sakoe_chiba", "absolute", "itakura"};
+
+std::string band(const char *kind, double radius) {
+  std::ostringstream text;
+  text << " band=" << kind << ":" << radius;
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("a value of tslearn's with a band", "[bands]") {
+  each_result("dtype=f64 n=5 m=5 d=1 gamma=1 band=sakoe_chiba:1", [](Case c, const Result &) {
+    c.x = {1, 2, 3, 3, 3};
+    c.y = {1, 2, 2, 2, 3};
+    CHECK(near(run(c).value[0], -1.65266, 1e-5));
+  });
+}
+
+TEST_CASE("every band in many shapes is the oracle's", "[bands]") {
+  uint64_t seed = 0;
+  for (const char *kind : kinds)
+    for (const Size &size : {Size{1, 1}, {1, 9}, {12, 5}, {16, 16}, {33, 40}, {70, 64}, {129, 100}, {30, 130}})
+      for (const double radius : {0., 1., 2.5, 7., 40.}) {
+        const double slope = 1 + radius / 2;
+        std::ostringstream line;
+        ++seed;
+        line << "dtype=" << every_type[seed % 2] << " metric=" << metric_names[seed % 5] << " B=" << 1 + 8 * (seed % 3)
+             << " n=" << size.n << " m=" << size.m << (seed % 5 ? " d=2" : "") << " gamma=" << (seed % 3 ? 0.5 : 5)
+             << band(kind, kind == kinds[2] ? slope : radius) << " grad=random seed=" << seed;
+        check_line(line.str());
+      }
+}
+
+TEST_CASE("a band follows each pair's own lengths", "[bands]") {
+  for (const char *kind : kinds)
+    for (const char *metric : {"sqeuclidean", "precomputed"})
+      for (const char *shape : {" B=6 n=40 m=52", " B=40 n=14 m=11"}) {
+        const std::string line = std::string("metric=") + metric + shape + " gamma=0.3 lengths=0 seed=5";
+        check_line(line + band(kind, 3));
+      }
+}
+
+TEST_CASE("a band as wide as the matrix is none", "[bands]") {
+  for (const char *kind : {kinds[0], kinds[1]})
+    for (const char *shape : {" B=3 n=50 m=41 d=2", " B=20 n=9 m=12 d=2"})
+      each_result(std::string(shape) + " gamma=0.5" + band(kind, 50), [](const Case &c, const Result &here) {
+        Case without = c;
+        without.problem.band = SDTW_BAND_NONE;
+        CHECK(close(c, run(without), here));
+      });
+}
+
+TEST_CASE("outside of a band everything is 0", "[bands]") {
+  for (const char *kind : kinds)
+    each_result(std::string("metric=precomputed B=2 n=60 m=70 gamma=0.5") + band(kind, 4),
+                [](const Case &c, const Result &result) {
+                  const sdtw_problem &p = c.problem;
+                  const oracle::Rule rule = rule_of(p);
+                  int64_t outside = 0;
+                  for (int64_t k = 0; k < static_cast<int64_t>(result.alignment.size()); ++k) {
+                    if (oracle::admits(rule, p.n, p.m, k / p.m % p.n, k % p.m)) continue;
+                    ++outside;
+                    if (result.alignment[k] != 0 || result.grad_x[k] != 0) FAIL("cell " << k << " is not 0");
+                  }
+                  CHECK(outside > 0);
+                });
+}
+
+TEST_CASE("costs outside of a band are not looked at", "[bands]") {
+  for (const char *kind : kinds)
+    each_result(std::string("metric=precomputed B=2 n=40 m=44 gamma=0.5") + band(kind, 4),
+                [](Case c, const Result &here) {
+                  const sdtw_problem &p = c.problem;
+                  const oracle::Rule rule = rule_of(p);
+                  for (int64_t k = 0; k < static_cast<int64_t>(c.x.size()); ++k)
+                    if (!oracle::admits(rule, p.n, p.m, k / p.m % p.n, k % p.m)) c.x[k] = k % 2 ? NAN : -INFINITY;
+                  CHECK(close(c, run(c), here));
+                });
+}
+
+TEST_CASE("a corner that no path reaches gives +infinity and gradients 0", "[bands]") {
+  for (const char *shape : {" n=20 m=30", " n=30 m=20", " B=20 n=8 m=12"})
+    each_result(std::string(shape) + " d=2 band=absolute:3", [](const Case &, const Result &result) {
+      for (const double v : result.value) CHECK(v == INFINITY);
+      for (const auto *array : {&result.grad_x, &result.grad_y, &result.alignment})
+        CHECK(std::all_of(array->begin(), array->end(), [](double v) { return v == 0; }));
+    });
+}
+
+TEST_CASE("swapping x and y transposes a band", "[bands]") {
+  for (const char *kind : {kinds[0], kinds[1]})  // that of Itakura is rounded to hundredths, in each column
+    each_result(std::string("B=2 n=33 m=47 d=2 gamma=0.5") + band(kind, 15), [](const Case &c, const Result &here) {
+      Case swapped = c;
+      std::swap(swapped.x, swapped.y);
+      std::swap(swapped.problem.n, swapped.problem.m);
+      Result there = run(swapped);
+      std::swap(there.grad_x, there.grad_y);
+      there.alignment = transposed_pairs(there.alignment, c.batch(), c.problem.m, c.problem.n);
+      CHECK(close(c, there, here));
+    });
+}

@@ -1,0 +1,132 @@
+// Metrics of series: values and gradients of every metric, in every shape and type, and what is defined of them.
+#include "family.h"
+
+using namespace test;
+
+namespace {
+
+constexpr const char *metrics[] = {"sqeuclidean", "euclidean", "cityblock", "cosine"};
+
+// A pair of given points, in float64.
+std::optional<Result> of_points(sdtw_metric metric, std::vector<double> x, std::vector<double> y, int64_t features,
+                                double gamma, const Backend &backend) {
+  Case c = make_case(metric, 1, static_cast<int64_t>(x.size()) / features, static_cast<int64_t>(y.size()) / features,
+                     features, gamma);
+  c.problem.dtype = SDTW_F64;
+  c.exec.device = backend.device;
+  c.exec.cpu_isa = backend.isa;
+  c.x = std::move(x);
+  c.y = std::move(y);
+  return try_run(c);
+}
+
+}  // namespace
+
+TEST_CASE("every metric in every shape is the oracle's", "[metrics]") {
+  for (const char *metric : metrics)
+    each_shape(100, 12000, [&](uint64_t seed, int64_t batch, int64_t n, int64_t m) {
+      std::ostringstream line;
+      line << "metric=" << metric << " dtype=" << every_type[seed % 2] << " B=" << batch << " n=" << n << " m=" << m
+           << " d=" << 1 + seed % 5 << " gamma=" << (seed % 3 ? 1 : 0.1) << " seed=" << seed;
+      check_line(line.str());
+    });
+}
+
+TEST_CASE("every metric with lengths, layouts, upstream gradients and many features", "[metrics]") {
+  for (const char *metric : metrics)
+    for (const int features : {1, 2, 7, 16, 17, 64, 130})
+      for (const char *shape : {" B=3 n=40 m=52", " B=20 n=9 m=14"}) {
+        std::ostringstream line;
+        line << "metric=" << metric << shape << " d=" << features
+             << " gamma=0.5 lengths=0 grad=random layout=mixed seed=" << features;
+        check_line(line.str());
+      }
+}
+
+TEST_CASE("distances of two points", "[metrics]") {
+  for (const Backend &backend : backends()) {
+    INFO(backend.name);
+    const auto value = [&](sdtw_metric metric, const std::vector<double> &x, const std::vector<double> &y) {
+      const auto result = of_points(metric, x, y, static_cast<int64_t>(x.size()), 1, backend);
+      return result ? result->value[0] : NAN;
+    };
+    const auto check = [&](sdtw_metric metric, double expected, std::vector<double> of_x) {
+      const auto result = of_points(metric, {4, 2}, {1, 6}, 2, 1, backend);
+      if (!result) return;
+      CHECK(near(result->value[0], expected, 1e-14));
+      for (size_t k = 0; k < 2; ++k) CHECK(near(result->grad_x[k], of_x[k], 1e-14));
+      if (metric == SDTW_COSINE) return;
+      for (size_t k = 0; k < 2; ++k) CHECK(near(result->grad_y[k], -of_x[k], 1e-14));
+    };
+    check(SDTW_SQEUCLIDEAN, 25, {6, -8});
+    check(SDTW_EUCLIDEAN, 5, {0.6, -0.8});
+    check(SDTW_CITYBLOCK, 7, {1, -1});
+    const double norms = std::sqrt(20. * 37), cosine = 16 / norms;
+    check(SDTW_COSINE, 1 - cosine, {cosine * 4 / 20 - 1 / norms, cosine * 2 / 20 - 6 / norms});
+    CHECK((near(value(SDTW_COSINE, {1, 2, 2}, {2, 4, 4}), 0, 1e-15) || std::isnan(value(SDTW_COSINE, {1}, {1}))));
+  }
+}
+
+TEST_CASE("where distances have no derivative it is 0", "[metrics]") {
+  for (const Backend &backend : backends()) {
+    INFO(backend.name);
+    for (const sdtw_metric metric : {SDTW_EUCLIDEAN, SDTW_CITYBLOCK, SDTW_COSINE}) {
+      const bool cosine = metric == SDTW_COSINE;
+      // Points that coincide; for the cosine points of norm 0, whose distance is 1 from each and each other.
+      const std::vector<double> x = cosine ? std::vector<double>{0, 0, 0, 0} : std::vector<double>{1, 2, 1, 2};
+      const std::vector<double> y = cosine ? std::vector<double>{0, 0, 3, 4} : x;
+      const auto result = of_points(metric, x, y, 2, 1e-6, backend);
+      if (!result) continue;
+      INFO(metric_names[metric]);
+      CHECK(near(result->value[0], cosine ? 2 : 0, 1e-5));
+      for (const double g : result->grad_x) CHECK(g == 0);
+      if (cosine)
+        CHECK(result->grad_y[0] == 0);
+      else
+        for (const double g : result->grad_y) CHECK(g == 0);
+    }
+  }
+}
+
+TEST_CASE("the cosine does not see how long points are", "[metrics]") {
+  each_result("metric=cosine B=4 n=30 m=25 d=3 gamma=0.1", [](const Case &c, const Result &here) {
+    Case scaled = c;
+    for (double &v : scaled.x) v *= 4;
+    for (double &v : scaled.y) v *= 0.5;
+    Result there = run(scaled);
+    for (double &g : there.grad_x) g *= 4;
+    for (double &g : there.grad_y) g *= 0.5;
+    CHECK(close(c, there, here));
+  });
+}
+
+TEST_CASE("of one feature euclidean is cityblock", "[metrics]") {
+  each_result("metric=euclidean B=4 n=30 m=25 d=1 gamma=0.1", [](const Case &c, const Result &here) {
+    Case other = c;
+    other.problem.metric = SDTW_CITYBLOCK;
+    CHECK(close(c, run(other), here));
+  });
+}
+
+TEST_CASE("swapping x and y transposes every metric", "[metrics]") {
+  for (const char *metric : metrics)
+    each_result(std::string("metric=") + metric + " B=3 n=41 m=25 d=5 gamma=0.5",
+                [](const Case &c, const Result &here) {
+                  Case swapped = c;
+                  std::swap(swapped.x, swapped.y);
+                  std::swap(swapped.problem.n, swapped.problem.m);
+                  Result there = run(swapped);
+                  std::swap(there.grad_x, there.grad_y);
+                  there.alignment = transposed_pairs(there.alignment, c.batch(), c.problem.m, c.problem.n);
+                  CHECK(close(c, there, here));
+                });
+}
+
+TEST_CASE("what is wrong with one pair does not touch the others, whatever the metric", "[metrics]") {
+  for (const char *metric : metrics)
+    for (const char *how : {"nan", "length"})
+      for (const char *shape : {" B=5 n=40 m=33 d=3", " B=33 n=12 m=9 d=2"}) {
+        const std::string line = std::string("metric=") + metric + shape + " gamma=0.5 seed=3";
+        check_line(line + " spoil=" + how);
+      }
+}

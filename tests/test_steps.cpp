@@ -1,0 +1,75 @@
+// Step weights and penalties.
+#include "family.h"
+
+using namespace test;
+
+TEST_CASE("weights and penalties in many shapes are the oracle's", "[steps]") {
+  uint64_t seed = 0;
+  for (const char *rule : {"weights=2,1,1", "weights=1,1,1 penalties=0,2,2", "weights=1,0.5,2 penalties=0.25,-0.5,1",
+                           "weights=0,1,2", "weights=1,1,0 penalties=0,0,3"})
+    for (const Size &size : {Size{1, 1}, {1, 9}, {12, 1}, {16, 16}, {33, 40}, {129, 100}, {30, 130}}) {
+      std::ostringstream line;
+      ++seed;
+      line << "dtype=" << every_type[seed % 2] << " metric=" << metric_names[seed % 5] << " B=" << 1 + 8 * (seed % 3)
+           << " n=" << size.n << " m=" << size.m << (seed % 5 ? " d=2" : "") << " gamma=" << (seed % 3 ? 0.5 : 5) << " "
+           << rule << " grad=random seed=" << seed;
+      check_line(line.str());
+    }
+}
+
+TEST_CASE("weights and penalties with lengths, in every type", "[steps]") {
+  for (const char *metric : {"sqeuclidean", "cityblock", "precomputed"})
+    for (const char *shape : {" B=5 n=40 m=52", " B=40 n=14 m=11"})
+      check_line(std::string("metric=") + metric + shape +
+                 " gamma=0.3 weights=2,1,0.5 penalties=0,0.5,1 lengths=0 layout=mixed grad=random");
+}
+
+TEST_CASE("weights of 2 are costs twice as large", "[steps]") {
+  each_result("metric=precomputed B=3 n=40 m=33 gamma=0.5 weights=2,2,2", [](const Case &c, const Result &here) {
+    Case twice = c;
+    for (double &cost : twice.x) cost *= 2;
+    std::fill(twice.problem.step_weight, twice.problem.step_weight + 3, 1.);
+    Result there = run(twice);
+    for (double &g : there.grad_x) g *= 2;
+    CHECK(close(c, there, here));
+  });
+}
+
+TEST_CASE("transposing swaps vertical and horizontal steps", "[steps]") {
+  each_result("B=3 n=40 m=33 d=2 gamma=0.5 weights=1,2,0.5 penalties=0,0.5,1", [](const Case &c, const Result &here) {
+    Case swapped = c;
+    std::swap(swapped.x, swapped.y);
+    std::swap(swapped.problem.n, swapped.problem.m);
+    std::swap(swapped.problem.step_weight[1], swapped.problem.step_weight[2]);
+    std::swap(swapped.problem.step_penalty[1], swapped.problem.step_penalty[2]);
+    Result there = run(swapped);
+    std::swap(there.grad_x, there.grad_y);
+    there.alignment = transposed_pairs(there.alignment, c.batch(), c.problem.m, c.problem.n);
+    CHECK(close(c, there, here));
+  });
+}
+
+TEST_CASE("where other steps cost too much a path is the diagonal", "[steps]") {
+  each_result("metric=precomputed B=3 n=40 m=40 gamma=0.01 penalties=0,5000,5000 data=integers",
+              [](const Case &c, const Result &result) {
+                for (int64_t b = 0; b < c.batch(); ++b) {
+                  double sum = 0;
+                  for (int64_t i = 0; i < 40; ++i) sum += c.x[(b * 40 + i) * 40 + i];
+                  CHECK(near(result.value[b], sum, 1e-4));
+                }
+                for (int64_t k = 0; k < static_cast<int64_t>(result.alignment.size()); ++k)
+                  if (result.alignment[k] != (k / 40 % 40 == k % 40 ? 1 : 0)) FAIL("cell " << k);
+              });
+}
+
+// The gradient of a cost is the expected weight of the step into its cell; the alignment is the chance of any.
+TEST_CASE("the alignment is a probability, the gradient is weighted", "[steps]") {
+  each_result("metric=precomputed dtype=f64 B=2 n=12 m=10 gamma=1 weights=3,1,0.5", [](const Case &, const Result &r) {
+    CHECK(near(r.alignment[0], 1, 1e-12));
+    CHECK(near(r.grad_x[0], 3, 1e-12));
+    for (size_t k = 0; k < r.alignment.size(); ++k) {
+      CHECK(r.grad_x[k] >= 0.5 * r.alignment[k] - 1e-12);
+      CHECK(r.grad_x[k] <= 3 * r.alignment[k] + 1e-12);
+    }
+  });
+}
