@@ -81,16 +81,18 @@ struct FusedTile {
 };
 
 // Moves a tile between the caller's matrix and [steps][K][W]. Cell (s, k, l) is at
-// data + l lane_stride + k row_stride + s step_stride, and exists for first[l] <= s < last[k W + l].
+// data + l lane_stride + k row_stride + s step_stride, or at lane_offset[l] + ... if there are any, and exists for
+// first[l] <= s < last[k W + l].
 struct MatrixTile {
   int64_t steps;
   const void *source;
   void *target;
   int64_t lane_stride, row_stride, step_stride;
-  int64_t first_step;    // of the tile: s runs from here
-  const int64_t *first;  // [W]
-  const int64_t *last;   // [K][W]
-  double limit;          // load: largest |cost| that T's engine takes; for double |cost| is below it
+  const int64_t *lane_offset;  // [W], or null
+  int64_t first_step;          // of the tile: s runs from here
+  const int64_t *first;        // [W]
+  const int64_t *last;         // [K][W]
+  double limit;                // load: largest |cost| that T's engine takes; for double |cost| is below it
 };
 
 // How costs of series come to the float engine; the float64 engine knows plain ones only.

@@ -9,6 +9,7 @@
 
 #include "core/packed.h"
 #include "cpu/layout.h"
+#include "cpu/places.h"
 
 namespace sdtw::cpu {
 
@@ -35,12 +36,12 @@ struct NotedLengths {
 };
 static_assert(largest_size <= INT32_MAX);
 
-inline NotedLengths note_lengths(const Problem &p, const Buffers &b, int64_t pair) {
-  const auto note = [&](const void *lengths, int64_t full) {
-    const int64_t length = read_length(lengths, p.length_bits, pair, full);
+inline NotedLengths note_lengths(const Problem &p, const Buffers &b, const Place &at) {
+  const auto note = [&](const void *lengths, int64_t series, int64_t full) {
+    const int64_t length = read_length(lengths, p.length_bits, series, full);
     return length < 0 || length > full ? -1 : int32_t(length);
   };
-  return {note(b.x_len, p.n), note(b.y_len, p.m)};
+  return {note(b.x_len, at.x, p.n), note(b.y_len, at.y, p.m)};
 }
 
 inline Lengths lengths_of(NotedLengths noted) {

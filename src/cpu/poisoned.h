@@ -28,12 +28,12 @@ double cost_of(Metric metric, const In *x, int64_t x_stride, const In *y, int64_
 
 // NaN among the pair's own inputs, or costs that no engine can hold.
 template <class In>
-bool poisoned(const Problem &p, const Buffers &b, int64_t pair, const Lengths &lengths) {
-  const In *x = element<In>(b.x, pair);
+bool poisoned(const Problem &p, const Buffers &b, const Place &at, const Lengths &lengths) {
+  const In *x = element<In>(b.x, at.x);
   if (!p.fused())
     return any_impossible(p, lengths,
                           [&](int64_t i, int64_t j) { return double(x[i * b.x.stride[1] + j * b.x.stride[2]]); });
-  const In *y = element<In>(b.y, pair);
+  const In *y = element<In>(b.y, at.y);
   In largest[2] = {0, 0};  // of what is finite
   for (int64_t f = 0; f < p.features; ++f) {
     unsigned infinite[2] = {0, 0};  // bit 0: +infinity, bit 1: -infinity: of the same sign in both, x - y is NaN

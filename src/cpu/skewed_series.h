@@ -103,8 +103,7 @@ struct SkewedSeries {
     int64_t last[strip_rows];
     const auto load = kernels->strips.load[sizeof(In) == 8];
     for (int64_t i = 0; i < n; i += strip_rows)
-      load(block(from_x.data + i * from_x.step, from_x.step, from_x.feature, n - i, false, last, first),
-           x + i * room);
+      load(block(from_x.data + i * from_x.step, from_x.step, from_x.feature, n - i, false, last, first), x + i * room);
     // y, 64 columns and as many features as a tile holds at a time.
     for (int64_t j = 0; j < m; j += strip_rows) {
       const int64_t count = std::min<int64_t>(strip_rows, m - j), top = m - 1 - j;
@@ -206,8 +205,7 @@ struct SkewedSeries {
       T sum[strip_rows] = {};
       for (int64_t f = 0; f < features; ++f) {
         const T c = centre(f), *row = data + f * feature + i;
-        for (int64_t j = 0; j < width; ++j)
-          sum[j] += absolute ? std::abs(row[j] - c) : (row[j] - c) * (row[j] - c);
+        for (int64_t j = 0; j < width; ++j) sum[j] += absolute ? std::abs(row[j] - c) : (row[j] - c) * (row[j] - c);
       }
       for (const T s : sum) {
         largest = s > largest ? s : largest;

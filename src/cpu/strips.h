@@ -17,7 +17,7 @@ class StripPair {
   using Store = Boundary<T, In>;
 
   // scratch: the shared part of a ScratchLayout; block: the pair's part of state, or null.
-  StripPair(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, int64_t index, Lengths lengths,
+  StripPair(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, const Place &place, Lengths lengths,
             const ScratchLayout &offsets, std::byte *scratch, std::byte *block_of_state)
       : p(whole.problem),
         plan(whole.cpu),
@@ -26,7 +26,7 @@ class StripPair {
         W(kernels.width),
         K(walk.rows),
         b(buffers),
-        pair(index),
+        at_place(place),
         n(lengths.n),
         m(lengths.m),
         layout(offsets),
@@ -34,8 +34,7 @@ class StripPair {
         state(block_of_state),
         scale(T(core::log2_e / p.gamma)),
         scale_low(T(core::log2_e / p.gamma - double(scale))) {
-    series = {&kernels, at<T>(scratch, layout.x), at<T>(scratch, layout.y), p.features, n, m,
-              packed_features(p)};
+    series = {&kernels, at<T>(scratch, layout.x), at<T>(scratch, layout.y), p.features, n, m, packed_features(p)};
     row_m = at<T>(scratch, layout.row_m) + pad;
     row_e = at<E>(scratch, layout.row_e) + pad;
     grad_x = at<T>(scratch, layout.grad_x);
@@ -54,8 +53,8 @@ class StripPair {
   // Packs the series and says which engine the pair's costs need.
   Engine prepare(std::byte *local) {
     if (p.fused())
-      series.pack(Strided<In>{element<In>(b.x, pair), b.x.stride[1], b.x.stride[2]},
-                  Strided<In>{element<In>(b.y, pair), b.y.stride[1], b.y.stride[2]}, at<T>(local, layout.tile));
+      series.pack(Strided<In>{element<In>(b.x, at_place.x), b.x.stride[1], b.x.stride[2]},
+                  Strided<In>{element<In>(b.y, at_place.y), b.y.stride[1], b.y.stride[2]}, at<T>(local, layout.tile));
     if (sizeof(T) == 8) return Engine::float64;
     return engine_for(p.fused() ? series.cost_bound(p.metric) : CostBound{}, n, m, p);
   }
@@ -78,7 +77,9 @@ class StripPair {
   template <class Locals>
   void backward(In *target, const int64_t (&stride)[3], T factor, Locals &&locals, int threads);
 
-  void write_gradients(double factor, std::byte *local) const;
+  // Where to, if anywhere, g times the gradients go.
+  template <class Out>
+  void write_gradients(double g, StridedOut<Out> to_x, StridedOut<Out> to_y, std::byte *local) const;
 
  private:
   template <class U>
@@ -163,7 +164,7 @@ class StripPair {
       metric().cost[form](fused(i, first_step, count, local));
       return true;
     }
-    MatrixTile t = matrix(i, first_step, count, element<In>(b.x, pair), nullptr, b.x.stride);
+    MatrixTile t = matrix(i, first_step, count, element<In>(b.x, at_place.x), nullptr, b.x.stride);
     t.first = cells.first;
     t.last = cells.last;
     return walk.load[sizeof(In) == 8](t, at<T>(local, layout.tile)) == 0;
@@ -210,7 +211,8 @@ class StripPair {
   const Walk<T> &walk;
   const int W, K;
   const Buffers &b;
-  const int64_t pair, n, m;
+  const Place at_place;
+  const int64_t n, m;
   const ScratchLayout &layout;
   const StateLayout state_layout;
   std::byte *const state;
@@ -372,18 +374,17 @@ void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor
 }
 
 template <class T, class In>
-void StripPair<T, In>::write_gradients(double factor, std::byte *local) const {
-  const T slope = T(metric().slope * factor);
+template <class Out>
+void StripPair<T, In>::write_gradients(double g, StridedOut<Out> to_x, StridedOut<Out> to_y, std::byte *local) const {
+  const T factor = T(metric().slope * g);
   const bool project = p.metric == SDTW_COSINE;
-  if (b.grad_x.data) {
+  if (to_x.data) {
     if (project) series.project_x(wide_or_null(wide_x), inverse_x, grad_x);
-    series.unpack_x(StridedOut<In>{element<In>(b.grad_x, pair), b.grad_x.stride[1], b.grad_x.stride[2]}, grad_x,
-                    -slope);
+    series.unpack_x(to_x, grad_x, -factor);
   }
-  if (b.grad_y.data) {
+  if (to_y.data) {
     if (project) series.project_y(wide_or_null(wide_y), inverse_y, grad_y);
-    series.unpack_y(StridedOut<In>{element<In>(b.grad_y, pair), b.grad_y.stride[1], b.grad_y.stride[2]}, grad_y, slope,
-                    at<T>(local, layout.tile));
+    series.unpack_y(to_y, grad_y, factor, at<T>(local, layout.tile));
   }
 }
 
