@@ -44,25 +44,26 @@ double max_norm(const Real *values, int64_t count) {
   return largest;
 }
 
-// What gradients may be off by whatever they are: E below 1e-12 counts as 0 (sdtw.h), here of a few cells. Where series
-// are equal there is no more to them than that.
+// What gradients of pair b may be off by whatever they are: E below 1e-12 counts as 0 (sdtw.h), here of a few cells.
+// Where series are equal there is no more to them than that.
 inline double negligible_gradient(const Case &c, int64_t b) {
   if (!c.fused()) return 0;
+  const double g = c.grad_value.empty() ? 1 : std::abs(c.grad_value[b]);
+  if (c.problem.metric != SDTW_SQEUCLIDEAN) return std::isfinite(g) ? 4e-12 * g : 0;  // of derivatives up to 1
   const int64_t features = c.problem.features;
   double span = 0;
   for (int64_t f = 0; f < features; ++f) {
     double least = oracle::infinity<double>, most = -least;
-    const auto include = [&](const std::vector<double> &series, int64_t padded, int64_t steps) {
+    const auto include = [&](const std::vector<double> &series, int64_t index, int64_t padded, int64_t steps) {
       for (int64_t i = 0; i < steps; ++i) {
-        const double v = series[(b * padded + i) * features + f];
+        const double v = series[(index * padded + i) * features + f];
         least = std::min(least, v), most = std::max(most, v);
       }
     };
-    include(c.x, c.problem.n, std::min(c.length_x(b), c.problem.n));
-    include(c.y, c.problem.m, std::min(c.length_y(b), c.problem.m));
+    include(c.x, c.index_x(b), c.problem.n, std::min(c.length_x(b), c.problem.n));
+    include(c.symmetric() ? c.x : c.y, c.index_y(b), c.problem.m, std::min(c.length_y(b), c.problem.m));
     span = std::max(span, most - least);
   }
-  const double g = c.grad_value.empty() ? 1 : std::abs(c.grad_value[b]);
   return std::isfinite(span) && std::isfinite(g) ? 4e-12 * g * span : 0;
 }
 
@@ -105,11 +106,11 @@ Errors compare_pair(const Case &c, const Result &result, const Reference<Real> &
 // Of a series that belongs to many pairs: the largest error of gradients, relative to its scale.
 template <class Real>
 double compare_series(const std::vector<double> &actual, const std::vector<Real> &expected,
-                      const std::vector<Real> &scales, int64_t series, sdtw_dtype dtype) {
+                      const std::vector<Real> &scales, int64_t series, sdtw_dtype dtype, double negligible) {
   if (actual.empty() || expected.empty()) return 0;
   const auto step = static_cast<int64_t>(expected.size() / scales.size());
-  return ratio(distance(actual.data() + series * step, expected.data() + series * step, step, dtype),
-               static_cast<double>(scales[series]));
+  const double off = distance(actual.data() + series * step, expected.data() + series * step, step, dtype);
+  return ratio(std::max(0., off - negligible), static_cast<double>(scales[series]));
 }
 
 template <class Real>
@@ -117,19 +118,22 @@ Errors compare(const Case &c, const Result &result, const Reference<Real> &ref) 
   Errors errors;
   for (int64_t b = 0; b < c.batch(); ++b) errors = larger(errors, compare_pair(c, result, ref, b));
   if (!c.all_pairs()) return errors;
-  const sdtw_dtype dtype = c.problem.dtype;
-  for (int64_t s = 0; s < c.series_x(); ++s) {
-    errors.gradient = std::max(errors.gradient, compare_series(result.grad_x, ref.grad_x, ref.grad_x_scale, s, dtype));
-    errors.gradient_tangent =
-        std::max(errors.gradient_tangent,
-                 compare_series(result.grad_x_tangent, ref.grad_x_tangent, ref.grad_x_tangent_scale, s, dtype));
+  std::vector<double> of_x(c.series_x()), of_y(c.series_y());
+  for (int64_t b = 0; b < c.batch(); ++b) {
+    const double negligible = negligible_gradient(c, b);
+    of_x[c.index_x(b)] += negligible;
+    (c.symmetric() ? of_x : of_y)[c.index_y(b)] += negligible;
   }
-  for (int64_t s = 0; c.has_y() && s < c.series_y(); ++s) {
-    errors.gradient = std::max(errors.gradient, compare_series(result.grad_y, ref.grad_y, ref.grad_y_scale, s, dtype));
-    errors.gradient_tangent =
-        std::max(errors.gradient_tangent,
-                 compare_series(result.grad_y_tangent, ref.grad_y_tangent, ref.grad_y_tangent_scale, s, dtype));
-  }
+  const auto hold = [&](double &error, const auto &actual, const auto &expected, const auto &scales,
+                        const auto &least) {
+    for (size_t s = 0; s < least.size(); ++s)
+      error = std::max(error, compare_series(actual, expected, scales, s, c.problem.dtype, least[s]));
+  };
+  hold(errors.gradient, result.grad_x, ref.grad_x, ref.grad_x_scale, of_x);
+  hold(errors.gradient_tangent, result.grad_x_tangent, ref.grad_x_tangent, ref.grad_x_tangent_scale, of_x);
+  if (!c.has_y()) return errors;
+  hold(errors.gradient, result.grad_y, ref.grad_y, ref.grad_y_scale, of_y);
+  hold(errors.gradient_tangent, result.grad_y_tangent, ref.grad_y_tangent, ref.grad_y_tangent_scale, of_y);
   return errors;
 }
 

@@ -29,9 +29,9 @@ inline void add_cpu_scales(const Case &c, const Result &result, int64_t b, Refer
       along += weight * e * std::abs(cost.d), square += weight * weight * e * cost.d * cost.d;
       if (p.metric != SDTW_COSINE) continue;
       const oracle::Products<Dual> products(xi.data(), yj.data(), features);
-      const double least = std::sqrt(std::min(products.xx.v, products.yy.v));
-      if (least > 0)
-        rounding = std::max(rounding, weight * e * (c.grad_value.empty() ? 1 : std::abs(c.grad_value[b])) / least);
+      const double g = c.grad_value.empty() ? 1 : std::abs(c.grad_value[b]);
+      for (const double square_norm : {products.xx.v, products.yy.v})
+        if (square_norm > 0) rounding = std::max(rounding, weight * e * g / std::sqrt(square_norm));
     }
   }
   ref.scale.push_back(value_scale(result.value[b], path, p.gamma, c.length_x(b), c.length_y(b)));

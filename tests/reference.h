@@ -192,8 +192,9 @@ class Referee {
     Real largest = 0;
     for (int64_t i = 0; i < n; ++i)
       for (int64_t j = 0; j < m; ++j) {
-        const Real least = std::min(norm(x + i * p_.features), norm(y + j * p_.features));
-        if (least > 0) largest = std::max(largest, std::abs(oracle::value_of(g * pair.gradient[i * m + j])) / least);
+        const Real e = std::abs(oracle::value_of(g * pair.gradient[i * m + j]));
+        for (const Real length : {norm(x + i * p_.features), norm(y + j * p_.features)})
+          if (length > 0) largest = std::max(largest, e / length);
       }
     return largest;
   }
