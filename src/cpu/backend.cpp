@@ -80,7 +80,8 @@ class Call {
   template <class T>
   bool try_group(int64_t unit, int thread, const Lengths *lengths, double *values);
   template <class T>
-  void backward_pair(int64_t pair, int thread, const Lengths &lengths, const sdtw_out *target, double g);
+  void backward_pair(int64_t pair, int thread, const Lengths &lengths, const sdtw_out *target, double g,
+                     bool derivative);
   template <class T>
   void backward_group(int64_t unit, int thread, const Lengths *lengths, const sdtw_out *target, const double *g);
   void clear(int64_t pair, const Lengths &lengths, const sdtw_out *target, Kind kind);
@@ -125,13 +126,17 @@ void Call<In>::forward_pair(int64_t pair, int thread) {
     if constexpr (sizeof(In) == 4) fast = try_pair<float>(pair, thread, lengths, value);
     if (!fast) {
       // Given costs are looked at as they are read, series beforehand.
-      if ((p.fused() && poisoned<In>(p, b, pair, lengths)) || !try_pair<double>(pair, thread, lengths, value)) {
+      const auto solves = [&] {
+        // With a band a tile has costs of cells that are outside of it: whether they were the bad ones, is asked then.
+        return try_pair<double>(pair, thread, lengths, value) ||
+               (p.band != SDTW_BAND_NONE && !poisoned<In>(p, b, pair, lengths));
+      };
+      if ((p.fused() && poisoned<In>(p, b, pair, lengths)) || !solves()) {
         value = nan;
         lengths.kind = Kind::nan;
-      } else if (std::isinf(value)) {
-        lengths.kind = Kind::zero;  // no admissible path
       }
     }
+    if (std::isinf(value)) lengths.kind = Kind::zero;  // no admissible path
   }
   remember(pair, noted, lengths.kind);
   write_value(p, b, pair, value);
@@ -259,13 +264,14 @@ void Call<In>::clear(int64_t pair, const Lengths &lengths, const sdtw_out *targe
 
 template <class In>
 template <class T>
-void Call<In>::backward_pair(int64_t pair, int thread, const Lengths &lengths, const sdtw_out *target, double g) {
+void Call<In>::backward_pair(int64_t pair, int thread, const Lengths &lengths, const sdtw_out *target, double g,
+                             bool derivative) {
   StripPair<T, In> solver(whole, isa, b, pair, lengths, scratch, shared(thread), block(pair));
   solver.prepare(local(thread));
   solver.use(engine(pair));
   const int64_t none[3] = {};
   solver.backward(
-      target ? element<In>(*target, pair) : nullptr, target ? target->stride : none, T(g),
+      target ? element<In>(*target, pair) : nullptr, target ? target->stride : none, T(g), derivative,
       [&](int i) { return local(plan.wavefront ? i : thread); }, team());
   if (!target) solver.write_gradients(T(g), local(thread));
 }
@@ -298,8 +304,9 @@ void Call<In>::backward(const sdtw_out *target, bool weighted) {
       clear(unit, lengths, target, lengths.kind);
       if (lengths.kind != Kind::solved) return;
       if constexpr (sizeof(In) == 4)
-        if (engine(unit) != Engine::float64) return backward_pair<float>(unit, thread, lengths, target, g_of(unit));
-      return backward_pair<double>(unit, thread, lengths, target, g_of(unit));
+        if (engine(unit) != Engine::float64)
+          return backward_pair<float>(unit, thread, lengths, target, g_of(unit), weighted);
+      return backward_pair<double>(unit, thread, lengths, target, g_of(unit), weighted);
     }
     Lengths lengths[lane_group];
     double g[lane_group] = {};

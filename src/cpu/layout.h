@@ -11,6 +11,8 @@ namespace sdtw::cpu {
 // one double, for float32 problems; (m, e) in doubles for float64 problems.
 inline size_t boundary_size(const Problem &problem) { return problem.dtype == SDTW_F64 ? 16 : 8; }
 
+constexpr size_t state_header_bytes = 192;
+
 // state: a header, of each pair its lengths and a byte that says what became of it, a byte per unit (its engine), a
 // block per unit.
 struct StateLayout {
@@ -23,7 +25,7 @@ struct StateLayout {
     const size_t size = boundary_size(problem), lanes = plan.mapping == Mapping::lanes ? size_t(lane_group) : 1;
     const bool skewed = plan.mapping == Mapping::strips;
     Arena arena;
-    arena.add(1, 64);  // header
+    arena.add(1, state_header_bytes);
     lengths = arena.add(size_t(problem.batch), 2 * sizeof(int32_t));
     kinds = arena.add(size_t(problem.batch), 1);
     engines = arena.add(size_t(plan.units), 1);
