@@ -9,6 +9,7 @@
 
 #include "core/packed.h"
 #include "cpu/layout.h"
+#include "cpu/places.h"
 
 namespace sdtw::cpu {
 
@@ -35,12 +36,12 @@ struct NotedLengths {
 };
 static_assert(largest_size <= INT32_MAX);
 
-inline NotedLengths note_lengths(const Problem &p, const Buffers &b, int64_t pair) {
-  const auto note = [&](const void *lengths, int64_t full) {
-    const int64_t length = read_length(lengths, p.length_bits, pair, full);
+inline NotedLengths note_lengths(const Problem &p, const Buffers &b, const Place &at) {
+  const auto note = [&](const void *lengths, int64_t series, int64_t full) {
+    const int64_t length = read_length(lengths, p.length_bits, series, full);
     return length < 0 || length > full ? -1 : int32_t(length);
   };
-  return {note(b.x_len, p.n), note(b.y_len, p.m)};
+  return {note(b.x_len, at.x, p.n), note(b.y_len, at.y, p.m)};
 }
 
 inline Lengths lengths_of(NotedLengths noted) {
@@ -94,17 +95,37 @@ struct StepBounds {
 // Largest R that the minimum keeps as two floats.
 constexpr double hard_float_limit = 1e37;
 
-// The engine for float32 series of these lengths whose costs are at most `bound` (which may be infinite or NaN).
-inline Engine engine_for(double bound, int64_t n, int64_t m, const Problem &p) {
+// What is known of a pair's costs before they are computed.
+struct CostBound {
+  double largest = 0;  // infinite or NaN if an input is, or if that is what float makes of it
+  bool tiny = false;   // differences may be so small that float loses their squares: asked of SDTW_EUCLIDEAN alone
+};
+
+// Whether any number is so near 0, but not 0, that the square of its difference from another may not be a normal float.
+template <class T>
+bool any_tiny(const T *data, int64_t count) {
+  bool any = false;
+  for (int64_t i = 0; i < count; ++i) {
+    const T size = std::abs(data[i]);
+    any |= (size > 0) & (size < T(1e-11));
+  }
+  return any;
+}
+
+// The engine for float32 series of these lengths.
+inline Engine engine_for(const CostBound &bound, int64_t n, int64_t m, const Problem &p) {
   const StepBounds steps(p);
   if (p.gamma == 0)
-    return (bound * std::max(1., steps.weight) + steps.penalty) * double(n + m) < hard_float_limit ? Engine::plain
-                                                                                                   : Engine::float64;
-  const double scale = core::log2_e / p.gamma, heaviest = std::max(bound, bound * steps.weight);
+    return (bound.largest * std::max(1., steps.weight) + steps.penalty) * double(n + m) < hard_float_limit
+               ? Engine::plain
+               : Engine::float64;
+  const double scale = core::log2_e / p.gamma, heaviest = bound.largest * std::max(1., steps.weight);
   const double step = (heaviest + steps.penalty) * scale, total = step * double(n + m);
   if (!(scale > 1e-30 && scale < 1e30) || !(total <= core::Exponent<float>::limit)) return Engine::float64;
   if (std::max(n, m) > 4096 && core::is_thin(n, m)) return Engine::float64;
-  if (total <= core::plain_cost_limit && step <= core::plain_cost_step(double(p.features))) return Engine::plain;
+  const bool precise = p.metric == SDTW_COSINE || bound.tiny;
+  if (!precise && total <= core::plain_cost_limit && step <= core::plain_cost_step(double(p.features)))
+    return Engine::plain;
   // Split costs are weighed as floats.
   const bool alike = p.step_weight[0] == p.step_weight[1] && p.step_weight[1] == p.step_weight[2];
   return alike || step < core::float_cost_limit ? Engine::double_costs : Engine::float64;

@@ -23,7 +23,7 @@ inline __attribute__((always_inline)) core::Scaled<V> apply(const core::Scaled<V
 template <class V>
 inline __attribute__((always_inline)) typename V::Split weigh(const typename V::Split &t, typename V::Real ratio,
                                                               typename V::Real ratio_low) {
-  const auto whole = V::split(V::number(t.integer), ratio, ratio_low);
+  const auto whole = V::split(V::real_of(t.integer), ratio, ratio_low);
   const auto rest = V::split(V::fma(t.fraction, ratio, whole.fraction), V::set1(1), V::set1(0));
   return {V::sub(whole.integer, V::sub(V::whole(0), rest.integer)), rest.fraction};
 }

@@ -18,7 +18,7 @@ class StripPair {
   using Store = Boundary<T, In>;
 
   // scratch: the shared part of a ScratchLayout; block: the pair's part of state, or null.
-  StripPair(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, int64_t index, Lengths lengths,
+  StripPair(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, const Place &place, Lengths lengths,
             const ScratchLayout &offsets, std::byte *scratch, std::byte *block_of_state)
       : p(whole.problem),
         plan(whole.cpu),
@@ -27,7 +27,7 @@ class StripPair {
         W(kernels.width),
         K(walk.rows),
         b(buffers),
-        pair(index),
+        at_place(place),
         n(lengths.n),
         m(lengths.m),
         layout(offsets),
@@ -36,7 +36,7 @@ class StripPair {
         rule(p, plan.transposed, n, m),
         scale(T(core::log2_e / p.gamma)),
         scale_low(T(core::log2_e / p.gamma - double(scale))) {
-    series = {&kernels, at<T>(scratch, layout.x), at<T>(scratch, layout.y), p.features, n, m};
+    series = {&kernels, at<T>(scratch, layout.x), at<T>(scratch, layout.y), p.features, n, m, packed_features(p)};
     row_m = at<T>(scratch, layout.row_m) + pad;
     row_e = at<E>(scratch, layout.row_e) + pad;
     grad_x = at<T>(scratch, layout.grad_x);
@@ -45,6 +45,8 @@ class StripPair {
     rest_y = at<T>(scratch, layout.rest_y);
     wide_x = at<double>(scratch, layout.wide_x);
     wide_y = at<double>(scratch, layout.wide_y);
+    inverse_x = at<double>(scratch, layout.inverse_x);
+    inverse_y = at<double>(scratch, layout.inverse_y);
     adjoint_row = at<T>(scratch, layout.adjoint_row) + pad;
     progress = at<std::atomic<int64_t>>(scratch, layout.progress);
     matrix_limit = largest_given_cost<T>(p);
@@ -53,17 +55,20 @@ class StripPair {
   // Packs the series and says which engine the pair's costs need.
   Engine prepare(std::byte *local) {
     if (p.fused())
-      series.pack(Strided<In>{element<In>(b.x, pair), b.x.stride[1], b.x.stride[2]},
-                  Strided<In>{element<In>(b.y, pair), b.y.stride[1], b.y.stride[2]}, at<T>(local, layout.tile));
+      series.pack(Strided<In>{element<In>(b.x, at_place.x), b.x.stride[1], b.x.stride[2]},
+                  Strided<In>{element<In>(b.y, at_place.y), b.y.stride[1], b.y.stride[2]}, at<T>(local, layout.tile));
     if (sizeof(T) == 8) return Engine::float64;
-    const Engine engine = engine_for(p.fused() ? series.cost_bound() : 0, n, m, p);
+    const Engine engine = engine_for(p.fused() ? series.cost_bound(p.metric) : CostBound{}, n, m, p);
     return !p.fused() && engine == Engine::double_costs ? Engine::plain : engine;
   }
   void use(Engine engine) {
     form = cost_form(engine);
-    if (form != double_cost) return;
-    std::copy(series.x, series.x + strips() * strip_rows * p.features, wide_x);
-    std::copy(series.y, series.y + series.y_length() * p.features, wide_y);
+    if (p.metric == SDTW_COSINE) {
+      features = series.normalise(wide_or_null(wide_x), wide_or_null(wide_y), inverse_x, inverse_y);
+    } else if (form == double_cost) {
+      std::copy(series.x, series.x + series.size_x(), wide_x);
+      std::copy(series.y, series.y + series.size_y(), wide_y);
+    }
   }
 
   // The forward recurrence, value in units of gamma; false if a given cost is not for this engine. locals(i): scratch
@@ -76,7 +81,9 @@ class StripPair {
   template <class Locals>
   void backward(In *target, const int64_t (&stride)[3], T factor, bool derivative, Locals &&locals, int threads);
 
-  void write_gradients(T factor, std::byte *local) const;
+  // Where to, if anywhere, g times the gradients go.
+  template <class Out>
+  void write_gradients(double g, StridedOut<Out> to_x, StridedOut<Out> to_y, std::byte *local) const;
 
  private:
   template <class U>
@@ -84,7 +91,8 @@ class StripPair {
     return reinterpret_cast<U *>(const_cast<std::byte *>(base) + offset);
   }
 
-  int64_t strips() const { return ceil_div<int64_t>(n, strip_rows); }
+  double *wide_or_null(double *wide) const { return sizeof(T) == 4 ? wide : nullptr; }
+  int64_t strips() const { return series.strips(); }
   // Cell (n - 1, m - 1), in the last strip.
   int corner_row() const { return int((n - 1) % strip_rows) % K; }
   int corner_lane() const { return int((n - 1) % strip_rows) / K; }
@@ -139,37 +147,47 @@ class StripPair {
     }
     return x;
   }
-  FusedTile<T> fused(int64_t i, int64_t first_step, int64_t count, T *tile) const {
+  FusedTile<T> fused(int64_t i, int64_t first_step, int64_t count, const std::byte *local) const {
     const int64_t column = series.column(first_step);
+    const int64_t row = series.strip(i);
     return {count,
-            p.features,
-            series.strip(i),
+            features,
+            series.x + row,
             series.y + column,
             strip_rows,
             W,
             series.y_length(),
             -1,
-            wide_x + i * strip_rows * p.features,
+            wide_x + row,
             wide_y + column,
             split_scale(),
-            tile,
-            tile,
-            grad_x + i * strip_rows * p.features,
+            at<T>(local, layout.tile),
+            at<T>(local, layout.alignment),
+            grad_x + row,
             grad_y + column,
-            rest_x + i * strip_rows * p.features,
+            rest_x + row,
             rest_y + column};
   }
   // Split costs come scaled by the largest weight, of which the others are fractions.
   double split_scale() const { return core::log2_e / p.gamma * (rule.weighted ? StepBounds(p).weight : 1); }
-  bool cost(int64_t i, const Extent &cells, int64_t first_step, int64_t count, T *tile) const {
+  // Fills the tile with costs; false if a given one is not for this engine.
+  bool cost(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local) const {
     if (p.fused()) {
-      walk.cost[form](fused(i, first_step, count, tile));
+      metric().cost[form](fused(i, first_step, count, local));
       return true;
     }
-    MatrixTile t = matrix(i, first_step, count, element<In>(b.x, pair), nullptr, b.x.stride);
+    MatrixTile t = matrix(i, first_step, count, element<In>(b.x, at_place.x), nullptr, b.x.stride);
     t.first = cells.first;
     t.last = cells.last;
-    return walk.load[sizeof(In) == 8](t, tile) == 0;
+    return walk.load[sizeof(In) == 8](t, at<T>(local, layout.tile)) == 0;
+  }
+
+  const MetricKernels<T> &metric() const { return walk.metric[p.metric]; }
+  // Adds what a tile's E contributes to the gradients.
+  void gradient(int64_t i, int64_t first_step, int64_t count, std::byte *local) const {
+    const FusedTile<T> tile = fused(i, first_step, count, local);
+    if (metric().slopes[form]) metric().slopes[form](tile);
+    metric().gradient(tile);
   }
 
   bool forward_strip(int64_t i, std::byte *local, double &value);
@@ -179,7 +197,7 @@ class StripPair {
   void probabilities(int64_t i, const Corridor &within, int64_t first_step, int64_t count, std::byte *local) const;
   void adjoint(int64_t first_step, int64_t count, std::byte *local, bool derivative, double &lost) const;
   // What becomes of a tile's E.
-  void spend(int64_t i, const Extent &cells, int64_t first_step, int64_t count, T *tile, In *target,
+  void spend(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local, In *target,
              const int64_t (&stride)[3], T factor) const;
   void sweep(const Sweep<T> &of, const Corridor &within, int64_t first_step, bool save) const {
     if (!rule.core_cells() || (rule.banded && rule.masked(within, first_step, of.steps)))
@@ -229,7 +247,8 @@ class StripPair {
   const Walk<T> &walk;
   const int W, K;
   const Buffers &b;
-  const int64_t pair, n, m;
+  const Place at_place;
+  const int64_t n, m;
   const ScratchLayout &layout;
   const StateLayout state_layout;
   std::byte *const state;
@@ -239,7 +258,8 @@ class StripPair {
   SkewedSeries<T> series;
   T *row_m, *grad_x, *grad_y, *rest_x, *rest_y, *adjoint_row;
   E *row_e;
-  double *wide_x, *wide_y;
+  double *wide_x, *wide_y, *inverse_x, *inverse_y;
+  int64_t features = p.features;  // of the series that costs are computed from
   std::atomic<int64_t> *progress;
   bool shared = false;  // by several threads
   std::atomic<bool> broken{false};
@@ -262,7 +282,7 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
     if (state && i > 0 && s < m) save(boundary_row(i), p.m, s, row_m + s, row_e + s, std::min(count, m - s));
     if (state && s > within.begin)
       save(boundary_column(i, s / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
-    ok &= cost(i, cells, s, count, tile);
+    ok &= cost(i, cells, s, count, local);
     if (!ok && sizeof(T) == 4) {
       advance(i, within.end);
       return false;
@@ -313,7 +333,7 @@ void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *loc
     const Flow<T> inflow = flow(row - W + 1);
     const AdjointSweep<T> part{end - s,
                                probability + s * 3 * strip_rows,
-                               at<T>(local, layout.tile) + s * strip_rows,
+                               at<T>(local, layout.alignment) + s * strip_rows,
                                left,
                                diagonal,
                                left + strip_rows,
@@ -353,16 +373,16 @@ void StripPair<T, In>::probabilities(int64_t i, const Corridor &within, int64_t 
 }
 
 template <class T, class In>
-void StripPair<T, In>::spend(int64_t i, const Extent &cells, int64_t first_step, int64_t count, T *tile, In *target,
-                             const int64_t (&stride)[3], T factor) const {
-  if (p.fused() && !target) walk.gradient(fused(i, first_step, count, tile));
+void StripPair<T, In>::spend(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local,
+                             In *target, const int64_t (&stride)[3], T factor) const {
+  if (p.fused() && !target) gradient(i, first_step, count, local);
   if (!target) return;
   T factors[max_width];
   std::fill(factors, factors + max_width, factor);
   MatrixTile t = matrix(i, first_step, count, nullptr, target, stride);
   t.first = cells.first;
   t.last = cells.last;
-  walk.store[sizeof(In) == 8](t, tile, factors);
+  walk.store[sizeof(In) == 8](t, at<T>(local, layout.alignment), factors);
 }
 
 template <class T, class In>
@@ -370,8 +390,8 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
                                       bool derivative) {
   const Extent cells = extent(i);
   const Corridor within = corridor(i);
-  T *const tile = at<T>(local, layout.tile), *const left = at<T>(local, layout.carry_left);
-  T *const diagonal = at<T>(local, layout.carry_diagonal), *const above = left + strip_rows;
+  T *const left = at<T>(local, layout.carry_left), *const diagonal = at<T>(local, layout.carry_diagonal);
+  T *const above = left + strip_rows;
   std::fill(left, left + strip_rows + W, T(0));
   std::fill(diagonal, diagonal + strip_rows, T(0));
   if (i == strips() - 1) left[corner_row() * W + corner_lane()] = 1;
@@ -382,10 +402,10 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
     // The strip below has passed up all of this tile's columns once it is through with the tile before this one.
     if (i + 1 < strips()) wait(i + 1, steps(i + 1) - std::max<int64_t>(0, std::min(s - plan.tile_cols, steps(i + 1))));
     if (any_live(left, strip_rows + W) || any_live(diagonal, strip_rows) || any_live(adjoint_row + s - W + 1, count)) {
-      cost(i, cells, s, count, tile);
+      cost(i, cells, s, count, local);
       probabilities(i, within, s, count, local);
       adjoint(s, count, local, derivative, lost);
-      spend(i, cells, s, count, tile, target, stride, factor);
+      spend(i, cells, s, count, local, target, stride, factor);
     } else {
       std::fill(left, left + strip_rows + W, T(0));
       std::fill(diagonal, diagonal + strip_rows, T(0));
@@ -401,7 +421,7 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
 template <class T, class In>
 void StripPair<T, In>::backward_path(std::byte *local, In *target, const int64_t (&stride)[3], T factor,
                                      bool derivative) {
-  T *const tile = at<T>(local, layout.tile);
+  T *const tile = at<T>(local, layout.alignment);
   const T *const taken = at<T>(local, layout.probability);
   int64_t row = n - 1, column = m - 1;
   while (row >= 0) {
@@ -412,7 +432,7 @@ void StripPair<T, In>::backward_path(std::byte *local, In *target, const int64_t
       const auto step_of_row = [&] { return column + (row - top) / K; };
       const int64_t s = std::max(step_of_row() / plan.tile_cols * plan.tile_cols, within.begin);
       const int64_t count = tile_end(within, s) - s;
-      cost(i, cells, s, count, tile);
+      cost(i, cells, s, count, local);
       probabilities(i, within, s, count, local);
       std::fill(tile, tile + count * strip_rows, T(0));
       while (row >= top && step_of_row() >= s) {
@@ -422,7 +442,7 @@ void StripPair<T, In>::backward_path(std::byte *local, In *target, const int64_t
         if (step != core::horizontal) --row;
         if (step != core::vertical) --column;
       }
-      spend(i, cells, s, count, tile, target, stride, factor);
+      spend(i, cells, s, count, local, target, stride, factor);
     }
   }
 }
@@ -434,7 +454,7 @@ void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor
   shared = threads > 1;
   std::fill(adjoint_row - pad, adjoint_row + m + pad, T(0));
   if (p.fused() && !target) {
-    const int64_t size_x = strips() * strip_rows * p.features, size_y = series.y_length() * p.features;
+    const int64_t size_x = series.size_x(), size_y = series.size_y();
     std::fill(grad_x, grad_x + size_x, T(0));
     std::fill(grad_y, grad_y + size_y, T(0));
     if (sizeof(T) == 4) {
@@ -449,13 +469,18 @@ void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor
 }
 
 template <class T, class In>
-void StripPair<T, In>::write_gradients(T factor, std::byte *local) const {
-  if (b.grad_x.data)
-    series.unpack_x(StridedOut<In>{element<In>(b.grad_x, pair), b.grad_x.stride[1], b.grad_x.stride[2]}, grad_x,
-                    -2 * factor);
-  if (b.grad_y.data)
-    series.unpack_y(StridedOut<In>{element<In>(b.grad_y, pair), b.grad_y.stride[1], b.grad_y.stride[2]}, grad_y,
-                    2 * factor, at<T>(local, layout.tile));
+template <class Out>
+void StripPair<T, In>::write_gradients(double g, StridedOut<Out> to_x, StridedOut<Out> to_y, std::byte *local) const {
+  const T factor = T(metric().slope * g);
+  const bool project = p.metric == SDTW_COSINE;
+  if (to_x.data) {
+    if (project) series.project_x(wide_or_null(wide_x), inverse_x, grad_x);
+    series.unpack_x(to_x, grad_x, -factor);
+  }
+  if (to_y.data) {
+    if (project) series.project_y(wide_or_null(wide_y), inverse_y, grad_y);
+    series.unpack_y(to_y, grad_y, factor, at<T>(local, layout.tile));
+  }
 }
 
 }  // namespace sdtw::cpu
