@@ -167,7 +167,7 @@ class StripPair {
     MatrixTile t = matrix(i, first_step, count, element<In>(b.x, at_place.x), nullptr, b.x.stride);
     t.first = cells.first;
     t.last = cells.last;
-    return walk.load[sizeof(In) == 8](t, at<T>(local, layout.tile)) == 0;
+    return walk.load[core::dtype_of<In>](t, at<T>(local, layout.tile)) == 0;
   }
 
   const MetricKernels<T> &metric() const { return walk.metric[p.metric]; }
@@ -343,7 +343,7 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
         MatrixTile t = matrix(i, s, count, nullptr, target, stride);
         t.first = cells.first;
         t.last = cells.last;
-        walk.store[sizeof(In) == 8](t, at<T>(local, layout.alignment), factors);
+        walk.store[core::dtype_of<In>](t, at<T>(local, layout.alignment), factors);
       }
     } else {
       std::fill(left, left + strip_rows + W, T(0));
