@@ -1,6 +1,7 @@
 // Which pairs are NaN for their inputs: sdtw.h, "Defined results".
 #pragma once
 
+#include "core/band.h"
 #include "core/metric.h"
 #include "cpu/pair.h"
 
@@ -10,8 +11,9 @@ namespace sdtw::cpu {
 template <class Cost>
 bool any_impossible(const Problem &p, const Lengths &lengths, const Cost &cost) {
   const double limit = largest_given_cost<double>(p);
+  const core::Band band{p.band, p.band_radius, lengths.n, lengths.m};
   for (int64_t i = 0; i < lengths.n; ++i)
-    for (int64_t j = 0; j < lengths.m; ++j) {
+    for (auto [j, end] = band.columns(i); j < end; ++j) {
       const double d = cost(i, j);
       if (!(std::abs(d) < limit) && d != std::numeric_limits<double>::infinity()) return true;
     }

@@ -73,6 +73,14 @@ struct Vec<float> {
   static Exponent sub(Exponent a, Exponent b) { return _mm256_sub_epi32(a, b); }
   static Real real_of(Exponent a) { return _mm256_cvtepi32_ps(a); }
   static Exponent max(Exponent a, Exponent b) { return _mm256_max_epi32(a, b); }
+  static Exponent whole(int32_t a) { return _mm256_set1_epi32(a); }
+
+  using Mask = __m256i;
+  static Mask within(Exponent at, Exponent first, Exponent end) {
+    return _mm256_andnot_si256(_mm256_cmpgt_epi32(first, at), _mm256_cmpgt_epi32(end, at));
+  }
+  static Real where(Mask mask, Real a, Real b) { return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(mask)); }
+  static Exponent where(Mask mask, Exponent a, Exponent b) { return _mm256_blendv_epi8(b, a, mask); }
 
   static Exponent base(Exponent x) { return _mm256_sub_epi32(x, _mm256_set1_epi32(127)); }
   static Real power(Exponent e, Exponent base) {
@@ -198,6 +206,15 @@ struct Vec<double> {
   static Real fma(Real a, Real b, Real c) { return _mm256_fmadd_pd(a, b, c); }
   static Real fnma(Real a, Real b, Real c) { return _mm256_fnmadd_pd(a, b, c); }
   static Exponent max(Exponent a, Exponent b) { return _mm256_max_pd(a, b); }
+  static Real smaller(Real a, Real b) { return _mm256_min_pd(a, b); }
+  static Exponent whole(double a) { return set1(a); }
+
+  using Mask = __m256d;
+  static Mask at_most(Real a, Real b) { return _mm256_cmp_pd(a, b, _CMP_LE_OQ); }
+  static Mask within(Exponent at, Exponent first, Exponent end) {
+    return _mm256_and_pd(at_most(first, at), _mm256_cmp_pd(at, end, _CMP_LT_OQ));
+  }
+  static Real where(Mask mask, Real a, Real b) { return _mm256_blendv_pd(b, a, mask); }
 
   // The bias is added to the difference: x may be so large that it would be lost. 2^52 brings the sum into the low
   // bits, from where it is shifted to those of the exponent.

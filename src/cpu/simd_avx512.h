@@ -71,6 +71,15 @@ struct Vec<float> {
   static Real real_of(Exponent a) { return _mm512_cvtepi32_ps(a); }
   static Exponent sub(Exponent a, Exponent b) { return _mm512_sub_epi32(a, b); }
   static Exponent max(Exponent a, Exponent b) { return _mm512_max_epi32(a, b); }
+  static Exponent whole(int32_t a) { return _mm512_set1_epi32(a); }
+
+  // Lanes where first <= at < end, and what a is there; elsewhere b.
+  using Mask = __mmask16;
+  static Mask within(Exponent at, Exponent first, Exponent end) {
+    return _mm512_mask_cmplt_epi32_mask(_mm512_cmpge_epi32_mask(at, first), at, end);
+  }
+  static Real where(Mask mask, Real a, Real b) { return _mm512_mask_mov_ps(b, mask, a); }
+  static Exponent where(Mask mask, Exponent a, Exponent b) { return _mm512_mask_mov_epi32(b, mask, a); }
 
   // m 2^(e - x) for e <= x, nothing below 2^-126: a product with a power of two whose exponent bits are e - base(x).
   static Exponent base(Exponent x) { return _mm512_sub_epi32(x, _mm512_set1_epi32(127)); }
@@ -206,6 +215,15 @@ struct Vec<double> {
   static Real fma(Real a, Real b, Real c) { return _mm512_fmadd_pd(a, b, c); }
   static Real fnma(Real a, Real b, Real c) { return _mm512_fnmadd_pd(a, b, c); }
   static Exponent max(Exponent a, Exponent b) { return _mm512_max_pd(a, b); }
+  static Real smaller(Real a, Real b) { return _mm512_min_pd(a, b); }
+  static Exponent whole(double a) { return set1(a); }
+
+  using Mask = __mmask8;
+  static Mask at_most(Real a, Real b) { return _mm512_cmp_pd_mask(a, b, _CMP_LE_OQ); }
+  static Mask within(Exponent at, Exponent first, Exponent end) {
+    return _mm512_mask_cmp_pd_mask(at_most(first, at), at, end, _CMP_LT_OQ);
+  }
+  static Real where(Mask mask, Real a, Real b) { return _mm512_mask_mov_pd(b, mask, a); }
   static Exponent base(Exponent x) { return x; }
   static Real scale(Real m, Exponent e, Exponent base) { return _mm512_scalef_pd(m, _mm512_sub_pd(e, base)); }
   static Real add_scaled(Real sum, Real m, Exponent e, Exponent base) { return add(sum, scale(m, e, base)); }
