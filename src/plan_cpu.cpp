@@ -102,6 +102,7 @@ void require_supported(const Problem &problem) {
   std::fill(rest.step_penalty, rest.step_penalty + 3, 0.);
   if (problem.fused()) rest.metric = SDTW_SQEUCLIDEAN;  // all metrics are implemented
   rest.all_pairs = false;
+  if (rest.dtype != SDTW_F64) rest.dtype = SDTW_F32;
   require_core(rest);
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/half.h"
 #include "core/numbers.h"
 #include "core/steps.h"
 #include "sdtw.h"
@@ -188,9 +189,9 @@ struct Walk {
   MetricKernels<T> metric[metrics];  // by sdtw_metric
   // Cells that do not exist become 0. Returns nonzero if a cost is not the engine's: for float larger than the limit or
   // not finite, for double anything but +infinity that is not below the limit; with lanes holding pairs it says nothing
-  // about which. [0] float, [1] double
-  int (*load[2])(const MatrixTile &, T *tile);
-  void (*store[2])(const MatrixTile &, const T *tile, const T *factor /* [W] */);
+  // about which. By the matrix' sdtw_dtype; the float engine never meets a double one.
+  int (*load[core::dtypes])(const MatrixTile &, T *tile);
+  void (*store[core::dtypes])(const MatrixTile &, const T *tile, const T *factor /* [W] */);
 };
 
 // Strips only. [false][...] does less than [true][...].

@@ -154,7 +154,7 @@ double value_of(T m, typename core::Exponent<T>::type e) {
 template <class T, class In>
 struct Boundary {
   using E = typename core::Exponent<T>::type;
-  static constexpr bool packed = sizeof(T) > sizeof(In);
+  static constexpr bool packed = sizeof(T) == 8 && core::dtype_of<In> != SDTW_F64;
   static constexpr size_t size = packed ? sizeof(T) : sizeof(T) + sizeof(E);
 
   // count numbers, into / out of a block of capacity numbers at `data`, from its element `at` on.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/half.h"
 #include "core/numbers.h"
 
 namespace sdtw::cpu::baseline {
@@ -27,6 +28,20 @@ struct VecBase {
     return a;
   }
   static void store(T *p, Real a) { std::memcpy(p, &a, sizeof a); }
+  template <class Short>
+  static Real load_short(const Short *p) {
+    Real a;
+    for (int l = 0; l < N; ++l) a[l] = T(float(p[l]));
+    return a;
+  }
+  template <class Short>
+  static void store_short(Short *p, Real a) {
+    for (int l = 0; l < N; ++l) p[l] = Short(static_cast<float>(a[l]));
+  }
+  static Real load(const core::Half *p) { return load_short(p); }
+  static Real load(const core::BFloat16 *p) { return load_short(p); }
+  static void store(core::Half *p, Real a) { store_short(p, a); }
+  static void store(core::BFloat16 *p, Real a) { store_short(p, a); }
   static Real set1(T a) { return a - Real{}; }
   static Real add(Real a, Real b) { return a + b; }
   static Real sub(Real a, Real b) { return a - b; }

@@ -179,7 +179,7 @@ class StripPair {
     MatrixTile t = matrix(i, first_step, count, element<In>(b.x, at_place.x), nullptr, b.x.stride);
     t.first = cells.first;
     t.last = cells.last;
-    return walk.load[sizeof(In) == 8](t, at<T>(local, layout.tile)) == 0;
+    return walk.load[core::dtype_of<In>](t, at<T>(local, layout.tile)) == 0;
   }
 
   const MetricKernels<T> &metric() const { return walk.metric[p.metric]; }
@@ -382,7 +382,7 @@ void StripPair<T, In>::spend(int64_t i, const Extent &cells, int64_t first_step,
   MatrixTile t = matrix(i, first_step, count, nullptr, target, stride);
   t.first = cells.first;
   t.last = cells.last;
-  walk.store[sizeof(In) == 8](t, at<T>(local, layout.alignment), factors);
+  walk.store[core::dtype_of<In>](t, at<T>(local, layout.alignment), factors);
 }
 
 template <class T, class In>

@@ -43,8 +43,10 @@ constexpr Walk<T> walk() {
            metric_kernels<T, K, skew, core::Euclidean>(1),
            metric_kernels<T, K, skew, core::CityBlock>(1),
            sqeuclidean},
-          {load_matrix<T, K, float>, load_matrix<T, K, Double<T>>},
-          {store_matrix<T, K, float>, store_matrix<T, K, Double<T>>}};
+          {load_matrix<T, K, float>, load_matrix<T, K, Double<T>>, load_matrix<T, K, core::Half>,
+           load_matrix<T, K, core::BFloat16>},
+          {store_matrix<T, K, float>, store_matrix<T, K, Double<T>>, store_matrix<T, K, core::Half>,
+           store_matrix<T, K, core::BFloat16>}};
 }
 
 template <class T, int K>
@@ -86,7 +88,9 @@ constexpr Kernels<T> kernels() {
   return {W,
           walk<T, strip_rows / W, true>(),
           walk<T, lane_rows, false>(),
-          {load_matrix<T, 1, float>, load_matrix<T, 1, Double<T>>},
-          {store_matrix<T, 1, float>, store_matrix<T, 1, Double<T>>},
+          {load_matrix<T, 1, float>, load_matrix<T, 1, Double<T>>, load_matrix<T, 1, core::Half>,
+           load_matrix<T, 1, core::BFloat16>},
+          {store_matrix<T, 1, float>, store_matrix<T, 1, Double<T>>, store_matrix<T, 1, core::Half>,
+           store_matrix<T, 1, core::BFloat16>},
           rules<T, strip_rows / W>()};
 }
