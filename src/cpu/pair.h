@@ -272,23 +272,24 @@ void fill_matrix(In *data, int64_t rows, int64_t row_stride, int64_t cols, int64
 // The header of state: what wrote it.
 struct StateHeader {
   uint64_t magic;
-  int64_t batch, n, m, features;
+  int64_t batch, batch_x, n, m, features;
   double gamma;
   int32_t metric, dtype, isa, transposed;
   double step_weight[3], step_penalty[3], band_radius;
-  int64_t band;
+  int32_t band, symmetric;
+  int64_t unused[7];
   static constexpr uint64_t expected_magic = 0x325f777464735f63;  // "c_sdtw_2", 2 being the version of the layout
 
   static StateHeader of(const sdtw::Plan &plan, sdtw_cpu_isa isa) {
     const Problem &p = plan.problem;
     StateHeader h{};
     h.magic = expected_magic;
-    h.batch = p.batch, h.n = p.n, h.m = p.m, h.features = p.features;
+    h.batch = p.batch, h.batch_x = p.batch_x, h.n = p.n, h.m = p.m, h.features = p.features;
     h.gamma = p.gamma;
     h.metric = p.metric, h.dtype = p.dtype, h.isa = isa, h.transposed = plan.cpu.transposed;
     std::copy(p.step_weight, p.step_weight + 3, h.step_weight);
     std::copy(p.step_penalty, p.step_penalty + 3, h.step_penalty);
-    h.band = p.band;
+    h.band = p.band, h.symmetric = p.symmetric;
     h.band_radius = p.band == SDTW_BAND_NONE ? 0 : p.band_radius;
     return h;
   }
@@ -297,6 +298,6 @@ struct StateHeader {
     return std::memcmp(this, &other, sizeof other) == 0;
   }
 };
-static_assert(sizeof(StateHeader) <= state_header_bytes && std::is_trivially_copyable_v<StateHeader>);
+static_assert(sizeof(StateHeader) == state_header_bytes && std::is_trivially_copyable_v<StateHeader>);
 
 }  // namespace sdtw::cpu
