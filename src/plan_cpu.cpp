@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "backend.h"
+#include "core/steps.h"
 #include "cpu/layout.h"
 #include "cpu/places.h"
 
@@ -24,6 +25,7 @@ double filled_by_strips(int64_t n, int64_t m) {
 // Short pairs stay as they are, so that their results do not depend on what they are padded to.
 bool choose_transposed(const Problem &p, Mapping mapping) {
   if (std::max(p.n, p.m) <= longest_of_lanes) return false;
+  if (p.band == SDTW_BAND_ITAKURA) return false;  // its rounding takes x's rows
   if (mapping == Mapping::lanes) return p.n > p.m;
   return filled_by_strips(p.m, p.n) > (p.fused() ? 1.3 : 3) * filled_by_strips(p.n, p.m);
 }
@@ -32,14 +34,20 @@ Problem transpose(const Problem &p) {
   Problem result = p;
   std::swap(result.n, result.m);
   std::swap(result.batch_x, result.batch_y);
+  std::swap(result.step_weight[core::vertical], result.step_weight[core::horizontal]);
+  std::swap(result.step_penalty[core::vertical], result.step_penalty[core::horizontal]);
   return result;
 }
+
+// Steps, bands and the minimum are for strips.
+bool has_core_rule(const Problem &p) { return p.gamma > 0 && p.band == SDTW_BAND_NONE && p.has_unit_steps(); }
 
 // Lanes hold pairs where that wastes less of the vectors. The choice fixes the layout of state, so it may depend on the
 // problem alone: not on threads nor on the instruction set.
 Mapping choose_mapping(const Problem &p) {
   // Two long series fill strips, and the boundary rows of 16 pairs would leave the L1 cache. Beside a short one any
   // length will do for which the scratch of 16 pairs takes no more than some megabytes of a thread.
+  if (!has_core_rule(p)) return Mapping::strips;
   constexpr int64_t shortest = 48, most_numbers = 32768;
   const bool beside_short =
       std::min(p.n, p.m) <= shortest && (p.n + p.m) * std::max<int64_t>(p.features, 1) <= most_numbers;
@@ -87,9 +95,14 @@ void shape(const Problem &p, Plan &plan) {
 }  // namespace
 
 void require_supported(const Problem &problem) {
-  Problem rest = problem;
+  Problem rest = problem;  // every rule is supported
+  if (rest.gamma == 0) rest.gamma = 1;
+  rest.band = SDTW_BAND_NONE;
+  std::fill(rest.step_weight, rest.step_weight + 3, 1.);
+  std::fill(rest.step_penalty, rest.step_penalty + 3, 0.);
   if (problem.fused()) rest.metric = SDTW_SQEUCLIDEAN;  // all metrics are implemented
   rest.all_pairs = false;
+  if (rest.dtype != SDTW_F64) rest.dtype = SDTW_F32;
   require_core(rest);
 }
 

@@ -29,7 +29,12 @@ Buffers oriented(const sdtw::Plan &plan, Buffers b) {
 // Calls run(an element of the problem's type).
 template <class Run>
 void for_dtype(const Problem &problem, Run &&run) {
-  problem.dtype == SDTW_F64 ? run(double{}) : run(float{});
+  switch (problem.dtype) {
+    case SDTW_F64: return run(double{});
+    case SDTW_F16: return run(core::Half{});
+    case SDTW_BF16: return run(core::BFloat16{});
+    default: return run(float{});
+  }
 }
 
 void run_backward(const sdtw::Plan &plan, const Buffers &b, const sdtw_out *target, bool weighted) {

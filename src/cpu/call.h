@@ -87,6 +87,7 @@ class Call {
   void solve(Unit &unit);
   void recall(Unit &unit) const;
   void solve_pair(Unit &unit);
+  bool solve_with_any_engine(Unit &unit);  // false: NaN
   void solve_group(Unit &unit);
   // Solve with cells in T; false if that is not for these costs.
   template <class T>
@@ -109,7 +110,7 @@ class Call {
   // sums: of all pairs' gradients, or null.
   void backward(const Unit &unit, const sdtw_out *target, bool weighted, GradientSums *sums);
   template <class T>
-  void backward_pair(const Unit &unit, const sdtw_out *target, double g, GradientSums *sums);
+  void backward_pair(const Unit &unit, const sdtw_out *target, double g, bool derivative, GradientSums *sums);
   template <class T>
   void backward_group(const Unit &unit, const sdtw_out *target, const double *g, GradientSums *sums);
   template <class T>
@@ -175,13 +176,22 @@ bool Call<In>::try_pair(Unit &unit) {
 }
 
 template <class In>
+bool Call<In>::solve_with_any_engine(Unit &unit) {
+  if constexpr (has_float)
+    if (try_pair<float>(unit)) return true;
+  const auto bad = [&] { return poisoned<In>(p, b, unit.places[0], unit.lengths[0]); };
+  // Given costs are looked at as they are read, series beforehand.
+  if (p.fused() && bad()) return false;
+  if (try_pair<double>(unit)) return true;
+  // A tile also has costs of cells outside of a band. Whether those were the bad ones, is asked now.
+  return p.band != SDTW_BAND_NONE && !bad();
+}
+
+template <class In>
 void Call<In>::solve_pair(Unit &unit) {
   Lengths &lengths = unit.lengths[0];
   if (lengths.kind != Kind::solved) return;
-  if constexpr (has_float)
-    if (try_pair<float>(unit)) return;
-  // Given costs are looked at as they are read, series beforehand.
-  if ((p.fused() && poisoned<In>(p, b, unit.places[0], lengths)) || !try_pair<double>(unit)) {
+  if (!solve_with_any_engine(unit)) {
     unit.values[0] = std::numeric_limits<double>::quiet_NaN();
     lengths.kind = Kind::nan;
   } else if (std::isinf(unit.values[0])) {

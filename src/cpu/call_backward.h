@@ -65,14 +65,14 @@ void Call<In>::add_to(GradientSums &sums, const Unit &unit) const {
 
 template <class In>
 template <class T>
-void Call<In>::backward_pair(const Unit &unit, const sdtw_out *target, double g, GradientSums *sums) {
+void Call<In>::backward_pair(const Unit &unit, const sdtw_out *target, double g, bool derivative, GradientSums *sums) {
   auto solver = pair_solver<T>(unit);
   const Place &at = unit.places[0];
   std::byte *const own = shared(unit.thread), *const scratch_of_thread = local(unit.thread);
   solver.prepare(scratch_of_thread);
   solver.use(unit.engine);
   const int64_t none[3] = {};
-  solver.backward(target ? element<In>(*target, at.result) : nullptr, target ? target->stride : none, T(g),
+  solver.backward(target ? element<In>(*target, at.result) : nullptr, target ? target->stride : none, T(g), derivative,
                   locals(unit.thread), team());
   if (target) return;
   if (!sums) {
@@ -128,7 +128,7 @@ void Call<In>::backward(const Unit &unit, const sdtw_out *target, bool weighted,
     if (plan.mapping == Mapping::lanes)
       backward_group<T>(unit, target, g, sums);
     else if (unit.lengths[0].kind == Kind::solved)
-      backward_pair<T>(unit, target, g[0], sums);
+      backward_pair<T>(unit, target, g[0], weighted, sums);
     if (sums) sums->in_turn(unit.index, [&] { add_to<T>(*sums, unit); });
   };
   if (unit.engine == Engine::float64)

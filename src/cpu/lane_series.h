@@ -31,7 +31,7 @@ struct LaneSeries {
     t.first = first;
     t.last = last;
     t.limit = std::numeric_limits<double>::infinity();
-    const auto load = kernels.pack[sizeof(In) == 8];
+    const auto load = kernels.pack[core::dtype_of<In>];
     if (contiguous) {
       for (int l = 0; l < W; ++l) last[l] = lengths[l] * features;
       t.steps = longest * features;
@@ -67,7 +67,7 @@ struct LaneSeries {
     t.first = first;
     t.last = last;
     t.steps = features;
-    const auto store = kernels.unpack[sizeof(Out) == 8];
+    const auto store = kernels.unpack[core::dtype_of<Out>];
     if (into.stride[2] == 1 && into.stride[1] == features) {
       t.steps = longest * features;
       for (int l = 0; l < W; ++l) last[l] = lengths[l] * features;

@@ -164,7 +164,7 @@ class LaneGroup {
     }
     const Offsets at = offsets(b.x, &Place::x, places);
     int64_t first[max_width] = {}, last[K * max_width];
-    ok &= walk.load[sizeof(In) == 8](matrix(r, c, count, b.x.data, nullptr, b.x.stride, at, first, last), tile) == 0;
+    ok &= walk.load[core::dtype_of<In>](matrix(r, c, count, b.x.data, nullptr, b.x.stride, at, first, last), tile) == 0;
   }
   FusedTile<T> fused(int64_t r, int64_t c, int64_t count) const {
     const int64_t d = features;
@@ -381,8 +381,8 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
         if (target) {
           const Offsets at = offsets(*target, &Place::result, places);
           int64_t first[max_width] = {}, last[K * max_width];
-          walk.store[sizeof(In) == 8](matrix(r + q, c, count, nullptr, target->data, target->stride, at, first, last),
-                                      alignment, factor);
+          walk.store[core::dtype_of<In>](
+              matrix(r + q, c, count, nullptr, target->data, target->stride, at, first, last), alignment, factor);
         } else {
           gradient(r + q, c, count);
         }

@@ -12,6 +12,8 @@ namespace sdtw::cpu {
 // one double, for float32 problems; (m, e) in doubles for float64 problems.
 inline size_t boundary_size(const Problem &problem) { return problem.dtype == SDTW_F64 ? 16 : 8; }
 
+constexpr size_t state_header_bytes = 192;
+
 // Features of packed series: cosine's are marked where points have norm 0.
 inline int64_t packed_features(const Problem &problem) {
   return problem.features + (problem.metric == SDTW_COSINE ? core::Cosine::more_features : 0);
@@ -30,7 +32,7 @@ struct StateLayout {
     const size_t lanes = plan.mapping == Mapping::lanes ? size_t(lane_group) : 1;
     const bool skewed = plan.mapping == Mapping::strips;
     Arena arena;
-    arena.add(1, 64);  // header
+    arena.add(1, state_header_bytes);
     lengths = arena.add(size_t(plan.works), 2 * sizeof(int32_t));
     kinds = arena.add(size_t(plan.works), 1);
     engines = arena.add(size_t(plan.units), 1);

@@ -101,7 +101,7 @@ struct SkewedSeries {
   void pack_blocks(Strided<In> from_x, Strided<In> from_y, T *block_of_tile) {
     const int64_t first[max_width] = {};
     int64_t last[strip_rows];
-    const auto load = kernels->strips.load[sizeof(In) == 8];
+    const auto load = kernels->strips.load[core::dtype_of<In>];
     for (int64_t i = 0; i < n; i += strip_rows)
       load(block(from_x.data + i * from_x.step, from_x.step, from_x.feature, n - i, false, last, first), x + i * room);
     // y, 64 columns and as many features as a tile holds at a time.
@@ -127,7 +127,7 @@ struct SkewedSeries {
     T factors[max_width];
     std::fill(factors, factors + max_width, factor);
     for (int64_t i = 0; i < n; i += strip_rows)
-      kernels->strips.store[sizeof(Out) == 8](
+      kernels->strips.store[core::dtype_of<Out>](
           block(to.data + i * to.step, to.step, to.feature, n - i, false, last, first), grad_x + i * room, factors);
   }
   template <class Out>
@@ -144,7 +144,7 @@ struct SkewedSeries {
         for (int64_t g = 0; g < part.features; ++g)
           std::memcpy(block_of_tile + g * strip_rows, grad_y + (f + g) * y_length() + pad + j,
                       size_t(count) * sizeof(T));
-        kernels->strips.store[sizeof(Out) == 8](
+        kernels->strips.store[core::dtype_of<Out>](
             part.block(to.data + top * to.step + f * to.feature, to.step, to.feature, count, true, last, first),
             block_of_tile, factors);
       }

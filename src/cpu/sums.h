@@ -29,12 +29,13 @@ struct SeriesSums {
   template <class In>
   void write(const sdtw_out &out) const {
     if (!out.data) return;
+    using Number = std::conditional_t<core::dtype_of<In> == SDTW_F64, double, float>;
     const double *from = data;
     for (int64_t k = 0; k < batch; ++k)
       for (int64_t i = 0; i < steps; ++i)
         for (int64_t f = 0; f < features; ++f)
           static_cast<In *>(out.data)[k * out.stride[0] + i * out.stride[1] + f * out.stride[2]] =
-              static_cast<In>(*from++);
+              In(static_cast<Number>(*from++));
   }
 };
 
