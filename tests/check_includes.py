@@ -8,11 +8,11 @@ import sys
 leaves = {"sdtw.h", "error", "layout"}
 allowed = {
     "api": leaves | {"problem", "plan", "backend"},
-    "problem": leaves,
+    "problem": leaves | {"core"},
     "backend": leaves | {"problem", "plan"},
-    "plan": leaves | {"problem"},
-    "plan_cpu": leaves | {"problem", "plan", "backend", "cpu"},  # the decisions of a backend know its layout
-    "plan_cuda": leaves | {"problem", "plan", "backend", "cuda"},
+    "plan": leaves | {"problem", "core"},
+    "plan_cpu": leaves | {"problem", "plan", "backend", "cpu", "core"},  # the decisions of a backend know its layout
+    "plan_cuda": leaves | {"problem", "plan", "backend", "cuda", "core"},
     "cpu": leaves | {"problem", "plan", "backend", "core"},
     "cuda": leaves | {"problem", "plan", "backend", "core"},
     "core": {"sdtw.h"},

@@ -41,7 +41,7 @@ inline void check_line(const std::string &line) {
   Reference<long double> ref;
   each_result(line, [&](const Case &c, const Result &result) {
     if (last.x.empty() || last.problem.dtype != c.problem.dtype) last = c, ref = reference<long double>(c);
-    const std::vector<std::string> faults = judge(c, result, ref);
+    const std::vector<std::string> faults = judge_by_oracle(c, result, ref);
     INFO((faults.empty() ? "" : faults[0]));
     CHECK(faults.empty());
   });

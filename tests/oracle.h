@@ -164,6 +164,37 @@ Pair<Real> soft_dtw(int64_t n, int64_t m, const Rule &rule, const Cost &cost, bo
   return Solver<Real, Cost>(n, m, rule, cost).solve(with_alignment);
 }
 
+// Where e [n, padded] is one admissible path and its cost is the pair's value but for tolerance, relative to its terms
+// and to `unit` for each step, makes it the pair's.
+template <class Real, class Cost, class Tolerance>
+void adopt_path(int64_t n, int64_t m, int64_t padded, const Rule &rule, const Cost &cost, const double *e,
+                Tolerance tolerance, Tolerance unit, Pair<Real> &pair) {
+  using std::abs;
+  Pair<Real> other{Real(0), std::vector<Real>(n * m, Real(0)), std::vector<Real>(n * m, Real(0))};
+  int64_t visited = 0, steps = 0;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < m; ++j) visited += e[i * padded + j] != 0;
+  for (int64_t i = 0, j = 0, kind = 0;;) {
+    if (e[i * padded + j] != 1 || !admits(rule, n, m, i, j)) return;
+    const bool first = steps++ == 0;
+    const Real d = cost(i, j), weighted = Real(rule.weight[kind]) * d;
+    const double penalty = first ? 0 : rule.penalty[kind];
+    other.value += weighted + Real(penalty);
+    other.path += abs(weighted) + Real(std::abs(penalty));
+    other.alignment[i * m + j] = Real(1);
+    other.gradient[i * m + j] = Real(rule.weight[kind]);
+    if (i == n - 1 && j == m - 1) break;
+    // A path that has the cell beside or below goes there: those beyond are reached from it.
+    const bool down = i < n - 1 && e[(i + 1) * padded + j] == 1, right = j < m - 1 && e[i * padded + j + 1] == 1;
+    if (!down && !right && (i == n - 1 || j == m - 1)) return;
+    kind = down ? 1 : right ? 2 : 0;
+    i += kind == 2 ? 0 : 1, j += kind == 1 ? 0 : 1;
+  }
+  if (steps != visited) return;
+  const Tolerance terms = value_of(other.path + pair.path) + unit * static_cast<Tolerance>(steps);
+  if (abs(value_of(other.value) - value_of(pair.value)) <= tolerance * terms) pair = std::move(other);
+}
+
 template <class Real, class Cost>
 Pair<Real> soft_dtw(int64_t n, int64_t m, double gamma, const Cost &cost, bool with_alignment = true) {
   Rule rule;

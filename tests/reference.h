@@ -58,8 +58,8 @@ class Referee {
   static constexpr bool dual = !std::is_same_v<Real, Number>;
 
  public:
-  Referee(const Case &c, bool with_gradients)
-      : c_(c), p_(c.problem), rule_(rule_of(p_)), with_gradients_(with_gradients) {
+  Referee(const Case &c, bool with_gradients, const std::vector<double> *paths = nullptr)
+      : c_(c), p_(c.problem), rule_(rule_of(p_)), with_gradients_(with_gradients), paths_(paths) {
     x_ = numbers(c.x, c.tangent_x);
     if (c.has_y()) y_ = numbers(c.y, c.tangent_y);
     const std::vector<Number> &y = c.symmetric() ? x_ : y_;
@@ -116,10 +116,15 @@ class Referee {
     const int64_t n = c_.length_x(b), m = c_.length_y(b), ix = c_.index_x(b), iy = c_.index_y(b);
     const Number *const x = x_.data() + ix * step_x_, *const y = c_.fused() ? y_data_ + iy * step_y_ : nullptr;
     const bool in_range = n >= 0 && n <= p_.n && m >= 0 && m <= p_.m;
+    const auto cost_of = [&](int64_t i, int64_t j) { return cost(x, y, i, j); };
     oracle::Pair<Number> pair{Number(oracle::not_a_number<Real>), {}, {}};
-    if (in_range)
-      pair = oracle::soft_dtw<Number>(
-          n, m, rule_, [&](int64_t i, int64_t j) { return cost(x, y, i, j); }, with_gradients_);
+    if (in_range && c_.symmetric() && iy < ix)
+      pair = transposed(n, m, cost_of);
+    else if (in_range)
+      pair = oracle::soft_dtw<Number>(n, m, rule_, cost_of, with_gradients_);
+    if (paths_ && std::isfinite(oracle::value_of(pair.value)))
+      oracle::adopt_path(n, m, p_.m, rule_, cost_of, paths_->data() + b * step_e_, tolerance_,
+                         Real(p_.metric == SDTW_COSINE), pair);
     const Real value = ref_.value[b] = oracle::value_of(pair.value);
     ref_.scale[b] = std::abs(value);
     if constexpr (dual) ref_.value_tangent[b] = std::isnan(value) ? value : std::isinf(value) ? 0 : pair.value.d;
@@ -131,8 +136,22 @@ class Referee {
       return;
     }
     if (std::isinf(value) || n == 0) return;
-    add_scales(b, pair, [&](int64_t i, int64_t j) { return cost(x, y, i, j); });
+    add_scales(b, pair, cost_of);
     add_gradients(b, pair, x, y);
+  }
+
+  // Of symmetric pairs (j, i) is (i, j) transposed, whatever a band or a tie makes of it.
+  template <class Cost>
+  oracle::Pair<Number> transposed(int64_t n, int64_t m, const Cost &cost) const {
+    const auto other = [&](int64_t j, int64_t i) { return cost(i, j); };
+    const oracle::Pair<Number> there = oracle::soft_dtw<Number>(m, n, rule_, other, with_gradients_);
+    oracle::Pair<Number> pair = there;
+    for (int64_t i = 0; i < n && !there.alignment.empty(); ++i)
+      for (int64_t j = 0; j < m; ++j) {
+        pair.alignment[i * m + j] = there.alignment[j * n + i];
+        pair.gradient[i * m + j] = there.gradient[j * n + i];
+      }
+    return pair;
   }
 
   template <class Cost>
@@ -203,6 +222,8 @@ class Referee {
   const sdtw_problem &p_;
   const oracle::Rule rule_;
   const bool with_gradients_;
+  const std::vector<double> *paths_;  // at gamma = 0: alignments to be taken for the oracle's where they are as good
+  const Real tolerance_ = c_.problem.dtype == SDTW_F64 ? Real(2e-13) : Real(4e-7);
   std::vector<Number> x_, y_, gx_, gy_;
   const Number *y_data_;
   int64_t step_x_, step_y_, step_e_;
@@ -215,6 +236,14 @@ template <class Real = long double>
 Reference<Real> reference(const Case &c, bool with_gradients = true) {
   if (c.tangent_x.empty() && c.tangent_y.empty()) return Referee<Real, Real>(c, with_gradients).run();
   return Referee<Real, oracle::Dual<Real>>(c, with_gradients).run();
+}
+
+// At gamma = 0 costs are equal or not by their last digit. Where a result has another path than the oracle, and one as
+// good to the digits of its type, the reference is that of this path.
+template <class Real = long double>
+Reference<Real> reference_along(const Case &c, const std::vector<double> &alignment) {
+  if (c.tangent_x.empty() && c.tangent_y.empty()) return Referee<Real, Real>(c, true, &alignment).run();
+  return Referee<Real, oracle::Dual<Real>>(c, true, &alignment).run();
 }
 
 }  // namespace test

@@ -83,7 +83,7 @@ std::vector<std::string> compute_and_judge(Case &c, bool compares, Errors &over,
   const Result without = run(alone);
   if (!compares) return faults;
   const auto hold = [&](const auto &ref) {
-    for (const std::string &fault : judge(c, *result, ref, &over)) faults.push_back(fault);
+    for (const std::string &fault : judge_by_oracle(c, *result, ref, &over)) faults.push_back(fault);
     Result value;
     value.value = without.value;
     for (const std::string &fault : judge(c, value, ref)) faults.push_back("without state: " + fault);
