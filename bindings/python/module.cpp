@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <array>
 #include <initializer_list>
 #include <optional>
@@ -33,13 +34,23 @@ View view(const std::optional<Array> &array) {
   return result;
 }
 
+using Steps = std::array<double, 3>;  // of a diagonal, a vertical and a horizontal step
+
+// batch_y: with flags of all pairs.
 sdtw_problem make_problem(int32_t metric, int32_t dtype, int64_t batch, int64_t n, int64_t m, int64_t features,
-                          double gamma, int32_t length_bits) {
+                          double gamma, int32_t length_bits, uint32_t flags, std::optional<int64_t> batch_y,
+                          int32_t band, double band_radius, const Steps &step_weight, const Steps &step_penalty) {
   sdtw_problem problem;
   check(sdtw_problem_init(&problem, sizeof problem));
   problem.metric = metric;
   problem.dtype = dtype;
-  problem.batch_x = problem.batch_y = batch;
+  problem.flags = flags;
+  problem.batch_x = batch;
+  problem.batch_y = batch_y.value_or(batch);
+  problem.band = band;
+  problem.band_radius = band_radius;
+  std::copy(step_weight.begin(), step_weight.end(), problem.step_weight);
+  std::copy(step_penalty.begin(), step_penalty.end(), problem.step_penalty);
   problem.n = n;
   problem.m = m;
   problem.features = features;
@@ -98,7 +109,7 @@ void forward(const sdtw_problem &problem, const sdtw_exec &exec, const Array &x,
 
 void backward(const sdtw_problem &problem, const sdtw_exec &exec, const Array &x, const std::optional<Array> &y,
               uintptr_t x_len, uintptr_t y_len, uintptr_t grad_value, const std::optional<Array> &grad_x,
-              const std::optional<Array> &grad_y, const Memory &state, const Memory &workspace) {
+              const std::optional<Array> &grad_y, const std::optional<Memory> &state, const Memory &workspace) {
   sdtw_buffers buffers = make_buffers(x, y, x_len, y_len, state, workspace);
   buffers.grad_value = pointer(grad_value);
   buffers.grad_x = view<sdtw_out>(grad_x);
@@ -107,10 +118,25 @@ void backward(const sdtw_problem &problem, const sdtw_exec &exec, const Array &x
 }
 
 void alignment(const sdtw_problem &problem, const sdtw_exec &exec, const Array &x, const std::optional<Array> &y,
-               uintptr_t x_len, uintptr_t y_len, const Array &alignment, const Memory &state, const Memory &workspace) {
+               uintptr_t x_len, uintptr_t y_len, const Array &alignment, const std::optional<Memory> &state,
+               const Memory &workspace) {
   sdtw_buffers buffers = make_buffers(x, y, x_len, y_len, state, workspace);
   buffers.alignment = view<sdtw_out>(alignment);
   compute(sdtw_alignment, problem, buffers, exec);
+}
+
+void jvp(const sdtw_problem &problem, const sdtw_exec &exec, const Array &x, const std::optional<Array> &y,
+         uintptr_t x_len, uintptr_t y_len, const std::optional<Array> &tangent_x, const std::optional<Array> &tangent_y,
+         uintptr_t grad_value, uintptr_t value_tangent, const std::optional<Array> &grad_x_tangent,
+         const std::optional<Array> &grad_y_tangent, const Memory &workspace) {
+  sdtw_buffers buffers = make_buffers(x, y, x_len, y_len, {}, workspace);
+  buffers.tangent_x = view<sdtw_in>(tangent_x);
+  buffers.tangent_y = view<sdtw_in>(tangent_y);
+  buffers.grad_value = pointer(grad_value);
+  buffers.value_tangent = pointer(value_tangent);
+  buffers.grad_x_tangent = view<sdtw_out>(grad_x_tangent);
+  buffers.grad_y_tangent = view<sdtw_out>(grad_y_tangent);
+  compute(sdtw_jvp, problem, buffers, exec);
 }
 
 sdtw_sizes get_sizes(const sdtw_problem &problem, const sdtw_exec &exec) {
@@ -140,13 +166,21 @@ void define_constants(py::module_ &module) {
                                   {"cosine", SDTW_COSINE}});
   module.attr("DTYPES") =
       names({{"float32", SDTW_F32}, {"float64", SDTW_F64}, {"float16", SDTW_F16}, {"bfloat16", SDTW_BF16}});
+  module.attr("BANDS") = names({{"none", SDTW_BAND_NONE},
+                                {"sakoe_chiba", SDTW_BAND_SAKOE_CHIBA},
+                                {"absolute", SDTW_BAND_ABSOLUTE},
+                                {"itakura", SDTW_BAND_ITAKURA}});
+  module.attr("ALL_PAIRS") = uint32_t{SDTW_ALL_PAIRS};
+  module.attr("SYMMETRIC") = uint32_t{SDTW_SYMMETRIC};
   module.attr("DEVICES") = names({{"cpu", SDTW_CPU}, {"cuda", SDTW_CUDA}});
 }
 
 void define_structs(py::module_ &module) {
   py::class_<sdtw_problem>(module, "Problem", "What to compute: sdtw_problem.")
       .def(py::init(&make_problem), py::arg("metric"), py::arg("dtype"), py::arg("batch"), py::arg("n"), py::arg("m"),
-           py::arg("features"), py::arg("gamma"), py::arg("length_bits") = 64);
+           py::arg("features"), py::arg("gamma"), py::arg("length_bits") = 64, py::arg("flags") = 0,
+           py::arg("batch_y") = py::none(), py::arg("band") = int32_t{SDTW_BAND_NONE}, py::arg("band_radius") = 0.0,
+           py::arg("step_weight") = Steps{1, 1, 1}, py::arg("step_penalty") = Steps{0, 0, 0});
   py::class_<sdtw_exec>(module, "Exec", "Where and how to compute it: sdtw_exec.")
       .def(py::init(&make_exec), py::arg("device") = int32_t{SDTW_CPU}, py::arg("num_threads") = 0,
            py::arg("stream") = 0, py::arg("no_state") = false, py::arg("deterministic") = false);
@@ -182,4 +216,8 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
              py::arg("workspace"), "sdtw_backward.");
   module.def("alignment", &alignment, py::arg("problem"), py::arg("exec"), py::arg("x"), py::arg("y"), py::arg("x_len"),
              py::arg("y_len"), py::arg("alignment"), py::arg("state"), py::arg("workspace"), "sdtw_alignment.");
+  module.def("jvp", &jvp, py::arg("problem"), py::arg("exec"), py::arg("x"), py::arg("y"), py::arg("x_len"),
+             py::arg("y_len"), py::arg("tangent_x"), py::arg("tangent_y"), py::arg("grad_value"),
+             py::arg("value_tangent"), py::arg("grad_x_tangent"), py::arg("grad_y_tangent"), py::arg("workspace"),
+             "sdtw_jvp.");
 }

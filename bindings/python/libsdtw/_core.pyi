@@ -1,4 +1,5 @@
 # Types of the extension module libsdtw._core; see module.cpp.
+from collections.abc import Sequence
 from typing import TypeAlias
 
 _Array: TypeAlias = tuple[int, tuple[int, ...]]  # address, three strides in elements
@@ -7,6 +8,9 @@ _Memory: TypeAlias = tuple[int, int]  # address, bytes
 METRICS: dict[str, int]
 DTYPES: dict[str, int]
 DEVICES: dict[str, int]
+BANDS: dict[str, int]
+ALL_PAIRS: int
+SYMMETRIC: int
 
 class SdtwError(RuntimeError):
     status: int
@@ -31,6 +35,12 @@ class Problem:
         features: int,
         gamma: float,
         length_bits: int = 64,
+        flags: int = 0,
+        batch_y: int | None = None,
+        band: int = 0,
+        band_radius: float = 0.0,
+        step_weight: Sequence[float] = (1, 1, 1),
+        step_penalty: Sequence[float] = (0, 0, 0),
     ) -> None: ...
 
 class Exec:
@@ -81,7 +91,7 @@ def backward(
     grad_value: int,
     grad_x: _Array | None,
     grad_y: _Array | None,
-    state: _Memory,
+    state: _Memory | None,
     workspace: _Memory,
 ) -> None: ...
 def alignment(
@@ -92,6 +102,21 @@ def alignment(
     x_len: int,
     y_len: int,
     alignment: _Array,
-    state: _Memory,
+    state: _Memory | None,
+    workspace: _Memory,
+) -> None: ...
+def jvp(
+    problem: Problem,
+    exec: Exec,
+    x: _Array,
+    y: _Array | None,
+    x_len: int,
+    y_len: int,
+    tangent_x: _Array | None,
+    tangent_y: _Array | None,
+    grad_value: int,
+    value_tangent: int,
+    grad_x_tangent: _Array | None,
+    grad_y_tangent: _Array | None,
     workspace: _Memory,
 ) -> None: ...

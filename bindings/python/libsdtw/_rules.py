@@ -1,0 +1,60 @@
+# The options that say which paths there are and what their steps cost, checked in the words of the package.
+"""Bands, step weights and step penalties."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Real
+from typing import NamedTuple
+
+from . import _core
+from ._core import InvalidArgumentError
+from ._problem import choice
+
+
+class Rules(NamedTuple):
+    """What the core's Problem has beside sizes, metric and gamma."""
+
+    band: int = 0
+    band_radius: float = 0.0
+    step_weight: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    step_penalty: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
+def check_rules(
+    band: str | None,
+    radius: float | None,
+    step_weights: Sequence[float],
+    step_penalties: Sequence[float],
+) -> Rules:
+    """The rules of a call; raises InvalidArgumentError or TypeError that names the argument."""
+    weights = _three("step_weights", step_weights)
+    penalties = _three("step_penalties", step_penalties)
+    if min(weights) < 0:
+        raise InvalidArgumentError(f"step_weights is {step_weights!r}: expected no number below 0")
+    if band is None:
+        if radius is not None:
+            raise InvalidArgumentError(f"radius is {radius!r} without a band: expected band, too")
+        return Rules(step_weight=weights, step_penalty=penalties)
+    choice("band", band, [name for name in _core.BANDS if name != "none"])
+    if not isinstance(radius, Real) or isinstance(radius, bool):
+        raise TypeError(f"radius is {radius!r}: expected a number, with band {band!r}")
+    least, what = (1, ", the maximum slope,") if band == "itakura" else (0, "")
+    if not least <= radius < math.inf:
+        raise InvalidArgumentError(f"radius is {radius!r}: expected a finite number{what} >= {least}")
+    return Rules(_core.BANDS[band], float(radius), weights, penalties)
+
+
+def _three(name: str, values: Sequence[float]) -> tuple[float, float, float]:
+    try:
+        numbers = tuple(float(value) for value in values)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {values!r}: expected three numbers") from None
+    if len(numbers) != 3:
+        raise InvalidArgumentError(
+            f"{name} holds {len(numbers)} numbers: expected those of a diagonal, vertical and horizontal step"
+        )
+    if not all(map(math.isfinite, numbers)):
+        raise InvalidArgumentError(f"{name} is {values!r}: expected finite numbers")
+    return numbers
