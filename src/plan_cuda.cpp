@@ -38,11 +38,11 @@ int64_t choose_lower_grad_y_columns(const Problem &p) {
   return p.features <= max_inline_features ? p.m : std::min<int64_t>(p.m, 384);
 }
 
-// Gradients of more than two features are added to half a tile at a time, which float32 is precise enough for as long
-// as that is not done thousands of times to the same point.
-bool needs_wide_sums(const Problem &p, Costs costs) {
+// Gradients are added to half a tile at a time, which float32 is precise enough for as long as that is not done
+// thousands of times to the same point.
+bool needs_wide_sums(const Problem &p) {
   constexpr int64_t longest = 8192;
-  return p.dtype == SDTW_F32 && costs == Costs::tensor && std::max(p.n, p.m) > longest;
+  return p.dtype == SDTW_F32 && p.fused() && std::max(p.n, p.m) > longest;
 }
 
 // A pair's halves meet in the middle, and in backward E goes on from strip to strip. Where there is little to do it
@@ -102,7 +102,7 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   plan.left = back.add(chained ? checked_mul(batch, strips) : 0, word);
   plan.flows = back.add(chained ? checked_mul(checked_mul(batch, halves), problem.m) : 0, flow_words * word);
   plan.midlines = back.add(strips > 1 ? checked_mul(batch, plan.full_sweeps ? strips : halves) : 0, sizeof(Midline));
-  plan.wide_sums = needs_wide_sums(problem, plan.costs);
+  plan.wide_sums = needs_wide_sums(problem);
   const auto points = [&](size_t of_pair) { return checked_mul(checked_mul(batch, of_pair), problem.features); };
   plan.sums_x = back.add(plan.wide_sums ? points(problem.n) : 0, sizeof(double));
   plan.sums_y = back.add(plan.wide_sums ? points(problem.m) : 0, sizeof(double));
