@@ -33,7 +33,8 @@
  *    and no buffer of the caller's has been written (except after SDTW_STATUS_CUDA_ERROR and SDTW_STATUS_INTERNAL).
  *  - Nothing throws, aborts or prints.
  *  - CUDA: work is put on sdtw_exec.stream and the call returns; no function synchronises, allocates or reads device
- *    memory from the host, so every call may be captured into a CUDA graph and replayed.
+ *    memory from the host, so every call may be captured into a CUDA graph and replayed. What the driver says of a GPU
+ *    and of the kernels in a context is asked once by each thread and kept; calls go on after cudaDeviceReset.
  */
 #ifndef SDTW_H
 #define SDTW_H
@@ -122,7 +123,7 @@ enum {
 
 /* sdtw_exec.flags */
 enum {
-  SDTW_DETERMINISTIC = 1u, /* bitwise the same result in every run. The CPU backend always is. */
+  SDTW_DETERMINISTIC = 1u, /* bitwise the same result in every run: so far both backends give that without it, too */
   SDTW_NO_STATE = 2u       /* forward only for the value: sdtw_sizes.state is 0 and buffers.state is not used */
 };
 

@@ -61,7 +61,7 @@ constexpr double float_cost_limit = 1 << 21;
 // D log2(e) / gamma; in short series, whose paths differ in few cells, to one of 1e-7 times t. Up to this product and
 // this t costs are computed in float32, beyond either in float64 (cpu/tiles.h). Measured: docs/numerics.md.
 constexpr double plain_cost_limit = 170000;
-inline double plain_cost_step(double features) { return features <= 64 ? 128 : 1024 / std::sqrt(features); }
+inline double plain_cost_step(double features) { return std::fmin(128, 240 / std::sqrt(features)); }
 
 // A pair of so many steps beside so few that float32's rounding errors, which go one way where costs are alike, would
 // show in its gradients: it is the float64 engine's, on CPUs from 4096 steps on.

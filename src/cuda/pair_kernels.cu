@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(block, most_blocks - vec4)
   wait_for_kernel_before();
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const Pair pair = read_pair(a, b);
-    if (pair.kind != Kind::regular) continue;
+    if (pair.lengths != LengthCase::regular) continue;
     int *bounds = a.bounds + bounds_per_pair * b;
     double *norms = norms_of(a, b);
     if (blockIdx.z == 0) {
