@@ -146,6 +146,12 @@ struct FloatCell {
     const float td = term(d, x), th = term(h, x);
     if constexpr (with_terms) p[diagonal] = td, p[vertical] = term(v, x), p[horizontal] = th;
     const float s = fmaf(v.m, __uint_as_float((static_cast<unsigned>(shift(v, x)) << 23) + 0x3f800000u), td + th);
+#ifdef SDTW_CHECKED
+    // Exponents may wrap around in a pair that is rejected later for its large costs. m would be anything then.
+    constexpr long long least = -(1ll << 30) - (1ll << 29), most = (1ll << 29) - 1;
+    const long long e = static_cast<long long>(x) - cost.n;
+    return {fmaf(s, cost.q, s), static_cast<int>(e < least ? least : e > most ? most : e)};
+#endif
     // Unsigned, because exponents may wrap around in a pair that is rejected later for its large costs.
     return {fmaf(s, cost.q, s), static_cast<int>(static_cast<unsigned>(x) - static_cast<unsigned>(cost.n))};
   }
