@@ -53,6 +53,9 @@ struct Exponent<double> {  // an integer held in a double: exact to 2^53, and wi
 // hold the sums of such costs. float32 costs stay below it for every gamma that is allowed.
 constexpr double largest_wide_cost = 1e289;
 
+// Beyond these log2(e) / gamma is no float that costs could be multiplied by: everything is computed in float64.
+SDTW_HOST_DEVICE inline bool is_float_scale(double scale) { return scale > 1e-30 && scale < 1e30; }
+
 // A float32 cost matrix has its split t = n + f exact up to here; larger costs are the float64 engine's.
 constexpr double float_cost_limit = 1 << 21;
 
