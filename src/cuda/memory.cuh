@@ -58,9 +58,7 @@ __device__ __forceinline__ T load_now(const T *from) {
 
 // Between two looks at a word that another warp is to write: lets the warps that work have the issue slots and the
 // memory system to themselves for a while.
-__device__ __forceinline__ void back_off() {
-  __nanosleep(32);
-}
+__device__ __forceinline__ void back_off() { __nanosleep(32); }
 
 // Waits until the word has been written. Its writer must have an earlier ticket, so that it is running or done: only
 // then does this loop end whatever the number of resident blocks.

@@ -197,8 +197,8 @@ struct Region {
   }
 };
 
-// The first kernel of backward and alignment. If `crosses` (pairs of several strips), all grid layers but the last
-// compute midlines; the last layer resets the workspace and writes the outputs' initial values.
+// The first kernel of backward and alignment. If `finds_midline` (pairs of several strips), all grid layers but the
+// last compute midlines; the last layer resets the workspace and writes the outputs' initial values.
 template <class Real, bool finds_midline>
 __global__ void __launch_bounds__(block)
     prepare_kernel(const __grid_constant__ Args a, Output first, Output second, Region ones, Region zeros) {
