@@ -18,6 +18,7 @@ struct Case {
   Layout layout_x, layout_y, layout_grad_x, layout_grad_y, layout_alignment;  // tangents have those of x, y and grads
   unsigned char poison = 0xff;                                                // as a float or double: NaN
   bool want_grad_x = true, want_grad_y = true, want_alignment = true;
+  bool checks_memory = true;  // guards, inputs and state, after every call: most of a small problem's time on a GPU
   bool recompute = false;  // with SDTW_NO_STATE: backward and alignment, too
   std::string data;        // how the data were made, as problem.h writes it
 
