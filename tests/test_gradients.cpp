@@ -1,6 +1,6 @@
 // Gradients with respect to x, y and the cost: the oracle's, over shapes, upstream gradients and absent outputs.
 #include "check.h"
-#include "differential/data.h"
+#include "data.h"
 
 using namespace test;
 
