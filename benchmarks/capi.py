@@ -5,18 +5,20 @@ from pathlib import Path
 
 i32, u32, i64, f64, size, ptr = ct.c_int32, ct.c_uint32, ct.c_int64, ct.c_double, ct.c_size_t, ct.c_void_p
 
-METRICS = {"precomputed": 0, "sqeuclidean": 1}
-DTYPES = {"f32": 0, "f64": 1}
+METRICS = {"precomputed": 0, "sqeuclidean": 1, "euclidean": 2, "cityblock": 3, "cosine": 4}
+DTYPES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 3}
+BANDS = {"none": 0, "sakoe_chiba": 1, "absolute": 2, "itakura": 3}
 DEVICES = {"cpu": 0, "cuda": 1}
 ISAS = {"": 0, "baseline": 1, "avx2": 2, "avx512": 3}
-NO_STATE = 2
+ALL_PAIRS, SYMMETRIC = 1, 2  # of Problem.flags
+NO_STATE = 2  # of Exec.flags
 
 
 class Problem(ct.Structure):
     _fields_ = [("struct_size", size), ("metric", i32), ("dtype", i32), ("flags", u32)]
     _fields_ += [(name, i64) for name in ("batch_x", "batch_y", "n", "m", "features")]
     _fields_ += [("gamma", f64), ("band", i32), ("band_radius", f64)]
-    _fields_ += [("step_weight", f64 * 3), ("step_penalty", f64 * 3), ("length_bits", i32)]
+    _fields_ += [("step_weight", f64 * 3), ("step_penalty", f64 * 3), ("length_bits", i32), ("reserved", i32)]
 
 
 class Exec(ct.Structure):
@@ -33,9 +35,10 @@ class Array(ct.Structure):
 class Buffers(ct.Structure):
     _fields_ = [("struct_size", size), ("x", Array), ("y", Array)]
     _fields_ += [(name, ptr) for name in ("x_len", "y_len", "value", "grad_value")]
-    _fields_ += [("grad_x", Array), ("grad_y", Array), ("alignment", Array), ("tangent", Array)]
-    _fields_ += [("value_tangent", ptr), ("grad_tangent", Array)]
+    _fields_ += [("grad_x", Array), ("grad_y", Array), ("alignment", Array)]
     _fields_ += [("state", ptr), ("state_bytes", size), ("workspace", ptr), ("workspace_bytes", size)]
+    _fields_ += [("tangent_x", Array), ("tangent_y", Array), ("value_tangent", ptr)]
+    _fields_ += [("grad_x_tangent", Array), ("grad_y_tangent", Array)]
 
 
 class Sizes(ct.Structure):

@@ -31,7 +31,7 @@ static void check_defaults(void) {
   for (k = 0; k < 3; ++k) expect(p.step_weight[k] == 1 && p.step_penalty[k] == 0, "step defaults");
   expect(e.device == SDTW_CPU && e.num_threads == 0 && e.cpu_isa == SDTW_CPU_ISA_AUTO, "exec defaults");
   expect(e.stream == NULL, "the default stream");
-  expect(b.x.data == NULL && b.workspace_bytes == 0 && b.grad_tangent.data == NULL, "buffers defaults");
+  expect(b.x.data == NULL && b.workspace_bytes == 0 && b.grad_y_tangent.data == NULL, "buffers defaults");
   expect(s.state == 0 && s.forward == 0 && s.backward == 0 && s.alignment == 0 && s.jvp == 0, "sizes defaults");
 }
 

@@ -5,6 +5,7 @@
 
 #include "backends.h"
 #include "catch.h"
+#include "skips.h"
 
 namespace {
 
@@ -42,5 +43,7 @@ int main(int argc, char **argv) {
 #if CATCH_VERSION_MAJOR < 3
   session.configData().warnings = Catch::WarnAbout::NoTests;  // version 3 fails without tests of itself
 #endif
-  return session.run();
+  const int failed = session.run();
+  test::skips().print();
+  return failed;
 }

@@ -5,6 +5,7 @@
 
 #include "bad_calls.h"
 #include "catch.h"
+#include "skips.h"
 
 using namespace test;
 
@@ -39,7 +40,8 @@ Table problem_table() {
                    [](World &w, size_t v) { w.problem.struct_size = v; });
   add_values(t, every, invalid, "problem.metric", {-1, 5, INT32_MAX}, [](World &w, int v) { w.problem.metric = v; });
   add_values(t, every, invalid, "problem.dtype", {-1, 4, INT32_MIN}, [](World &w, int v) { w.problem.dtype = v; });
-  add_values(t, every, invalid, "problem.flags", {2u, 0x80000001u}, [](World &w, uint32_t v) { w.problem.flags = v; });
+  add_values(t, every, invalid, "problem.flags", {2u, 4u, 0x80000001u},
+             [](World &w, uint32_t v) { w.problem.flags = v; });
   add_values<int64_t>(t, every, invalid, "problem.batch_x", {-1, INT64_MIN},
                       [](World &w, int64_t v) { w.problem.batch_x = v; });
   add_values<int64_t>(t, every, invalid, "problem.batch_y", {-1, 1, 3},
@@ -115,7 +117,6 @@ Table exec_table() {
   add_values(t, every, invalid, "exec.num_threads", {-1, 4097, INT32_MIN},
              [](World &w, int v) { w.exec.num_threads = v; });
   add_values(t, every, invalid, "exec.cpu_isa", {-1, 4}, [](World &w, int v) { w.exec.cpu_isa = v; });
-  t.push_back({with_state, invalid, "SDTW_NO_STATE", [](World &w) { w.exec.flags = SDTW_NO_STATE; }});
   return t;
 }
 
@@ -151,14 +152,16 @@ const Field fields[] = {
     {"x_len", FIELD(x_len), computing, 0, 0, 8, nullptr},
     {"y_len", FIELD(y_len), computing, 0, 0, 8, nullptr},
     {"value", FIELD(value), forward, forward, forward, 4, nullptr},
-    {"grad_value", FIELD(grad_value), backward, 0, 0, 4, nullptr},
+    {"grad_value", FIELD(grad_value), backward | jvp, 0, 0, 4, nullptr},
     {"grad_x", FIELD(grad_x.data), backward, 0, backward, 4, STRIDE(grad_x)},
     {"grad_y", FIELD(grad_y.data), backward, 0, backward, 4, STRIDE(grad_y)},
     {"alignment", FIELD(alignment.data), alignment, alignment, alignment, 4, STRIDE(alignment)},
-    {"tangent", FIELD(tangent.data), jvp, jvp, 0, 4, STRIDE(tangent)},
-    {"value_tangent", FIELD(value_tangent), jvp, jvp, jvp, 4, nullptr},
-    {"grad_tangent", FIELD(grad_tangent.data), jvp, 0, jvp, 4, STRIDE(grad_tangent)},
-    {"state", FIELD(state), computing, with_state, forward, SDTW_BUFFER_ALIGNMENT, nullptr},
+    {"tangent_x", FIELD(tangent_x.data), jvp, 0, 0, 4, STRIDE(tangent_x)},
+    {"tangent_y", FIELD(tangent_y.data), jvp, 0, 0, 4, STRIDE(tangent_y)},
+    {"value_tangent", FIELD(value_tangent), jvp, 0, jvp, 4, nullptr},
+    {"grad_x_tangent", FIELD(grad_x_tangent.data), jvp, 0, jvp, 4, STRIDE(grad_x_tangent)},
+    {"grad_y_tangent", FIELD(grad_y_tangent.data), jvp, 0, jvp, 4, STRIDE(grad_y_tangent)},
+    {"state", FIELD(state), forward | with_state, 0, forward, SDTW_BUFFER_ALIGNMENT, nullptr},
     {"workspace", FIELD(workspace), computing, 0, computing, SDTW_BUFFER_ALIGNMENT, nullptr},
 };
 #undef FIELD
@@ -168,7 +171,7 @@ const Field fields[] = {
 unsigned with_workspace() {
   const World world;
   unsigned calls = 0;
-  for (const Function function : {forward, backward, alignment})
+  for (const Function function : {forward, backward, alignment, jvp})
     if (world.workspace_of(function) > 0) calls |= function;
   return calls;
 }
@@ -199,6 +202,12 @@ Table field_table() {
   }
   t.push_back({backward, invalid, "buffers.grad_x and buffers.grad_y",
                [](World &w) { w.buffers.grad_x.data = w.buffers.grad_y.data = nullptr; }});
+  t.push_back({jvp, invalid, "buffers.tangent_x and buffers.tangent_y",
+               [](World &w) { w.buffers.tangent_x.data = w.buffers.tangent_y.data = nullptr; }});
+  t.push_back({jvp, invalid, "buffers.value_tangent, grad_x_tangent and grad_y_tangent", [](World &w) {
+                 w.buffers.value_tangent = nullptr;
+                 w.buffers.grad_x_tangent.data = w.buffers.grad_y_tangent.data = nullptr;
+               }});
   return t;
 }
 
@@ -218,9 +227,10 @@ Table overlap_table() {
 Table room_table() {
   Table t;
   constexpr sdtw_status small = SDTW_STATUS_BUFFER_TOO_SMALL;
-  t.push_back({computing, small, "buffers.state_bytes", [](World &w) { w.buffers.state_bytes = w.sizes.state - 1; }});
-  t.push_back({computing, small, "buffers.state_bytes", [](World &w) { w.buffers.state_bytes = 0; }});
-  for (const Function function : {forward, backward, alignment})
+  constexpr unsigned calls = forward | with_state;
+  t.push_back({calls, small, "buffers.state_bytes", [](World &w) { w.buffers.state_bytes = w.sizes.state - 1; }});
+  t.push_back({calls, small, "buffers.state_bytes", [](World &w) { w.buffers.state_bytes = 0; }});
+  for (const Function function : {forward, backward, alignment, jvp})
     for (const bool nearly : {true, false})
       t.push_back({function & with_workspace(), small, "buffers.workspace_bytes",
                    [=](World &w) { w.buffers.workspace_bytes = nearly ? w.workspace_of(function) - 1 : 0; }});
@@ -238,15 +248,41 @@ Table precomputed_table() {
   add(backward, "buffers.grad_x", [](World &w) { w.buffers.grad_x.stride[1] = 1; });
   add(backward, "buffers.x", [](World &w) { w.buffers.grad_x.data = const_cast<void *>(w.buffers.x.data); });
   add(alignment, "buffers.x", [](World &w) { w.buffers.alignment.data = const_cast<void *>(w.buffers.x.data); });
+  add(backward, "buffers.grad_y", [](World &w) { w.buffers.grad_y = w.buffers.alignment; });
+  add(jvp, "buffers.grad_y_tangent", [](World &w) { w.buffers.grad_y_tangent = w.buffers.alignment; });
+  add(jvp, "buffers.tangent_x", [](World &w) { w.buffers.tangent_x.data = nullptr; });
+  add(every, "problem.flags", [](World &w) {
+    w.problem.flags = SDTW_ALL_PAIRS | SDTW_SYMMETRIC;
+    w.problem.m = w.problem.n;
+  });
   return t;
 }
 
-// Valid requests of what this version does not do: refused by name, never computed wrongly.
+// With SDTW_SYMMETRIC all that makes (i, j) another pair than (j, i).
+Table symmetric_table() {
+  Table t;
+  const auto add = [&](unsigned calls, const char *names, std::function<void(World &)> breaks) {
+    t.push_back({calls, invalid, names, [=](World &w) {
+                   w.problem.flags = SDTW_ALL_PAIRS | SDTW_SYMMETRIC;
+                   w.problem.m = w.problem.n;
+                   breaks(w);
+                 }});
+  };
+  add(every, "problem.batch_y is 3: ", [](World &w) { w.problem.batch_y = 3; });
+  add(every, "problem.m is 4: ", [](World &w) { w.problem.m = 4; });
+  add(every, "problem.step_weight[2] is 2: ", [](World &w) { w.problem.step_weight[2] = 2; });
+  add(every, "problem.step_penalty[2] is 0: ", [](World &w) { w.problem.step_penalty[1] = 0.5; });
+  add(backward, "buffers.grad_x and buffers.grad_y", [](World &w) { w.buffers.grad_x.data = nullptr; });
+  add(jvp, "buffers.tangent_x is NULL", [](World &w) { w.buffers.tangent_x.data = nullptr; });
+  return t;
+}
+
+// Valid requests that a backend need not do yet: computed, or refused by name.
 Table unsupported_table() {
   Table t;
   constexpr sdtw_status unsupported = SDTW_STATUS_UNSUPPORTED;
   const auto add = [&](const char *names, std::function<void(World &)> breaks) {
-    t.push_back({every, unsupported, names, std::move(breaks)});
+    t.push_back({planning, unsupported, names, std::move(breaks), SDTW_SQEUCLIDEAN, true});
   };
   add("SDTW_EUCLIDEAN", [](World &w) { w.problem.metric = SDTW_EUCLIDEAN; });
   add("SDTW_CITYBLOCK", [](World &w) { w.problem.metric = SDTW_CITYBLOCK; });
@@ -265,7 +301,9 @@ Table unsupported_table() {
     add("step_weight", [k](World &w) { w.problem.step_weight[k] = 2; });
     add("step_penalty", [k](World &w) { w.problem.step_penalty[k] = 0.5; });
   }
-  t.push_back({jvp, unsupported, "sdtw_jvp", [](World &) {}});
+  t.push_back({jvp, unsupported, "sdtw_jvp", [](World &) {}, SDTW_SQEUCLIDEAN, true});
+  t.push_back({with_state, unsupported, "without buffers.state", [](World &w) { w.exec.flags = SDTW_NO_STATE; },
+               SDTW_SQEUCLIDEAN, true});
   return t;
 }
 
@@ -277,10 +315,13 @@ int refuse(const Table &table) {
       const BadCall &bad = table[row];
       if (!(bad.functions & function)) continue;
       World world(bad.metric);
+      if (bad.may_succeed && (function & computing) && world.exec.device != SDTW_CPU) continue;  // its memory is not
       bad.breaks(world);
       const auto before = world.snapshot();
       const sdtw_status status = world.call(function);
+      if (bad.may_succeed && status == SDTW_STATUS_OK) continue;
       const std::string message = sdtw_last_error();
+      if (bad.may_succeed) skips().add(message);
       INFO(name_of(function) << ", row " << row << ", which is to name " << bad.names);
       INFO("status " << sdtw_status_string(status) << ", message: " << message);
       CHECK(status == bad.status);
@@ -297,8 +338,9 @@ TEST_CASE("the world that the bad calls break is a good one", "[errors]") {
   for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED}) {
     World world(metric);
     if (world.exec.device != SDTW_CPU) return;  // its memory is the host's
-    for (const Function function : {get_sizes, describe_plan, forward, backward, alignment}) {
+    for (const Function function : functions) {
       const sdtw_status status = world.call(function);
+      if (function == jvp && status == SDTW_STATUS_UNSUPPORTED) continue;  // the table below counts it
       INFO(name_of(function) << ": " << sdtw_last_error());
       CHECK(status == SDTW_STATUS_OK);
     }
@@ -327,7 +369,7 @@ TEST_CASE("arrays may lie in each other's gaps, and inputs upon each other", "[e
 TEST_CASE("every argument broken one at a time is refused by name", "[errors]") {
   int calls = 0;
   for (const auto &table : {problem_table, overflow_table, exec_table, output_struct_table, field_table, overlap_table,
-                            room_table, precomputed_table, unsupported_table})
+                            room_table, precomputed_table, symmetric_table, unsupported_table})
     calls += refuse(table());
   INFO(calls << " bad calls");
   CHECK(calls >= 200);

@@ -66,7 +66,7 @@ struct AdjointSweep {
   T *row;
 };
 
-// Squared Euclidean costs of a tile, or the gradient through them. Strides in elements.
+// Costs of a tile from series, or the gradient through them. Strides in elements.
 template <class T>
 struct FusedTile {
   int64_t steps, features;
@@ -74,9 +74,9 @@ struct FusedTile {
   int64_t x_feature, x_row, y_feature, y_step;
   const double *wide_x, *wide_y;  // double_cost: the series widened, laid out as x and y
   double scale;                   // split: log2(e) / gamma
-  T *cost;                        // cost, split: written
-  const T *alignment;             // gradient: read
-  T *grad_x, *grad_y;             // gradient: laid out as x and y; sum E (x - y) added to both,
+  T *cost;                        // cost: written; slopes: read
+  T *alignment;                   // slopes: multiplied; gradient: read. May be where the cost is, but for slopes
+  T *grad_x, *grad_y;             // gradient: laid out as x and y; sum E (y - x), or its sign, added to both,
   T *rest_x, *rest_y;             // with what these sums have lost to rounding; rest_y: strips only
 };
 
@@ -96,6 +96,16 @@ struct MatrixTile {
 // How costs of series come to the float engine; the float64 engine knows plain ones only.
 enum CostForm { plain_cost, double_cost, cost_forms };
 
+// What a metric does with a tile. A new one is a functor in core/metric.h and a row of the table in cpu/table.h.
+template <class T>
+struct MetricKernels {
+  void (*cost[cost_forms])(const FusedTile<T> &);
+  void (*slopes[cost_forms])(const FusedTile<T> &);  // null where the slope is the same for all costs
+  void (*gradient)(const FusedTile<T> &);
+  double slope;  // what all slopes have in common, and sums of gradients are to be multiplied by
+};
+constexpr int metrics = SDTW_COSINE + 1;
+
 template <class T>
 struct Walk {
   int rows;  // K
@@ -103,8 +113,7 @@ struct Walk {
   void (*sweep[cost_forms])(const Sweep<T> &);
   void (*sweep_save[cost_forms])(const Sweep<T> &);
   void (*adjoint)(const AdjointSweep<T> &);
-  void (*cost[cost_forms])(const FusedTile<T> &);
-  void (*gradient)(const FusedTile<T> &);
+  MetricKernels<T> metric[metrics];  // by sdtw_metric
   // Cells that do not exist become 0. Returns nonzero if a cost is not the engine's: for float larger than the limit or
   // not finite, for double anything but +infinity that is not below the limit; with lanes holding pairs it says nothing
   // about which. [0] float, [1] double

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "core/cell.h"
+#include "core/metric.h"
 #include "cpu/kernels.h"
 #include "cpu/simd_avx2.h"
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cpu/cosine.h"
 #include "cpu/pair.h"
 
 namespace sdtw::cpu {
@@ -78,33 +79,83 @@ struct LaneSeries {
     }
   }
 
+  // Points of norm 1 / sqrt(2) in place of `rows` packed ones; whether any has norm 0. Lanes without cells (lengths 0)
+  // count for nothing.
+  bool normalise(T *data, double *wide, double *inverse, int64_t rows, const int64_t *lengths) const {
+    bool zeros = false;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int l = 0; l < W; ++l)
+        if (lengths[l] == 0) data[i * features * W + l] = 1;
+      zeros |= cosine(data, wide, inverse, i, features).normalise(features);
+    }
+    return zeros;
+  }
+  // Makes room for the features that mark points of norm 0.
+  void mark_zeros(T *data, double *wide, double *inverse, int64_t rows, int mine) const {
+    const int64_t more = features + core::Cosine::more_features;
+    for (int64_t i = rows - 1; i >= 0; --i) {
+      const auto spread = [&](auto *series) {
+        std::copy_backward(series + i * features * W, series + (i + 1) * features * W,
+                           series + (i * more + features) * W);
+      };
+      spread(data);
+      if (wide) spread(wide);
+      cosine(data, wide, inverse, i, more).mark_zeros(features, mine);
+    }
+  }
+  // Gradients of packed points, of which each has `packed` features, to those of the caller's.
+  void project(T *data, double *wide, double *inverse, int64_t rows, int64_t packed, T *grad) const {
+    for (int64_t i = 0; i < rows; ++i) {
+      cosine(data, wide, inverse, i, packed).project(features, grad + i * packed * W);
+      if (packed > features)
+        std::copy(grad + i * packed * W, grad + (i * packed + features) * W, grad + i * features * W);
+    }
+  }
+
   // As SkewedSeries::cost_bound, the largest over the group. Counts are those of the longest lane.
-  double cost_bound(const T *x, int64_t x_count, const T *y, int64_t y_count) const {
-    T centre[max_width], largest[2][max_width] = {}, poison = 0;
+  CostBound cost_bound(sdtw_metric metric, const T *x, int64_t x_count, const T *y, int64_t y_count) const {
+    T largest[2][max_width] = {}, poison = 0;
+    const bool absolute = metric == SDTW_CITYBLOCK;
     for (int side = 0; side < 2; ++side) {
       const T *data = side ? y : x;
       const int64_t count = side ? y_count : x_count;
-      for (int64_t i = 0; i < count; ++i) {
-        T sum[max_width] = {};
-        for (int64_t f = 0; f < features; ++f) {
-          for (int l = 0; l < W; ++l) centre[l] = y[f * W + l];
-          for (int l = 0; l < W; ++l) {
-            const T d = data[(i * features + f) * W + l] - centre[l];
-            sum[l] += d * d;
-          }
-        }
+      absolute ? reach<true>(data, count, y, largest[side], poison) : reach<false>(data, count, y, largest[side], poison);
+    }
+    CostBound bound;
+    for (int l = 0; l < W; ++l) {
+      const double a = double(largest[0][l]), c = double(largest[1][l]);
+      const double sum = absolute ? a + c : std::sqrt(a) + std::sqrt(c);
+      bound.largest = std::max(bound.largest, metric == SDTW_SQEUCLIDEAN ? sum * sum : sum);
+    }
+    if (metric == SDTW_COSINE) bound.largest = 2;
+    bound.largest += double(poison);
+    if (metric == SDTW_EUCLIDEAN) bound.tiny = any_tiny(x, x_count * features * W) || any_tiny(y, y_count * features * W);
+    return bound;
+  }
+
+ private:
+  CosineBlock<T> cosine(T *data, double *wide, double *inverse, int64_t row, int64_t each) const {
+    return {data + row * each * W, wide ? wide + row * each * W : nullptr, inverse + row * W, W, W};
+  }
+
+  // How far `count` points are from the first one of y, lane by lane. poison: NaN once a sum is not finite.
+  template <bool absolute>
+  void reach(const T *data, int64_t count, const T *y, T (&largest)[max_width], T &poison) const {
+    T centre[max_width];
+    for (int64_t i = 0; i < count; ++i) {
+      T sum[max_width] = {};
+      for (int64_t f = 0; f < features; ++f) {
+        for (int l = 0; l < W; ++l) centre[l] = y[f * W + l];
         for (int l = 0; l < W; ++l) {
-          largest[side][l] = sum[l] > largest[side][l] ? sum[l] : largest[side][l];
-          poison += 0 * sum[l];
+          const T d = data[(i * features + f) * W + l] - centre[l];
+          sum[l] += absolute ? std::abs(d) : d * d;
         }
       }
+      for (int l = 0; l < W; ++l) {
+        largest[l] = sum[l] > largest[l] ? sum[l] : largest[l];
+        poison += 0 * sum[l];
+      }
     }
-    double bound = 0;
-    for (int l = 0; l < W; ++l) {
-      const double reach = std::sqrt(double(largest[0][l])) + std::sqrt(double(largest[1][l]));
-      bound = std::max(bound, reach * reach);
-    }
-    return bound + double(poison);
   }
 };
 

@@ -33,8 +33,8 @@ class LaneGroup {
         scale_low(T(core::log2_e / p.gamma - double(scale))) {
     // Several groups of narrow vectors have room where one of wide ones has: they stay packed side by side.
     const int64_t before = sizeof(T) == 4 ? first % lane_group : 0;
-    x = at<T>(shared, layout.x) + before * plan.tiles_down * plan.tile_rows * p.features;
-    y = at<T>(shared, layout.y) + before * p.m * p.features;
+    x = at<T>(shared, layout.x) + before * plan.tiles_down * plan.tile_rows * packed_features(p);
+    y = at<T>(shared, layout.y) + before * p.m * packed_features(p);
     row_m = at<T>(shared, layout.row_m);
     row_e = at<E>(shared, layout.row_e);
     grad_x = at<T>(shared, layout.grad_x);
@@ -42,8 +42,11 @@ class LaneGroup {
     rest_x = at<T>(shared, layout.rest_x);
     wide_x = at<double>(shared, layout.wide_x);
     wide_y = at<double>(shared, layout.wide_y);
+    inverse_x = at<double>(shared, layout.inverse_x);
+    inverse_y = at<double>(shared, layout.inverse_y);
     adjoint_row = at<T>(shared, layout.adjoint_row);
     tile = at<T>(local, layout.tile);
+    alignment = at<T>(local, layout.alignment);
     probability = at<T>(local, layout.probability);
     state_m = at<T>(local, layout.state_m);
     state_e = at<E>(local, layout.state_e);
@@ -65,17 +68,20 @@ class LaneGroup {
   // Packs the series and says which engine the group's costs need.
   Engine prepare() {
     if (p.fused()) {
-      series.template pack<In>(b.x, n, longest_n, round_up<int64_t>(longest_n, K), x);
+      series.template pack<In>(b.x, n, longest_n, padded_n(), x);
       series.template pack<In>(b.y, m, longest_m, longest_m, y);
     }
     if (sizeof(T) == 8) return Engine::float64;
-    return engine_for(p.fused() ? series.cost_bound(x, longest_n, y, longest_m) : 0, p.n, p.m, p);
+    return engine_for(p.fused() ? series.cost_bound(p.metric, x, longest_n, y, longest_m) : CostBound{}, p.n, p.m, p);
   }
   void use(Engine engine) {
     form = cost_form(engine);
-    if (form != double_cost) return;
-    std::copy(x, x + round_up<int64_t>(longest_n, K) * p.features * W, wide_x);
-    std::copy(y, y + longest_m * p.features * W, wide_y);
+    if (p.metric == SDTW_COSINE) {
+      normalise();
+    } else if (form == double_cost) {
+      std::copy(x, x + padded_n() * p.features * W, wide_x);
+      std::copy(y, y + longest_m * p.features * W, wide_y);
+    }
   }
 
   // value: [W], in units of gamma. False if a given cost is not for this engine.
@@ -86,8 +92,16 @@ class LaneGroup {
 
   // factor: [W], g of each pair.
   void write_gradients(const T *factor) const {
-    if (b.grad_x.data) series.template unpack<In>(b.grad_x, n, longest_n, grad_x, factor, -2);
-    if (b.grad_y.data) series.template unpack<In>(b.grad_y, m, longest_m, grad_y, factor, 2);
+    const T slope = T(metric().slope);
+    const bool project = p.metric == SDTW_COSINE;
+    if (b.grad_x.data) {
+      if (project) series.project(x, wide_or_null(wide_x), inverse_x, longest_n, features, grad_x);
+      series.template unpack<In>(b.grad_x, n, longest_n, grad_x, factor, -slope);
+    }
+    if (b.grad_y.data) {
+      if (project) series.project(y, wide_or_null(wide_y), inverse_y, longest_m, features, grad_y);
+      series.template unpack<In>(b.grad_y, m, longest_m, grad_y, factor, slope);
+    }
   }
 
  private:
@@ -96,6 +110,28 @@ class LaneGroup {
   template <class U>
   static U *at(std::byte *base, size_t offset) {
     return reinterpret_cast<U *>(base + offset);
+  }
+
+  int64_t padded_n() const { return round_up<int64_t>(longest_n, K); }
+  double *wide_or_null(double *wide) const { return sizeof(T) == 4 ? wide : nullptr; }
+  void normalise() {
+    double *const wide[2] = {wide_or_null(wide_x), wide_or_null(wide_y)};
+    const bool zeros_x = series.normalise(x, wide[0], inverse_x, padded_n(), n);
+    const bool zeros_y = series.normalise(y, wide[1], inverse_y, longest_m, m);
+    if (!zeros_x && !zeros_y) return;
+    series.mark_zeros(x, wide[0], inverse_x, padded_n(), 0);
+    series.mark_zeros(y, wide[1], inverse_y, longest_m, 1);
+    features = packed_features(p);
+  }
+  const MetricKernels<T> &metric() const { return walk.metric[p.metric]; }
+  // Adds what E of K rows of a tile contributes to the gradients.
+  void gradient(int64_t r, int64_t c, int64_t count) const {
+    const FusedTile<T> of = fused(r, c, count);
+    if (metric().slopes[form]) {
+      metric().cost[form](of);  // those of other rows have been there since
+      metric().slopes[form](of);
+    }
+    metric().gradient(of);
   }
 
   int64_t tiles_down() const { return ceil_div(longest_n, plan.tile_rows); }
@@ -110,14 +146,14 @@ class LaneGroup {
 
   void cost(int64_t r, int64_t c, int64_t count, bool &ok) const {
     if (p.fused()) {
-      walk.cost[form](fused(r, c, count));
+      metric().cost[form](fused(r, c, count));
       return;
     }
     int64_t first[max_width] = {}, last[K * max_width];
     ok &= walk.load[sizeof(In) == 8](matrix(r, c, count, b.x.data, nullptr, b.x.stride, first, last), tile) == 0;
   }
   FusedTile<T> fused(int64_t r, int64_t c, int64_t count) const {
-    const int64_t d = p.features;
+    const int64_t d = features;
     return {count,
             d,
             x + r * d * W,
@@ -130,7 +166,7 @@ class LaneGroup {
             wide_y + c * d * W,
             core::log2_e / p.gamma,
             tile,
-            tile,
+            alignment,
             grad_x + r * d * W,
             grad_y + c * d * W,
             rest_x + r * d * W,
@@ -194,9 +230,10 @@ class LaneGroup {
   double matrix_limit;
   int64_t n[max_width], m[max_width], longest_n = 0, longest_m = 0;
   CostForm form = plain_cost;
-  T *x, *y, *row_m, *grad_x, *grad_y, *rest_x, *adjoint_row, *tile, *probability, *state_m, *left, *diagonal, *above_m;
+  T *x, *y, *row_m, *grad_x, *grad_y, *rest_x, *adjoint_row, *tile, *alignment, *probability, *state_m, *left, *diagonal, *above_m;
   E *row_e, *state_e, *above_e;
-  double *wide_x, *wide_y;
+  double *wide_x, *wide_y, *inverse_x, *inverse_y;
+  int64_t features = p.features;  // of the series that costs are computed from
 };
 
 template <class T, class In>
@@ -257,7 +294,7 @@ void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
   }
 }
 
-// One group of K rows of a tile; E stays in `tile`.
+// One group of K rows of a tile; E stays in `alignment`.
 template <class T, class In>
 void LaneGroup<T, In>::adjoint(int64_t r, int64_t c, int64_t count) const {
   const int64_t q = r % plan.tile_rows;
@@ -269,7 +306,7 @@ void LaneGroup<T, In>::adjoint(int64_t r, int64_t c, int64_t count) const {
       if (corner_in(l, r, K, c, end)) s = std::max(s, m[l] == end ? c : m[l]);
     for (int l = 0; l < W; ++l)
       if (corner_in(l, r, K, c, end) && m[l] == end) left[(q + n[l] - 1 - r) * W + l] = 1;
-    walk.adjoint({end - s, p_ + (s - c) * K * 3 * W, tile + (s - c) * K * W, left + q * W, diagonal + q * W, above_m,
+    walk.adjoint({end - s, p_ + (s - c) * K * 3 * W, alignment + (s - c) * K * W, left + q * W, diagonal + q * W, above_m,
                   adjoint_row + s * W});
     end = s;
   }
@@ -304,7 +341,7 @@ template <class T, class In>
 void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
   std::fill(adjoint_row, adjoint_row + longest_m * W, T(0));
   if (p.fused() && !target) {
-    const int64_t size_x = tiles_down() * plan.tile_rows * p.features * W, size_y = longest_m * p.features * W;
+    const int64_t size_x = tiles_down() * plan.tile_rows * features * W, size_y = longest_m * features * W;
     std::fill(grad_x, grad_x + size_x, T(0));
     std::fill(grad_y, grad_y + size_y, T(0));
     if (sizeof(T) == 4) std::fill(rest_x, rest_x + size_x, T(0));
@@ -328,10 +365,10 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
         adjoint(r + q, c, count);
         if (target) {
           int64_t first[max_width] = {}, last[K * max_width];
-          walk.store[sizeof(In) == 8](matrix(r + q, c, count, nullptr, target->data, target->stride, first, last), tile,
-                                      factor);
+          walk.store[sizeof(In) == 8](matrix(r + q, c, count, nullptr, target->data, target->stride, first, last),
+                                      alignment, factor);
         } else {
-          walk.gradient(fused(r + q, c, count));
+          gradient(r + q, c, count);
         }
       }
       outflow.add(left, plan.tile_rows * W);

@@ -2,6 +2,7 @@
 // come from these functions, and none depends on the instruction set.
 #pragma once
 
+#include "core/metric.h"
 #include "cpu/kernels.h"
 #include "plan.h"
 
@@ -10,6 +11,11 @@ namespace sdtw::cpu {
 // Bytes of one stored number of a tile boundary: (m, e) of the float engine, or m + e of the float64 engine packed into
 // one double, for float32 problems; (m, e) in doubles for float64 problems.
 inline size_t boundary_size(const Problem &problem) { return problem.dtype == SDTW_F64 ? 16 : 8; }
+
+// Features of packed series: cosine's are marked where points have norm 0.
+inline int64_t packed_features(const Problem &problem) {
+  return problem.features + (problem.metric == SDTW_COSINE ? core::Cosine::more_features : 0);
+}
 
 // state: a header, of each pair its lengths and a byte that says what became of it, a byte per unit (its engine), a
 // block per unit.
@@ -43,8 +49,8 @@ struct StateLayout {
 // for the float64 engine that any float32 problem may need, or a whole vector when lanes hold pairs.
 struct ScratchLayout {
   size_t x = 0, y = 0, wide_x = 0, wide_y = 0, row_m = 0, row_e = 0, grad_x = 0, grad_y = 0, adjoint_row = 0;
-  size_t rest_x = 0, rest_y = 0;
-  size_t progress = 0, tile = 0, probability = 0, state_m = 0, state_e = 0, carry_left = 0, carry_diagonal = 0;
+  size_t rest_x = 0, rest_y = 0, inverse_x = 0, inverse_y = 0;
+  size_t progress = 0, tile = 0, alignment = 0, probability = 0, state_m = 0, state_e = 0, carry_left = 0, carry_diagonal = 0;
   size_t segment_m = 0, segment_e = 0;
   size_t shared = 0, local = 0;  // bytes
 
@@ -52,7 +58,7 @@ struct ScratchLayout {
     const bool lanes = plan.mapping == Mapping::lanes;
     const size_t vector = lanes ? max_vector_bytes : 8;
     const size_t rows = size_t(plan.tiles_down * plan.tile_rows), cols = size_t(padded_length(problem.m));
-    const size_t features = gradient || problem.fused() ? size_t(problem.features) : 0;
+    const size_t features = gradient || problem.fused() ? size_t(packed_features(problem)) : 0;
     Arena arena;
     x = arena.add(checked_mul(rows, features), vector);
     y = arena.add(checked_mul(cols, features), vector);
@@ -66,6 +72,9 @@ struct ScratchLayout {
     const size_t rested = gradient ? widened : 0, narrow = lanes ? vector : sizeof(float);  // of sums in float alone
     rest_x = arena.add(rows * rested, narrow);
     rest_y = arena.add(lanes ? 0 : cols * rested, narrow);
+    const size_t normalised = problem.metric == SDTW_COSINE ? 1 : 0;
+    inverse_x = arena.add(rows * normalised, lanes ? 2 * vector : vector);
+    inverse_y = arena.add(cols * normalised, lanes ? 2 * vector : vector);
     adjoint_row = arena.add(backward ? cols : 0, vector);
     progress = arena.add(plan.wavefront ? size_t(plan.tiles_down) + 8 : 0, 8);
     shared = arena.bytes();
@@ -74,6 +83,9 @@ struct ScratchLayout {
     const size_t height = lanes ? size_t(lane_rows) : tile_rows;
     Arena thread;
     tile = thread.add(2 * tile_cols * height, vector);  // split costs take two numbers
+    // E replaces the costs, but for a slope that is to be had from them.
+    const bool apart = gradient && problem.metric == SDTW_EUCLIDEAN;
+    alignment = apart ? thread.add(tile_cols * height, vector) : tile;
     probability = thread.add(backward ? 3 * tile_cols * tile_rows : 0, vector);
     state_m = thread.add(tile_rows + max_width, vector);
     state_e = thread.add(tile_rows + max_width, vector);

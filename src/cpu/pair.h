@@ -80,11 +80,29 @@ enum class Engine : uint8_t {
 };
 inline CostForm cost_form(Engine engine) { return engine == Engine::float64 ? plain_cost : CostForm(engine); }
 
-// The engine for float32 series of these lengths whose costs are at most `bound` (which may be infinite or NaN).
-inline Engine engine_for(double bound, int64_t n, int64_t m, const Problem &p) {
-  const double scale = core::log2_e / p.gamma, step = bound * scale, total = step * double(n + m);
+// What is known of a pair's costs before they are computed.
+struct CostBound {
+  double largest = 0;  // infinite or NaN if an input is, or if that is what float makes of it
+  bool tiny = false;   // differences may be so small that float loses their squares: asked of SDTW_EUCLIDEAN alone
+};
+
+// Whether any number is so near 0, but not 0, that the square of its difference from another may not be a normal float.
+template <class T>
+bool any_tiny(const T *data, int64_t count) {
+  bool any = false;
+  for (int64_t i = 0; i < count; ++i) {
+    const T size = std::abs(data[i]);
+    any |= (size > 0) & (size < T(1e-11));
+  }
+  return any;
+}
+
+// The engine for float32 series of these lengths.
+inline Engine engine_for(const CostBound &bound, int64_t n, int64_t m, const Problem &p) {
+  const double scale = core::log2_e / p.gamma, step = bound.largest * scale, total = step * double(n + m);
   if (!(scale > 1e-30 && scale < 1e30) || !(total <= core::Exponent<float>::limit)) return Engine::float64;
   if (std::max(n, m) > 4096 && core::is_thin(n, m)) return Engine::float64;
+  if (p.metric == SDTW_COSINE || bound.tiny) return Engine::double_costs;
   return total <= core::plain_cost_limit && step <= core::plain_cost_step(double(p.features)) ? Engine::plain
                                                                                               : Engine::double_costs;
 }

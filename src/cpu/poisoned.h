@@ -1,6 +1,7 @@
 // Which pairs are NaN for their inputs: sdtw.h, "Defined results".
 #pragma once
 
+#include "core/metric.h"
 #include "cpu/pair.h"
 
 namespace sdtw::cpu {
@@ -15,6 +16,14 @@ bool any_impossible(const Problem &p, const Lengths &lengths, const Cost &cost) 
       if (!(std::abs(d) < limit) && d != std::numeric_limits<double>::infinity()) return true;
     }
   return false;
+}
+
+// The cost of a pair of points, in float64.
+template <class Metric, class In>
+double cost_of(Metric metric, const In *x, int64_t x_stride, const In *y, int64_t y_stride, int64_t features) {
+  double sum = 0;
+  for (int64_t f = 0; f < features; ++f) sum += metric.term(double(x[f * x_stride]) - double(y[f * y_stride]));
+  return metric.finish(sum);
 }
 
 // NaN among the pair's own inputs, or costs that no engine can hold.
@@ -35,6 +44,7 @@ bool poisoned(const Problem &p, const Buffers &b, int64_t pair, const Lengths &l
         const In v = data[i * stride[1] + f * stride[2]];
         if (std::abs(v) <= largest[side]) continue;  // nearly all: one comparison for all that is asked
         if (std::isnan(v)) return true;
+        if (std::isinf(v) && p.metric == SDTW_COSINE) return true;  // it has no direction
         if (std::isinf(v))
           infinite[side] |= v > 0 ? 1 : 2;
         else
@@ -43,16 +53,13 @@ bool poisoned(const Problem &p, const Buffers &b, int64_t pair, const Lengths &l
     }
     if (infinite[0] & infinite[1]) return true;
   }
+  if (p.metric == SDTW_COSINE) return false;
   const double span = double(largest[0]) + double(largest[1]);
-  if (span * span * double(p.features) < largest_given_cost<double>(p)) return false;
-  return any_impossible(p, lengths, [&](int64_t i, int64_t j) {
-    double sum = 0;
-    for (int64_t f = 0; f < p.features; ++f) {
-      const double difference =
-          double(x[i * b.x.stride[1] + f * b.x.stride[2]]) - double(y[j * b.y.stride[1] + f * b.y.stride[2]]);
-      sum += difference * difference;
-    }
-    return sum;
+  return core::for_metric(p.metric, [&](auto metric) {
+    if (metric.finish(metric.term(span) * double(p.features)) < largest_given_cost<double>(p)) return false;
+    return any_impossible(p, lengths, [&](int64_t i, int64_t j) {
+      return cost_of(metric, x + i * b.x.stride[1], b.x.stride[2], y + j * b.y.stride[1], b.y.stride[2], p.features);
+    });
   });
 }
 

@@ -32,8 +32,17 @@ struct Vec<float> {
   static Real at_least(Real a, float bound) {
     return _mm256_and_ps(_mm256_cmp_ps(a, _mm256_set1_ps(bound), _CMP_GE_OQ), a);
   }
-  static bool any_positive(Real a) {
-    return _mm256_movemask_ps(_mm256_cmp_ps(a, _mm256_setzero_ps(), _CMP_GT_OQ)) != 0;
+  static bool any_nonzero(Real a) {
+    return _mm256_movemask_ps(_mm256_cmp_ps(a, _mm256_setzero_ps(), _CMP_NEQ_UQ)) != 0;
+  }
+  static Real abs(Real a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.), a); }
+  static Real sqrt(Real a) { return _mm256_sqrt_ps(a); }
+  static Real where_positive(Real of, Real a) {
+    return _mm256_and_ps(_mm256_cmp_ps(of, _mm256_setzero_ps(), _CMP_GT_OQ), a);
+  }
+  static Real with_sign(Real a, Real of) {
+    const Real sign = _mm256_and_ps(of, _mm256_set1_ps(-0.));
+    return _mm256_and_ps(_mm256_cmp_ps(of, _mm256_setzero_ps(), _CMP_NEQ_OQ), _mm256_xor_ps(a, sign));
   }
   static Real fma(Real a, Real b, Real c) { return _mm256_fmadd_ps(a, b, c); }
   static Real fnma(Real a, Real b, Real c) { return _mm256_fnmadd_ps(a, b, c); }
@@ -41,6 +50,7 @@ struct Vec<float> {
   static Exponent load(const int32_t *p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)); }
   static void store(int32_t *p, Exponent a) { _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), a); }
   static Exponent sub(Exponent a, Exponent b) { return _mm256_sub_epi32(a, b); }
+  static Real real_of(Exponent a) { return _mm256_cvtepi32_ps(a); }
   static Exponent max(Exponent a, Exponent b) { return _mm256_max_epi32(a, b); }
 
   static Exponent base(Exponent x) { return _mm256_sub_epi32(x, _mm256_set1_epi32(127)); }
@@ -136,8 +146,17 @@ struct Vec<double> {
   static Real at_least(Real a, double bound) {
     return _mm256_and_pd(_mm256_cmp_pd(a, _mm256_set1_pd(bound), _CMP_GE_OQ), a);
   }
-  static bool any_positive(Real a) {
-    return _mm256_movemask_pd(_mm256_cmp_pd(a, _mm256_setzero_pd(), _CMP_GT_OQ)) != 0;
+  static bool any_nonzero(Real a) {
+    return _mm256_movemask_pd(_mm256_cmp_pd(a, _mm256_setzero_pd(), _CMP_NEQ_UQ)) != 0;
+  }
+  static Real abs(Real a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.), a); }
+  static Real sqrt(Real a) { return _mm256_sqrt_pd(a); }
+  static Real where_positive(Real of, Real a) {
+    return _mm256_and_pd(_mm256_cmp_pd(of, _mm256_setzero_pd(), _CMP_GT_OQ), a);
+  }
+  static Real with_sign(Real a, Real of) {
+    const Real sign = _mm256_and_pd(of, _mm256_set1_pd(-0.));
+    return _mm256_and_pd(_mm256_cmp_pd(of, _mm256_setzero_pd(), _CMP_NEQ_OQ), _mm256_xor_pd(a, sign));
   }
   static Real fma(Real a, Real b, Real c) { return _mm256_fmadd_pd(a, b, c); }
   static Real fnma(Real a, Real b, Real c) { return _mm256_fnmadd_pd(a, b, c); }
@@ -187,7 +206,7 @@ struct Vec<double> {
   static double first(Real a) { return _mm256_cvtsd_f64(a); }
 
   static Real where_live(Real weight, Real a) {
-    return _mm256_and_pd(_mm256_cmp_pd(weight, _mm256_setzero_pd(), _CMP_GT_OQ), a);
+    return _mm256_and_pd(_mm256_cmp_pd(weight, _mm256_setzero_pd(), _CMP_NEQ_UQ), a);
   }
 
   using Watch = __m256d;

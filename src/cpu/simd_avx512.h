@@ -28,16 +28,28 @@ struct Vec<float> {
   static Real mul(Real a, Real b) { return _mm512_mul_ps(a, b); }
   static Real div(Real a, Real b) { return _mm512_div_ps(a, b); }
   static Real larger(Real a, Real b) { return _mm512_max_ps(a, b); }
-  // a where it is at least the bound, else 0; whether any lane is above 0.
+  // a where it is at least the bound, else 0; whether any lane is not 0; a where another number is positive, else 0.
   static Real at_least(Real a, float bound) {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, _mm512_set1_ps(bound), _CMP_GE_OQ), a);
   }
-  static bool any_positive(Real a) { return _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_GT_OQ) != 0; }
+  static bool any_nonzero(Real a) { return _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_NEQ_UQ) != 0; }
+  static Real abs(Real a) { return _mm512_abs_ps(a); }
+  static Real sqrt(Real a) { return _mm512_sqrt_ps(a); }
+  static Real where_positive(Real of, Real a) {
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(of, _mm512_setzero_ps(), _CMP_GT_OQ), a);
+  }
+  // a times the sign of another number, which of 0 and NaN is 0.
+  static Real with_sign(Real a, Real of) {
+    const Real zero = _mm512_setzero_ps();
+    const Real positive = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(of, zero, _CMP_GT_OQ), a);
+    return _mm512_mask_sub_ps(positive, _mm512_cmp_ps_mask(of, zero, _CMP_LT_OQ), zero, a);
+  }
   static Real fma(Real a, Real b, Real c) { return _mm512_fmadd_ps(a, b, c); }
   static Real fnma(Real a, Real b, Real c) { return _mm512_fnmadd_ps(a, b, c); }
 
   static Exponent load(const int32_t *p) { return _mm512_loadu_si512(p); }
   static void store(int32_t *p, Exponent a) { _mm512_storeu_si512(p, a); }
+  static Real real_of(Exponent a) { return _mm512_cvtepi32_ps(a); }
   static Exponent sub(Exponent a, Exponent b) { return _mm512_sub_epi32(a, b); }
   static Exponent max(Exponent a, Exponent b) { return _mm512_max_epi32(a, b); }
 
@@ -144,7 +156,18 @@ struct Vec<double> {
   static Real at_least(Real a, double bound) {
     return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a, _mm512_set1_pd(bound), _CMP_GE_OQ), a);
   }
-  static bool any_positive(Real a) { return _mm512_cmp_pd_mask(a, _mm512_setzero_pd(), _CMP_GT_OQ) != 0; }
+  static bool any_nonzero(Real a) { return _mm512_cmp_pd_mask(a, _mm512_setzero_pd(), _CMP_NEQ_UQ) != 0; }
+  static Real abs(Real a) { return _mm512_abs_pd(a); }
+  static Real sqrt(Real a) { return _mm512_sqrt_pd(a); }
+  static Real where_positive(Real of, Real a) {
+    return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(of, _mm512_setzero_pd(), _CMP_GT_OQ), a);
+  }
+  // a times the sign of another number, which of 0 and NaN is 0.
+  static Real with_sign(Real a, Real of) {
+    const Real zero = _mm512_setzero_pd();
+    const Real positive = _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(of, zero, _CMP_GT_OQ), a);
+    return _mm512_mask_sub_pd(positive, _mm512_cmp_pd_mask(of, zero, _CMP_LT_OQ), zero, a);
+  }
   static Real fma(Real a, Real b, Real c) { return _mm512_fmadd_pd(a, b, c); }
   static Real fnma(Real a, Real b, Real c) { return _mm512_fnmadd_pd(a, b, c); }
   static Exponent max(Exponent a, Exponent b) { return _mm512_max_pd(a, b); }
@@ -189,7 +212,7 @@ struct Vec<double> {
   static double first(Real a) { return _mm512_cvtsd_f64(a); }
 
   static Real where_live(Real weight, Real a) {
-    return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(weight, _mm512_setzero_pd(), _CMP_GT_OQ), a);
+    return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(weight, _mm512_setzero_pd(), _CMP_NEQ_UQ), a);
   }
 
   // Whether a NaN or -infinity was seen; anything else the arithmetic takes.

@@ -3,6 +3,7 @@
 // multiply-add the last bit of results differs from the other instruction sets'.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -33,11 +34,18 @@ struct VecBase {
   static Real div(Real a, Real b) { return a / b; }
   static Real larger(Real a, Real b) { return a > b ? a : b; }
   static Real at_least(Real a, T bound) { return a >= set1(bound) ? a : Real{}; }
-  static bool any_positive(Real a) {
+  static bool any_nonzero(Real a) {
     bool any = false;
-    for (int l = 0; l < N; ++l) any |= a[l] > 0;
+    for (int l = 0; l < N; ++l) any |= a[l] != 0;
     return any;
   }
+  static Real abs(Real a) { return a < Real{} ? -a : a; }
+  static Real sqrt(Real a) {
+    for (int l = 0; l < N; ++l) a[l] = std::sqrt(a[l]);
+    return a;
+  }
+  static Real where_positive(Real of, Real a) { return of > Real{} ? a : Real{}; }
+  static Real with_sign(Real a, Real of) { return of > Real{} ? a : of < Real{} ? -a : Real{}; }
   static Real fma(Real a, Real b, Real c) { return a * b + c; }
   static Real fnma(Real a, Real b, Real c) { return c - a * b; }
   static T first(Real a) { return a[0]; }
@@ -101,6 +109,7 @@ struct Vec<float> : VecBase<float, int32_t, 8> {
   }
   static void store(int32_t *p, Exponent a) { std::memcpy(p, &a, sizeof a); }
   static Exponent sub(Exponent a, Exponent b) { return a - b; }
+  static Real real_of(Exponent a) { return __builtin_convertvector(a, Real); }
   static Exponent max(Exponent a, Exponent b) { return a > b ? a : b; }
   static Exponent base(Exponent x) { return x - 127; }
   static Real scale(Real m, Exponent e, Exponent base) { return m * real(max(e - base, Exponent{}) * (1 << 23)); }
@@ -182,7 +191,7 @@ struct Vec<double> : VecBase<double, int64_t, 4> {
     e += real(field | 0x4330000000000000) - set1(4503599627370496. + 1023);
     m = real((bits(m) & 0x000fffffffffffff) | 0x3ff0000000000000);
   }
-  static Real where_live(Real weight, Real a) { return weight > Real{} ? a : Real{}; }
+  static Real where_live(Real weight, Real a) { return weight != Real{} ? a : Real{}; }
 
   using Watch = Bits;
   static Watch watch_none() { return Watch{}; }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cpu/cosine.h"
 #include "cpu/pair.h"
 
 namespace sdtw::cpu {
@@ -20,7 +21,7 @@ struct StridedOut {
 };
 
 // Where the packed series of one pair lie for a skewed walk:
-//   x [strip][feature][K][W], row strip * 64 + l K + k, rows past the end repeating the last one;
+//   x [strip][room][K][W], feature by feature, row strip * 64 + l K + k, rows past the end repeating the last one;
 //   y [feature][pad + m + pad] backwards, so that the column s - l of lane l is a contiguous load; ends repeated too.
 // The repeats keep the costs of cells that do not exist within the pair's own bound.
 template <class T>
@@ -28,9 +29,13 @@ struct SkewedSeries {
   const Kernels<T> *kernels;
   T *x, *y;
   int64_t features, n, m;  // the pair's own lengths
+  int64_t room;            // packed_features
 
   int64_t y_length() const { return padded_length(m); }
-  const T *strip(int64_t b) const { return x + b * strip_rows * features; }
+  int64_t strips() const { return ceil_div<int64_t>(n, strip_rows); }
+  int64_t size_x() const { return strips() * strip_rows * room; }
+  int64_t size_y() const { return y_length() * room; }
+  int64_t strip(int64_t b) const { return b * strip_rows * room; }
   // y of lane 0 at step s.
   int64_t column(int64_t s) const { return pad + m - 1 - s; }
 
@@ -62,7 +67,7 @@ struct SkewedSeries {
     else
       pack_blocks(from_x, from_y, block_of_tile);
     const int W = kernels->width, K = strip_rows / W;
-    T *const end = x + (n - 1) / strip_rows * strip_rows * features;  // the last strip
+    T *const end = x + strip(strips() - 1);
     const int64_t present = (n - 1) % strip_rows + 1;
     const auto at = [&](int64_t row) { return (row % K) * W + row / K; };
     for (int64_t f = 0; f < features; ++f)
@@ -81,7 +86,7 @@ struct SkewedSeries {
   void pack_few(Strided<In> from_x, Strided<In> from_y) {
     const int W = kernels->width, K = strip_rows / W;
     for (int64_t i = 0; i < n; i += K) {  // K rows of one lane
-      T *const to = x + i / strip_rows * strip_rows * features + i % strip_rows / K;
+      T *const to = x + strip(i / strip_rows) + i % strip_rows / K;
       for (int64_t k = 0; k < K && i + k < n; ++k)
         for (int64_t f = 0; f < features; ++f)
           to[f * strip_rows + k * W] = static_cast<T>(from_x.data[(i + k) * from_x.step + f * from_x.feature]);
@@ -99,7 +104,7 @@ struct SkewedSeries {
     const auto load = kernels->strips.load[sizeof(In) == 8];
     for (int64_t i = 0; i < n; i += strip_rows)
       load(block(from_x.data + i * from_x.step, from_x.step, from_x.feature, n - i, false, last, first),
-           x + i * features);
+           x + i * room);
     // y, 64 columns and as many features as a tile holds at a time.
     for (int64_t j = 0; j < m; j += strip_rows) {
       const int64_t count = std::min<int64_t>(strip_rows, m - j), top = m - 1 - j;
@@ -124,7 +129,7 @@ struct SkewedSeries {
     std::fill(factors, factors + max_width, factor);
     for (int64_t i = 0; i < n; i += strip_rows)
       kernels->strips.store[sizeof(Out) == 8](
-          block(to.data + i * to.step, to.step, to.feature, n - i, false, last, first), grad_x + i * features, factors);
+          block(to.data + i * to.step, to.step, to.feature, n - i, false, last, first), grad_x + i * room, factors);
   }
   template <class Out>
   void unpack_y(StridedOut<Out> to, const T *grad_y, T factor, T *block_of_tile) const {
@@ -147,36 +152,72 @@ struct SkewedSeries {
     }
   }
 
-  // An upper bound of D over all cells, by the triangle inequality around a mean of y: (max |x - c| + max |y - c|)^2.
-  // Infinite or NaN if an input is.
-  double cost_bound() const {
-    const auto reach = [&](const T *data, int64_t feature, int64_t count) {
-      T largest = 0, poison = 0;  // poison: NaN once a sum is not finite
-      for (int64_t i = 0; i < count; i += strip_rows) {
-        const int64_t width = std::min<int64_t>(strip_rows, count - i);
-        T sum[strip_rows] = {};
-        for (int64_t f = 0; f < features; ++f) {
-          const T c = centre(f), *row = data + f * feature + i;
-          for (int64_t j = 0; j < width; ++j) sum[j] += (row[j] - c) * (row[j] - c);
-        }
-        for (const T s : sum) {
-          largest = s > largest ? s : largest;
-          poison += 0 * s;
-        }
-      }
-      return std::sqrt(double(largest) + double(poison));
-    };
-    double largest_x = 0;
-    for (int64_t i = 0; i < n; i += strip_rows) {
-      const double r = reach(x + i * features, strip_rows, strip_rows);
-      largest_x = r <= largest_x ? largest_x : r;
-      if (std::isnan(r)) return r;
+  // Points of norm 1 / sqrt(2) in place of what has been packed, and their number of features.
+  int64_t normalise(double *wide_x, double *wide_y, double *inverse_x, double *inverse_y) const {
+    bool zeros = false;
+    for (int64_t i = 0; i < strips(); ++i) zeros |= cosine_x(i, wide_x, inverse_x).normalise(features);
+    zeros |= cosine_y(wide_y, inverse_y).normalise(features);
+    if (!zeros) return features;
+    for (int64_t i = 0; i < strips(); ++i) cosine_x(i, wide_x, inverse_x).mark_zeros(features, 0);
+    cosine_y(wide_y, inverse_y).mark_zeros(features, 1);
+    return room;
+  }
+  void project_x(double *wide_x, double *inverse_x, T *grad_x) const {
+    for (int64_t i = 0; i < strips(); ++i) cosine_x(i, wide_x, inverse_x).project(features, grad_x + strip(i));
+  }
+  void project_y(double *wide_y, double *inverse_y, T *grad_y) const {
+    cosine_y(wide_y, inverse_y).project(features, grad_y);
+  }
+
+  // An upper bound of D over all cells, by the triangle inequality around a mean of y.
+  CostBound cost_bound(sdtw_metric metric) const {
+    CostBound bound;
+    const bool absolute = metric == SDTW_CITYBLOCK;
+    double reach_x = 0;
+    for (int64_t i = 0; i < strips(); ++i) {
+      const double r = reach(absolute, x + strip(i), strip_rows, strip_rows);
+      if (std::isnan(r)) return {r};
+      reach_x = std::max(reach_x, r);
     }
-    const double sum = largest_x + reach(y, y_length(), y_length());
-    return sum * sum;
+    const double sum = reach_x + reach(absolute, y, y_length(), y_length());
+    bound.largest = metric == SDTW_SQEUCLIDEAN ? sum * sum : sum;
+    if (metric == SDTW_COSINE) bound.largest = 2 + 0 * sum;
+    if (metric == SDTW_EUCLIDEAN)
+      for (int64_t i = 0; i <= strips(); ++i)
+        bound.tiny |= i < strips() ? any_tiny(x + strip(i), strip_rows * features) : any_tiny(y, y_length() * features);
+    return bound;
   }
 
  private:
+  CosineBlock<T> cosine_x(int64_t i, double *wide, double *inverse) const {
+    return {x + strip(i), wide ? wide + strip(i) : nullptr, inverse + i * strip_rows, strip_rows, strip_rows};
+  }
+  CosineBlock<T> cosine_y(double *wide, double *inverse) const { return {y, wide, inverse, y_length(), y_length()}; }
+
+  // The largest distance of any of `count` points from the centre.
+  double reach(bool absolute, const T *data, int64_t feature, int64_t count) const {
+    return absolute ? reach<true>(data, feature, count) : reach<false>(data, feature, count);
+  }
+  template <bool absolute>
+  double reach(const T *data, int64_t feature, int64_t count) const {
+    T largest = 0, poison = 0;  // poison: NaN once a sum is not finite
+    for (int64_t i = 0; i < count; i += strip_rows) {
+      const int64_t width = std::min<int64_t>(strip_rows, count - i);
+      T sum[strip_rows] = {};
+      for (int64_t f = 0; f < features; ++f) {
+        const T c = centre(f), *row = data + f * feature + i;
+        for (int64_t j = 0; j < width; ++j)
+          sum[j] += absolute ? std::abs(row[j] - c) : (row[j] - c) * (row[j] - c);
+      }
+      for (const T s : sum) {
+        largest = s > largest ? s : largest;
+        poison += 0 * s;
+      }
+    }
+    const double all = double(largest) + double(poison);
+    return absolute ? all : std::sqrt(all);
+  }
+
   T centre(int64_t f) const {
     const int64_t samples = std::min<int64_t>(m, 16);
     T sum = 0;

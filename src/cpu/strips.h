@@ -34,7 +34,8 @@ class StripPair {
         state(block_of_state),
         scale(T(core::log2_e / p.gamma)),
         scale_low(T(core::log2_e / p.gamma - double(scale))) {
-    series = {&kernels, at<T>(scratch, layout.x), at<T>(scratch, layout.y), p.features, n, m};
+    series = {&kernels, at<T>(scratch, layout.x), at<T>(scratch, layout.y), p.features, n, m,
+              packed_features(p)};
     row_m = at<T>(scratch, layout.row_m) + pad;
     row_e = at<E>(scratch, layout.row_e) + pad;
     grad_x = at<T>(scratch, layout.grad_x);
@@ -43,6 +44,8 @@ class StripPair {
     rest_y = at<T>(scratch, layout.rest_y);
     wide_x = at<double>(scratch, layout.wide_x);
     wide_y = at<double>(scratch, layout.wide_y);
+    inverse_x = at<double>(scratch, layout.inverse_x);
+    inverse_y = at<double>(scratch, layout.inverse_y);
     adjoint_row = at<T>(scratch, layout.adjoint_row) + pad;
     progress = at<std::atomic<int64_t>>(scratch, layout.progress);
     matrix_limit = largest_given_cost<T>(p);
@@ -54,13 +57,16 @@ class StripPair {
       series.pack(Strided<In>{element<In>(b.x, pair), b.x.stride[1], b.x.stride[2]},
                   Strided<In>{element<In>(b.y, pair), b.y.stride[1], b.y.stride[2]}, at<T>(local, layout.tile));
     if (sizeof(T) == 8) return Engine::float64;
-    return engine_for(p.fused() ? series.cost_bound() : 0, n, m, p);
+    return engine_for(p.fused() ? series.cost_bound(p.metric) : CostBound{}, n, m, p);
   }
   void use(Engine engine) {
     form = cost_form(engine);
-    if (form != double_cost) return;
-    std::copy(series.x, series.x + strips() * strip_rows * p.features, wide_x);
-    std::copy(series.y, series.y + series.y_length() * p.features, wide_y);
+    if (p.metric == SDTW_COSINE) {
+      features = series.normalise(wide_or_null(wide_x), wide_or_null(wide_y), inverse_x, inverse_y);
+    } else if (form == double_cost) {
+      std::copy(series.x, series.x + series.size_x(), wide_x);
+      std::copy(series.y, series.y + series.size_y(), wide_y);
+    }
   }
 
   // The forward recurrence, value in units of gamma; false if a given cost is not for this engine. locals(i): scratch
@@ -72,7 +78,7 @@ class StripPair {
   template <class Locals>
   void backward(In *target, const int64_t (&stride)[3], T factor, Locals &&locals, int threads);
 
-  void write_gradients(T factor, std::byte *local) const;
+  void write_gradients(double factor, std::byte *local) const;
 
  private:
   template <class U>
@@ -80,7 +86,8 @@ class StripPair {
     return reinterpret_cast<U *>(const_cast<std::byte *>(base) + offset);
   }
 
-  int64_t strips() const { return ceil_div<int64_t>(n, strip_rows); }
+  double *wide_or_null(double *wide) const { return sizeof(T) == 4 ? wide : nullptr; }
+  int64_t strips() const { return series.strips(); }
   // Cell (n - 1, m - 1), in the last strip.
   int corner_row() const { return int((n - 1) % strip_rows) % K; }
   int corner_lane() const { return int((n - 1) % strip_rows) / K; }
@@ -129,35 +136,45 @@ class StripPair {
     }
     return x;
   }
-  FusedTile<T> fused(int64_t i, int64_t first_step, int64_t count, T *tile) const {
+  FusedTile<T> fused(int64_t i, int64_t first_step, int64_t count, const std::byte *local) const {
     const int64_t column = series.column(first_step);
+    const int64_t row = series.strip(i);
     return {count,
-            p.features,
-            series.strip(i),
+            features,
+            series.x + row,
             series.y + column,
             strip_rows,
             W,
             series.y_length(),
             -1,
-            wide_x + i * strip_rows * p.features,
+            wide_x + row,
             wide_y + column,
             core::log2_e / p.gamma,
-            tile,
-            tile,
-            grad_x + i * strip_rows * p.features,
+            at<T>(local, layout.tile),
+            at<T>(local, layout.alignment),
+            grad_x + row,
             grad_y + column,
-            rest_x + i * strip_rows * p.features,
+            rest_x + row,
             rest_y + column};
   }
-  bool cost(int64_t i, const Extent &cells, int64_t first_step, int64_t count, T *tile) const {
+  // Fills the tile with costs; false if a given one is not for this engine.
+  bool cost(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local) const {
     if (p.fused()) {
-      walk.cost[form](fused(i, first_step, count, tile));
+      metric().cost[form](fused(i, first_step, count, local));
       return true;
     }
     MatrixTile t = matrix(i, first_step, count, element<In>(b.x, pair), nullptr, b.x.stride);
     t.first = cells.first;
     t.last = cells.last;
-    return walk.load[sizeof(In) == 8](t, tile) == 0;
+    return walk.load[sizeof(In) == 8](t, at<T>(local, layout.tile)) == 0;
+  }
+
+  const MetricKernels<T> &metric() const { return walk.metric[p.metric]; }
+  // Adds what a tile's E contributes to the gradients.
+  void gradient(int64_t i, int64_t first_step, int64_t count, std::byte *local) const {
+    const FusedTile<T> tile = fused(i, first_step, count, local);
+    if (metric().slopes[form]) metric().slopes[form](tile);
+    metric().gradient(tile);
   }
 
   bool forward_strip(int64_t i, std::byte *local, double &value);
@@ -202,7 +219,8 @@ class StripPair {
   SkewedSeries<T> series;
   T *row_m, *grad_x, *grad_y, *rest_x, *rest_y, *adjoint_row;
   E *row_e;
-  double *wide_x, *wide_y;
+  double *wide_x, *wide_y, *inverse_x, *inverse_y;
+  int64_t features = p.features;  // of the series that costs are computed from
   std::atomic<int64_t> *progress;
   bool shared = false;  // by several threads
   CostForm form = plain_cost;
@@ -221,7 +239,7 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
     if (state && i > 0 && s < m) Store::save(boundary_row(i), p.m, s, row_m + s, row_e + s, std::min(count, m - s));
     if (state && s > 0)
       Store::save(boundary_column(i, s / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
-    ok &= cost(i, cells, s, count, tile);
+    ok &= cost(i, cells, s, count, local);
     if (!ok && sizeof(T) == 4) {
       advance(i, end);
       return false;
@@ -266,8 +284,8 @@ void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *loc
       return sum;
     };
     const Flow<T> inflow = flow(row - W + 1);
-    walk.adjoint({end - s, probability + s * 3 * strip_rows, at<T>(local, layout.tile) + s * strip_rows, left, diagonal,
-                  left + strip_rows, row});
+    walk.adjoint({end - s, probability + s * 3 * strip_rows, at<T>(local, layout.alignment) + s * strip_rows, left,
+                  diagonal, left + strip_rows, row});
     const Flow<T> outflow = flow(row + 1);
     const double wanted = lost + outflow.lacks(inflow);
     const auto correction = outflow.settle(inflow, &lost);
@@ -302,8 +320,8 @@ void StripPair<T, In>::probabilities(int64_t i, int64_t first_step, int64_t coun
 template <class T, class In>
 void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, const int64_t (&stride)[3], T factor) {
   const Extent cells = extent(i);
-  T *const tile = at<T>(local, layout.tile), *const left = at<T>(local, layout.carry_left);
-  T *const diagonal = at<T>(local, layout.carry_diagonal), *const above = left + strip_rows;
+  T *const left = at<T>(local, layout.carry_left), *const diagonal = at<T>(local, layout.carry_diagonal);
+  T *const above = left + strip_rows;
   std::fill(left, left + strip_rows + W, T(0));
   std::fill(diagonal, diagonal + strip_rows, T(0));
   if (i == strips() - 1) left[corner_row() * W + corner_lane()] = 1;
@@ -315,15 +333,15 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
     // The strip below has passed up all of this tile's columns once it is through with the tile before this one.
     if (i + 1 < strips()) wait(i + 1, steps(i + 1) - std::max<int64_t>(0, std::min(s - plan.tile_cols, steps(i + 1))));
     if (any_live(left, strip_rows + W) || any_live(diagonal, strip_rows) || any_live(adjoint_row + s - W + 1, count)) {
-      cost(i, cells, s, count, tile);
+      cost(i, cells, s, count, local);
       probabilities(i, s, count, local);
       adjoint(s, count, local, lost);
-      if (p.fused() && !target) walk.gradient(fused(i, s, count, tile));
+      if (p.fused() && !target) gradient(i, s, count, local);
       if (target) {
         MatrixTile t = matrix(i, s, count, nullptr, target, stride);
         t.first = cells.first;
         t.last = cells.last;
-        walk.store[sizeof(In) == 8](t, tile, factors);
+        walk.store[sizeof(In) == 8](t, at<T>(local, layout.alignment), factors);
       }
     } else {
       std::fill(left, left + strip_rows + W, T(0));
@@ -341,7 +359,7 @@ void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor
   shared = threads > 1;
   std::fill(adjoint_row - pad, adjoint_row + m + pad, T(0));
   if (p.fused() && !target) {
-    const int64_t size_x = strips() * strip_rows * p.features, size_y = series.y_length() * p.features;
+    const int64_t size_x = series.size_x(), size_y = series.size_y();
     std::fill(grad_x, grad_x + size_x, T(0));
     std::fill(grad_y, grad_y + size_y, T(0));
     if (sizeof(T) == 4) {
@@ -354,13 +372,19 @@ void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor
 }
 
 template <class T, class In>
-void StripPair<T, In>::write_gradients(T factor, std::byte *local) const {
-  if (b.grad_x.data)
+void StripPair<T, In>::write_gradients(double factor, std::byte *local) const {
+  const T slope = T(metric().slope * factor);
+  const bool project = p.metric == SDTW_COSINE;
+  if (b.grad_x.data) {
+    if (project) series.project_x(wide_or_null(wide_x), inverse_x, grad_x);
     series.unpack_x(StridedOut<In>{element<In>(b.grad_x, pair), b.grad_x.stride[1], b.grad_x.stride[2]}, grad_x,
-                    -2 * factor);
-  if (b.grad_y.data)
-    series.unpack_y(StridedOut<In>{element<In>(b.grad_y, pair), b.grad_y.stride[1], b.grad_y.stride[2]}, grad_y,
-                    2 * factor, at<T>(local, layout.tile));
+                    -slope);
+  }
+  if (b.grad_y.data) {
+    if (project) series.project_y(wide_or_null(wide_y), inverse_y, grad_y);
+    series.unpack_y(StridedOut<In>{element<In>(b.grad_y, pair), b.grad_y.stride[1], b.grad_y.stride[2]}, grad_y, slope,
+                    at<T>(local, layout.tile));
+  }
 }
 
 }  // namespace sdtw::cpu

@@ -15,6 +15,7 @@ struct Expected {
   std::set<std::string> wrong;  // the names of which the message must contain one; not empty: the call must be refused
   std::set<sdtw_status> statuses;  // that the refusal may have
   bool may_refuse = false;         // what the library may refuse, or need not
+  bool optional = false;           // a valid request that a backend may still refuse as not implemented
   bool reachable = true;           // all memory that the call uses is the world's own: else it must not be made
   std::vector<unsigned char> used, written;  // if all but overlap is right: bytes of the world's memory
 
@@ -61,7 +62,14 @@ inline void expect_problem(Expected &e, const sdtw_problem &p) {
   const bool empty = p.batch_x == 0 || (all_pairs && p.batch_y == 0);
   bad(!valid_enum(p.metric, 5), "metric");
   bad(!valid_enum(p.dtype, 4), "dtype");
-  bad(p.flags > SDTW_ALL_PAIRS, "flags");
+  bad(p.flags > (SDTW_ALL_PAIRS | SDTW_SYMMETRIC), "flags");
+  if (p.flags & SDTW_SYMMETRIC) {
+    bad(!all_pairs || precomputed, "flags");
+    bad(p.batch_x != p.batch_y, "batch_y");
+    bad(p.n != p.m, "m");
+    bad(p.step_weight[1] != p.step_weight[2], "step_weight[2]");
+    bad(p.step_penalty[1] != p.step_penalty[2], "step_penalty[2]");
+  }
   bad(p.batch_x < 0, "batch_x");
   bad(p.batch_y < 0 || (!all_pairs && p.batch_x != p.batch_y), "batch_y");
   const auto is_size = [&](int64_t size) { return size >= !empty && size < int64_t(1) << 30; };
@@ -95,22 +103,18 @@ inline void expect_exec(Expected &e, const sdtw_exec &exec) {
 }
 
 // Valid, but not in this version or not on this machine.
-inline bool expect_unsupported(Expected &e, const sdtw_problem &p, const sdtw_exec &exec, Function function) {
+inline bool expect_unsupported(Expected &e, const sdtw_problem &p, const sdtw_exec &exec, Function function,
+                               const void *state) {
   const auto lacks = [&](bool it_does, const char *name) {
     if (it_does) e.refuse(SDTW_STATUS_UNSUPPORTED, name);
   };
-  lacks(p.metric > SDTW_SQEUCLIDEAN, "problem.metric");
-  lacks(p.dtype > SDTW_F64, "problem.dtype");
-  lacks(p.flags & SDTW_ALL_PAIRS, "problem.flags");
-  lacks(p.gamma == 0, "problem.gamma");
-  lacks(p.band != SDTW_BAND_NONE, "problem.band");
-  for (int k = 0; k < 3; ++k) {
-    lacks(p.step_weight[k] != 1, "problem.step_weight");
-    lacks(p.step_penalty[k] != 0, "problem.step_penalty");
-  }
+  // The core is there. Of the rest a backend may have all, or say by name what it has not.
+  e.optional = p.metric > SDTW_SQEUCLIDEAN || p.dtype > SDTW_F64 || p.flags != 0 || p.gamma == 0 ||
+               p.band != SDTW_BAND_NONE || function == jvp ||
+               ((function & with_state) && ((exec.flags & SDTW_NO_STATE) || !state));
+  for (int k = 0; k < 3; ++k) e.optional |= p.step_weight[k] != 1 || p.step_penalty[k] != 0;
   lacks(exec.device == SDTW_CPU && !processor_has(exec.cpu_isa ? exec.cpu_isa : sdtw_cpu_isa(SDTW_CPU_ISA_BASELINE)),
         "exec.cpu_isa");
-  lacks(function == jvp, "sdtw_jvp");
   if (exec.device == SDTW_CUDA && (function & computing)) {
     // Whether there is a GPU is asked last; where there is one, the world's memory is none of its own.
     e.reachable = sdtw_device_available(SDTW_CUDA) != SDTW_STATUS_OK;
@@ -120,7 +124,6 @@ inline bool expect_unsupported(Expected &e, const sdtw_problem &p, const sdtw_ex
   if (!e.wrong.empty() && (function & computing)) {  // buffers may be wrong, too, and are looked at first
     e.wrong.insert("buffers");
     e.statuses.insert({SDTW_STATUS_INVALID_ARGUMENT, SDTW_STATUS_BUFFER_TOO_SMALL});
-    e.wrong.insert("exec.flags");
   }
   return !e.wrong.empty();
 }
@@ -200,53 +203,102 @@ inline void expect_arrays(Expected &e, const World &w, const std::vector<Used> &
   if (overlap) e.invalid("overlaps");
 }
 
-inline void expect_buffers(Expected &e, const World &w, Function function, bool state_is_whole) {
-  const sdtw_problem &p = w.problem;
-  const sdtw_buffers &b = w.buffers;
-  const bool fused = p.metric != SDTW_PRECOMPUTED, no_state = w.exec.flags & SDTW_NO_STATE;
-  const int64_t element = p.dtype == SDTW_F64 ? 8 : 4, length = p.length_bits / 8, batch = p.batch_x;
-  std::vector<Used> arrays;
-  const auto strided = [&](const char *name, const auto &array, int64_t rows, int64_t columns, bool needed, bool out) {
-    if (array.data)
-      arrays.push_back({name,
-                        array.data,
-                        {batch, rows, columns},
-                        {array.stride[0], array.stride[1], array.stride[2]},
-                        element,
-                        uintptr_t(element),
-                        out});
-    else if (needed)
-      e.invalid(name);
-  };
-  const auto vector = [&](const char *name, const void *data, int64_t size, bool needed, bool out) {
-    if (data)
-      arrays.push_back({name, data, {batch, 1, 1}, {1, 0, 0}, size, uintptr_t(size), out});
-    else if (needed)
-      e.invalid(name);
-  };
-  const int64_t columns = fused ? p.features : p.m;
-  strided("buffers.x", b.x, p.n, columns, true, false);
-  if (fused) strided("buffers.y", b.y, p.m, p.features, true, false);
-  vector("buffers.x_len", b.x_len, length, false, false);
-  vector("buffers.y_len", b.y_len, length, false, false);
-  if (function == forward) vector("buffers.value", b.value, element, true, true);
-  if (function == backward) {
-    vector("buffers.grad_value", b.grad_value, element, false, false);
-    strided("buffers.grad_x", b.grad_x, p.n, columns, !fused || !b.grad_y.data, true);
-    if (fused)
-      strided("buffers.grad_y", b.grad_y, p.m, p.features, false, true);
-    else if (b.grad_y.data)
-      e.invalid("buffers.grad_y");
+// The arrays of one call: what it uses, and whether they are there.
+class CallArrays {
+ public:
+  CallArrays(Expected &e, const World &w, Function function) : e_(e), p_(w.problem), b_(w.buffers) {
+    const bool all_pairs = p_.flags & SDTW_ALL_PAIRS;
+    batch_ = all_pairs ? p_.batch_x * p_.batch_y : p_.batch_x;
+    series(function);
+    vectors(function);
+    outputs(function);
   }
-  if (function == alignment) strided("buffers.alignment", b.alignment, p.n, p.m, true, true);
+  std::vector<Used> used;
+
+ private:
+  void strided(const char *name, const void *data, const int64_t (&stride)[3], std::array<int64_t, 3> shape,
+               bool needed, bool out) {
+    if (data)
+      used.push_back({name, data, shape, {stride[0], stride[1], stride[2]}, element_, uintptr_t(element_), out});
+    else if (needed)
+      e_.invalid(name);
+  }
+  void vector(const char *name, const void *data, int64_t count, int64_t size, bool needed, bool out) {
+    if (data)
+      used.push_back({name, data, {count, 1, 1}, {1, 0, 0}, size, uintptr_t(size), out});
+    else if (needed)
+      e_.invalid(name);
+  }
+  template <class Array>
+  void like_x(const char *name, const Array &array, bool needed, bool out) {
+    strided(name, array.data, array.stride, {fused_ ? p_.batch_x : batch_, p_.n, fused_ ? p_.features : p_.m}, needed,
+            out);
+  }
+  template <class Array>
+  void like_y(const char *name, const Array &array, bool needed, bool out) {
+    strided(name, array.data, array.stride, {p_.batch_y, p_.m, p_.features}, needed, out);
+  }
+
+  void series(Function function) {
+    like_x("buffers.x", b_.x, true, false);
+    if (two_) like_y("buffers.y", b_.y, true, false);
+    if (function != jvp) return;
+    like_x("buffers.tangent_x", b_.tangent_x, !two_ || !b_.tangent_y.data, false);
+    if (two_) like_y("buffers.tangent_y", b_.tangent_y, false, false);
+  }
+
+  void vectors(Function function) {
+    const int64_t length = p_.length_bits / 8, value = p_.dtype == SDTW_F64 ? 8 : 4;
+    vector("buffers.x_len", b_.x_len, fused_ ? p_.batch_x : batch_, length, false, false);
+    if (!symmetric_) vector("buffers.y_len", b_.y_len, fused_ ? p_.batch_y : batch_, length, false, false);
+    if (function == forward) vector("buffers.value", b_.value, batch_, value, true, true);
+    if (function == backward || function == jvp)
+      vector("buffers.grad_value", b_.grad_value, batch_, value, false, false);
+    if (function == jvp) vector("buffers.value_tangent", b_.value_tangent, batch_, value, false, true);
+  }
+
+  void outputs(Function function) {
+    if (function == alignment)
+      strided("buffers.alignment", b_.alignment.data, b_.alignment.stride, {batch_, p_.n, p_.m}, true, true);
+    if (function != backward && function != jvp) return;
+    const bool of_tangents = function == jvp;
+    const sdtw_out &x = of_tangents ? b_.grad_x_tangent : b_.grad_x, &y = of_tangents ? b_.grad_y_tangent : b_.grad_y;
+    const char *const name_x = of_tangents ? "buffers.grad_x_tangent" : "buffers.grad_x";
+    const char *const name_y = of_tangents ? "buffers.grad_y_tangent" : "buffers.grad_y";
+    like_x(name_x, x, !of_tangents && (!two_ || !y.data), true);
+    if (two_)
+      like_y(name_y, y, false, true);
+    else if (!fused_ && y.data)
+      e_.invalid(name_y);
+    if (of_tangents && !b_.value_tangent && !x.data && (symmetric_ || !y.data)) e_.invalid("buffers.value_tangent");
+  }
+
+  Expected &e_;
+  const sdtw_problem &p_;
+  const sdtw_buffers &b_;
+  const bool fused_ = p_.metric != SDTW_PRECOMPUTED, symmetric_ = p_.flags & SDTW_SYMMETRIC;
+  const bool two_ = fused_ && !symmetric_;
+  const int64_t element_ = p_.dtype == SDTW_F64 ? 8 : p_.dtype == SDTW_F32 ? 4 : 2;
+  int64_t batch_;
+};
+
+inline void expect_buffers(Expected &e, const World &w, Function function, bool state_is_whole) {
+  const sdtw_buffers &b = w.buffers;
+  std::vector<Used> arrays = CallArrays(e, w, function).used;
 
   sdtw_exec exec = w.exec;
-  if (!b.state) exec.flags |= SDTW_NO_STATE;
+  const bool with = function != jvp && b.state && !(exec.flags & SDTW_NO_STATE);
+  if (!with) exec.flags |= SDTW_NO_STATE;
   sdtw_sizes sizes;
   sdtw_sizes_init(&sizes, sizeof sizes);
-  const bool sized = sdtw_get_sizes(&p, &exec, &sizes) == SDTW_STATUS_OK;
-  if (!sized) e.invalid("");  // the problem is too large: expect_problem says whether it may be
-  const size_t needed = function == forward ? sizes.forward : function == backward ? sizes.backward : sizes.alignment;
+  const sdtw_status sized = sdtw_get_sizes(&w.problem, &exec, &sizes);
+  // The problem is too large: expect_problem says whether it may be. Or the backend has not got it.
+  if (sized == SDTW_STATUS_INVALID_ARGUMENT) e.invalid("");
+  if (sized == SDTW_STATUS_UNSUPPORTED) e.refuse(sized, "");
+  const size_t needed = function == forward     ? sizes.forward
+                        : function == backward  ? sizes.backward
+                        : function == alignment ? sizes.alignment
+                                                : sizes.jvp;
   const auto room = [&](const char *name, const void *data, size_t bytes, size_t least, bool out) {
     if (data && bytes > PTRDIFF_MAX) e.invalid(name);
     if (bytes < least) e.refuse(SDTW_STATUS_BUFFER_TOO_SMALL, std::string(name) + "_bytes");
@@ -254,14 +306,11 @@ inline void expect_buffers(Expected &e, const World &w, Function function, bool 
     if (data && bytes > 0 && bytes <= PTRDIFF_MAX)
       arrays.push_back({name, data, {int64_t(bytes), 1, 1}, {1, 0, 0}, 1, SDTW_BUFFER_ALIGNMENT, out});
   };
-  if (function != forward && no_state) e.invalid("exec.flags");
-  if (function != forward && !b.state) e.invalid("buffers.state");
-  if (b.state && !(function == forward && no_state))
-    room("buffers.state", b.state, b.state_bytes, sizes.state, function == forward);
+  if (with) room("buffers.state", b.state, b.state_bytes, sizes.state, function == forward);
   room("buffers.workspace", b.workspace, b.workspace_bytes, needed, true);
   expect_arrays(e, w, arrays);
   // What a state is of, is learnt by reading it.
-  if (function != forward && !state_is_whole && (e.reachable || !e.wrong.empty())) e.invalid("buffers.state");
+  if (with && function != forward && !state_is_whole && (e.reachable || !e.wrong.empty())) e.invalid("buffers.state");
 }
 
 // state_is_whole: the state is of a forward call with the same problem.
@@ -280,7 +329,7 @@ inline Expected expect(const World &w, Function function, bool state_is_whole) {
   if (!e.wrong.empty()) return e;
   const bool empty = w.problem.batch_x == 0 || w.problem.batch_y == 0;
   if (empty) return e;
-  if (expect_unsupported(e, w.problem, w.exec, function)) return e;
+  if (expect_unsupported(e, w.problem, w.exec, function, w.buffers.state)) return e;
   if (function & computing) expect_buffers(e, w, function, state_is_whole);
   return e;
 }

@@ -1,0 +1,232 @@
+// The metrics of series, tile by tile, for any vector type: costs, their slopes, gradients, and costs' derivatives along
+// tangents. core/metric.h says what each metric is. Included by kernels_*.cpp inside its namespace.
+
+// A metric's sum over features, and its cost. Cosine's are sqeuclidean's, of series that are packed for it.
+template <class V, class Metric>
+inline __attribute__((always_inline)) typename V::Real add_term(Metric, typename V::Real difference,
+                                                                typename V::Real sum) {
+  if constexpr (std::is_same_v<Metric, core::CityBlock>)
+    return V::add(V::abs(difference), sum);
+  else
+    return V::fma(difference, difference, sum);
+}
+template <class V, class Metric>
+inline __attribute__((always_inline)) typename V::Real finish(Metric, typename V::Real sum) {
+  if constexpr (std::is_same_v<Metric, core::Euclidean>)
+    return V::sqrt(sum);
+  else
+    return sum;
+}
+
+// out(s, k, sum) for every step and row of a tile, the sum being that of the metric's terms over features [begin, end):
+// of the exact difference, in blocks of B steps by R rows that stay in registers.
+template <class Metric, class T, int K, class Out>
+inline void metric_sums(const FusedTile<T> &a, int64_t begin, int64_t end, Out out) {
+  using V = Vec<T>;
+  constexpr int R = K < 4 ? K : 4, B = sizeof(typename V::Real) == 64 ? 4 : 3;
+  const auto block = [&](int64_t s, int r, auto steps) __attribute__((always_inline)) {
+    constexpr int S = decltype(steps)::value;
+    typename V::Real sum[S][R];
+    for (int b = 0; b < S; ++b)
+      for (int k = 0; k < R; ++k) sum[b][k] = V::set1(0);
+    const T *x = a.x + r * a.x_row + begin * a.x_feature, *y = a.y + s * a.y_step + begin * a.y_feature;
+    for (int64_t f = begin; f < end; ++f, x += a.x_feature, y += a.y_feature) {
+      typename V::Real row[R];
+      for (int k = 0; k < R; ++k) row[k] = V::load(x + k * a.x_row);
+      for (int b = 0; b < S; ++b) {
+        const auto column = V::load(y + b * a.y_step);
+        for (int k = 0; k < R; ++k) {
+          sum[b][k] = add_term<V>(Metric{}, V::sub(row[k], column), sum[b][k]);
+        }
+      }
+    }
+    for (int b = 0; b < S; ++b)
+      for (int k = 0; k < R; ++k) out(s + b, r + k, sum[b][k]);
+  };
+  for (int r = 0; r < K; r += R) {
+    int64_t s = 0;
+    for (; s + B <= a.steps; s += B) block(s, r, Int<B>{});
+    for (; s < a.steps; ++s) block(s, r, Int<1>{});
+  }
+}
+
+// Costs as they are. Features are summed a few at a time, and then these sums: the rounding errors of a float32 sum
+// grow with the square root of the number of its terms, and are all of one sign where the terms are alike.
+template <class Metric, class T, int K>
+void metric_cost(const FusedTile<T> &a) {
+  using V = Vec<T>;
+  constexpr int64_t few = sizeof(T) == 4 ? 16 : INT64_MAX;
+  const auto at = [&](int64_t s, int k) { return a.cost + (s * K + k) * V::width; };
+  if (a.features <= few)
+    return metric_sums<Metric, T, K>(
+        a, 0, a.features, [&](int64_t s, int k, auto sum) __attribute__((always_inline)) {
+          V::store(at(s, k), finish<V>(Metric{}, sum));
+        });
+  const int64_t last = (a.features - 1) / few * few;
+  metric_sums<Metric, T, K>(
+      a, 0, few, [&](int64_t s, int k, auto sum) __attribute__((always_inline)) { V::store(at(s, k), sum); });
+  for (int64_t begin = few; begin < last; begin += few)
+    metric_sums<Metric, T, K>(
+        a, begin, begin + few, [&](int64_t s, int k, auto sum) __attribute__((always_inline)) {
+          V::store(at(s, k), V::add(V::load(at(s, k)), sum));
+        });
+  metric_sums<Metric, T, K>(
+      a, last, a.features, [&](int64_t s, int k, auto sum) __attribute__((always_inline)) {
+        V::store(at(s, k), finish<V>(Metric{}, V::add(V::load(at(s, k)), sum)));
+      });
+}
+
+// Split costs for the float engine, tile[s][k] being [2][W], W integers and W fractions: computed in float64 from
+// widened series, each vector of T being two of double.
+template <class Metric, class T, int K>
+void metric_double(const FusedTile<T> &a) {
+  using V = Vec<double>;
+  constexpr int W = Vec<T>::width, H = V::width;
+  FusedTile<double> half{};
+  half.steps = a.steps;
+  half.features = a.features;
+  half.x_feature = a.x_feature;
+  half.x_row = a.x_row;
+  half.y_feature = a.y_feature;
+  half.y_step = a.y_step;
+  const auto scale = V::set1(a.scale);
+  for (int h = 0; h < W; h += H) {
+    half.x = a.wide_x + h;
+    half.y = a.wide_y + h;
+    metric_sums<Metric, double, K>(
+        half, 0, a.features, [&](int64_t s, int k, auto sum) __attribute__((always_inline)) {
+          T *t = a.cost + (s * K + k) * 2 * W + h;
+          V::store_split(V::mul(finish<V>(Metric{}, sum), scale), reinterpret_cast<int32_t *>(t), t + W);
+        });
+  }
+}
+
+// E times the slope of a metric whose slope is the reciprocal of its cost, and 0 where that is 0. The costs are still
+// in a tile of their own, as they are or split.
+template <class T, int K, bool split>
+void reciprocal_slopes(const FusedTile<T> &a) {
+  using V = Vec<T>;
+  constexpr int W = V::width;
+  const auto scale = V::set1(static_cast<T>(split ? a.scale : 1));
+  for (int64_t i = 0; i < a.steps * K; ++i) {
+    const auto e = V::load(a.alignment + i * W);
+    if (!V::any_nonzero(e)) continue;
+    typename V::Real cost;
+    if constexpr (split) {
+      const T *t = a.cost + i * 2 * W;
+      cost = V::add(V::real_of(V::load(reinterpret_cast<const int32_t *>(t))), V::load(t + W));
+    } else {
+      cost = V::load(a.cost + i * W);
+    }
+    V::store(a.alignment + i * W, V::where_positive(cost, V::div(V::mul(e, scale), cost)));
+  }
+}
+
+// Steps lo <= s < hi of a tile.
+struct Run {
+  int64_t lo, hi;
+};
+
+// Runs of steps in which any of R rows of lanes has a weight that is not 0, last first. Gaps of up to 4 steps are taken
+// along: a run costs about as much to begin.
+template <class T, int K, int R>
+int live_runs(const FusedTile<T> &a, int r, Run *runs) {
+  using V = Vec<T>;
+  constexpr int W = V::width;
+  int count = 0;
+  for (int64_t s = a.steps - 1; s >= 0; --s) {
+    const T *e = a.alignment + (s * K + r) * W;
+    auto largest = V::abs(V::load(e));
+    for (int k = 1; k < R; ++k) largest = V::larger(largest, V::abs(V::load(e + k * W)));
+    if (!V::any_nonzero(largest)) continue;
+    if (count > 0 && runs[count - 1].lo - s <= 5)
+      runs[count - 1].lo = s;
+    else
+      runs[count++] = {s, s + 1};
+  }
+  return count;
+}
+
+// Adds to a sum that many tiles add to, whose float32 rounding errors would add up where its terms are alike: what is
+// lost is kept beside it (Kahan 1965).
+template <class V>
+inline __attribute__((always_inline)) void add_to(typename V::Scalar *sum, typename V::Scalar *rest,
+                                                  typename V::Real term) {
+  const auto before = V::load(sum);
+  if constexpr (sizeof(typename V::Scalar) == 8) return V::store(sum, V::add(before, term));
+  const auto with_rest = V::add(term, V::load(rest)), after = V::add(before, with_rest);
+  V::store(sum, after);
+  V::store(rest, V::sub(with_rest, V::sub(after, before)));
+}
+
+// grad_x[k] += sum_s E d, grad_y[s] += sum_k E d over one run, d being y - x or its sign: the caller multiplies by what
+// the slope has in common, g and, for x, -1. F features at a time share the loads of E. In a skewed tile a column moves one lane down each step,
+// and what leaves the first lane lies behind what has left it before.
+template <class T, int K, bool skew, bool sign, int R, int F>
+void gradient_run(const FusedTile<T> &a, int r, int64_t f, Run run) {
+  using V = Vec<T>;
+  constexpr int W = V::width;
+  constexpr T zero = 0;
+  const int64_t at_x = f * a.x_feature + r * a.x_row, at_y = f * a.y_feature;
+  const T *x = a.x + at_x, *y = a.y + at_y;
+  typename V::Real grad_x[F][R], sum[F];
+  [[maybe_unused]] T left[F][max_steps + 2 * W];
+  for (int g = 0; g < F; ++g) {
+    for (int k = 0; k < R; ++k) grad_x[g][k] = V::set1(0);
+    sum[g] = V::set1(0);
+  }
+  for (int64_t s = run.hi - 1; s >= run.lo; --s) {
+    typename V::Real e[R];
+    for (int k = 0; k < R; ++k) e[k] = V::load(a.alignment + (s * K + r + k) * W);
+    for (int g = 0; g < F; ++g) {
+      const auto column = V::load(y + g * a.y_feature + s * a.y_step);
+      typename V::Real step;  // of this column: summed apart, so that steps do not wait for each other
+      for (int k = R - 1; k >= 0; --k) {
+        const auto difference = V::sub(column, V::load(x + g * a.x_feature + k * a.x_row));
+        if constexpr (sign) {
+          const auto term = V::with_sign(e[k], difference);
+          grad_x[g][k] = V::add(term, grad_x[g][k]);
+          step = k == R - 1 ? term : V::add(term, step);
+        } else {
+          const auto live = V::where_live(e[k], difference);
+          grad_x[g][k] = V::fma(e[k], live, grad_x[g][k]);
+          step = k == R - 1 ? V::mul(e[k], live) : V::fma(e[k], live, step);
+        }
+      }
+      if constexpr (!skew) {
+        T *const at = a.grad_y + at_y + g * a.y_feature + s * a.y_step;
+        V::store(at, V::add(V::load(at), step));  // rows of lanes are few
+      } else {
+        sum[g] = V::add(sum[g], step);
+        V::store(left[g] + (run.hi - 1 - s), sum[g]);
+        sum[g] = V::insert_last(V::rotate_down(sum[g]), &zero);
+      }
+    }
+  }
+  for (int g = 0; g < F; ++g) {
+    if constexpr (skew) {  // columns from the last step's on, y_step being -1
+      const int64_t at = at_y + g * a.y_feature + (run.hi - 1) * a.y_step, count = run.hi - run.lo - 1 + W;
+      V::store(left[g] + count, V::set1(0));
+      for (int64_t i = 0; i < count; i += W) add_to<V>(a.grad_y + at + i, a.rest_y + at + i, V::load(left[g] + i));
+    }
+    for (int k = 0; k < R; ++k) {
+      const int64_t at = at_x + g * a.x_feature + k * a.x_row;
+      add_to<V>(a.grad_x + at, a.rest_x + at, grad_x[g][k]);
+    }
+  }
+}
+
+template <class T, int K, bool skew, bool sign>
+void metric_gradient(const FusedTile<T> &a) {
+  constexpr int R = K < 4 ? K : 4;
+  Run runs[max_steps];
+  for (int r = K - R; r >= 0; r -= R) {
+    const int count = live_runs<T, K, R>(a, r, runs);
+    for (int i = 0; i < count; ++i) {
+      int64_t f = 0;
+      for (; f + 2 <= a.features; f += 2) gradient_run<T, K, skew, sign, R, 2>(a, r, f, runs[i]);
+      if (f < a.features) gradient_run<T, K, skew, sign, R, 1>(a, r, f, runs[i]);
+    }
+  }
+}
+
