@@ -30,7 +30,7 @@ struct Plan {
   int64_t tile_rows, tile_cols;  // of a tile; with strips tile_cols counts steps of the skewed sweep
   int64_t tiles_down, tiles_across;
   size_t state_bytes;
-  size_t forward_bytes, backward_bytes, alignment_bytes;
+  size_t forward_bytes, backward_bytes, alignment_bytes, jvp_bytes;
 };
 
 }  // namespace cpu
@@ -78,14 +78,14 @@ struct Layout {
 };
 
 struct Plan {
-  int64_t pairs;                   // that are computed: of symmetric ones, a little more than half
+  int64_t pairs;                    // that are computed: of symmetric ones, a little more than half
   int64_t strips, interval, slots;  // of a pair; steps between checkpoints; checkpoints of a strip
-  int64_t row_columns;             // of a row that a strip hands on
-  int64_t words;                   // of a stored cell, as state has it
-  int64_t point_features;          // as points are read by the sweeps: of normalised ones two more
-  bool wide_sums;                  // gradients are summed up in double
-  bool direct;                     // gradients are summed up in the caller's arrays
-  Run state;                       // of all pairs
+  int64_t row_columns;              // of a row that a strip hands on
+  int64_t words;                    // of a stored cell, as state has it
+  int64_t point_features;           // as points are read by the sweeps: of normalised ones two more
+  bool wide_sums;                   // gradients are summed up in double
+  bool direct;                      // gradients are summed up in the caller's arrays
+  Run state;                        // of all pairs
   Layout forward, backward, alignment, jvp;
 };
 

@@ -65,17 +65,21 @@ bool sweeps_fully(const Problem &p, const Plan &plan) {
 
 }  // namespace
 
-void require_supported(const Problem &problem) { require_core(problem); }
-
-void require_supported(const Problem &, const Exec &exec, Call call) {
-  if (call == Call::jvp) fail(SDTW_STATUS_UNSUPPORTED, "sdtw_jvp is not implemented in this version");
-  if (call != Call::forward && exec.no_state)
-    fail(SDTW_STATUS_UNSUPPORTED, "this call without buffers.state is not implemented in this version");
-}
+// Everything is implemented, by the core kernels or by the general engine.
+void require_supported(const Problem &) {}
+void require_supported(const Problem &, const Exec &, Call) {}
 
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   sdtw::Plan result{problem, exec, {}, {}};
   Plan &plan = result.cuda;
+  plan.general = make_general_plan(problem, exec);
+  plan.jvp_bytes = plan.general.jvp.bytes;
+  if (!problem.is_core()) {
+    plan.state_bytes = plan.general.state.bytes;
+    plan.forward_bytes = plan.general.forward.bytes;
+    plan.backward_bytes = plan.general.backward.bytes, plan.alignment_bytes = plan.general.alignment.bytes;
+    return result;
+  }
   plan.costs = choose_costs(problem);
   plan.lanes = choose_lanes(problem);
   plan.strips = ceil_div(problem.n, rows_per_lane * warp);
@@ -120,10 +124,13 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   plan.snapshots_each = plan.interval / max_tile_steps - 1;
   plan.snapshots = back.add(checked_mul(plan.tasks, checked_mul(plan.snapshots_each, saved_cells)), plan.words * word);
   plan.backward_bytes = plan.alignment_bytes = back.bytes();
+  if (exec.no_state)  // the general engine's, which computes forward again
+    plan.backward_bytes = plan.general.backward.bytes, plan.alignment_bytes = plan.general.alignment.bytes;
   return result;
 }
 
 std::string describe(const sdtw::Plan &plan) {
+  if (!plan.problem.is_core()) return describe_general(plan);
   char text[256];
   const cuda::Plan &p = plan.cuda;
   if (p.lanes == warp)

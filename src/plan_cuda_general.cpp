@@ -5,6 +5,7 @@
 
 #include "backend.h"
 #include "core/metric.h"
+#include "core/pairs.h"
 #include "cuda/args.h"
 
 namespace sdtw::cuda {
@@ -65,7 +66,8 @@ Layout make_layout(const Problem &p, const general::Plan &plan, const Parts &par
   layout.graded = arena.add(back ? strips : 0, sizeof(int));
   layout.reset_end = arena.bytes();
   layout.flows = arena.add(back && plan.strips > 1 ? checked_mul(pairs, p.m) : 0, parts.tangents ? 2 * word : word);
-  const size_t batch[2] = {static_cast<size_t>(p.batch_x), static_cast<size_t>(p.has_y() ? p.batch_y : 0)};
+  // Symmetric pairs have normalised points of x twice, since a point of norm 0 has cost 1 to itself, too.
+  const size_t batch[2] = {static_cast<size_t>(p.batch_x), static_cast<size_t>(p.fused() ? p.batch_y : 0)};
   const size_t rows[2] = {static_cast<size_t>(p.n), static_cast<size_t>(p.m)};
   const size_t sum_size = p.dtype == SDTW_F64 || plan.wide_sums ? sizeof(double) : sizeof(float);
   const bool cosine = p.metric == SDTW_COSINE, sums = parts.gradients && p.fused() && !plan.direct;
@@ -78,7 +80,7 @@ Layout make_layout(const Problem &p, const general::Plan &plan, const Parts &par
     layout.norms[side] = arena.add(cosine ? points : 0, sizeof(double));
     layout.pair_sums[side] = arena.add(sums && plain ? checked_mul(pairs, of_pair) : 0, sum_size);
     layout.pair_turns[side] = arena.add(sums && parts.tangents ? checked_mul(pairs, of_pair) : 0, sum_size);
-    const bool of_series = sums && p.all_pairs;
+    const bool of_series = sums && p.all_pairs && !(p.symmetric && side == 1);
     layout.sums[side] = arena.add(of_series && plain ? checked_mul(batch[side], of_pair) : 0, sizeof(double));
     layout.turns[side] = arena.add(of_series && parts.tangents ? checked_mul(batch[side], of_pair) : 0, sizeof(double));
   }
@@ -111,8 +113,8 @@ general::Plan make_general_plan(const Problem &p, const Exec &exec) {
   plan.point_features = p.features + (p.metric == SDTW_COSINE ? core::Cosine::more_features : 0);
   constexpr int64_t longest = 8192;  // as of the core kernels
   plan.wide_sums = p.dtype != SDTW_F64 && std::max(p.n, p.m) > longest;
-  plan.direct = !p.all_pairs && p.metric != SDTW_COSINE && !plan.wide_sums &&
-                (p.dtype == SDTW_F32 || p.dtype == SDTW_F64);
+  plan.direct =
+      !p.all_pairs && p.metric != SDTW_COSINE && !plan.wide_sums && (p.dtype == SDTW_F32 || p.dtype == SDTW_F64);
   plan.state = make_run(plan, plan.pairs, plan.words, true);
   const bool alone = exec.no_state;
   plan.forward = fit_layout(p, plan, {true, alone, false, false, false});

@@ -5,6 +5,7 @@
 // FloatCell has left pairs to them. With has_warp_fallback forward is the FloatCell kernel alone.
 #include "backend.h"
 #include "core/numbers.h"
+#include "cuda/general/backend.h"
 #include "cuda/launch.h"
 #include "cuda/pair.cuh"
 
@@ -97,6 +98,7 @@ void require_device() {
 const char *build_info() { return "cuda " SDTW_CUDA_BUILD; }
 
 void forward(const sdtw::Plan &plan, const Buffers &buffers) {
+  if (!plan.problem.is_core()) return general::forward(plan, buffers);
   const cudaStream_t stream = plan.exec.stream;
   const bool stateful = buffers.state && !plan.exec.no_state;
   void *run = stateful ? buffers.state : buffers.workspace;
@@ -113,6 +115,7 @@ void forward(const sdtw::Plan &plan, const Buffers &buffers) {
 }
 
 void backward(const sdtw::Plan &plan, const Buffers &buffers) {
+  if (!plan.problem.is_core() || plan.exec.no_state) return general::backward(plan, buffers);
   Args a = make_args(plan, buffers, buffers.state);
   a.grad_value = buffers.grad_value;
   if (a.costs == Costs::given) {
@@ -126,11 +129,12 @@ void backward(const sdtw::Plan &plan, const Buffers &buffers) {
 }
 
 void alignment(const sdtw::Plan &plan, const Buffers &buffers) {
+  if (!plan.problem.is_core() || plan.exec.no_state) return general::alignment(plan, buffers);
   Args a = make_args(plan, buffers, buffers.state);
   a.dense = buffers.alignment;
   sweep_back(plan, buffers, a, {a.dense, a.n, a.m, nullptr}, {});
 }
 
-void jvp(const sdtw::Plan &, const Buffers &) {}
+void jvp(const sdtw::Plan &plan, const Buffers &buffers) { general::jvp(plan, buffers); }
 
 }  // namespace sdtw::cuda

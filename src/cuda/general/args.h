@@ -45,23 +45,23 @@ struct Args {
   bool fused;                 // costs are of series
   bool all_pairs, symmetric;  // which series a pair is made of: pair_at in task.cuh
   int64_t batch_x, batch_y;
-  int64_t first, pairs;     // the wave
-  int n, m, features;       // padded; features of the points as they are read
+  int64_t first, pairs;  // the wave
+  int n, m, features;    // padded; features of the points as they are read
   sdtw_metric metric;
-  core::Band band;          // n and m are each pair's own
-  double scale;             // log2(e) / gamma, or 1 if gamma is 0
-  double inverse_gamma;     // 0 if gamma is 0
-  double weight[3];         // of steps: diagonal, vertical, horizontal
-  double penalty[3];        // times scale
-  double out_weight[3];     // of the steps into a cell, in what backward makes of E: weight, or 1 for the alignment
-  bool f64_values;          // values are float64
-  bool primary;             // the engine takes all pairs, not only those that the float engine has rejected
-  Format format;            // of a stored Z
-  int words;                // of a stored cell, its tangent included
-  int strips;               // of n rows
-  int interval;             // steps between two checkpoints
-  int slots;                // checkpoints of a strip
-  int64_t row_columns;      // columns of a row that a strip hands on
+  core::Band band;       // n and m are each pair's own
+  double scale;          // log2(e) / gamma, or 1 if gamma is 0
+  double inverse_gamma;  // 0 if gamma is 0
+  double weight[3];      // of steps: diagonal, vertical, horizontal
+  double penalty[3];     // times scale
+  double out_weight[3];  // of the steps into a cell, in what backward makes of E: weight, or 1 for the alignment
+  bool f64_values;       // values are float64
+  bool primary;          // the engine takes all pairs, not only those that the float engine has rejected
+  Format format;         // of a stored Z
+  int words;             // of a stored cell, its tangent included
+  int strips;            // of n rows
+  int interval;          // steps between two checkpoints
+  int slots;             // checkpoints of a strip
+  int64_t row_columns;   // columns of a row that a strip hands on
   int64_t tasks;
   Word *ticket;
   int *any_double;  // 1 if there are rejected pairs

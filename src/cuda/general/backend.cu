@@ -3,7 +3,6 @@
 // depends on data. In a float32 problem the kernels of the float engine come first, then those of the double engine,
 // which end at once unless pairs have been left to them.
 #include "cuda/general/backend.h"
-
 #include "cuda/general/cell.cuh"
 #include "cuda/general/series.h"
 
@@ -100,7 +99,7 @@ class Execution {
   }
 
   Side side_of(int which) const {
-    return which ? Side{p.batch_y, a.m, static_cast<int>(p.features), b.y_len, a.long_lengths}
+    return which ? Side{p.batch_y, a.m, static_cast<int>(p.features), p.symmetric ? b.x_len : b.y_len, a.long_lengths}
                  : Side{p.batch_x, a.n, static_cast<int>(p.features), b.x_len, a.long_lengths};
   }
   Normalised normalised(int which) const {
@@ -111,7 +110,7 @@ class Execution {
   // Cosine: from here on points, and their tangents, are the normalised ones.
   void normalise() {
     if (!cosine()) return;
-    for (int which = 0; which < (p.symmetric ? 1 : 2); which++) {
+    for (int which = 0; which < 2; which++) {
       Series &points = which ? a.y : a.x, &tangents = which ? a.tangent_y : a.tangent_x;
       const Normalised to = normalised(which);
       launch_normalise(side_of(which), points, tangents, to, stream());
@@ -119,8 +118,6 @@ class Execution {
       points = contiguous<Series>(to.points, rows, g.point_features, SDTW_F64);
       if (work.tangents) tangents = contiguous<Series>(to.directions, rows, g.point_features, SDTW_F64);
     }
-    // Of symmetric pairs both are of x, so that two points of norm 0 would have cost 0: make_zero_costs in costs.cuh.
-    if (p.symmetric) a.y = a.x, a.tangent_y = a.tangent_x;
     a.features = static_cast<int>(g.point_features);
   }
 
@@ -134,7 +131,8 @@ class Execution {
     of.any_double = &at<Control>(base, run.control)->any_double;
     of.flags = at<int>(base, run.flags) + skip, of.status = at<int>(base, run.status) + skip;
     of.rows = at<Word>(base, run.rows) + skip * strips * of.row_columns * words;
-    of.saved = run.saved < run.bytes ? at<Word>(base, run.saved) + skip * strips * of.slots * 5 * warp * words : nullptr;
+    of.saved =
+        run.saved < run.bytes ? at<Word>(base, run.saved) + skip * strips * of.slots * 5 * warp * words : nullptr;
     of.progress = at<int>(b.workspace, layout.progress);
     of.returned = at<Word>(b.workspace, layout.returned), of.graded = at<int>(b.workspace, layout.graded);
     of.flows = at<Word>(b.workspace, layout.flows);
@@ -190,6 +188,7 @@ class Execution {
     of.dense = dense, of.scale_dense = scale;
     if (!scale)  // the alignment
       for (double &weight : of.out_weight) weight = 1;
+    if (p.symmetric) return launch_fill_symmetric(of, stream());
     Target wave = dense;
     wave.data = at<void>(dense.data, of.first * dense.stride[0] * static_cast<int64_t>(p.element_size()));
     launch_fill(wave, of.pairs, a.n, a.m, of.status, stream());
@@ -231,12 +230,11 @@ class Execution {
   static void skip(Finish &f, int64_t first, int length_bits, int point_features, size_t element) {
     if (f.side.lengths) f.side.lengths = static_cast<const char *>(f.side.lengths) + first * length_bits / 8;
     const int64_t points = first * f.side.rows;
-    f.normalised.norms += points;
-    f.normalised.points += points * point_features;
+    if (f.cosine) f.normalised.norms += points, f.normalised.points += points * point_features;
     if (f.normalised.directions) f.normalised.directions += points * point_features;
     if (f.tangents.data)
-      f.tangents.data = static_cast<const char *>(f.tangents.data) +
-                        first * f.tangents.stride[0] * static_cast<int64_t>(element);
+      f.tangents.data =
+          static_cast<const char *>(f.tangents.data) + first * f.tangents.stride[0] * static_cast<int64_t>(element);
   }
   void finish_pairs(const Args &of, const Target (&gradients)[2]) const {
     for (int which = 0; which < 2; which++) {
@@ -256,8 +254,8 @@ class Execution {
 
   // All pairs: sums over the pairs of a series, in double.
   Target sum_of_series(int which, bool turn) const {
-    return contiguous<Target>(at<void>(b.workspace, turn ? layout.turns[which] : layout.sums[which]),
-                              which ? a.m : a.n, a.features, SDTW_F64);
+    return contiguous<Target>(at<void>(b.workspace, turn ? layout.turns[which] : layout.sums[which]), which ? a.m : a.n,
+                              a.features, SDTW_F64);
   }
   void clear_sums_of_series() const {
     for (int which = 0; which < (p.symmetric ? 1 : 2); which++) {

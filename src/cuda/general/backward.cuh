@@ -4,8 +4,8 @@
 #pragma once
 
 #include "cuda/general/gradients.cuh"
+#include "cuda/general/launch_tasks.h"
 #include "cuda/general/sweep.cuh"
-#include "cuda/launch.h"
 
 namespace sdtw::cuda::general {
 
@@ -42,9 +42,9 @@ struct AdjointSweep {
   const Args &a;
   const Task &s;
   Adjoint<Cell, tangents, T> flow;
-  Returned below;     // of the strip below, as last looked up
-  int high;           // the last column in which E has left; -1: none yet
-  int reached;        // from here on to `high` columns are stored
+  Returned below;      // of the strip below, as last looked up
+  int high;            // the last column in which E has left; -1: none yet
+  int reached;         // from here on to `high` columns are stored
   Real inflow[count];  // in the tile's step of the lane's number
   Real weight[transitions];
 
@@ -54,14 +54,11 @@ struct AdjointSweep {
     for (int way = 0; way < transitions; way++) weight[way] = static_cast<Real>(a.out_weight[way]);
   }
   __device__ __forceinline__ Word *told(int strip) const { return a.returned + s.local * a.strips + strip; }
-  __device__ __forceinline__ Word *flow_at(int column) const {
-    return a.flows + (s.local * a.m + column) * count;
-  }
+  __device__ __forceinline__ Word *flow_at(int column) const { return a.flows + (s.local * a.m + column) * count; }
   template <class Enough>
   __device__ __forceinline__ void look(Enough enough) {
     Word word = 0;
-    if (lane_id() == 0)
-      word = wait_until(told(s.strip + 1), [&](Word v) { return enough(Returned::of(v, s.m)); });
+    if (lane_id() == 0) word = wait_until(told(s.strip + 1), [&](Word v) { return enough(Returned::of(v, s.m)); });
     below = Returned::of(__shfl_sync(all_lanes, word, 0), s.m);
   }
   __device__ __forceinline__ void tell(bool done) const {
@@ -87,8 +84,7 @@ struct AdjointSweep {
       live |= s.end_step() >= first && s.end_step() < first + T;
       more = s.end_step() < first;
     } else {
-      if (!below.done && below.reached > lowest)
-        look([&](const Returned &r) { return r.done || r.reached <= lowest; });
+      if (!below.done && below.reached > lowest) look([&](const Returned &r) { return r.done || r.reached <= lowest; });
       if (lane_id() < T && column >= 0 && column <= below.high && column >= below.reached) {
 #pragma unroll
         for (int i = 0; i < count; i++)
@@ -187,17 +183,12 @@ __device__ __forceinline__ void backward_task(const Args &a, const Task &s, Bloc
   const int thread = threadIdx.x - warp, begin = block.begin / T;
   const auto tile = Memory::tile(raw);
   const TileAgain<Cell, tangents> again{
-      a,    s,
+      a,     s,
       block, {a, s, block, Memory::template staged<double>(raw, 0), Memory::template staged<double>(raw, tangents)},
-      tile, limit_of<Cell>(s),
+      tile,  limit_of<Cell>(s),
       begin};
-  const Gradients<Cell, tangents, T> gradients{a,
-                                               s,
-                                               block,
-                                               tile,
-                                               Memory::template staged<Real>(raw, 0),
-                                               Memory::template staged<Real>(raw, tangents),
-                                               thread};
+  const Gradients<Cell, tangents, T> gradients{
+      a, s, block, tile, Memory::template staged<Real>(raw, 0), Memory::template staged<Real>(raw, tangents), thread};
   AdjointSweep<Cell, tangents, T> adjoint(a, s);
   if (thread < 0) {
     const int entry = adjoint.entry();

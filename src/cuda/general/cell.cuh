@@ -192,8 +192,7 @@ struct Hard {
     const bool down = tv < td;
     double best = down ? tv : td;
     const bool across = th < best;
-    if constexpr (with_terms)
-      p[diagonal] = !down && !across, p[vertical] = down && !across, p[horizontal] = across;
+    if constexpr (with_terms) p[diagonal] = !down && !across, p[vertical] = down && !across, p[horizontal] = across;
     best = across ? th : best;
     return {forbid ? infinity() : best};
   }

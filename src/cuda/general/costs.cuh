@@ -11,7 +11,7 @@
 
 namespace sdtw::cuda::general {
 
-constexpr int at_once = 8;                // features
+constexpr int at_once = 8;                   // features
 constexpr int staged_rows = strip_rows + 2;  // the pitch of x in shared memory, in elements
 template <int T>
 constexpr int staged_columns = T + warp;
@@ -141,7 +141,7 @@ struct Fill {
   Points<double> points, directions;  // directions: of tangents only
 
   // The costs given, or the metric's, of the thread's cells.
-  __device__ __forceinline__ void measure(int first_step, int thread, Sums<T> &sums, Sums<T> &along) {
+  __device__ __forceinline__ void measure(int first_step, int thread, Sums<T> &sums, Sums<T> &along) const {
     const int u0 = thread / warp * Sums<T>::S;
     sums.clear();
     if constexpr (tangents) along.clear();
@@ -153,10 +153,10 @@ struct Fill {
           const int row = lane_id() * K + k, column = first_step + u0 + i - lane_id();
           if (column < block.first[row] || column >= block.end[row]) continue;
           const auto of = [&](const Series &series) {
-            return element<double>(series.data,
-                                   s.index.pair * series.stride[0] + (s.row + row) * series.stride[1] +
-                                       column * series.stride[2],
-                                   series.dtype);
+            return element<double>(
+                series.data,
+                s.index.pair * series.stride[0] + (s.row + row) * series.stride[1] + column * series.stride[2],
+                series.dtype);
           };
           sums.v[i][k] = of(a.x);
           if constexpr (tangents) along.v[i][k] = of(a.tangent_x);
@@ -195,7 +195,7 @@ struct Fill {
   }
 
   // thread: of the producers. limit: of |D log2(e) / gamma|, beyond which the pair is rejected.
-  __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &to, int first_step, int thread, double limit) {
+  __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &to, int first_step, int thread, double limit) const {
     Sums<T> sums, along;
     measure(first_step, thread, sums, along);
     const int u0 = thread / warp * Sums<T>::S;

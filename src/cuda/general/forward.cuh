@@ -1,8 +1,8 @@
 // Forward of the general engine: while the first warp of a block sweeps a tile, the producers fill the next one.
 #pragma once
 
+#include "cuda/general/launch_tasks.h"
 #include "cuda/general/sweep.cuh"
-#include "cuda/launch.h"
 
 namespace sdtw::cuda::general {
 
@@ -29,9 +29,9 @@ struct ForwardMemory {
 template <class Cell, bool tangents, int T>
 struct ForwardSweep {
   Sweep<Cell, tangents, T> sweep;
-  Word *row;                      // that the strip hands on; null if none does
-  int row_first, row_end;         // its columns
-  int ready;                      // columns of the row above that are known to be there
+  Word *row;               // that the strip hands on; null if none does
+  int row_first, row_end;  // its columns
+  int ready;               // columns of the row above that are known to be there
   int first_segment;
 
   __device__ __forceinline__ ForwardSweep(const Args &a, const Task &s, const Block &block, int first_step)
@@ -50,8 +50,7 @@ struct ForwardSweep {
     const Task &s = sweep.s;
     end = min(end, sweep.block.above_end);
     if (s.strip == 0 || end <= sweep.block.above_first || end <= ready) return;
-    if (lane_id() == 0)
-      ready = wait_until(progress(-1), [&](int columns) { return columns >= end; });
+    if (lane_id() == 0) ready = wait_until(progress(-1), [&](int columns) { return columns >= end; });
     ready = __shfl_sync(all_lanes, ready, 0);
   }
   __device__ __forceinline__ int *progress(int strip) const {
@@ -80,8 +79,7 @@ struct ForwardSweep {
 
   // All strips above are done, with all that they may have found in their costs.
   __device__ __forceinline__ void finish() {
-    if (sweep.s.strip > 0 && lane_id() == 0)
-      wait_until(progress(-1), [](int columns) { return columns == INT_MAX; });
+    if (sweep.s.strip > 0 && lane_id() == 0) wait_until(progress(-1), [](int columns) { return columns == INT_MAX; });
     __syncwarp();
     if (lane_id() == 0) publish(progress(0), INT_MAX);
   }
@@ -105,7 +103,9 @@ __device__ __forceinline__ void put_results(const Args &a, const Task &s, int st
   a.status[s.local] = status;
   put_value(a, a.value, s.index, status == status_not_a_number ? nan : value);
   put_value(a, a.value_tangent, s.index,
-            status == status_not_a_number ? nan : status == status_unreachable ? 0 : derivative);
+            status == status_not_a_number  ? nan
+            : status == status_unreachable ? 0
+                                           : derivative);
 }
 
 // Pairs of which a series is empty, or a length out of range, and those that are the double engine's by their shape.
@@ -155,12 +155,13 @@ __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block
   if (!s.last() || lane_id() != s.end_lane()) return;
   const int flags = load_acquire(a.flags + s.local);
   if (!Cell::wide && (flags & rejected)) return;
-  const int status = flags & not_a_number              ? status_not_a_number
+  const int status = flags & not_a_number            ? status_not_a_number
                      : Cell::reachable(sweep.corner) ? status_finite
-                                                       : status_unreachable;
-  put_results(a, s, status,
-              status == status_finite ? Cell::value(sweep.corner) / a.scale : __longlong_as_double(0x7ff0000000000000ll),
-              sweep.corner_dot);
+                                                     : status_unreachable;
+  put_results(
+      a, s, status,
+      status == status_finite ? Cell::value(sweep.corner) / a.scale : __longlong_as_double(0x7ff0000000000000ll),
+      sweep.corner_dot);
 }
 
 template <class Cell, bool tangents>
@@ -177,29 +178,6 @@ __global__ void __launch_bounds__(block_threads) general_forward_kernel(const __
     if (!is_settled<Cell>(a, s, ticket)) forward_task<Cell, tangents>(a, s, block, raw);
     __syncthreads();
   }
-}
-
-// Launches as many blocks as are resident at once, or fewer if there are fewer tasks.
-template <class Kernel, Kernel kernel>
-void launch_tasks(size_t shared, const Args &a, cudaStream_t stream) {
-  static thread_local struct {
-    int device = -1;
-    int64_t resident = 0;
-  } known;
-  const Device device = current_device();
-  if (known.device != device.id) {
-    if (shared > device.shared_memory)
-      fail(SDTW_STATUS_UNSUPPORTED, "this GPU has %zu bytes of shared memory for a block: this problem's kernels need %zu",
-           device.shared_memory, shared);
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
-          "cudaFuncSetAttribute");
-    int resident = 0;
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, shared),
-          "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-    known = {device.id, static_cast<int64_t>(resident) * device.multiprocessors};
-  }
-  launch_kernel(false, kernel, dim3(static_cast<unsigned>(std::min(a.tasks, known.resident))), block_threads, shared,
-                stream, a);
 }
 
 template <class Cell, bool tangents>

@@ -1,6 +1,6 @@
-// What becomes of a tile of E, by the producer warps: dense outputs, or sums of gradients. Each row, and each column, of
-// a tile is summed up by one thread, or by four whose sums are added in a fixed order; strips add to the columns of a
-// pair one after the other. So results are the same in every run.
+// What becomes of a tile of E, by the producer warps: dense outputs, or sums of gradients. Each row, and each column,
+// of a tile is summed up by one thread, or by four whose sums are added in a fixed order; strips add to the columns of
+// a pair one after the other. So results are the same in every run.
 #pragma once
 
 #include "cuda/general/costs.cuh"
@@ -44,9 +44,13 @@ struct Gradients {
       const int row = i / T, u = i % T, column = first_step + u - row / K;
       if (column < block.first[row] || column >= block.end[row]) continue;
       const Real w = from[u * pitch + row];
-      put_element(a.dense.data,
-                  s.index.pair * a.dense.stride[0] + (s.row + row) * a.dense.stride[1] + column * a.dense.stride[2],
-                  a.dense.dtype, is_nothing(w) ? 0.0 : factor * static_cast<double>(w));
+      const double v = is_nothing(w) ? 0.0 : factor * static_cast<double>(w);
+      const auto put = [&](int64_t pair, int64_t i, int64_t j) {
+        put_element(a.dense.data, pair * a.dense.stride[0] + i * a.dense.stride[1] + j * a.dense.stride[2],
+                    a.dense.dtype, v);
+      };
+      put(s.index.pair, s.row + row, column);
+      if (a.symmetric && s.index.x != s.index.y) put(s.index.y * a.batch_y + s.index.x, column, s.row + row);
     }
   }
 

@@ -1,8 +1,7 @@
 // Kernels of the general engine that work on whole series: normalised points before the sweeps, and what becomes of the
 // sums of gradients after them. Each element is written by one thread, which adds in a fixed order.
-#include "cuda/general/series.h"
-
 #include "cuda/general/costs.cuh"
+#include "cuda/general/series.h"
 
 namespace sdtw::cuda::general {
 namespace {
@@ -52,7 +51,9 @@ __global__ void __launch_bounds__(threads) normalise_kernel(Side side, Series po
     const bool zero = largest == 0 && root == 0;
     const double norm = zero ? 0 : largest > 0 ? largest * root : root;
     double *out = to.points + i * (side.features + 2);
-    const auto unit = [&](int f) { return zero ? 0 : largest > 0 ? of(points, f) / largest / root : of(points, f) / root; };
+    const auto unit = [&](int f) {
+      return zero ? 0 : largest > 0 ? of(points, f) / largest / root : of(points, f) / root;
+    };
     for (int f = lane_id(); f < side.features; f += warp) out[f] = unit(f);
     if (lane_id() < 2) out[side.features + lane_id()] = zero && lane_id() == to.marker ? 1 : 0;
     if (lane_id() == 0) to.norms[i] = norm;
@@ -63,8 +64,7 @@ __global__ void __launch_bounds__(threads) normalise_kernel(Side side, Series po
     product = sum_of_warp(product);
     double *direction = to.directions + i * (side.features + 2);
     for (int f = lane_id(); f < side.features + 2; f += warp)
-      direction[f] =
-          f >= side.features || zero || !tangents.data ? 0 : (of(tangents, f) - unit(f) * product) / norm;
+      direction[f] = f >= side.features || zero || !tangents.data ? 0 : (of(tangents, f) - unit(f) * product) / norm;
   }
 }
 
@@ -138,17 +138,17 @@ __global__ void __launch_bounds__(threads) finish_cosine_kernel(const __grid_con
       if (!du) continue;
       ut = fma(u[k], turn(k), ut), dus = fma(du[k], sum(k), dus);
       if (tangents.data)
-        ux = fma(u[k],
-                 element<double>(tangents.data,
-                                 b * tangents.stride[0] + row * tangents.stride[1] + k * tangents.stride[2],
-                                 tangents.dtype),
-                 ux);
+        ux = fma(
+            u[k],
+            element<double>(tangents.data, b * tangents.stride[0] + row * tangents.stride[1] + k * tangents.stride[2],
+                            tangents.dtype),
+            ux);
     }
     us = sum_of_warp(us), ut = sum_of_warp(ut), dus = sum_of_warp(dus), ux = sum_of_warp(ux);
     for (int k = lane_id(); k < columns; k += warp) {
       const double projected = sum(k) - u[k] * us;
-      const double v = du ? (turn(k) - u[k] * ut - du[k] * us - u[k] * dus - ux / norm * projected) / norm
-                          : projected / norm;
+      const double v =
+          du ? (turn(k) - u[k] * ut - du[k] * us - u[k] * dus - ux / norm * projected) / norm : projected / norm;
       put_element(f.to.data, place_in(f.to, b, row, k), f.to.dtype, factor.g * v);
     }
   }
@@ -157,6 +157,17 @@ __global__ void __launch_bounds__(threads) finish_cosine_kernel(const __grid_con
 // The number of the computed pair (x, y) in the order in which pairs are computed.
 __device__ __forceinline__ int64_t number_of_pair(const Args &a, int64_t x, int64_t y) {
   return a.symmetric ? x * a.batch_x - x * (x - 1) / 2 + y - x : x * a.batch_y + y;
+}
+
+__global__ void __launch_bounds__(threads) fill_symmetric_kernel(const __grid_constant__ Args a) {
+  const int64_t each = static_cast<int64_t>(a.n) * a.m, all = each * a.batch_x * a.batch_y;
+  for (int64_t i = blockIdx.x * int64_t{threads} + threadIdx.x; i < all; i += int64_t{threads} * gridDim.x) {
+    const int64_t pair = i / each, x = pair / a.batch_y, y = pair % a.batch_y;
+    const int64_t local = number_of_pair(a, min(x, y), max(x, y)) - a.first;
+    if (local < 0 || local >= a.pairs) continue;
+    put_element(a.dense.data, place_in(a.dense, pair, i % each / a.m, i % a.m), a.dense.dtype,
+                a.status[local] == status_not_a_number ? __longlong_as_double(0x7ff8000000000000ll) : 0.0);
+  }
 }
 
 // Adds what the wave's pairs have for one element of a series.
@@ -174,7 +185,7 @@ __global__ void __launch_bounds__(threads)
       double g = grad_of(a.grad_value, a.f64_values, x * a.batch_y + y);
       if (a.symmetric && x != y) g += grad_of(a.grad_value, a.f64_values, y * a.batch_y + x);
       sum += a.status[local] == status_not_a_number ? nan
-                                                     : g * element_of(of_pairs, place_in(of_pairs, local, row, column));
+                                                    : g * element_of(of_pairs, place_in(of_pairs, local, row, column));
     };
     // Of the series' pairs those that may be in the wave.
     if (side == 0) {
@@ -196,9 +207,9 @@ __global__ void __launch_bounds__(threads) convert_kernel(Side side, Series from
   for (int64_t i = blockIdx.x * int64_t{threads} + threadIdx.x; i < all; i += int64_t{threads} * gridDim.x) {
     const int64_t b = i / each, row = i % each / side.features, column = i % side.features;
     if (row >= length_of(side, b)) continue;
-    put_element(to.data, place_in(to, b, row, column), to.dtype,
-                element<float>(from.data, b * from.stride[0] + row * from.stride[1] + column * from.stride[2],
-                               from.dtype));
+    put_element(
+        to.data, place_in(to, b, row, column), to.dtype,
+        element<float>(from.data, b * from.stride[0] + row * from.stride[1] + column * from.stride[2], from.dtype));
   }
 }
 
@@ -212,6 +223,9 @@ void launch_normalise(const Side &side, const Series &points, const Series &tang
 void launch_fill(const Target &to, int64_t count, int rows, int columns, const int *status, cudaStream_t stream) {
   launch_kernel(false, fill_kernel, dim3(grid_for(count * rows * columns)), threads, 0, stream, to, count, rows,
                 columns, status);
+}
+void launch_fill_symmetric(const Args &a, cudaStream_t stream) {
+  launch_kernel(false, fill_symmetric_kernel, dim3(grid_for(a.batch_x * a.batch_y * a.n * a.m)), threads, 0, stream, a);
 }
 void launch_finish(const Finish &finish, cudaStream_t stream) {
   if (finish.cosine)

@@ -26,6 +26,9 @@ void launch_normalise(const Side &side, const Series &points, const Series &tang
 // Writes 0 into [count][rows][columns] of a target; NaN where the status, if given, says so.
 void launch_fill(const Target &to, int64_t count, int rows, int columns, const int *status, cudaStream_t stream);
 
+// The same for a.dense of the wave's pairs and their transposes.
+void launch_fill_symmetric(const Args &a, cudaStream_t stream);
+
 // Gradients of pairs into the caller's array: sum times the pair's grad_value; where status is given, NaN and 0 as the
 // results of the pair ask for. Cosine: projected, from the sums over the normalised points; turns: the derivative of
 // these sums along the tangents, if it is the gradient's derivative that is wanted.

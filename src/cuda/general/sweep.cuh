@@ -19,9 +19,9 @@ struct Sweep {
   const Task &s;
   const Block &block;
   Steps steps;
-  Z z[K], above;                   // as in Strip
-  Real dot[K], dot_above;          // the derivatives of R along the tangents; of forbidden cells anything finite
-  Z corner;                        // the cell in which the pair's paths end, in lane Task::end_lane
+  Z z[K], above;           // as in Strip
+  Real dot[K], dot_above;  // the derivatives of R along the tangents; of forbidden cells anything finite
+  Z corner;                // the cell in which the pair's paths end, in lane Task::end_lane
   Real corner_dot;
 
   __device__ __forceinline__ Sweep(const Args &args, const Task &task, const Block &of) : a(args), s(task), block(of) {
@@ -111,7 +111,7 @@ struct Sweep {
     for (int k = 0; k < K; k++) {
       const Z left = z[k];
       Real of[transitions];
-      z[k] = Cell::template next<record || tangents>(costs, k, steps, before, up, left, of);
+      z[k] = Cell::template next < record || tangents > (costs, k, steps, before, up, left, of);
       if constexpr (record || tangents) Cell::normalise(of);
       if constexpr (tangents) {
         const Real from[transitions] = {dot_before, dot_up, dot[k]};

@@ -31,8 +31,7 @@ struct Lengths {
 };
 __device__ __forceinline__ Lengths lengths_of(const Args &a, const core::PairIndex &index) {
   const int64_t n = read_length(a.x_len, a.fused ? index.x : index.pair, a.n, a.long_lengths);
-  const int64_t m =
-      read_length(a.symmetric ? a.x_len : a.y_len, a.fused ? index.y : index.pair, a.m, a.long_lengths);
+  const int64_t m = read_length(a.symmetric ? a.x_len : a.y_len, a.fused ? index.y : index.pair, a.m, a.long_lengths);
   if (n < 0 || n > a.n || m < 0 || m > a.m) return {0, 0, Kind::invalid};
   return {static_cast<int>(n), static_cast<int>(m), n && m ? Kind::regular : n || m ? Kind::unreachable : Kind::empty};
 }
@@ -87,8 +86,7 @@ __device__ __forceinline__ void find_columns(const Task &s, Block &block) {
     int first = 0, end = 0;
     if (row < s.n) {
       const core::Interval admitted = s.band.columns(row);
-      if (admitted.end > admitted.first)
-        first = static_cast<int>(admitted.first), end = static_cast<int>(admitted.end);
+      if (admitted.end > admitted.first) first = static_cast<int>(admitted.first), end = static_cast<int>(admitted.end);
     }
     block.first[thread] = first, block.end[thread] = end;
     const int from = -warp_max(end > first ? -(first + lane) : -INT_MAX);
@@ -101,8 +99,7 @@ __device__ __forceinline__ void find_columns(const Task &s, Block &block) {
     int first = 0, end = 0;
     if (s.strip > 0) {
       const core::Interval admitted = s.band.columns(s.row - 1);
-      if (admitted.end > admitted.first)
-        first = static_cast<int>(admitted.first), end = static_cast<int>(admitted.end);
+      if (admitted.end > admitted.first) first = static_cast<int>(admitted.first), end = static_cast<int>(admitted.end);
     }
     block.above_first = first, block.above_end = end;
   }
