@@ -1,5 +1,5 @@
 # The CUDA backend: kernels, one generated file per engine and pass, so that they compile in parallel.
-target_sources(sdtw_objects PRIVATE src/cuda/backend.cu src/cuda/pair_kernels.cu)
+target_sources(sdtw_objects PRIVATE src/cuda/backend.cu src/cuda/dispatch.cu src/cuda/pair_kernels.cu)
 foreach(engine FloatCell DoubleCell)
   foreach(pass forward backward)
     set(file ${PROJECT_BINARY_DIR}/cuda/${pass}_${engine}.cu)

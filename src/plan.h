@@ -91,9 +91,27 @@ struct Plan {
 
 }  // namespace general
 
+// Which kernels compute forward and backward: those of the core case, these after half precision has been converted to
+// float32, or the general engine.
+enum class Route : int { core, converted, general };
+
+// In the workspace of Route::converted: series in float32, and their gradients.
+struct Scratch {
+  size_t x, y, grad_x, grad_y;
+};
+
+// The core kernels without state: pairs at a time, and where their state, values and workspace lie in the workspace.
+struct Waves {
+  int64_t pairs;
+  size_t state, value, workspace, bytes;
+};
+
 // Decisions of the CUDA backend.
 struct Plan {
-  general::Plan general;  // of what is not the core case, and of jvp
+  Route route;
+  Scratch scratch;
+  Waves waves;
+  general::Plan general;  // of Route::general, of jvp, and of the alignment of what is converted
   Costs costs;
   int64_t lanes;        // of a warp for a pair: 32, or 16 or 8 if that is enough for all its rows
   int64_t strips;       // of a pair
@@ -144,6 +162,9 @@ void require_supported(const Problem &problem);
 void require_supported(const Problem &problem, const Exec &exec, Call call);
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec);
 std::string describe(const sdtw::Plan &plan);
+// Of a core problem: so many of its pairs, and the exec with state.
+Problem part_of(const Problem &problem, int64_t pairs);
+Exec with_state(const Exec &exec);
 // The part of a plan that is the general engine's (plan_cuda_general.cpp).
 general::Plan make_general_plan(const Problem &problem, const Exec &exec);
 std::string describe_general(const sdtw::Plan &plan);

@@ -242,7 +242,8 @@ __device__ __forceinline__ void backward_task(const Args &a, const Task &s, Bloc
 }
 
 template <class Cell, bool tangents>
-__global__ void __launch_bounds__(block_threads) general_backward_kernel(const __grid_constant__ Args a) {
+__global__ void __launch_bounds__(block_threads, blocks_of<Cell, tangents>)
+    general_backward_kernel(const __grid_constant__ Args a) {
   extern __shared__ __align__(16) unsigned char raw[];
   __shared__ Block block;
   if (!a.primary && *a.any_double == 0) return;

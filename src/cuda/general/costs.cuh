@@ -195,7 +195,8 @@ struct Fill {
   }
 
   // thread: of the producers. limit: of |D log2(e) / gamma|, beyond which the pair is rejected.
-  __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &to, int first_step, int thread, double limit) const {
+  __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &to, int first_step, int thread,
+                                      double limit) const {
     Sums<T> sums, along;
     measure(first_step, thread, sums, along);
     const int u0 = thread / warp * Sums<T>::S;

@@ -94,6 +94,7 @@ __device__ __forceinline__ Factor factor_of(const Finish &f, int64_t b, int64_t 
   const double nan = __longlong_as_double(0x7ff8000000000000ll);
   const int status = f.status ? f.status[b] : status_finite;
   if (status != status_finite) return {0, true, status == status_not_a_number ? nan : 0};
+  if (!f.status) return {1, false, 0};  // sums over pairs: 0 beyond the lengths, or NaN if a pair's value is
   if (row >= length_of(f.side, b)) return {0, true, 0};
   const double g = grad_of(f.grad_value, f.f64_values, b);
   if (!isfinite(g)) return {0, true, nan};
@@ -122,10 +123,14 @@ __global__ void __launch_bounds__(threads) finish_cosine_kernel(const __grid_con
   for (int64_t i = (blockIdx.x * int64_t{threads} + threadIdx.x) / warp; i < all; i += warps) {
     const int64_t b = i / f.side.rows, row = i % f.side.rows;
     const Factor factor = factor_of(f, b, row);
-    const double norm = factor.fixed ? 0 : f.normalised.norms[i];
+    const double norm = factor.fixed || row >= length_of(f.side, b) ? 0 : f.normalised.norms[i];
     if (factor.fixed || norm == 0) {
+      const auto value = [&](int k) {  // of sums over pairs 0 or NaN
+        const double sum = factor.fixed ? factor.value : element_of(f.sums, place_in(f.sums, b, row, k));
+        return factor.fixed || isnan(sum) ? sum : 0.0;
+      };
       for (int k = lane_id(); k < columns; k += warp)
-        put_element(f.to.data, place_in(f.to, b, row, k), f.to.dtype, factor.fixed ? factor.value : 0.0);
+        put_element(f.to.data, place_in(f.to, b, row, k), f.to.dtype, value(k));
       continue;
     }
     const double *u = f.normalised.points + i * (columns + 2);

@@ -12,6 +12,10 @@ namespace sdtw::cuda::general {
 constexpr int producer_warps = 4, producers = producer_warps * warp;
 constexpr int block_threads = producers + warp;  // the first warp sweeps
 
+// Blocks that a multiprocessor is to hold: so many that their registers suffice.
+template <class Cell, bool tangents>
+constexpr int blocks_of = tangents || Cell::wide ? 2 : 3;
+
 // The k-th of the pairs that are computed. SDTW_SYMMETRIC: of those with x <= y, row by row.
 __device__ __forceinline__ core::PairIndex pair_at(const Args &a, int64_t k) {
   if (!a.symmetric) return core::pair_index(k, a.all_pairs, a.batch_y);
