@@ -14,8 +14,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC bug 105593: warnings about its own AVX-512 header.
   list(APPEND SDTW_KERNEL_FLAGS -Wno-uninitialized -Wno-maybe-uninitialized)
 endif()
-set(SDTW_AVX2_FLAGS -mavx2 -mfma)
-set(SDTW_AVX512_FLAGS -mavx512f -mavx512vl -mavx512bw -mavx512dq -mfma -mprefer-vector-width=512)
+set(SDTW_AVX2_FLAGS -mavx2 -mfma -mf16c)
+set(SDTW_AVX512_FLAGS -mavx512f -mavx512vl -mavx512bw -mavx512dq -mfma -mf16c -mprefer-vector-width=512)
 
 function(sdtw_add_cpu_kernel target isa)
   set(source src/cpu/kernels_${isa}.cpp)

@@ -26,6 +26,7 @@ struct Plan {
   sdtw_cpu_isa isa;              // resolved: never AUTO
   int threads;                   // resolved: at least 1
   bool wavefront;                // strips: all threads share each pair, tile by tile, instead of taking a pair each
+  int64_t works;                 // pairs that are computed: with SDTW_SYMMETRIC half of all
   int64_t units;                 // independent pieces of work: pairs, or groups of lane_group pairs
   int64_t tile_rows, tile_cols;  // of a tile; with strips tile_cols counts steps of the skewed sweep
   int64_t tiles_down, tiles_across;

@@ -5,7 +5,9 @@
 #include <cstdio>
 
 #include "backend.h"
+#include "core/steps.h"
 #include "cpu/layout.h"
+#include "cpu/places.h"
 
 namespace sdtw::cpu {
 namespace {
@@ -23,6 +25,7 @@ double filled_by_strips(int64_t n, int64_t m) {
 // Short pairs stay as they are, so that their results do not depend on what they are padded to.
 bool choose_transposed(const Problem &p, Mapping mapping) {
   if (std::max(p.n, p.m) <= longest_of_lanes) return false;
+  if (p.band == SDTW_BAND_ITAKURA) return false;  // its rounding takes x's rows
   if (mapping == Mapping::lanes) return p.n > p.m;
   return filled_by_strips(p.m, p.n) > (p.fused() ? 1.3 : 3) * filled_by_strips(p.n, p.m);
 }
@@ -31,28 +34,35 @@ Problem transpose(const Problem &p) {
   Problem result = p;
   std::swap(result.n, result.m);
   std::swap(result.batch_x, result.batch_y);
+  std::swap(result.step_weight[core::vertical], result.step_weight[core::horizontal]);
+  std::swap(result.step_penalty[core::vertical], result.step_penalty[core::horizontal]);
   return result;
 }
+
+// Steps, bands and the minimum are for strips.
+bool has_core_rule(const Problem &p) { return p.gamma > 0 && p.band == SDTW_BAND_NONE && p.has_unit_steps(); }
 
 // Lanes hold pairs where that wastes less of the vectors. The choice fixes the layout of state, so it may depend on the
 // problem alone: not on threads nor on the instruction set.
 Mapping choose_mapping(const Problem &p) {
   // Two long series fill strips, and the boundary rows of 16 pairs would leave the L1 cache. Beside a short one any
   // length will do for which the scratch of 16 pairs takes no more than some megabytes of a thread.
+  if (!has_core_rule(p)) return Mapping::strips;
   constexpr int64_t shortest = 48, most_numbers = 32768;
   const bool beside_short =
       std::min(p.n, p.m) <= shortest && (p.n + p.m) * std::max<int64_t>(p.features, 1) <= most_numbers;
   if (std::max(p.n, p.m) > longest_of_lanes && !beside_short) return Mapping::strips;
   const double strips = std::max(filled_by_strips(p.n, p.m), p.fused() ? filled_by_strips(p.m, p.n) : 0);
-  const double lanes = double(p.batch) / double(round_up(p.batch, lane_group));
+  const int64_t works = works_of(p);
+  const double lanes = double(works) / double(round_up(works, lane_group));
   // Fewer than four groups leave threads idle that strips would use.
-  return lanes * (p.batch >= 4 * lane_group ? 1.1 : 0.6) > strips ? Mapping::lanes : Mapping::strips;
+  return lanes * (works >= 4 * lane_group ? 1.1 : 0.6) > strips ? Mapping::lanes : Mapping::strips;
 }
 
 // Threads of this call: no more than there is work for. 50 us or so of work pay for waking a thread.
 int choose_threads(const Problem &p, const Exec &exec) {
   const int asked = exec.num_threads > 0 ? exec.num_threads : std::max(1, omp_get_max_threads());
-  const double cells = double(p.batch) * double(p.n) * double(p.m) * (1 + double(p.features) / 16);
+  const double cells = double(works_of(p)) * double(p.n) * double(p.m) * (1 + double(p.features) / 16);
   return int(std::min<double>(asked, 1 + cells / 5e4));
 }
 
@@ -68,14 +78,15 @@ bool choose_wavefront(const Plan &plan, int64_t pairs) {
 }
 
 void shape(const Problem &p, Plan &plan) {
+  plan.works = works_of(p);
   if (plan.mapping == Mapping::lanes) {
     plan.tile_rows = plan.tile_cols = 32;
-    plan.units = ceil_div(p.batch, lane_group);
+    plan.units = ceil_div(plan.works, lane_group);
     plan.tiles_across = ceil_div(p.m, plan.tile_cols);
   } else {
     plan.tile_rows = strip_rows;
     plan.tile_cols = max_steps;
-    plan.units = p.batch;
+    plan.units = plan.works;
     plan.tiles_across = ceil_div<int64_t>(p.m + max_width, plan.tile_cols);
   }
   plan.tiles_down = ceil_div(p.n, plan.tile_rows);
@@ -84,15 +95,19 @@ void shape(const Problem &p, Plan &plan) {
 }  // namespace
 
 void require_supported(const Problem &problem) {
-  Problem rest = problem;
+  Problem rest = problem;  // every rule is supported
+  if (rest.gamma == 0) rest.gamma = 1;
+  rest.band = SDTW_BAND_NONE;
+  std::fill(rest.step_weight, rest.step_weight + 3, 1.);
+  std::fill(rest.step_penalty, rest.step_penalty + 3, 0.);
   if (problem.fused()) rest.metric = SDTW_SQEUCLIDEAN;  // all metrics are implemented
+  rest.all_pairs = false;
+  if (rest.dtype != SDTW_F64) rest.dtype = SDTW_F32;
   require_core(rest);
 }
 
-void require_supported(const Problem &, const Exec &exec, Call call) {
+void require_supported(const Problem &, const Exec &, Call call) {
   if (call == Call::jvp) fail(SDTW_STATUS_UNSUPPORTED, "sdtw_jvp is not implemented in this version");
-  if (call != Call::forward && exec.no_state)
-    fail(SDTW_STATUS_UNSUPPORTED, "this call without buffers.state is not implemented in this version");
 }
 
 sdtw::Plan make_plan(const Problem &given, const Exec &exec) {
@@ -106,14 +121,15 @@ sdtw::Plan make_plan(const Problem &given, const Exec &exec) {
   plan.isa = exec.cpu_isa == SDTW_CPU_ISA_AUTO ? best_isa() : exec.cpu_isa;
   plan.threads = choose_threads(problem, exec);
   shape(problem, plan);
-  plan.wavefront = plan.mapping == Mapping::strips && choose_wavefront(plan, problem.batch);
+  plan.wavefront = plan.mapping == Mapping::strips && choose_wavefront(plan, plan.works);
   if (!plan.wavefront) plan.threads = int(std::max<int64_t>(1, std::min<int64_t>(plan.threads, plan.units)));
   plan.threads = int(std::min<int64_t>(plan.threads, std::max<int64_t>(1, plan.units * plan.tiles_down)));
 
   plan.state_bytes = exec.no_state ? 0 : StateLayout(problem, plan).bytes;
-  plan.forward_bytes = ScratchLayout(problem, plan, false, false).bytes(plan);
-  plan.backward_bytes = ScratchLayout(problem, plan, true, problem.fused()).bytes(plan);
-  plan.alignment_bytes = ScratchLayout(problem, plan, true, false).bytes(plan);
+  const auto workspace = [&](Need need) { return ScratchLayout(problem, plan, need).bytes(plan); };
+  plan.forward_bytes = workspace(Need::forward());
+  plan.backward_bytes = workspace(Need::backward(problem.fused(), exec.no_state));
+  plan.alignment_bytes = workspace(Need::backward(false, exec.no_state));
   return result;
 }
 

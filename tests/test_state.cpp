@@ -137,7 +137,7 @@ TEST_CASE("damaged state is refused, or harmless", "[state]") {
       return message;
     };
     INFO(describe(c));
-    constexpr size_t header = 64, lengths = 8;
+    constexpr size_t header = 192, lengths = 8;
     for (size_t at = 0; at < header; ++at)
       for (const unsigned char bits : {0x80, 0xff}) CHECK(names(damage(at, bits), "buffers.state"));
     for (size_t at = header; at < header + lengths * static_cast<size_t>(c.batch()); ++at)

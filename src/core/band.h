@@ -19,45 +19,67 @@ struct Band {
   int64_t n = 0, m = 0;
 
   SDTW_HOST_DEVICE bool admits(int64_t i, int64_t j) const {
-    switch (kind) {
-      case SDTW_BAND_SAKOE_CHIBA:
-        return double(j - i) >= -radius + double(m < n ? m - n : 0) &&
-               double(j - i) <= radius + double(m > n ? m - n : 0);
-      case SDTW_BAND_ABSOLUTE: return double(i < j ? j - i : i - j) <= radius;
-      case SDTW_BAND_ITAKURA: {
-        // As tslearn has it: slopes are those of a square, scaled by n / m, and bounds are rounded to hundredths.
-        const double most = radius * (double(n) / double(m)), least = 1 / radius * (double(n) / double(m));
-        const double from = double(j), to = double(m - 1 - j), row = double(i);
-        return row >= hundredths(least * from) && row <= hundredths(most * from) &&
-               row >= hundredths(double(n - 1) - most * to) && row <= hundredths(double(n - 1) - least * to);
-      }
-      default: return true;
-    }
+    if (kind == SDTW_BAND_NONE) return true;
+    return reaches_right(i, j) && reaches_left(i, j);
   }
 
   // The columns of a row that it admits.
   SDTW_HOST_DEVICE Interval columns(int64_t i) const {
     if (kind == SDTW_BAND_NONE) return {0, m};
-    double first, last;
-    if (kind == SDTW_BAND_ITAKURA) {
-      const double scale = double(m) / double(n), row = double(i), below = double(n - 1 - i);
-      first = std::fmax(row / radius * scale, double(m - 1) - below * radius * scale);
-      last = std::fmin(row * radius * scale, double(m - 1) - below / radius * scale);
-    } else {
+    if (kind != SDTW_BAND_ITAKURA) {
       const bool follows = kind == SDTW_BAND_SAKOE_CHIBA;
-      first = double(i) - radius + double(follows && m < n ? m - n : 0);
-      last = double(i) + radius + double(follows && m > n ? m - n : 0);
+      const int64_t reach = radius < double(n + m) ? int64_t(radius) : n + m;  // whole cells
+      const int64_t first = i - reach + (follows && m < n ? m - n : 0);
+      const int64_t last = i + reach + (follows && m > n ? m - n : 0);
+      return {clamp(first, m), clamp(last + 1, m)};
     }
-    // Near enough: what is left of rounding is decided cell by cell.
-    int64_t from = clamp(std::ceil(first) - 2), to = clamp(std::floor(last) + 2);
-    while (from <= to && !admits(i, from)) ++from;
-    while (to >= from && !admits(i, to)) --to;
-    return {from, to + 1};
+    // Each bound is where a condition that is monotone in the column changes. The rounding shifts it by up to
+    // `slack` columns, within which it is sought.
+    const double scale = double(m) / double(n), row = double(i), below = double(n - 1 - i), end = double(m - 1);
+    const double rounding = 0.006 * scale * radius, tight = 0.006 * scale / radius;
+    const double from_slow = row / radius * scale, from_steep = end - below * radius * scale;
+    const double to_steep = row * radius * scale, to_slow = end - below / radius * scale;
+    int64_t low = clamp(floor_of(std::fmax(from_slow - tight, from_steep - rounding)) - 1, m);
+    int64_t high = clamp(floor_of(std::fmax(from_slow + tight, from_steep + rounding)) + 2, m);
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      reaches_left(i, middle) ? high = middle : low = middle + 1;
+    }
+    const int64_t first = low;
+    low = clamp(floor_of(std::fmin(to_steep - rounding, to_slow - tight)) - 1, m);
+    high = clamp(floor_of(std::fmin(to_steep + rounding, to_slow + tight)) + 2, m);
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      reaches_right(i, middle) ? low = middle + 1 : high = middle;
+    }
+    return {first, low};
   }
 
  private:
+  // The conditions that hold from some column on, and those that hold up to some column.
+  SDTW_HOST_DEVICE bool reaches_left(int64_t i, int64_t j) const {
+    switch (kind) {
+      case SDTW_BAND_SAKOE_CHIBA: return double(j - i) >= -radius + double(m < n ? m - n : 0);
+      case SDTW_BAND_ABSOLUTE: return double(i - j) <= radius;
+      default:
+        return double(i) <= hundredths(radius * (double(n) / double(m)) * double(j)) &&
+               double(i) <= hundredths(double(n - 1) - 1 / radius * (double(n) / double(m)) * double(m - 1 - j));
+    }
+  }
+  SDTW_HOST_DEVICE bool reaches_right(int64_t i, int64_t j) const {
+    switch (kind) {
+      case SDTW_BAND_SAKOE_CHIBA: return double(j - i) <= radius + double(m > n ? m - n : 0);
+      case SDTW_BAND_ABSOLUTE: return double(j - i) <= radius;
+      default:  // as tslearn has it: slopes are those of a square, scaled by n / m, bounds are rounded to hundredths
+        return double(i) >= hundredths(1 / radius * (double(n) / double(m)) * double(j)) &&
+               double(i) >= hundredths(double(n - 1) - radius * (double(n) / double(m)) * double(m - 1 - j));
+    }
+  }
   SDTW_HOST_DEVICE static double hundredths(double v) { return std::rint(100 * v) / 100; }
-  SDTW_HOST_DEVICE int64_t clamp(double v) const { return v < 0 ? 0 : v > double(m - 1) ? m - 1 : int64_t(v); }
+  SDTW_HOST_DEVICE static int64_t floor_of(double v) {  // as far as it matters: columns are less than 2^30
+    return int64_t(std::floor(std::fmin(std::fmax(v, -1e10), 1e10)));
+  }
+  SDTW_HOST_DEVICE static int64_t clamp(int64_t v, int64_t most) { return v < 0 ? 0 : v > most ? most : v; }
 };
 
 }  // namespace sdtw::core

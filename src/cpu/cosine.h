@@ -27,8 +27,7 @@ struct CosineBlock {
   // Whether any point has norm 0.
   bool normalise(int64_t features) const {
     bool any_zero = false;
-    for (int64_t at = 0; at < count; at += portion)
-      any_zero |= normalise(features, at, std::min(portion, count - at));
+    for (int64_t at = 0; at < count; at += portion) any_zero |= normalise(features, at, std::min(portion, count - at));
     return any_zero;
   }
 

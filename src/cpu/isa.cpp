@@ -1,20 +1,34 @@
 // Which instruction sets this build and this processor have.
+#if defined(SDTW_HAVE_AVX2) || defined(SDTW_HAVE_AVX512)
+#include <cpuid.h>
+#endif
+
 #include "backend.h"
 #include "cpu/kernels.h"
 
 namespace sdtw::cpu {
+
+#if defined(SDTW_HAVE_AVX2) || defined(SDTW_HAVE_AVX512)
+namespace {
+// Conversions of float16, which compilers do not all ask a processor about by name.
+bool has_f16c() {
+  unsigned a, b, c, d;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+}  // namespace
+#endif
 
 bool has_isa(sdtw_cpu_isa isa) {
   switch (isa) {
     case SDTW_CPU_ISA_AUTO:
     case SDTW_CPU_ISA_BASELINE: return true;
 #if defined(SDTW_HAVE_AVX2)
-    case SDTW_CPU_ISA_AVX2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case SDTW_CPU_ISA_AVX2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 #endif
 #if defined(SDTW_HAVE_AVX512)
     case SDTW_CPU_ISA_AVX512:
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && has_f16c();
 #endif
     default: return false;
   }

@@ -8,8 +8,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
+#include "core/half.h"
 #include "core/numbers.h"
+#include "core/steps.h"
 #include "sdtw.h"
 
 namespace sdtw::cpu {
@@ -66,6 +69,74 @@ struct AdjointSweep {
   T *row;
 };
 
+// At gamma = 0 a cell is R itself, as a double. In the 8 bytes of a float cell's m and e it is a float, in m, and the
+// rest as another, in e: 48 bits.
+template <class T>
+inline void put_hard(double r, T *m, typename core::Exponent<T>::type *e) {
+  *m = static_cast<T>(r);
+  if constexpr (sizeof(T) == 4) {
+    const float rest = r <= 3e38 ? static_cast<float>(r - double(*m)) : 0;
+    std::memcpy(e, &rest, sizeof rest);
+  } else {
+    *e = 0;
+  }
+}
+template <class T>
+inline double get_hard(const T *m, const typename core::Exponent<T>::type *e) {
+  if constexpr (sizeof(T) == 8) return *m;
+  float rest;
+  std::memcpy(&rest, e, sizeof rest);
+  return double(*m) + double(rest);
+}
+
+// What the three steps into a cell do to it; indexed by core::Step.
+template <class T>
+struct StepRule {
+  // Soft minimum. A step costs weight t + penalty, in bits: t = D log2(e) / gamma.
+  T scale[core::step_count], scale_low[core::step_count];  // weight log2(e) / gamma, and what its rounding has lost
+  // Of costs that come split, which have been scaled by the largest weight: this weight's part of it.
+  T ratio[core::step_count], ratio_low[core::step_count];
+  typename core::Exponent<T>::type penalty[core::step_count];  // its nearest integer, and with what is left, f,
+  T excess[core::step_count];                                  // 2^-f - 1
+  T weight[core::step_count];
+  T inverse_gamma;  // tangents
+  // Minimum.
+  double hard_weight[core::step_count], hard_penalty[core::step_count];
+};
+
+// Which costs of steps are told apart: weights that are equal are computed once.
+enum StepShape {
+  one_weight,   // of all three, and penalties
+  two_weights,  // the diagonal's, and that of the other two; no penalties
+  any_weights,
+  step_shapes
+};
+
+// A sweep by a rule other than the core's: steps that differ, a band, a minimum, tangents.
+template <class T>
+struct RuleSweep {
+  using E = typename core::Exponent<T>::type;
+  Sweep<T> of;  // minimum: m and e hold R, as the kernels' head says; probability: [steps][K][W], which step was taken
+  const StepRule<T> *rule;
+  // masked: cell (s, k, l) is admissible for first[k W + l] <= s < end[k W + l], s counted from the tile's first step.
+  const E *first, *end;
+  const double *wide_first, *wide_end;  // likewise, for the minimum
+  // Tangents: dR beside Z, in and out as in LaneState and Sweep::row_m. Probabilities are followed by their
+  // derivatives: [steps][K][6][W].
+  const T *tangent;  // [steps][K][W]: the costs'
+  T *dot;            // [K][W]
+  T *above_dot;      // [W]
+  T *row_dot;
+};
+
+template <class T>
+struct RuleAdjoint {
+  AdjointSweep<T> of;  // alignment is weighted: E times the expected weight of the step into the cell
+  const StepRule<T> *rule;
+  // Tangents, each beside its namesake in AdjointSweep.
+  T *alignment_dot, *left_dot, *diagonal_dot, *above_dot, *row_dot;
+};
+
 // Costs of a tile from series, or the gradient through them. Strides in elements.
 template <class T>
 struct FusedTile {
@@ -81,16 +152,18 @@ struct FusedTile {
 };
 
 // Moves a tile between the caller's matrix and [steps][K][W]. Cell (s, k, l) is at
-// data + l lane_stride + k row_stride + s step_stride, and exists for first[l] <= s < last[k W + l].
+// data + l lane_stride + k row_stride + s step_stride, or at lane_offset[l] + ... if there are any, and exists for
+// first[l] <= s < last[k W + l].
 struct MatrixTile {
   int64_t steps;
   const void *source;
   void *target;
   int64_t lane_stride, row_stride, step_stride;
-  int64_t first_step;    // of the tile: s runs from here
-  const int64_t *first;  // [W]
-  const int64_t *last;   // [K][W]
-  double limit;          // load: largest |cost| that T's engine takes; for double |cost| is below it
+  const int64_t *lane_offset;  // [W], or null
+  int64_t first_step;          // of the tile: s runs from here
+  const int64_t *first;        // [W]
+  const int64_t *last;         // [K][W]
+  double limit;                // load: largest |cost| that T's engine takes; for double |cost| is below it
 };
 
 // How costs of series come to the float engine; the float64 engine knows plain ones only.
@@ -116,9 +189,22 @@ struct Walk {
   MetricKernels<T> metric[metrics];  // by sdtw_metric
   // Cells that do not exist become 0. Returns nonzero if a cost is not the engine's: for float larger than the limit or
   // not finite, for double anything but +infinity that is not below the limit; with lanes holding pairs it says nothing
-  // about which. [0] float, [1] double
-  int (*load[2])(const MatrixTile &, T *tile);
-  void (*store[2])(const MatrixTile &, const T *tile, const T *factor /* [W] */);
+  // about which. By the matrix' sdtw_dtype; the float engine never meets a double one.
+  int (*load[core::dtypes])(const MatrixTile &, T *tile);
+  void (*store[core::dtypes])(const MatrixTile &, const T *tile, const T *factor /* [W] */);
+};
+
+// Strips only. [false][...] does less than [true][...].
+template <class T>
+struct RuleKernels {
+  using Function = void (*)(const RuleSweep<T> &);
+  // Soft minimum: [form][shape][keeping probabilities][masked], and with tangents.
+  Function soft[cost_forms][step_shapes][2][2];
+  Function tangent[cost_forms][step_shapes][2];
+  // Minimum: [steps that differ][masked][keeping steps: not, ties to vertical ones, to horizontal ones].
+  Function hard[2][2][3];
+  void (*adjoint)(const RuleAdjoint<T> &);          // of steps of other weights than 1
+  void (*adjoint_tangent)(const RuleAdjoint<T> &);  // any
 };
 
 template <class T>
@@ -128,6 +214,7 @@ struct Kernels {
   // Walk::load and store with K = 1: interleaves W pairs' series.
   decltype(Walk<T>::load) pack;
   decltype(Walk<T>::store) unpack;
+  RuleKernels<T> rules;
 };
 
 struct Isa {

@@ -1,5 +1,6 @@
 // The CPU kernels compiled for AVX-512.
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 #include "core/cell.h"

@@ -9,27 +9,29 @@
 
 namespace sdtw::cpu {
 
-// Series are [row][feature][W], one pair a lane, the first being `first_pair` of the batch.
+// Series are [row][feature][W], one pair a lane. Where a lane's series begins in the caller's array, in elements, is
+// given as `offsets`.
 template <class T>
 struct LaneSeries {
   const Kernels<T> &kernels;
-  int64_t first_pair, features;
+  int64_t features;
   int W;  // kernels.width
 
   // Series of all lanes as [row][feature][W], lanes that end early repeating their last row, `padded` rows in all.
   template <class In>
-  void pack(const sdtw_in &from, const int64_t *lengths, int64_t longest, int64_t padded, T *to) const {
+  void pack(const sdtw_in &from, const int64_t *offsets, const int64_t *lengths, int64_t longest, int64_t padded,
+            T *to) const {
     const bool contiguous = from.stride[2] == 1 && from.stride[1] == features;
     int64_t last[max_width];
     const int64_t first[max_width] = {};
     MatrixTile t{};
-    t.source = static_cast<const In *>(from.data) + first_pair * from.stride[0];
-    t.lane_stride = from.stride[0];
+    t.source = from.data;
+    t.lane_offset = offsets;
     t.step_stride = from.stride[2];
     t.first = first;
     t.last = last;
     t.limit = std::numeric_limits<double>::infinity();
-    const auto load = kernels.pack[sizeof(In) == 8];
+    const auto load = kernels.pack[core::dtype_of<In>];
     if (contiguous) {
       for (int l = 0; l < W; ++l) last[l] = lengths[l] * features;
       t.steps = longest * features;
@@ -51,21 +53,21 @@ struct LaneSeries {
   }
 
   // Writes gradients laid out as packed series, times sign and the lanes' factors, into each lane's own time steps.
-  template <class In>
-  void unpack(const sdtw_out &into, const int64_t *lengths, int64_t longest, const T *grad, const T *factor,
-              T sign) const {
+  template <class Out>
+  void unpack(const sdtw_out &into, const int64_t *offsets, const int64_t *lengths, int64_t longest, const T *grad,
+              const T *factor, T sign) const {
     int64_t last[max_width];
     const int64_t first[max_width] = {};
     T factors[max_width];
     for (int l = 0; l < W; ++l) factors[l] = sign * factor[l];
     MatrixTile t{};
-    t.target = static_cast<In *>(into.data) + first_pair * into.stride[0];
-    t.lane_stride = into.stride[0];
+    t.target = into.data;
+    t.lane_offset = offsets;
     t.step_stride = into.stride[2];
     t.first = first;
     t.last = last;
     t.steps = features;
-    const auto store = kernels.unpack[sizeof(In) == 8];
+    const auto store = kernels.unpack[core::dtype_of<Out>];
     if (into.stride[2] == 1 && into.stride[1] == features) {
       t.steps = longest * features;
       for (int l = 0; l < W; ++l) last[l] = lengths[l] * features;
@@ -75,7 +77,7 @@ struct LaneSeries {
     for (int64_t i = 0; i < longest; ++i) {
       for (int l = 0; l < W; ++l) last[l] = i < lengths[l] ? features : 0;
       store(t, grad + i * features * W, factors);
-      t.target = static_cast<In *>(t.target) + into.stride[1];
+      t.target = static_cast<Out *>(t.target) + into.stride[1];
     }
   }
 
@@ -119,7 +121,8 @@ struct LaneSeries {
     for (int side = 0; side < 2; ++side) {
       const T *data = side ? y : x;
       const int64_t count = side ? y_count : x_count;
-      absolute ? reach<true>(data, count, y, largest[side], poison) : reach<false>(data, count, y, largest[side], poison);
+      absolute ? reach<true>(data, count, y, largest[side], poison)
+               : reach<false>(data, count, y, largest[side], poison);
     }
     CostBound bound;
     for (int l = 0; l < W; ++l) {
@@ -129,7 +132,8 @@ struct LaneSeries {
     }
     if (metric == SDTW_COSINE) bound.largest = 2;
     bound.largest += double(poison);
-    if (metric == SDTW_EUCLIDEAN) bound.tiny = any_tiny(x, x_count * features * W) || any_tiny(y, y_count * features * W);
+    if (metric == SDTW_EUCLIDEAN)
+      bound.tiny = any_tiny(x, x_count * features * W) || any_tiny(y, y_count * features * W);
     return bound;
   }
 

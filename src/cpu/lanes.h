@@ -16,23 +16,24 @@ class LaneGroup {
   using E = typename core::Exponent<T>::type;
   using Store = Boundary<T, In>;
 
-  // Pairs first_pair .. first_pair + W - 1, of which those beyond the batch, and those whose kind is not solved, are
-  // lanes without cells. block_of_state: the group's part of state, or null.
-  LaneGroup(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, int64_t first, const Lengths *lengths,
-            const ScratchLayout &layout, std::byte *shared, std::byte *local, std::byte *block_of_state)
+  // W pairs, of which those whose kind is not solved are lanes without cells. first: which lane of its unit the first
+  // one is. block_of_state: the group's part of state, or null.
+  LaneGroup(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, const Place *pairs, int64_t first,
+            const Lengths *lengths, const ScratchLayout &layout, std::byte *shared, std::byte *local,
+            std::byte *block_of_state)
       : p(whole.problem),
         plan(whole.cpu),
         kernels(isa.kernels<T>()),
         walk(kernels.lanes),
         W(kernels.width),
         b(buffers),
-        first_pair(first),
-        series{kernels, first, p.features, W},
+        places(pairs),
+        series{kernels, p.features, W},
         state(block_of_state),
         scale(T(core::log2_e / p.gamma)),
         scale_low(T(core::log2_e / p.gamma - double(scale))) {
     // Several groups of narrow vectors have room where one of wide ones has: they stay packed side by side.
-    const int64_t before = sizeof(T) == 4 ? first % lane_group : 0;
+    const int64_t before = sizeof(T) == 4 ? first : 0;
     x = at<T>(shared, layout.x) + before * plan.tiles_down * plan.tile_rows * packed_features(p);
     y = at<T>(shared, layout.y) + before * p.m * packed_features(p);
     row_m = at<T>(shared, layout.row_m);
@@ -68,8 +69,8 @@ class LaneGroup {
   // Packs the series and says which engine the group's costs need.
   Engine prepare() {
     if (p.fused()) {
-      series.template pack<In>(b.x, n, longest_n, padded_n(), x);
-      series.template pack<In>(b.y, m, longest_m, longest_m, y);
+      series.template pack<In>(b.x, offsets(b.x, &Place::x, places).at, n, longest_n, padded_n(), x);
+      series.template pack<In>(b.y, offsets(b.y, &Place::y, places).at, m, longest_m, longest_m, y);
     }
     if (sizeof(T) == 8) return Engine::float64;
     return engine_for(p.fused() ? series.cost_bound(p.metric, x, longest_n, y, longest_m) : CostBound{}, p.n, p.m, p);
@@ -90,17 +91,19 @@ class LaneGroup {
   // Sweeps E back; gradients stay packed until write_gradients. target: where E goes times factor[lane], or null.
   void backward(const sdtw_out *target, const T *factor);
 
-  // factor: [W], g of each pair.
-  void write_gradients(const T *factor) const {
+  // factor: [W], g of each pair. Where to, if anywhere: at the places' series, or of other places.
+  template <class Out>
+  void write_gradients(const T *factor, const sdtw_out &to_x, const sdtw_out &to_y, const Place *others) const {
     const T slope = T(metric().slope);
     const bool project = p.metric == SDTW_COSINE;
-    if (b.grad_x.data) {
+    const Place *const where = others ? others : places;
+    if (to_x.data) {
       if (project) series.project(x, wide_or_null(wide_x), inverse_x, longest_n, features, grad_x);
-      series.template unpack<In>(b.grad_x, n, longest_n, grad_x, factor, -slope);
+      series.template unpack<Out>(to_x, offsets(to_x, &Place::x, where).at, n, longest_n, grad_x, factor, -slope);
     }
-    if (b.grad_y.data) {
+    if (to_y.data) {
       if (project) series.project(y, wide_or_null(wide_y), inverse_y, longest_m, features, grad_y);
-      series.template unpack<In>(b.grad_y, m, longest_m, grad_y, factor, slope);
+      series.template unpack<Out>(to_y, offsets(to_y, &Place::y, where).at, m, longest_m, grad_y, factor, slope);
     }
   }
 
@@ -112,6 +115,16 @@ class LaneGroup {
     return reinterpret_cast<U *>(base + offset);
   }
 
+  // Where each lane's part of an array begins, in elements.
+  struct Offsets {
+    int64_t at[max_width];
+  };
+  template <class Array>
+  Offsets offsets(const Array &array, int64_t Place::*index, const Place *where) const {
+    Offsets o{};
+    for (int l = 0; l < W; ++l) o.at[l] = where[l].*index * array.stride[0];
+    return o;
+  }
   int64_t padded_n() const { return round_up<int64_t>(longest_n, K); }
   double *wide_or_null(double *wide) const { return sizeof(T) == 4 ? wide : nullptr; }
   void normalise() {
@@ -149,8 +162,9 @@ class LaneGroup {
       metric().cost[form](fused(r, c, count));
       return;
     }
+    const Offsets at = offsets(b.x, &Place::x, places);
     int64_t first[max_width] = {}, last[K * max_width];
-    ok &= walk.load[sizeof(In) == 8](matrix(r, c, count, b.x.data, nullptr, b.x.stride, first, last), tile) == 0;
+    ok &= walk.load[core::dtype_of<In>](matrix(r, c, count, b.x.data, nullptr, b.x.stride, at, first, last), tile) == 0;
   }
   FusedTile<T> fused(int64_t r, int64_t c, int64_t count) const {
     const int64_t d = features;
@@ -173,15 +187,15 @@ class LaneGroup {
             nullptr};
   }
   MatrixTile matrix(int64_t r, int64_t c, int64_t count, const void *data, void *target, const int64_t (&stride)[3],
-                    const int64_t *first, int64_t *last) const {
-    const int64_t offset = first_pair * stride[0] + r * stride[1];
+                    const Offsets &lanes, const int64_t *first, int64_t *last) const {
+    const int64_t offset = r * stride[1];
     for (int l = 0; l < W; ++l)
       for (int k = 0; k < K; ++k) last[k * W + l] = r + k < n[l] ? m[l] : 0;
     MatrixTile t{};
     t.steps = count;
     t.source = data ? static_cast<const In *>(data) + offset : nullptr;
     t.target = target ? static_cast<In *>(target) + offset : nullptr;
-    t.lane_stride = stride[0];
+    t.lane_offset = lanes.at;
     t.row_stride = stride[1];
     t.step_stride = stride[2];
     t.first_step = c;
@@ -223,14 +237,15 @@ class LaneGroup {
   const Walk<T> &walk;
   const int W;
   const Buffers &b;
-  const int64_t first_pair;
+  const Place *const places;
   const LaneSeries<T> series;
   std::byte *const state;
   const T scale, scale_low;  // log2(e) / gamma
   double matrix_limit;
   int64_t n[max_width], m[max_width], longest_n = 0, longest_m = 0;
   CostForm form = plain_cost;
-  T *x, *y, *row_m, *grad_x, *grad_y, *rest_x, *adjoint_row, *tile, *alignment, *probability, *state_m, *left, *diagonal, *above_m;
+  T *x, *y, *row_m, *grad_x, *grad_y, *rest_x, *adjoint_row, *tile, *alignment, *probability, *state_m, *left,
+      *diagonal, *above_m;
   E *row_e, *state_e, *above_e;
   double *wide_x, *wide_y, *inverse_x, *inverse_y;
   int64_t features = p.features;  // of the series that costs are computed from
@@ -306,8 +321,8 @@ void LaneGroup<T, In>::adjoint(int64_t r, int64_t c, int64_t count) const {
       if (corner_in(l, r, K, c, end)) s = std::max(s, m[l] == end ? c : m[l]);
     for (int l = 0; l < W; ++l)
       if (corner_in(l, r, K, c, end) && m[l] == end) left[(q + n[l] - 1 - r) * W + l] = 1;
-    walk.adjoint({end - s, p_ + (s - c) * K * 3 * W, alignment + (s - c) * K * W, left + q * W, diagonal + q * W, above_m,
-                  adjoint_row + s * W});
+    walk.adjoint({end - s, p_ + (s - c) * K * 3 * W, alignment + (s - c) * K * W, left + q * W, diagonal + q * W,
+                  above_m, adjoint_row + s * W});
     end = s;
   }
 }
@@ -364,9 +379,10 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
       for (int64_t q = (rows - 1) / K * K; q >= 0; q -= K) {
         adjoint(r + q, c, count);
         if (target) {
+          const Offsets at = offsets(*target, &Place::result, places);
           int64_t first[max_width] = {}, last[K * max_width];
-          walk.store[sizeof(In) == 8](matrix(r + q, c, count, nullptr, target->data, target->stride, first, last),
-                                      alignment, factor);
+          walk.store[core::dtype_of<In>](
+              matrix(r + q, c, count, nullptr, target->data, target->stride, at, first, last), alignment, factor);
         } else {
           gradient(r + q, c, count);
         }

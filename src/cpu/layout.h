@@ -12,13 +12,15 @@ namespace sdtw::cpu {
 // one double, for float32 problems; (m, e) in doubles for float64 problems.
 inline size_t boundary_size(const Problem &problem) { return problem.dtype == SDTW_F64 ? 16 : 8; }
 
+constexpr size_t state_header_bytes = 192;
+
 // Features of packed series: cosine's are marked where points have norm 0.
 inline int64_t packed_features(const Problem &problem) {
   return problem.features + (problem.metric == SDTW_COSINE ? core::Cosine::more_features : 0);
 }
 
-// state: a header, of each pair its lengths and a byte that says what became of it, a byte per unit (its engine), a
-// block per unit.
+// state: a header, of each pair that is computed its lengths and a byte that says what became of it, a byte per unit
+// (its engine), a block per unit.
 struct StateLayout {
   size_t lengths, kinds, engines, blocks, block;  // offsets; bytes of a block
   size_t columns;                                 // offset within a block: rows come first
@@ -26,12 +28,13 @@ struct StateLayout {
   size_t bytes;
 
   StateLayout(const Problem &problem, const Plan &plan) {
-    const size_t size = boundary_size(problem), lanes = plan.mapping == Mapping::lanes ? size_t(lane_group) : 1;
+    const size_t size = boundary_size(problem);
+    const size_t lanes = plan.mapping == Mapping::lanes ? size_t(lane_group) : 1;
     const bool skewed = plan.mapping == Mapping::strips;
     Arena arena;
-    arena.add(1, 64);  // header
-    lengths = arena.add(size_t(problem.batch), 2 * sizeof(int32_t));
-    kinds = arena.add(size_t(problem.batch), 1);
+    arena.add(1, state_header_bytes);
+    lengths = arena.add(size_t(plan.works), 2 * sizeof(int32_t));
+    kinds = arena.add(size_t(plan.works), 1);
     engines = arena.add(size_t(plan.units), 1);
     Arena inside;
     row = checked_mul(checked_mul(size_t(problem.m), size), lanes);
@@ -45,16 +48,29 @@ struct StateLayout {
   }
 };
 
+// What a call does, as far as its workspace depends on it.
+struct Need {
+  bool adjoint = false, gradient = false;
+  bool recompute = false;  // forward as well: there is no state
+  static Need forward() { return {}; }
+  static Need backward(bool gradient, bool recompute) { return {true, gradient, recompute}; }
+};
+
 // Scratch of one pair or group of pairs that is being worked on, and of one thread within it. An element is a double,
 // for the float64 engine that any float32 problem may need, or a whole vector when lanes hold pairs.
 struct ScratchLayout {
   size_t x = 0, y = 0, wide_x = 0, wide_y = 0, row_m = 0, row_e = 0, grad_x = 0, grad_y = 0, adjoint_row = 0;
   size_t rest_x = 0, rest_y = 0, inverse_x = 0, inverse_y = 0;
-  size_t progress = 0, tile = 0, alignment = 0, probability = 0, state_m = 0, state_e = 0, carry_left = 0, carry_diagonal = 0;
+  size_t progress = 0, tile = 0, alignment = 0, probability = 0, state_m = 0, state_e = 0, carry_left = 0,
+         carry_diagonal = 0;
   size_t segment_m = 0, segment_e = 0;
-  size_t shared = 0, local = 0;  // bytes
+  size_t block = 0;                         // as in state
+  size_t out_x = 0, out_y = 0;              // gradients on their way to sums over pairs
+  size_t shared = 0, local = 0;             // bytes
+  size_t sums_x = 0, sums_y = 0, sums = 0;  // of a call, behind the scratch of its threads; bytes
 
-  ScratchLayout(const Problem &problem, const Plan &plan, bool backward, bool gradient) {
+  ScratchLayout(const Problem &problem, const Plan &plan, Need need) {
+    const bool backward = need.adjoint, gradient = need.gradient && problem.fused();
     const bool lanes = plan.mapping == Mapping::lanes;
     const size_t vector = lanes ? max_vector_bytes : 8;
     const size_t rows = size_t(plan.tiles_down * plan.tile_rows), cols = size_t(padded_length(problem.m));
@@ -77,7 +93,19 @@ struct ScratchLayout {
     inverse_y = arena.add(cols * normalised, lanes ? 2 * vector : vector);
     adjoint_row = arena.add(backward ? cols : 0, vector);
     progress = arena.add(plan.wavefront ? size_t(plan.tiles_down) + 8 : 0, 8);
+    if (need.recompute) block = arena.add(StateLayout(problem, plan).block, 1);
+    const bool summing = gradient && problem.all_pairs;
+    const size_t pairs = summing ? (lanes ? size_t(lane_group) : 1) : 0;
+    const size_t numbers_x = checked_mul(size_t(problem.n), size_t(problem.features));
+    const size_t numbers_y = checked_mul(size_t(problem.m), size_t(problem.features));
+    out_x = arena.add(numbers_x * pairs, 8);
+    out_y = arena.add(numbers_y * pairs, 8);
     shared = arena.bytes();
+
+    Arena all;
+    sums_x = all.add(checked_mul(summing ? size_t(problem.batch_x) : 0, numbers_x), 8);
+    sums_y = all.add(checked_mul(summing && !problem.symmetric ? size_t(problem.batch_y) : 0, numbers_y), 8);
+    sums = all.bytes();
 
     const size_t tile_rows = size_t(plan.tile_rows), tile_cols = size_t(plan.tile_cols);
     const size_t height = lanes ? size_t(lane_rows) : tile_rows;
@@ -96,11 +124,12 @@ struct ScratchLayout {
     local = thread.bytes();
   }
 
-  // Workspace of a call.
-  size_t bytes(const Plan &plan) const {
+  size_t of_threads(const Plan &plan) const {
     const size_t pairs = plan.wavefront ? 1 : size_t(plan.threads);
-    return checked_add(checked_mul(pairs, shared), checked_mul(size_t(plan.threads), local)) + 64;
+    return checked_add(checked_mul(pairs, shared), checked_mul(size_t(plan.threads), local));
   }
+  // Workspace of a call.
+  size_t bytes(const Plan &plan) const { return checked_add(checked_add(of_threads(plan), sums), 64); }
 };
 
 }  // namespace sdtw::cpu

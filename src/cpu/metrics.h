@@ -1,5 +1,5 @@
-// The metrics of series, tile by tile, for any vector type: costs, their slopes, gradients, and costs' derivatives along
-// tangents. core/metric.h says what each metric is. Included by kernels_*.cpp inside its namespace.
+// The metrics of series, tile by tile, for any vector type: costs, their slopes, gradients, and costs' derivatives
+// along tangents. core/metric.h says what each metric is. Included by kernels_*.cpp inside its namespace.
 
 // A metric's sum over features, and its cost. Cosine's are sqeuclidean's, of series that are packed for it.
 template <class V, class Metric>
@@ -160,8 +160,8 @@ inline __attribute__((always_inline)) void add_to(typename V::Scalar *sum, typen
 }
 
 // grad_x[k] += sum_s E d, grad_y[s] += sum_k E d over one run, d being y - x or its sign: the caller multiplies by what
-// the slope has in common, g and, for x, -1. F features at a time share the loads of E. In a skewed tile a column moves one lane down each step,
-// and what leaves the first lane lies behind what has left it before.
+// the slope has in common, g and, for x, -1. F features at a time share the loads of E. In a skewed tile a column moves
+// one lane down each step, and what leaves the first lane lies behind what has left it before.
 template <class T, int K, bool skew, bool sign, int R, int F>
 void gradient_run(const FusedTile<T> &a, int r, int64_t f, Run run) {
   using V = Vec<T>;
@@ -229,4 +229,3 @@ void metric_gradient(const FusedTile<T> &a) {
     }
   }
 }
-

@@ -9,6 +9,7 @@
 
 #include "core/packed.h"
 #include "cpu/layout.h"
+#include "cpu/places.h"
 
 namespace sdtw::cpu {
 
@@ -35,12 +36,12 @@ struct NotedLengths {
 };
 static_assert(largest_size <= INT32_MAX);
 
-inline NotedLengths note_lengths(const Problem &p, const Buffers &b, int64_t pair) {
-  const auto note = [&](const void *lengths, int64_t full) {
-    const int64_t length = read_length(lengths, p.length_bits, pair, full);
+inline NotedLengths note_lengths(const Problem &p, const Buffers &b, const Place &at) {
+  const auto note = [&](const void *lengths, int64_t series, int64_t full) {
+    const int64_t length = read_length(lengths, p.length_bits, series, full);
     return length < 0 || length > full ? -1 : int32_t(length);
   };
-  return {note(b.x_len, p.n), note(b.y_len, p.m)};
+  return {note(b.x_len, at.x, p.n), note(b.y_len, at.y, p.m)};
 }
 
 inline Lengths lengths_of(NotedLengths noted) {
@@ -57,9 +58,9 @@ auto *element(const Array &array, int64_t pair) {
   return static_cast<Pointer>(array.data) + pair * array.stride[0];
 }
 
-// in_gammas: the value / gamma.
+// in_gammas: the value / gamma; at gamma = 0 the value.
 inline void write_value(const Problem &p, const Buffers &b, int64_t pair, double in_gammas) {
-  const double value = in_gammas * p.gamma;
+  const double value = p.gamma > 0 ? in_gammas * p.gamma : in_gammas;
   if (p.dtype == SDTW_F64)
     static_cast<double *>(b.value)[pair] = value;
   else
@@ -80,6 +81,20 @@ enum class Engine : uint8_t {
 };
 inline CostForm cost_form(Engine engine) { return engine == Engine::float64 ? plain_cost : CostForm(engine); }
 
+// Bounds of what a step costs: its weight times that of the cell, and its penalty.
+struct StepBounds {
+  double weight = 0, penalty = 0;
+  explicit StepBounds(const Problem &p) {
+    for (int k = 0; k < 3; ++k) {
+      weight = std::max(weight, p.step_weight[k]);
+      penalty = std::max(penalty, std::abs(p.step_penalty[k]));
+    }
+  }
+};
+
+// Largest R that the minimum keeps as two floats.
+constexpr double hard_float_limit = 1e37;
+
 // What is known of a pair's costs before they are computed.
 struct CostBound {
   double largest = 0;  // infinite or NaN if an input is, or if that is what float makes of it
@@ -99,20 +114,33 @@ bool any_tiny(const T *data, int64_t count) {
 
 // The engine for float32 series of these lengths.
 inline Engine engine_for(const CostBound &bound, int64_t n, int64_t m, const Problem &p) {
-  const double scale = core::log2_e / p.gamma, step = bound.largest * scale, total = step * double(n + m);
+  const StepBounds steps(p);
+  if (p.gamma == 0)
+    return (bound.largest * std::max(1., steps.weight) + steps.penalty) * double(n + m) < hard_float_limit
+               ? Engine::plain
+               : Engine::float64;
+  const double scale = core::log2_e / p.gamma, heaviest = bound.largest * std::max(1., steps.weight);
+  const double step = (heaviest + steps.penalty) * scale, total = step * double(n + m);
   if (!(scale > 1e-30 && scale < 1e30) || !(total <= core::Exponent<float>::limit)) return Engine::float64;
   if (std::max(n, m) > 4096 && core::is_thin(n, m)) return Engine::float64;
-  if (p.metric == SDTW_COSINE || bound.tiny) return Engine::double_costs;
-  return total <= core::plain_cost_limit && step <= core::plain_cost_step(double(p.features)) ? Engine::plain
-                                                                                              : Engine::double_costs;
+  const bool precise = p.metric == SDTW_COSINE || bound.tiny;
+  if (!precise && total <= core::plain_cost_limit && step <= core::plain_cost_step(double(p.features)))
+    return Engine::plain;
+  // Split costs are weighed as floats.
+  const bool alike = p.step_weight[0] == p.step_weight[1] && p.step_weight[1] == p.step_weight[2];
+  return alike || step < core::float_cost_limit ? Engine::double_costs : Engine::float64;
 }
 
 // The largest given |cost| that T's engine takes; that of float64 must be below it (core/numbers.h).
 template <class T>
 double largest_given_cost(const Problem &p) {
+  const StepBounds steps(p);
+  const double heaviest = std::max(1., steps.weight);
+  if (p.gamma == 0) return sizeof(T) == 8 ? 1e298 : (hard_float_limit / double(p.n + p.m) - steps.penalty) / heaviest;
   const double scale = core::log2_e / p.gamma;
   if (sizeof(T) == 8) return core::largest_wide_cost / scale;
-  return std::min(core::float_cost_limit, core::Exponent<T>::limit / double(p.n + p.m)) / double(T(scale));
+  const double step = core::Exponent<T>::limit / double(p.n + p.m) - steps.penalty * scale;
+  return std::min(core::float_cost_limit, step) / heaviest / double(T(scale));
 }
 
 // R / gamma = -log(m 2^e): finite wherever there is a path, even if R is beyond a double's range.
@@ -126,7 +154,7 @@ double value_of(T m, typename core::Exponent<T>::type e) {
 template <class T, class In>
 struct Boundary {
   using E = typename core::Exponent<T>::type;
-  static constexpr bool packed = sizeof(T) > sizeof(In);
+  static constexpr bool packed = sizeof(T) == 8 && core::dtype_of<In> != SDTW_F64;
   static constexpr size_t size = packed ? sizeof(T) : sizeof(T) + sizeof(E);
 
   // count numbers, into / out of a block of capacity numbers at `data`, from its element `at` on.
@@ -244,20 +272,32 @@ void fill_matrix(In *data, int64_t rows, int64_t row_stride, int64_t cols, int64
 // The header of state: what wrote it.
 struct StateHeader {
   uint64_t magic;
-  int64_t batch, n, m, features;
+  int64_t batch, batch_x, n, m, features;
   double gamma;
   int32_t metric, dtype, isa, transposed;
+  double step_weight[3], step_penalty[3], band_radius;
+  int32_t band, symmetric;
+  int64_t unused[7];
   static constexpr uint64_t expected_magic = 0x325f777464735f63;  // "c_sdtw_2", 2 being the version of the layout
 
   static StateHeader of(const sdtw::Plan &plan, sdtw_cpu_isa isa) {
     const Problem &p = plan.problem;
-    return {expected_magic, p.batch, p.n, p.m, p.features, p.gamma, p.metric, p.dtype, isa, plan.cpu.transposed};
+    StateHeader h{};
+    h.magic = expected_magic;
+    h.batch = p.batch, h.batch_x = p.batch_x, h.n = p.n, h.m = p.m, h.features = p.features;
+    h.gamma = p.gamma;
+    h.metric = p.metric, h.dtype = p.dtype, h.isa = isa, h.transposed = plan.cpu.transposed;
+    std::copy(p.step_weight, p.step_weight + 3, h.step_weight);
+    std::copy(p.step_penalty, p.step_penalty + 3, h.step_penalty);
+    h.band = p.band, h.symmetric = p.symmetric;
+    h.band_radius = p.band == SDTW_BAND_NONE ? 0 : p.band_radius;
+    return h;
   }
   bool matches(const sdtw::Plan &plan) const {
     const StateHeader other = of(plan, isa);
     return std::memcmp(this, &other, sizeof other) == 0;
   }
 };
-static_assert(sizeof(StateHeader) <= 64 && std::is_trivially_copyable_v<StateHeader>);
+static_assert(sizeof(StateHeader) == state_header_bytes && std::is_trivially_copyable_v<StateHeader>);
 
 }  // namespace sdtw::cpu

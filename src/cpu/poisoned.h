@@ -1,6 +1,7 @@
 // Which pairs are NaN for their inputs: sdtw.h, "Defined results".
 #pragma once
 
+#include "core/band.h"
 #include "core/metric.h"
 #include "cpu/pair.h"
 
@@ -10,8 +11,9 @@ namespace sdtw::cpu {
 template <class Cost>
 bool any_impossible(const Problem &p, const Lengths &lengths, const Cost &cost) {
   const double limit = largest_given_cost<double>(p);
+  const core::Band band{p.band, p.band_radius, lengths.n, lengths.m};
   for (int64_t i = 0; i < lengths.n; ++i)
-    for (int64_t j = 0; j < lengths.m; ++j) {
+    for (auto [j, end] = band.columns(i); j < end; ++j) {
       const double d = cost(i, j);
       if (!(std::abs(d) < limit) && d != std::numeric_limits<double>::infinity()) return true;
     }
@@ -28,20 +30,21 @@ double cost_of(Metric metric, const In *x, int64_t x_stride, const In *y, int64_
 
 // NaN among the pair's own inputs, or costs that no engine can hold.
 template <class In>
-bool poisoned(const Problem &p, const Buffers &b, int64_t pair, const Lengths &lengths) {
-  const In *x = element<In>(b.x, pair);
+bool poisoned(const Problem &p, const Buffers &b, const Place &at, const Lengths &lengths) {
+  const In *x = element<In>(b.x, at.x);
   if (!p.fused())
     return any_impossible(p, lengths,
                           [&](int64_t i, int64_t j) { return double(x[i * b.x.stride[1] + j * b.x.stride[2]]); });
-  const In *y = element<In>(b.y, pair);
-  In largest[2] = {0, 0};  // of what is finite
+  using Number = std::conditional_t<core::dtype_of<In> == SDTW_F64, double, float>;
+  const In *y = element<In>(b.y, at.y);
+  Number largest[2] = {0, 0};  // of what is finite
   for (int64_t f = 0; f < p.features; ++f) {
     unsigned infinite[2] = {0, 0};  // bit 0: +infinity, bit 1: -infinity: of the same sign in both, x - y is NaN
     for (int side = 0; side < 2; ++side) {
       const In *data = side ? y : x;
       const auto &stride = side ? b.y.stride : b.x.stride;
       for (int64_t i = 0, count = side ? lengths.m : lengths.n; i < count; ++i) {
-        const In v = data[i * stride[1] + f * stride[2]];
+        const Number v = data[i * stride[1] + f * stride[2]];
         if (std::abs(v) <= largest[side]) continue;  // nearly all: one comparison for all that is asked
         if (std::isnan(v)) return true;
         if (std::isinf(v) && p.metric == SDTW_COSINE) return true;  // it has no direction

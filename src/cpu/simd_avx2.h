@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "core/half.h"
 #include "core/numbers.h"
 
 namespace sdtw::cpu::avx2 {
@@ -23,6 +24,26 @@ struct Vec<float> {
 
   static Real load(const float *p) { return _mm256_loadu_ps(p); }
   static void store(float *p, Real a) { _mm256_storeu_ps(p, a); }
+  static Real load(const core::Half *p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
+  }
+  static void store(core::Half *p, Real a) {
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+  }
+  static Real load(const core::BFloat16 *p) {
+    const __m256i bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
+  }
+  static void store(core::BFloat16 *p, Real a) {
+    const __m256i bits = _mm256_castps_si256(a),
+                  odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)), of = _mm256_cmp_ps(a, a, _CMP_UNORD_Q);
+    const __m256i all = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(rounded), nan, of));
+    const __m256i high = _mm256_srli_epi32(all, 16);
+    const __m128i both = _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(p), both);
+  }
   static Real set1(float a) { return _mm256_set1_ps(a); }
   static Real add(Real a, Real b) { return _mm256_add_ps(a, b); }
   static Real sub(Real a, Real b) { return _mm256_sub_ps(a, b); }
@@ -52,6 +73,14 @@ struct Vec<float> {
   static Exponent sub(Exponent a, Exponent b) { return _mm256_sub_epi32(a, b); }
   static Real real_of(Exponent a) { return _mm256_cvtepi32_ps(a); }
   static Exponent max(Exponent a, Exponent b) { return _mm256_max_epi32(a, b); }
+  static Exponent whole(int32_t a) { return _mm256_set1_epi32(a); }
+
+  using Mask = __m256i;
+  static Mask within(Exponent at, Exponent first, Exponent end) {
+    return _mm256_andnot_si256(_mm256_cmpgt_epi32(first, at), _mm256_cmpgt_epi32(end, at));
+  }
+  static Real where(Mask mask, Real a, Real b) { return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(mask)); }
+  static Exponent where(Mask mask, Exponent a, Exponent b) { return _mm256_blendv_epi8(b, a, mask); }
 
   static Exponent base(Exponent x) { return _mm256_sub_epi32(x, _mm256_set1_epi32(127)); }
   static Real power(Exponent e, Exponent base) {
@@ -137,6 +166,22 @@ struct Vec<double> {
   static Real load(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
   static void store(double *p, Real a) { _mm256_storeu_pd(p, a); }
   static void store(float *p, Real a) { _mm_storeu_ps(p, _mm256_cvtpd_ps(a)); }
+  template <class Short>
+  static Real load_short(const Short *p) {
+    float some[width];
+    for (int l = 0; l < width; ++l) some[l] = p[l];
+    return load(some);
+  }
+  template <class Short>
+  static void store_short(Short *p, Real a) {
+    float some[width];
+    store(some, a);
+    for (int l = 0; l < width; ++l) p[l] = Short(some[l]);
+  }
+  static Real load(const core::Half *p) { return load_short(p); }
+  static Real load(const core::BFloat16 *p) { return load_short(p); }
+  static void store(core::Half *p, Real a) { store_short(p, a); }
+  static void store(core::BFloat16 *p, Real a) { store_short(p, a); }
   static Real set1(double a) { return _mm256_set1_pd(a); }
   static Real add(Real a, Real b) { return _mm256_add_pd(a, b); }
   static Real sub(Real a, Real b) { return _mm256_sub_pd(a, b); }
@@ -161,6 +206,15 @@ struct Vec<double> {
   static Real fma(Real a, Real b, Real c) { return _mm256_fmadd_pd(a, b, c); }
   static Real fnma(Real a, Real b, Real c) { return _mm256_fnmadd_pd(a, b, c); }
   static Exponent max(Exponent a, Exponent b) { return _mm256_max_pd(a, b); }
+  static Real smaller(Real a, Real b) { return _mm256_min_pd(a, b); }
+  static Exponent whole(double a) { return set1(a); }
+
+  using Mask = __m256d;
+  static Mask at_most(Real a, Real b) { return _mm256_cmp_pd(a, b, _CMP_LE_OQ); }
+  static Mask within(Exponent at, Exponent first, Exponent end) {
+    return _mm256_and_pd(at_most(first, at), _mm256_cmp_pd(at, end, _CMP_LT_OQ));
+  }
+  static Real where(Mask mask, Real a, Real b) { return _mm256_blendv_pd(b, a, mask); }
 
   // The bias is added to the difference: x may be so large that it would be lost. 2^52 brings the sum into the low
   // bits, from where it is shifted to those of the exponent.

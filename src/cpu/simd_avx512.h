@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "core/half.h"
 #include "core/numbers.h"
 
 namespace sdtw::cpu::avx512 {
@@ -22,6 +23,24 @@ struct Vec<float> {
 
   static Real load(const float *p) { return _mm512_loadu_ps(p); }
   static void store(float *p, Real a) { _mm512_storeu_ps(p, a); }
+  static Real load(const core::Half *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)));
+  }
+  static void store(core::Half *p, Real a) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+  }
+  static Real load(const core::BFloat16 *p) {
+    const __m512i bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
+  }
+  // The upper half of a float, to the nearest, ties to even; of NaN a NaN.
+  static void store(core::BFloat16 *p, Real a) {
+    const __m512i bits = _mm512_castps_si512(a),
+                  odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    const __m512i all = _mm512_mask_set1_epi32(rounded, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), 0x7fc00000);
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(all, 16)));
+  }
   static Real set1(float a) { return _mm512_set1_ps(a); }
   static Real add(Real a, Real b) { return _mm512_add_ps(a, b); }
   static Real sub(Real a, Real b) { return _mm512_sub_ps(a, b); }
@@ -52,6 +71,15 @@ struct Vec<float> {
   static Real real_of(Exponent a) { return _mm512_cvtepi32_ps(a); }
   static Exponent sub(Exponent a, Exponent b) { return _mm512_sub_epi32(a, b); }
   static Exponent max(Exponent a, Exponent b) { return _mm512_max_epi32(a, b); }
+  static Exponent whole(int32_t a) { return _mm512_set1_epi32(a); }
+
+  // Lanes where first <= at < end, and what a is there; elsewhere b.
+  using Mask = __mmask16;
+  static Mask within(Exponent at, Exponent first, Exponent end) {
+    return _mm512_mask_cmplt_epi32_mask(_mm512_cmpge_epi32_mask(at, first), at, end);
+  }
+  static Real where(Mask mask, Real a, Real b) { return _mm512_mask_mov_ps(b, mask, a); }
+  static Exponent where(Mask mask, Exponent a, Exponent b) { return _mm512_mask_mov_epi32(b, mask, a); }
 
   // m 2^(e - x) for e <= x, nothing below 2^-126: a product with a power of two whose exponent bits are e - base(x).
   static Exponent base(Exponent x) { return _mm512_sub_epi32(x, _mm512_set1_epi32(127)); }
@@ -147,6 +175,22 @@ struct Vec<double> {
   static Real load(const float *p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
   static void store(double *p, Real a) { _mm512_storeu_pd(p, a); }
   static void store(float *p, Real a) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(a)); }
+  template <class Short>
+  static Real load_short(const Short *p) {
+    float some[width];
+    for (int l = 0; l < width; ++l) some[l] = p[l];
+    return load(some);
+  }
+  template <class Short>
+  static void store_short(Short *p, Real a) {
+    float some[width];
+    store(some, a);
+    for (int l = 0; l < width; ++l) p[l] = Short(some[l]);
+  }
+  static Real load(const core::Half *p) { return load_short(p); }
+  static Real load(const core::BFloat16 *p) { return load_short(p); }
+  static void store(core::Half *p, Real a) { store_short(p, a); }
+  static void store(core::BFloat16 *p, Real a) { store_short(p, a); }
   static Real set1(double a) { return _mm512_set1_pd(a); }
   static Real add(Real a, Real b) { return _mm512_add_pd(a, b); }
   static Real sub(Real a, Real b) { return _mm512_sub_pd(a, b); }
@@ -171,6 +215,15 @@ struct Vec<double> {
   static Real fma(Real a, Real b, Real c) { return _mm512_fmadd_pd(a, b, c); }
   static Real fnma(Real a, Real b, Real c) { return _mm512_fnmadd_pd(a, b, c); }
   static Exponent max(Exponent a, Exponent b) { return _mm512_max_pd(a, b); }
+  static Real smaller(Real a, Real b) { return _mm512_min_pd(a, b); }
+  static Exponent whole(double a) { return set1(a); }
+
+  using Mask = __mmask8;
+  static Mask at_most(Real a, Real b) { return _mm512_cmp_pd_mask(a, b, _CMP_LE_OQ); }
+  static Mask within(Exponent at, Exponent first, Exponent end) {
+    return _mm512_mask_cmp_pd_mask(at_most(first, at), at, end, _CMP_LT_OQ);
+  }
+  static Real where(Mask mask, Real a, Real b) { return _mm512_mask_mov_pd(b, mask, a); }
   static Exponent base(Exponent x) { return x; }
   static Real scale(Real m, Exponent e, Exponent base) { return _mm512_scalef_pd(m, _mm512_sub_pd(e, base)); }
   static Real add_scaled(Real sum, Real m, Exponent e, Exponent base) { return add(sum, scale(m, e, base)); }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/half.h"
 #include "core/numbers.h"
 
 namespace sdtw::cpu::baseline {
@@ -27,6 +28,20 @@ struct VecBase {
     return a;
   }
   static void store(T *p, Real a) { std::memcpy(p, &a, sizeof a); }
+  template <class Short>
+  static Real load_short(const Short *p) {
+    Real a;
+    for (int l = 0; l < N; ++l) a[l] = T(float(p[l]));
+    return a;
+  }
+  template <class Short>
+  static void store_short(Short *p, Real a) {
+    for (int l = 0; l < N; ++l) p[l] = Short(static_cast<float>(a[l]));
+  }
+  static Real load(const core::Half *p) { return load_short(p); }
+  static Real load(const core::BFloat16 *p) { return load_short(p); }
+  static void store(core::Half *p, Real a) { store_short(p, a); }
+  static void store(core::BFloat16 *p, Real a) { store_short(p, a); }
   static Real set1(T a) { return a - Real{}; }
   static Real add(Real a, Real b) { return a + b; }
   static Real sub(Real a, Real b) { return a - b; }
@@ -111,6 +126,12 @@ struct Vec<float> : VecBase<float, int32_t, 8> {
   static Exponent sub(Exponent a, Exponent b) { return a - b; }
   static Real real_of(Exponent a) { return __builtin_convertvector(a, Real); }
   static Exponent max(Exponent a, Exponent b) { return a > b ? a : b; }
+  static Exponent whole(int32_t a) { return a - Exponent{}; }
+
+  using Mask = Bits;
+  static Mask within(Exponent at, Exponent first, Exponent end) { return (first <= at) & (at < end); }
+  static Real where(Mask mask, Real a, Real b) { return mask ? a : b; }
+  static Exponent where(Mask mask, Exponent a, Exponent b) { return mask ? a : b; }
   static Exponent base(Exponent x) { return x - 127; }
   static Real scale(Real m, Exponent e, Exponent base) { return m * real(max(e - base, Exponent{}) * (1 << 23)); }
   static Real add_scaled(Real sum, Real m, Exponent e, Exponent base) { return sum + scale(m, e, base); }
@@ -162,6 +183,13 @@ struct Vec<double> : VecBase<double, int64_t, 4> {
   }
   static Exponent max(Exponent a, Exponent b) { return a > b ? a : b; }
   static Exponent min(Exponent a, Exponent b) { return a < b ? a : b; }
+  static Real smaller(Real a, Real b) { return a < b ? a : b; }
+  static Exponent whole(double a) { return set1(a); }
+
+  using Mask = Bits;
+  static Mask at_most(Real a, Real b) { return a <= b; }
+  static Mask within(Exponent at, Exponent first, Exponent end) { return (first <= at) & (at < end); }
+  static Real where(Mask mask, Real a, Real b) { return mask ? a : b; }
   static Exponent base(Exponent x) { return x; }
   static Real scale(Real m, Exponent e, Exponent base) {
     return m * real(bits(max(e - base, set1(-1023)) + set1(4503599627370496. + 1023)) << 52);

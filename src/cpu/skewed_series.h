@@ -101,10 +101,9 @@ struct SkewedSeries {
   void pack_blocks(Strided<In> from_x, Strided<In> from_y, T *block_of_tile) {
     const int64_t first[max_width] = {};
     int64_t last[strip_rows];
-    const auto load = kernels->strips.load[sizeof(In) == 8];
+    const auto load = kernels->strips.load[core::dtype_of<In>];
     for (int64_t i = 0; i < n; i += strip_rows)
-      load(block(from_x.data + i * from_x.step, from_x.step, from_x.feature, n - i, false, last, first),
-           x + i * room);
+      load(block(from_x.data + i * from_x.step, from_x.step, from_x.feature, n - i, false, last, first), x + i * room);
     // y, 64 columns and as many features as a tile holds at a time.
     for (int64_t j = 0; j < m; j += strip_rows) {
       const int64_t count = std::min<int64_t>(strip_rows, m - j), top = m - 1 - j;
@@ -128,7 +127,7 @@ struct SkewedSeries {
     T factors[max_width];
     std::fill(factors, factors + max_width, factor);
     for (int64_t i = 0; i < n; i += strip_rows)
-      kernels->strips.store[sizeof(Out) == 8](
+      kernels->strips.store[core::dtype_of<Out>](
           block(to.data + i * to.step, to.step, to.feature, n - i, false, last, first), grad_x + i * room, factors);
   }
   template <class Out>
@@ -145,7 +144,7 @@ struct SkewedSeries {
         for (int64_t g = 0; g < part.features; ++g)
           std::memcpy(block_of_tile + g * strip_rows, grad_y + (f + g) * y_length() + pad + j,
                       size_t(count) * sizeof(T));
-        kernels->strips.store[sizeof(Out) == 8](
+        kernels->strips.store[core::dtype_of<Out>](
             part.block(to.data + top * to.step + f * to.feature, to.step, to.feature, count, true, last, first),
             block_of_tile, factors);
       }
@@ -206,8 +205,7 @@ struct SkewedSeries {
       T sum[strip_rows] = {};
       for (int64_t f = 0; f < features; ++f) {
         const T c = centre(f), *row = data + f * feature + i;
-        for (int64_t j = 0; j < width; ++j)
-          sum[j] += absolute ? std::abs(row[j] - c) : (row[j] - c) * (row[j] - c);
+        for (int64_t j = 0; j < width; ++j) sum[j] += absolute ? std::abs(row[j] - c) : (row[j] - c) * (row[j] - c);
       }
       for (const T s : sum) {
         largest = s > largest ? s : largest;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "cpu/parallel.h"
+#include "cpu/rules.h"
 #include "cpu/skewed_series.h"
 
 namespace sdtw::cpu {
@@ -17,7 +18,7 @@ class StripPair {
   using Store = Boundary<T, In>;
 
   // scratch: the shared part of a ScratchLayout; block: the pair's part of state, or null.
-  StripPair(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, int64_t index, Lengths lengths,
+  StripPair(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, const Place &place, Lengths lengths,
             const ScratchLayout &offsets, std::byte *scratch, std::byte *block_of_state)
       : p(whole.problem),
         plan(whole.cpu),
@@ -26,16 +27,16 @@ class StripPair {
         W(kernels.width),
         K(walk.rows),
         b(buffers),
-        pair(index),
+        at_place(place),
         n(lengths.n),
         m(lengths.m),
         layout(offsets),
         state_layout(p, plan),
         state(block_of_state),
+        rule(p, plan.transposed, n, m),
         scale(T(core::log2_e / p.gamma)),
         scale_low(T(core::log2_e / p.gamma - double(scale))) {
-    series = {&kernels, at<T>(scratch, layout.x), at<T>(scratch, layout.y), p.features, n, m,
-              packed_features(p)};
+    series = {&kernels, at<T>(scratch, layout.x), at<T>(scratch, layout.y), p.features, n, m, packed_features(p)};
     row_m = at<T>(scratch, layout.row_m) + pad;
     row_e = at<E>(scratch, layout.row_e) + pad;
     grad_x = at<T>(scratch, layout.grad_x);
@@ -54,10 +55,11 @@ class StripPair {
   // Packs the series and says which engine the pair's costs need.
   Engine prepare(std::byte *local) {
     if (p.fused())
-      series.pack(Strided<In>{element<In>(b.x, pair), b.x.stride[1], b.x.stride[2]},
-                  Strided<In>{element<In>(b.y, pair), b.y.stride[1], b.y.stride[2]}, at<T>(local, layout.tile));
+      series.pack(Strided<In>{element<In>(b.x, at_place.x), b.x.stride[1], b.x.stride[2]},
+                  Strided<In>{element<In>(b.y, at_place.y), b.y.stride[1], b.y.stride[2]}, at<T>(local, layout.tile));
     if (sizeof(T) == 8) return Engine::float64;
-    return engine_for(p.fused() ? series.cost_bound(p.metric) : CostBound{}, n, m, p);
+    const Engine engine = engine_for(p.fused() ? series.cost_bound(p.metric) : CostBound{}, n, m, p);
+    return !p.fused() && engine == Engine::double_costs ? Engine::plain : engine;
   }
   void use(Engine engine) {
     form = cost_form(engine);
@@ -74,11 +76,14 @@ class StripPair {
   template <class Locals>
   bool forward(double &value, Locals &&locals, int threads);
 
-  // Sweeps E back through the pair; gradients stay packed until finish(). target: where E goes times factor, or null.
+  // Sweeps E back through the pair; gradients stay packed until write_gradients. target: where E goes times factor, or
+  // null. derivative: E times the expected weight of the step into the cell, rather than E.
   template <class Locals>
-  void backward(In *target, const int64_t (&stride)[3], T factor, Locals &&locals, int threads);
+  void backward(In *target, const int64_t (&stride)[3], T factor, bool derivative, Locals &&locals, int threads);
 
-  void write_gradients(double factor, std::byte *local) const;
+  // Where to, if anywhere, g times the gradients go.
+  template <class Out>
+  void write_gradients(double g, StridedOut<Out> to_x, StridedOut<Out> to_y, std::byte *local) const;
 
  private:
   template <class U>
@@ -91,9 +96,15 @@ class StripPair {
   // Cell (n - 1, m - 1), in the last strip.
   int corner_row() const { return int((n - 1) % strip_rows) % K; }
   int corner_lane() const { return int((n - 1) % strip_rows) / K; }
-  // Steps of strip i: to the corner in the last, else until the last lane's last column has been written to `row`.
-  int64_t steps(int64_t i) const { return i == strips() - 1 ? m + corner_lane() : m + W; }
-  int64_t tiles(int64_t i) const { return ceil_div(steps(i), plan.tile_cols); }
+  // Where strip i ends: at the corner in the last, else when the last lane's last column has been written to `row`.
+  int64_t steps(int64_t i) const {
+    return i == strips() - 1 ? m + corner_lane() : rule.last_column(i * strip_rows) + W;
+  }
+  Corridor corridor(int64_t i) const { return rule.corridor(i * strip_rows, steps(i), W, K); }
+  // Tiles lie between multiples of tile_cols steps; the first begins with the corridor.
+  int64_t tile_end(const Corridor &c, int64_t s) const {
+    return std::min((s / plan.tile_cols + 1) * plan.tile_cols, c.end);
+  }
 
   LaneState<T> lane_state(std::byte *local) const {
     T *const m_ = at<T>(local, layout.state_m);
@@ -101,9 +112,9 @@ class StripPair {
     return {m_, e_, m_ + strip_rows, e_ + strip_rows};
   }
   void start_strip(int64_t i, const LaneState<T> &s) const {
-    fill_forbidden(s.m, s.e, strip_rows);
-    fill_forbidden(s.above_m, s.above_e, W);
-    if (i == 0) s.above_e[0] = 0;  // the corner of the border: R = 0
+    rule.forbid(s.m, s.e, strip_rows);
+    rule.forbid(s.above_m, s.above_e, W);
+    if (i == 0) rule.start(s.above_m, s.above_e);  // the corner of the border: R = 0
   }
   std::byte *boundary_row(int64_t i) const { return state + size_t(i - 1) * state_layout.row; }
   std::byte *boundary_column(int64_t i, int64_t c) const {
@@ -149,7 +160,7 @@ class StripPair {
             -1,
             wide_x + row,
             wide_y + column,
-            core::log2_e / p.gamma,
+            split_scale(),
             at<T>(local, layout.tile),
             at<T>(local, layout.alignment),
             grad_x + row,
@@ -157,16 +168,18 @@ class StripPair {
             rest_x + row,
             rest_y + column};
   }
+  // Split costs come scaled by the largest weight, of which the others are fractions.
+  double split_scale() const { return core::log2_e / p.gamma * (rule.weighted ? StepBounds(p).weight : 1); }
   // Fills the tile with costs; false if a given one is not for this engine.
   bool cost(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local) const {
     if (p.fused()) {
       metric().cost[form](fused(i, first_step, count, local));
       return true;
     }
-    MatrixTile t = matrix(i, first_step, count, element<In>(b.x, pair), nullptr, b.x.stride);
+    MatrixTile t = matrix(i, first_step, count, element<In>(b.x, at_place.x), nullptr, b.x.stride);
     t.first = cells.first;
     t.last = cells.last;
-    return walk.load[sizeof(In) == 8](t, at<T>(local, layout.tile)) == 0;
+    return walk.load[core::dtype_of<In>](t, at<T>(local, layout.tile)) == 0;
   }
 
   const MetricKernels<T> &metric() const { return walk.metric[p.metric]; }
@@ -178,9 +191,33 @@ class StripPair {
   }
 
   bool forward_strip(int64_t i, std::byte *local, double &value);
-  void backward_strip(int64_t i, std::byte *local, In *target, const int64_t (&stride)[3], T factor);
-  void probabilities(int64_t i, int64_t first_step, int64_t count, std::byte *local) const;
-  void adjoint(int64_t first_step, int64_t count, std::byte *local, double &lost) const;
+  void backward_strip(int64_t i, std::byte *local, In *target, const int64_t (&stride)[3], T factor, bool derivative);
+  void backward_path(std::byte *local, In *target, const int64_t (&stride)[3], T factor, bool derivative);
+  // How the cells were entered, of a tile recomputed from its boundaries in state.
+  void probabilities(int64_t i, const Corridor &within, int64_t first_step, int64_t count, std::byte *local) const;
+  void adjoint(int64_t first_step, int64_t count, std::byte *local, bool derivative, double &lost) const;
+  // What becomes of a tile's E.
+  void spend(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local, In *target,
+             const int64_t (&stride)[3], T factor) const;
+  void sweep(const Sweep<T> &of, const Corridor &within, int64_t first_step, bool save) const {
+    if (!rule.core_cells() || (rule.banded && rule.masked(within, first_step, of.steps)))
+      rule.sweep(kernels.rules, of, within, first_step, form, save);
+    else
+      (save ? walk.sweep_save : walk.sweep)[form](of);
+  }
+  // A tile boundary, into and out of state: what put_hard makes of double cells is one number.
+  void save(std::byte *data, int64_t capacity, int64_t at, const T *m_, const E *e_, int64_t count) const {
+    if (rule.hard && Store::packed)
+      std::memcpy(data + at * sizeof(T), m_, count * sizeof(T));
+    else
+      Store::save(data, capacity, at, m_, e_, count);
+  }
+  void load(const std::byte *data, int64_t capacity, int64_t at, T *m_, E *e_, int64_t count) const {
+    if (rule.hard && Store::packed)
+      std::memcpy(m_, data + at * sizeof(T), count * sizeof(T));
+    else
+      Store::load(data, capacity, at, m_, e_, count);
+  }
 
   // Hands strips out by ticket; progress[i] is how many steps strip i has done.
   template <class Locals, class Strip>
@@ -210,10 +247,12 @@ class StripPair {
   const Walk<T> &walk;
   const int W, K;
   const Buffers &b;
-  const int64_t pair, n, m;
+  const Place at_place;
+  const int64_t n, m;
   const ScratchLayout &layout;
   const StateLayout state_layout;
   std::byte *const state;
+  const PairRule<T> rule;
   const T scale, scale_low;  // log2(e) / gamma
   double matrix_limit;
   SkewedSeries<T> series;
@@ -223,6 +262,7 @@ class StripPair {
   int64_t features = p.features;  // of the series that costs are computed from
   std::atomic<int64_t> *progress;
   bool shared = false;  // by several threads
+  std::atomic<bool> broken{false};
   CostForm form = plain_cost;
 };
 
@@ -230,26 +270,29 @@ template <class T, class In>
 bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value) {
   const LaneState<T> lanes = lane_state(local);
   const Extent cells = extent(i);
+  const Corridor within = corridor(i);
   T *const tile = at<T>(local, layout.tile);
   bool ok = true;
+  if (within.broken) broken.store(true, std::memory_order_relaxed);
   start_strip(i, lanes);
-  for (int64_t s = 0, end = steps(i); s < end; s += plan.tile_cols) {
-    const int64_t count = std::min(plan.tile_cols, end - s);
-    if (i > 0) wait(i - 1, std::min(steps(i - 1), s + count + W));
-    if (state && i > 0 && s < m) Store::save(boundary_row(i), p.m, s, row_m + s, row_e + s, std::min(count, m - s));
-    if (state && s > 0)
-      Store::save(boundary_column(i, s / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
+  for (int64_t s = within.begin, next; s < within.end; s = next) {
+    next = tile_end(within, s);
+    const int64_t count = next - s;
+    if (i > 0) wait(i - 1, std::min(steps(i - 1), next + W));
+    if (state && i > 0 && s < m) save(boundary_row(i), p.m, s, row_m + s, row_e + s, std::min(count, m - s));
+    if (state && s > within.begin)
+      save(boundary_column(i, s / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
     ok &= cost(i, cells, s, count, local);
     if (!ok && sizeof(T) == 4) {
-      advance(i, end);
+      advance(i, within.end);
       return false;
     }
-    walk.sweep[form]({count, tile, scale, scale_low, lanes, row_m + s, row_e + s, nullptr});
-    advance(i, s + count);
+    sweep({count, tile, scale, scale_low, lanes, row_m + s, row_e + s, nullptr}, within, s, false);
+    advance(i, next);
   }
   if (i == strips() - 1) {
     const int corner = corner_row() * W + corner_lane();
-    value = value_of(lanes.m[corner], lanes.e[corner]);
+    value = rule.value(lanes.m + corner, lanes.e + corner);
   }
   return ok;
 }
@@ -258,18 +301,22 @@ template <class T, class In>
 template <class Locals>
 bool StripPair<T, In>::forward(double &value, Locals &&locals, int threads) {
   shared = threads > 1;
-  fill_forbidden(row_m - pad, row_e - pad, m + 2 * pad);
+  value = std::numeric_limits<double>::infinity();
+  if (!rule.may_reach()) return true;
+  rule.forbid(row_m - pad, row_e - pad, m + 2 * pad);
   std::atomic<bool> ok{true};
   run(locals, threads, [&](int64_t i, std::byte *local) {
     if (!ok.load(std::memory_order_relaxed)) return advance(i, steps(i));
     if (!forward_strip(i, local, value)) ok.store(false, std::memory_order_relaxed);
   });
+  if (broken.load()) value = std::numeric_limits<double>::infinity();
   return ok;
 }
 
 // Sweeps E back through a tile, a few steps at a time for the sake of the flow's rounding errors. lost: see Flow.
 template <class T, class In>
-void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *local, double &lost) const {
+void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *local, bool derivative,
+                               double &lost) const {
   const int64_t portion = m < 16 ? 2 : 16;  // a path through few columns goes through many rows in a step
   T *const left = at<T>(local, layout.carry_left), *const diagonal = at<T>(local, layout.carry_diagonal);
   const T *const probability = at<T>(local, layout.probability);
@@ -284,8 +331,17 @@ void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *loc
       return sum;
     };
     const Flow<T> inflow = flow(row - W + 1);
-    walk.adjoint({end - s, probability + s * 3 * strip_rows, at<T>(local, layout.alignment) + s * strip_rows, left,
-                  diagonal, left + strip_rows, row});
+    const AdjointSweep<T> part{end - s,
+                               probability + s * 3 * strip_rows,
+                               at<T>(local, layout.alignment) + s * strip_rows,
+                               left,
+                               diagonal,
+                               left + strip_rows,
+                               row};
+    if (derivative && rule.weighted)
+      kernels.rules.adjoint({part, &rule.steps, nullptr, nullptr, nullptr, nullptr, nullptr});
+    else
+      walk.adjoint(part);
     const Flow<T> outflow = flow(row + 1);
     const double wanted = lost + outflow.lacks(inflow);
     const auto correction = outflow.settle(inflow, &lost);
@@ -299,63 +355,102 @@ void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *loc
   }
 }
 
-// Recomputes a tile's transition probabilities from its boundaries in state.
 template <class T, class In>
-void StripPair<T, In>::probabilities(int64_t i, int64_t first_step, int64_t count, std::byte *local) const {
+void StripPair<T, In>::probabilities(int64_t i, const Corridor &within, int64_t first_step, int64_t count,
+                                     std::byte *local) const {
   const LaneState<T> lanes = lane_state(local);
   T *const above_m = at<T>(local, layout.segment_m) + pad;
   E *const above_e = at<E>(local, layout.segment_e) + pad;
-  fill_forbidden(above_m, above_e, count);
+  rule.forbid(above_m, above_e, count);
   if (i > 0 && first_step < m)
-    Store::load(boundary_row(i), p.m, first_step, above_m, above_e, std::min(count, m - first_step));
-  if (first_step > 0)
-    Store::load(boundary_column(i, first_step / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e,
-                strip_rows + W);
+    load(boundary_row(i), p.m, first_step, above_m, above_e, std::min(count, m - first_step));
+  if (first_step > within.begin)
+    load(boundary_column(i, first_step / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
   else
     start_strip(i, lanes);
-  walk.sweep_save[form](
-      {count, at<T>(local, layout.tile), scale, scale_low, lanes, above_m, above_e, at<T>(local, layout.probability)});
+  sweep({count, at<T>(local, layout.tile), scale, scale_low, lanes, above_m, above_e, at<T>(local, layout.probability)},
+        within, first_step, true);
 }
 
 template <class T, class In>
-void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, const int64_t (&stride)[3], T factor) {
+void StripPair<T, In>::spend(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local,
+                             In *target, const int64_t (&stride)[3], T factor) const {
+  if (p.fused() && !target) gradient(i, first_step, count, local);
+  if (!target) return;
+  T factors[max_width];
+  std::fill(factors, factors + max_width, factor);
+  MatrixTile t = matrix(i, first_step, count, nullptr, target, stride);
+  t.first = cells.first;
+  t.last = cells.last;
+  walk.store[core::dtype_of<In>](t, at<T>(local, layout.alignment), factors);
+}
+
+template <class T, class In>
+void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, const int64_t (&stride)[3], T factor,
+                                      bool derivative) {
   const Extent cells = extent(i);
+  const Corridor within = corridor(i);
   T *const left = at<T>(local, layout.carry_left), *const diagonal = at<T>(local, layout.carry_diagonal);
   T *const above = left + strip_rows;
   std::fill(left, left + strip_rows + W, T(0));
   std::fill(diagonal, diagonal + strip_rows, T(0));
   if (i == strips() - 1) left[corner_row() * W + corner_lane()] = 1;
-  T factors[max_width];
-  std::fill(factors, factors + max_width, factor);
   double lost = 0;
-  for (int64_t c = tiles(i) - 1; c >= 0; --c) {
-    const int64_t s = c * plan.tile_cols, count = std::min(plan.tile_cols, steps(i) - s);
+  for (int64_t end = within.end, s; end > within.begin; end = s) {
+    s = std::max((end - 1) / plan.tile_cols * plan.tile_cols, within.begin);
+    const int64_t count = end - s;
     // The strip below has passed up all of this tile's columns once it is through with the tile before this one.
     if (i + 1 < strips()) wait(i + 1, steps(i + 1) - std::max<int64_t>(0, std::min(s - plan.tile_cols, steps(i + 1))));
     if (any_live(left, strip_rows + W) || any_live(diagonal, strip_rows) || any_live(adjoint_row + s - W + 1, count)) {
       cost(i, cells, s, count, local);
-      probabilities(i, s, count, local);
-      adjoint(s, count, local, lost);
-      if (p.fused() && !target) gradient(i, s, count, local);
-      if (target) {
-        MatrixTile t = matrix(i, s, count, nullptr, target, stride);
-        t.first = cells.first;
-        t.last = cells.last;
-        walk.store[sizeof(In) == 8](t, at<T>(local, layout.alignment), factors);
-      }
+      probabilities(i, within, s, count, local);
+      adjoint(s, count, local, derivative, lost);
+      spend(i, cells, s, count, local, target, stride, factor);
     } else {
       std::fill(left, left + strip_rows + W, T(0));
       std::fill(diagonal, diagonal + strip_rows, T(0));
       std::fill(adjoint_row + s + 1, adjoint_row + s + count + 1, T(0));
     }
-    if (c == 0) adjoint_row[0] = above[0];
+    if (s == within.begin) adjoint_row[s] = above[0];
     advance(i, steps(i) - s);
+  }
+  advance(i, steps(i));
+}
+
+// At gamma = 0 the best path is all there is: from the corner back, in each tile that it goes through.
+template <class T, class In>
+void StripPair<T, In>::backward_path(std::byte *local, In *target, const int64_t (&stride)[3], T factor,
+                                     bool derivative) {
+  T *const tile = at<T>(local, layout.alignment);
+  const T *const taken = at<T>(local, layout.probability);
+  int64_t row = n - 1, column = m - 1;
+  while (row >= 0) {
+    const int64_t i = row / strip_rows, top = i * strip_rows;
+    const Extent cells = extent(i);
+    const Corridor within = corridor(i);
+    while (row >= top) {
+      const auto step_of_row = [&] { return column + (row - top) / K; };
+      const int64_t s = std::max(step_of_row() / plan.tile_cols * plan.tile_cols, within.begin);
+      const int64_t count = tile_end(within, s) - s;
+      cost(i, cells, s, count, local);
+      probabilities(i, within, s, count, local);
+      std::fill(tile, tile + count * strip_rows, T(0));
+      while (row >= top && step_of_row() >= s) {
+        const int64_t at_row = (row - top) % K * W + (row - top) / K, cell = (step_of_row() - s) * strip_rows + at_row;
+        const int step = row + column == 0 ? core::diagonal : int(taken[cell]);
+        tile[cell] = derivative ? rule.steps.weight[step] : T(1);
+        if (step != core::horizontal) --row;
+        if (step != core::vertical) --column;
+      }
+      spend(i, cells, s, count, local, target, stride, factor);
+    }
   }
 }
 
 template <class T, class In>
 template <class Locals>
-void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor, Locals &&locals, int threads) {
+void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor, bool derivative, Locals &&locals,
+                                int threads) {
   shared = threads > 1;
   std::fill(adjoint_row - pad, adjoint_row + m + pad, T(0));
   if (p.fused() && !target) {
@@ -367,23 +462,24 @@ void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor
       std::fill(rest_y, rest_y + size_y, T(0));
     }
   }
-  run(locals, threads,
-      [&](int64_t ticket, std::byte *local) { backward_strip(strips() - 1 - ticket, local, target, stride, factor); });
+  if (rule.hard) return backward_path(locals(0), target, stride, factor, derivative);
+  run(locals, threads, [&](int64_t ticket, std::byte *local) {
+    backward_strip(strips() - 1 - ticket, local, target, stride, factor, derivative);
+  });
 }
 
 template <class T, class In>
-void StripPair<T, In>::write_gradients(double factor, std::byte *local) const {
-  const T slope = T(metric().slope * factor);
+template <class Out>
+void StripPair<T, In>::write_gradients(double g, StridedOut<Out> to_x, StridedOut<Out> to_y, std::byte *local) const {
+  const T factor = T(metric().slope * g);
   const bool project = p.metric == SDTW_COSINE;
-  if (b.grad_x.data) {
+  if (to_x.data) {
     if (project) series.project_x(wide_or_null(wide_x), inverse_x, grad_x);
-    series.unpack_x(StridedOut<In>{element<In>(b.grad_x, pair), b.grad_x.stride[1], b.grad_x.stride[2]}, grad_x,
-                    -slope);
+    series.unpack_x(to_x, grad_x, -factor);
   }
-  if (b.grad_y.data) {
+  if (to_y.data) {
     if (project) series.project_y(wide_or_null(wide_y), inverse_y, grad_y);
-    series.unpack_y(StridedOut<In>{element<In>(b.grad_y, pair), b.grad_y.stride[1], b.grad_y.stride[2]}, grad_y, slope,
-                    at<T>(local, layout.tile));
+    series.unpack_y(to_y, grad_y, factor, at<T>(local, layout.tile));
   }
 }
 

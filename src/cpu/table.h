@@ -5,7 +5,9 @@ struct Int {
   static constexpr int value = N;
 };
 
+#include "cpu/hard_sweeps.h"
 #include "cpu/metrics.h"
+#include "cpu/rule_sweeps.h"
 #include "cpu/sweeps.h"
 #include "cpu/tiles.h"
 
@@ -41,8 +43,43 @@ constexpr Walk<T> walk() {
            metric_kernels<T, K, skew, core::Euclidean>(1),
            metric_kernels<T, K, skew, core::CityBlock>(1),
            sqeuclidean},
-          {load_matrix<T, K, float>, load_matrix<T, K, Double<T>>},
-          {store_matrix<T, K, float>, store_matrix<T, K, Double<T>>}};
+          {load_matrix<T, K, float>, load_matrix<T, K, Double<T>>, load_matrix<T, K, core::Half>,
+           load_matrix<T, K, core::BFloat16>},
+          {store_matrix<T, K, float>, store_matrix<T, K, Double<T>>, store_matrix<T, K, core::Half>,
+           store_matrix<T, K, core::BFloat16>}};
+}
+
+template <class T, int K>
+constexpr RuleKernels<T> rules() {
+  RuleKernels<T> r{};
+  const auto add = [&](auto form, auto shape) {
+    constexpr int f = decltype(form)::value;
+    constexpr bool split = f == double_cost && sizeof(T) == 4;
+    constexpr auto s = static_cast<StepShape>(decltype(shape)::value);
+    r.soft[f][s][0][0] = rule_sweep<T, K, s, split, false, false, false>;
+    r.soft[f][s][0][1] = rule_sweep<T, K, s, split, false, true, false>;
+    r.soft[f][s][1][0] = rule_sweep<T, K, s, split, true, false, false>;
+    r.soft[f][s][1][1] = rule_sweep<T, K, s, split, true, true, false>;
+    // Tangents take the general steps and a mask: what they do beside weighs more.
+    constexpr StepShape t = s == one_weight ? one_weight : any_weights;
+    r.tangent[f][s][0] = rule_sweep<T, K, t, split, false, true, true>;
+    r.tangent[f][s][1] = rule_sweep<T, K, t, split, true, true, true>;
+  };
+  const auto add_form = [&](auto form) {
+    add(form, Int<one_weight>{}), add(form, Int<two_weights>{}), add(form, Int<any_weights>{});
+  };
+  add_form(Int<plain_cost>{}), add_form(Int<double_cost>{});
+  const auto add_hard = [&](auto differ, auto masked) {
+    constexpr bool d = decltype(differ)::value, m = decltype(masked)::value;
+    r.hard[d][m][0] = hard_sweep<T, K, !d, m, 0>;
+    r.hard[d][m][1] = hard_sweep<T, K, !d, m, 1>;
+    r.hard[d][m][2] = hard_sweep<T, K, !d, m, 2>;
+  };
+  add_hard(Int<0>{}, Int<0>{}), add_hard(Int<0>{}, Int<1>{}), add_hard(Int<1>{}, Int<0>{}),
+      add_hard(Int<1>{}, Int<1>{});
+  r.adjoint = rule_adjoint<T, K, false>;
+  r.adjoint_tangent = rule_adjoint<T, K, true>;
+  return r;
 }
 
 template <class T>
@@ -51,6 +88,9 @@ constexpr Kernels<T> kernels() {
   return {W,
           walk<T, strip_rows / W, true>(),
           walk<T, lane_rows, false>(),
-          {load_matrix<T, 1, float>, load_matrix<T, 1, Double<T>>},
-          {store_matrix<T, 1, float>, store_matrix<T, 1, Double<T>>}};
+          {load_matrix<T, 1, float>, load_matrix<T, 1, Double<T>>, load_matrix<T, 1, core::Half>,
+           load_matrix<T, 1, core::BFloat16>},
+          {store_matrix<T, 1, float>, store_matrix<T, 1, Double<T>>, store_matrix<T, 1, core::Half>,
+           store_matrix<T, 1, core::BFloat16>},
+          rules<T, strip_rows / W>()};
 }

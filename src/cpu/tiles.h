@@ -11,6 +11,10 @@ int any_too_large(const MatrixTile &a, const T *tile) {
   return V::verdict(watch, a.limit);
 }
 
+inline int64_t offset_of(const MatrixTile &a, int lane, int row) {
+  return (a.lane_offset ? a.lane_offset[lane] : lane * a.lane_stride) + row * a.row_stride;
+}
+
 template <class T, int K, class Source>
 int load_matrix(const MatrixTile &a, T *tile) {
   using V = Vec<T>;
@@ -23,7 +27,7 @@ int load_matrix(const MatrixTile &a, T *tile) {
       const int64_t first = a.first_step + s, count = a.steps - s < W ? a.steps - s : W;
       typename V::Real block[W];
       for (int l = 0; l < W; ++l) {
-        const Source *source = static_cast<const Source *>(a.source) + l * a.lane_stride + k * a.row_stride;
+        const Source *source = static_cast<const Source *>(a.source) + offset_of(a, l, k);
         const int64_t last = a.last[k * W + l];
         if (a.step_stride == 1 && a.first[l] <= first && first + W <= last) {
           // A tile ahead: rows are too many streams, and too far apart, for the processor to see them coming.
@@ -60,7 +64,7 @@ void store_matrix(const MatrixTile &a, const T *tile, const T *factor) {
         block[i] = i < count ? V::mul(V::load(tile + ((s + i) * K + k) * W), scale) : V::set1(0);
       V::transpose(block);
       for (int l = 0; l < W; ++l) {
-        Target *target = static_cast<Target *>(a.target) + l * a.lane_stride + k * a.row_stride;
+        Target *target = static_cast<Target *>(a.target) + offset_of(a, l, k);
         const int64_t last = a.last[k * W + l];
         if (a.step_stride == 1 && a.first[l] <= first && first + W <= last && count == W) {
           V::store(target + first, block[l]);

@@ -1,0 +1,310 @@
+// One call to the CPU backend: threads take pairs (or groups of pairs); each goes to the engine that its costs need;
+// what is known without the recurrence is written here.
+#pragma once
+
+#include "cpu/lanes.h"
+#include "cpu/parallel.h"
+#include "cpu/poisoned.h"
+#include "cpu/strips.h"
+#include "cpu/sums.h"
+
+namespace sdtw::cpu {
+
+// One call: plan, buffers, and where its parts of state and workspace are.
+template <class In>
+class Call {
+ public:
+  Call(const sdtw::Plan &whole_plan, const Buffers &buffers, Need need, sdtw_cpu_isa which)
+      : whole(whole_plan),
+        p(whole.problem),
+        plan(whole.cpu),
+        b(buffers),
+        isa(isa_kernels(which)),
+        state_layout(p, plan),
+        scratch(p, plan, need) {
+    state = static_cast<std::byte *>(buffers.state);
+    const auto address = reinterpret_cast<uintptr_t>(buffers.workspace);
+    workspace = static_cast<std::byte *>(buffers.workspace) + (round_up<uintptr_t>(address, 64) - address);
+  }
+
+  void forward();
+  // Throws unless state is what forward writes for these lengths: what follows reads and writes where it says.
+  void require_state() const;
+  // target: where E goes (times g if `weighted`), or null for gradients of the series.
+  void backward(const sdtw_out *target, bool weighted);
+
+ private:
+  static constexpr bool has_float = !std::is_same_v<In, double>;
+
+  // A pair, or a group of pairs of which those from `count` on are lanes without cells; and what forward learns.
+  struct Unit {
+    int64_t index, count;
+    int thread;
+    std::byte *block;  // where boundaries of tiles are kept, or null
+    Engine engine;
+    Place places[lane_group];
+    NotedLengths noted[lane_group];
+    Lengths lengths[lane_group];
+    double values[lane_group];
+  };
+
+  // Thread i's own scratch, and that of the pair (group) it is working on.
+  std::byte *local(int i) const {
+    const size_t pairs = plan.wavefront ? 1 : size_t(plan.threads);
+    return workspace + pairs * scratch.shared + size_t(i) * scratch.local;
+  }
+  std::byte *shared(int i) const { return workspace + (plan.wavefront ? 0 : size_t(i) * scratch.shared); }
+  int64_t works_each() const { return plan.mapping == Mapping::lanes ? lane_group : 1; }
+  NotedLengths &noted_lengths(int64_t work) const {
+    return reinterpret_cast<NotedLengths *>(state + state_layout.lengths)[work];
+  }
+  Kind &kind(int64_t work) const { return reinterpret_cast<Kind *>(state + state_layout.kinds)[work]; }
+  Engine &engine(int64_t unit) const { return reinterpret_cast<Engine *>(state + state_layout.engines)[unit]; }
+  Place place(int64_t work) const { return place_of(p, plan.transposed, work); }
+
+  // Runs body(unit, thread) for every unit: by all threads, or, as a wavefront, one unit after the other.
+  template <class Body>
+  void each_unit(Body &&body) {
+    if (plan.wavefront || plan.threads == 1) {
+      for (int64_t unit = 0; unit < plan.units; ++unit) body(unit, 0);
+      return;
+    }
+    std::atomic<int64_t> tickets{0};
+    std::atomic<int> members{0};
+    parallel(plan.threads, [&] {
+      const int thread = members.fetch_add(1);
+      for (int64_t unit; (unit = tickets.fetch_add(1)) < plan.units;) body(unit, thread);
+    });
+  }
+  int team() const { return plan.wavefront ? plan.threads : 1; }
+  auto locals(int thread) {
+    return [this, thread](int i) { return local(plan.wavefront ? i : thread); };
+  }
+
+  // keep: boundaries, in the thread's own room where there is no state.
+  Unit begin(int64_t index, int thread, bool keep) const;
+  // Solves all of a unit; or, if it has been, what state says of it.
+  void solve(Unit &unit);
+  void recall(Unit &unit) const;
+  void solve_pair(Unit &unit);
+  bool solve_with_any_engine(Unit &unit);  // false: NaN
+  void solve_group(Unit &unit);
+  // Solve with cells in T; false if that is not for these costs.
+  template <class T>
+  bool try_pair(Unit &unit);
+  template <class T>
+  bool try_group(Unit &unit);
+
+  template <class T>
+  StripPair<T, In> pair_solver(const Unit &unit) const {
+    return {whole, isa, b, unit.places[0], unit.lengths[0], scratch, shared(unit.thread), unit.block};
+  }
+  template <class T>
+  LaneGroup<T, In> group_solver(const Unit &unit, int64_t lane) const {
+    std::byte *const part = unit.block ? unit.block + size_t(lane) * state_layout.block / lane_group : nullptr;
+    return {
+        whole, isa, b, unit.places + lane, lane, unit.lengths + lane, scratch, shared(unit.thread), local(unit.thread),
+        part};
+  }
+
+  // sums: of all pairs' gradients, or null.
+  void backward(const Unit &unit, const sdtw_out *target, bool weighted, GradientSums *sums);
+  template <class T>
+  void backward_pair(const Unit &unit, const sdtw_out *target, double g, bool derivative, GradientSums *sums);
+  template <class T>
+  void backward_group(const Unit &unit, const sdtw_out *target, const double *g, GradientSums *sums);
+  template <class T>
+  void add_to(GradientSums &sums, const Unit &unit) const;
+  SeriesSums sums_of(size_t offset, bool wanted, int64_t batch, int64_t steps) const;
+  double grad_value(const Place &at, bool weighted) const;
+  void clear(const Unit &unit, int64_t lane, const sdtw_out *target);
+  void mirror(const Place &at, const sdtw_out &target) const;
+
+  void require_length(bool rows, int64_t series, int32_t then, int32_t now) const;
+  bool is_sound(int64_t work) const;
+
+  const sdtw::Plan &whole;
+  const Problem &p;
+  const Plan &plan;
+  const Buffers &b;
+  const Isa &isa;
+  const StateLayout state_layout;
+  const ScratchLayout scratch;
+  std::byte *state, *workspace;
+};
+
+template <class In>
+typename Call<In>::Unit Call<In>::begin(int64_t index, int thread, bool keep) const {
+  Unit unit;
+  const int64_t first = index * works_each();
+  unit.index = index;
+  unit.count = std::min(works_each(), plan.works - first);
+  unit.thread = thread;
+  unit.block = nullptr;
+  if (state)
+    unit.block = state + state_layout.blocks + size_t(index) * state_layout.block;
+  else if (keep)
+    unit.block = shared(thread) + scratch.block;
+  unit.engine = Engine::float64;
+  for (int64_t l = 0; l < works_each(); ++l) {
+    unit.places[l] = l < unit.count ? place(first + l) : Place{0, 0, 0, -1};
+    unit.noted[l] = {0, 0};
+    unit.lengths[l] = {0, 0, Kind::zero, 0};
+  }
+  return unit;
+}
+
+template <class In>
+void Call<In>::solve(Unit &unit) {
+  for (int64_t l = 0; l < unit.count; ++l) {
+    unit.noted[l] = note_lengths(p, b, unit.places[l]);
+    unit.lengths[l] = lengths_of(unit.noted[l]);
+    unit.values[l] = unit.lengths[l].value;
+  }
+  plan.mapping == Mapping::lanes ? solve_group(unit) : solve_pair(unit);
+}
+
+template <class In>
+template <class T>
+bool Call<In>::try_pair(Unit &unit) {
+  auto solver = pair_solver<T>(unit);
+  const Engine needed = solver.prepare(local(unit.thread));
+  if (sizeof(T) == 4 && needed == Engine::float64) return false;
+  unit.engine = needed;
+  solver.use(needed);
+  return solver.forward(unit.values[0], locals(unit.thread), team());
+}
+
+template <class In>
+bool Call<In>::solve_with_any_engine(Unit &unit) {
+  if constexpr (has_float)
+    if (try_pair<float>(unit)) return true;
+  const auto bad = [&] { return poisoned<In>(p, b, unit.places[0], unit.lengths[0]); };
+  // Given costs are looked at as they are read, series beforehand.
+  if (p.fused() && bad()) return false;
+  if (try_pair<double>(unit)) return true;
+  // A tile also has costs of cells outside of a band. Whether those were the bad ones, is asked now.
+  return p.band != SDTW_BAND_NONE && !bad();
+}
+
+template <class In>
+void Call<In>::solve_pair(Unit &unit) {
+  Lengths &lengths = unit.lengths[0];
+  if (lengths.kind != Kind::solved) return;
+  if (!solve_with_any_engine(unit)) {
+    unit.values[0] = std::numeric_limits<double>::quiet_NaN();
+    lengths.kind = Kind::nan;
+  } else if (std::isinf(unit.values[0])) {
+    lengths.kind = Kind::zero;  // no admissible path
+  }
+}
+
+template <class In>
+template <class T>
+bool Call<In>::try_group(Unit &unit) {
+  const int W = isa.kernels<T>().width;
+  // One engine for all of the unit, so that results do not depend on the width of vectors.
+  Engine needed = sizeof(T) == 4 ? Engine::plain : Engine::float64;
+  if (sizeof(T) == 4)
+    for (int64_t l = 0; l < lane_group; l += W)
+      if (auto g = group_solver<T>(unit, l); !g.empty()) needed = std::max(needed, g.prepare());
+  if (sizeof(T) == 4 && needed == Engine::float64) return false;
+  unit.engine = needed;
+  bool ok = true;
+  for (int64_t l = 0; l < lane_group; l += W) {
+    auto g = group_solver<T>(unit, l);
+    if (g.empty()) continue;
+    if (sizeof(T) == 8) g.prepare();
+    g.use(needed);
+    ok &= g.forward(unit.values + l);
+    if (!ok && sizeof(T) == 4) return false;
+  }
+  return ok;
+}
+
+template <class In>
+void Call<In>::solve_group(Unit &unit) {
+  if constexpr (has_float)
+    if (try_group<float>(unit)) return;
+  const auto spoil = [&] {
+    for (int64_t l = 0; l < unit.count; ++l)
+      if (unit.lengths[l].kind == Kind::solved && poisoned<In>(p, b, unit.places[l], unit.lengths[l])) {
+        unit.lengths[l].kind = Kind::nan;
+        unit.values[l] = std::numeric_limits<double>::quiet_NaN();
+      }
+  };
+  if (p.fused()) spoil();
+  // Costs that are NaN disturb no lane but their own: which one, is asked afterwards.
+  if (!try_group<double>(unit)) spoil();
+  for (int64_t l = 0; l < unit.count; ++l)
+    if (unit.lengths[l].kind == Kind::solved && std::isinf(unit.values[l])) unit.lengths[l].kind = Kind::zero;
+}
+
+template <class In>
+void Call<In>::forward() {
+  if (state) {
+    const StateHeader header = StateHeader::of(whole, plan.isa);
+    std::memcpy(state, &header, sizeof header);
+  }
+  each_unit([&](int64_t index, int thread) {
+    Unit unit = begin(index, thread, false);
+    solve(unit);
+    if (state) engine(index) = unit.engine;
+    for (int64_t l = 0, work = index * works_each(); l < unit.count; ++l, ++work) {
+      if (state) {
+        noted_lengths(work) = unit.noted[l];
+        kind(work) = unit.lengths[l].kind;
+      }
+      write_value(p, b, unit.places[l].result, unit.values[l]);
+      if (unit.places[l].mirror >= 0) write_value(p, b, unit.places[l].mirror, unit.values[l]);
+    }
+  });
+}
+
+// rows: of the lengths of rows, which are the caller's x unless the plan has turned the problem.
+template <class In>
+void Call<In>::require_length(bool rows, int64_t series, int32_t then, int32_t now) const {
+  if (then == now) return;
+  const void *const lengths = rows ? b.x_len : b.y_len;
+  const char *const name = rows != plan.transposed || p.symmetric ? "x_len" : "y_len";
+  const std::string was = then < 0 ? "out of range" : std::to_string(then);
+  invalid("buffers.%s[%lld] is %lld%s: it must be what it was in the sdtw_forward that wrote buffers.state, %s", name,
+          (long long)series, (long long)read_length(lengths, p.length_bits, series, rows ? p.n : p.m),
+          lengths ? "" : ", as it is NULL", was.c_str());
+}
+
+// Whether what state says of a pair can be: of lengths that have been checked.
+template <class In>
+bool Call<In>::is_sound(int64_t work) const {
+  const Kind known = lengths_of(noted_lengths(work)).kind, what = kind(work);
+  if (known != Kind::solved) return what == known;
+  if (what != Kind::solved) return what == Kind::zero || what == Kind::nan;
+  const Engine used = engine(work / works_each());
+  if (used == Engine::float64) return true;
+  return has_float && (used == Engine::plain || (used == Engine::double_costs && p.fused()));
+}
+
+template <class In>
+void Call<In>::require_state() const {
+  for (int64_t work = 0; work < plan.works; ++work) {
+    const Place at = place(work);
+    const NotedLengths then = noted_lengths(work), now = note_lengths(p, b, at);
+    require_length(true, at.x, then.n, now.n);
+    require_length(false, at.y, then.m, now.m);
+    if (!is_sound(work))
+      invalid("buffers.state says of pair %lld what sdtw_forward does not write: it must be kept as that has left it",
+              (long long)at.result);
+  }
+}
+
+// Lengths are those of forward, which have been checked: what the caller's arrays say by now is not asked again.
+template <class In>
+void Call<In>::recall(Unit &unit) const {
+  unit.engine = engine(unit.index);
+  for (int64_t l = 0, work = unit.index * works_each(); l < unit.count; ++l, ++work) {
+    unit.lengths[l] = lengths_of(noted_lengths(work));
+    unit.lengths[l].kind = kind(work);
+  }
+}
+
+}  // namespace sdtw::cpu

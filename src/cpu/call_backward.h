@@ -1,0 +1,163 @@
+// Backward and alignment: from state, or from a forward of each pair's own.
+#pragma once
+
+#include "cpu/call.h"
+
+namespace sdtw::cpu {
+
+// What the sweeps do not write of a pair's gradients or alignment: padding, and everything of a pair not solved.
+template <class In>
+void Call<In>::clear(const Unit &unit, int64_t lane, const sdtw_out *target) {
+  const Lengths &lengths = unit.lengths[lane];
+  const Place &at = unit.places[lane];
+  const auto fill = [&](const sdtw_out &out, int64_t index, int64_t length, int64_t rows, int64_t cols) {
+    const int64_t kept = lengths.kind == Kind::solved && !target ? length : 0;
+    fill_matrix(element<In>(out, index) + kept * out.stride[1], rows - kept, out.stride[1], cols, out.stride[2],
+                lengths.kind == Kind::nan ? static_cast<In>(std::numeric_limits<float>::quiet_NaN()) : In(0));
+  };
+  if (target) return fill(*target, at.result, 0, p.n, p.m);
+  if (b.grad_x.data) fill(b.grad_x, at.x, lengths.n, p.n, p.features);
+  if (b.grad_y.data) fill(b.grad_y, at.y, lengths.m, p.m, p.features);
+}
+
+// The alignment of the pair transposed.
+template <class In>
+void Call<In>::mirror(const Place &at, const sdtw_out &target) const {
+  if (at.mirror < 0) return;
+  const In *const from = element<In>(target, at.result);
+  In *const to = element<In>(target, at.mirror);
+  for (int64_t i = 0; i < p.n; ++i)
+    for (int64_t j = 0; j < p.m; ++j)
+      to[j * target.stride[1] + i * target.stride[2]] = from[i * target.stride[1] + j * target.stride[2]];
+}
+
+template <class In>
+double Call<In>::grad_value(const Place &at, bool weighted) const {
+  if (!weighted) return 1;
+  const double g = read_grad_value(p, b, at.result);
+  return at.mirror < 0 ? g : g + read_grad_value(p, b, at.mirror);
+}
+
+template <class In>
+SeriesSums Call<In>::sums_of(size_t offset, bool wanted, int64_t batch, int64_t steps) const {
+  std::byte *const base = workspace + scratch.of_threads(plan);
+  return {wanted ? reinterpret_cast<double *>(base + offset) : nullptr, batch, steps, p.features};
+}
+
+// Adds a unit's gradients, which lie in the thread's scratch, pair by pair.
+template <class In>
+template <class T>
+void Call<In>::add_to(GradientSums &sums, const Unit &unit) const {
+  const T *const of_x = reinterpret_cast<const T *>(shared(unit.thread) + scratch.out_x);
+  const T *const of_y = reinterpret_cast<const T *>(shared(unit.thread) + scratch.out_y);
+  for (int64_t l = 0; l < unit.count; ++l) {
+    const Place &at = unit.places[l];
+    const Lengths &lengths = unit.lengths[l];
+    if (lengths.kind == Kind::solved) {
+      sums.x.add(at.x, of_x + l * sums.x.each(), lengths.n);
+      sums.y.add(at.y, of_y + l * sums.y.each(), lengths.m);
+    } else if (lengths.kind == Kind::nan) {
+      sums.x.spoil(at.x);
+      sums.y.spoil(at.y);
+    }
+  }
+}
+
+template <class In>
+template <class T>
+void Call<In>::backward_pair(const Unit &unit, const sdtw_out *target, double g, bool derivative, GradientSums *sums) {
+  auto solver = pair_solver<T>(unit);
+  const Place &at = unit.places[0];
+  std::byte *const own = shared(unit.thread), *const scratch_of_thread = local(unit.thread);
+  solver.prepare(scratch_of_thread);
+  solver.use(unit.engine);
+  const int64_t none[3] = {};
+  solver.backward(target ? element<In>(*target, at.result) : nullptr, target ? target->stride : none, T(g), derivative,
+                  locals(unit.thread), team());
+  if (target) return;
+  if (!sums) {
+    const auto of = [](const sdtw_out &out, int64_t series) {
+      return StridedOut<In>{out.data ? element<In>(out, series) : nullptr, out.stride[1], out.stride[2]};
+    };
+    return solver.write_gradients(g, of(b.grad_x, at.x), of(b.grad_y, at.y), scratch_of_thread);
+  }
+  const auto room = [&](const SeriesSums &side, size_t offset) {
+    return StridedOut<T>{side.data ? reinterpret_cast<T *>(own + offset) : nullptr, p.features, 1};
+  };
+  solver.write_gradients(g, room(sums->x, scratch.out_x), room(sums->y, scratch.out_y), scratch_of_thread);
+}
+
+template <class In>
+template <class T>
+void Call<In>::backward_group(const Unit &unit, const sdtw_out *target, const double *g, GradientSums *sums) {
+  const int W = isa.kernels<T>().width;
+  std::byte *const own = shared(unit.thread);
+  for (int64_t l = 0; l < lane_group; l += W) {
+    T factor[max_width] = {};
+    for (int k = 0; k < W; ++k) factor[k] = T(g[l + k]);
+    auto group = group_solver<T>(unit, l);
+    if (group.empty()) continue;
+    group.prepare();
+    group.use(unit.engine);
+    group.backward(target, factor);
+    if (target) continue;
+    if (!sums) {
+      group.template write_gradients<In>(factor, b.grad_x, b.grad_y, nullptr);
+      continue;
+    }
+    const auto room = [&](const SeriesSums &side, size_t offset) {
+      sdtw_out out{nullptr, {side.each(), p.features, 1}};
+      if (side.data) out.data = reinterpret_cast<T *>(own + offset) + l * side.each();
+      return out;
+    };
+    Place apart[max_width];
+    for (int k = 0; k < W; ++k) apart[k] = {k, k, k, -1};
+    group.template write_gradients<T>(factor, room(sums->x, scratch.out_x), room(sums->y, scratch.out_y), apart);
+  }
+}
+
+template <class In>
+void Call<In>::backward(const Unit &unit, const sdtw_out *target, bool weighted, GradientSums *sums) {
+  double g[lane_group] = {};
+  for (int64_t l = 0; l < unit.count; ++l) {
+    if (!sums) clear(unit, l, target);
+    g[l] = grad_value(unit.places[l], weighted);
+  }
+  const auto run = [&](auto type) {
+    using T = decltype(type);
+    if (plan.mapping == Mapping::lanes)
+      backward_group<T>(unit, target, g, sums);
+    else if (unit.lengths[0].kind == Kind::solved)
+      backward_pair<T>(unit, target, g[0], weighted, sums);
+    if (sums) sums->in_turn(unit.index, [&] { add_to<T>(*sums, unit); });
+  };
+  if (unit.engine == Engine::float64)
+    run(double{});
+  else if constexpr (has_float)
+    run(float{});
+  if (target)
+    for (int64_t l = 0; l < unit.count; ++l) mirror(unit.places[l], *target);
+}
+
+template <class In>
+void Call<In>::backward(const sdtw_out *target, bool weighted) {
+  GradientSums sums;
+  const bool summing = p.all_pairs && p.fused() && !target;
+  if (summing) {
+    const bool both = p.symmetric;
+    sums.x = sums_of(scratch.sums_x, b.grad_x.data, p.batch_x, p.n);
+    sums.y = both ? sums.x : sums_of(scratch.sums_y, b.grad_y.data, p.batch_y, p.m);
+    sums.x.clear();
+    sums.y.clear();
+  }
+  each_unit([&](int64_t index, int thread) {
+    Unit unit = begin(index, thread, true);
+    state ? recall(unit) : solve(unit);
+    backward(unit, target, weighted, summing ? &sums : nullptr);
+  });
+  if (!summing) return;
+  sums.x.write<In>(b.grad_x);
+  if (!p.symmetric) sums.y.write<In>(b.grad_y);
+}
+
+}  // namespace sdtw::cpu

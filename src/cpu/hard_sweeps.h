@@ -1,0 +1,115 @@
+// The sweep at gamma = 0 over a tile of a strip, for any vector type: R itself, in double whatever the costs are in, as
+// sums of thousands of floats would lose what decides between paths. Included by kernels_*.cpp inside its namespace.
+//
+// Where cells are floats, a vector of T is two of double; what is kept between tiles is as put_hard has it.
+
+template <class T>
+struct HardCells {
+  using E = typename core::Exponent<T>::type;
+  using D = Vec<double>;
+  using Real = typename D::Real;
+  static constexpr int W = Vec<T>::width, H = W / D::width;
+  static constexpr bool parts = sizeof(T) == 4;
+  struct Cells {
+    Real at[H];
+  };
+
+  static inline __attribute__((always_inline)) Cells load(const T *m, const E *e) {
+    Cells r;
+    for (int h = 0; h < H; ++h) {
+      r.at[h] = D::load(m + h * D::width);
+      if constexpr (parts) r.at[h] = D::add(r.at[h], D::load(reinterpret_cast<const float *>(e) + h * D::width));
+    }
+    return r;
+  }
+  static inline __attribute__((always_inline)) void store(const Cells &r, T *m, E *e) {
+    for (int h = 0; h < H; ++h) {
+      D::store(m + h * D::width, r.at[h]);
+      if constexpr (parts) {
+        const auto high = D::load(m + h * D::width), least = D::set1(3e38), none = D::set1(0);
+        const auto finite = D::at_most(r.at[h], least);  // the rest of infinity is not infinity less infinity
+        D::store(reinterpret_cast<float *>(e) + h * D::width, D::where(finite, D::sub(r.at[h], high), none));
+      } else {
+        D::store(e + h * D::width, D::set1(0));
+      }
+    }
+  }
+  // Lane l takes lane l - 1; what leaves the last goes to *out, and the first takes in.
+  static inline __attribute__((always_inline)) Cells rotate_up(const Cells &r, double in, double *out) {
+    Cells result;
+    for (int h = 0; h < H; ++h) {
+      const auto turned = D::rotate_up(r.at[h]);
+      result.at[h] = D::insert_first(turned, &in);
+      in = D::first(turned);
+    }
+    *out = in;
+    return result;
+  }
+  static inline __attribute__((always_inline)) Real cost(const T *tile, int h) { return D::load(tile + h * D::width); }
+};
+
+// steps: 0 not kept; 1, 2: a.probability is 0 where the best step into a cell is diagonal, else 1 where it is vertical
+// and 2 where it is horizontal; of equal ones the diagonal, and then the vertical (1) or the horizontal (2).
+template <class T, int K, bool unit, bool masked, int steps>
+void hard_sweep(const RuleSweep<T> &given) {
+  using Cells = HardCells<T>;
+  using D = typename Cells::D;
+  using Real = typename Cells::Real;
+  constexpr int W = Cells::W, H = Cells::H;
+  constexpr bool parts = Cells::parts;
+  const auto infinite = D::set1(std::numeric_limits<double>::infinity());
+  const Sweep<T> &a = given.of;
+  const StepRule<T> &rule = *given.rule;
+
+  typename Cells::Cells row[K], above = Cells::load(a.state.above_m, a.state.above_e);
+  for (int k = 0; k < K; ++k) row[k] = Cells::load(a.state.m + k * W, a.state.e + k * W);
+  [[maybe_unused]] Real weight[core::step_count], penalty[core::step_count];
+  for (int i = 0; i < core::step_count; ++i) {
+    weight[i] = D::set1(rule.hard_weight[i]);
+    penalty[i] = D::set1(rule.hard_penalty[i]);
+  }
+  for (int64_t s = 0; s < a.steps; ++s) {
+    double passed;
+    auto up = Cells::rotate_up(row[K - 1], get_hard(a.row_m + s, a.row_e + s), &passed);
+    put_hard(passed, a.row_m + s - W, a.row_e + s - W);
+    auto diagonal = above;
+    above = up;
+    for (int k = 0; k < K; ++k) {
+      const T *cost = a.cost + (s * K + k) * W;
+      typename Cells::Cells cell;
+      for (int h = 0; h < H; ++h) {
+        const auto d = Cells::cost(cost, h);
+        auto by_up = up.at[h], by_left = row[k].at[h], by_diagonal = diagonal.at[h];
+        if constexpr (!unit) {
+          by_up = D::fma(weight[core::vertical], d, D::add(by_up, penalty[core::vertical]));
+          by_left = D::fma(weight[core::horizontal], d, D::add(by_left, penalty[core::horizontal]));
+          by_diagonal = D::fma(weight[core::diagonal], d, D::add(by_diagonal, penalty[core::diagonal]));
+        }
+        // up is the last to be known.
+        auto best = D::smaller(D::smaller(by_diagonal, by_left), by_up);
+        if constexpr (steps != 0) {
+          const auto by_side = steps == 1 ? D::where(D::at_most(by_up, by_left), D::set1(1), D::set1(2))
+                                          : D::where(D::at_most(by_left, by_up), D::set1(2), D::set1(1));
+          const auto side = D::smaller(by_up, by_left);
+          D::store(a.probability + (s * K + k) * W + h * D::width,
+                   D::where(D::at_most(by_diagonal, side), D::set1(0), by_side));
+        }
+        if constexpr (unit) best = D::add(best, d);
+        if constexpr (masked) {
+          const int64_t at = k * W + h * D::width;
+          const auto first = D::load(given.wide_first + at), end = D::load(given.wide_end + at);
+          best = D::where(D::within(D::set1(double(s)), first, end), best, infinite);
+        }
+        // A cost of +infinity forbids the cell, even where its weight is 0. Only double cells meet one.
+        if constexpr (!parts)
+          best = D::where(D::at_most(d, D::set1(std::numeric_limits<double>::max())), best, infinite);
+        cell.at[h] = best;
+      }
+      diagonal = row[k];
+      row[k] = cell;
+      up = cell;
+    }
+  }
+  Cells::store(above, a.state.above_m, a.state.above_e);
+  for (int k = 0; k < K; ++k) Cells::store(row[k], a.state.m + k * W, a.state.e + k * W);
+}

@@ -1,0 +1,238 @@
+// Sweeps over a tile of a strip by rules other than the core's, for any vector type. Included by kernels_*.cpp inside
+// its namespace, after sweeps.h, whose walk these have.
+
+// How costs become what a step takes off a Z, of one group of steps of equal weight.
+template <class V>
+struct StepFactor {
+  typename V::Real excess;       // the factor is 1 + excess
+  typename V::Exponent integer;  // and 2^-integer
+};
+
+template <class V>
+inline __attribute__((always_inline)) StepFactor<V> step_factor(const typename V::Split &t) {
+  return {core::exp2_minus_1<V>(t.fraction), t.integer};
+}
+
+// Applied to m (1 + excess) rather than 1 + excess to m: see core/cell.h on what excess is rounded by.
+template <class V>
+inline __attribute__((always_inline)) core::Scaled<V> apply(const core::Scaled<V> &z, const StepFactor<V> &factor) {
+  return {V::fma(z.m, factor.excess, z.m), V::sub(z.e, factor.integer)};
+}
+
+// ratio (n + f), split again. n is exact as a number: engine_for sees to it that it is below 2^22.
+template <class V>
+inline __attribute__((always_inline)) typename V::Split weigh(const typename V::Split &t, typename V::Real ratio,
+                                                              typename V::Real ratio_low) {
+  const auto whole = V::split(V::real_of(t.integer), ratio, ratio_low);
+  const auto rest = V::split(V::fma(t.fraction, ratio, whole.fraction), V::set1(1), V::set1(0));
+  return {V::sub(whole.integer, V::sub(V::whole(0), rest.integer)), rest.fraction};
+}
+
+// The three predecessors of a cell with the cost of their steps.
+template <class V>
+struct Entered {
+  core::Scaled<V> up, left, diagonal;
+};
+
+// The soft minimum. Everything but one_weight's cost is taken off before the sum.
+template <class T, int K, StepShape shape, bool split, bool save, bool masked, bool tangent>
+void rule_sweep(const RuleSweep<T> &given) {
+  using V = Vec<T>;
+  using Cell = core::Scaled<V>;
+  using Real = typename V::Real;
+  constexpr int W = V::width;
+  // A penalty moves m by another half bit.
+  constexpr int64_t period = K < 8 ? 8 / K : 1;
+  constexpr bool penalties = shape != two_weights;
+  constexpr int P = tangent ? 6 : 3;
+  const Sweep<T> &a = given.of;
+  const StepRule<T> &rule = *given.rule;
+
+  Cell row[K], above{V::load(a.state.above_m), V::load(a.state.above_e)};
+  for (int k = 0; k < K; ++k) row[k] = {V::load(a.state.m + k * W), V::load(a.state.e + k * W)};
+  [[maybe_unused]] Real dot[K], above_dot{};
+  if constexpr (tangent) {
+    above_dot = V::load(given.above_dot);
+    for (int k = 0; k < K; ++k) dot[k] = V::load(given.dot + k * W);
+  }
+  const auto constant = [](T v) { return V::set1(v); };
+  StepFactor<V> penalty[core::step_count];
+  for (int i = 0; i < core::step_count; ++i) penalty[i] = {constant(rule.excess[i]), V::whole(rule.penalty[i])};
+  const auto cost_of = [&](int64_t s, int k, int step) __attribute__((always_inline)) {
+    if constexpr (split) {
+      const T *t = a.cost + (s * K + k) * 2 * W;
+      const typename V::Split whole{V::load(reinterpret_cast<const int32_t *>(t)), V::load(t + W)};
+      if constexpr (shape == one_weight)
+        return whole;
+      else
+        return weigh<V>(whole, constant(rule.ratio[step]), constant(rule.ratio_low[step]));
+    } else {
+      return V::split(V::load(a.cost + (s * K + k) * W), constant(rule.scale[step]), constant(rule.scale_low[step]));
+    }
+  };
+
+  for (int64_t s = 0; s < a.steps; ++s) {
+    const Cell last{V::rotate_up(row[K - 1].m), V::rotate_up(row[K - 1].e)};
+    a.row_m[s - W] = V::first(last.m);
+    a.row_e[s - W] = V::first(last.e);
+    Cell up{V::insert_first(last.m, a.row_m + s), V::insert_first(last.e, a.row_e + s)};
+    Cell diagonal = above;
+    above = up;
+    [[maybe_unused]] Real up_dot, diagonal_dot;
+    if constexpr (tangent) {
+      const auto last_dot = V::rotate_up(dot[K - 1]);
+      given.row_dot[s - W] = V::first(last_dot);
+      up_dot = V::insert_first(last_dot, given.row_dot + s);
+      diagonal_dot = above_dot;
+      above_dot = up_dot;
+    }
+    for (int k = 0; k < K; ++k) {
+      Entered<V> in{up, row[k], diagonal};
+      if constexpr (shape != one_weight) {
+        const auto of_diagonal = step_factor<V>(cost_of(s, k, core::diagonal));
+        const auto of_vertical = step_factor<V>(cost_of(s, k, core::vertical));
+        in.diagonal = apply<V>(in.diagonal, of_diagonal);
+        in.up = apply<V>(in.up, of_vertical);
+        if constexpr (shape == two_weights)
+          in.left = apply<V>(in.left, of_vertical);
+        else
+          in.left = apply<V>(in.left, step_factor<V>(cost_of(s, k, core::horizontal)));
+      }
+      if constexpr (penalties) {
+        in.diagonal = apply<V>(in.diagonal, penalty[core::diagonal]);
+        in.up = apply<V>(in.up, penalty[core::vertical]);
+        in.left = apply<V>(in.left, penalty[core::horizontal]);
+      }
+      core::Terms<V> terms;
+      const auto sum = core::sum_of<V>(in.up, in.left, in.diagonal, save || tangent ? &terms : nullptr);
+      Cell cell{sum.sum, sum.x};
+      if constexpr (shape == one_weight) cell = core::enter<V>(sum, cost_of(s, k, core::diagonal));
+      [[maybe_unused]] typename V::Mask inside;
+      if constexpr (masked) {
+        inside = V::within(V::whole(static_cast<typename V::ScalarExponent>(s)), V::load(given.first + k * W),
+                           V::load(given.end + k * W));
+        cell.m = V::where(inside, cell.m, V::set1(1));
+        cell.e = V::where(inside, cell.e, V::whole(core::Exponent<T>::forbidden));
+      }
+      if constexpr (save || tangent) {
+        auto p = core::probabilities<V>(terms, sum.sum);
+        if constexpr (masked) {
+          const auto none = V::set1(0);
+          p = {V::where(inside, p.up, none), V::where(inside, p.left, none), V::where(inside, p.diagonal, none)};
+        }
+        [[maybe_unused]] T *out = a.probability + (s * K + k) * P * W;
+        if constexpr (save) {
+          V::store(out, p.up);
+          V::store(out + W, p.left);
+          V::store(out + 2 * W, p.diagonal);
+        }
+        if constexpr (tangent) {
+          // Derivatives of the three alternatives, relative to the diagonal one's: differences of neighbours are what
+          // the derivatives of probabilities are made of.
+          const auto along = V::load(given.tangent + (s * K + k) * W);
+          const auto by_up = V::fma(constant(rule.weight[core::vertical] - rule.weight[core::diagonal]), along,
+                                    V::sub(up_dot, diagonal_dot));
+          const auto by_left = V::fma(constant(rule.weight[core::horizontal] - rule.weight[core::diagonal]), along,
+                                      V::sub(dot[k], diagonal_dot));
+          const auto mean = V::fma(p.up, by_up, V::mul(p.left, by_left));
+          if constexpr (save) {
+            const auto by_gamma = constant(rule.inverse_gamma);
+            V::store(out + 3 * W, V::mul(V::mul(p.up, by_gamma), V::sub(mean, by_up)));
+            V::store(out + 4 * W, V::mul(V::mul(p.left, by_gamma), V::sub(mean, by_left)));
+            V::store(out + 5 * W, V::mul(V::mul(p.diagonal, by_gamma), mean));
+          }
+          const auto before = diagonal_dot;
+          diagonal_dot = dot[k];
+          dot[k] = V::add(V::fma(constant(rule.weight[core::diagonal]), along, before), mean);
+          if constexpr (masked) dot[k] = V::where(inside, dot[k], V::set1(0));
+          up_dot = dot[k];
+        }
+      }
+      diagonal = row[k];
+      row[k] = cell;
+      up = cell;
+    }
+    if (s % period == period - 1) {
+      for (int k = 0; k < K; ++k) V::normalize(row[k].m, row[k].e);
+      V::normalize(above.m, above.e);
+    }
+  }
+  V::normalize(above.m, above.e);
+  V::store(a.state.above_m, above.m);
+  V::store(a.state.above_e, above.e);
+  for (int k = 0; k < K; ++k) {
+    V::normalize(row[k].m, row[k].e);
+    V::store(a.state.m + k * W, row[k].m);
+    V::store(a.state.e + k * W, row[k].e);
+  }
+  if constexpr (tangent) {
+    V::store(given.above_dot, above_dot);
+    for (int k = 0; k < K; ++k) V::store(given.dot + k * W, dot[k]);
+  }
+}
+
+// The adjoint where what is wanted is E times the expected weight of the step into the cell, and its derivative along
+// the tangents: the product rule in every line.
+template <class T, int K, bool tangent>
+void rule_adjoint(const RuleAdjoint<T> &given) {
+  using V = Vec<T>;
+  using Real = typename V::Real;
+  constexpr int W = V::width, P = tangent ? 6 : 3;
+  const AdjointSweep<T> &a = given.of;
+  const auto by_up = V::set1(given.rule->weight[core::vertical]),
+             by_left = V::set1(given.rule->weight[core::horizontal]);
+  const auto by_diagonal = V::set1(given.rule->weight[core::diagonal]);
+  Real left[K], diagonal[K], above = V::load(a.above);
+  [[maybe_unused]] Real left_dot[K], diagonal_dot[K], above_dot{};
+  for (int k = 0; k < K; ++k) {
+    left[k] = V::load(a.left + k * W);
+    diagonal[k] = V::load(a.diagonal + k * W);
+    if constexpr (tangent) {
+      left_dot[k] = V::load(given.left_dot + k * W);
+      diagonal_dot[k] = V::load(given.diagonal_dot + k * W);
+    }
+  }
+  if constexpr (tangent) above_dot = V::load(given.above_dot);
+  for (int64_t s = a.steps - 1; s >= 0; --s) {
+    a.row[s + 1] = V::first(above);
+    Real below = V::insert_last(V::rotate_down(above), a.row + s - W + 1);
+    [[maybe_unused]] Real below_dot;
+    if constexpr (tangent) {
+      given.row_dot[s + 1] = V::first(above_dot);
+      below_dot = V::insert_last(V::rotate_down(above_dot), given.row_dot + s - W + 1);
+    }
+    for (int k = K - 1; k >= 0; --k) {
+      const int64_t at = (s * K + k) * W;
+      const T *p = a.probability + at * P;
+      const auto up_p = V::load(p), left_p = V::load(p + W), diagonal_p = V::load(p + 2 * W);
+      const auto e = V::add(below, left[k]);
+      const auto weight = V::fma(by_up, up_p, V::fma(by_left, left_p, V::mul(by_diagonal, diagonal_p)));
+      const auto seen = V::at_least(e, static_cast<T>(core::negligible_alignment));
+      V::store(a.alignment + at, V::mul(seen, weight));
+      if constexpr (tangent) {
+        const auto up_d = V::load(p + 3 * W), left_d = V::load(p + 4 * W), diagonal_d = V::load(p + 5 * W);
+        const auto e_dot = V::add(below_dot, left_dot[k]);
+        const auto weight_dot = V::fma(by_up, up_d, V::fma(by_left, left_d, V::mul(by_diagonal, diagonal_d)));
+        V::store(given.alignment_dot + at, V::fma(e_dot, weight, V::mul(seen, weight_dot)));
+        below_dot = V::fma(up_p, e_dot, V::fma(up_d, e, diagonal_dot[k]));
+        left_dot[k] = V::fma(left_p, e_dot, V::mul(left_d, e));
+        diagonal_dot[k] = V::fma(diagonal_p, e_dot, V::mul(diagonal_d, e));
+      }
+      below = V::fma(up_p, e, diagonal[k]);
+      left[k] = V::mul(left_p, e);
+      diagonal[k] = V::mul(diagonal_p, e);
+    }
+    above = below;
+    if constexpr (tangent) above_dot = below_dot;
+  }
+  V::store(a.above, above);
+  if constexpr (tangent) V::store(given.above_dot, above_dot);
+  for (int k = 0; k < K; ++k) {
+    V::store(a.left + k * W, left[k]);
+    V::store(a.diagonal + k * W, diagonal[k]);
+    if constexpr (tangent) {
+      V::store(given.left_dot + k * W, left_dot[k]);
+      V::store(given.diagonal_dot + k * W, diagonal_dot[k]);
+    }
+  }
+}
