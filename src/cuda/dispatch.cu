@@ -10,7 +10,7 @@ namespace sdtw::cuda {
 
 namespace {
 
-using Call = void (*)(const sdtw::Plan &, const Buffers &);
+using Function = void (*)(const sdtw::Plan &, const Buffers &);
 
 template <class T>
 T *at(void *base, size_t offset) {
@@ -28,12 +28,12 @@ void skip(T *&data, int64_t bytes) {
 }
 
 // Backward or alignment without state: forward into a state in the workspace, for as many pairs as it has room for.
-void in_waves(const sdtw::Plan &plan, const Buffers &buffers, Call call) {
+void in_waves(const sdtw::Plan &plan, const Buffers &buffers, Call which) {
   const Problem &p = plan.problem;
   const Waves &waves = plan.cuda.waves;
   for (int64_t first = 0; first < p.batch; first += waves.pairs) {
     const int64_t pairs = std::min(waves.pairs, p.batch - first);
-    const sdtw::Plan part = cuda::make_plan(part_of(p, pairs), with_state(plan.exec));
+    sdtw::Plan part = cuda::make_plan(part_of(p, pairs), with_state(plan.exec));
     Buffers b = buffers;
     const size_t element = p.element_size();
     skip(b.x, first, element), skip(b.y, first, element);
@@ -42,20 +42,22 @@ void in_waves(const sdtw::Plan &plan, const Buffers &buffers, Call call) {
     skip(b.grad_value, first * static_cast<int64_t>(p.value_size()));
     b.state = at<void>(buffers.workspace, waves.state), b.value = at<void>(buffers.workspace, waves.value);
     b.workspace = at<void>(buffers.workspace, waves.workspace);
+    choose_core_kernels(part, Call::forward);
     core_forward(part, b);
-    call(part, b);
+    choose_core_kernels(part, which);
+    which == Call::alignment ? core_alignment(part, b) : core_backward(part, b);
   }
 }
 
 void backward_of_core(const sdtw::Plan &plan, const Buffers &buffers) {
-  plan.exec.no_state ? in_waves(plan, buffers, core_backward) : core_backward(plan, buffers);
+  plan.exec.no_state ? in_waves(plan, buffers, Call::backward) : core_backward(plan, buffers);
 }
 void alignment_of_core(const sdtw::Plan &plan, const Buffers &buffers) {
-  plan.exec.no_state ? in_waves(plan, buffers, core_alignment) : core_alignment(plan, buffers);
+  plan.exec.no_state ? in_waves(plan, buffers, Call::alignment) : core_alignment(plan, buffers);
 }
 
 // A call with series of half precision as one with float32.
-void converted(const sdtw::Plan &plan, const Buffers &buffers, Call call) {
+void converted(const sdtw::Plan &plan, const Buffers &buffers, Call which, Function call) {
   const Problem &p = plan.problem;
   const Scratch &scratch = plan.cuda.scratch;
   const bool is_long = p.length_bits == 64;
@@ -81,6 +83,7 @@ void converted(const sdtw::Plan &plan, const Buffers &buffers, Call call) {
   if (b.grad_y.data) b.grad_y = place(scratch.grad_y, y);
   sdtw::Plan inner = plan;
   inner.problem.dtype = SDTW_F32;
+  choose_core_kernels(inner, which);
   call(inner, b);
   const auto store = [&](const sdtw_out &from, const sdtw_out &to, general::Side side) {
     if (!to.data) return;
@@ -92,13 +95,18 @@ void converted(const sdtw::Plan &plan, const Buffers &buffers, Call call) {
 
 }  // namespace
 
+void choose_kernels(sdtw::Plan &plan, Call call) {
+  const bool recomputes = plan.exec.no_state && call != Call::forward;
+  if (plan.cuda.route == Route::core && !recomputes && call != Call::jvp) choose_core_kernels(plan, call);
+}
+
 void forward(const sdtw::Plan &plan, const Buffers &buffers) {
-  if (plan.cuda.route == Route::converted) return converted(plan, buffers, core_forward);
+  if (plan.cuda.route == Route::converted) return converted(plan, buffers, Call::forward, core_forward);
   plan.cuda.route == Route::core ? core_forward(plan, buffers) : general::forward(plan, buffers);
 }
 
 void backward(const sdtw::Plan &plan, const Buffers &buffers) {
-  if (plan.cuda.route == Route::converted) return converted(plan, buffers, backward_of_core);
+  if (plan.cuda.route == Route::converted) return converted(plan, buffers, Call::backward, backward_of_core);
   plan.cuda.route == Route::core ? backward_of_core(plan, buffers) : general::backward(plan, buffers);
 }
 

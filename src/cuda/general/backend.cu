@@ -302,7 +302,7 @@ void backward(const sdtw::Plan &plan, const Buffers &buffers) {
 }
 
 void alignment(const sdtw::Plan &plan, const Buffers &buffers) {
-  Execution(plan, buffers, plan.cuda.general.alignment, {plan.exec.no_state, true, false})
+  Execution(plan, buffers, plan.cuda.general.alignment, {plan.cuda.general.alignment.run.bytes > 0, true, false})
       .run(target_of(buffers.alignment, plan.problem.dtype), false, {});
 }
 
