@@ -31,7 +31,7 @@ struct Plan {
   int64_t tile_rows, tile_cols;  // of a tile; with strips tile_cols counts steps of the skewed sweep
   int64_t tiles_down, tiles_across;
   size_t state_bytes;
-  size_t forward_bytes, backward_bytes, alignment_bytes;
+  size_t forward_bytes, backward_bytes, alignment_bytes, jvp_bytes;
 };
 
 }  // namespace cpu
@@ -56,6 +56,56 @@ constexpr int bounds_per_pair = 3;
 
 // Steps of a tile that backward recomputes and sweeps, where shared memory has room for it.
 constexpr int max_tile_steps = 32;
+
+// The general engine: what is not the core case (src/cuda/general/).
+namespace general {
+
+// Where things lie in what forward leaves for backward, of a number of pairs.
+struct Run {
+  size_t control, flags, status, rows, saved, bytes;
+};
+
+// The workspace of one call. Offsets of what is not there are those of what comes next.
+struct Layout {
+  int64_t wave;  // pairs of a launch: all, or as many as the budget of workspace has room for
+  Run run;       // of a wave, from `run_at` on, unless the caller's state has it
+  size_t run_at;
+  size_t tickets, progress, returned, graded, reset_end;  // zeroed for each wave, from tickets on
+  size_t flows;
+  size_t points[2], directions[2], norms[2];  // of x and y: normalised, for SDTW_COSINE
+  size_t pair_sums[2], pair_turns[2];         // gradients of each pair of the wave, and their derivatives
+  size_t sums[2], turns[2];                   // of each series: all pairs
+  size_t bytes;
+};
+
+struct Plan {
+  int64_t pairs;                    // that are computed: of symmetric ones, a little more than half
+  int64_t strips, interval, slots;  // of a pair; steps between checkpoints; checkpoints of a strip
+  int64_t row_columns;              // of a row that a strip hands on
+  int64_t words;                    // of a stored cell, as state has it
+  int64_t point_features;           // as points are read by the sweeps: of normalised ones two more
+  bool wide_sums;                   // gradients are summed up in double
+  bool direct;                      // gradients are summed up in the caller's arrays
+  Run state;                        // of all pairs
+  Layout forward, backward, alignment, jvp;
+};
+
+}  // namespace general
+
+// Which kernels compute forward and backward: those of the core case, these after half precision has been converted to
+// float32, or the general engine.
+enum class Route : int { core, converted, general };
+
+// In the workspace of Route::converted: series in float32, and their gradients.
+struct Scratch {
+  size_t x, y, grad_x, grad_y;
+};
+
+// The core kernels without state: pairs at a time, and where their state, values and workspace lie in the workspace.
+struct Waves {
+  int64_t pairs;
+  size_t state, value, workspace, bytes;
+};
 
 // The class that a kernel has its costs from: those of cuda/costs/, and names for them in cuda/select_kernel.cuh.
 enum class Source : int {
@@ -91,6 +141,10 @@ struct Kernels {
 
 // Decisions of the CUDA backend.
 struct Plan {
+  Route route;
+  Scratch scratch;
+  Waves waves;
+  general::Plan general;  // of Route::general, of jvp, and of the alignment of what is converted
   Costs costs;
   int64_t lanes;        // of a warp for a pair: 32, or 16 or 8 if that is enough for all its rows
   int64_t strips;       // of a pair
@@ -112,7 +166,7 @@ struct Plan {
   bool wide_sums;                // gradients are summed up in double, in the workspace
 
   size_t state_bytes;
-  size_t forward_bytes, backward_bytes, alignment_bytes;
+  size_t forward_bytes, backward_bytes, alignment_bytes, jvp_bytes;
 
   Kernels kernels;  // of the call at hand, as cuda::choose_kernels picks them for the current device; not for sizes
 };
@@ -143,6 +197,12 @@ void require_supported(const Problem &problem);
 void require_supported(const Problem &problem, const Exec &exec, Call call);
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec);
 std::string describe(const sdtw::Plan &plan);
+// Of a core problem: so many of its pairs, and the exec with state.
+Problem part_of(const Problem &problem, int64_t pairs);
+Exec with_state(const Exec &exec);
+// The part of a plan that is the general engine's (plan_cuda_general.cpp).
+general::Plan make_general_plan(const Problem &problem, const Exec &exec);
+std::string describe_general(const sdtw::Plan &plan);
 }  // namespace cuda
 
 }  // namespace sdtw

@@ -136,15 +136,16 @@ sdtw::Plan make_plan(const Problem &given, const Exec &exec) {
 std::string describe(const sdtw::Plan &whole) {
   static const char *const isas[] = {"auto", "baseline", "avx2", "avx512"};
   const Plan &plan = whole.cpu;
-  char text[400];
-  std::snprintf(
-      text, sizeof text,
-      "cpu: mapping %s%s, tiles of %lld x %lld, %lld down and %lld across, isa %s, threads %d%s, skip E < %g, "
-      "state %zu, workspace forward %zu backward %zu alignment %zu bytes",
-      plan.mapping == Mapping::lanes ? "lanes (a pair each)" : "strips", plan.transposed ? " of y" : "",
-      (long long)plan.tile_rows, (long long)plan.tile_cols, (long long)plan.tiles_down, (long long)plan.tiles_across,
-      isas[plan.isa], plan.threads, plan.wavefront ? " (wavefront)" : "", core::negligible_alignment, plan.state_bytes,
-      plan.forward_bytes, plan.backward_bytes, plan.alignment_bytes);
+  char text[500];
+  std::snprintf(text, sizeof text,
+                "cpu: %lld pairs, mapping %s%s, tiles of %lld x %lld, %lld down and %lld across, isa %s, threads %d%s, "
+                "skip E < %g, "
+                "state %zu, workspace forward %zu backward %zu alignment %zu bytes",
+                (long long)plan.works, plan.mapping == Mapping::lanes ? "lanes (a pair each)" : "strips",
+                plan.transposed ? " of y" : "", (long long)plan.tile_rows, (long long)plan.tile_cols,
+                (long long)plan.tiles_down, (long long)plan.tiles_across, isas[plan.isa], plan.threads,
+                plan.wavefront ? " (wavefront)" : "", core::negligible_alignment, plan.state_bytes, plan.forward_bytes,
+                plan.backward_bytes, plan.alignment_bytes);
   return text;
 }
 

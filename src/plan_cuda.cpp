@@ -65,17 +65,104 @@ bool sweeps_fully(const Problem &p, const Plan &plan) {
 
 }  // namespace
 
-void require_supported(const Problem &problem) { require_core(problem); }
+// Everything is implemented, by the core kernels or by the general engine.
+void require_supported(const Problem &) {}
+void require_supported(const Problem &, const Exec &, Call) {}
 
-void require_supported(const Problem &, const Exec &exec, Call call) {
-  if (call == Call::jvp) fail(SDTW_STATUS_UNSUPPORTED, "sdtw_jvp is not implemented in this version");
-  if (call != Call::forward && exec.no_state)
-    fail(SDTW_STATUS_UNSUPPORTED, "this call without buffers.state is not implemented in this version");
+Problem part_of(const Problem &problem, int64_t pairs) {
+  Problem part = problem;
+  part.batch = part.batch_x = part.batch_y = pairs;
+  return part;
 }
+Exec with_state(const Exec &exec) {
+  Exec result = exec;
+  result.no_state = false;
+  return result;
+}
+
+namespace {
+
+Plan make_core_plan(const Problem &problem, const Exec &exec);
+
+// As many pairs at a time as the state of which takes this much.
+Waves make_waves(const Problem &p, const Exec &exec) {
+  constexpr size_t budget = size_t{96} << 20;
+  const Exec stateful = with_state(exec);
+  const auto room = [&](int64_t pairs) {
+    const Plan plan = make_core_plan(part_of(p, pairs), stateful);
+    return Waves{pairs, plan.state_bytes, checked_mul(pairs, p.value_size()), plan.backward_bytes, 0};
+  };
+  const auto bytes = [](const Waves &w) { return checked_add(w.state, checked_add(w.value, w.workspace)); };
+  const int64_t some = std::min<int64_t>(p.batch, 64);
+  const size_t each = std::max<size_t>(bytes(room(some)) / some, 1);
+  Waves waves = room(std::min<int64_t>(p.batch, std::max<size_t>(budget / each, 1)));
+  if (const int64_t last = p.batch % waves.pairs; last > 0) {  // whose plan may differ
+    const Waves tail = room(last);
+    waves.state = std::max(waves.state, tail.state), waves.workspace = std::max(waves.workspace, tail.workspace);
+  }
+  Arena arena;
+  const size_t state = arena.add(waves.state, 1), value = arena.add(waves.value, 1);
+  const size_t workspace = arena.add(waves.workspace, 1);
+  return {waves.pairs, state, value, workspace, arena.bytes()};
+}
+
+// The core case but for the type of its series.
+bool is_converted(const Problem &p) {
+  Problem as_float = p;
+  as_float.dtype = SDTW_F32;
+  return !p.is_core() && p.fused() && as_float.is_core();
+}
+
+}  // namespace
 
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   sdtw::Plan result{problem, exec, {}, {}};
   Plan &plan = result.cuda;
+  if (problem.is_core()) {
+    plan = make_core_plan(problem, exec);
+    plan.route = Route::core;
+  } else if (is_converted(problem)) {
+    Problem as_float = problem;
+    as_float.dtype = SDTW_F32;
+    plan = make_core_plan(as_float, exec);
+    plan.route = Route::converted;
+    if (exec.no_state) plan.waves = make_waves(as_float, exec);
+  } else {
+    plan.route = Route::general;
+  }
+  Exec alone = exec;
+  alone.no_state = exec.no_state || plan.route != Route::general;  // the engine knows no state of the core kernels
+  plan.general = make_general_plan(problem, alone);
+  plan.jvp_bytes = plan.general.jvp.bytes;
+  if (plan.route == Route::general) {
+    plan.state_bytes = plan.general.state.bytes;
+    plan.forward_bytes = plan.general.forward.bytes;
+    plan.backward_bytes = plan.general.backward.bytes, plan.alignment_bytes = plan.general.alignment.bytes;
+    return result;
+  }
+  if (exec.no_state) {
+    if (plan.route == Route::core) plan.waves = make_waves(problem, exec);
+    plan.backward_bytes = plan.alignment_bytes = plan.waves.bytes;
+  }
+  if (plan.route == Route::converted) {
+    plan.alignment_bytes = plan.general.alignment.bytes;
+    const size_t x = checked_mul(checked_mul(problem.batch_x, problem.n), problem.features);
+    const size_t y = checked_mul(checked_mul(problem.batch_y, problem.m), problem.features);
+    // Behind the larger of the two workspaces, which no call has both of.
+    Arena arena;
+    arena.add(std::max(plan.forward_bytes, plan.backward_bytes), 1);
+    plan.scratch.x = arena.add(x, sizeof(float)), plan.scratch.y = arena.add(y, sizeof(float));
+    plan.forward_bytes = arena.bytes();
+    plan.scratch.grad_x = arena.add(x, sizeof(float)), plan.scratch.grad_y = arena.add(y, sizeof(float));
+    plan.backward_bytes = arena.bytes();
+  }
+  return result;
+}
+
+namespace {
+
+Plan make_core_plan(const Problem &problem, const Exec &exec) {
+  Plan plan{};
   plan.costs = choose_costs(problem);
   plan.lanes = choose_lanes(problem);
   plan.strips = ceil_div(problem.n, rows_per_lane * warp);
@@ -120,10 +207,8 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   plan.snapshots_each = problem.dtype == SDTW_F64 ? 0 : plan.interval / max_tile_steps - 1;  // DoubleCell has none
   plan.snapshots = back.add(checked_mul(plan.tasks, checked_mul(plan.snapshots_each, saved_cells)), plan.words * word);
   plan.backward_bytes = plan.alignment_bytes = back.bytes();
-  return result;
+  return plan;
 }
-
-namespace {
 
 const char *name_of(Source source) {
   switch (source) {
@@ -174,6 +259,7 @@ void append_kernels(std::string &text, sdtw::Plan plan, const char *name, Call c
 }  // namespace
 
 std::string describe(const sdtw::Plan &plan) {
+  if (plan.cuda.route == Route::general) return describe_general(plan);
   const cuda::Plan &p = plan.cuda;
   const auto number = [](auto value) { return static_cast<long long>(value); };
   std::string text;

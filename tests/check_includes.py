@@ -13,6 +13,7 @@ allowed = {
     "plan": leaves | {"problem", "core"},
     "plan_cpu": leaves | {"problem", "plan", "backend", "cpu", "core"},  # the decisions of a backend know its layout
     "plan_cuda": leaves | {"problem", "plan", "backend", "cuda", "core"},
+    "plan_cuda_general": leaves | {"problem", "plan", "backend", "cuda", "core"},
     "cpu": leaves | {"problem", "plan", "backend", "core"},
     "cuda": leaves | {"problem", "plan", "backend", "core"},
     "core": {"sdtw.h"},

@@ -1,10 +1,11 @@
-// The CUDA backend's entry points: each turns a plan and the caller's buffers into kernel arguments (Args) and puts the
+// The calls of the core kernels: each turns a plan and the caller's buffers into kernel arguments (Args) and puts the
 // call's kernels on the caller's stream, in order. It decides nothing that depends on data: kernels find out on the
 // device whether there is anything to do for them, so no call waits for the GPU, and all can be captured into graphs.
 // In a float32 problem the kernels of FloatCell come first, then those of DoubleCell, which end at once unless
 // FloatCell has left pairs to them. With has_warp_fallback forward is the FloatCell kernel alone.
 #include "backend.h"
 #include "core/numbers.h"
+#include "cuda/core_calls.h"
 #include "cuda/launch.h"
 #include "cuda/pair.cuh"
 
@@ -96,7 +97,7 @@ void require_device() {
          error == cudaSuccess ? "there is none" : cudaGetErrorString(error));
 }
 
-void choose_kernels(sdtw::Plan &plan, Call call) {
+void choose_core_kernels(sdtw::Plan &plan, Call call) {
   Args a = make_args(plan, Buffers{}, nullptr);
   Kernels kernels{};
   if (call == Call::forward) {
@@ -114,7 +115,7 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
 
 const char *build_info() { return "cuda " SDTW_CUDA_BUILD; }
 
-void forward(const sdtw::Plan &plan, const Buffers &buffers) {
+void core_forward(const sdtw::Plan &plan, const Buffers &buffers) {
   const cudaStream_t stream = plan.exec.stream;
   const bool stateful = buffers.state && !plan.exec.no_state;
   void *run = stateful ? buffers.state : buffers.workspace;
@@ -131,7 +132,7 @@ void forward(const sdtw::Plan &plan, const Buffers &buffers) {
   ForwardSweeps<DoubleCell>::launch(a, kernels.wide, stream);
 }
 
-void backward(const sdtw::Plan &plan, const Buffers &buffers) {
+void core_backward(const sdtw::Plan &plan, const Buffers &buffers) {
   Args a = make_args(plan, buffers, buffers.state);
   a.grad_value = buffers.grad_value;
   if (a.costs == Costs::given) {
@@ -144,12 +145,10 @@ void backward(const sdtw::Plan &plan, const Buffers &buffers) {
   }
 }
 
-void alignment(const sdtw::Plan &plan, const Buffers &buffers) {
+void core_alignment(const sdtw::Plan &plan, const Buffers &buffers) {
   Args a = make_args(plan, buffers, buffers.state);
   a.dense = buffers.alignment;
   sweep_back(plan, buffers, a, {a.dense, a.n, a.m, nullptr}, {});
 }
-
-void jvp(const sdtw::Plan &, const Buffers &) {}
 
 }  // namespace sdtw::cuda

@@ -1,0 +1,119 @@
+// The CUDA backend's entry points: which kernels a call goes to. The core case has kernels of its own. Series of half
+// precision that are the core case otherwise are converted to float32, and gradients back. Without state the core
+// kernels compute forward again, a wave of pairs at a time. All else is the general engine's.
+#include "backend.h"
+#include "cuda/core_calls.h"
+#include "cuda/general/backend.h"
+#include "cuda/general/series.h"
+
+namespace sdtw::cuda {
+
+namespace {
+
+using Function = void (*)(const sdtw::Plan &, const Buffers &);
+
+template <class T>
+T *at(void *base, size_t offset) {
+  return reinterpret_cast<T *>(static_cast<unsigned char *>(base) + offset);
+}
+template <class Array>
+void skip(Array &array, int64_t first, size_t element) {
+  if (!array.data) return;
+  array.data = reinterpret_cast<decltype(array.data)>(reinterpret_cast<uintptr_t>(array.data) +
+                                                      first * array.stride[0] * static_cast<int64_t>(element));
+}
+template <class T>
+void skip(T *&data, int64_t bytes) {
+  if (data) data = reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(data) + bytes);
+}
+
+// Backward or alignment without state: forward into a state in the workspace, for as many pairs as it has room for.
+void in_waves(const sdtw::Plan &plan, const Buffers &buffers, Call which) {
+  const Problem &p = plan.problem;
+  const Waves &waves = plan.cuda.waves;
+  for (int64_t first = 0; first < p.batch; first += waves.pairs) {
+    const int64_t pairs = std::min(waves.pairs, p.batch - first);
+    sdtw::Plan part = cuda::make_plan(part_of(p, pairs), with_state(plan.exec));
+    Buffers b = buffers;
+    const size_t element = p.element_size();
+    skip(b.x, first, element), skip(b.y, first, element);
+    skip(b.grad_x, first, element), skip(b.grad_y, first, element), skip(b.alignment, first, element);
+    skip(b.x_len, first * p.length_bits / 8), skip(b.y_len, first * p.length_bits / 8);
+    skip(b.grad_value, first * static_cast<int64_t>(p.value_size()));
+    b.state = at<void>(buffers.workspace, waves.state), b.value = at<void>(buffers.workspace, waves.value);
+    b.workspace = at<void>(buffers.workspace, waves.workspace);
+    choose_core_kernels(part, Call::forward);
+    core_forward(part, b);
+    choose_core_kernels(part, which);
+    which == Call::alignment ? core_alignment(part, b) : core_backward(part, b);
+  }
+}
+
+void backward_of_core(const sdtw::Plan &plan, const Buffers &buffers) {
+  plan.exec.no_state ? in_waves(plan, buffers, Call::backward) : core_backward(plan, buffers);
+}
+void alignment_of_core(const sdtw::Plan &plan, const Buffers &buffers) {
+  plan.exec.no_state ? in_waves(plan, buffers, Call::alignment) : core_alignment(plan, buffers);
+}
+
+// A call with series of half precision as one with float32.
+void converted(const sdtw::Plan &plan, const Buffers &buffers, Call which, Function call) {
+  const Problem &p = plan.problem;
+  const Scratch &scratch = plan.cuda.scratch;
+  const bool is_long = p.length_bits == 64;
+  const general::Side x{p.batch_x, static_cast<int>(p.n), static_cast<int>(p.features), buffers.x_len, is_long};
+  const general::Side y{p.batch_y, static_cast<int>(p.m), static_cast<int>(p.features), buffers.y_len, is_long};
+  Buffers b = buffers;
+  const auto place = [&](size_t offset, const general::Side &side) {
+    return sdtw_out{at<void>(buffers.workspace, offset), {int64_t{side.rows} * side.features, side.features, 1}};
+  };
+  const auto target = [](const sdtw_out &out, sdtw_dtype dtype) {
+    return general::Target{out.data, {out.stride[0], out.stride[1], out.stride[2]}, dtype};
+  };
+  const auto series = [](const auto &in, sdtw_dtype dtype) {
+    return general::Series{in.data, {in.stride[0], in.stride[1], in.stride[2]}, dtype};
+  };
+  const auto load = [&](sdtw_in &in, size_t offset, const general::Side &side) {
+    const sdtw_out to = place(offset, side);
+    launch_convert(side, series(in, p.dtype), target(to, SDTW_F32), plan.exec.stream);
+    in = {to.data, {to.stride[0], to.stride[1], to.stride[2]}};
+  };
+  load(b.x, scratch.x, x), load(b.y, scratch.y, y);
+  if (b.grad_x.data) b.grad_x = place(scratch.grad_x, x);
+  if (b.grad_y.data) b.grad_y = place(scratch.grad_y, y);
+  sdtw::Plan inner = plan;
+  inner.problem.dtype = SDTW_F32;
+  choose_core_kernels(inner, which);
+  call(inner, b);
+  const auto store = [&](const sdtw_out &from, const sdtw_out &to, general::Side side) {
+    if (!to.data) return;
+    side.lengths = nullptr;  // gradients are there beyond the lengths, too
+    launch_convert(side, series(from, SDTW_F32), target(to, p.dtype), plan.exec.stream);
+  };
+  store(b.grad_x, buffers.grad_x, x), store(b.grad_y, buffers.grad_y, y);
+}
+
+}  // namespace
+
+void choose_kernels(sdtw::Plan &plan, Call call) {
+  const bool recomputes = plan.exec.no_state && call != Call::forward;
+  if (plan.cuda.route == Route::core && !recomputes && call != Call::jvp) choose_core_kernels(plan, call);
+}
+
+void forward(const sdtw::Plan &plan, const Buffers &buffers) {
+  if (plan.cuda.route == Route::converted) return converted(plan, buffers, Call::forward, core_forward);
+  plan.cuda.route == Route::core ? core_forward(plan, buffers) : general::forward(plan, buffers);
+}
+
+void backward(const sdtw::Plan &plan, const Buffers &buffers) {
+  if (plan.cuda.route == Route::converted) return converted(plan, buffers, Call::backward, backward_of_core);
+  plan.cuda.route == Route::core ? backward_of_core(plan, buffers) : general::backward(plan, buffers);
+}
+
+void alignment(const sdtw::Plan &plan, const Buffers &buffers) {
+  plan.cuda.route == Route::core ? alignment_of_core(plan, buffers) : general::alignment(plan, buffers);
+}
+
+void jvp(const sdtw::Plan &plan, const Buffers &buffers) { general::jvp(plan, buffers); }
+
+}  // namespace sdtw::cuda

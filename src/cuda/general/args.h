@@ -1,0 +1,93 @@
+// The arguments of the general engine's kernels. The host fills Args once per launch (general/backend.cu); kernels get
+// it by value and never change it.
+//
+// The general engine computes whatever is not the core case (Problem::is_core): other metrics, types, bands, steps,
+// gamma = 0, all pairs, tangents. It has one direction, from the first row to the last. A block takes a strip of a
+// pair, 128 rows, and goes through its tiles in phases: its producers fill a tile with costs, its first warp sweeps it.
+// A launch takes `pairs` pairs from `first` on, a wave; arrays of state and workspace are indexed by the pair's number
+// in the wave.
+// Invariant: what is reset at the beginning of a wave is zeros: tickets, flags, and all progress.
+#pragma once
+
+#include <cstdint>
+
+#include "core/band.h"
+#include "cuda/args.h"
+#include "sdtw.h"
+
+namespace sdtw::cuda::general {
+
+// An array that is read, of its own type.
+struct Series {
+  const void *data;
+  int64_t stride[3];
+  sdtw_dtype dtype;
+};
+
+// A dense output, or gradients that are summed up: [pairs or series][rows][columns] of a type.
+struct Target {
+  void *data;  // null: not wanted
+  int64_t stride[3];
+  sdtw_dtype dtype;
+};
+
+// Of a pair: bits of Args::flags.
+enum Flag : int {
+  rejected = 1,     // its costs, or its shape, are the double engine's
+  not_a_number = 2  // NaN, a cost of -infinity, or one that no exponent can hold
+};
+
+struct Args {
+  Series x, y;                  // series, or in x the given costs
+  Series tangent_x, tangent_y;  // no data: zeros
+  const void *x_len, *y_len;    // of series, or of pairs where costs are given; null: all are n, or m
+  bool long_lengths;
+  bool fused;                 // costs are of series
+  bool all_pairs, symmetric;  // which series a pair is made of: pair_at in task.cuh
+  int64_t batch_x, batch_y;
+  int64_t first, pairs;  // the wave
+  int n, m, features;    // padded; features of the points as they are read
+  sdtw_metric metric;
+  core::Band band;       // n and m are each pair's own
+  double scale;          // log2(e) / gamma, or 1 if gamma is 0
+  double inverse_gamma;  // 0 if gamma is 0
+  double weight[3];      // of steps: diagonal, vertical, horizontal
+  double penalty[3];     // times scale
+  double out_weight[3];  // of the steps into a cell, in what backward makes of E: weight, or 1 for the alignment
+  bool f64_values;       // values are float64
+  bool primary;          // the engine takes all pairs, not only those that the float engine has rejected
+  Format format;         // of a stored Z
+  int words;             // of a stored cell, its tangent included
+  int strips;            // of n rows
+  int interval;          // steps between two checkpoints
+  int slots;             // checkpoints of a strip
+  int64_t row_columns;   // columns of a row that a strip hands on
+  int64_t tasks;
+  Word *ticket;
+  int *any_double;  // 1 if there are rejected pairs
+  int *flags;       // [pairs]
+  int *status;      // [pairs]: a Status each
+  int *progress;    // forward: [pairs][strips]: columns of the row that the strip has handed on; all of them: INT_MAX
+  Word *rows;       // [pairs][strips][row_columns][words]
+  Word *saved;      // [pairs][strips][slots][5 * 32][words]; null: none are kept
+  void *value, *value_tangent;
+
+  // Backward.
+  const void *grad_value;
+  Word *returned;         // [pairs][strips]: in which columns E has left a strip: Returned in task.cuh
+  Word *flows;            // [pairs][m], of tangents [pairs][m][2]: E on its way from a strip into the one above
+  int *graded;            // [pairs][strips]: columns, from the last on, to which the strip has added its gradients
+  Target sum_x, sum_y;    // sums of gradients, each pair's own, float or double
+  Target turn_x, turn_y;  // of tangents: sums of the gradients' derivatives
+  Target dense;           // the alignment, the gradient of a given cost, or its derivative
+  bool scale_dense;       // whether dense is multiplied by grad_value
+};
+
+// A kernel of the engine that takes tasks: what it needs and how it is launched.
+template <class Cell, bool tangents>
+struct Kernels {
+  static void forward(const Args &a, cudaStream_t stream);
+  static void backward(const Args &a, cudaStream_t stream);
+};
+
+}  // namespace sdtw::cuda::general

@@ -1,0 +1,221 @@
+// The cells of the general engine: softmin with Z = exp(-R / gamma) of a float and an int or of two doubles, as in
+// sweep/cell.cuh, and the minimum with R itself in double. Steps may have weights and penalties: then each of the three
+// transitions into a cell has a cost of its own (`stepped`).
+//
+// Costs wait for the sweep in planes in shared memory, [steps][pitch] each: a lane's four rows lie side by side.
+// A forbidden cell is one of which the cost is +infinity, or one outside of the band or of the pair.
+#pragma once
+
+#include "cuda/general/args.h"
+#include "cuda/pair.cuh"
+
+namespace sdtw::cuda::general {
+
+constexpr int strip_rows = K * warp;
+constexpr int pitch = strip_rows + K;  // of a step in a plane: so that columns, too, are read without bank conflicts
+
+// What a step of one kind costs beside the cell's own cost.
+struct Steps {
+  double weight[transitions], penalty[transitions];
+};
+
+// A lane's rows of a plane in step u.
+template <class T>
+__device__ __forceinline__ Rows<T> *rows_at(void *plane, int u) {
+  return reinterpret_cast<Rows<T> *>(static_cast<T *>(plane) + u * pitch + lane_id() * K);
+}
+
+// t = D log2(e) / gamma of a transition as n + f, |f| <= 1/2; q = 2^-f - 1.
+template <class Base, bool stepped_>
+struct Soft {
+  using Real = typename Base::Real;
+  using Integer = std::conditional_t<Base::wide, double, int>;
+  using Z = typename Base::Z;
+  static constexpr bool wide = Base::wide, soft = true, stepped = stepped_;
+  static constexpr int ways = stepped ? transitions : 1, cost_planes = 2 * ways;
+
+  static __device__ __forceinline__ Z forbidden() { return Base::forbidden(); }
+  static __device__ __forceinline__ Z one() { return Base::one(); }
+  static __device__ __forceinline__ void renormalise(Z &z) { Base::renormalise(z); }
+  static __host__ __device__ __forceinline__ constexpr int words(Format format) {
+    return wide && format == two_words ? 2 : 1;
+  }
+
+  struct Costs {
+    Rows<Real> q[ways];
+    Rows<Integer> n[ways];
+
+    __device__ __forceinline__ void load(Real *planes, int steps, int u) {
+#pragma unroll
+      for (int way = 0; way < ways; way++) {
+        q[way] = *rows_at<Real>(planes + 2 * way * steps * pitch, u);
+        n[way] = *rows_at<Integer>(planes + (2 * way + 1) * steps * pitch, u);
+      }
+    }
+    __device__ __forceinline__ void store(Real *planes, int steps, int u) const {
+#pragma unroll
+      for (int way = 0; way < ways; way++) {
+        *rows_at<Real>(planes + 2 * way * steps * pitch, u) = q[way];
+        *rows_at<Integer>(planes + (2 * way + 1) * steps * pitch, u) = n[way];
+      }
+    }
+    // The cost of row k is `cost`, or forbidden if not admitted. begins: the cell is the pair's first, which is entered
+    // without a penalty. Returns flags of the pair. limit: of |t|.
+    __device__ __forceinline__ int set(int k, double cost, bool admitted, bool begins, const Args &a, double limit) {
+      const double infinity = __longlong_as_double(0x7ff0000000000000ll);
+      int flags = 0;
+      const bool forbid = !admitted || cost == infinity;
+#pragma unroll
+      for (int way = 0; way < ways; way++) {
+        double t = cost * a.scale;
+        if constexpr (stepped) t = fma(a.weight[way], t, begins ? 0.0 : a.penalty[way]);
+        if (forbid) t = 0;
+        if (!(fabs(t) <= limit)) {
+          flags |= !(fabs(t) < core::largest_wide_cost) ? not_a_number : rejected;
+          t = 0;
+        }
+        const double whole = rint(t);
+        q[way].v[k] = exp2_minus_1(static_cast<Real>(t - whole));
+        if constexpr (wide)
+          n[way].v[k] = forbid ? -Base::forbidden_e : whole;
+        else
+          n[way].v[k] = forbid ? -core::Exponent<float>::forbidden : static_cast<int>(whole);
+      }
+      return flags;
+    }
+  };
+
+  // The exponent e less n. That of a forbidden cell goes no lower.
+  static __device__ __forceinline__ int less(int e, int n) {
+    return __viaddmax_s32(e, -n, core::Exponent<float>::forbidden);
+  }
+  static __device__ __forceinline__ double less(double e, double n) {
+    const double v = e - n;
+    return v < core::Exponent<double>::forbidden ? core::Exponent<double>::forbidden : v;
+  }
+  static __device__ __forceinline__ int largest(int a, int b, int c) { return __vimax3_s32(a, b, c); }
+  static __device__ __forceinline__ double largest(double a, double b, double c) {
+    return DoubleCell::larger(DoubleCell::larger(a, b), c);
+  }
+
+  // The cell of row k from its neighbours; if with_terms, p is the three terms of its sum.
+  template <bool with_terms>
+  static __device__ __forceinline__ Z next(const Costs &c, int k, const Steps &, Z d, Z v, Z h,
+                                           Real (&p)[transitions]) {
+    if constexpr (stepped) {
+      d.e = less(d.e, c.n[diagonal].v[k]), v.e = less(v.e, c.n[vertical].v[k]), h.e = less(h.e, c.n[horizontal].v[k]);
+    }
+    const Integer x = largest(d.e, h.e, v.e);
+    Real td = Base::term(d, x), th = Base::term(h, x), tv = Base::term(v, x);
+    if constexpr (stepped) {
+      td = fma(td, c.q[diagonal].v[k], td), th = fma(th, c.q[horizontal].v[k], th);
+      tv = fma(tv, c.q[vertical].v[k], tv);
+    }
+    if constexpr (with_terms) p[diagonal] = td, p[vertical] = tv, p[horizontal] = th;
+    const Real s = td + th + tv;
+    if constexpr (stepped)
+      return {s, x};
+    else
+      return {fma(s, c.q[0].v[k], s), less(x, c.n[0].v[k])};
+  }
+  // Makes probabilities of terms.
+  static __device__ __forceinline__ void normalise(Real (&p)[transitions]) {
+    const Real factor = reciprocal((p[diagonal] + p[horizontal]) + p[vertical]);
+#pragma unroll
+    for (int way = 0; way < transitions; way++) p[way] = product(p[way], factor);
+  }
+  static __device__ __forceinline__ Real product(Real a, Real b) {
+    if constexpr (wide)
+      return __dmul_rn(a, b);
+    else
+      return __fmul_rn(a, b);
+  }
+
+  static __device__ __forceinline__ void store(Word *p, Format format, const Z &z) { Base::store(p, 0, format, z); }
+  static __device__ __forceinline__ Z load(const Word *p, Format format) {
+    const Word first = load_relaxed(p), second = words(format) == 2 ? load_relaxed(p + 1) : 0;
+    return Base::unpack(first, second, format);
+  }
+  static __device__ __forceinline__ Z from_above(const Z &z) {
+    return {__shfl_up_sync(all_lanes, z.m, 1), __shfl_up_sync(all_lanes, z.e, 1)};
+  }
+  static __device__ __forceinline__ Z of_lane(const Z &z, int lane) { return Base::shuffle(z, lane); }
+  static __device__ __forceinline__ Z choose(bool first, const Z &a, const Z &b) {
+    return {first ? a.m : b.m, first ? a.e : b.e};
+  }
+  static __device__ __forceinline__ bool reachable(const Z &z) {
+    return z.e > (wide ? Integer(-1e299) : Integer(-(1 << 29) - (1 << 28)));
+  }
+  // R, in units of gamma / log2(e).
+  static __device__ __forceinline__ double value(const Z &z) {
+    return -(log2(static_cast<double>(z.m)) + static_cast<double>(z.e));
+  }
+};
+
+// gamma = 0: R is the least of its three candidates; ties go to the diagonal, the vertical, the horizontal step.
+struct Hard {
+  using Real = double;
+  struct Z {
+    double r;
+  };
+  static constexpr bool wide = true, soft = false, stepped = true;
+  static constexpr int cost_planes = 1;
+
+  static __device__ __forceinline__ double infinity() { return __longlong_as_double(0x7ff0000000000000ll); }
+  static __device__ __forceinline__ Z forbidden() { return {infinity()}; }
+  static __device__ __forceinline__ void renormalise(Z &) {}
+  static __host__ __device__ __forceinline__ constexpr int words(Format) { return 1; }
+
+  struct Costs {
+    Rows<double> d;
+
+    __device__ __forceinline__ void load(double *planes, int, int u) { d = *rows_at<double>(planes, u); }
+    __device__ __forceinline__ void store(double *planes, int, int u) const { *rows_at<double>(planes, u) = d; }
+    __device__ __forceinline__ int set(int k, double cost, bool admitted, bool, const Args &, double) {
+      const bool forbid = !admitted || cost == infinity();
+      const bool bad = !forbid && !(fabs(cost) < infinity());
+      d.v[k] = forbid || bad ? infinity() : cost;
+      return bad ? not_a_number : 0;
+    }
+  };
+
+  template <bool with_terms>
+  static __device__ __forceinline__ Z next(const Costs &c, int k, const Steps &steps, const Z &d, const Z &v,
+                                           const Z &h, double (&p)[transitions]) {
+    const double cost = c.d.v[k];
+    const bool forbid = cost == infinity();
+    const double at = forbid ? 0 : cost;
+    // Penalties first: that of the first cell is taken back exactly so (Sweep::start).
+    const double td = fma(steps.weight[diagonal], at, d.r + steps.penalty[diagonal]);
+    const double tv = fma(steps.weight[vertical], at, v.r + steps.penalty[vertical]);
+    const double th = fma(steps.weight[horizontal], at, h.r + steps.penalty[horizontal]);
+    const bool down = tv < td;
+    double best = down ? tv : td;
+    const bool across = th < best;
+    if constexpr (with_terms) p[diagonal] = !down && !across, p[vertical] = down && !across, p[horizontal] = across;
+    best = across ? th : best;
+    return {forbid ? infinity() : best};
+  }
+  static __device__ __forceinline__ void normalise(double (&)[transitions]) {}
+  static __device__ __forceinline__ double product(double a, double b) { return __dmul_rn(a, b); }
+
+  static __device__ __forceinline__ void store(Word *p, Format, const Z &z) {
+    store_relaxed(p, __double_as_longlong(z.r));
+  }
+  static __device__ __forceinline__ Z load(const Word *p, Format) { return {__longlong_as_double(load_relaxed(p))}; }
+  static __device__ __forceinline__ Z from_above(const Z &z) { return {__shfl_up_sync(all_lanes, z.r, 1)}; }
+  static __device__ __forceinline__ Z of_lane(const Z &z, int lane) { return {__shfl_sync(all_lanes, z.r, lane)}; }
+  static __device__ __forceinline__ Z choose(bool first, const Z &a, const Z &b) { return {first ? a.r : b.r}; }
+  static __device__ __forceinline__ bool reachable(const Z &z) { return z.r < infinity(); }
+  static __device__ __forceinline__ double value(const Z &z) { return z.r; }
+};
+
+// The steps of a tile: what fits shared memory a few times over.
+template <class Cell, bool tangents>
+constexpr int forward_steps = tangents || (Cell::wide && Cell::soft && Cell::stepped) ? 8 : 16;
+template <class Cell, bool tangents>
+constexpr int backward_steps = tangents || (Cell::wide && Cell::soft && Cell::stepped) ? 8
+                               : Cell::wide || Cell::stepped                           ? 16
+                                                                                       : 32;
+
+}  // namespace sdtw::cuda::general

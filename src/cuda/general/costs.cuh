@@ -1,0 +1,239 @@
+// Fills a tile with costs, by the four producer warps of a block: the sums over features in double, by differences,
+// which cancel nowhere. A thread has four rows and steps / 4 columns of the tile; points come through shared memory,
+// `at_once` features at a time, as doubles.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "core/metric.h"
+#include "cuda/general/task.cuh"
+
+namespace sdtw::cuda::general {
+
+constexpr int at_once = 8;                   // features
+constexpr int staged_rows = strip_rows + 2;  // the pitch of x in shared memory, in elements
+template <int T>
+constexpr int staged_columns = T + warp;
+
+template <class T>
+__device__ __forceinline__ T element(const void *data, int64_t i, sdtw_dtype dtype) {
+  switch (dtype) {
+    case SDTW_F64: return static_cast<T>(__ldg(static_cast<const double *>(data) + i));
+    case SDTW_F16: return static_cast<T>(__half2float(__ldg(static_cast<const __half *>(data) + i)));
+    case SDTW_BF16: return static_cast<T>(__bfloat162float(__ldg(static_cast<const __nv_bfloat16 *>(data) + i)));
+    default: return static_cast<T>(__ldg(static_cast<const float *>(data) + i));
+  }
+}
+template <class T>
+__device__ __forceinline__ void put_element(void *data, int64_t i, sdtw_dtype dtype, T v) {
+  switch (dtype) {
+    case SDTW_F64: static_cast<double *>(data)[i] = static_cast<double>(v); break;
+    case SDTW_F16: static_cast<__half *>(data)[i] = __float2half_rn(static_cast<float>(v)); break;
+    case SDTW_BF16: static_cast<__nv_bfloat16 *>(data)[i] = __float2bfloat16_rn(static_cast<float>(v)); break;
+    default: static_cast<float *>(data)[i] = static_cast<float>(v);
+  }
+}
+
+__device__ __forceinline__ void producers_barrier() { barrier(1, producers); }
+
+// Points of a tile in shared memory: x [at_once][staged_rows], y [at_once][staged_columns]; column 0 of y is the one in
+// which the last lane is in the tile's first step.
+template <class T>
+struct Points {
+  T *x, *y;
+};
+
+// Loads features [from, from + at_once) of the tile's points. Those outside of the pair are 0. thread: of the
+// producers.
+template <int T, class Real>
+__device__ __forceinline__ void stage(const Args &a, const Task &s, const Series &x, const Series &y, int first_step,
+                                      int from, int thread, Points<Real> to) {
+  const int features = min(at_once, a.features - from);
+  const int64_t x0 = s.index.x * x.stride[0], y0 = s.index.y * y.stride[0];
+  for (int i = thread; i < strip_rows * at_once; i += producers) {
+    const int f = i % at_once, row = i / at_once;
+    const bool there = f < features && s.row + row < s.n && x.data;
+    to.x[f * staged_rows + row] =
+        there ? element<Real>(x.data, x0 + (s.row + row) * x.stride[1] + (from + f) * x.stride[2], x.dtype) : Real(0);
+  }
+  for (int i = thread; i < staged_columns<T> * at_once; i += producers) {
+    const int f = i % at_once, column = first_step - (warp - 1) + i / at_once;
+    const bool there = f < features && column >= 0 && column < s.m && y.data;
+    to.y[f * staged_columns<T> + i / at_once] =
+        there ? element<Real>(y.data, y0 + column * y.stride[1] + (from + f) * y.stride[2], y.dtype) : Real(0);
+  }
+}
+
+// A thread's cells of a tile: rows K l, ... of its lane l, and S steps from u0 on.
+template <int T>
+struct Sums {
+  static constexpr int S = T / producer_warps;
+  double v[S][K];
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int i = 0; i < S; i++)
+#pragma unroll
+      for (int k = 0; k < K; k++) v[i][k] = 0;
+  }
+};
+
+// Adds the staged features' terms. absolute: of cityblock, not of squares.
+template <bool absolute, int T>
+__device__ __forceinline__ void add_terms(Points<double> p, int features, int u0, Sums<T> &sums) {
+#pragma unroll 1
+  for (int f = 0; f < features; f++) {
+    double x[K];
+#pragma unroll
+    for (int k = 0; k < K; k++) x[k] = p.x[f * staged_rows + lane_id() * K + k];
+    const double *y = p.y + f * staged_columns<T> + u0 - lane_id() + warp - 1;
+#pragma unroll
+    for (int i = 0; i < Sums<T>::S; i++) {
+      const double here = y[i];
+#pragma unroll
+      for (int k = 0; k < K; k++) {
+        const double difference = x[k] - here;
+        if constexpr (absolute)
+          sums.v[i][k] += fabs(difference);
+        else
+          sums.v[i][k] = fma(difference, difference, sums.v[i][k]);
+      }
+    }
+  }
+}
+// Adds direction(x - y) times the difference of the tangents.
+template <bool absolute, int T>
+__device__ __forceinline__ void add_along(Points<double> p, Points<double> d, int features, int u0, Sums<T> &sums) {
+#pragma unroll 1
+  for (int f = 0; f < features; f++) {
+    const int at_x = f * staged_rows + lane_id() * K, at_y = f * staged_columns<T> + u0 - lane_id() + warp - 1;
+#pragma unroll
+    for (int i = 0; i < Sums<T>::S; i++)
+#pragma unroll
+      for (int k = 0; k < K; k++) {
+        const double difference = p.x[at_x + k] - p.y[at_y + i], dt = d.x[at_x + k] - d.y[at_y + i];
+        const double direction =
+            absolute ? core::CityBlock::direction(difference) : core::SqEuclidean::direction(difference);
+        sums.v[i][k] = fma(direction, dt, sums.v[i][k]);
+      }
+  }
+}
+
+// Where the planes of a tile lie in shared memory: those of costs, which transitions take the place of; the metric's
+// slope (euclidean only, in backward); the costs' derivatives along the tangents.
+template <class Cell, bool tangents, int T>
+struct Planes {
+  using Real = typename Cell::Real;
+  static constexpr int size = T * pitch;
+  Real *base, *slope, *along;
+
+  __device__ __forceinline__ Real *plane(int i) const { return base + i * size; }
+};
+
+template <class Cell, bool tangents, int T, bool with_slope>
+struct Fill {
+  using Real = typename Cell::Real;
+
+  const Args &a;
+  const Task &s;
+  const Block &block;
+  Points<double> points, directions;  // directions: of tangents only
+
+  // The costs given, or the metric's, of the thread's cells.
+  __device__ __forceinline__ void measure(int first_step, int thread, Sums<T> &sums, Sums<T> &along) const {
+    const int u0 = thread / warp * Sums<T>::S;
+    sums.clear();
+    if constexpr (tangents) along.clear();
+    if (!a.fused) {
+#pragma unroll
+      for (int i = 0; i < Sums<T>::S; i++)
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+          const int row = lane_id() * K + k, column = first_step + u0 + i - lane_id();
+          if (column < block.first[row] || column >= block.end[row]) continue;
+          const auto of = [&](const Series &series) {
+            return element<double>(
+                series.data,
+                s.index.pair * series.stride[0] + (s.row + row) * series.stride[1] + column * series.stride[2],
+                series.dtype);
+          };
+          sums.v[i][k] = of(a.x);
+          if constexpr (tangents) along.v[i][k] = of(a.tangent_x);
+        }
+      return;
+    }
+    const bool absolute = a.metric == SDTW_CITYBLOCK;
+    for (int from = 0; from < a.features; from += at_once) {
+      producers_barrier();  // what was staged before has been read
+      stage<T>(a, s, a.x, a.y, first_step, from, thread, points);
+      if constexpr (tangents) stage<T>(a, s, a.tangent_x, a.tangent_y, first_step, from, thread, directions);
+      producers_barrier();
+      const int features = min(at_once, a.features - from);
+      absolute ? add_terms<true, T>(points, features, u0, sums) : add_terms<false, T>(points, features, u0, sums);
+      if constexpr (tangents)
+        absolute ? add_along<true, T>(points, directions, features, u0, along)
+                 : add_along<false, T>(points, directions, features, u0, along);
+    }
+    finish(sums, along);
+  }
+  __device__ __forceinline__ void finish(Sums<T> &sums, Sums<T> &along) const {
+#pragma unroll
+    for (int i = 0; i < Sums<T>::S; i++)
+#pragma unroll
+      for (int k = 0; k < K; k++) {
+        double &sum = sums.v[i][k];
+        if (a.metric == SDTW_EUCLIDEAN)
+          sum = core::Euclidean::finish(sum);
+        else if (a.metric == SDTW_COSINE)
+          sum = core::Cosine::finish(sum);
+        if constexpr (tangents) {
+          if (a.metric == SDTW_EUCLIDEAN) along.v[i][k] *= core::Euclidean::slope(sum);
+          if (a.metric == SDTW_SQEUCLIDEAN) along.v[i][k] *= 2;
+        }
+      }
+  }
+
+  // thread: of the producers. limit: of |D log2(e) / gamma|, beyond which the pair is rejected.
+  __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &to, int first_step, int thread,
+                                      double limit) const {
+    Sums<T> sums, along;
+    measure(first_step, thread, sums, along);
+    const int u0 = thread / warp * Sums<T>::S;
+    int flags = 0;
+#pragma unroll
+    for (int i = 0; i < Sums<T>::S; i++) {
+      typename Cell::Costs costs;
+      const int column = first_step + u0 + i - lane_id();
+      Rows<Real> slope{}, derivative{};
+#pragma unroll
+      for (int k = 0; k < K; k++) {
+        const int row = lane_id() * K + k;
+        const bool admitted = column >= block.first[row] && column < block.end[row];
+        const bool begins = admitted && column == 0 && s.row + row == 0;
+        flags |= costs.set(k, sums.v[i][k], admitted, begins, a, limit);
+        if constexpr (with_slope)
+          if (a.metric == SDTW_EUCLIDEAN)
+            slope.v[k] = admitted ? static_cast<Real>(fmin(core::Euclidean::slope(sums.v[i][k]), 3e38)) : Real(0);
+        if constexpr (tangents) derivative.v[k] = admitted ? static_cast<Real>(along.v[i][k]) : Real(0);
+      }
+      costs.store(to.base, T, u0 + i);
+      if constexpr (with_slope)
+        if (a.metric == SDTW_EUCLIDEAN) *rows_at<Real>(to.slope, u0 + i) = slope;
+      if constexpr (tangents) *rows_at<Real>(to.along, u0 + i) = derivative;
+    }
+    flags = (__any_sync(all_lanes, flags & rejected) ? rejected : 0) |
+            (__any_sync(all_lanes, flags & not_a_number) ? not_a_number : 0);
+    if (flags && lane_id() == 0) raise(a, s, flags);
+  }
+};
+
+// The limit of |D log2(e) / gamma| in a pair.
+template <class Cell>
+__device__ __forceinline__ double limit_of(const Task &s) {
+  if constexpr (Cell::wide) return core::largest_wide_cost;
+  const double range = core::Exponent<float>::limit / (static_cast<double>(s.n) + s.m);
+  return range < core::float_cost_limit ? range : core::float_cost_limit;
+}
+
+}  // namespace sdtw::cuda::general

@@ -1,0 +1,252 @@
+// Kernels of the general engine that work on whole series: normalised points before the sweeps, and what becomes of the
+// sums of gradients after them. Each element is written by one thread, which adds in a fixed order.
+#include "cuda/general/costs.cuh"
+#include "cuda/general/series.h"
+
+namespace sdtw::cuda::general {
+namespace {
+
+constexpr int threads = 256;
+
+unsigned grid_for(int64_t work) {
+  return static_cast<unsigned>(std::min<int64_t>(std::max<int64_t>((work + threads - 1) / threads, 1), 132 * 32));
+}
+
+__device__ __forceinline__ double sum_of_warp(double v) {
+  for (int step = warp / 2; step > 0; step /= 2) v += __shfl_xor_sync(all_lanes, v, step);
+  return v;
+}
+__device__ __forceinline__ double max_of_warp(double v) {
+  for (int step = warp / 2; step > 0; step /= 2) v = fmax(v, __shfl_xor_sync(all_lanes, v, step));
+  return v;
+}
+__device__ __forceinline__ int length_of(const Side &side, int64_t series) {
+  const int64_t length = read_length(side.lengths, series, side.rows, side.long_lengths);
+  return length < 0 || length > side.rows ? 0 : static_cast<int>(length);
+}
+__device__ __forceinline__ double element_of(const Target &t, int64_t i) { return element<double>(t.data, i, t.dtype); }
+__device__ __forceinline__ int64_t place_in(const Target &t, int64_t b, int64_t row, int64_t column) {
+  return b * t.stride[0] + row * t.stride[1] + column * t.stride[2];
+}
+
+// A warp has a point.
+__global__ void __launch_bounds__(threads) normalise_kernel(Side side, Series points, Series tangents, Normalised to) {
+  const int64_t warps = static_cast<int64_t>(gridDim.x) * (threads / warp);
+  for (int64_t i = (blockIdx.x * int64_t{threads} + threadIdx.x) / warp; i < side.batch * side.rows; i += warps) {
+    const int64_t b = i / side.rows, row = i % side.rows;
+    if (row >= length_of(side, b)) continue;
+    const auto of = [&](const Series &series, int f) {
+      return element<double>(series.data, b * series.stride[0] + row * series.stride[1] + f * series.stride[2],
+                             series.dtype);
+    };
+    double largest = 0;
+    for (int f = lane_id(); f < side.features; f += warp) largest = fmax(largest, fabs(of(points, f)));
+    largest = max_of_warp(largest);
+    double sum = 0;  // of squares, relative to the largest, so that none overflows; NaN is not lost in it
+    for (int f = lane_id(); f < side.features; f += warp) {
+      const double v = largest > 0 ? of(points, f) / largest : of(points, f);
+      sum = fma(v, v, sum);
+    }
+    const double root = sqrt(sum_of_warp(sum));
+    const bool zero = largest == 0 && root == 0;
+    const double norm = zero ? 0 : largest > 0 ? largest * root : root;
+    double *out = to.points + i * (side.features + 2);
+    const auto unit = [&](int f) {
+      return zero ? 0 : largest > 0 ? of(points, f) / largest / root : of(points, f) / root;
+    };
+    for (int f = lane_id(); f < side.features; f += warp) out[f] = unit(f);
+    if (lane_id() < 2) out[side.features + lane_id()] = zero && lane_id() == to.marker ? 1 : 0;
+    if (lane_id() == 0) to.norms[i] = norm;
+    if (!to.directions) continue;
+    double product = 0;
+    if (tangents.data)
+      for (int f = lane_id(); f < side.features; f += warp) product = fma(unit(f), of(tangents, f), product);
+    product = sum_of_warp(product);
+    double *direction = to.directions + i * (side.features + 2);
+    for (int f = lane_id(); f < side.features + 2; f += warp)
+      direction[f] = f >= side.features || zero || !tangents.data ? 0 : (of(tangents, f) - unit(f) * product) / norm;
+  }
+}
+
+__global__ void __launch_bounds__(threads)
+    fill_kernel(Target to, int64_t count, int rows, int columns, const int *status) {
+  const int64_t each = static_cast<int64_t>(rows) * columns, all = each * count;
+  const double nan = __longlong_as_double(0x7ff8000000000000ll);
+  for (int64_t i = blockIdx.x * int64_t{threads} + threadIdx.x; i < all; i += int64_t{threads} * gridDim.x) {
+    const int64_t b = i / each, row = i % each / columns, column = i % columns;
+    put_element(to.data, place_in(to, b, row, column), to.dtype,
+                status && status[b] == status_not_a_number ? nan : 0.0);
+  }
+}
+
+__device__ __forceinline__ double grad_of(const void *grad_value, bool f64, int64_t pair) {
+  if (!grad_value) return 1;
+  return f64 ? static_cast<const double *>(grad_value)[pair] : static_cast<const float *>(grad_value)[pair];
+}
+
+// What a point's gradient is multiplied with, and whether it is something else altogether.
+struct Factor {
+  double g;
+  bool fixed;
+  double value;
+};
+__device__ __forceinline__ Factor factor_of(const Finish &f, int64_t b, int64_t row) {
+  const double nan = __longlong_as_double(0x7ff8000000000000ll);
+  const int status = f.status ? f.status[b] : status_finite;
+  if (status != status_finite) return {0, true, status == status_not_a_number ? nan : 0};
+  if (!f.status) return {1, false, 0};  // sums over pairs: 0 beyond the lengths, or NaN if a pair's value is
+  if (row >= length_of(f.side, b)) return {0, true, 0};
+  const double g = grad_of(f.grad_value, f.f64_values, b);
+  if (!isfinite(g)) return {0, true, nan};
+  return {g, false, 0};
+}
+
+__global__ void __launch_bounds__(threads) finish_kernel(const __grid_constant__ Finish f) {
+  const int columns = f.side.features;
+  const int64_t each = static_cast<int64_t>(f.side.rows) * columns, all = each * f.count;
+  const Target &from = f.turns.data ? f.turns : f.sums;
+  for (int64_t i = blockIdx.x * int64_t{threads} + threadIdx.x; i < all; i += int64_t{threads} * gridDim.x) {
+    const int64_t b = i / each, row = i % each / columns, column = i % columns;
+    const Factor factor = factor_of(f, b, row);
+    // Summed up in place where the array is the caller's: read before it is written.
+    const double v = factor.fixed ? factor.value : factor.g * element_of(from, place_in(from, b, row, column));
+    put_element(f.to.data, place_in(f.to, b, row, column), f.to.dtype, v);
+  }
+}
+
+// A warp has a point. With u the normalised point, s the sum over it and P = 1 - u u^T, the gradient is P s / |x|; its
+// derivative along a tangent that turns u by u' and s by s' is
+// (P s' - u' <u, s> - u <u', s>) / |x| - <u, x'> P s / |x|^2.
+__global__ void __launch_bounds__(threads) finish_cosine_kernel(const __grid_constant__ Finish f, Series tangents) {
+  const int columns = f.side.features;
+  const int64_t warps = static_cast<int64_t>(gridDim.x) * (threads / warp), all = f.count * f.side.rows;
+  for (int64_t i = (blockIdx.x * int64_t{threads} + threadIdx.x) / warp; i < all; i += warps) {
+    const int64_t b = i / f.side.rows, row = i % f.side.rows;
+    const Factor factor = factor_of(f, b, row);
+    const double norm = factor.fixed || row >= length_of(f.side, b) ? 0 : f.normalised.norms[i];
+    if (factor.fixed || norm == 0) {
+      const auto value = [&](int k) {  // of sums over pairs 0 or NaN
+        const double sum = factor.fixed ? factor.value : element_of(f.sums, place_in(f.sums, b, row, k));
+        return factor.fixed || isnan(sum) ? sum : 0.0;
+      };
+      for (int k = lane_id(); k < columns; k += warp)
+        put_element(f.to.data, place_in(f.to, b, row, k), f.to.dtype, value(k));
+      continue;
+    }
+    const double *u = f.normalised.points + i * (columns + 2);
+    const double *du = f.turns.data ? f.normalised.directions + i * (columns + 2) : nullptr;
+    const auto sum = [&](int k) { return element_of(f.sums, place_in(f.sums, b, row, k)); };
+    const auto turn = [&](int k) { return element_of(f.turns, place_in(f.turns, b, row, k)); };
+    double us = 0, ut = 0, dus = 0, ux = 0;
+    for (int k = lane_id(); k < columns; k += warp) {
+      us = fma(u[k], sum(k), us);
+      if (!du) continue;
+      ut = fma(u[k], turn(k), ut), dus = fma(du[k], sum(k), dus);
+      if (tangents.data)
+        ux = fma(
+            u[k],
+            element<double>(tangents.data, b * tangents.stride[0] + row * tangents.stride[1] + k * tangents.stride[2],
+                            tangents.dtype),
+            ux);
+    }
+    us = sum_of_warp(us), ut = sum_of_warp(ut), dus = sum_of_warp(dus), ux = sum_of_warp(ux);
+    for (int k = lane_id(); k < columns; k += warp) {
+      const double projected = sum(k) - u[k] * us;
+      const double v =
+          du ? (turn(k) - u[k] * ut - du[k] * us - u[k] * dus - ux / norm * projected) / norm : projected / norm;
+      put_element(f.to.data, place_in(f.to, b, row, k), f.to.dtype, factor.g * v);
+    }
+  }
+}
+
+// The number of the computed pair (x, y) in the order in which pairs are computed.
+__device__ __forceinline__ int64_t number_of_pair(const Args &a, int64_t x, int64_t y) {
+  return a.symmetric ? x * a.batch_x - x * (x - 1) / 2 + y - x : x * a.batch_y + y;
+}
+
+__global__ void __launch_bounds__(threads) fill_symmetric_kernel(const __grid_constant__ Args a) {
+  const int64_t each = static_cast<int64_t>(a.n) * a.m, all = each * a.batch_x * a.batch_y;
+  for (int64_t i = blockIdx.x * int64_t{threads} + threadIdx.x; i < all; i += int64_t{threads} * gridDim.x) {
+    const int64_t pair = i / each, x = pair / a.batch_y, y = pair % a.batch_y;
+    const int64_t local = number_of_pair(a, min(x, y), max(x, y)) - a.first;
+    if (local < 0 || local >= a.pairs) continue;
+    put_element(a.dense.data, place_in(a.dense, pair, i % each / a.m, i % a.m), a.dense.dtype,
+                a.status[local] == status_not_a_number ? __longlong_as_double(0x7ff8000000000000ll) : 0.0);
+  }
+}
+
+// Adds what the wave's pairs have for one element of a series.
+__global__ void __launch_bounds__(threads)
+    reduce_kernel(const __grid_constant__ Args a, Target of_pairs, Target of_series, int side) {
+  const int rows = side ? a.m : a.n, columns = a.features;
+  const int64_t each = static_cast<int64_t>(rows) * columns, series = side ? a.batch_y : a.batch_x;
+  const double nan = __longlong_as_double(0x7ff8000000000000ll);
+  for (int64_t i = blockIdx.x * int64_t{threads} + threadIdx.x; i < each * series; i += int64_t{threads} * gridDim.x) {
+    const int64_t own = i / each, row = i % each / columns, column = i % columns;
+    double sum = 0;
+    const auto add = [&](int64_t x, int64_t y) {
+      const int64_t local = number_of_pair(a, x, y) - a.first;
+      if (local < 0 || local >= a.pairs || a.status[local] == status_unreachable) return;
+      double g = grad_of(a.grad_value, a.f64_values, x * a.batch_y + y);
+      if (a.symmetric && x != y) g += grad_of(a.grad_value, a.f64_values, y * a.batch_y + x);
+      sum += a.status[local] == status_not_a_number ? nan
+                                                    : g * element_of(of_pairs, place_in(of_pairs, local, row, column));
+    };
+    // Of the series' pairs those that may be in the wave.
+    if (side == 0) {
+      const int64_t first = a.symmetric ? own : 0;
+      const int64_t before = number_of_pair(a, own, first);
+      const int64_t from = max(a.first - before, int64_t{0}) + first;
+      const int64_t to = min(a.first + a.pairs - before + first, a.batch_y);
+      for (int64_t y = from; y < to; y++) add(own, y);
+    } else {
+      for (int64_t x = 0; x < (a.symmetric ? own + 1 : a.batch_x); x++) add(x, own);
+    }
+    double *to = static_cast<double *>(of_series.data) + place_in(of_series, own, row, column);
+    *to += sum;
+  }
+}
+
+__global__ void __launch_bounds__(threads) convert_kernel(Side side, Series from, Target to) {
+  const int64_t each = static_cast<int64_t>(side.rows) * side.features, all = each * side.batch;
+  for (int64_t i = blockIdx.x * int64_t{threads} + threadIdx.x; i < all; i += int64_t{threads} * gridDim.x) {
+    const int64_t b = i / each, row = i % each / side.features, column = i % side.features;
+    if (row >= length_of(side, b)) continue;
+    put_element(
+        to.data, place_in(to, b, row, column), to.dtype,
+        element<float>(from.data, b * from.stride[0] + row * from.stride[1] + column * from.stride[2], from.dtype));
+  }
+}
+
+}  // namespace
+
+void launch_normalise(const Side &side, const Series &points, const Series &tangents, const Normalised &to,
+                      cudaStream_t stream) {
+  launch_kernel(false, normalise_kernel, dim3(grid_for(side.batch * side.rows * warp)), threads, 0, stream, side,
+                points, tangents, to);
+}
+void launch_fill(const Target &to, int64_t count, int rows, int columns, const int *status, cudaStream_t stream) {
+  launch_kernel(false, fill_kernel, dim3(grid_for(count * rows * columns)), threads, 0, stream, to, count, rows,
+                columns, status);
+}
+void launch_fill_symmetric(const Args &a, cudaStream_t stream) {
+  launch_kernel(false, fill_symmetric_kernel, dim3(grid_for(a.batch_x * a.batch_y * a.n * a.m)), threads, 0, stream, a);
+}
+void launch_finish(const Finish &finish, cudaStream_t stream) {
+  if (finish.cosine)
+    launch_kernel(false, finish_cosine_kernel, dim3(grid_for(finish.count * finish.side.rows * warp)), threads, 0,
+                  stream, finish, finish.tangents);
+  else
+    launch_kernel(false, finish_kernel, dim3(grid_for(finish.count * finish.side.rows * finish.side.features)), threads,
+                  0, stream, finish);
+}
+void launch_reduce(const Args &a, const Target &of_pairs, const Target &of_series, int side, cudaStream_t stream) {
+  const int64_t work = (side ? a.batch_y * a.m : a.batch_x * a.n) * a.features;
+  launch_kernel(false, reduce_kernel, dim3(grid_for(work)), threads, 0, stream, a, of_pairs, of_series, side);
+}
+void launch_convert(const Side &side, const Series &from, const Target &to, cudaStream_t stream) {
+  launch_kernel(false, convert_kernel, dim3(grid_for(side.batch * side.rows * side.features)), threads, 0, stream, side,
+                from, to);
+}
+
+}  // namespace sdtw::cuda::general

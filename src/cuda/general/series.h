@@ -1,0 +1,55 @@
+// Launchers of the kernels that work on whole series, before and after the sweeps of the general engine.
+#pragma once
+
+#include "cuda/general/args.h"
+#include "cuda/launch.h"
+
+namespace sdtw::cuda::general {
+
+// One side of a call: x or y.
+struct Side {
+  int64_t batch;        // series, or pairs where costs are given
+  int rows, features;   // padded; of the caller's points
+  const void *lengths;  // [batch]; null: rows
+  bool long_lengths;
+};
+
+// Points divided by their norms, in double, with two features more (core/metric.h): [batch][rows][features + 2].
+struct Normalised {
+  double *points, *norms;  // norms: [batch][rows]
+  double *directions;      // along the tangents; null: not wanted
+  int marker;              // which of the two features marks a point of norm 0
+};
+void launch_normalise(const Side &side, const Series &points, const Series &tangents, const Normalised &to,
+                      cudaStream_t stream);
+
+// Writes 0 into [count][rows][columns] of a target; NaN where the status, if given, says so.
+void launch_fill(const Target &to, int64_t count, int rows, int columns, const int *status, cudaStream_t stream);
+
+// The same for a.dense of the wave's pairs and their transposes.
+void launch_fill_symmetric(const Args &a, cudaStream_t stream);
+
+// Gradients of pairs into the caller's array: sum times the pair's grad_value; where status is given, NaN and 0 as the
+// results of the pair ask for. Cosine: projected, from the sums over the normalised points; turns: the derivative of
+// these sums along the tangents, if it is the gradient's derivative that is wanted.
+struct Finish {
+  Side side;
+  int64_t count;       // of the arrays below
+  Target sums, turns;  // turns.data null: the gradient itself is wanted
+  Target to;
+  const void *grad_value;  // null: 1
+  bool f64_values;
+  const int *status;  // null: all are finite
+  bool cosine;
+  Normalised normalised;
+  Series tangents;  // of the caller: of cosine only
+};
+void launch_finish(const Finish &finish, cudaStream_t stream);
+
+// Adds the gradients of a wave of pairs, times grad_value, to those of their series: all pairs. side: 0 for x, 1 for y.
+void launch_reduce(const Args &a, const Target &of_pairs, const Target &of_series, int side, cudaStream_t stream);
+
+// Copies series from one type to another: rows beyond the lengths are left out.
+void launch_convert(const Side &side, const Series &from, const Target &to, cudaStream_t stream);
+
+}  // namespace sdtw::cuda::general

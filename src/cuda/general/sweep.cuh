@@ -1,0 +1,248 @@
+// The sweeps of a tile by a block's first warp: of Z (or R) from the first step to the last, with derivatives along
+// tangents if wanted, and of E from the last step to the first (Cuturi and Blondel 2017, Algorithms 1 and 2; of
+// tangents Mensch and Blondel 2018, Algorithm 2). As in sweep/strip.cuh lane l is at column t - l in step t, and tiles
+// are parallelograms; forbidden cells are cells like any other.
+#pragma once
+
+#include "cuda/general/costs.cuh"
+
+namespace sdtw::cuda::general {
+
+// A lane's registers in the sweep of Z.
+template <class Cell, bool tangents, int T>
+struct Sweep {
+  using Z = typename Cell::Z;
+  using Real = typename Cell::Real;
+  using Tile = Planes<Cell, tangents, T>;
+
+  const Args &a;
+  const Task &s;
+  const Block &block;
+  Steps steps;
+  Z z[K], above;           // as in Strip
+  Real dot[K], dot_above;  // the derivatives of R along the tangents; of forbidden cells anything finite
+  Z corner;                // the cell in which the pair's paths end, in lane Task::end_lane
+  Real corner_dot;
+
+  __device__ __forceinline__ Sweep(const Args &args, const Task &task, const Block &of) : a(args), s(task), block(of) {
+    for (int way = 0; way < transitions; way++) steps.weight[way] = a.weight[way], steps.penalty[way] = a.penalty[way];
+  }
+
+  // Before the strip's first tile, which begins with step `first`.
+  __device__ __forceinline__ void start(int first) {
+#pragma unroll
+    for (int k = 0; k < K; k++) z[k] = Cell::forbidden(), dot[k] = 0;
+    above = corner = Cell::forbidden(), dot_above = corner_dot = 0;
+    if (lane_id() > 0) return;
+    if (s.strip == 0) {
+      if (first > 0) return;
+      if constexpr (Cell::soft)
+        above = Cell::one();
+      else
+        above = {-steps.penalty[diagonal]};  // the first cell has no penalty
+    } else if (first - 1 >= block.above_first && first - 1 < block.above_end) {
+      load_above(first - 1, above, dot_above);
+    }
+  }
+  // The cell of the row above the strip in a column that it admits. In forward the strip above must have written it.
+  __device__ __forceinline__ void load_above(int column, Z &to, Real &to_dot) const {
+    const Word *from = row_of(a, s, s.strip - 1) + static_cast<int64_t>(column - block.above_first) * a.words;
+    to = Cell::load(from, a.format);
+    Cell::renormalise(to);
+    if constexpr (tangents) to_dot = __longlong_as_double(load_relaxed(from + a.words - 1));
+  }
+  // Loads what lies above the strip in the tile's steps.
+  struct Top {
+    Z z;
+    Real dot;
+  };
+  __device__ __forceinline__ Top top_of(int column) const {
+    Top top{Cell::forbidden(), 0};
+    if (lane_id() < T && column >= block.above_first && column < block.above_end) load_above(column, top.z, top.dot);
+    return top;
+  }
+
+  // tops: a lane's cell above the strip in the tile's step of the lane's number. end: the tile's step in which the pair
+  // ends, or none of them. row: called in each step with the step, for the last row. record: transitions take the place
+  // of costs.
+  template <bool record, class Row>
+  __device__ __forceinline__ void run(const Tile &tile, const Top &tops, int end, Row row) {
+#pragma unroll 1
+    for (int eight = 0; eight < T; eight += 8) {
+#pragma unroll 4
+      for (int u = eight; u < eight + 8; u++) {
+        const Z top = Cell::of_lane(tops.z, u);
+        Real dot_top = 0;
+        if constexpr (tangents) dot_top = __shfl_sync(all_lanes, tops.dot, u);
+        step<record>(tile, u, top, dot_top);
+        row(u);
+        if (u == end) {
+#pragma unroll
+          for (int k = 0; k < K; k++) {
+            corner = Cell::choose(k == s.end_row(), z[k], corner);
+            if constexpr (tangents) corner_dot = k == s.end_row() ? dot[k] : corner_dot;
+          }
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < K; k++) Cell::renormalise(z[k]);
+      Cell::renormalise(above);
+    }
+  }
+
+  template <bool record>
+  __device__ __forceinline__ void step(const Tile &tile, int u, const Z &top, Real dot_top) {
+    typename Cell::Costs costs;
+    costs.load(tile.base, T, u);
+    Rows<Real> along{};
+    if constexpr (tangents) along = *rows_at<Real>(tile.along, u);
+    Z up = Cell::choose(lane_id() == 0, top, Cell::from_above(z[K - 1]));
+    Z before = above;
+    above = up;
+    Real dot_up = 0, dot_before = 0;
+    if constexpr (tangents) {
+      dot_up = __shfl_up_sync(all_lanes, dot[K - 1], 1);
+      dot_up = lane_id() == 0 ? dot_top : dot_up;
+      dot_before = dot_above;
+      dot_above = dot_up;
+    }
+    Rows<Real> p[transitions], bent[transitions];
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+      const Z left = z[k];
+      Real of[transitions];
+      z[k] = Cell::template next < record || tangents > (costs, k, steps, before, up, left, of);
+      if constexpr (record || tangents) Cell::normalise(of);
+      if constexpr (tangents) {
+        const Real from[transitions] = {dot_before, dot_up, dot[k]};
+        Real ahead[transitions], mean = 0;
+#pragma unroll
+        for (int way = 0; way < transitions; way++) {
+          ahead[way] = fma(static_cast<Real>(steps.weight[way]), along.v[k], from[way]);
+          mean = of[way] > 0 ? fma(of[way], ahead[way], mean) : mean;
+        }
+#pragma unroll
+        for (int way = 0; way < transitions; way++)
+          bent[way].v[k] = -of[way] * (static_cast<Real>(a.inverse_gamma) * (ahead[way] - mean));
+        dot_before = dot[k], dot[k] = dot_up = mean;
+      }
+      if constexpr (record)
+#pragma unroll
+        for (int way = 0; way < transitions; way++) p[way].v[k] = of[way];
+      before = left;
+      up = z[k];
+    }
+    if constexpr (record) {
+#pragma unroll
+      for (int way = 0; way < transitions; way++) {
+        *rows_at<Real>(tile.plane(way), u) = p[way];
+        if constexpr (tangents) *rows_at<Real>(tile.plane(transitions + way), u) = bent[way];
+      }
+    }
+  }
+
+  // Checkpoints: [K + 1][32 lanes][words].
+  __device__ __forceinline__ void save(Word *to) const {
+#pragma unroll
+    for (int k = 0; k <= K; k++) {
+      Word *cell = to + (k * warp + lane_id()) * a.words;
+      Cell::store(cell, a.format, k < K ? z[k < K ? k : 0] : above);
+      if constexpr (tangents)
+        store_relaxed(cell + a.words - 1, __double_as_longlong(k < K ? dot[k < K ? k : 0] : dot_above));
+    }
+  }
+  __device__ __forceinline__ void restore(const Word *from) {
+#pragma unroll
+    for (int k = 0; k <= K; k++) {
+      const Word *cell = from + (k * warp + lane_id()) * a.words;
+      const Z here = Cell::load(cell, a.format);
+      Real dot_here = 0;
+      if constexpr (tangents) dot_here = __longlong_as_double(load_relaxed(cell + a.words - 1));
+      if (k < K)
+        z[k < K ? k : 0] = here, dot[k < K ? k : 0] = dot_here;
+      else
+        above = here, dot_above = dot_here;
+    }
+  }
+};
+
+// A lane's registers in the sweep of E, as in sweep/strip.cuh; [1]: those of the derivative along the tangents.
+template <class Cell, bool tangents, int T>
+struct Adjoint {
+  using Real = typename Cell::Real;
+  static constexpr int count = tangents ? 2 : 1;
+
+  Real left[count][K], diag[count][K], up[count];
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int i = 0; i < count; i++) {
+#pragma unroll
+      for (int k = 0; k < K; k++) left[i][k] = diag[i][k] = 0;
+      up[i] = 0;
+    }
+  }
+  // E = 1 where the pair ends, in the lane that has this row.
+  __device__ __forceinline__ void begin(int row) {
+#pragma unroll
+    for (int k = 0; k < K; k++) left[0][k] = k == row ? Real(1) : left[0][k];
+  }
+
+  // One step. below: E that arrives from below the strip. weight: of the transitions into a cell. What the transitions
+  // of E's cells weigh is left in the place of their first transition's probabilities, and its derivative in that of
+  // the first derivative's.
+  __device__ __forceinline__ void step(const Planes<Cell, tangents, T> &tile, int u, const Real (&below)[count],
+                                       const Real (&weight)[transitions]) {
+    Rows<Real> p[transitions], bent[transitions], out[count];
+#pragma unroll
+    for (int way = 0; way < transitions; way++) {
+      p[way] = *rows_at<Real>(tile.plane(way), u);
+      if constexpr (tangents) bent[way] = *rows_at<Real>(tile.plane(transitions + way), u);
+    }
+    Real in[count];
+#pragma unroll
+    for (int i = 0; i < count; i++) {
+      in[i] = __shfl_down_sync(all_lanes, up[i], 1);
+      in[i] = lane_id() == warp - 1 ? below[i] : in[i];
+    }
+#pragma unroll
+    for (int k = K - 1; k >= 0; k--) {
+      const Real here = left[0][k] + in[0];
+      Real flow[transitions];
+#pragma unroll
+      for (int way = 0; way < transitions; way++) flow[way] = Cell::product(p[way].v[k], here);
+      if constexpr (Cell::stepped)
+        out[0].v[k] = weight[diagonal] * flow[diagonal] + weight[vertical] * flow[vertical] +
+                      weight[horizontal] * flow[horizontal];
+      else
+        out[0].v[k] = here;
+      in[0] = flow[vertical] + diag[0][k], left[0][k] = flow[horizontal], diag[0][k] = flow[diagonal];
+      if constexpr (tangents) {
+        const Real turn = left[1][k] + in[1];
+        Real change[transitions];
+        out[1].v[k] = 0;
+#pragma unroll
+        for (int way = 0; way < transitions; way++) {
+          change[way] = fma(p[way].v[k], turn, bent[way].v[k] * here);
+          out[1].v[k] += weight[way] * change[way];
+        }
+        in[1] = change[vertical] + diag[1][k], left[1][k] = change[horizontal], diag[1][k] = change[diagonal];
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < count; i++) {
+      up[i] = in[i];
+      *rows_at<Real>(tile.plane(i * transitions), u) = out[i];
+    }
+  }
+
+  // Whether any E is on its way from the lane. What the first lane has sent up has left the strip.
+  __device__ __forceinline__ bool any() const {
+    bool found = lane_id() > 0 && is_live(up[0]);
+#pragma unroll
+    for (int k = 0; k < K; k++) found |= is_live(left[0][k]) || is_live(diag[0][k]);
+    return found;
+  }
+};
+
+}  // namespace sdtw::cuda::general

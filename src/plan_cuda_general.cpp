@@ -1,0 +1,139 @@
+// The plan of the CUDA backend's general engine: checkpoints, waves of pairs, and where everything lies.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "backend.h"
+#include "core/metric.h"
+#include "core/pairs.h"
+#include "cuda/args.h"
+
+namespace sdtw::cuda {
+namespace {
+
+using general::Layout;
+using general::Run;
+
+constexpr int64_t warp = 32;
+constexpr int64_t saved_cells = (rows_per_lane + 1) * warp;
+
+// Calls that need not keep all pairs at once take as many as this much workspace has room for, one at least.
+constexpr int64_t budget = int64_t{96} << 20;
+
+// As of the core kernels: most of the state are checkpoints, and backward recomputes few tiles of long pairs.
+int64_t choose_interval(const Problem &p) {
+  const int64_t cells = checked_mul(p.n, p.m);
+  return cells < int64_t{1} << 22 ? 32 : cells < int64_t{1} << 24 ? 64 : cells < int64_t{1} << 28 ? 128 : 256;
+}
+
+// The most columns that a row's band admits, whatever the lengths of its pair: only the absolute band is the same for
+// all of them.
+int64_t widest_row(const Problem &p) {
+  if (p.band != SDTW_BAND_ABSOLUTE) return p.m;
+  return std::min<int64_t>(p.m, 2 * static_cast<int64_t>(std::min(p.band_radius, 1e9)) + 1);
+}
+
+Run make_run(const general::Plan &plan, int64_t pairs, int64_t words, bool saves) {
+  Run run{};
+  Arena arena;
+  const size_t strips = checked_mul(pairs, plan.strips), of_rows = plan.strips > 1 ? strips : 0;
+  run.control = arena.add(1, sizeof(Control));
+  run.flags = arena.add(pairs, sizeof(int));
+  run.status = arena.add(pairs, sizeof(int));
+  run.rows = arena.add(checked_mul(of_rows, plan.row_columns), words * sizeof(Word));
+  run.saved = arena.add(saves ? checked_mul(strips, checked_mul(plan.slots, saved_cells)) : 0, words * sizeof(Word));
+  run.bytes = arena.bytes();
+  return run;
+}
+
+// What a call is made of.
+struct Parts {
+  bool forward, stateless, dense, tangents, gradients;
+};
+
+Layout make_layout(const Problem &p, const general::Plan &plan, const Parts &parts, int64_t wave) {
+  Layout layout{};
+  layout.wave = wave;
+  Arena arena;
+  const size_t pairs = wave, strips = checked_mul(pairs, plan.strips), word = sizeof(Word);
+  const bool back = parts.dense || parts.gradients;
+  const size_t words = parts.tangents ? (p.gamma > 0 ? 3 : 2) : plan.words;
+  if (parts.stateless) layout.run = make_run(plan, wave, words, back);
+  layout.run_at = arena.add(layout.run.bytes, 1);
+  layout.tickets = arena.add(8, word);
+  layout.progress = arena.add(parts.forward || parts.stateless ? checked_mul(2, strips) : 0, sizeof(int));
+  layout.returned = arena.add(back ? strips : 0, word);
+  layout.graded = arena.add(back ? strips : 0, sizeof(int));
+  layout.reset_end = arena.bytes();
+  layout.flows = arena.add(back && plan.strips > 1 ? checked_mul(pairs, p.m) : 0, parts.tangents ? 2 * word : word);
+  // Symmetric pairs have normalised points of x twice, since a point of norm 0 has cost 1 to itself, too.
+  const size_t batch[2] = {static_cast<size_t>(p.batch_x), static_cast<size_t>(p.fused() ? p.batch_y : 0)};
+  const size_t rows[2] = {static_cast<size_t>(p.n), static_cast<size_t>(p.m)};
+  const size_t sum_size = p.dtype == SDTW_F64 || plan.wide_sums ? sizeof(double) : sizeof(float);
+  const bool cosine = p.metric == SDTW_COSINE, sums = parts.gradients && p.fused() && !plan.direct;
+  const bool plain = !parts.tangents || cosine;  // gradients are summed up, not only their derivatives
+  for (int side = 0; side < 2; side++) {
+    const size_t points = checked_mul(batch[side], rows[side]), of_pair = checked_mul(rows[side], plan.point_features);
+    layout.points[side] = arena.add(cosine ? checked_mul(points, plan.point_features) : 0, sizeof(double));
+    layout.directions[side] =
+        arena.add(cosine && parts.tangents ? checked_mul(points, plan.point_features) : 0, sizeof(double));
+    layout.norms[side] = arena.add(cosine ? points : 0, sizeof(double));
+    layout.pair_sums[side] = arena.add(sums && plain ? checked_mul(pairs, of_pair) : 0, sum_size);
+    layout.pair_turns[side] = arena.add(sums && parts.tangents ? checked_mul(pairs, of_pair) : 0, sum_size);
+    const bool of_series = sums && p.all_pairs && !(p.symmetric && side == 1);
+    layout.sums[side] = arena.add(of_series && plain ? checked_mul(batch[side], of_pair) : 0, sizeof(double));
+    layout.turns[side] = arena.add(of_series && parts.tangents ? checked_mul(batch[side], of_pair) : 0, sizeof(double));
+  }
+  layout.bytes = arena.bytes();
+  return layout;
+}
+
+// As many pairs at a time as the budget has room for, or all if each has a part of the state anyway.
+Layout fit_layout(const Problem &p, const general::Plan &plan, const Parts &parts) {
+  if (!parts.stateless && !parts.gradients && !parts.dense) return make_layout(p, plan, parts, plan.pairs);
+  const size_t one = make_layout(p, plan, parts, 1).bytes, most = 64;
+  const int64_t few = std::min<int64_t>(plan.pairs, most);
+  const size_t some = make_layout(p, plan, parts, few).bytes;
+  const size_t each = few > 1 ? std::max<size_t>((some - one) / (few - 1), 1) : one;
+  const int64_t room = std::max<int64_t>(budget / static_cast<int64_t>(std::min<size_t>(each, PTRDIFF_MAX)), 1);
+  return make_layout(p, plan, parts, std::min(plan.pairs, room));
+}
+
+}  // namespace
+
+general::Plan make_general_plan(const Problem &p, const Exec &exec) {
+  general::Plan plan{};
+  plan.pairs = p.symmetric ? core::pairs_of_triangle(p.batch_x) : p.batch;
+  plan.strips = ceil_div(p.n, rows_per_lane * warp);
+  plan.interval = choose_interval(p);
+  plan.row_columns = widest_row(p);
+  const int64_t steps = std::min(p.m, plan.row_columns + rows_per_lane * warp - 1) + warp - 1;
+  plan.slots = std::min(ceil_div(p.m + warp - 1, plan.interval) - 1, ceil_div(steps, plan.interval));
+  plan.words = p.gamma > 0 && p.dtype == SDTW_F64 ? 2 : 1;
+  plan.point_features = p.features + (p.metric == SDTW_COSINE ? core::Cosine::more_features : 0);
+  constexpr int64_t longest = 8192;  // as of the core kernels
+  plan.wide_sums = p.dtype != SDTW_F64 && std::max(p.n, p.m) > longest;
+  plan.direct =
+      !p.all_pairs && p.metric != SDTW_COSINE && !plan.wide_sums && (p.dtype == SDTW_F32 || p.dtype == SDTW_F64);
+  plan.state = make_run(plan, plan.pairs, plan.words, true);
+  const bool alone = exec.no_state;
+  plan.forward = fit_layout(p, plan, {true, alone, false, false, false});
+  plan.backward = fit_layout(p, plan, {false, alone, !p.fused(), false, p.fused()});
+  plan.alignment = fit_layout(p, plan, {false, alone, true, false, false});
+  plan.jvp = fit_layout(p, plan, {true, true, !p.fused(), true, p.fused()});
+  return plan;
+}
+
+std::string describe_general(const sdtw::Plan &plan) {
+  char text[256];
+  const general::Plan &p = plan.cuda.general;
+  std::snprintf(text, sizeof text,
+                "cuda: general engine, strips of %lld rows, %lld a pair, a block each; %lld pairs at a time; "
+                "%lld checkpoints a strip, one every %lld steps",
+                static_cast<long long>(rows_per_lane * warp), static_cast<long long>(p.strips),
+                static_cast<long long>(p.forward.wave), static_cast<long long>(p.slots),
+                static_cast<long long>(p.interval));
+  return text;
+}
+
+}  // namespace sdtw::cuda
