@@ -193,24 +193,6 @@ def test_input_changed_in_place_is_noticed(device):
         value.backward()
 
 
-def test_second_derivative_is_refused(device):
-    x, y = pair(device)
-    first = torch.autograd.grad(soft_dtw(x, y).sum(), x, create_graph=True)[0]
-    with pytest.raises(libsdtw.UnsupportedError, match="second order"):
-        first.sum().backward()
-
-
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")  # PyTorch's own, at first use
-def test_forward_mode_is_refused(device):
-    x, y = pair(device)
-    for primal in (x, x.detach()):
-        with torch.autograd.forward_ad.dual_level():
-            dual = torch.autograd.forward_ad.make_dual(primal, torch.ones_like(primal))
-            with pytest.raises(libsdtw.UnsupportedError, match="forward-mode"):
-                soft_dtw(dual, y)
-            assert soft_dtw(primal.detach(), y.detach()).shape == (3,)
-
-
 def test_unbroken_gradient_of_a_graph(device):
     # The gradient reaches what x was computed from, through a reduction with an expanded upstream gradient.
     weight = torch.ones(2, dtype=torch.float64, device=device, requires_grad=True)

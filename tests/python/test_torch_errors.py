@@ -27,11 +27,6 @@ BROKEN = [  # arguments, exception, what its message says
     (arguments(x=torch.zeros(2, 0, 3)), ValueError, r"problem\.n is 0"),
     (arguments(y=torch.zeros(2, 0, 3)), ValueError, r"problem\.m is 0"),
     (arguments(x=torch.zeros(2, 5, 0), y=torch.zeros(2, 4, 0)), ValueError, r"problem\.features is 0"),
-    (
-        arguments(x=torch.zeros(2, 5, 3, dtype=torch.float16), y=torch.zeros(2, 4, 3, dtype=torch.float16)),
-        NotImplementedError,
-        "F16",
-    ),
     (arguments(y=None), ValueError, "y is None with metric 'sqeuclidean'"),
     (arguments(metric="precomputed"), ValueError, "y is given with metric 'precomputed'"),
     (arguments(metric="manhattan"), ValueError, "metric is 'manhattan': expected one of"),

@@ -20,9 +20,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from . import _torch_ops
-from ._core import InvalidArgumentError
-from ._problem import batched, check_length_shape, check_options, choice, pair_sizes, require_y
+from .._core import InvalidArgumentError
+from .._problem import batched, check_length_shape, check_options, choice, pair_sizes, require_y
+from . import _kernels, _operators
 
 __all__ = ["SoftDTW", "soft_dtw", "soft_dtw_alignment"]
 
@@ -64,7 +64,7 @@ def soft_dtw(
     choice("reduction", reduction, _REDUCTIONS)
     unbatched, inputs = _prepare(x, y, gamma, metric, x_lengths, y_lengths)
     save_state = torch.is_grad_enabled() and (x.requires_grad or (y is not None and y.requires_grad))
-    value: Tensor = _torch_ops.forward(*inputs, gamma, metric, save_state)[0]
+    value: Tensor = _operators.forward(*inputs, gamma, metric, save_state)[0]
     if reduction == "mean":
         return value.mean()
     if reduction == "sum":
@@ -83,7 +83,8 @@ def soft_dtw_alignment(
 ) -> Tensor:
     """Expected alignment of x and y: E[i, j] is the derivative of the value by the cost of the cell (i, j).
 
-    Arguments and errors are those of :func:`soft_dtw`. The result is not differentiable in this version.
+    Arguments and errors are those of :func:`soft_dtw`. Where x or y requires a gradient the result is
+    differentiable, once, and the matrix of costs is held in memory too.
 
     Returns:
         E, (B, N, M), or (N, M) if neither x nor y has a batch dimension: the probability that a path drawn
@@ -91,8 +92,7 @@ def soft_dtw_alignment(
         padding.
     """
     unbatched, inputs = _prepare(x, y, gamma, metric, x_lengths, y_lengths)
-    _, state = torch.ops.libsdtw.forward.default(*inputs, gamma, metric, True)
-    alignment: Tensor = torch.ops.libsdtw.alignment(*inputs, state, gamma, metric)
+    alignment = _operators.alignment(*inputs, gamma, metric)
     return alignment.squeeze(0) if unbatched else alignment
 
 
@@ -166,7 +166,7 @@ def _prepare(
 def _check_floats(name: str, tensor: Tensor) -> None:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{name} is a {type(tensor).__name__}: expected a tensor")
-    if tensor.dtype not in _torch_ops.DTYPES:
+    if tensor.dtype not in _kernels.COMPUTED:
         raise TypeError(f"{name} has dtype {tensor.dtype}: expected torch.float32 or torch.float64")
 
 
