@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .._core import InvalidArgumentError
 from . import _options, _private
 from ._second_order import gradient_tangents
 
@@ -40,9 +41,13 @@ def plan(
     if y is not None:
         m, features = y[1], m
     bits = 32 if length_dtype == torch.int32 else 64
-    problem = _options.problem(_options.parse(options), dtype, batch, n, m, features, gamma, bits)
-    exec_ = _core.Exec(_core.DEVICES[device], num_threads, stream, no_state, deterministic)
-    return problem, exec_, _core.get_sizes(problem, exec_)
+    chosen = _options.parse(options)
+    try:
+        problem = _options.problem(chosen, dtype, batch, n, m, features, gamma, bits)
+        exec_ = _core.Exec(_core.DEVICES[device], num_threads, stream, no_state, deterministic)
+        return problem, exec_, _core.get_sizes(problem, exec_)
+    except _core.SdtwError as error:
+        raise type(error)(_options.explain(error, chosen, gamma)) from None
 
 
 def _plan_for(
@@ -73,6 +78,18 @@ def _array(tensor: Tensor) -> tuple[int, tuple[int, ...]]:
     return tensor.data_ptr(), tensor.stride()
 
 
+def _check_lengths(name: str, lengths: Tensor | None, longest: int) -> None:
+    if lengths is None:
+        return
+    at = _core.length_outside(
+        lengths.data_ptr(), 32 if lengths.dtype == torch.int32 else 64, len(lengths), longest
+    )
+    if at >= 0:
+        raise InvalidArgumentError(
+            f"{name}[{at}] is {lengths[at].item()}: expected lengths in [0, {longest}]"
+        )
+
+
 class _Inputs:
     """What all three computations read, as the core reads it."""
 
@@ -94,6 +111,9 @@ class _Inputs:
         self.x_lengths = None if x_lengths is None else x_lengths.contiguous()
         self.y_lengths = None if y_lengths is None else y_lengths.contiguous()
         self.gamma, self.options = gamma, options
+        if x.is_cpu:
+            _check_lengths("x_lengths", self.x_lengths, x.shape[1])
+            _check_lengths("y_lengths", self.y_lengths, x.shape[2] if y is None else y.shape[1])
 
     def plan(self, no_state: bool = False) -> _Plan:
         lengths = self.x_lengths if self.y_lengths is None else self.y_lengths

@@ -248,21 +248,21 @@ def alignment(
     y_lengths: Tensor | None,
     gamma: float,
     options: str,
-) -> Tensor:
-    """The expected alignment. Differentiable where that is asked for: as the gradient with respect to the
-    cost."""
+) -> tuple[Tensor, Tensor]:
+    """Values and the expected alignments, which are differentiable where that is asked for.
+
+    They are the gradient with respect to the cost, and have a gradient as such.
+    """
     if not _needs_grad(x, y):
-        _, state = OPS.forward.default(x, y, x_lengths, y_lengths, gamma, options, True)
-        result: Tensor = OPS.alignment.default(x, y, x_lengths, y_lengths, state, gamma, options)
-        return result
+        value, state = OPS.forward.default(x, y, x_lengths, y_lengths, gamma, options, True)
+        return value, OPS.alignment.default(x, y, x_lengths, y_lengths, state, gamma, options)
     if y is not None:
         x, y = _costs.without_padding(x, x_lengths), _costs.without_padding(y, y_lengths)
         x = _costs.COSTS[_options.parse(options).metric](x, y)
     given = x, None, x_lengths, y_lengths
     value, state = OPS.forward.default(*given, gamma, "precomputed", True)
     ones = torch.ones_like(value.detach())
-    result = OPS.backward.default(ones, *given, state, gamma, "precomputed", True, False)[0]
-    return result
+    return value, OPS.backward.default(ones, *given, state, gamma, "precomputed", True, False)[0]
 
 
 def _undifferentiable(why: str, run: Callable[..., Any], *args: Any) -> Any:

@@ -48,3 +48,31 @@ def problem(
     """The core's description of a problem."""
     code = _core.DTYPES[str(dtype).removeprefix("torch.")]
     return _core.Problem(_core.METRICS[options.metric], code, batch, n, m, features, gamma, bits)
+
+
+# Fields of the core's structs, in the words of this package.
+_FIELDS = {
+    "problem.gamma": "gamma",
+    "problem.n": "the number of time steps of x",
+    "problem.m": "the number of time steps of y",
+    "problem.features": "the number of features",
+    "problem: pairs * n * m": "pairs * N * M",
+    "problem: ": "",
+}
+
+
+def explain(error: _core.SdtwError, options: Options, gamma: float) -> str:
+    """What the core says about a problem, as users of PyTorch would put it."""
+    if isinstance(error, _core.UnsupportedError) and gamma == 0:
+        return (
+            "gamma is 0, hard DTW, which this version does not compute: a small gamma, as 1e-3 times a "
+            "typical "
+            "cost, comes close"
+        )
+    instead = INSTEAD.get(options.metric)
+    if isinstance(error, _core.UnsupportedError) and instead:
+        return f"metric {options.metric!r} is not implemented in this version: {instead} computes it"
+    message = str(error)
+    for field, words in _FIELDS.items():
+        message = message.replace(field, words)
+    return message

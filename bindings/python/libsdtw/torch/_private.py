@@ -97,7 +97,8 @@ def in_jvp(derivative: Callable[..., Any]) -> Callable[..., Any]:
         if not _transforms():
             return derivative(ctx, ctx.saved_tensors, *tangents)
         with _set_forward_mode(True):
-            saved = [None if t is None else forward_ad.unpack_dual(t).primal for t in ctx.saved_tensors]
+            unpack: Any = forward_ad.unpack_dual
+            saved = [None if t is None else unpack(t).primal for t in ctx.saved_tensors]
             return derivative(ctx, saved, *tangents)
 
     return run

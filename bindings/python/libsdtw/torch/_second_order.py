@@ -53,8 +53,9 @@ def gradient_tangents(
     parts = []
     for begin in range(0, max(batch, 1), group):
         of = slice(begin, begin + group)
-        series: Any = [None if t is None else t[of].double() for t in (x, y, tangent_x, tangent_y)]
-        parts.append(_group(grad_value[of].double(), *series, rows[of], columns[of], gamma))
+        series = [None if t is None else t[of].double() for t in (x, y, tangent_x, tangent_y)]
+        arguments: Any = (grad_value[of].double(), *series, rows[of], columns[of], gamma)
+        parts.append(_group(*arguments))
     value, grad_x, grad_y = zip(*parts, strict=True)
     return torch.cat(value), torch.cat(grad_x), None if y is None else torch.cat(grad_y)
 
