@@ -12,6 +12,8 @@ The recurrence is that of Cuturi and Blondel, Soft-DTW: a Differentiable Loss Fu
 2017, with the squared Euclidean distance (no factor) between time steps, or a given cost.
 """
 
+from ._barycenter import soft_dtw_barycenter
+from ._cdist import soft_dtw_cdist
 from ._functional import (
     sharp_soft_dtw,
     soft_dtw,
@@ -28,6 +30,8 @@ __all__ = [
     "sharp_soft_dtw",
     "soft_dtw",
     "soft_dtw_alignment",
+    "soft_dtw_barycenter",
+    "soft_dtw_cdist",
     "soft_dtw_divergence",
     "soft_dtw_with_alignment",
     "to_lengths",

@@ -289,6 +289,14 @@ _DERIVATIVES: dict[str, Callable[..., Any]] = {
 }
 
 
+def _register_autocast(qualified: str) -> None:
+    """In regions of autocast the operators compute in float32, as losses of PyTorch do, or in float64 for
+    float64."""
+    if hasattr(torch.library, "register_autocast"):  # PyTorch 2.7; kernels before read what they are given
+        for device in ("cpu", "cuda"):
+            torch.library.register_autocast(qualified, device, torch.float32)
+
+
 def _register() -> None:
     for name, schema in _SCHEMAS.items():
         qualified = f"libsdtw::{name}"
@@ -300,6 +308,7 @@ def _register() -> None:
         run = functools.partial(_private.call_below_autograd, getattr(OPS, name).default)
         kernel = functools.partial(differentiable, run)
         torch.library.impl(f"libsdtw::{name}", "Autograd", kernel)
+        _register_autocast(f"libsdtw::{name}")
 
 
 _register()
