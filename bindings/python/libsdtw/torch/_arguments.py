@@ -14,7 +14,7 @@ from torch import Tensor
 from .. import _core
 from .._core import InvalidArgumentError, UnsupportedError
 from .._problem import choice
-from . import _costs, _kernels, _options, _private, _ragged
+from . import _costs, _kernels, _options, _private, _ragged, _sharding
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -58,6 +58,7 @@ def prepare(
             "y is given with metric 'precomputed': expected the costs (..., N, M) in x and no y"
         )
     if not (type(x) is Tensor and type(y) is Tensor) or x.is_nested or y.is_nested:
+        _sharding.prepare(x, y)
         x, x_lengths = _ragged.padded("x", x, x_lengths)
         if y is not None:
             y, y_lengths = _ragged.padded("y", y, y_lengths)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._core import UnsupportedError
 from ._arguments import Lengths, Metric, Series, check_options
 from ._functional import soft_dtw
 
@@ -64,6 +65,13 @@ class SoftDTW(torch.nn.Module):
             normalize=self.normalize,
             zero_infinity=self.zero_infinity,
             check_lengths=self.check_lengths,
+        )
+
+    def __prepare_scriptable__(self) -> Any:
+        """What torch.jit.script asks a module for."""
+        raise UnsupportedError(
+            "torch.jit.script of SoftDTW is not implemented: torch.compile or torch.export take it, and "
+            "torch.jit.trace does"
         )
 
     def extra_repr(self) -> str:
