@@ -1,6 +1,8 @@
-"""Trains the same small network with the soft-DTW loss of another package and with ours, and compares the losses.
+"""Trains the same small network with the soft-DTW loss of another package and with ours, and compares the
+losses.
 
-    python examples/switching.py                    # with each of tslearn, pytorch-softdtw-cuda and sdtw-cuda-torch
+    python examples/switching.py                    # with each of tslearn, pytorch-softdtw-cuda and
+    sdtw-cuda-torch
                                                     # that can be imported
 Data are the beginnings and rests of tslearn's Trace series. Both networks begin with the same weights.
 """
@@ -57,7 +59,9 @@ def main():
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     begin, rest = (t.to(device) for t in load(args.every))
-    print(f"{len(begin)} series, {rest.shape[1]} steps to forecast, {args.steps} steps of training on {device}")
+    print(
+        f"{len(begin)} series, {rest.shape[1]} steps to forecast, {args.steps} steps of training on {device}"
+    )
     for name, (module, kind, arguments, ours) in PEERS.items():
         try:
             with warnings.catch_warnings():
@@ -75,7 +79,8 @@ def main():
                 seconds[who] = time.perf_counter() - start
             apart = np.abs(values["ours"] - values["theirs"]) / np.abs(values["theirs"]).max()
             print(
-                f"{name}, gamma {gamma:g}: loss {values['theirs'][0]:.4f} -> {values['theirs'][-1]:.4f} with theirs, "
+                f"{name}, gamma {gamma:g}: loss {values['theirs'][0]:.4f} -> {values['theirs'][-1]:.4f} "
+                f"with theirs, "
                 f"{values['ours'][-1]:.4f} with ours; apart by {apart[0]:.1e} at the first step, "
                 f"{apart.max():.1e} at most; {seconds['theirs']:.1f} s and {seconds['ours']:.1f} s"
             )

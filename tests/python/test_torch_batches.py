@@ -4,7 +4,7 @@ import pytest
 import torch
 from tslearn.utils import to_time_series_dataset
 
-from libsdtw.torch import SoftDTW, pad, soft_dtw, soft_dtw_alignment, to_lengths
+from libsdtw.torch import SoftDTW, pad, soft_dtw, soft_dtw_alignment, soft_dtw_with_alignment, to_lengths
 from torch_data import grads, pair
 
 
@@ -45,6 +45,9 @@ def test_costs_of_any_leading_dimensions(device):
 def test_univariate(device):
     x, y = pair(device, shape=(3, 7, 7, 1))
     torch.testing.assert_close(soft_dtw(x[0, :, 0], y[0, :, 0]), soft_dtw(x[0], y[0]))
+    value, alignment = soft_dtw_with_alignment(x[0, :, 0], y[0, :, 0])
+    assert value.shape == ()
+    assert alignment.shape == (7, 7)
     # (B, N) is one pair with N features; [..., None] makes it a batch.
     assert soft_dtw(x[..., 0], y[..., 0]).shape == ()
     assert soft_dtw(x[..., 0][..., None], y[..., 0][..., None]).shape == (3,)

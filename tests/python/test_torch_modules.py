@@ -142,7 +142,8 @@ def test_two_processes(tmp_path):
     for rank in range(2):
         environment = {
             **os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(29500 + os.getpid() % 1000), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
+            "MASTER_PORT": str(29500 + os.getpid() % 1000), "OMP_NUM_THREADS": "1",
+            "GLOO_SOCKET_IFNAME": "lo",
         }  # fmt: skip
         command = [sys.executable, str(program)]
         processes.append(subprocess.Popen(command, env=environment, text=True, **pipes))

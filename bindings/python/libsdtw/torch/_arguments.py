@@ -42,7 +42,7 @@ class Pairs(NamedTuple):
     def shaped(self, result: Tensor) -> Tensor:
         if self.shape == result.shape[:1]:
             return result
-        return result.reshape(*self.shape, *result.shape[1:])
+        return result.reshape((*self.shape, *result.shape[1:]))
 
 
 def prepare(
