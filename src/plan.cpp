@@ -9,12 +9,9 @@ Plan make_plan(const Problem &problem, const Exec &exec) {
 
 sdtw_sizes Plan::sizes() const {
   const auto collect = [this](const auto &backend) {
-    return sdtw_sizes{sizeof(sdtw_sizes),
-                      exec.no_state ? 0 : backend.state_bytes,
-                      backend.forward_bytes,
-                      backend.backward_bytes,
-                      0,  // jvp is not implemented yet
-                      backend.alignment_bytes};
+    return sdtw_sizes{sizeof(sdtw_sizes),    exec.no_state ? 0 : backend.state_bytes,
+                      backend.forward_bytes, backend.backward_bytes,
+                      backend.jvp_bytes,     backend.alignment_bytes};
   };
   return exec.device == SDTW_CUDA ? collect(cuda) : collect(cpu);
 }

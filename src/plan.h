@@ -31,7 +31,7 @@ struct Plan {
   int64_t tile_rows, tile_cols;  // of a tile; with strips tile_cols counts steps of the skewed sweep
   int64_t tiles_down, tiles_across;
   size_t state_bytes;
-  size_t forward_bytes, backward_bytes, alignment_bytes;
+  size_t forward_bytes, backward_bytes, alignment_bytes, jvp_bytes;
 };
 
 }  // namespace cpu
@@ -80,7 +80,7 @@ struct Plan {
   bool wide_sums;                // gradients are summed up in double, in the workspace
 
   size_t state_bytes;
-  size_t forward_bytes, backward_bytes, alignment_bytes;
+  size_t forward_bytes, backward_bytes, alignment_bytes, jvp_bytes;
 };
 
 }  // namespace cuda
@@ -102,6 +102,7 @@ namespace cpu {
 void require_supported(const Problem &problem);
 void require_supported(const Problem &problem, const Exec &exec, Call call);
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec);
+sdtw::Plan tangent_plan(const sdtw::Plan &plan);  // of sdtw_jvp
 std::string describe(const sdtw::Plan &plan);
 }  // namespace cpu
 namespace cuda {
