@@ -5,6 +5,7 @@
 // from the top (backward: from the bottom); a strip waits for the one before it, tile by tile.
 #pragma once
 
+#include "cpu/flush.h"
 #include "cpu/parallel.h"
 #include "cpu/rules.h"
 #include "cpu/skewed_series.h"
@@ -226,6 +227,7 @@ class StripPair {
   void sweep(const Sweep<T> &of, const Corridor &within, int64_t first_step, bool save, T *row_dot,
              std::byte *local) const {
     if (tangents.carried()) {
+      const FlushDenormals flush;
       const auto with = tangents.carried_in(local, row_dot);
       RuleSweep<T> a{};
       a.of = of;
@@ -451,8 +453,11 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
     if (any_live(left, strip_rows + W) || any_live(diagonal, strip_rows) || any_live(adjoint_row + s - W + 1, count)) {
       cost(i, cells, s, count, local);
       if (tangents.carried()) tangent_cost(i, cells, s, count, local);
-      probabilities(i, within, s, count, local);
-      adjoint(s, count, local, derivative, lost);
+      {
+        const FlushDenormals flush;
+        probabilities(i, within, s, count, local);
+        adjoint(s, count, local, derivative, lost);
+      }
       spend(i, cells, s, count, local, target, stride, factor);
     } else {
       std::fill(left, left + strip_rows + W, T(0));
