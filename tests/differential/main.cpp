@@ -71,6 +71,7 @@ void run_problem(const Settings &settings, uint64_t seed) {
   prepare_worker(c);
   if (settings.device == SDTW_CPU) c.exec.cpu_isa = SDTW_CPU_ISA_AUTO;
   const bool compares = random.uniform() < settings.share;
+  c.checks_memory = random.uniform() < 0.2;
   std::string failure;
   std::vector<std::pair<int64_t, std::string>> failures;
   Result result;

@@ -64,6 +64,7 @@ struct Progress {
       }
       own = all + warp_max(-least[0]);
       if (others != INT_MIN) others = all + warp_max(-least[1]);
+      if (own > max(first, 0)) back_off();
     }
     __syncwarp();
   }
@@ -94,8 +95,8 @@ struct ShuffleGradients {
   Progress progress;
   float *y, *leaving;  // of the pair, in shared memory; leaving: by step of half a tile
   const float *ys;     // y of the pair, in the caller's array
-  float *of_y;         // grad_y of the pair
-  float *separate;     // `side` of the pair
+  char *of_y;          // grad_y of the pair, or the sums for it (has_wide_sums)
+  char *separate;      // `side` of the pair
   float x[K], grad_x[K];
   float rest[K];  // what grad_x has lost to rounding, since many tiles add to it (Kahan 1965)
   float column;   // the sum for grad_y at the lane's last column, over this lane and those below
@@ -111,14 +112,18 @@ struct ShuffleGradients {
     leaving = y + slots;
     factor = s.active ? gradient_factor<float>(a, s.pair.index) : 0;
     ys = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + feature * a.y.stride[2];
-    of_y = static_cast<float *>(a.grad_y.data) + s.pair.index * a.grad_y.stride[0] + feature * a.grad_y.stride[2];
-    separate = static_cast<float *>(a.side.data) + s.pair.index * a.side.stride[0] + feature;
+    of_y = sums_of(a.grad_y);
+    separate = sums_of(a.side);
     const float *from = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0] + feature * a.x.stride[2];
 #pragma unroll
     for (int k = 0; k < K; k++) {
       grad_x[k] = rest[k] = 0;
       x[k] = __ldg(from + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1]);
     }
+  }
+  // Where the pair's sums of the feature begin.
+  __device__ __forceinline__ char *sums_of(const sdtw_out &out) const {
+    return static_cast<char *>(out.data) + (s.pair.index * out.stride[0] + feature * out.stride[2]) * sum_size(a);
   }
   // last: the strip's last tile, with which the warp begins. The strip adds nothing beyond it.
   __device__ __forceinline__ void begin(int last) const {
@@ -133,9 +138,13 @@ struct ShuffleGradients {
   // Adds a sum to grad_y, or `side`, on top of what the strips before have added.
   __device__ __forceinline__ void add(int at, float sum) const {
     const int column = s.column_of(s.pair, at);
-    float *const to = progress.is_separate(column) ? separate + (column - progress.separate) * a.side.stride[1]
-                                                   : of_y + column * a.grad_y.stride[1];
-    atomicAdd(to, factor * sum);
+    char *const to = progress.is_separate(column)
+                         ? separate + (column - progress.separate) * a.side.stride[1] * sum_size(a)
+                         : of_y + column * a.grad_y.stride[1] * sum_size(a);
+    if (a.wide_sums)
+      atomicAdd(reinterpret_cast<double *>(to), static_cast<double>(factor) * static_cast<double>(sum));
+    else
+      atomicAdd(reinterpret_cast<float *>(to), factor * sum);
   }
 
   __device__ __forceinline__ void consume(int tile, int half, int number, const Rows<float> *e,
@@ -205,8 +214,11 @@ struct ShuffleGradients {
     if (!a.grad_x.data || !s.active || s.lane > s.end_lane) return;
     for (int k = 0; k < K; k++) {
       if (s.row_of(k) >= s.pair.n) continue;
-      static_cast<float *>(a.grad_x.data)[s.pair.index * a.grad_x.stride[0] + s.row_of(k) * a.grad_x.stride[1] +
-                                          feature * a.grad_x.stride[2]] = factor * grad_x[k];
+      char *const to = sums_of(a.grad_x) + s.row_of(k) * a.grad_x.stride[1] * sum_size(a);
+      if (a.wide_sums)
+        *reinterpret_cast<double *>(to) = static_cast<double>(factor) * static_cast<double>(grad_x[k]);
+      else
+        *reinterpret_cast<float *>(to) = factor * grad_x[k];
     }
   }
 };
