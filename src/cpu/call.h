@@ -252,9 +252,14 @@ void Call<In>::forward() {
     const StateHeader header = StateHeader::of(whole, plan.isa);
     std::memcpy(state, &header, sizeof header);
   }
+  // What is not written is 0, so that equal calls leave equal bytes.
+  if (state) std::memset(state + sizeof(StateHeader), 0, state_layout.blocks - sizeof(StateHeader));
   each_unit([&](int64_t index, int thread) {
     Unit unit = begin(index, thread, false);
+    if (state && plan.mapping == Mapping::lanes) std::memset(unit.block, 0, state_layout.block);
     solve(unit);
+    if (state && plan.mapping == Mapping::strips && unit.lengths[0].kind != Kind::solved)
+      std::memset(unit.block, 0, state_layout.block);
     if (state) engine(index) = unit.engine;
     for (int64_t l = 0, work = index * works_each(); l < unit.count; ++l, ++work) {
       if (state) {

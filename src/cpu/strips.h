@@ -214,6 +214,23 @@ class StripPair {
     metric().gradient(tile);
   }
 
+  // Boundaries of state that are not written, as those past the pair's lengths, are 0, so that equal calls leave equal
+  // bytes. With a band that would take longer than what is written.
+  bool clears() const { return state && b.state && p.band == SDTW_BAND_NONE; }
+  void clear_strip(int64_t i) const {
+    if (!clears()) return;
+    if (i > 0) std::memset(boundary_row(i), 0, state_layout.row);
+    std::memset(boundary_column(i, 1), 0, size_t(plan.tiles_across - 1) * state_layout.column);
+  }
+  void clear_rest() const {
+    if (!clears()) return;
+    for (int64_t i = strips(); i < plan.tiles_down; ++i) clear_strip(i);
+    const size_t rows = size_t(plan.tiles_down - 1) * state_layout.row;
+    const size_t end = state_layout.columns + size_t(plan.tiles_down * (plan.tiles_across - 1)) * state_layout.column;
+    std::memset(state + rows, 0, state_layout.columns - rows);
+    std::memset(state + end, 0, state_layout.block - end);
+  }
+
   bool forward_strip(int64_t i, std::byte *local, double &value);
   void backward_strip(int64_t i, std::byte *local, In *target, const int64_t (&stride)[3], T factor, bool derivative);
   void backward_path(std::byte *local, In *target, const int64_t (&stride)[3], T factor, bool derivative);
@@ -307,6 +324,7 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
   const Corridor within = corridor(i);
   T *const tile = at<T>(local, layout.tile);
   bool ok = true;
+  clear_strip(i);
   if (within.broken) broken.store(true, std::memory_order_relaxed);
   start_strip(i, lanes);
   if (tangents.carried()) tangents.start_strip(local);
@@ -346,6 +364,7 @@ bool StripPair<T, In>::forward(double &value, Locals &&locals, int threads) {
   if (!rule.may_reach()) return true;
   rule.forbid(row_m - pad, row_e - pad, m + 2 * pad);
   if (tangents.carried()) tangents.start();
+  clear_rest();
   std::atomic<bool> ok{true};
   run(locals, threads, [&](int64_t i, std::byte *local) {
     if (!ok.load(std::memory_order_relaxed)) return advance(i, steps(i));
