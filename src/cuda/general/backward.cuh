@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(block_threads, blocks_of<Cell, tangents>)
     const int64_t ticket = block.ticket;
     if (ticket >= a.tasks) return;
     const Task s = make_task(a, ticket, true);
-    const bool wanted = s.kind == Kind::regular && s.strip >= 0 && a.status[s.local] == status_finite &&
+    const bool wanted = s.kind == LengthCase::regular && s.strip >= 0 && a.status[s.local] == status_finite &&
                         ((a.flags[s.local] & rejected) != 0) == (Cell::wide && !a.primary);
     if (wanted) backward_task<Cell, tangents>(a, s, block, raw);
     __syncthreads();

@@ -114,10 +114,10 @@ template <class Cell>
 __device__ __forceinline__ bool is_settled(const Args &a, const Task &s, int64_t ticket) {
   const bool first = ticket < a.pairs && threadIdx.x == 0;
   const double infinity = __longlong_as_double(0x7ff0000000000000ll);
-  if (s.kind != Kind::regular) {
+  if (s.kind != LengthCase::regular) {
     if (first && a.primary)
-      put_results(a, s, s.kind == Kind::invalid ? status_not_a_number : status_unreachable,
-                  s.kind == Kind::empty ? 0 : infinity, 0);
+      put_results(a, s, s.kind == LengthCase::invalid ? status_not_a_number : status_unreachable,
+                  s.kind == LengthCase::empty ? 0 : infinity, 0);
     return true;
   }
   if (!Cell::wide && core::is_thin(s.n, s.m)) {

@@ -11,11 +11,13 @@ template <class Kernel, Kernel kernel>
 void launch_tasks(size_t shared, const Args &a, cudaStream_t stream) {
   static thread_local struct {
     int device = -1;
+    unsigned long long context = 0;
     size_t shared = 0;
     int64_t resident = 0;
   } known;
   const Device device = current_device();
-  if (known.device != device.id || known.shared != shared) {
+  const unsigned long long context = current_context();
+  if (known.device != device.id || known.context != context || known.shared != shared) {
     if (shared + sizeof(Block) > device.shared_memory)
       fail(SDTW_STATUS_UNSUPPORTED,
            "this GPU has %zu bytes of shared memory for a block: this problem's kernels need %zu", device.shared_memory,
@@ -25,7 +27,7 @@ void launch_tasks(size_t shared, const Args &a, cudaStream_t stream) {
     int resident = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, shared),
           "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-    known = {device.id, shared, static_cast<int64_t>(resident) * device.multiprocessors};
+    known = {device.id, context, shared, static_cast<int64_t>(resident) * device.multiprocessors};
   }
   launch_kernel(false, kernel, dim3(static_cast<unsigned>(std::min(a.tasks, known.resident))), block_threads, shared,
                 stream, a);

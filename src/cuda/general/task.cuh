@@ -31,20 +31,20 @@ __device__ __forceinline__ core::PairIndex pair_at(const Args &a, int64_t k) {
 
 struct Lengths {
   int n, m;
-  Kind kind;
+  LengthCase kind;
 };
 __device__ __forceinline__ Lengths lengths_of(const Args &a, const core::PairIndex &index) {
   const int64_t n = read_length(a.x_len, a.fused ? index.x : index.pair, a.n, a.long_lengths);
   const int64_t m = read_length(a.symmetric ? a.x_len : a.y_len, a.fused ? index.y : index.pair, a.m, a.long_lengths);
-  if (n < 0 || n > a.n || m < 0 || m > a.m) return {0, 0, Kind::invalid};
-  return {static_cast<int>(n), static_cast<int>(m), n && m ? Kind::regular : n || m ? Kind::unreachable : Kind::empty};
+  if (n < 0 || n > a.n || m < 0 || m > a.m) return {0, 0, LengthCase::invalid};
+  return {static_cast<int>(n), static_cast<int>(m), n && m ? LengthCase::regular : n || m ? LengthCase::unreachable : LengthCase::empty};
 }
 
 struct Task {
   int64_t local;  // of the pair in the wave
   core::PairIndex index;
   int n, m;
-  Kind kind;
+  LengthCase kind;
   int strip, strips;  // of the pair's own
   int row;            // the strip's first
   core::Band band;
