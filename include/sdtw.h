@@ -83,7 +83,10 @@ enum {
   SDTW_BF16 = 3 /* bfloat16, computed in float32 */
 };
 
-/* The cost of aligning x_i with y_j. Names as in scipy.spatial.distance. */
+/* The cost of aligning x_i with y_j. Names as in scipy.spatial.distance. Where it has no derivative the gradient takes
+ * 0: of SDTW_EUCLIDEAN at points that coincide, of SDTW_CITYBLOCK in features that do. With SDTW_COSINE a zero vector
+ * has cost 1 to everything, zero vectors included, and gradient 0; an infinite input is as NaN: it has no direction.
+ * Squares of float64 differences are formed in float64: SDTW_EUCLIDEAN is +infinity where they overflow. */
 typedef int32_t sdtw_metric;
 enum {
   SDTW_PRECOMPUTED = 0, /* the cost matrix is given in sdtw_buffers.x */
@@ -297,6 +300,9 @@ SDTW_API sdtw_status sdtw_forward(const sdtw_problem *problem, const sdtw_buffer
  * pair's gradient is NaN within its padded lengths. An infinite or NaN grad_value makes its own pair's gradients
  * what IEEE arithmetic makes of them, and no other's: of series also one of which the double is infinite, as
  * 2 * grad_value is formed in dtype.
+ *
+ * Of all pairs, gradients are sums over pairs in a fixed order. On CPUs the workspace has these sums in float64, 8
+ * bytes for each element of x and of y, beside what each thread needs.
  *
  * Time O(live cells features), at most a small multiple of forward's. Workspace: sdtw_sizes.backward bytes.
  * May be captured into a CUDA graph. */
