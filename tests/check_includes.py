@@ -8,10 +8,11 @@ import sys
 leaves = {"sdtw.h", "error", "layout"}
 allowed = {
     "api": leaves | {"problem", "plan", "backend"},
-    "problem": leaves,
+    "problem": leaves | {"core"},
     "backend": leaves | {"problem", "plan"},
     "plan": leaves | {"problem"},
-    "plan_cpu": leaves | {"problem", "plan", "backend", "cpu"},  # the decisions of a backend know its layout
+    "plan_cpu": leaves
+    | {"problem", "plan", "backend", "cpu", "core"},  # the decisions of a backend know its layout
     "plan_cuda": leaves | {"problem", "plan", "backend", "cuda"},
     "plan_cuda_general": leaves | {"problem", "plan", "backend", "cuda", "core"},
     "cpu": leaves | {"problem", "plan", "backend", "core"},
