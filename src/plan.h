@@ -190,6 +190,7 @@ namespace cpu {
 void require_supported(const Problem &problem);
 void require_supported(const Problem &problem, const Exec &exec, Call call);
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec);
+sdtw::Plan tangent_plan(const sdtw::Plan &plan);  // of sdtw_jvp
 std::string describe(const sdtw::Plan &plan);
 }  // namespace cpu
 namespace cuda {

@@ -106,14 +106,15 @@ void require_supported(const Problem &problem) {
   require_core(rest);
 }
 
-void require_supported(const Problem &, const Exec &, Call call) {
-  if (call == Call::jvp) fail(SDTW_STATUS_UNSUPPORTED, "sdtw_jvp is not implemented in this version");
-}
+void require_supported(const Problem &, const Exec &, Call) {}
 
-sdtw::Plan make_plan(const Problem &given, const Exec &exec) {
+namespace {
+
+// All but the sizes.
+sdtw::Plan lay_out(const Problem &given, const Exec &exec, Mapping mapping) {
   sdtw::Plan result{};
   Plan &plan = result.cpu;
-  plan.mapping = choose_mapping(given);
+  plan.mapping = mapping;
   plan.transposed = choose_transposed(given, plan.mapping);
   const Problem problem = plan.transposed ? transpose(given) : given;
   result.problem = problem;
@@ -124,12 +125,29 @@ sdtw::Plan make_plan(const Problem &given, const Exec &exec) {
   plan.wavefront = plan.mapping == Mapping::strips && choose_wavefront(plan, plan.works);
   if (!plan.wavefront) plan.threads = int(std::max<int64_t>(1, std::min<int64_t>(plan.threads, plan.units)));
   plan.threads = int(std::min<int64_t>(plan.threads, std::max<int64_t>(1, plan.units * plan.tiles_down)));
+  return result;
+}
 
+size_t workspace(const sdtw::Plan &plan, Need need) {
+  return ScratchLayout(plan.problem, plan.cpu, need).bytes(plan.cpu);
+}
+
+}  // namespace
+
+// Tangents are for strips, whatever the rest of the problem is computed by.
+sdtw::Plan tangent_plan(const sdtw::Plan &plan) {
+  return lay_out(plan.cpu.transposed ? transpose(plan.problem) : plan.problem, plan.exec, Mapping::strips);
+}
+
+sdtw::Plan make_plan(const Problem &given, const Exec &exec) {
+  sdtw::Plan result = lay_out(given, exec, choose_mapping(given));
+  Plan &plan = result.cpu;
+  const Problem &problem = result.problem;
   plan.state_bytes = exec.no_state ? 0 : StateLayout(problem, plan).bytes;
-  const auto workspace = [&](Need need) { return ScratchLayout(problem, plan, need).bytes(plan); };
-  plan.forward_bytes = workspace(Need::forward());
-  plan.backward_bytes = workspace(Need::backward(problem.fused(), exec.no_state));
-  plan.alignment_bytes = workspace(Need::backward(false, exec.no_state));
+  plan.forward_bytes = workspace(result, Need::forward());
+  plan.backward_bytes = workspace(result, Need::backward(problem.fused(), exec.no_state));
+  plan.alignment_bytes = workspace(result, Need::backward(false, exec.no_state));
+  plan.jvp_bytes = workspace(tangent_plan(result), Need::jvp(problem.fused()));
   return result;
 }
 

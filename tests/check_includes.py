@@ -10,9 +10,10 @@ allowed = {
     "api": leaves | {"problem", "plan", "backend"},
     "problem": leaves | {"core"},
     "backend": leaves | {"problem", "plan"},
-    "plan": leaves | {"problem", "core"},
-    "plan_cpu": leaves | {"problem", "plan", "backend", "cpu", "core"},  # the decisions of a backend know its layout
-    "plan_cuda": leaves | {"problem", "plan", "backend", "cuda", "core"},
+    "plan": leaves | {"problem"},
+    "plan_cpu": leaves
+    | {"problem", "plan", "backend", "cpu", "core"},  # the decisions of a backend know its layout
+    "plan_cuda": leaves | {"problem", "plan", "backend", "cuda"},
     "plan_cuda_general": leaves | {"problem", "plan", "backend", "cuda", "core"},
     "cpu": leaves | {"problem", "plan", "backend", "core"},
     "cuda": leaves | {"problem", "plan", "backend", "core"},

@@ -139,6 +139,20 @@ void jvp(const sdtw_problem &problem, const sdtw_exec &exec, const Array &x, con
   compute(sdtw_jvp, problem, buffers, exec);
 }
 
+// Index of the first length outside of [0, longest], -1 if there is none: of memory of the host alone.
+template <class Integer>
+int64_t first_outside(const Integer *lengths, int64_t count, int64_t longest) {
+  for (int64_t i = 0; i < count; ++i)
+    if (lengths[i] < 0 || lengths[i] > longest) return i;
+  return -1;
+}
+
+int64_t length_outside(uintptr_t lengths, int32_t length_bits, int64_t count, int64_t longest) {
+  const void *data = pointer(lengths);
+  return length_bits == 32 ? first_outside(static_cast<const int32_t *>(data), count, longest)
+                           : first_outside(static_cast<const int64_t *>(data), count, longest);
+}
+
 sdtw_sizes get_sizes(const sdtw_problem &problem, const sdtw_exec &exec) {
   sdtw_sizes sizes;
   check(sdtw_sizes_init(&sizes, sizeof sizes));
@@ -207,6 +221,8 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
   module.def(
       "device_available", [](int32_t device) { check(sdtw_device_available(device)); }, py::arg("device"),
       "Returns if the device can be used now, and otherwise raises what sdtw_device_available says.");
+  module.def("length_outside", &length_outside, py::arg("lengths"), py::arg("length_bits"), py::arg("count"),
+             py::arg("longest"), "Index of the first of the lengths in host memory outside of [0, longest], or -1.");
   module.def("get_sizes", &get_sizes, py::arg("problem"), py::arg("exec"), "Bytes that the calls need.");
   module.def("describe", &describe, py::arg("problem"), py::arg("exec"), "The plan that a call would use, as text.");
   module.def("forward", &forward, py::arg("problem"), py::arg("exec"), py::arg("x"), py::arg("y"), py::arg("x_len"),

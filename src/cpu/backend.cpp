@@ -11,6 +11,7 @@ Buffers oriented(const sdtw::Plan &plan, Buffers b) {
   if (plan.problem.symmetric) {
     b.y = b.x;
     b.y_len = b.x_len;
+    b.tangent_y = b.tangent_x;
   }
   if (!plan.cpu.transposed) return b;
   std::swap(b.x_len, b.y_len);
@@ -19,9 +20,11 @@ Buffers oriented(const sdtw::Plan &plan, Buffers b) {
   if (plan.problem.fused()) {
     std::swap(b.x, b.y);
     std::swap(b.grad_x, b.grad_y);
+    std::swap(b.tangent_x, b.tangent_y);
   } else {
     turn(b.x);
     turn(b.grad_x);
+    turn(b.tangent_x);
   }
   return b;
 }
@@ -71,6 +74,17 @@ void alignment(const sdtw::Plan &plan, const Buffers &given) {
   run_backward(plan, b, &b.alignment, false);
 }
 
-void jvp(const sdtw::Plan &, const Buffers &) {}
+void jvp(const sdtw::Plan &given_plan, const Buffers &given) {
+  const sdtw::Plan plan = tangent_plan(given_plan);
+  Buffers b = given;
+  b.grad_x = b.grad_x_tangent;
+  b.grad_y = b.grad_y_tangent;
+  b = oriented(plan, b);
+  const bool gradients = plan.problem.fused();
+  const sdtw_out *const target = !gradients && b.grad_x.data ? &b.grad_x : nullptr;
+  for_dtype(plan.problem, [&](auto element) {
+    Call<decltype(element)>(plan, b, Need::jvp(gradients), plan.cpu.isa).backward(target, true);
+  });
+}
 
 }  // namespace sdtw::cpu

@@ -30,7 +30,8 @@ class Call {
   void forward();
   // Throws unless state is what forward writes for these lengths: what follows reads and writes where it says.
   void require_state() const;
-  // target: where E goes (times g if `weighted`), or null for gradients of the series.
+  // target: where E goes (times g if `weighted`), or null for gradients of the series. With tangents it is their
+  // derivatives that go there, and to buffers.grad_x and grad_y.
   void backward(const sdtw_out *target, bool weighted);
 
  private:
@@ -46,6 +47,7 @@ class Call {
     NotedLengths noted[lane_group];
     Lengths lengths[lane_group];
     double values[lane_group];
+    double value_tangent;  // jvp
   };
 
   // Thread i's own scratch, and that of the pair (group) it is working on.
@@ -108,15 +110,16 @@ class Call {
   }
 
   // sums: of all pairs' gradients, or null.
-  void backward(const Unit &unit, const sdtw_out *target, bool weighted, GradientSums *sums);
+  void backward(Unit &unit, const sdtw_out *target, bool weighted, GradientSums *sums);
   template <class T>
-  void backward_pair(const Unit &unit, const sdtw_out *target, double g, bool derivative, GradientSums *sums);
+  void backward_pair(Unit &unit, const sdtw_out *target, double g, bool derivative, GradientSums *sums);
   template <class T>
   void backward_group(const Unit &unit, const sdtw_out *target, const double *g, GradientSums *sums);
   template <class T>
   void add_to(GradientSums &sums, const Unit &unit) const;
   SeriesSums sums_of(size_t offset, bool wanted, int64_t batch, int64_t steps) const;
   double grad_value(const Place &at, bool weighted) const;
+  void write_value_tangent(const Unit &unit, void *out) const;
   void clear(const Unit &unit, int64_t lane, const sdtw_out *target);
   void mirror(const Place &at, const sdtw_out &target) const;
 
@@ -146,6 +149,7 @@ typename Call<In>::Unit Call<In>::begin(int64_t index, int thread, bool keep) co
   else if (keep)
     unit.block = shared(thread) + scratch.block;
   unit.engine = Engine::float64;
+  unit.value_tangent = 0;
   for (int64_t l = 0; l < works_each(); ++l) {
     unit.places[l] = l < unit.count ? place(first + l) : Place{0, 0, 0, -1};
     unit.noted[l] = {0, 0};
@@ -172,7 +176,9 @@ bool Call<In>::try_pair(Unit &unit) {
   if (sizeof(T) == 4 && needed == Engine::float64) return false;
   unit.engine = needed;
   solver.use(needed);
-  return solver.forward(unit.values[0], locals(unit.thread), team());
+  const bool ok = solver.forward(unit.values[0], locals(unit.thread), team());
+  unit.value_tangent = solver.value_tangent();
+  return ok;
 }
 
 template <class In>

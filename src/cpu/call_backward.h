@@ -65,7 +65,7 @@ void Call<In>::add_to(GradientSums &sums, const Unit &unit) const {
 
 template <class In>
 template <class T>
-void Call<In>::backward_pair(const Unit &unit, const sdtw_out *target, double g, bool derivative, GradientSums *sums) {
+void Call<In>::backward_pair(Unit &unit, const sdtw_out *target, double g, bool derivative, GradientSums *sums) {
   auto solver = pair_solver<T>(unit);
   const Place &at = unit.places[0];
   std::byte *const own = shared(unit.thread), *const scratch_of_thread = local(unit.thread);
@@ -74,7 +74,8 @@ void Call<In>::backward_pair(const Unit &unit, const sdtw_out *target, double g,
   const int64_t none[3] = {};
   solver.backward(target ? element<In>(*target, at.result) : nullptr, target ? target->stride : none, T(g), derivative,
                   locals(unit.thread), team());
-  if (target) return;
+  if (scratch.tangents && p.gamma == 0) unit.value_tangent = solver.value_tangent();
+  if (target || !p.fused()) return;
   if (!sums) {
     const auto of = [](const sdtw_out &out, int64_t series) {
       return StridedOut<In>{out.data ? element<In>(out, series) : nullptr, out.stride[1], out.stride[2]};
@@ -117,7 +118,7 @@ void Call<In>::backward_group(const Unit &unit, const sdtw_out *target, const do
 }
 
 template <class In>
-void Call<In>::backward(const Unit &unit, const sdtw_out *target, bool weighted, GradientSums *sums) {
+void Call<In>::backward(Unit &unit, const sdtw_out *target, bool weighted, GradientSums *sums) {
   double g[lane_group] = {};
   for (int64_t l = 0; l < unit.count; ++l) {
     if (!sums) clear(unit, l, target);
@@ -140,6 +141,21 @@ void Call<In>::backward(const Unit &unit, const sdtw_out *target, bool weighted,
 }
 
 template <class In>
+void Call<In>::write_value_tangent(const Unit &unit, void *out) const {
+  const Place &at = unit.places[0];
+  double tangent = unit.value_tangent;
+  if (unit.lengths[0].kind == Kind::zero) tangent = 0;
+  if (unit.lengths[0].kind == Kind::nan) tangent = std::numeric_limits<double>::quiet_NaN();
+  for (const int64_t result : {at.result, at.mirror}) {
+    if (result < 0) continue;
+    if (p.dtype == SDTW_F64)
+      static_cast<double *>(out)[result] = tangent;
+    else
+      static_cast<float *>(out)[result] = static_cast<float>(tangent);
+  }
+}
+
+template <class In>
 void Call<In>::backward(const sdtw_out *target, bool weighted) {
   GradientSums sums;
   const bool summing = p.all_pairs && p.fused() && !target;
@@ -153,7 +169,10 @@ void Call<In>::backward(const sdtw_out *target, bool weighted) {
   each_unit([&](int64_t index, int thread) {
     Unit unit = begin(index, thread, true);
     state ? recall(unit) : solve(unit);
-    backward(unit, target, weighted, summing ? &sums : nullptr);
+    // Of a soft minimum the value's tangent is known by now.
+    const bool done = scratch.tangents && p.gamma > 0 && !b.grad_x.data && !b.grad_y.data;
+    if (!done) backward(unit, target, weighted, summing ? &sums : nullptr);
+    if (scratch.tangents && b.value_tangent) write_value_tangent(unit, b.value_tangent);
   });
   if (!summing) return;
   sums.x.write<In>(b.grad_x);

@@ -58,7 +58,40 @@ struct CosineBlock {
     }
   }
 
+  // The product of each of these points with the caller's tangent there.
+  void along(int64_t features, const T *tangent, double *dot) const {
+    std::fill(dot, dot + count, 0.);
+    for (int64_t f = 0; f < features; ++f)
+      for (int64_t i = 0; i < count; ++i) dot[i] += point(f * stride + i) * double(tangent[f * stride + i]);
+  }
+
+  // The derivative of project, in gradient_dot's place, where `gradient` has the derivative gradient_dot, the points
+  // have `tangent`, and the caller's points `along` of theirs: the inverse's own is -2 inverse^2 along.
+  void project_tangent(int64_t features, const T *tangent, const double *along, const T *gradient,
+                       T *gradient_dot) const {
+    for (int64_t at = 0; at < count; at += portion) {
+      const int64_t width = std::min(portion, count - at);
+      double dot[portion] = {}, dot_dot[portion] = {};
+      const auto each = [&](auto &&body) {
+        for (int64_t f = 0; f < features; ++f)
+          for (int64_t i = 0; i < width; ++i) {
+            const int64_t place = f * stride + at + i;
+            body(i, point(place), double(tangent[place]), double(gradient[place]), gradient_dot[place]);
+          }
+      };
+      each([&](int64_t i, double x, double x_dot, double g, T &g_dot) {
+        dot[i] += x * g;
+        dot_dot[i] += x_dot * g + x * double(g_dot);
+      });
+      each([&](int64_t i, double x, double x_dot, double g, T &g_dot) {
+        const double scale = inverse[at + i], scale_dot = -2 * scale * scale * along[at + i];
+        g_dot = T(scale_dot * (g - 2 * x * dot[i]) + scale * (double(g_dot) - 2 * x_dot * dot[i] - 2 * x * dot_dot[i]));
+      });
+    }
+  }
+
  private:
+  double point(int64_t place) const { return wide ? wide[place] : double(points[place]); }
   bool normalise(int64_t features, int64_t at, int64_t width) const {
     double scale[portion], sum[portion] = {};
     find_scale(features, at, width, scale);

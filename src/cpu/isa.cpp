@@ -10,10 +10,14 @@ namespace sdtw::cpu {
 
 #if defined(SDTW_HAVE_AVX2) || defined(SDTW_HAVE_AVX512)
 namespace {
-// Conversions of float16, which compilers do not all ask a processor about by name.
+// Conversions of float16, which compilers do not all ask a processor about by name. Asked once: in a virtual machine
+// the answer takes tens of microseconds.
 bool has_f16c() {
-  unsigned a, b, c, d;
-  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+  static const bool has = [] {
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+  }();
+  return has;
 }
 }  // namespace
 #endif

@@ -151,6 +151,15 @@ struct FusedTile {
   T *rest_x, *rest_y;             // with what these sums have lost to rounding; rest_y: strips only
 };
 
+// What tangents add to a tile of series.
+template <class T>
+struct TangentTile {
+  FusedTile<T> of;   // cost: read where the slope takes it
+  const T *x, *y;    // tangents, laid out as the series
+  T *tangent;        // the costs' derivative along them
+  T *alignment_dot;  // that of what is in of.alignment
+};
+
 // Moves a tile between the caller's matrix and [steps][K][W]. Cell (s, k, l) is at
 // data + l lane_stride + k row_stride + s step_stride, or at lane_offset[l] + ... if there are any, and exists for
 // first[l] <= s < last[k W + l].
@@ -175,6 +184,11 @@ struct MetricKernels {
   void (*cost[cost_forms])(const FusedTile<T> &);
   void (*slopes[cost_forms])(const FusedTile<T> &);  // null where the slope is the same for all costs
   void (*gradient)(const FusedTile<T> &);
+  void (*tangent[cost_forms])(const TangentTile<T> &);
+  // From E and its derivative to what differences of points, and those of tangents, are multiplied by in the derivative
+  // of the gradient, in of.alignment_dot and of.alignment; null where these are they.
+  void (*tangent_slopes[cost_forms])(const TangentTile<T> &);
+  bool bends;    // whether the gradient depends on tangents of the points as such
   double slope;  // what all slopes have in common, and sums of gradients are to be multiplied by
 };
 constexpr int metrics = SDTW_COSINE + 1;

@@ -144,8 +144,8 @@ struct LaneSeries {
 
   // How far `count` points are from the first one of y, lane by lane. poison: NaN once a sum is not finite.
   template <bool absolute>
-  void reach(const T *data, int64_t count, const T *y, T (&largest)[max_width], T &poison) const {
-    T centre[max_width];
+  void reach(const T *data, int64_t count, const T *y, T (&result)[max_width], T &poisoned) const {
+    T centre[max_width], largest[max_width] = {}, poison = 0;
     for (int64_t i = 0; i < count; ++i) {
       T sum[max_width] = {};
       for (int64_t f = 0; f < features; ++f) {
@@ -160,6 +160,8 @@ struct LaneSeries {
         poison += 0 * sum[l];
       }
     }
+    std::copy(largest, largest + max_width, result);
+    poisoned += poison;
   }
 };
 

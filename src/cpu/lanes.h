@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "cpu/flush.h"
 #include "cpu/lane_series.h"
 
 namespace sdtw::cpu {
@@ -305,6 +306,7 @@ void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
       std::copy(lanes.e + (K - 1) * W, lanes.e + K * W, above_e);
     }
     cost(r + q, c, count, ok);
+    const FlushDenormals flush;
     walk.sweep_save[form]({count, tile, scale, scale_low, lanes, m_, e_, probability + q * plan.tile_cols * 3 * W});
   }
 }
@@ -312,6 +314,7 @@ void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
 // One group of K rows of a tile; E stays in `alignment`.
 template <class T, class In>
 void LaneGroup<T, In>::adjoint(int64_t r, int64_t c, int64_t count) const {
+  const FlushDenormals flush;
   const int64_t q = r % plan.tile_rows;
   const T *const p_ = probability + q * plan.tile_cols * 3 * W;
   for (int64_t end = c + count; end > c;) {

@@ -52,8 +52,10 @@ struct StateLayout {
 struct Need {
   bool adjoint = false, gradient = false;
   bool recompute = false;  // forward as well: there is no state
+  bool tangents = false;
   static Need forward() { return {}; }
-  static Need backward(bool gradient, bool recompute) { return {true, gradient, recompute}; }
+  static Need backward(bool gradient, bool recompute) { return {true, gradient, recompute, false}; }
+  static Need jvp(bool gradient) { return {true, gradient, true, true}; }
 };
 
 // Scratch of one pair or group of pairs that is being worked on, and of one thread within it. An element is a double,
@@ -64,7 +66,11 @@ struct ScratchLayout {
   size_t progress = 0, tile = 0, alignment = 0, probability = 0, state_m = 0, state_e = 0, carry_left = 0,
          carry_diagonal = 0;
   size_t segment_m = 0, segment_e = 0;
-  size_t block = 0;                         // as in state
+  size_t block = 0;       // as in state
+  bool tangents = false;  // and what they take (cpu/tangents.h)
+  size_t tangent_x = 0, tangent_y = 0, row_dot = 0, adjoint_row_dot = 0, dot_rows = 0, dot_columns = 0;
+  size_t plain_x = 0, plain_y = 0, plain_rest_x = 0, plain_rest_y = 0, along_x = 0, along_y = 0;
+  size_t tangent = 0, alignment_dot = 0, dot = 0, left_dot = 0, diagonal_dot = 0, segment_dot = 0;
   size_t out_x = 0, out_y = 0;              // gradients on their way to sums over pairs
   size_t shared = 0, local = 0;             // bytes
   size_t sums_x = 0, sums_y = 0, sums = 0;  // of a call, behind the scratch of its threads; bytes
@@ -94,6 +100,8 @@ struct ScratchLayout {
     adjoint_row = arena.add(backward ? cols : 0, vector);
     progress = arena.add(plan.wavefront ? size_t(plan.tiles_down) + 8 : 0, 8);
     if (need.recompute) block = arena.add(StateLayout(problem, plan).block, 1);
+    tangents = need.tangents;
+    if (tangents) add_tangents(arena, problem, plan, rows, cols, features);
     const bool summing = gradient && problem.all_pairs;
     const size_t pairs = summing ? (lanes ? size_t(lane_group) : 1) : 0;
     const size_t numbers_x = checked_mul(size_t(problem.n), size_t(problem.features));
@@ -114,14 +122,39 @@ struct ScratchLayout {
     // E replaces the costs, but for a slope that is to be had from them.
     const bool apart = gradient && problem.metric == SDTW_EUCLIDEAN;
     alignment = apart ? thread.add(tile_cols * height, vector) : tile;
-    probability = thread.add(backward ? 3 * tile_cols * tile_rows : 0, vector);
+    probability = thread.add(backward ? (tangents ? 6 : 3) * tile_cols * tile_rows : 0, vector);
     state_m = thread.add(tile_rows + max_width, vector);
     state_e = thread.add(tile_rows + max_width, vector);
     carry_left = thread.add(backward ? tile_rows + max_width : 0, vector);
     carry_diagonal = thread.add(backward ? tile_rows + max_width : 0, vector);
     segment_m = thread.add(tile_cols + 2 * pad, vector);
     segment_e = thread.add(tile_cols + 2 * pad, vector);
+    if (tangents) {
+      tangent = thread.add(tile_cols * tile_rows, 8);
+      alignment_dot = thread.add(tile_cols * tile_rows, 8);
+      dot = thread.add(tile_rows + max_width, 8);
+      left_dot = thread.add(tile_rows + max_width, 8);
+      diagonal_dot = thread.add(tile_rows + max_width, 8);
+      segment_dot = thread.add(tile_cols + 2 * pad, 8);
+    }
     local = thread.bytes();
+  }
+
+  // Strips only. The shared part.
+  void add_tangents(Arena &arena, const Problem &problem, const Plan &plan, size_t rows, size_t cols, size_t features) {
+    tangent_x = arena.add(rows * features, 8);
+    tangent_y = arena.add(cols * features, 8);
+    row_dot = arena.add(cols, 8);
+    adjoint_row_dot = arena.add(cols, 8);
+    dot_rows = arena.add(checked_mul(size_t(plan.tiles_down - 1), size_t(problem.m)), 8);
+    dot_columns = arena.add(checked_mul(size_t(plan.tiles_down * (plan.tiles_across - 1)), strip_rows + max_width), 8);
+    const size_t projected = problem.metric == SDTW_COSINE ? 1 : 0;
+    plain_x = arena.add(rows * features * projected, 8);
+    plain_y = arena.add(cols * features * projected, 8);
+    plain_rest_x = arena.add(rows * features * projected, 8);
+    plain_rest_y = arena.add(cols * features * projected, 8);
+    along_x = arena.add(rows * projected, 8);
+    along_y = arena.add(cols * projected, 8);
   }
 
   size_t of_threads(const Plan &plan) const {

@@ -213,7 +213,7 @@ void rule_adjoint(const RuleAdjoint<T> &given) {
         const auto up_d = V::load(p + 3 * W), left_d = V::load(p + 4 * W), diagonal_d = V::load(p + 5 * W);
         const auto e_dot = V::add(below_dot, left_dot[k]);
         const auto weight_dot = V::fma(by_up, up_d, V::fma(by_left, left_d, V::mul(by_diagonal, diagonal_d)));
-        V::store(given.alignment_dot + at, V::fma(e_dot, weight, V::mul(seen, weight_dot)));
+        V::store(given.alignment_dot + at, V::where_positive(seen, V::fma(e_dot, weight, V::mul(seen, weight_dot))));
         below_dot = V::fma(up_p, e_dot, V::fma(up_d, e, diagonal_dot[k]));
         left_dot[k] = V::fma(left_p, e_dot, V::mul(left_d, e));
         diagonal_dot[k] = V::fma(diagonal_p, e_dot, V::mul(diagonal_d, e));

@@ -117,6 +117,16 @@ class PairRule {
     return get_hard(m, e);
   }
 
+  // Likewise with derivatives of R, where tangents of costs are given: a's tangent, dot and what follows.
+  void sweep_tangent(const RuleKernels<T> &kernels, RuleSweep<T> a, const Corridor &c, int64_t first_step,
+                     CostForm form, bool save) const {
+    a.rule = &steps;
+    E first[strip_rows], end[strip_rows];
+    double wide_first[strip_rows], wide_end[strip_rows];
+    set_mask(a, c, first_step, first, end, wide_first, wide_end);
+    kernels.tangent[form][shape][save](a);
+  }
+
   // Sweeps a tile of steps from first_step on.
   void sweep(const RuleKernels<T> &kernels, const Sweep<T> &of, const Corridor &c, int64_t first_step, CostForm form,
              bool save) const {
@@ -135,8 +145,8 @@ class PairRule {
                 double *wide_end) const {
     const int64_t count = a.of.steps;
     for (int i = 0; i < strip_rows; ++i) {
-      wide_first[i] = double(std::clamp<int64_t>(c.first[i] - first_step, 0, count));
-      wide_end[i] = double(std::clamp<int64_t>(c.last[i] - first_step, 0, count));
+      wide_first[i] = double(banded ? std::clamp<int64_t>(c.first[i] - first_step, 0, count) : 0);
+      wide_end[i] = double(banded ? std::clamp<int64_t>(c.last[i] - first_step, 0, count) : count);
       first[i] = E(wide_first[i]);
       end[i] = E(wide_end[i]);
     }

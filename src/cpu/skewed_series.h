@@ -168,6 +168,26 @@ struct SkewedSeries {
     cosine_y(wide_y, inverse_y).project(features, grad_y);
   }
 
+  // Likewise along tangents: CosineBlock.
+  void along_x(double *wide_x, double *inverse_x, const T *tangent, double *dot) const {
+    for (int64_t i = 0; i < strips(); ++i)
+      cosine_x(i, wide_x, inverse_x).along(features, tangent + strip(i), dot + i * strip_rows);
+  }
+  void along_y(double *wide_y, double *inverse_y, const T *tangent, double *dot) const {
+    cosine_y(wide_y, inverse_y).along(features, tangent, dot);
+  }
+  void project_tangent_x(double *wide_x, double *inverse_x, const T *tangent, const double *along, const T *gradient,
+                         T *gradient_dot) const {
+    for (int64_t i = 0; i < strips(); ++i)
+      cosine_x(i, wide_x, inverse_x)
+          .project_tangent(features, tangent + strip(i), along + i * strip_rows, gradient + strip(i),
+                           gradient_dot + strip(i));
+  }
+  void project_tangent_y(double *wide_y, double *inverse_y, const T *tangent, const double *along, const T *gradient,
+                         T *gradient_dot) const {
+    cosine_y(wide_y, inverse_y).project_tangent(features, tangent, along, gradient, gradient_dot);
+  }
+
   // An upper bound of D over all cells, by the triangle inequality around a mean of y.
   CostBound cost_bound(sdtw_metric metric) const {
     CostBound bound;

@@ -5,9 +5,11 @@
 // from the top (backward: from the bottom); a strip waits for the one before it, tile by tile.
 #pragma once
 
+#include "cpu/flush.h"
 #include "cpu/parallel.h"
 #include "cpu/rules.h"
 #include "cpu/skewed_series.h"
+#include "cpu/tangents.h"
 
 namespace sdtw::cpu {
 
@@ -34,6 +36,7 @@ class StripPair {
         state_layout(p, plan),
         state(block_of_state),
         rule(p, plan.transposed, n, m),
+        tangents(p, plan, kernels, b, at_place, n, m, layout, scratch),
         scale(T(core::log2_e / p.gamma)),
         scale_low(T(core::log2_e / p.gamma - double(scale))) {
     series = {&kernels, at<T>(scratch, layout.x), at<T>(scratch, layout.y), p.features, n, m, packed_features(p)};
@@ -57,6 +60,7 @@ class StripPair {
     if (p.fused())
       series.pack(Strided<In>{element<In>(b.x, at_place.x), b.x.stride[1], b.x.stride[2]},
                   Strided<In>{element<In>(b.y, at_place.y), b.y.stride[1], b.y.stride[2]}, at<T>(local, layout.tile));
+    if (p.fused() && tangents.wanted()) tangents.pack(local);
     if (sizeof(T) == 8) return Engine::float64;
     const Engine engine = engine_for(p.fused() ? series.cost_bound(p.metric) : CostBound{}, n, m, p);
     return !p.fused() && engine == Engine::double_costs ? Engine::plain : engine;
@@ -65,6 +69,8 @@ class StripPair {
     form = cost_form(engine);
     if (p.metric == SDTW_COSINE) {
       features = series.normalise(wide_or_null(wide_x), wide_or_null(wide_y), inverse_x, inverse_y);
+      if (tangents.wanted())
+        tangents.normalise(series, wide_or_null(wide_x), wide_or_null(wide_y), inverse_x, inverse_y);
     } else if (form == double_cost) {
       std::copy(series.x, series.x + series.size_x(), wide_x);
       std::copy(series.y, series.y + series.size_y(), wide_y);
@@ -80,6 +86,9 @@ class StripPair {
   // null. derivative: E times the expected weight of the step into the cell, rather than E.
   template <class Locals>
   void backward(In *target, const int64_t (&stride)[3], T factor, bool derivative, Locals &&locals, int threads);
+
+  // Of the value, along the tangents: after forward, or at gamma = 0 after backward.
+  double value_tangent() const { return tangents.value; }
 
   // Where to, if anywhere, g times the gradients go.
   template <class Out>
@@ -182,10 +191,25 @@ class StripPair {
     return walk.load[core::dtype_of<In>](t, at<T>(local, layout.tile)) == 0;
   }
 
+  // Fills the tangents' tile, while the tile has its costs.
+  void tangent_cost(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local) const {
+    if (p.fused())
+      return tangents.cost(
+          tangents.beside(fused(i, first_step, count, local), series.strip(i), series.column(first_step), local), form);
+    MatrixTile t = matrix(i, first_step, count, element<In>(b.tangent_x, at_place.x), nullptr, b.tangent_x.stride);
+    t.first = cells.first;
+    t.last = cells.last;
+    walk.load[core::dtype_of<In>](t, tangents.tile(local));
+  }
+
   const MetricKernels<T> &metric() const { return walk.metric[p.metric]; }
   // Adds what a tile's E contributes to the gradients.
   void gradient(int64_t i, int64_t first_step, int64_t count, std::byte *local) const {
     const FusedTile<T> tile = fused(i, first_step, count, local);
+    if (tangents.wanted()) {
+      const int64_t strip = series.strip(i), column = series.column(first_step);
+      return tangents.gradient(tangents.beside(tile, strip, column, local), strip, column, form);
+    }
     if (metric().slopes[form]) metric().slopes[form](tile);
     metric().gradient(tile);
   }
@@ -216,8 +240,17 @@ class StripPair {
   // What becomes of a tile's E.
   void spend(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local, In *target,
              const int64_t (&stride)[3], T factor) const;
-  void sweep(const Sweep<T> &of, const Corridor &within, int64_t first_step, bool save) const {
-    if (!rule.core_cells() || (rule.banded && rule.masked(within, first_step, of.steps)))
+  // row_dot: of tangents, where they are carried along.
+  void sweep(const Sweep<T> &of, const Corridor &within, int64_t first_step, bool save, T *row_dot,
+             std::byte *local) const {
+    if (tangents.carried()) {
+      const FlushDenormals flush;
+      const auto with = tangents.carried_in(local, row_dot);
+      RuleSweep<T> a{};
+      a.of = of;
+      a.tangent = with.tangent, a.dot = with.dot, a.above_dot = with.above_dot, a.row_dot = with.row_dot;
+      rule.sweep_tangent(kernels.rules, a, within, first_step, form, save);
+    } else if (!rule.core_cells() || (rule.banded && rule.masked(within, first_step, of.steps)))
       rule.sweep(kernels.rules, of, within, first_step, form, save);
     else
       (save ? walk.sweep_save : walk.sweep)[form](of);
@@ -270,6 +303,7 @@ class StripPair {
   const StateLayout state_layout;
   std::byte *const state;
   const PairRule<T> rule;
+  Tangents<T, In> tangents;
   const T scale, scale_low;  // log2(e) / gamma
   double matrix_limit;
   SkewedSeries<T> series;
@@ -293,6 +327,7 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
   clear_strip(i);
   if (within.broken) broken.store(true, std::memory_order_relaxed);
   start_strip(i, lanes);
+  if (tangents.carried()) tangents.start_strip(local);
   for (int64_t s = within.begin, next; s < within.end; s = next) {
     next = tile_end(within, s);
     const int64_t count = next - s;
@@ -305,12 +340,18 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
       advance(i, within.end);
       return false;
     }
-    sweep({count, tile, scale, scale_low, lanes, row_m + s, row_e + s, nullptr}, within, s, false);
+    if (tangents.carried()) {
+      tangents.save(i, s / plan.tile_cols, s, count, local, s > within.begin);
+      tangent_cost(i, cells, s, count, local);
+    }
+    sweep({count, tile, scale, scale_low, lanes, row_m + s, row_e + s, nullptr}, within, s, false, tangents.row + s,
+          local);
     advance(i, next);
   }
   if (i == strips() - 1) {
     const int corner = corner_row() * W + corner_lane();
     value = rule.value(lanes.m + corner, lanes.e + corner);
+    if (tangents.carried()) tangents.value = double(tangents.carried_in(local, nullptr).dot[corner]);
   }
   return ok;
 }
@@ -322,6 +363,7 @@ bool StripPair<T, In>::forward(double &value, Locals &&locals, int threads) {
   value = std::numeric_limits<double>::infinity();
   if (!rule.may_reach()) return true;
   rule.forbid(row_m - pad, row_e - pad, m + 2 * pad);
+  if (tangents.carried()) tangents.start();
   clear_rest();
   std::atomic<bool> ok{true};
   run(locals, threads, [&](int64_t i, std::byte *local) {
@@ -351,13 +393,15 @@ void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *loc
     };
     const Flow<T> inflow = flow(row - W + 1);
     const AdjointSweep<T> part{end - s,
-                               probability + s * 3 * strip_rows,
+                               probability + s * (tangents.carried() ? 6 : 3) * strip_rows,
                                at<T>(local, layout.alignment) + s * strip_rows,
                                left,
                                diagonal,
                                left + strip_rows,
                                row};
-    if (derivative && rule.weighted)
+    if (tangents.carried())
+      kernels.rules.adjoint_tangent(tangents.adjoint(part, rule.steps, first_step, s, local));
+    else if (derivative && rule.weighted)
       kernels.rules.adjoint({part, &rule.steps, nullptr, nullptr, nullptr, nullptr, nullptr});
     else
       walk.adjoint(part);
@@ -387,8 +431,11 @@ void StripPair<T, In>::probabilities(int64_t i, const Corridor &within, int64_t 
     load(boundary_column(i, first_step / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
   else
     start_strip(i, lanes);
+  T *above_dot = nullptr;
+  if (tangents.carried())
+    above_dot = tangents.load(i, first_step / plan.tile_cols, first_step, count, local, first_step > within.begin);
   sweep({count, at<T>(local, layout.tile), scale, scale_low, lanes, above_m, above_e, at<T>(local, layout.probability)},
-        within, first_step, true);
+        within, first_step, true, above_dot, local);
 }
 
 template <class T, class In>
@@ -401,7 +448,8 @@ void StripPair<T, In>::spend(int64_t i, const Extent &cells, int64_t first_step,
   MatrixTile t = matrix(i, first_step, count, nullptr, target, stride);
   t.first = cells.first;
   t.last = cells.last;
-  walk.store[core::dtype_of<In>](t, at<T>(local, layout.alignment), factors);
+  walk.store[core::dtype_of<In>](t, tangents.wanted() ? tangents.alignment_dot(local) : at<T>(local, layout.alignment),
+                                 factors);
 }
 
 template <class T, class In>
@@ -414,6 +462,7 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
   std::fill(left, left + strip_rows + W, T(0));
   std::fill(diagonal, diagonal + strip_rows, T(0));
   if (i == strips() - 1) left[corner_row() * W + corner_lane()] = 1;
+  if (tangents.carried()) tangents.clear_carry(local);
   double lost = 0;
   for (int64_t end = within.end, s; end > within.begin; end = s) {
     s = std::max((end - 1) / plan.tile_cols * plan.tile_cols, within.begin);
@@ -422,15 +471,21 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
     if (i + 1 < strips()) wait(i + 1, steps(i + 1) - std::max<int64_t>(0, std::min(s - plan.tile_cols, steps(i + 1))));
     if (any_live(left, strip_rows + W) || any_live(diagonal, strip_rows) || any_live(adjoint_row + s - W + 1, count)) {
       cost(i, cells, s, count, local);
-      probabilities(i, within, s, count, local);
-      adjoint(s, count, local, derivative, lost);
+      if (tangents.carried()) tangent_cost(i, cells, s, count, local);
+      {
+        const FlushDenormals flush;
+        probabilities(i, within, s, count, local);
+        adjoint(s, count, local, derivative, lost);
+      }
       spend(i, cells, s, count, local, target, stride, factor);
     } else {
       std::fill(left, left + strip_rows + W, T(0));
       std::fill(diagonal, diagonal + strip_rows, T(0));
       std::fill(adjoint_row + s + 1, adjoint_row + s + count + 1, T(0));
+      if (tangents.carried()) tangents.skip(s, count, local);
     }
     if (s == within.begin) adjoint_row[s] = above[0];
+    if (s == within.begin && tangents.carried()) tangents.adjoint_row[s] = tangents.left(local)[strip_rows];
     advance(i, steps(i) - s);
   }
   advance(i, steps(i));
@@ -452,12 +507,17 @@ void StripPair<T, In>::backward_path(std::byte *local, In *target, const int64_t
       const int64_t s = std::max(step_of_row() / plan.tile_cols * plan.tile_cols, within.begin);
       const int64_t count = tile_end(within, s) - s;
       cost(i, cells, s, count, local);
+      if (tangents.wanted()) {
+        tangent_cost(i, cells, s, count, local);
+        std::fill(tangents.alignment_dot(local), tangents.alignment_dot(local) + count * strip_rows, T(0));
+      }
       probabilities(i, within, s, count, local);
       std::fill(tile, tile + count * strip_rows, T(0));
       while (row >= top && step_of_row() >= s) {
         const int64_t at_row = (row - top) % K * W + (row - top) / K, cell = (step_of_row() - s) * strip_rows + at_row;
         const int step = row + column == 0 ? core::diagonal : int(taken[cell]);
         tile[cell] = derivative ? rule.steps.weight[step] : T(1);
+        if (tangents.wanted()) tangents.value += double(tile[cell]) * double(tangents.tile(local)[cell]);
         if (step != core::horizontal) --row;
         if (step != core::vertical) --column;
       }
@@ -481,6 +541,10 @@ void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor
       std::fill(rest_y, rest_y + size_y, T(0));
     }
   }
+  if (tangents.wanted()) {
+    tangents.clear_gradients();
+    tangents.start_adjoint();
+  }
   if (rule.hard) return backward_path(locals(0), target, stride, factor, derivative);
   run(locals, threads, [&](int64_t ticket, std::byte *local) {
     backward_strip(strips() - 1 - ticket, local, target, stride, factor, derivative);
@@ -493,11 +557,17 @@ void StripPair<T, In>::write_gradients(double g, StridedOut<Out> to_x, StridedOu
   const T factor = T(metric().slope * g);
   const bool project = p.metric == SDTW_COSINE;
   if (to_x.data) {
-    if (project) series.project_x(wide_or_null(wide_x), inverse_x, grad_x);
+    if (project && tangents.wanted())
+      tangents.project_x(series, wide_or_null(wide_x), inverse_x, grad_x);
+    else if (project)
+      series.project_x(wide_or_null(wide_x), inverse_x, grad_x);
     series.unpack_x(to_x, grad_x, -factor);
   }
   if (to_y.data) {
-    if (project) series.project_y(wide_or_null(wide_y), inverse_y, grad_y);
+    if (project && tangents.wanted())
+      tangents.project_y(series, wide_or_null(wide_y), inverse_y, grad_y);
+    else if (project)
+      series.project_y(wide_or_null(wide_y), inverse_y, grad_y);
     series.unpack_y(to_y, grad_y, factor, at<T>(local, layout.tile));
   }
 }

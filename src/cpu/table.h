@@ -9,6 +9,7 @@ struct Int {
 #include "cpu/metrics.h"
 #include "cpu/rule_sweeps.h"
 #include "cpu/sweeps.h"
+#include "cpu/tangent_tiles.h"
 #include "cpu/tiles.h"
 
 template <class T, int K, bool skew, class Metric>
@@ -21,6 +22,15 @@ constexpr MetricKernels<T> metric_kernels(double slope) {
     kernels.slopes[plain_cost] = reciprocal_slopes<T, K, false>;
     kernels.slopes[double_cost] = reciprocal_slopes<T, K, split>;
   }
+  if constexpr (skew) {
+    kernels.tangent[plain_cost] = tangent_cost<Metric, T, K, false>;
+    kernels.tangent[double_cost] = tangent_cost < Metric, T, K, split && std::is_same_v < Metric, core::Euclidean >> ;
+    if constexpr (std::is_same_v<Metric, core::Euclidean>) {
+      kernels.tangent_slopes[plain_cost] = reciprocal_tangent_slopes<T, K, false>;
+      kernels.tangent_slopes[double_cost] = reciprocal_tangent_slopes<T, K, split>;
+    }
+  }
+  kernels.bends = !std::is_same_v<Metric, core::CityBlock>;
   kernels.gradient = metric_gradient<T, K, skew, sign>;
   kernels.slope = slope;
   return kernels;

@@ -55,6 +55,32 @@ def test_averaging_example(tmp_path: Path) -> None:
     assert "libsdtw's average" in out
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("generator.py --steps 25 --every 8", "divergence of generated series to the nearest real one"),
+        ("forecast_shape_and_time.py --steps 15 --every 14", "shape and time: shape .* on the test set"),
+        ("align_gestures.py --max-iter 4", r"squared difference, stretched evenly: \S+, aligned: 0\.0"),
+    ],
+)
+def test_example_with_a_picture(command: str, said: str, tmp_path: Path) -> None:
+    script, *options = command.split()
+    out = run(sys.executable, ROOT / "examples" / script, *options, "--output", "picture.png", cwd=tmp_path)
+    assert re.search(said, out)
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_switching_example(tmp_path: Path) -> None:
+    script = ROOT / "examples/switching.py"
+    options = ["--steps", "4", "--every", "8", "--gamma", "1.0", "0.1"]
+    out = run(sys.executable, script, *options, cwd=tmp_path)
+    assert len(re.findall(r"tslearn, gamma .* apart by", out)) == 2
+
+
+def test_reference_is_what_the_docstrings_say() -> None:
+    run(sys.executable, ROOT / "docs/reference.py", "--check", cwd=ROOT)
+
+
 def test_demo(tmp_path: Path) -> None:
     out = run(sys.executable, ROOT / "examples/demo.py", "--output", "demo.png", cwd=tmp_path)
     assert re.search(r"running on: (cpu|cuda), ", out)
@@ -62,7 +88,10 @@ def test_demo(tmp_path: Path) -> None:
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md", "docs/pytorch.md", "docs/numpy.md"])
+PAGES = "README.md", "docs/getting-started.md", "docs/pytorch.md", "docs/numpy.md", "docs/migration.md"
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_python_of_pages(page: str, tmp_path: Path) -> None:
     program = "\n".join(code_blocks(page, "python"))
     (tmp_path / "program.py").write_text(program)

@@ -1,72 +1,193 @@
-# libsdtw.torch: every argument broken one at a time.
+# libsdtw.torch: every argument broken one at a time. Messages name the argument as Python has it.
+import re
+
 import numpy as np
 import pytest
 import torch
 
 import libsdtw
-from libsdtw.torch import SoftDTW, soft_dtw, soft_dtw_alignment
+from libsdtw.torch import (
+    SoftDTW,
+    pad,
+    sharp_soft_dtw,
+    soft_dtw,
+    soft_dtw_alignment,
+    soft_dtw_divergence,
+    soft_dtw_with_alignment,
+    to_lengths,
+)
+
+i64 = torch.int64
 
 
-def arguments(**changed):
-    return {"x": torch.zeros(2, 5, 3), "y": torch.zeros(2, 4, 3), **changed}
+def series(*shape, **options):
+    return torch.zeros(*shape, **options)
 
 
-BROKEN = [  # arguments, exception, what its message says
-    (arguments(x=np.zeros((2, 5, 3))), TypeError, "x is a ndarray: expected a tensor"),
-    (arguments(x=None), TypeError, "x is a NoneType"),
-    (arguments(y=[[1.0]]), TypeError, "y is a list"),
-    (arguments(x=torch.zeros(2, 5, 3, dtype=torch.int64)), TypeError, "x has dtype torch.int64"),
-    (arguments(y=torch.zeros(2, 4, 3, dtype=torch.bool)), TypeError, "y has dtype torch.bool"),
-    (arguments(x=torch.zeros(2, 5, 3, dtype=torch.complex64)), TypeError, "x has dtype torch.complex64"),
-    (arguments(x=torch.zeros(2, 5, 3, dtype=torch.float64)), ValueError, "float64 and y has torch.float32"),
-    (arguments(y=torch.zeros(2, 4, 3, device="meta")), ValueError, "x is on device cpu and y on meta"),
-    (arguments(x=torch.tensor(1.0)), ValueError, r"x has shape \(\): expected \(B, N, D\), \(N, D\) or"),
-    (arguments(y=torch.zeros(1, 2, 4, 3)), ValueError, r"y has shape \(1, 2, 4, 3\)"),
-    (arguments(y=torch.zeros(2, 4, 2)), ValueError, "x has 3 features and y has 2"),
-    (arguments(y=torch.zeros(3, 4, 3)), ValueError, "x has 2 series and y has 3"),
-    (arguments(x=torch.zeros(2, 0, 3)), ValueError, r"problem\.n is 0"),
-    (arguments(y=torch.zeros(2, 0, 3)), ValueError, r"problem\.m is 0"),
-    (arguments(x=torch.zeros(2, 5, 0), y=torch.zeros(2, 4, 0)), ValueError, r"problem\.features is 0"),
+def given(**changed):
+    return {"x": series(2, 5, 3), "y": series(2, 4, 3), **changed}
+
+
+def sparse(*shape):
+    return series(*shape).to_sparse()
+
+
+# What is given instead, the exception, and what its message says.
+SHARED = [
+    # no tensors, or tensors of no numbers
+    (given(x=np.zeros((2, 5, 3))), TypeError, "x is a ndarray: expected a tensor"),
+    (given(x=None), TypeError, "x is a NoneType"),
+    (given(x=1.0), TypeError, "x is a float"),
+    (given(x="abc"), TypeError, "x is a str"),
+    (given(y=np.zeros((2, 4, 3))), TypeError, "y is a ndarray"),
+    (given(y=3), TypeError, "y is a int"),
+    (given(y=[[1.0]]), TypeError, r"y\[0\] is a list: expected a tensor"),
+    (given(x=[series(5, 3), np.zeros((4, 3))]), TypeError, r"x\[1\] is a ndarray"),
+    (given(x=series(2, 5, 3, dtype=i64)), TypeError, r"x has dtype torch.int64: .*x\.float\(\)"),
+    (given(y=series(2, 4, 3, dtype=torch.int32)), TypeError, "y has dtype torch.int32"),
+    (given(y=series(2, 4, 3, dtype=torch.bool)), TypeError, "y has dtype torch.bool"),
+    (given(x=series(2, 5, 3, dtype=torch.uint8)), TypeError, "x has dtype torch.uint8"),
+    (given(x=series(2, 5, 3, dtype=torch.complex64)), TypeError, "x has dtype torch.complex64"),
+    (given(y=series(2, 4, 3, dtype=torch.complex128)), TypeError, "y has dtype torch.complex128"),
+    (given(x=sparse(2, 5, 3)), TypeError, r"x has layout torch.sparse_coo: .*x\.to_dense\(\)"),
+    (given(y=sparse(2, 4, 3)), TypeError, "y has layout torch.sparse_coo"),
+    # types and devices that differ
     (
-        arguments(x=torch.zeros(2, 5, 3, dtype=torch.float16), y=torch.zeros(2, 4, 3, dtype=torch.float16)),
-        NotImplementedError,
-        "F16",
-    ),
-    (arguments(y=None), ValueError, "y is None with metric 'sqeuclidean'"),
-    (arguments(metric="precomputed"), ValueError, "y is given with metric 'precomputed'"),
-    (arguments(metric="manhattan"), ValueError, "metric is 'manhattan': expected one of"),
-    (arguments(metric=None), ValueError, "metric is None"),
-    (arguments(metric="euclidean"), NotImplementedError, "SDTW_EUCLIDEAN"),
-    (arguments(gamma=0.0), NotImplementedError, "gamma"),
-    (arguments(gamma=-0.5), ValueError, r"gamma is -0\.5: expected a finite number >= 0"),
-    (arguments(gamma=float("nan")), ValueError, "gamma is nan"),
-    (arguments(gamma=float("inf")), ValueError, "gamma is inf"),
-    (arguments(gamma="0.1"), TypeError, "gamma is '0.1': expected a number"),
-    (arguments(gamma=torch.ones((), requires_grad=True)), TypeError, "gamma is tensor"),
-    (arguments(x_lengths=[1, 2]), TypeError, "x_lengths is a list: expected a tensor"),
-    (arguments(x_lengths=torch.ones(2)), TypeError, "x_lengths has dtype torch.float32"),
-    (arguments(y_lengths=torch.ones(2, dtype=torch.int16)), TypeError, "y_lengths has dtype torch.int16"),
-    (arguments(y_lengths=torch.ones(3, dtype=torch.int64)), ValueError, r"y_lengths has shape \(3,\)"),
-    (
-        arguments(x_lengths=torch.ones(2, dtype=torch.int64, device="meta")),
+        given(x=series(2, 5, 3, dtype=torch.float64)),
         ValueError,
-        "x_lengths is on device meta and x on cpu",
+        "x has dtype torch.float64 and y has torch.f",
     ),
+    (given(y=series(2, 4, 3, dtype=torch.float16)), ValueError, "y has torch.float16: .*torch.autocast"),
+    (given(y=series(2, 4, 3, device="meta")), ValueError, "x is on device cpu and y on meta"),
+    (given(x=series(2, 5, 3, device="meta")), ValueError, "x is on device meta and y on cpu"),
+    # shapes
+    (given(x=torch.tensor(1.0)), ValueError, r"x has shape \(\): expected \(\.\.\., N, D\)"),
+    (given(y=torch.tensor(1.0)), ValueError, r"y has shape \(\)"),
+    (given(y=series(2, 4, 2)), ValueError, r"x has 3 features and y has 2 .*\[\.\.\., None\]"),
+    (given(x=series(16, 120), y=series(16, 100)), ValueError, r"x has 120 features .*\[\.\.\., None\]"),
+    (given(x=series(5), y=series(2, 4, 3)), ValueError, "x has 1 features and y has 3"),
+    (given(y=series(3, 4, 3)), ValueError, r"x has the batch \(2,\) and y \(3,\) .*soft_dtw_cdist"),
+    (given(x=series(2, 3, 5, 3), y=series(4, 4, 3)), ValueError, r"batch \(2, 3\) and y \(4,\)"),
+    (given(x=series(2, 0, 3)), ValueError, "x has 0 time steps .*x_lengths"),
+    (given(y=series(2, 0, 3)), ValueError, "y has 0 time steps"),
+    (given(x=series(0), y=series(4)), ValueError, "x has 0 time steps"),
+    (given(x=series(2, 5, 0), y=series(2, 4, 0)), ValueError, "x has 0 features"),
+    # lists
+    (given(x=[]), ValueError, "x is empty: expected one series or more"),
+    (given(y=()), ValueError, "y is empty"),
+    (given(x=[series(5, 3), series(4, 2)]), ValueError, r"x\[1\] has shape \(4, 2\) and x\[0\] \(5, 3\)"),
+    (given(x=[series(5, 3), series(4)]), ValueError, r"x\[1\] has shape \(4,\)"),
+    (given(x=[series(1, 5, 3)]), ValueError, r"x\[0\] has shape \(1, 5, 3\)"),
+    (given(x=[series(5, 3), series(4, 3).double()]), ValueError, r"x\[1\] is torch.float64"),
+    (given(x=[series(5, 3, dtype=i64)] * 2), TypeError, "x has dtype torch.int64"),
+    (given(x=[series(5, 3)] * 3), ValueError, r"x has the batch \(3,\)"),
+    (given(x=[series(5, 3)] * 2, x_lengths=[5, 5]), ValueError, "x is a list and x_lengths is given"),
+    # lengths
+    (given(x_lengths=5.0), TypeError, "x_lengths is 5.0: expected integers"),
+    (given(x_lengths="ab"), TypeError, "x_lengths is 'ab'"),
+    (given(x_lengths=[1.5, 2.0]), TypeError, r"x_lengths is \[1.5, 2.0\]"),
+    (given(x_lengths=[[1, 2], [3]]), TypeError, "x_lengths is"),
+    (given(y_lengths=[True, False]), TypeError, "y_lengths is"),
+    (given(x_lengths=torch.ones(2)), TypeError, r"x_lengths has dtype torch.float32: .*x_lengths\.long\(\)"),
+    (given(y_lengths=torch.ones(2, dtype=torch.bool)), TypeError, "y_lengths has dtype torch.bool"),
+    (given(y_lengths=torch.ones(3, dtype=i64)), ValueError, r"y_lengths has shape \(3,\): expected \(2,\)"),
+    (given(x_lengths=[1, 2, 3]), ValueError, r"x_lengths has shape \(3,\)"),
+    (given(x_lengths=torch.ones(2, 2, dtype=i64)), ValueError, r"x_lengths has shape \(2, 2\)"),
+    (given(x=series(5, 3), y=series(4, 3), x_lengths=[1, 2]), ValueError, r"expected \(\), the length of"),
+    (given(x_lengths=[6, 5]), ValueError, r"x_lengths has 6: expected lengths in \[0, 5\]"),
+    (given(y_lengths=[-1, 3]), ValueError, r"y_lengths has -1: expected lengths in \[0, 4\]"),
+    (given(x_lengths=np.array([3, 9])), ValueError, "x_lengths has 9"),
+    (given(x_lengths=torch.tensor([5, 6])), ValueError, r"x_lengths\[1\] is 6: expected lengths in \[0, 5\]"),
+    (given(y_lengths=torch.tensor([-2, 4], dtype=torch.int32)), ValueError, r"y_lengths\[0\] is -2"),
+    (given(y_lengths=torch.tensor(5)), ValueError, r"y_lengths\[0\] is 5"),
+    (given(x_lengths=torch.tensor([6, 1]), check_lengths=True), ValueError, "x_lengths has 6"),
+    (
+        given(x_lengths=torch.ones(2, dtype=i64, device="meta")),
+        ValueError,
+        "x_lengths is on device meta and x",
+    ),
+    # metric
+    (given(y=None), ValueError, "y is None with metric 'sqeuclidean': expected series"),
+    (given(y=None, metric=torch.cdist), ValueError, "y is None"),
+    (given(metric="precomputed"), ValueError, "y is given with metric 'precomputed'"),
+    (given(metric="manhattan"), ValueError, "metric is 'manhattan': expected one of .*or a function"),
+    (given(metric="SQEUCLIDEAN"), ValueError, "metric is 'SQEUCLIDEAN'"),
+    (given(metric=None), ValueError, "metric is None"),
+    (given(metric=2), ValueError, "metric is 2"),
+    (given(metric=lambda x, y: 1.0), ValueError, "metric returned a float .*expected the costs"),
+    (given(metric=lambda x, y: x), ValueError, r"metric returned shape \(2, 5, 3\) .*\(2, 5, 4\)"),
+    (given(metric=lambda x, y: torch.cdist(x, y).long()), ValueError, "metric returned torch.int64"),
+    (given(metric="euclidean"), NotImplementedError, "metric 'euclidean' is not .*metric=torch.cdist"),
+    (given(metric="cityblock"), NotImplementedError, "metric 'cityblock'"),
+    (given(metric="cosine"), NotImplementedError, "metric 'cosine'"),
+    # gamma
+    (given(gamma=0.0), NotImplementedError, "gamma is 0, hard DTW"),
+    (given(gamma=-0.5), ValueError, r"gamma is -0\.5: expected a finite number > 0"),
+    (given(gamma=float("nan")), ValueError, "gamma is nan"),
+    (given(gamma=float("inf")), ValueError, "gamma is inf"),
+    (given(gamma=1e-300), ValueError, "gamma is 1e-300"),
+    (given(gamma="0.1"), TypeError, "gamma is '0.1': expected a number"),
+    (given(gamma=None), TypeError, "gamma is None"),
+    (given(gamma=True), TypeError, "gamma is True"),
+    (given(gamma=1j), TypeError, "gamma is 1j"),
+    (given(gamma=torch.tensor([0.1, 0.2])), TypeError, r"gamma is a tensor of shape \(2,\)"),
+    (given(gamma=torch.tensor(1)), TypeError, "gamma is a tensor of shape .* torch.int64"),
+    (given(gamma=torch.tensor(-1.0)), ValueError, r"gamma is -1\.0"),
+    # options that there are not
+    (given(bandwidth=3), TypeError, "bandwidth"),
+    (given(dist="sqeuclidean"), TypeError, "dist"),
 ]
+COSTS = [
+    ({"x": series(4), "metric": "precomputed"}, ValueError, r"x has shape \(4,\): expected costs"),
+    ({"x": series(2, 0, 4), "metric": "precomputed"}, ValueError, r"x has shape \(2, 0, 4\): expected costs"),
+    ({"x": series(2, 4, 4), "metric": "precomputed", "y_lengths": [1, 5]}, ValueError, "y_lengths has 5"),
+    ({"x": sparse(2, 4, 4), "metric": "precomputed"}, TypeError, "x has layout"),
+]
+VALUES = [
+    (given(reduction="avg"), ValueError, "reduction is 'avg': expected one of 'none', 'mean', 'sum'"),
+    (given(reduction=None), ValueError, "reduction is None"),
+    (given(reduction=["mean"]), ValueError, "reduction is"),
+]
+NO_C_NAMES = re.compile(
+    r"SDTW_|problem\.|buffers\.|exec\.|pybind|_core|incompatible function arguments|invoked with", re.I
+)
 
 
-@pytest.mark.parametrize("function", [soft_dtw, soft_dtw_alignment])
-@pytest.mark.parametrize(("broken", "error", "message"), BROKEN)
-def test_broken_arguments(function, broken, error, message):
+def check(function, arguments, error, message):
     with pytest.raises(error, match=message) as caught:
-        function(**broken)
+        function(**arguments)
+    assert not NO_C_NAMES.search(str(caught.value))
     if error is not TypeError:
         assert isinstance(caught.value, libsdtw.SdtwError)
 
 
-def test_broken_reduction():
-    with pytest.raises(ValueError, match="reduction is 'avg': expected one of 'none', 'mean', 'sum'"):
-        soft_dtw(**arguments(), reduction="avg")
+@pytest.mark.parametrize("function", [soft_dtw, soft_dtw_alignment, soft_dtw_with_alignment])
+@pytest.mark.parametrize("case", [*SHARED, *COSTS])
+def test_broken_arguments(function, case):
+    check(function, *case)
+
+
+@pytest.mark.parametrize("function", [soft_dtw, sharp_soft_dtw, soft_dtw_divergence])
+@pytest.mark.parametrize("case", VALUES)
+def test_broken_reduction(function, case):
+    check(function, *case)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (given(kind="hard"), ValueError, "kind is 'hard': expected one of 'soft', 'sharp', 'mean_cost'"),
+        (given(metric="precomputed"), ValueError, "metric is 'precomputed', but a divergence"),
+        (given(x=None), TypeError, "x is a NoneType"),
+        (given(y=None), ValueError, "y is None"),
+    ],
+)
+def test_broken_divergence(arguments, error, message):
+    check(soft_dtw_divergence, arguments, error, message)
+
+
+def test_there_are_enough_of_them():
+    assert len(SHARED) + len(COSTS) + len(VALUES) >= 80
 
 
 @pytest.mark.parametrize(
@@ -74,11 +195,38 @@ def test_broken_reduction():
     [
         ({"gamma": -1}, ValueError),
         ({"gamma": None}, TypeError),
+        ({"gamma": True}, TypeError),
+        ({"gamma": 0}, NotImplementedError),
+        ({"gamma": torch.ones(2)}, TypeError),
         ({"metric": "l2"}, ValueError),
+        ({"metric": "euclidean"}, NotImplementedError),
         ({"reduction": None}, ValueError),
         ({"bandwidth": 3}, TypeError),
     ],
 )
-def test_module_checks_its_options_when_it_is_made(options, error):
+def test_module_refuses_what_a_call_would(options, error):
     with pytest.raises(error):
         SoftDTW(**options)
+
+
+def test_helpers():
+    with pytest.raises(ValueError, match="series is empty"):
+        pad([])
+    with pytest.raises(TypeError, match="series is a tensor: expected a list"):
+        pad(torch.zeros(3, 4))
+    with pytest.raises(ValueError, match=r"series is not \(\.\.\., N, D\)"):
+        to_lengths(torch.zeros(3))
+
+
+def test_sizes_beyond_memory():
+    x = torch.zeros(1, 1, 1).expand(2**20, 2**20, 1)
+    check(soft_dtw_alignment, {"x": x, "y": x}, ValueError, r"pairs \* N \* M is 1048576 \* 1048576")
+    with pytest.raises(RuntimeError, match=r"memory|alloc"):  # PyTorch's own
+        soft_dtw_alignment(x[:1], x[:1])
+    long = torch.zeros(1, 1, 1).expand(1, 2**30, 1)
+    check(soft_dtw, {"x": long, "y": long}, ValueError, "the number of time steps of x is 1073741824")
+
+
+def test_gradient_of_integers_is_pytorchs_error():
+    with pytest.raises(RuntimeError, match="floating point"):
+        torch.zeros(2, 5, 3, dtype=i64).requires_grad_()

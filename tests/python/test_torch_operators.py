@@ -32,6 +32,10 @@ def test_opcheck(device):
         torch.library.opcheck(
             OPS.backward.default, (torch.ones_like(value), *plain, state, 0.5, metric, True, False)
         )
+        tangents = [t if t is None else torch.randn_like(t) for t in plain[:2]]
+        torch.library.opcheck(
+            OPS.tangents.default, (torch.ones_like(value), *plain, state, *tangents, 0.5, metric)
+        )
         torch.library.opcheck(OPS.alignment.default, (*plain, state, 0.5, metric))
         torch.library.opcheck(OPS.forward.default, (*plain, 0.5, metric, False))
 
@@ -137,7 +141,8 @@ def test_parameters_and_operators_take_both_ways(device):
     )
 
 
-def test_operator_refuses_a_gradient_without_state():
-    x = torch.zeros(2, 5, 3, requires_grad=True)
-    with pytest.raises(RuntimeError, match="save_state is False"):
-        OPS.forward(x, x.detach(), None, None, 1.0, "sqeuclidean", False)
+def test_operator_without_state_has_a_gradient(device):
+    x, y = pair(device)
+    value, state = OPS.forward(x, y, None, None, 1.0, "sqeuclidean", False)
+    assert state.numel() == 0
+    torch.testing.assert_close(grads(value, x, y), grads(soft_dtw(x, y), x, y), rtol=0, atol=0)

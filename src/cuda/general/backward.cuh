@@ -1,6 +1,8 @@
-// Backward of the general engine: strips from the last one up, tiles from the last that E enters to where no E is left.
-// Phases of a tile: producers fill it with costs; the first warp recomputes it from the checkpoint before it, and
-// sweeps E; producers make gradients of E.
+// Backward of the general engine: strips from the last one up, tiles from the
+// last that E enters to where no E is left. A tile is recomputed from the
+// checkpoint before it, part by part; its last part is the tile itself, through
+// which E is swept. While the first warp has a part, producers make gradients
+// of the E of the part before, and fill the one that comes next with costs.
 #pragma once
 
 #include "cuda/general/gradients.cuh"
@@ -17,23 +19,28 @@ struct BackwardMemory {
   static constexpr int shared_planes = Cell::cost_planes > ways ? Cell::cost_planes : ways;
   static constexpr size_t plane_bytes = T * pitch * sizeof(Real);
   static constexpr int points = at_once * (staged_rows + staged_columns<T>);
-  static constexpr size_t points_at = (shared_planes + (tangents ? 1 : 0)) * plane_bytes;
-  static constexpr size_t slope_at = points_at + (tangents ? 2 : 1) * points * sizeof(double);
+  static constexpr size_t points_bytes = (tangents ? 2 : 1) * points * sizeof(double);
 
-  static size_t bytes(const Args &a) { return slope_at + (a.metric == SDTW_EUCLIDEAN ? plane_bytes : 0); }
+  // Of a part: its planes, among them the slope's for one metric only.
+  static __host__ __device__ __forceinline__ size_t tile_bytes(const Args &a) {
+    return (shared_planes + (tangents ? 1 : 0) + (a.metric == SDTW_EUCLIDEAN ? 1 : 0)) * plane_bytes;
+  }
+  static size_t bytes(const Args &a) { return points_bytes + 2 * tile_bytes(a); }
 
-  static __device__ __forceinline__ Planes<Cell, tangents, T> tile(unsigned char *raw) {
-    Real *base = reinterpret_cast<Real *>(raw);
-    return {base, reinterpret_cast<Real *>(raw + slope_at), base + shared_planes * T * pitch};
+  static __device__ __forceinline__ Planes<Cell, tangents, T> tile(const Args &a, unsigned char *raw, int parity) {
+    Real *base = reinterpret_cast<Real *>(raw + points_bytes + parity * tile_bytes(a)),
+         *more = base + shared_planes * T * pitch;
+    return {base, more + (tangents ? T * pitch : 0), more};
   }
   template <class Element>
   static __device__ __forceinline__ Points<Element> staged(unsigned char *raw, int which) {
-    Element *x = reinterpret_cast<Element *>(reinterpret_cast<double *>(raw + points_at) + which * points);
+    Element *x = reinterpret_cast<Element *>(reinterpret_cast<double *>(raw) + which * points);
     return {x, x + at_once * staged_rows};
   }
 };
 
-// E as it enters a strip from the one below and leaves for the one above, by the first warp.
+// E as it enters a strip from the one below and leaves for the one above, by
+// the first warp.
 template <class Cell, bool tangents, int T>
 struct AdjointSweep {
   using Real = typename Cell::Real;
@@ -73,7 +80,8 @@ struct AdjointSweep {
     return below.high < 0 ? -1 : below.high + warp - 1;
   }
 
-  // What a tile is to be: swept; skipped, since no E enters; or the end, since none enters any more.
+  // What a tile is to be: swept; skipped, since no E enters; or the end, since
+  // none enters any more.
   enum Action { skip, sweep, end };
   __device__ __forceinline__ Action enter(int first) {
     const int column = first + lane_id() - (warp - 1), lowest = max(first - (warp - 1), 0);
@@ -134,116 +142,147 @@ struct AdjointSweep {
   }
 };
 
-// Sweeps Z again from the checkpoint before a tile up to the tile, which gets its transitions.
+// A strip's backward: its parts, one after the other.
 template <class Cell, bool tangents>
-struct TileAgain {
-  static constexpr int T = BackwardMemory<Cell, tangents>::T;
-  using Tile = Planes<Cell, tangents, T>;
+struct Backward {
+  using Memory = BackwardMemory<Cell, tangents>;
+  using Real = typename Cell::Real;
+  static constexpr int T = Memory::T, none = -1;
+  using E = AdjointSweep<Cell, tangents, T>;
 
   const Args &a;
   const Task &s;
-  const Block &block;
-  Fill<Cell, tangents, T, true> fill;
-  Tile tile;
-  double limit;
-  int begin;  // the strip's first tile
+  Block &block;
+  unsigned char *raw;
+  int thread;  // of the producers; negative in the first warp
+  int begin;   // the strip's first tile
+  Sweep<Cell, tangents, T> sweep;
+  E adjoint;
 
-  // By all threads. The first warp may go on with the tile when it returns, the others behind a barrier.
-  __device__ __forceinline__ void run(int number) const {
-    const int thread = threadIdx.x - warp, each = a.interval / T;
-    const int first = max(number / each * each, begin);
-    Sweep<Cell, tangents, T> sweep(a, s, block);
-    if (thread < 0) {
-      if (first == begin)
+  __device__ __forceinline__ Backward(const Args &args, const Task &task, Block &of, unsigned char *memory)
+      : a(args),
+        s(task),
+        block(of),
+        raw(memory),
+        thread(static_cast<int>(threadIdx.x) - warp),
+        begin(of.begin / T),
+        sweep(args, task, of),
+        adjoint(args, task) {}
+
+  struct Part {
+    int tile, part;
+    __device__ __forceinline__ bool operator==(const Part &other) const {
+      return tile == other.tile && part == other.part;
+    }
+    __device__ __forceinline__ bool is_tile() const { return tile == part; }
+  };
+  // The first part of a tile: that behind a checkpoint, or the strip's first.
+  __device__ __forceinline__ Part first_of(int tile) const {
+    const int each = a.interval / T;
+    return {tile, max(tile / each * each, begin)};
+  }
+  __device__ __forceinline__ Part after(const Part &p, bool swept) const {
+    return swept && !p.is_tile() ? Part{p.tile, p.part + 1} : first_of(p.tile - 1);
+  }
+
+  // By the producers.
+  __device__ __forceinline__ void fill(const Part &p, int parity) const {
+    const Fill<Cell, tangents, T, true> costs{a, s, block, Memory::template staged<double>(raw, 0),
+                                              Memory::template staged<double>(raw, tangents)};
+    costs.run(Memory::tile(a, raw, parity), p.part * T, thread, limit_of<Cell>(s));
+  }
+  __device__ __forceinline__ int *graded(int strip) const { return a.graded + s.local * a.strips + strip; }
+  __device__ __forceinline__ void make_gradients(int tile, int parity) const {
+    const int first = tile * T;
+    const Gradients<Cell, tangents, T> gradients{a,
+                                                 s,
+                                                 block,
+                                                 Memory::tile(a, raw, parity),
+                                                 Memory::template staged<Real>(raw, 0),
+                                                 Memory::template staged<Real>(raw, tangents),
+                                                 thread};
+    if (a.dense.data) {
+      gradients.put_dense(first);
+      return producers_barrier();  // then the planes are free
+    }
+    if (thread == 0 && !s.last()) {
+      const int enough = s.m - max(first - (warp - 1), 0);
+      wait_until(graded(s.strip + 1), [&](int columns) { return columns >= enough; });
+    }
+    gradients.run(first);  // which has a barrier before it adds anything
+    producers_barrier();
+    if (thread == 0 && s.strip > 0) publish(graded(s.strip), s.m - min(first, s.m));
+  }
+
+  // By the first warp.
+  __device__ __forceinline__ int take(const Part &p, int parity) {
+    const int first = p.tile * T;
+    if (p == first_of(p.tile)) {
+      const int action = adjoint.enter(first);
+      if (action == E::skip) {
+        const Real nothing[E::count] = {};
+        adjoint.leave(first, nothing);
+      }
+      if (action != E::sweep) return action;
+      if (p.part == begin)
         sweep.start(begin * T);
       else
-        sweep.restore(checkpoint_of(a, s, first / each, begin / each));
+        sweep.restore(checkpoint_of(a, s, p.part * T / a.interval, begin * T / a.interval));
     }
-    for (int part = first; part <= number; part++) {
-      if (thread >= 0) fill.run(tile, part * T, thread, limit);
-      __syncthreads();
-      if (thread < 0) {
-        const auto tops = sweep.top_of(part * T + lane_id());
-        if (part < number)
-          sweep.template run<false>(tile, tops, -1, [](int) {});
-        else
-          sweep.template run<true>(tile, tops, -1, [](int) {});
+    const auto tile = Memory::tile(a, raw, parity);
+    const auto tops = sweep.top_of(p.part * T + lane_id());
+    if (p.is_tile()) {
+      sweep.template run<true>(tile, tops, none, [](int) {});
+      adjoint.run(tile, first);
+    } else {
+      sweep.template run<false>(tile, tops, none, [](int) {});
+    }
+    return E::sweep;
+  }
+
+  __device__ __forceinline__ void run() {
+    if (thread < 0) {
+      const int entry = adjoint.entry();
+      if (lane_id() == 0) block.entry = entry < 0 ? none : entry / T;
+    }
+    __syncthreads();
+    const int last = min(block.entry, (block.steps + T - 1) / T - 1);
+    Part part = first_of(last), filled{none, none};
+    int parity = 0, pending = none;  // the tile of which gradients are to be
+                                     // made, in the other buffer
+    while (part.tile >= begin) {
+      if (!(part == filled)) {
+        if (thread >= 0) fill(part, parity);
+        __syncthreads();
       }
-      if (part < number) __syncthreads();
+      const Part next = after(part, true);
+      if (thread < 0) {
+        const int action = take(part, parity);
+        if (lane_id() == 0) block.action[parity] = action;
+      } else {
+        if (pending != none) make_gradients(pending, parity ^ 1);
+        if (next.tile >= begin) fill(next, parity ^ 1);
+      }
+      __syncthreads();
+      const int action = block.action[parity];
+      pending = action == E::sweep && part.is_tile() ? part.tile : none;
+      if (action == E::end) break;
+      filled = next, part = after(part, action == E::sweep);
+      parity ^= 1;
     }
+    if (thread < 0) {
+      adjoint.tell(true);
+      return;
+    }
+    if (pending != none) make_gradients(pending, parity ^ 1);
+    if (thread > 0 || s.strip == 0) return;
+    if (!s.last()) wait_until(graded(s.strip + 1), [](int columns) { return columns == INT_MAX; });
+    publish(graded(s.strip), INT_MAX);
   }
 };
 
 template <class Cell, bool tangents>
-__device__ __forceinline__ void backward_task(const Args &a, const Task &s, Block &block, unsigned char *raw) {
-  using Memory = BackwardMemory<Cell, tangents>;
-  using Real = typename Cell::Real;
-  constexpr int T = Memory::T;
-  find_columns(s, block);
-  const int thread = threadIdx.x - warp, begin = block.begin / T;
-  const auto tile = Memory::tile(raw);
-  const TileAgain<Cell, tangents> again{
-      a,     s,
-      block, {a, s, block, Memory::template staged<double>(raw, 0), Memory::template staged<double>(raw, tangents)},
-      tile,  limit_of<Cell>(s),
-      begin};
-  const Gradients<Cell, tangents, T> gradients{
-      a, s, block, tile, Memory::template staged<Real>(raw, 0), Memory::template staged<Real>(raw, tangents), thread};
-  AdjointSweep<Cell, tangents, T> adjoint(a, s);
-  if (thread < 0) {
-    const int entry = adjoint.entry();
-    if (lane_id() == 0) block.entry = entry < 0 ? -1 : entry / T;
-  }
-  __syncthreads();
-  const int *graded_below = a.graded + s.local * a.strips + s.strip + 1;
-  int *graded = a.graded + s.local * a.strips + s.strip;
-  const int last = min(block.entry, (block.steps + T - 1) / T - 1);
-  for (int number = last; number >= begin; number--) {
-    const int first = number * T;
-    if (thread < 0) {
-      const auto action = adjoint.enter(first);
-      if (lane_id() == 0) block.action = action;
-    }
-    __syncthreads();
-    const int action = block.action;
-    if (action == AdjointSweep<Cell, tangents, T>::end) break;
-    if (action == AdjointSweep<Cell, tangents, T>::skip) {
-      if (thread < 0) {
-        const Real nothing[tangents ? 2 : 1] = {};
-        adjoint.leave(first, nothing);
-      }
-      __syncthreads();
-      continue;
-    }
-    again.run(number);
-    if (thread < 0) {
-      __syncwarp();
-      adjoint.run(tile, first);
-    } else if (thread == 0 && !s.last() && !a.dense.data) {
-      const int enough = s.m - max(first - (warp - 1), 0);
-      wait_until(graded_below, [&](int columns) { return columns >= enough; });
-    }
-    __syncthreads();
-    if (thread >= 0) {
-      if (a.dense.data)
-        gradients.put_dense(first);
-      else
-        gradients.run(first);
-    }
-    __syncthreads();
-    if (thread == 0 && s.strip > 0) publish(graded, s.m - min(first, s.m));
-  }
-  if (thread < 0) {
-    adjoint.tell(true);
-  } else if (thread == 0 && s.strip > 0) {
-    if (!s.last()) wait_until(graded_below, [](int columns) { return columns == INT_MAX; });
-    publish(graded, INT_MAX);
-  }
-}
-
-template <class Cell, bool tangents>
-__global__ void __launch_bounds__(block_threads, blocks_of<Cell, tangents>)
-    general_backward_kernel(const __grid_constant__ Args a) {
+__global__ void __launch_bounds__(block_threads) general_backward_kernel(const __grid_constant__ Args a) {
   extern __shared__ __align__(16) unsigned char raw[];
   __shared__ Block block;
   if (!a.primary && *a.any_double == 0) return;
@@ -255,7 +294,10 @@ __global__ void __launch_bounds__(block_threads, blocks_of<Cell, tangents>)
     const Task s = make_task(a, ticket, true);
     const bool wanted = s.kind == LengthCase::regular && s.strip >= 0 && a.status[s.local] == status_finite &&
                         ((a.flags[s.local] & rejected) != 0) == (Cell::wide && !a.primary);
-    if (wanted) backward_task<Cell, tangents>(a, s, block, raw);
+    if (wanted) {
+      find_columns(s, block);
+      Backward<Cell, tangents>(a, s, block, raw).run();
+    }
     __syncthreads();
   }
 }

@@ -1,9 +1,11 @@
-// The cells of the general engine: softmin with Z = exp(-R / gamma) of a float and an int or of two doubles, as in
-// sweep/cell.cuh, and the minimum with R itself in double. Steps may have weights and penalties: then each of the three
-// transitions into a cell has a cost of its own (`stepped`).
+// The cells of the general engine: softmin with Z = exp(-R / gamma) of a float
+// and an int or of two doubles, as in sweep/cell.cuh, and the minimum with R
+// itself in double. Steps may have weights and penalties: then each of the
+// three transitions into a cell has a cost of its own (`stepped`).
 //
-// Costs wait for the sweep in planes in shared memory, [steps][pitch] each: a lane's four rows lie side by side.
-// A forbidden cell is one of which the cost is +infinity, or one outside of the band or of the pair.
+// Costs wait for the sweep in planes in shared memory, [steps][pitch] each: a
+// lane's four rows lie side by side. A forbidden cell is one of which the cost
+// is +infinity, or one outside of the band or of the pair.
 #pragma once
 
 #include "cuda/general/args.h"
@@ -12,7 +14,8 @@
 namespace sdtw::cuda::general {
 
 constexpr int strip_rows = K * warp;
-constexpr int pitch = strip_rows + K;  // of a step in a plane: so that columns, too, are read without bank conflicts
+constexpr int pitch = strip_rows + K;  // of a step in a plane: so that columns,
+                                       // too, are read without bank conflicts
 
 // What a step of one kind costs beside the cell's own cost.
 struct Steps {
@@ -59,8 +62,9 @@ struct Soft {
         *rows_at<Integer>(planes + (2 * way + 1) * steps * pitch, u) = n[way];
       }
     }
-    // The cost of row k is `cost`, or forbidden if not admitted. begins: the cell is the pair's first, which is entered
-    // without a penalty. Returns flags of the pair. limit: of |t|.
+    // The cost of row k is `cost`, or forbidden if not admitted. begins: the
+    // cell is the pair's first, which is entered without a penalty. Returns
+    // flags of the pair. limit: of |t|.
     __device__ __forceinline__ int set(int k, double cost, bool admitted, bool begins, const Args &a, double limit) {
       const double infinity = __longlong_as_double(0x7ff0000000000000ll);
       int flags = 0;
@@ -98,7 +102,8 @@ struct Soft {
     return DoubleCell::larger(DoubleCell::larger(a, b), c);
   }
 
-  // The cell of row k from its neighbours; if with_terms, p is the three terms of its sum.
+  // The cell of row k from its neighbours; if with_terms, p is the three terms
+  // of its sum.
   template <bool with_terms>
   static __device__ __forceinline__ Z next(const Costs &c, int k, const Steps &, Z d, Z v, Z h,
                                            Real (&p)[transitions]) {
@@ -152,7 +157,8 @@ struct Soft {
   }
 };
 
-// gamma = 0: R is the least of its three candidates; ties go to the diagonal, the vertical, the horizontal step.
+// gamma = 0: R is the least of its three candidates; ties go to the diagonal,
+// the vertical, the horizontal step.
 struct Hard {
   using Real = double;
   struct Z {
@@ -185,7 +191,8 @@ struct Hard {
     const double cost = c.d.v[k];
     const bool forbid = cost == infinity();
     const double at = forbid ? 0 : cost;
-    // Penalties first: that of the first cell is taken back exactly so (Sweep::start).
+    // Penalties first: that of the first cell is taken back exactly so
+    // (Sweep::start).
     const double td = fma(steps.weight[diagonal], at, d.r + steps.penalty[diagonal]);
     const double tv = fma(steps.weight[vertical], at, v.r + steps.penalty[vertical]);
     const double th = fma(steps.weight[horizontal], at, h.r + steps.penalty[horizontal]);

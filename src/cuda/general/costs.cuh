@@ -1,5 +1,6 @@
-// Fills a tile with costs, by the four producer warps of a block: the sums over features in double, by differences,
-// which cancel nowhere. A thread has four rows and steps / 4 columns of the tile; points come through shared memory,
+// Fills a tile with costs, by the four producer warps of a block: the sums over
+// features in double, by differences, which cancel nowhere. A thread has four
+// rows and steps / 4 columns of the tile; points come through shared memory,
 // `at_once` features at a time, as doubles.
 #pragma once
 
@@ -37,35 +38,68 @@ __device__ __forceinline__ void put_element(void *data, int64_t i, sdtw_dtype dt
 
 __device__ __forceinline__ void producers_barrier() { barrier(1, producers); }
 
-// Points of a tile in shared memory: x [at_once][staged_rows], y [at_once][staged_columns]; column 0 of y is the one in
-// which the last lane is in the tile's first step.
+// Points of a tile in shared memory: x [at_once][staged_rows], y
+// [at_once][staged_columns]; column 0 of y is the one in which the last lane is
+// in the tile's first step.
 template <class T>
 struct Points {
   T *x, *y;
 };
 
-// Loads features [from, from + at_once) of the tile's points. Those outside of the pair are 0. thread: of the
-// producers.
+// Loads features [from, from + at_once) of the tile's points. Those outside of
+// the pair are 0. thread: of the producers. All of a thread's loads are on
+// their way before the first of them is waited for.
+template <int T, class In, class Real>
+__device__ __forceinline__ void stage_as(const Args &a, const Task &s, const Series &x, const Series &y, int first_step,
+                                         int from, int thread, Points<Real> to) {
+  constexpr int rows_at_once = producers / at_once, of_x = strip_rows / rows_at_once;
+  constexpr int of_y = (staged_columns<T> + rows_at_once - 1) / rows_at_once;
+  const int f = thread % at_once, first_row = thread / at_once, first_column = first_step - (warp - 1) + first_row;
+  const bool wanted = from + f < a.features;
+  const auto load = [](const In *p) {
+    if constexpr (std::is_same_v<In, __half>)
+      return static_cast<Real>(__half2float(*p));
+    else if constexpr (std::is_same_v<In, __nv_bfloat16>)
+      return static_cast<Real>(__bfloat162float(*p));
+    else
+      return static_cast<Real>(__ldg(p));
+  };
+  const In *from_x = static_cast<const In *>(x.data) + s.index.x * x.stride[0] + (s.row + first_row) * x.stride[1] +
+                     (from + f) * x.stride[2];
+  const In *from_y =
+      static_cast<const In *>(y.data) + s.index.y * y.stride[0] + first_column * y.stride[1] + (from + f) * y.stride[2];
+  Real of_rows[of_x], of_columns[of_y];
+#pragma unroll
+  for (int i = 0; i < of_x; i++) {
+    const bool there = wanted && x.data && s.row + first_row + i * rows_at_once < s.n;
+    of_rows[i] = there ? load(from_x + i * rows_at_once * x.stride[1]) : Real(0);
+  }
+#pragma unroll
+  for (int i = 0; i < of_y; i++) {
+    const int column = first_column + i * rows_at_once;
+    const bool there = wanted && y.data && column >= 0 && column < s.m;
+    of_columns[i] = there ? load(from_y + i * rows_at_once * y.stride[1]) : Real(0);
+  }
+#pragma unroll
+  for (int i = 0; i < of_x; i++) to.x[f * staged_rows + first_row + i * rows_at_once] = of_rows[i];
+#pragma unroll
+  for (int i = 0; i < of_y; i++)
+    if (first_row + i * rows_at_once < staged_columns<T>)
+      to.y[f * staged_columns<T> + first_row + i * rows_at_once] = of_columns[i];
+}
 template <int T, class Real>
 __device__ __forceinline__ void stage(const Args &a, const Task &s, const Series &x, const Series &y, int first_step,
                                       int from, int thread, Points<Real> to) {
-  const int features = min(at_once, a.features - from);
-  const int64_t x0 = s.index.x * x.stride[0], y0 = s.index.y * y.stride[0];
-  for (int i = thread; i < strip_rows * at_once; i += producers) {
-    const int f = i % at_once, row = i / at_once;
-    const bool there = f < features && s.row + row < s.n && x.data;
-    to.x[f * staged_rows + row] =
-        there ? element<Real>(x.data, x0 + (s.row + row) * x.stride[1] + (from + f) * x.stride[2], x.dtype) : Real(0);
-  }
-  for (int i = thread; i < staged_columns<T> * at_once; i += producers) {
-    const int f = i % at_once, column = first_step - (warp - 1) + i / at_once;
-    const bool there = f < features && column >= 0 && column < s.m && y.data;
-    to.y[f * staged_columns<T> + i / at_once] =
-        there ? element<Real>(y.data, y0 + column * y.stride[1] + (from + f) * y.stride[2], y.dtype) : Real(0);
+  switch (a.x.dtype) {  // which is that of all series
+    case SDTW_F64: return stage_as<T, double>(a, s, x, y, first_step, from, thread, to);
+    case SDTW_F16: return stage_as<T, __half>(a, s, x, y, first_step, from, thread, to);
+    case SDTW_BF16: return stage_as<T, __nv_bfloat16>(a, s, x, y, first_step, from, thread, to);
+    default: return stage_as<T, float>(a, s, x, y, first_step, from, thread, to);
   }
 }
 
-// A thread's cells of a tile: rows K l, ... of its lane l, and S steps from u0 on.
+// A thread's cells of a tile: rows K l, ... of its lane l, and S steps from u0
+// on.
 template <int T>
 struct Sums {
   static constexpr int S = T / producer_warps;
@@ -120,8 +154,9 @@ __device__ __forceinline__ void add_along(Points<double> p, Points<double> d, in
   }
 }
 
-// Where the planes of a tile lie in shared memory: those of costs, which transitions take the place of; the metric's
-// slope (euclidean only, in backward); the costs' derivatives along the tangents.
+// Where the planes of a tile lie in shared memory: those of costs, which
+// transitions take the place of; the metric's slope (euclidean only, in
+// backward); the costs' derivatives along the tangents.
 template <class Cell, bool tangents, int T>
 struct Planes {
   using Real = typename Cell::Real;
@@ -194,7 +229,8 @@ struct Fill {
       }
   }
 
-  // thread: of the producers. limit: of |D log2(e) / gamma|, beyond which the pair is rejected.
+  // thread: of the producers. limit: of |D log2(e) / gamma|, beyond which the
+  // pair is rejected.
   __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &to, int first_step, int thread,
                                       double limit) const {
     Sums<T> sums, along;

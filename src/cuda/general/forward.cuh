@@ -1,4 +1,5 @@
-// Forward of the general engine: while the first warp of a block sweeps a tile, the producers fill the next one.
+// Forward of the general engine: while the first warp of a block sweeps a tile,
+// the producers fill the next one.
 #pragma once
 
 #include "cuda/general/launch_tasks.h"
@@ -25,7 +26,8 @@ struct ForwardMemory {
   }
 };
 
-// Sweeps a tile; reads the row above, which the block of the strip above may still be writing, and hands on the last.
+// Sweeps a tile; reads the row above, which the block of the strip above may
+// still be writing, and hands on the last.
 template <class Cell, bool tangents, int T>
 struct ForwardSweep {
   Sweep<Cell, tangents, T> sweep;
@@ -77,7 +79,8 @@ struct ForwardSweep {
     if (lane_id() == 0 && first + T - (warp - 1) > row_first) publish(progress(0), first + T - (warp - 1));
   }
 
-  // All strips above are done, with all that they may have found in their costs.
+  // All strips above are done, with all that they may have found in their
+  // costs.
   __device__ __forceinline__ void finish() {
     if (sweep.s.strip > 0 && lane_id() == 0) wait_until(progress(-1), [](int columns) { return columns == INT_MAX; });
     __syncwarp();
@@ -108,8 +111,9 @@ __device__ __forceinline__ void put_results(const Args &a, const Task &s, int st
                                            : derivative);
 }
 
-// Pairs of which a series is empty, or a length out of range, and those that are the double engine's by their shape.
-// Returns whether there is no more to do.
+// Pairs of which a series is empty, or a length out of range, and those that
+// are the double engine's by their shape. Returns whether there is no more to
+// do.
 template <class Cell>
 __device__ __forceinline__ bool is_settled(const Args &a, const Task &s, int64_t ticket) {
   const bool first = ticket < a.pairs && threadIdx.x == 0;

@@ -1,25 +1,36 @@
-// What becomes of a tile of E, by the producer warps: dense outputs, or sums of gradients. Each row, and each column,
-// of a tile is summed up by one thread, or by four whose sums are added in a fixed order; strips add to the columns of
-// a pair one after the other. So results are the same in every run.
+// What becomes of a tile of E, by the producer warps: dense outputs, or sums of
+// gradients. Each row, and each column, of a tile is summed up by one thread,
+// or by four whose sums are added in a fixed order; strips add to the columns
+// of a pair one after the other. So results are the same in every run.
 #pragma once
 
 #include "cuda/general/costs.cuh"
 
 namespace sdtw::cuda::general {
 
-// Weights that are nothing: FloatCell leaves 2^-100 where a neighbour is forbidden.
+// Weights that are nothing: FloatCell leaves 2^-100 where a neighbour is
+// forbidden.
 __device__ __forceinline__ bool is_nothing(float w) { return fabsf(w) < 1e-25f; }
 __device__ __forceinline__ bool is_nothing(double w) { return w == 0; }
 
-// Adds to an element that other blocks add to before and after, past L1.
-__device__ __forceinline__ void add_to(const Target &t, int64_t i, double v) {
-  if (t.dtype == SDTW_F64) {
-    volatile double *p = static_cast<double *>(t.data) + i;
-    *p = *p + v;
-  } else {
-    volatile float *p = static_cast<float *>(t.data) + i;
-    *p = *p + static_cast<float>(v);
-  }
+// Adds to elements that other blocks add to before and after, past L1: those f
+// for which wanted(f).
+template <int count, class Real, class Wanted>
+__device__ __forceinline__ void add_to(const Target &t, int64_t at, int64_t stride, const Real (&v)[count],
+                                       Wanted wanted) {
+  const auto add = [&](auto *data) {
+    using Element = std::remove_reference_t<decltype(*data)>;
+    Element old[count];
+#pragma unroll
+    for (int f = 0; f < count; f++) old[f] = wanted(f) ? *const_cast<volatile Element *>(data + at + f * stride) : 0;
+#pragma unroll
+    for (int f = 0; f < count; f++)
+      if (wanted(f)) *const_cast<volatile Element *>(data + at + f * stride) = old[f] + static_cast<Element>(v[f]);
+  };
+  if (t.dtype == SDTW_F64)
+    add(static_cast<double *>(t.data));
+  else
+    add(static_cast<float *>(t.data));
 }
 
 template <class Cell, bool tangents, int T>
@@ -54,9 +65,10 @@ struct Gradients {
     }
   }
 
-  // Turns E, or G = E times the expected weight of its step, into what multiplies the points' differences: in plane 0
-  // G slope. With tangents G' slope less what the slope itself changes by goes into plane 3, and G slope, which
-  // multiplies the tangents' differences, into plane 0.
+  // Turns E, or G = E times the expected weight of its step, into what
+  // multiplies the points' differences: in plane 0 G slope. With tangents G'
+  // slope less what the slope itself changes by goes into plane 3, and G slope,
+  // which multiplies the tangents' differences, into plane 0.
   __device__ __forceinline__ void make_weights() const {
     const bool euclidean = a.metric == SDTW_EUCLIDEAN;
     const Real constant = a.metric == SDTW_SQEUCLIDEAN ? 2 : 1;
@@ -77,15 +89,16 @@ struct Gradients {
     return absolute ? core::CityBlock::direction(difference) : difference;
   }
 
-  // Adds the sums over rows and over columns of w direction(x - y), and of d times the tangents' differences if given.
-  template <bool absolute, bool with_directions>
-  __device__ __forceinline__ void add(const Real *w, const Real *d, int from, int first_step, const Target &to_x,
-                                      const Target &to_y) const {
+  // Adds the sums over rows and over columns of w direction(x - y), and of d
+  // times the tangents' differences if given.
+  template <bool absolute, bool with_directions, int F>
+  __device__ __forceinline__ void add_some(const Real *w, const Real *d, int from, int first_step, const Target &to_x,
+                                           const Target &to_y) const {
     const int features = min(at_once, a.features - from);
     if (to_x.data) {
-      Real x[at_once], dx[at_once], sum[at_once];
+      Real x[F], dx[F], sum[F];
 #pragma unroll
-      for (int f = 0; f < at_once; f++) {
+      for (int f = 0; f < F; f++) {
         x[f] = points.x[f * staged_rows + thread], sum[f] = 0;
         if constexpr (with_directions) dx[f] = directions.x[f * staged_rows + thread];
       }
@@ -95,27 +108,26 @@ struct Gradients {
         if (is_nothing(weight) && is_nothing(other)) continue;
         const int column = u - thread / K + warp - 1;
 #pragma unroll
-        for (int f = 0; f < at_once; f++) {
+        for (int f = 0; f < F; f++) {
           sum[f] = fma(weight, direction<absolute>(x[f] - points.y[f * staged_columns<T> + column]), sum[f]);
           if constexpr (with_directions)
             sum[f] = fma(other, dx[f] - directions.y[f * staged_columns<T> + column], sum[f]);
         }
       }
       const int64_t at = s.local * to_x.stride[0] + (s.row + thread) * to_x.stride[1] + from * to_x.stride[2];
-      if (s.row + thread < s.n)
-#pragma unroll
-        for (int f = 0; f < at_once; f++)
-          if (f < features && sum[f] != 0) add_to(to_x, at + f * to_x.stride[2], sum[f]);
+      const bool there = s.row + thread < s.n;
+      add_to(to_x, at, to_x.stride[2], sum, [&](int f) { return there && f < features && sum[f] != 0; });
     }
-    if (to_y.data) add_columns<absolute, with_directions>(w, d, from, first_step, to_y);
+    if (to_y.data) add_columns<absolute, with_directions, F>(w, d, from, first_step, to_y);
   }
 
-  // Four threads have the same columns, each one row of every lane. Where the tile has fewer steps than a warp lanes,
-  // groups of threads have features of their own.
-  template <bool absolute, bool with_directions>
+  // Four threads have the same columns, each one row of every lane. Where the
+  // tile has fewer steps than a warp lanes, groups of threads have features of
+  // their own.
+  template <bool absolute, bool with_directions, int F>
   __device__ __forceinline__ void add_columns(const Real *w, const Real *d, int from, int first_step,
                                               const Target &to) const {
-    constexpr int groups = producers / (K * T), own = at_once / groups;
+    constexpr int groups = producers / (K * T), own = (F + groups - 1) / groups;
     const int k = thread % K, j = thread / K % T, f0 = thread / (K * T) * own;
     const unsigned four = 0xfu << (lane_id() & ~3);
 #pragma unroll 1
@@ -145,13 +157,22 @@ struct Gradients {
       for (int f = 0; f < own; f++) {
         sum[f] += __shfl_xor_sync(four, sum[f], 1);
         sum[f] += __shfl_xor_sync(four, sum[f], 2);
-        if (f % K == k && from + f0 + f < a.features && column >= 0 && column < s.m && sum[f] != 0)
-          add_to(to, at + f * to.stride[2], sum[f]);
       }
+      const bool there = column >= 0 && column < s.m;
+      add_to(to, at, to.stride[2], sum,
+             [&](int f) { return f % K == k && there && f0 + f < F && from + f0 + f < a.features && sum[f] != 0; });
     }
   }
 
-  // All of a tile, but for dense outputs. In order: whoever calls has waited for the strip below.
+  template <bool absolute, bool with_directions>
+  __device__ __forceinline__ void add(const Real *w, const Real *d, int from, int first_step, const Target &to_x,
+                                      const Target &to_y) const {
+    if (a.features == 1) return add_some<absolute, with_directions, 1>(w, d, from, first_step, to_x, to_y);
+    add_some<absolute, with_directions, at_once>(w, d, from, first_step, to_x, to_y);
+  }
+
+  // All of a tile, but for dense outputs. In order: whoever calls has waited
+  // for the strip below.
   __device__ __forceinline__ void run(int first_step) const {
     make_weights();
     const bool absolute = a.metric == SDTW_CITYBLOCK;

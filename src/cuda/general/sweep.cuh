@@ -1,7 +1,9 @@
-// The sweeps of a tile by a block's first warp: of Z (or R) from the first step to the last, with derivatives along
-// tangents if wanted, and of E from the last step to the first (Cuturi and Blondel 2017, Algorithms 1 and 2; of
-// tangents Mensch and Blondel 2018, Algorithm 2). As in sweep/strip.cuh lane l is at column t - l in step t, and tiles
-// are parallelograms; forbidden cells are cells like any other.
+// The sweeps of a tile by a block's first warp: of Z (or R) from the first step
+// to the last, with derivatives along tangents if wanted, and of E from the
+// last step to the first (Cuturi and Blondel 2017, Algorithms 1 and 2; of
+// tangents Mensch and Blondel 2018, Algorithm 2). As in sweep/strip.cuh lane l
+// is at column t - l in step t, and tiles are parallelograms; forbidden cells
+// are cells like any other.
 #pragma once
 
 #include "cuda/general/costs.cuh"
@@ -20,7 +22,8 @@ struct Sweep {
   const Block &block;
   Steps steps;
   Z z[K], above;           // as in Strip
-  Real dot[K], dot_above;  // the derivatives of R along the tangents; of forbidden cells anything finite
+  Real dot[K], dot_above;  // the derivatives of R along the tangents; of
+                           // forbidden cells anything finite
   Z corner;                // the cell in which the pair's paths end, in lane Task::end_lane
   Real corner_dot;
 
@@ -44,7 +47,8 @@ struct Sweep {
       load_above(first - 1, above, dot_above);
     }
   }
-  // The cell of the row above the strip in a column that it admits. In forward the strip above must have written it.
+  // The cell of the row above the strip in a column that it admits. In forward
+  // the strip above must have written it.
   __device__ __forceinline__ void load_above(int column, Z &to, Real &to_dot) const {
     const Word *from = row_of(a, s, s.strip - 1) + static_cast<int64_t>(column - block.above_first) * a.words;
     to = Cell::load(from, a.format);
@@ -62,9 +66,10 @@ struct Sweep {
     return top;
   }
 
-  // tops: a lane's cell above the strip in the tile's step of the lane's number. end: the tile's step in which the pair
-  // ends, or none of them. row: called in each step with the step, for the last row. record: transitions take the place
-  // of costs.
+  // tops: a lane's cell above the strip in the tile's step of the lane's
+  // number. end: the tile's step in which the pair ends, or none of them. row:
+  // called in each step with the step, for the last row. record: transitions
+  // take the place of costs.
   template <bool record, class Row>
   __device__ __forceinline__ void run(const Tile &tile, const Top &tops, int end, Row row) {
 #pragma unroll 1
@@ -166,7 +171,8 @@ struct Sweep {
   }
 };
 
-// A lane's registers in the sweep of E, as in sweep/strip.cuh; [1]: those of the derivative along the tangents.
+// A lane's registers in the sweep of E, as in sweep/strip.cuh; [1]: those of
+// the derivative along the tangents.
 template <class Cell, bool tangents, int T>
 struct Adjoint {
   using Real = typename Cell::Real;
@@ -188,9 +194,10 @@ struct Adjoint {
     for (int k = 0; k < K; k++) left[0][k] = k == row ? Real(1) : left[0][k];
   }
 
-  // One step. below: E that arrives from below the strip. weight: of the transitions into a cell. What the transitions
-  // of E's cells weigh is left in the place of their first transition's probabilities, and its derivative in that of
-  // the first derivative's.
+  // One step. below: E that arrives from below the strip. weight: of the
+  // transitions into a cell. What the transitions of E's cells weigh is left in
+  // the place of their first transition's probabilities, and its derivative in
+  // that of the first derivative's.
   __device__ __forceinline__ void step(const Planes<Cell, tangents, T> &tile, int u, const Real (&below)[count],
                                        const Real (&weight)[transitions]) {
     Rows<Real> p[transitions], bent[transitions], out[count];
@@ -236,7 +243,8 @@ struct Adjoint {
     }
   }
 
-  // Whether any E is on its way from the lane. What the first lane has sent up has left the strip.
+  // Whether any E is on its way from the lane. What the first lane has sent up
+  // has left the strip.
   __device__ __forceinline__ bool any() const {
     bool found = lane_id() > 0 && is_live(up[0]);
 #pragma unroll

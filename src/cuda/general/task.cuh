@@ -1,5 +1,6 @@
-// Tasks of the general engine: a task is a strip of a pair. Which pair, which series, which of its tiles have admitted
-// cells, and what blocks that have neighbouring strips tell each other.
+// Tasks of the general engine: a task is a strip of a pair. Which pair, which
+// series, which of its tiles have admitted cells, and what blocks that have
+// neighbouring strips tell each other.
 #pragma once
 
 #include <climits>
@@ -12,11 +13,13 @@ namespace sdtw::cuda::general {
 constexpr int producer_warps = 4, producers = producer_warps * warp;
 constexpr int block_threads = producers + warp;  // the first warp sweeps
 
-// Blocks that a multiprocessor is to hold: so many that their registers suffice.
+// Blocks of forward that a multiprocessor is to hold: so many that their
+// registers suffice.
 template <class Cell, bool tangents>
 constexpr int blocks_of = tangents || Cell::wide ? 2 : 3;
 
-// The k-th of the pairs that are computed. SDTW_SYMMETRIC: of those with x <= y, row by row.
+// The k-th of the pairs that are computed. SDTW_SYMMETRIC: of those with x <=
+// y, row by row.
 __device__ __forceinline__ core::PairIndex pair_at(const Args &a, int64_t k) {
   if (!a.symmetric) return core::pair_index(k, a.all_pairs, a.batch_y);
   const int64_t batch = a.batch_x;
@@ -37,7 +40,10 @@ __device__ __forceinline__ Lengths lengths_of(const Args &a, const core::PairInd
   const int64_t n = read_length(a.x_len, a.fused ? index.x : index.pair, a.n, a.long_lengths);
   const int64_t m = read_length(a.symmetric ? a.x_len : a.y_len, a.fused ? index.y : index.pair, a.m, a.long_lengths);
   if (n < 0 || n > a.n || m < 0 || m > a.m) return {0, 0, LengthCase::invalid};
-  return {static_cast<int>(n), static_cast<int>(m), n && m ? LengthCase::regular : n || m ? LengthCase::unreachable : LengthCase::empty};
+  return {static_cast<int>(n), static_cast<int>(m),
+          n && m   ? LengthCase::regular
+          : n || m ? LengthCase::unreachable
+                   : LengthCase::empty};
 }
 
 struct Task {
@@ -55,7 +61,8 @@ struct Task {
   __device__ __forceinline__ int end_step() const { return m - 1 + end_lane(); }
 };
 
-// Tasks go through the first strips of all pairs, then the second ones, ...; upwards: from the last strip of each.
+// Tasks go through the first strips of all pairs, then the second ones, ...;
+// upwards: from the last strip of each.
 __device__ __forceinline__ Task make_task(const Args &a, int64_t ticket, bool upwards) {
   Task s;
   s.local = ticket % a.pairs;
@@ -74,10 +81,11 @@ __device__ __forceinline__ Task make_task(const Args &a, int64_t ticket, bool up
 // What a block knows of its task, in shared memory.
 struct Block {
   int64_t ticket;
-  int first[strip_rows], end[strip_rows];  // columns that each row admits; none if end <= first
-  int above_first, above_end;              // of the row above the strip
-  int begin, steps;                        // steps from the first admitted cell to behind the last one
-  int action, entry;                       // of backward
+  int first[strip_rows],
+      end[strip_rows];         // columns that each row admits; none if end <= first
+  int above_first, above_end;  // of the row above the strip
+  int begin, steps;            // steps from the first admitted cell to behind the last one
+  int action[2], entry;        // of backward
 };
 
 // Called by all threads; ends with a barrier.
@@ -115,13 +123,14 @@ __device__ __forceinline__ void find_columns(const Task &s, Block &block) {
 __device__ __forceinline__ Word *row_of(const Args &a, const Task &s, int strip) {
   return a.rows + (s.local * a.strips + strip) * a.row_columns * a.words;
 }
-// The checkpoint of the strip before step `segment` * interval, of which the first that has one is behind `first`.
+// The checkpoint of the strip before step `segment` * interval, of which the
+// first that has one is behind `first`.
 __device__ __forceinline__ Word *checkpoint_of(const Args &a, const Task &s, int segment, int first) {
   return a.saved + ((s.local * a.strips + s.strip) * a.slots + segment - first - 1) * ((K + 1) * warp) * a.words;
 }
 
-// Progress that blocks tell each other. Whoever waits does so for a block of an earlier ticket, which is running or
-// done.
+// Progress that blocks tell each other. Whoever waits does so for a block of an
+// earlier ticket, which is running or done.
 __device__ __forceinline__ Word load_acquire(const Word *p) {
   Word v;
   asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
@@ -147,8 +156,9 @@ __device__ __forceinline__ T wait_until(const T *p, Enough enough) {
   return v;
 }
 
-// In which columns E has left a strip. Of columns beyond `high`, and once `done` of those below `reached`, none has,
-// and nothing is stored. All zeros: nothing is known.
+// In which columns E has left a strip. Of columns beyond `high`, and once
+// `done` of those below `reached`, none has, and nothing is stored. All zeros:
+// nothing is known.
 struct Returned {
   int high;     // the last column; -1 if E has left in none yet
   int reached;  // all columns from here on are stored

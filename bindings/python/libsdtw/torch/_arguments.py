@@ -1,0 +1,318 @@
+# What users give, checked and brought into the one form that the operators take.
+"""Arguments of the functions: from series, batches and lists of them, lengths and options to a Pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from .._core import InvalidArgumentError, UnsupportedError
+from .._problem import choice
+from . import _costs, _kernels, _options, _private, _ragged, _sharding
+
+REDUCTIONS = ("none", "mean", "sum")
+
+Series: TypeAlias = "Tensor | Sequence[Tensor]"
+Lengths: TypeAlias = "Tensor | Sequence[int] | None"
+Metric: TypeAlias = "str | Callable[[Tensor, Tensor], Tensor]"
+
+
+class Pairs(NamedTuple):
+    """A batch of pairs as the operators take it, and how to give the results the shape of the arguments."""
+
+    x: Tensor  # (B, N, D), or a cost (B, N, M)
+    y: Tensor | None
+    x_lengths: Tensor | None  # (B,)
+    y_lengths: Tensor | None
+    gamma: float
+    options: str
+    scale: Tensor | None  # values are to be multiplied by it: gamma as a tensor
+    shape: tuple[int, ...]  # of the values
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        return self[:6]
+
+    def shaped(self, result: Tensor) -> Tensor:
+        if self.shape == result.shape[:1]:
+            return result
+        return result.reshape((*self.shape, *result.shape[1:]))
+
+
+def prepare(
+    x: Any, y: Any, gamma: Any, metric: Any, x_lengths: Any, y_lengths: Any, check_lengths: bool = False
+) -> Pairs:
+    """Checks all arguments."""
+    gamma = check_gamma(gamma)
+    check_metric(metric)
+    if y is None and metric != "precomputed":
+        raise InvalidArgumentError(f"y is None with metric {metric!r}: expected series")
+    if y is not None and metric == "precomputed":
+        raise InvalidArgumentError(
+            "y is given with metric 'precomputed': expected the costs (..., N, M) in x and no y"
+        )
+    if not (type(x) is Tensor and type(y) is Tensor) or x.is_nested or y.is_nested:
+        _sharding.prepare(x, y)
+        x, x_lengths = _ragged.padded("x", x, x_lengths)
+        if y is not None:
+            y, y_lengths = _ragged.padded("y", y, y_lengths)
+    check_floats("x", x)
+    if y is None:
+        if x.ndim < 2:
+            raise InvalidArgumentError(f"x has shape {tuple(x.shape)}: expected costs (..., N, M)")
+        shape = x.shape[:-2]
+        x = x if x.ndim == 3 else x.reshape(math.prod(shape), *x.shape[-2:])
+        n, m = x.shape[1:]
+    else:
+        check_floats("y", y)
+        if x.dtype is not y.dtype or x.device != y.device:
+            x, y = _alike(x, y)
+        x, y, shape = _paired(x, y)
+        n, m = x.shape[1], y.shape[1]
+    _check_sizes(x, y)
+    if x_lengths is not None or y_lengths is not None:
+        x_lengths = lengths_of("x_lengths", x_lengths, shape, x, n, check_lengths)
+        y_lengths = lengths_of("y_lengths", y_lengths, shape, x, m, check_lengths)
+        if x_lengths is not None and y_lengths is not None and x_lengths.dtype != y_lengths.dtype:
+            x_lengths, y_lengths = x_lengths.long(), y_lengths.long()
+    if not isinstance(metric, str):
+        x, y, metric = _called(metric, x, y, x_lengths, y_lengths), None, "precomputed"
+    pairs = Pairs(x, y, x_lengths, y_lengths, gamma, metric, None, shape)
+    if type(gamma) is not float:
+        return _with_gamma(pairs, gamma)
+    return pairs
+
+
+def check_gamma(gamma: Any) -> Any:
+    """gamma as a float or, where it has a gradient or the host cannot read it, as a 0-d tensor."""
+    if isinstance(gamma, Tensor):
+        if gamma.numel() != 1 or not gamma.is_floating_point():
+            raise TypeError(
+                f"gamma is a tensor of shape {tuple(gamma.shape)} and {gamma.dtype}: expected a number or a "
+                "tensor of one floating-point number"
+            )
+        if gamma.requires_grad or not gamma.is_cpu or _private.is_observed(gamma):
+            return gamma.reshape(())
+        gamma = gamma.item()
+    if torch.compiler.is_compiling() and isinstance(gamma, float):
+        constant = _private.is_constant(gamma)
+        _check_gamma_value(gamma)
+        # An input of the compiled program: as a tensor, so that another value does not compile it anew.
+        return gamma if constant else torch.ones((), dtype=torch.float64) * gamma
+    if isinstance(gamma, bool) or not isinstance(gamma, Real):
+        raise TypeError(f"gamma is {gamma!r}: expected a number > 0")
+    _check_gamma_value(gamma)
+    return float(gamma)
+
+
+def _check_gamma_value(gamma: Any) -> None:
+    if not 0 <= gamma < math.inf:
+        raise InvalidArgumentError(f"gamma is {gamma!r}: expected a finite number > 0")
+
+
+def check_metric(metric: Any) -> None:
+    if callable(metric):
+        return
+    if not isinstance(metric, str) or metric not in _core.METRICS:
+        names = ", ".join(map(repr, _core.METRICS))
+        raise InvalidArgumentError(
+            f"metric is {metric!r}: expected one of {names}, or a function of two batches (B, N, D) and "
+            "(B, M, D) that returns their costs (B, N, M)"
+        )
+
+
+def check_supported(gamma: Any, metric: Any) -> None:
+    """Raises for what no call can have: of a module when it is made, of a function when the core refuses."""
+    gamma = check_gamma(gamma)
+    check_metric(metric)
+    if isinstance(metric, str) and isinstance(gamma, float):
+        shape = torch.Size((1, 1, 1))
+        y = None if metric == "precomputed" else shape
+        _kernels.plan(shape, y, torch.float32, None, gamma, metric, "cpu", 1, 0, True, False)
+
+
+def check_floats(name: str, tensor: Any) -> None:
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{name} is a {type(tensor).__name__}: expected a tensor, or a list of tensors")
+    if tensor.dtype not in _kernels.COMPUTED:
+        types = ", ".join(str(t) for t in _kernels.COMPUTED)
+        raise TypeError(f"{name} has dtype {tensor.dtype}: expected one of {types}; {name}.float() is one")
+    if tensor.layout is not torch.strided:
+        raise TypeError(
+            f"{name} has layout {tensor.layout}: expected a dense tensor, as {name}.to_dense() is"
+        )
+
+
+def _alike(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    if x.device != y.device:
+        raise InvalidArgumentError(f"x is on device {x.device} and y on {y.device}: expected the same")
+    if not _autocasts(x.device.type):
+        raise InvalidArgumentError(
+            f"x has dtype {x.dtype} and y has {y.dtype}: expected the same outside of torch.autocast"
+        )
+    dtype = torch.promote_types(x.dtype, y.dtype)
+    return x.to(dtype), y.to(dtype)
+
+
+def _autocasts(device: str) -> bool:
+    try:
+        return torch.is_autocast_enabled(device)
+    except (TypeError, RuntimeError):  # PyTorch before 2.4, or a device that has none
+        return torch.is_autocast_enabled() if device == "cuda" else False
+
+
+HINT = "a batch of univariate series (B, N) is given as series[..., None]"
+
+
+def _paired(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, tuple[int, ...]]:
+    """(B, N, D) and (B, M, D) from (..., N, D) or (N,) each, and the leading dimensions of both together."""
+    if x.ndim == 3 and y.ndim == 3 and x.shape[0] == y.shape[0] and x.shape[2] == y.shape[2]:
+        return x, y, x.shape[:1]
+    given = f"shapes {tuple(x.shape)} and {tuple(y.shape)}"
+    for name, series in (("x", x), ("y", y)):
+        if series.ndim == 0:
+            raise InvalidArgumentError(f"{name} has shape (): expected (..., N, D) or (N,)")
+    x = x[:, None] if x.ndim == 1 else x
+    y = y[:, None] if y.ndim == 1 else y
+    if x.shape[-1] != y.shape[-1]:
+        raise InvalidArgumentError(
+            f"x has {x.shape[-1]} features and y has {y.shape[-1]} ({given}): expected the same number; "
+            f"{HINT}"
+        )
+    try:
+        shape = tuple(
+            torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])  # type: ignore[no-untyped-call]
+        )
+    except RuntimeError:
+        raise InvalidArgumentError(
+            f"x has the batch {tuple(x.shape[:-2])} and y {tuple(y.shape[:-2])} ({given}): expected shapes "
+            f"that "
+            f"broadcast; soft_dtw_cdist pairs all with all; {HINT}"
+        ) from None
+    batch = math.prod(shape)
+    x, y = (t.expand(*shape, *t.shape[-2:]).reshape(batch, *t.shape[-2:]) for t in (x, y))
+    return x, y, shape
+
+
+def _check_sizes(x: Tensor, y: Tensor | None) -> None:
+    """Raises for empty series, which no alignment begins in."""
+    if y is None:
+        if 0 in x.shape[1:]:
+            raise InvalidArgumentError(
+                f"x has shape {tuple(x.shape)}: expected costs (..., N, M) with N, M >= 1"
+            )
+        return
+    for name, series in (("x", x), ("y", y)):
+        if series.shape[1] == 0 or series.shape[2] == 0:
+            what = "time steps" if series.shape[1] == 0 else "features"
+            raise InvalidArgumentError(
+                f"{name} has 0 {what} (shape {tuple(series.shape)}): expected at least 1; a padded batch "
+                f"with "
+                f"{name}_lengths may hold empty series"
+            )
+
+
+def lengths_of(
+    name: str, lengths: Any, shape: Sequence[int], x: Tensor, longest: int, check: bool = False
+) -> Tensor | None:
+    """Lengths of any integer type, tensor or not, as (B,) of int32 or int64 on x's device."""
+    if lengths is None:
+        return None
+    if not isinstance(lengths, Tensor):
+        lengths = _lengths_from(name, lengths, longest).to(x.device)
+    if lengths.dtype not in (torch.int32, torch.int64):
+        if lengths.dtype not in (torch.int8, torch.int16, torch.uint8, torch.uint16, torch.uint32):
+            raise TypeError(f"{name} has dtype {lengths.dtype}: expected integers; {name}.long() has them")
+        lengths = lengths.long()
+    if lengths.device != x.device:
+        raise InvalidArgumentError(
+            f"{name} is on device {lengths.device} and x on {x.device}: expected the same"
+        )
+    if check and not _private.is_observed(lengths):
+        outside = lengths[(lengths < 0) | (lengths > longest)]
+        if outside.numel():
+            raise InvalidArgumentError(f"{name} has {outside[0].item()}: expected lengths in [0, {longest}]")
+    result: Tensor = lengths
+    if lengths.shape == shape and lengths.ndim == 1:
+        return result
+    try:
+        return result.broadcast_to(shape if shape else (1,)).reshape(-1)
+    except RuntimeError:
+        wanted = f"{tuple(shape)}, one for each pair" if shape else "(), the length of the one pair"
+        raise InvalidArgumentError(f"{name} has shape {tuple(lengths.shape)}: expected {wanted}") from None
+
+
+def _lengths_from(name: str, lengths: Any, longest: int) -> Tensor:
+    try:
+        result = torch.as_tensor(lengths)
+    except (TypeError, ValueError, RuntimeError):
+        result = None
+    if result is None or result.dtype is torch.bool or (result.numel() and result.is_floating_point()):
+        raise TypeError(
+            f"{name} is {lengths!r}: expected integers, as a tensor, a list or an array"
+        ) from None
+    result = result.long()
+    outside = result[(result < 0) | (result > longest)]
+    if outside.numel():
+        raise InvalidArgumentError(f"{name} has {outside[0].item()}: expected lengths in [0, {longest}]")
+    return result
+
+
+def _called(
+    metric: Callable[[Tensor, Tensor], Any],
+    x: Tensor,
+    y: Tensor,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+) -> Tensor:
+    """Costs that a user's function computes. Padding is 0 for it, and has gradient 0 whatever it does."""
+    x, y = _costs.without_padding(x, x_lengths), _costs.without_padding(y, y_lengths)
+    cost = metric(x, y)
+    expected = x.shape[0], x.shape[1], y.shape[1]
+    if not isinstance(cost, Tensor) or tuple(cost.shape) != expected:
+        got = f"shape {tuple(cost.shape)}" if isinstance(cost, Tensor) else f"a {type(cost).__name__}"
+        raise InvalidArgumentError(
+            f"metric returned {got} for batches of shapes {tuple(x.shape)} and {tuple(y.shape)}: expected "
+            f"the "
+            f"costs, {expected}"
+        )
+    if cost.dtype not in _kernels.COMPUTED or cost.device != x.device:
+        raise InvalidArgumentError(
+            f"metric returned {cost.dtype} on {cost.device} for {x.dtype} on {x.device}: expected "
+            f"floating-point "
+            "costs there"
+        )
+    return cost
+
+
+def _with_gamma(pairs: Pairs, gamma: Tensor) -> Pairs:
+    """The same with gamma 1: a soft minimum of costs is gamma times the one at gamma 1 of costs / gamma.
+
+    So gamma may be anything that PyTorch differentiates, traces or keeps on a GPU. The derivative of the
+    value V is (V - <E, D>) / gamma, E being the expected alignment and D the cost.
+    """
+    degree = _options.DEGREES[pairs.options]
+    if degree == 0:
+        raise UnsupportedError(
+            f"gamma as a tensor with metric {pairs.options!r} is not implemented: expected a number"
+        )
+    factor = gamma.rsqrt() if degree == 2 else 1 / gamma
+    x = _wide(pairs.x) * factor.to(pairs.x.device)
+    y = None if pairs.y is None else _wide(pairs.y) * factor.to(pairs.x.device)
+    return pairs._replace(x=x, y=y, gamma=1.0, scale=gamma.to(x.device))
+
+
+def _wide(series: Tensor) -> Tensor:
+    return series.float() if series.dtype in (torch.float16, torch.bfloat16) else series
+
+
+def check_options(gamma: Any, metric: Any, reduction: Any) -> None:
+    """What a module checks when it is made."""
+    check_supported(gamma, metric)
+    choice("reduction", reduction, REDUCTIONS)

@@ -1,0 +1,166 @@
+# Averages of series under soft-DTW.
+"""soft_dtw_barycenter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._core import InvalidArgumentError
+from .._problem import choice
+from ._arguments import Lengths, Metric, Series, check_floats, check_supported, lengths_of
+from ._functional import soft_dtw, soft_dtw_divergence
+from ._ragged import padded
+
+METHODS = ("lbfgs", "adam")
+
+
+def soft_dtw_barycenter(
+    series: Series,
+    *,
+    weights: Tensor | None = None,
+    init: Tensor | None = None,
+    gamma: float = 1.0,
+    metric: Metric = "sqeuclidean",
+    lengths: Lengths = None,
+    normalize: bool = False,
+    method: str = "lbfgs",
+    max_iter: int = 50,
+    tol: float = 1e-5,
+    lr: float | None = None,
+    progress: bool = False,
+) -> Tensor:
+    """The series with the least weighted sum of soft-DTW to all given ones (Cuturi and Blondel 2017).
+
+    Args:
+        series: a batch (B, N, D), or a list of tensors (N_b, D), which may be of different lengths.
+        weights: (B,), not negative; None: 1 / B each.
+        init: where the search begins, (M, D), which also says how long the result is; None: the mean of the
+        series,
+            each stretched to the longest length.
+        gamma, metric: as of :func:`soft_dtw`.
+        lengths: integers, (B,), for a padded batch.
+        normalize: minimise the soft-DTW divergence, which does not shrink the average as large gamma else
+        does. method: "lbfgs", or "adam", which needs more steps and no line search. max_iter: steps at most.
+        tol: stop where the largest entry of the gradient is smaller. lr: step size; None: 1 for L-BFGS and
+        0.05 for Adam. progress: show a progress bar of tqdm, which is then to be installed.
+
+    Returns:
+        The barycenter, (M, D), without a gradient.
+    """
+    choice("method", method, METHODS)
+    check_supported(gamma, metric)
+    if not isinstance(max_iter, int) or isinstance(max_iter, bool) or max_iter < 0:
+        raise InvalidArgumentError(f"max_iter is {max_iter!r}: expected a number of steps >= 0")
+    batch, lengths = padded("series", series, lengths)
+    check_floats("series", batch)
+    if batch.ndim != 3 or 0 in batch.shape:
+        raise InvalidArgumentError(
+            f"series has shape {tuple(batch.shape)}: expected (B, N, D) with one series or more; a batch of "
+            "univariate series (B, N) is given as series[..., None]"
+        )
+    batch = batch.detach()
+    sizes = lengths_of("lengths", lengths, batch.shape[:1], batch, batch.shape[1])
+    share = _weights(weights, batch)
+    average = _start(init, batch, sizes, share).requires_grad_()
+    function = soft_dtw_divergence if normalize else soft_dtw
+
+    def loss() -> Tensor:
+        values = function(average, batch, gamma=gamma, metric=metric, y_lengths=sizes)
+        # A series without a weight has no say, be it ever so far away.
+        return torch.where(share > 0, values * share, 0).sum()
+
+    with torch.enable_grad(), _Bar(progress, max_iter) as bar:
+        _minimise(loss, average, method, max_iter, tol, lr, bar)
+    return average.detach()
+
+
+def _weights(weights: Any, batch: Tensor) -> Tensor:
+    if weights is None:
+        return batch.new_full(batch.shape[:1], 1 / len(batch))
+    share = torch.as_tensor(weights, dtype=batch.dtype, device=batch.device)
+    if share.shape != batch.shape[:1]:
+        raise InvalidArgumentError(
+            f"weights has shape {tuple(share.shape)}: expected ({len(batch)},), one for each series"
+        )
+    if not bool((share >= 0).all()) or not bool(share.isfinite().all()):
+        raise InvalidArgumentError("weights has one that is negative or not finite: expected numbers >= 0")
+    return share.detach()
+
+
+def _start(init: Any, batch: Tensor, lengths: Tensor | None, share: Tensor) -> Tensor:
+    if init is not None:
+        check_floats("init", init)
+        if init.ndim == 1 and batch.shape[2] == 1:
+            init = init[:, None]
+        if init.ndim != 2 or init.shape[1] != batch.shape[2] or init.shape[0] == 0:
+            raise InvalidArgumentError(f"init has shape {tuple(init.shape)}: expected (M, {batch.shape[2]})")
+        begin: Tensor = init.detach().to(batch, copy=True)
+        return begin
+    sizes = [batch.shape[1]] * len(batch) if lengths is None else lengths.tolist()
+    longest = max(1, *sizes)
+    mean = batch.new_zeros(longest, batch.shape[2], dtype=torch.float64)
+    total = 0.0
+    for one, size, weight in zip(batch, sizes, share.tolist(), strict=True):
+        if size > 0 and weight > 0:
+            stretched = one[:size].T[None].double()
+            if size != longest:
+                stretched = torch.nn.functional.interpolate(
+                    stretched, size=longest, mode="linear", align_corners=True
+                )
+            mean += weight * stretched[0].T
+            total += weight
+    return (mean / (total or 1.0)).to(batch.dtype)
+
+
+def _minimise(
+    loss: Any, average: Tensor, method: str, max_iter: int, tol: float, lr: float | None, bar: Any
+) -> None:
+    options: dict[str, Any] = {"lr": lr if lr is not None else 1.0 if method == "lbfgs" else 0.05}
+    if method == "lbfgs":
+        # One step at a time, for the bar and the test of the gradient: its memory of past steps stays.
+        options |= {"max_iter": 1, "max_eval": 25, "line_search_fn": "strong_wolfe", "tolerance_grad": tol}
+        optimizer: torch.optim.Optimizer = torch.optim.LBFGS([average], **options)
+    else:
+        optimizer = torch.optim.Adam([average], **options)
+
+    def closure() -> float:
+        optimizer.zero_grad()
+        value: Any = loss()
+        value.backward()
+        result: float = value.item()
+        return result
+
+    before = None
+    for _ in range(max_iter):
+        value = float(optimizer.step(closure))
+        bar.update(value)
+        assert average.grad is not None
+        if bool(average.grad.abs().amax() <= tol) or (method == "lbfgs" and value == before):
+            break
+        before = value
+
+
+class _Bar:
+    """A progress bar, or none."""
+
+    def __init__(self, shown: bool, total: int) -> None:
+        self.bar: Any = None
+        if shown:
+            from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+            self.bar = tqdm(total=total, desc="barycenter")
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def update(self, value: float) -> None:
+        if self.bar is not None:
+            self.bar.set_postfix(loss=f"{value:.6g}")
+            self.bar.update()
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.close()

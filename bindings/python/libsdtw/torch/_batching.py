@@ -1,0 +1,110 @@
+# torch.vmap: how the operators take one more dimension, which becomes part of the batch.
+"""Batching rules.
+
+A dimension that vmap adds is folded into the batch, so that one call computes all. A state that forward has
+written for a folded batch is handed on as it is: backward and its kin are called with the same tensors, and
+fold them likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Dims = tuple[Any, ...]
+Tensors = list[Tensor | None]
+
+
+def _front(size: int, tensor: Tensor | None, dim: int | None) -> Tensor | None:
+    """(V, B, ...) from a tensor whose dimension dim vmap has added, or which is the same for all of V."""
+    if tensor is None:
+        return None
+    return tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+
+
+def _fold(size: int, tensors: Tensors, dims: Dims) -> Tensors:
+    """(V * B, ...) of each tensor."""
+    fronts = [_front(size, t, d) for t, d in zip(tensors, dims, strict=True)]
+    return [None if t is None else t.reshape(t.shape[0] * t.shape[1], *t.shape[2:]) for t in fronts]
+
+
+def _unfold(size: int, tensor: Tensor, batch: int) -> Tensor:
+    return tensor.view(size, batch, *tensor.shape[1:])
+
+
+def _some(dims: Dims) -> bool:
+    return any(d is not None for d in dims)
+
+
+def _batch(x: Tensor, dim: int | None) -> int:
+    return x.shape[0] if dim != 0 else x.shape[1]
+
+
+def _forward(info: Any, dims: Dims, *args: Any) -> Any:
+    size, batch = info.batch_size, _batch(args[0], dims[0])
+    inputs = _fold(size, list(args[:4]), dims[:4])
+    value, state = torch.ops.libsdtw.forward(*inputs, *args[4:])
+    return (_unfold(size, value, batch), state), (0, None)
+
+
+def _backward(info: Any, dims: Dims, grad_value: Tensor, *args: Any) -> Any:
+    size, batch = info.batch_size, _batch(args[0], dims[1])
+    *others, need_x, need_y = args[4:]
+    g = _front(size, grad_value, dims[0])
+    assert g is not None
+    if not _some(dims[1:5]):  # the same pairs with several upstream gradients, in which the result is linear
+        ones = torch.ones_like(g[0])
+        grads = torch.ops.libsdtw.backward(ones, *args[:4], *others, need_x, need_y)
+        grads = [
+            _scaled(g, grad) if need else grad for grad, need in zip(grads, (need_x, need_y), strict=True)
+        ]
+    else:
+        inputs = _fold(size, list(args[:4]), dims[1:5])
+        grads = torch.ops.libsdtw.backward(g.reshape(-1), *inputs, *others, need_x, need_y)
+        grads = [
+            _unfold(size, grad, batch) if need else grad
+            for grad, need in zip(grads, (need_x, need_y), strict=True)
+        ]
+    return tuple(grads), (0 if need_x else None, 0 if need_y and args[1] is not None else None)
+
+
+def _scaled(g: Tensor, grad: Tensor) -> Tensor:
+    if grad.numel() == 0 and g.numel() > 0 and grad.ndim == 1:  # y of given costs
+        return grad
+    return (g[..., None, None].to(torch.promote_types(g.dtype, grad.dtype)) * grad).to(grad.dtype)
+
+
+def _tangents(info: Any, dims: Dims, *args: Any) -> Any:
+    size, batch = info.batch_size, _batch(args[1], dims[1])
+    g, x, y, x_lengths, y_lengths, state, tangent_x, tangent_y, gamma, options = args
+    tensors = [g, x, y, x_lengths, y_lengths, tangent_x, tangent_y]
+    folded = _fold(size, tensors, (*dims[:5], *dims[6:8]))
+    if not _some(dims[1:5]):
+        state = state.new_empty(0)  # it is of one of the V that there are: computed anew
+    value, grad_x, grad_y = torch.ops.libsdtw.tangents(*folded[:5], state, *folded[5:], gamma, options)
+    grads = [_unfold(size, value, batch), _unfold(size, grad_x, batch)]
+    if y is None:
+        return (*grads, grad_y), (0, 0, None)
+    return (*grads, _unfold(size, grad_y, batch)), (0, 0, 0)
+
+
+def _alignment(info: Any, dims: Dims, *args: Any) -> Any:
+    size, batch = info.batch_size, _batch(args[0], dims[0])
+    inputs = _fold(size, list(args[:4]), dims[:4])
+    return _unfold(size, torch.ops.libsdtw.alignment(*inputs, *args[4:]), batch), 0
+
+
+RULES: dict[str, Callable[..., Any]] = {
+    "forward": _forward,
+    "backward": _backward,
+    "tangents": _tangents,
+    "alignment": _alignment,
+}
+
+
+def register(name: str, rule: Callable[..., Any]) -> None:
+    if hasattr(torch.library, "register_vmap"):  # PyTorch 2.5; before, vmap calls an operator for each of V
+        torch.library.register_vmap(name, rule)

@@ -1,0 +1,138 @@
+# All pairs of two batches, in blocks of bounded memory.
+"""soft_dtw_cdist: as torch.cdist, but of series."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from .._core import InvalidArgumentError
+from . import _private
+from ._arguments import Lengths, Metric, Series, lengths_of
+from ._functional import soft_dtw
+from ._ragged import padded
+
+
+def soft_dtw_cdist(
+    x: Series,
+    y: Series | None = None,
+    *,
+    gamma: float | Tensor = 1.0,
+    metric: Metric = "sqeuclidean",
+    x_lengths: Lengths = None,
+    y_lengths: Lengths = None,
+    normalize: bool = False,
+    block: int = 4096,
+) -> Tensor:
+    """Soft-DTW of every series of x with every one of y, differentiable.
+
+    Args:
+        x: series, (P, N, D), or a list of tensors (N_p, D).
+        y: series, (Q, M, D) likewise; None: x itself, of which every pair is computed once.
+        gamma, metric: as of :func:`soft_dtw`.
+        x_lengths, y_lengths: integers, (P,) and (Q,).
+        normalize: the soft-DTW divergence instead.
+        block: pairs that are computed at a time. Memory beyond inputs, outputs and gradients is that of so
+        many
+            pairs: backward computes a block anew instead of keeping its state.
+
+    Returns:
+        Values, (P, Q); symmetric where y is None.
+    """
+    if not isinstance(block, int) or isinstance(block, bool) or block < 1:
+        raise InvalidArgumentError(f"block is {block!r}: expected a number of pairs >= 1")
+    if isinstance(metric, str) and metric == "precomputed":
+        raise InvalidArgumentError("metric is 'precomputed': expected a metric of series, or a function")
+    first, n = _batch("x", x, x_lengths)
+    symmetric = y is None
+    if symmetric and y_lengths is not None:
+        raise InvalidArgumentError("y_lengths is given without y: expected x_lengths alone")
+    second, m = (first, n) if symmetric else _batch("y", y, y_lengths)
+    options = {"gamma": gamma, "metric": metric}
+    if symmetric:
+        result = _symmetric(first, n, block, options)
+    else:
+        result = _all(first, second, n, m, block, options)
+    if normalize:
+        of_x = _own(first, n, block, options)
+        of_y = of_x if symmetric else _own(second, m, block, options)
+        result = result - 0.5 * (of_x[:, None] + of_y)
+    return result
+
+
+def _batch(name: str, series: Any, lengths: Any) -> tuple[Tensor, Tensor | None]:
+    series, lengths = padded(name, series, lengths)
+    if not isinstance(series, Tensor):
+        raise TypeError(f"{name} is a {type(series).__name__}: expected a tensor, or a list of tensors")
+    if series.ndim != 3:
+        raise InvalidArgumentError(
+            f"{name} has shape {tuple(series.shape)}: expected (P, N, D); a batch of univariate series (P, "
+            f"N) is "
+            f"given as {name}[..., None]"
+        )
+    return series, lengths_of(f"{name}_lengths", lengths, series.shape[:1], series, series.shape[1])
+
+
+def _block(
+    x: Tensor, y: Tensor, x_lengths: Tensor | None, y_lengths: Tensor | None, options: dict[str, Any]
+) -> Tensor:
+    """(P, Q) at once."""
+    n = None if x_lengths is None else x_lengths[:, None].expand(len(x), len(y))
+    m = None if y_lengths is None else y_lengths.expand(len(x), len(y))
+    return soft_dtw(x[:, None], y, x_lengths=n, y_lengths=m, **options)
+
+
+def _again(*args: Any) -> Tensor:
+    """A block, which backward computes again. Transforms, which have no checkpoints, keep its state."""
+    if not torch.is_grad_enabled() or _private.is_transformed() or _private.is_forward_mode():
+        return _block(*args)
+    result: Tensor = checkpoint(_block, *args, use_reentrant=False, preserve_rng_state=False)
+    return result
+
+
+def _part(tensor: Tensor | None, begin: int, end: int | None = None) -> Tensor | None:
+    return None if tensor is None else tensor[begin:end]
+
+
+def _all(
+    x: Tensor, y: Tensor, n: Tensor | None, m: Tensor | None, block: int, options: dict[str, Any]
+) -> Tensor:
+    width = max(1, min(len(y), block))
+    height = max(1, block // width)
+    rows = []
+    for i in range(0, max(1, len(x)), height):
+        these = x[i : i + height], _part(n, i, i + height)
+        row = [
+            _again(these[0], y[j : j + width], these[1], _part(m, j, j + width), options)
+            for j in range(0, max(1, len(y)), width)
+        ]
+        rows.append(row[0] if len(row) == 1 else torch.cat(row, 1))
+    return rows[0] if len(rows) == 1 else torch.cat(rows)
+
+
+def _symmetric(x: Tensor, n: Tensor | None, block: int, options: dict[str, Any]) -> Tensor:
+    """The upper triangle in blocks, and its mirror image."""
+    side = max(1, int(block**0.5))
+    count = range(0, max(1, len(x)), side)
+    blocks: dict[tuple[int, int], Tensor] = {}
+    for a, i in enumerate(count):
+        for b, j in enumerate(count[a:], a):
+            part = x[i : i + side], x[j : j + side], _part(n, i, i + side), _part(n, j, j + side)
+            values = _again(*part, options)
+            if a == b:  # of which both halves were computed, and may differ by rounding
+                values = torch.where(torch.ones_like(values).triu().bool(), values, values.mT)
+            blocks[a, b], blocks[b, a] = values, values.mT
+    indices = range(len(count))
+    return torch.cat([torch.cat([blocks[a, b] for b in indices], 1) for a in indices])
+
+
+def _own(series: Tensor, lengths: Tensor | None, block: int, options: dict[str, Any]) -> Tensor:
+    """Values of series with themselves."""
+    parts = []
+    for i in range(0, max(1, len(series)), block):
+        part, n = series[i : i + block], _part(lengths, i, i + block)
+        parts.append(soft_dtw(part, part, x_lengths=n, y_lengths=n, **options))
+    return torch.cat(parts)

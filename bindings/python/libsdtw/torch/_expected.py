@@ -1,0 +1,71 @@
+# Expected costs of paths: soft-DTW without its entropy, at gamma and in the limit of large gamma.
+"""<E, D> of pairs, and the mean cost of all their paths (Blondel, Mensch and Vert 2021)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from . import _costs, _options
+from ._operators import OPS
+
+
+def sharp(
+    x: Tensor,
+    y: Tensor | None,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    gamma: float,
+    options: str,
+) -> Tensor:
+    """<E, D>, (B,), differentiable once.
+
+    By Euler's theorem it is the product of the gradient with the inputs, divided by the metric's degree: no
+    matrix is held but where the second order holds one.
+    """
+    if y is not None:
+        # Costs do not depend on where 0 is, but rounding does.
+        x, y = _costs.without_padding(x, x_lengths), _costs.without_padding(y, y_lengths)
+        shift = x.detach().mean(1, keepdim=True)
+        x, y = x - shift, y - shift
+    given = x, y, x_lengths, y_lengths
+    value, state = OPS.forward.default(*given, gamma, options, True)
+    value = value.detach()
+    ones = torch.ones_like(value)
+    grads = OPS.backward.default(ones, *given, state, gamma, options, True, y is not None)
+    degree = _options.DEGREES[options]
+    products = [_dot(g, t) / degree for g, t in zip(grads, (x, y), strict=True) if t is not None]
+    # Where there is no path the expected cost is the value, infinite or NaN.
+    return torch.where(value.isfinite(), sum(products[1:], start=products[0]).to(value.dtype), value)
+
+
+def mean_cost(
+    x: Tensor,
+    y: Tensor | None,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    gamma: float,
+    options: str,
+) -> Tensor:
+    """Mean cost of all paths, (B,), which does not depend on gamma. Holds the matrix of costs."""
+    if y is not None:
+        x, y = _costs.without_padding(x, x_lengths), _costs.without_padding(y, y_lengths)
+        cost = _costs.COSTS[_options.parse(options).metric](x, y)
+    else:
+        cost = x
+    free = torch.zeros((), dtype=cost.dtype, device=cost.device)
+    if x_lengths is None and y_lengths is None:
+        free = free.expand(1, *cost.shape[1:])
+    else:
+        free = free.expand(cost.shape)
+    given = free, None, x_lengths, y_lengths
+    value, state = OPS.forward.default(*given, 1.0, "precomputed", True)
+    visits = OPS.alignment.default(*given, state, 1.0, "precomputed")
+    return torch.where(value.isfinite(), _dot(visits.expand(cost.shape), cost).to(value.dtype), value)
+
+
+def _dot(weights: Tensor, values: Tensor) -> Tensor:
+    """Sums of products, 0 where the weights are, as of forbidden cells and padding."""
+    if weights.dtype in (torch.float16, torch.bfloat16):
+        weights, values = weights.float(), values.float()
+    return torch.where(weights == 0, 0, weights * values).sum((1, 2))

@@ -1,0 +1,222 @@
+# The functions: soft-DTW, its alignment, and what is built on them.
+"""soft_dtw and its kin. See libsdtw.torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._core import InvalidArgumentError
+from .._problem import choice
+from . import _expected, _operators
+from ._arguments import REDUCTIONS, Lengths, Metric, Pairs, Series, prepare
+from ._ragged import padded
+
+KINDS = ("soft", "sharp", "mean_cost")
+
+
+def soft_dtw(
+    x: Series,
+    y: Series | None = None,
+    *,
+    gamma: float | Tensor = 1.0,
+    metric: Metric = "sqeuclidean",
+    x_lengths: Lengths = None,
+    y_lengths: Lengths = None,
+    reduction: str = "none",
+    normalize: bool = False,
+    zero_infinity: bool = False,
+    check_lengths: bool = False,
+) -> Tensor:
+    """Soft-DTW of x and y, differentiable with respect to both, and to gamma.
+
+    Args:
+        x: series (..., N, D), or (N,) for one univariate series; or a list of tensors (N_b, D), or a jagged
+            nested tensor. For metric "precomputed" the costs, (..., N, M).
+        y: series (..., M, D) likewise, of x's type and device; None for metric "precomputed". Leading
+            dimensions broadcast as torch.cdist's do. Two tensors (B, N) are one pair of series of N features:
+            batches of univariate series are ``x[..., None]``.
+        gamma: smoothing, a finite number > 0, or a tensor of one: on any device, and with a gradient if it
+            requires one.
+        metric: "sqeuclidean", sum_k (x_ik - y_jk)^2; "precomputed"; or a function of two batches (B, N, D)
+            and (B, M, D) that returns their costs (B, N, M), which is differentiated too.
+        x_lengths, y_lengths: integers, one for each pair, as a tensor on x's device, a list or an array: time
+            steps of each series, the rest being padding, which is never read and whose gradient is 0. A
+            length outside of [0, N] is an error on the CPU. On a GPU, which the host does not wait for, it
+            makes its pair's value and gradient NaN, unless check_lengths asks to wait and look.
+        reduction: "none", "mean" or "sum" over all pairs.
+        normalize: the soft-DTW divergence instead: see :func:`soft_dtw_divergence`.
+        zero_infinity: 0 instead of infinite values, with gradient 0, as in torch.nn.CTCLoss.
+        check_lengths: raise for lengths out of range on a GPU too, which synchronises.
+
+    Returns:
+        Values, of the shape of the leading dimensions; a scalar if there are none, or with a reduction. Their
+        type is x's, and float32 for float16 and bfloat16. A pair of two empty series has value 0, of one
+        empty series +infinity, and one with a NaN in it NaN.
+
+    Raises:
+        InvalidArgumentError (a ValueError): an argument has a shape, device or value that it may not have.
+        UnsupportedError (a NotImplementedError): a gamma or metric that this version does not implement, or a
+            third derivative.
+        TypeError: an argument is not of the kind that is expected.
+    """
+    if reduction not in REDUCTIONS:
+        choice("reduction", reduction, REDUCTIONS)
+    if normalize:
+        given = x, y, gamma, metric, x_lengths, y_lengths, check_lengths
+        return _reduced(_divergence(_soft, *given), None, reduction, zero_infinity)
+    pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths)
+    return _reduced(_soft(pairs), pairs, reduction, zero_infinity)
+
+
+def soft_dtw_alignment(
+    x: Series,
+    y: Series | None = None,
+    *,
+    gamma: float | Tensor = 1.0,
+    metric: Metric = "sqeuclidean",
+    x_lengths: Lengths = None,
+    y_lengths: Lengths = None,
+    check_lengths: bool = False,
+) -> Tensor:
+    """Expected alignment of x and y: E[i, j] is the derivative of the value by the cost of the cell (i, j).
+
+    Arguments and errors are those of :func:`soft_dtw`. Where x, y or gamma requires a gradient the result has
+    one, of first order; the matrix of costs is then held in memory too.
+
+    Returns:
+        E, (..., N, M): the probability that a path drawn with weight exp(-cost / gamma) visits the cell
+        (Cuturi and Blondel 2017, Algorithm 2). 0 in the padding.
+    """
+    pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths)
+    return pairs.shaped(_operators.alignment(*pairs.inputs)[1])
+
+
+def soft_dtw_with_alignment(
+    x: Series,
+    y: Series | None = None,
+    *,
+    gamma: float | Tensor = 1.0,
+    metric: Metric = "sqeuclidean",
+    x_lengths: Lengths = None,
+    y_lengths: Lengths = None,
+    check_lengths: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """(value, alignment): :func:`soft_dtw` and :func:`soft_dtw_alignment` from one computation."""
+    pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths)
+    value, alignment = _operators.alignment(*pairs.inputs)
+    return pairs.shaped(_scaled(value, pairs)), pairs.shaped(alignment)
+
+
+def sharp_soft_dtw(
+    x: Series,
+    y: Series | None = None,
+    *,
+    gamma: float | Tensor = 1.0,
+    metric: Metric = "sqeuclidean",
+    x_lengths: Lengths = None,
+    y_lengths: Lengths = None,
+    reduction: str = "none",
+    zero_infinity: bool = False,
+    check_lengths: bool = False,
+) -> Tensor:
+    """<E, D>, the expected cost of a path (Blondel, Mensch and Vert 2021): soft-DTW without its entropy.
+
+    Arguments, shapes and errors are those of :func:`soft_dtw`. The gradient takes second derivatives of
+    soft-DTW.
+    """
+    choice("reduction", reduction, REDUCTIONS)
+    pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths)
+    return _reduced(_sharp(pairs), pairs, reduction, zero_infinity)
+
+
+def soft_dtw_divergence(
+    x: Series,
+    y: Series,
+    *,
+    kind: str = "soft",
+    gamma: float | Tensor = 1.0,
+    metric: Metric = "sqeuclidean",
+    x_lengths: Lengths = None,
+    y_lengths: Lengths = None,
+    reduction: str = "none",
+    zero_infinity: bool = False,
+    check_lengths: bool = False,
+) -> Tensor:
+    """S(x, y) - 1/2 S(x, x) - 1/2 S(y, y), which is 0 at x = y and, of kind "soft", never negative.
+
+    Blondel, Mensch and Vert, Differentiable Divergences Between Time Series, AISTATS 2021. Series may be of
+    different lengths.
+
+    Args:
+        kind: what S is: "soft", soft-DTW; "sharp", the expected cost <E, D>, see :func:`sharp_soft_dtw`; or
+            "mean_cost", the mean cost of all paths, which is the limit of both for large gamma.
+
+    The other arguments, shapes and errors are those of :func:`soft_dtw`.
+    """
+    choice("reduction", reduction, REDUCTIONS)
+    choice("kind", kind, KINDS)
+    of = {"soft": _soft, "sharp": _sharp, "mean_cost": _mean_cost}[kind]
+    given = x, y, gamma, metric, x_lengths, y_lengths, check_lengths
+    return _reduced(_divergence(of, *given), None, reduction, zero_infinity)
+
+
+def _soft(pairs: Pairs) -> Tensor:
+    x, y = pairs.x, pairs.y
+    save_state = torch.is_grad_enabled() and (x.requires_grad or (y is not None and y.requires_grad))
+    value: Tensor = _operators.forward(*pairs.inputs, save_state)[0]
+    return _scaled(value, pairs)
+
+
+def _scaled(value: Tensor, pairs: Pairs) -> Tensor:
+    return value if pairs.scale is None else value * pairs.scale.to(value.dtype)
+
+
+def _sharp(pairs: Pairs) -> Tensor:
+    return _scaled(_expected.sharp(*pairs.inputs), pairs)
+
+
+def _mean_cost(pairs: Pairs) -> Tensor:
+    return _scaled(_expected.mean_cost(*pairs.inputs), pairs)
+
+
+def _divergence(
+    of: Callable[[Pairs], Tensor],
+    x: Any,
+    y: Any,
+    gamma: Any,
+    metric: Any,
+    x_lengths: Any,
+    y_lengths: Any,
+    check_lengths: bool,
+) -> Tensor:
+    if metric == "precomputed":
+        raise InvalidArgumentError(
+            "metric is 'precomputed', but a divergence compares x and y with themselves too: expected series "
+            "and a metric of them, which may be a function"
+        )
+    x, x_lengths = padded("x", x, x_lengths)
+    y, y_lengths = padded("y", y, y_lengths)
+    pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths)
+
+    def own(series: Tensor, lengths: Any) -> Tensor:
+        if lengths is not None and pairs.shape:  # which may be of more pairs than there are series
+            series = series.expand(*pairs.shape, *series.shape[-2:])
+        pair = prepare(series, series, gamma, metric, lengths, lengths)
+        return of(pair).reshape(pair.shape)
+
+    value = of(pairs).reshape(pairs.shape)
+    return value - 0.5 * (own(x, x_lengths) + own(y, y_lengths))
+
+
+def _reduced(value: Tensor, pairs: Pairs | None, reduction: str, zero_infinity: bool) -> Tensor:
+    if zero_infinity:
+        value = torch.where(value == torch.inf, 0, value)
+    if reduction == "mean":
+        return value.mean()
+    if reduction == "sum":
+        return value.sum()
+    return value if pairs is None or pairs.shape == value.shape else value.reshape(pairs.shape)

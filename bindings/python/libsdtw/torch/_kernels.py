@@ -1,0 +1,249 @@
+# The calls of the core behind the operators: memory, plans and devices.
+"""What the operators of _operators.py compute, on CPU and CUDA.
+
+The core computes in float32 and float64. Inputs of other types are converted on the way in, and gradients on
+the way out: see COMPUTED, the one place to change where the core reads them itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from .._core import InvalidArgumentError
+from . import _options, _private
+from ._second_order import gradient_tangents
+
+# Types of series and costs, each with that in which the core has it.
+COMPUTED = {
+    torch.float32: torch.float32,
+    torch.float64: torch.float64,
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+}
+
+_Plan: TypeAlias = "tuple[_core.Problem, _core.Exec, _core.Sizes]"
+
+
+@functools.lru_cache(maxsize=1024)  # a program has few shapes, and asks for them in every step
+def plan(
+    x: torch.Size, y: torch.Size | None, dtype: torch.dtype, length_dtype: torch.dtype | None,
+    gamma: float, options: str,
+    device: str, num_threads: int, stream: int, no_state: bool, deterministic: bool,
+) -> _Plan:  # fmt: skip
+    batch, n, m = x
+    features = 0
+    if y is not None:
+        m, features = y[1], m
+    bits = 32 if length_dtype == torch.int32 else 64
+    chosen = _options.parse(options)
+    try:
+        problem = _options.problem(chosen, dtype, batch, n, m, features, gamma, bits)
+        exec_ = _core.Exec(_core.DEVICES[device], num_threads, stream, no_state, deterministic)
+        return problem, exec_, _core.get_sizes(problem, exec_)
+    except _core.SdtwError as error:
+        raise type(error)(_options.explain(error, chosen, gamma)) from None
+
+
+def _plan_for(
+    x: Tensor, y: Tensor | None, lengths: Tensor | None, gamma: float, options: str, no_state: bool = False
+) -> _Plan:
+    y_shape = None if y is None else y.shape
+    length_dtype = None if lengths is None else lengths.dtype
+    problem = x.shape, y_shape, x.dtype, length_dtype, gamma, options
+    if not x.is_cuda:
+        return plan(*problem, "cpu", torch.get_num_threads(), 0, no_state, False)
+    stream = _private.current_stream(x)
+    return plan(*problem, "cuda", 0, stream, no_state, torch.are_deterministic_algorithms_enabled())
+
+
+def value_dtype(x: Tensor) -> torch.dtype:
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def _memory(size: int, device: torch.device) -> Tensor:
+    return torch.empty(size, dtype=torch.uint8, device=device)
+
+
+def _span(memory: Tensor) -> tuple[int, int]:
+    return memory.data_ptr(), memory.numel()
+
+
+def _array(tensor: Tensor) -> tuple[int, tuple[int, ...]]:
+    return tensor.data_ptr(), tensor.stride()
+
+
+def _check_lengths(name: str, lengths: Tensor | None, longest: int) -> None:
+    if lengths is None:
+        return
+    at = _core.length_outside(
+        lengths.data_ptr(), 32 if lengths.dtype == torch.int32 else 64, len(lengths), longest
+    )
+    if at >= 0:
+        raise InvalidArgumentError(
+            f"{name}[{at}] is {lengths[at].item()}: expected lengths in [0, {longest}]"
+        )
+
+
+class _Inputs:
+    """What all three computations read, as the core reads it."""
+
+    __slots__ = ("gamma", "options", "x", "x_lengths", "y", "y_lengths")
+
+    def __init__(
+        self,
+        x: Tensor,
+        y: Tensor | None,
+        x_lengths: Tensor | None,
+        y_lengths: Tensor | None,
+        gamma: float,
+        options: str,
+    ) -> None:
+        dtype = COMPUTED[x.dtype]
+        if dtype is not x.dtype:
+            x, y = x.to(dtype), None if y is None else y.to(dtype)
+        self.x, self.y = x, y
+        self.x_lengths = None if x_lengths is None else x_lengths.contiguous()
+        self.y_lengths = None if y_lengths is None else y_lengths.contiguous()
+        self.gamma, self.options = gamma, options
+        if x.is_cpu:
+            _check_lengths("x_lengths", self.x_lengths, x.shape[1])
+            _check_lengths("y_lengths", self.y_lengths, x.shape[2] if y is None else y.shape[1])
+
+    def plan(self, no_state: bool = False) -> _Plan:
+        lengths = self.x_lengths if self.y_lengths is None else self.y_lengths
+        return _plan_for(self.x, self.y, lengths, self.gamma, self.options, no_state)
+
+    def addresses(self) -> tuple[_core._Array, _core._Array | None, int, int]:
+        return (
+            _array(self.x),
+            None if self.y is None else _array(self.y),
+            0 if self.x_lengths is None else self.x_lengths.data_ptr(),
+            0 if self.y_lengths is None else self.y_lengths.data_ptr(),
+        )
+
+
+def forward(
+    x: Tensor,
+    y: Tensor | None,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    gamma: float,
+    options: str,
+    save_state: bool,
+) -> tuple[Tensor, Tensor]:
+    inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
+    problem, exec_, sizes = inputs.plan(no_state=not save_state)
+    value = torch.empty(x.shape[0], dtype=inputs.x.dtype, device=x.device)
+    state = _memory(sizes.state, x.device)
+    workspace = _memory(sizes.forward, x.device)
+    _core.forward(
+        problem,
+        exec_,
+        *inputs.addresses(),
+        value.data_ptr(),
+        _span(state) if save_state else None,
+        _span(workspace),
+    )
+    return value, state
+
+
+def backward(
+    grad_value: Tensor,
+    x: Tensor,
+    y: Tensor | None,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    state: Tensor,
+    gamma: float,
+    options: str,
+    need_x: bool,
+    need_y: bool,
+) -> tuple[Tensor, Tensor]:
+    grad_value = grad_value.contiguous()
+    inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
+    problem, exec_, sizes = inputs.plan()
+    grad_x, grad_y = new_grads(inputs.x, inputs.y, need_x, need_y)
+    workspace = _memory(sizes.backward, x.device)
+    _core.backward(
+        problem,
+        exec_,
+        *inputs.addresses(),
+        grad_value.data_ptr(),
+        _array(grad_x) if need_x else None,
+        _array(grad_y) if need_y else None,
+        _span(state),
+        _span(workspace),
+    )
+    if inputs.x.dtype is not x.dtype:
+        return grad_x.to(x.dtype), grad_y.to(x.dtype)
+    return grad_x, grad_y
+
+
+def alignment(
+    x: Tensor,
+    y: Tensor | None,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    state: Tensor,
+    gamma: float,
+    options: str,
+) -> Tensor:
+    inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
+    problem, exec_, sizes = inputs.plan()
+    result = new_alignment(inputs.x, inputs.y)
+    workspace = _memory(sizes.alignment, x.device)
+    _core.alignment(problem, exec_, *inputs.addresses(), _array(result), _span(state), _span(workspace))
+    return result.to(x.dtype)
+
+
+def tangents(
+    grad_value: Tensor,
+    x: Tensor,
+    y: Tensor | None,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    state: Tensor,
+    tangent_x: Tensor,
+    tangent_y: Tensor | None,
+    gamma: float,
+    options: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    series = (x, y, tangent_x, tangent_y)
+    value, grad_x, grad_y = gradient_tangents(grad_value, *series, x_lengths, y_lengths, gamma, options)
+    empty = x.new_empty(0)
+    return value.to(value_dtype(x)), grad_x.to(x.dtype), empty if grad_y is None else grad_y.to(x.dtype)
+
+
+def new_grads(x: Tensor, y: Tensor | None, need_x: bool, need_y: bool) -> tuple[Tensor, Tensor]:
+    def new(tensor: Tensor) -> Tensor:  # half the time of new_empty(shape)
+        return torch.empty_like(tensor, memory_format=torch.contiguous_format)
+
+    return new(x) if need_x else x.new_empty(0), new(y) if need_y and y is not None else x.new_empty(0)
+
+
+def new_alignment(x: Tensor, y: Tensor | None) -> Tensor:
+    return x.new_empty(x.shape if y is None else (x.shape[0], x.shape[1], y.shape[1]))
+
+
+def _on_own_device(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel with its first argument's GPU, if it is on one, as the current device."""
+
+    @functools.wraps(kernel)
+    def run(tensor: Tensor, *args: Any) -> Any:
+        if not tensor.is_cuda or tensor.get_device() == torch.cuda.current_device():
+            return kernel(tensor, *args)
+        with torch.cuda.device(tensor.device):
+            return kernel(tensor, *args)
+
+    return run
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    kernel.__name__: _on_own_device(kernel) for kernel in (forward, backward, alignment, tangents)
+}

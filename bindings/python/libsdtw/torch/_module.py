@@ -1,0 +1,82 @@
+# Soft-DTW as a module of a network.
+"""SoftDTW, the loss module. See libsdtw.torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._core import UnsupportedError
+from ._arguments import Lengths, Metric, Series, check_options
+from ._functional import soft_dtw
+
+
+class SoftDTW(torch.nn.Module):
+    """Soft-DTW as a loss module.
+
+        loss = SoftDTW(gamma=0.1, reduction="mean")
+        loss(x, y, x_lengths, y_lengths).backward()
+
+    The options are those of :func:`soft_dtw`, which says what they mean, and what calls take and return.
+    gamma may be changed between calls, to anneal it; a torch.nn.Parameter is learned.
+    """
+
+    gamma: Any
+
+    def __init__(
+        self,
+        gamma: float | Tensor = 1.0,
+        metric: Metric = "sqeuclidean",
+        reduction: str = "none",
+        *,
+        normalize: bool = False,
+        zero_infinity: bool = False,
+        check_lengths: bool = False,
+    ) -> None:
+        super().__init__()
+        check_options(gamma, metric, reduction)
+        if isinstance(gamma, Tensor) and not isinstance(gamma, torch.nn.Parameter):
+            self.register_buffer("gamma", gamma, persistent=False)
+        else:
+            self.gamma = gamma
+        self.metric = metric
+        self.reduction = reduction
+        self.normalize = normalize
+        self.zero_infinity = zero_infinity
+        self.check_lengths = check_lengths
+
+    def forward(
+        self,
+        x: Series,
+        y: Series | None = None,
+        x_lengths: Lengths = None,
+        y_lengths: Lengths = None,
+    ) -> Tensor:
+        return soft_dtw(
+            x,
+            y,
+            gamma=self.gamma,
+            metric=self.metric,
+            x_lengths=x_lengths,
+            y_lengths=y_lengths,
+            reduction=self.reduction,
+            normalize=self.normalize,
+            zero_infinity=self.zero_infinity,
+            check_lengths=self.check_lengths,
+        )
+
+    def __prepare_scriptable__(self) -> Any:
+        """What torch.jit.script asks a module for."""
+        raise UnsupportedError(
+            "torch.jit.script of SoftDTW is not implemented: torch.compile or torch.export take it, and "
+            "torch.jit.trace does"
+        )
+
+    def extra_repr(self) -> str:
+        gamma = self.gamma.item() if isinstance(self.gamma, Tensor) else self.gamma
+        name = self.metric if isinstance(self.metric, str) else getattr(self.metric, "__name__", self.metric)
+        shown = f"gamma={gamma}, metric={name!r}, reduction={self.reduction!r}"
+        flags = [f for f in ("normalize", "zero_infinity", "check_lengths") if getattr(self, f)]
+        return ", ".join([shown, *(f"{flag}=True" for flag in flags)])

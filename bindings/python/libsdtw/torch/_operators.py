@@ -1,0 +1,314 @@
+# The operators torch.ops.libsdtw.*: what PyTorch's dispatcher, autograd and compiler see of the library.
+"""Operators on batches: x (B, N, D) and y (B, M, D), or x a cost (B, N, M) and no y.
+
+    forward(x, y, lengths, gamma, options, save_state) -> (value, state)
+    backward(grad_value, x, y, lengths, state, gamma, options, need_x, need_y) -> (grad_x, grad_y)
+    tangents(grad_value, x, y, lengths, state, tangent_x, tangent_y, gamma, options)
+        -> (value_tangent, grad_x_tangent, grad_y_tangent)
+    alignment(x, y, lengths, state, gamma, options) -> alignment
+
+state is a uint8 tensor whose size follows from the sizes alone; it is empty without save_state, as is a
+gradient that is not needed. tangents is the derivative of value and gradients along a direction of x and y:
+forward mode of backward and, as the Hessian is symmetric, its reverse mode. The operators take what
+libsdtw.torch has checked, and leave the rest to the core.
+
+The dispatcher takes 5 to 8 us for each call of an operator that is written in Python (PyTorch 2.13), and one
+training step has three. Where only autograd looks on, as in most programs, `forward` here, and its backward,
+go past the dispatcher: see _private.is_observed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from . import _batching, _costs, _kernels, _options, _private
+from ._kernels import KERNELS
+
+OPS = torch.ops.libsdtw
+
+_SERIES = "Tensor x, Tensor? y"
+_LENGTHS = "Tensor? x_lengths, Tensor? y_lengths"
+_OPTIONS = "float gamma, str options"
+_SCHEMAS = {
+    "forward": f"({_SERIES}, {_LENGTHS}, {_OPTIONS}, bool save_state) -> (Tensor value, Tensor state)",
+    "backward": f"(Tensor grad_value, {_SERIES}, {_LENGTHS}, Tensor state, {_OPTIONS}, bool need_x, "
+    "bool need_y) -> (Tensor grad_x, Tensor grad_y)",
+    "tangents": f"(Tensor grad_value, {_SERIES}, {_LENGTHS}, Tensor state, Tensor tangent_x, "
+    f"Tensor? tangent_y, {_OPTIONS}) -> (Tensor value, Tensor grad_x, Tensor grad_y)",
+    "alignment": f"({_SERIES}, {_LENGTHS}, Tensor state, {_OPTIONS}) -> Tensor",
+}
+
+
+def _fake_forward(
+    x: Tensor,
+    y: Tensor | None,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    gamma: float,
+    options: str,
+    save_state: bool,
+) -> tuple[Tensor, Tensor]:
+    if not save_state:
+        size: Any = 0
+    elif any(isinstance(s, torch.SymInt) for t in (x, y) if t is not None for s in t.shape):
+        size = torch.library.get_ctx().new_dynamic_size()
+    else:
+        shapes = x.shape, None if y is None else y.shape
+        device = "cuda" if x.is_cuda else "cpu"
+        dtype = _kernels.COMPUTED[x.dtype]
+        size = _kernels.plan(*shapes, dtype, None, gamma, options, device, 0, 0, False, False)[2].state
+    return x.new_empty(x.shape[:1], dtype=_kernels.value_dtype(x)), x.new_empty(size, dtype=torch.uint8)
+
+
+def _fake_backward(grad_value: Tensor, x: Tensor, y: Tensor | None, *args: Any) -> tuple[Tensor, Tensor]:
+    return _kernels.new_grads(x, y, *args[-2:])
+
+
+def _fake_tangents(
+    grad_value: Tensor, x: Tensor, y: Tensor | None, *args: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    value = x.new_empty(x.shape[:1], dtype=_kernels.value_dtype(x))
+    return (value, *_kernels.new_grads(x, y, True, True))
+
+
+def _fake_alignment(x: Tensor, y: Tensor | None, *args: Any) -> Tensor:
+    return _kernels.new_alignment(x, y)
+
+
+def _dot(a: Tensor, b: Tensor | None) -> Tensor | int:
+    """Products of two batches, pair by pair, in float32 or more. 0 where a is, whatever padding b has
+    there."""
+    if b is None:
+        return 0
+    if a.dtype in (torch.float16, torch.bfloat16):
+        a, b = a.float(), b.float()
+    return torch.where(a == 0, 0, a * b).sum((1, 2))
+
+
+class _Forward(_private.Function):  # type: ignore[misc]
+    """run, which computes the operator forward, differentiated by the operator backward.
+
+    What has no derivative comes as one argument: autograd looks at each.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, run: Callable[..., Any], x: Tensor, y: Tensor | None, others: tuple[Any, ...]
+    ) -> tuple[Tensor, Tensor]:
+        x_lengths, y_lengths, ctx.gamma, ctx.options, save_state = others
+        value, state = run(x, y, x_lengths, y_lengths, ctx.gamma, ctx.options, True)
+        saved = x, y, x_lengths, y_lengths, state
+        ctx.save_for_backward(*saved)
+        if _private.is_forward_mode():
+            ctx.save_for_forward(*saved)
+        ctx.set_materialize_grads(False)  # for state, as large as itself
+        return value, state if save_state else state.new_empty(0)
+
+    @staticmethod
+    def backward(ctx: Any, grad_value: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
+        if grad_value is None:
+            return None, None, None, None
+        x, y, *saved = ctx.saved_tensors
+        _, need_x, need_y, _ = ctx.needs_input_grad
+        twice = torch.is_grad_enabled()  # the gradient is to have a gradient, which takes the operator
+        observed = twice or _private.is_observed(grad_value, x, y)
+        run = OPS.backward.default if observed else KERNELS["backward"]
+        options = ctx.gamma, ctx.options, need_x, need_y
+        if _private.is_batched_by_autograd(grad_value):  # the gradient is linear in it
+            ones = x.new_ones(x.shape[:1], dtype=_kernels.value_dtype(x))
+            grads = OPS.backward.default(ones, x, y, *saved, *options)
+            grad_x, grad_y = (g * grad_value[:, None, None].to(g.dtype) if g.ndim == 3 else g for g in grads)
+        else:
+            grad_x, grad_y = run(grad_value, x, y, *saved, *options)
+        return None, grad_x if need_x else None, grad_y if need_y else None, None
+
+    @staticmethod
+    @_private.in_jvp
+    def jvp(
+        ctx: Any, inputs: Any, _: None, tangent_x: Tensor | None, tangent_y: Tensor | None, __: None
+    ) -> Any:
+        x, y, *saved = inputs
+        ones = x.new_ones(x.shape[:1], dtype=_kernels.value_dtype(x))
+        needs = tangent_x is not None, tangent_y is not None
+        grads = OPS.backward.default(ones, x, y, *saved, ctx.gamma, ctx.options, *needs)
+        terms = [_dot(g, t) for g, t in zip(grads, (tangent_x, tangent_y), strict=True) if t is not None]
+        return sum(terms), None
+
+
+class _Backward(_private.Function):  # type: ignore[misc]
+    """The operator backward, differentiated both ways by the operator tangents."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        run: Callable[..., Any],
+        grad_value: Tensor,
+        x: Tensor,
+        y: Tensor | None,
+        others: tuple[Any, ...],
+    ) -> tuple[Tensor, Tensor]:
+        *saved, ctx.gamma, ctx.options, ctx.need_x, ctx.need_y = others
+        ctx.save_for_backward(grad_value, x, y, *saved)
+        if _private.is_forward_mode():
+            ctx.save_for_forward(grad_value, x, y, *saved)
+        ctx.set_materialize_grads(False)
+        result: tuple[Tensor, Tensor] = run(grad_value, x, y, *others)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, u: Tensor | None, v: Tensor | None) -> tuple[Tensor | None, ...]:
+        grad_value, x, y, *saved = ctx.saved_tensors
+        u, v = u if ctx.need_x else None, v if ctx.need_y else None
+        if u is None and v is None:
+            return None, None, None, None, None
+        u = torch.zeros_like(x) if u is None else u
+        v = torch.zeros_like(y) if v is None and y is not None else v
+        value, grad_x, grad_y = OPS.tangents.default(grad_value, x, y, *saved, u, v, ctx.gamma, ctx.options)
+        _, need_value, need_x, need_y, _ = ctx.needs_input_grad
+        return (
+            None,
+            value if need_value else None,
+            grad_x if need_x else None,
+            grad_y if need_y else None,
+            None,
+        )
+
+    @staticmethod
+    @_private.in_jvp
+    def jvp(
+        ctx: Any, inputs: Any, _: None, t: Tensor | None, u: Tensor | None, v: Tensor | None, __: None
+    ) -> Any:
+        grad_value, x, y, *saved = inputs
+        options, needs = (ctx.gamma, ctx.options), (ctx.need_x, ctx.need_y)
+        parts = []
+        if t is not None:
+            parts.append(OPS.backward.default(t, x, y, *saved, *options, *needs))
+        if u is not None or v is not None:
+            u = torch.zeros_like(x) if u is None else u
+            v = torch.zeros_like(y) if v is None and y is not None else v
+            grads = OPS.tangents.default(grad_value, x, y, *saved, u, v, *options)[1:]
+            parts.append([g if need else g.new_empty(0) for g, need in zip(grads, needs, strict=True)])
+        return tuple(sum(of) for of in zip(*parts, strict=True))
+
+
+class _Undifferentiable(_private.Function):  # type: ignore[misc]
+    """An operator that refuses to be differentiated, and says why."""
+
+    @staticmethod
+    def forward(ctx: Any, run: Callable[..., Any], why: str, args: tuple[Any, ...], *tensors: Tensor) -> Any:
+        ctx.why = why
+        return run(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise _core.UnsupportedError(ctx.why)
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Any:
+        raise _core.UnsupportedError(ctx.why)
+
+
+def _needs_grad(*tensors: Tensor | None) -> bool:
+    """Whether autograd is to remember a call on these tensors, or may have tangents of them."""
+    some = any(t is not None and t.requires_grad for t in tensors)
+    return (some and torch.is_grad_enabled()) or _private.is_forward_mode()
+
+
+def _differentiable_forward(run: Callable[..., Any], x: Tensor, y: Tensor | None, *others: Any) -> Any:
+    if _needs_grad(x, y):
+        return _private.apply(_Forward, run, x, y, others)
+    return run(x, y, *others)
+
+
+def _differentiable_backward(
+    run: Callable[..., Any], grad_value: Tensor, x: Tensor, y: Tensor | None, *others: Any
+) -> Any:
+    if _needs_grad(grad_value, x, y):
+        return _private.apply(_Backward, run, grad_value, x, y, others)
+    return run(grad_value, x, y, *others)
+
+
+def forward(*args: Any) -> Any:
+    """The operator forward, by the shortest way."""
+    if _private.is_observed(*args[:4]) or not (args[0].is_cpu or args[0].is_cuda):
+        return OPS.forward.default(*args)
+    return _differentiable_forward(KERNELS["forward"], *args)
+
+
+def alignment(
+    x: Tensor,
+    y: Tensor | None,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    gamma: float,
+    options: str,
+) -> tuple[Tensor, Tensor]:
+    """Values and the expected alignments, which are differentiable where that is asked for.
+
+    They are the gradient with respect to the cost, and have a gradient as such.
+    """
+    if not _needs_grad(x, y):
+        value, state = OPS.forward.default(x, y, x_lengths, y_lengths, gamma, options, True)
+        return value, OPS.alignment.default(x, y, x_lengths, y_lengths, state, gamma, options)
+    if y is not None:
+        x, y = _costs.without_padding(x, x_lengths), _costs.without_padding(y, y_lengths)
+        x = _costs.COSTS[_options.parse(options).metric](x, y)
+    given = x, None, x_lengths, y_lengths
+    value, state = OPS.forward.default(*given, gamma, "precomputed", True)
+    ones = torch.ones_like(value.detach())
+    return value, OPS.backward.default(ones, *given, state, gamma, "precomputed", True, False)[0]
+
+
+def _undifferentiable(why: str, run: Callable[..., Any], *args: Any) -> Any:
+    tensors = [arg for arg in args if isinstance(arg, Tensor) and arg.is_floating_point()]
+    if _needs_grad(*tensors):
+        return _private.apply(_Undifferentiable, run, why, args, *tensors)
+    return run(*args)
+
+
+_FAKES: dict[str, Callable[..., Any]] = {
+    "forward": _fake_forward,
+    "backward": _fake_backward,
+    "tangents": _fake_tangents,
+    "alignment": _fake_alignment,
+}
+_DERIVATIVES: dict[str, Callable[..., Any]] = {
+    "forward": _differentiable_forward,
+    "backward": _differentiable_backward,
+    "tangents": functools.partial(_undifferentiable, "the third order of soft-DTW is not implemented"),
+    "alignment": functools.partial(
+        _undifferentiable,
+        "torch.ops.libsdtw.alignment has no derivative: differentiate libsdtw.torch.soft_dtw_alignment",
+    ),
+}
+
+
+def _register_autocast(qualified: str) -> None:
+    """In regions of autocast the operators compute in float32, as losses of PyTorch do, or in float64 for
+    float64."""
+    if hasattr(torch.library, "register_autocast"):  # PyTorch 2.7; kernels before read what they are given
+        for device in ("cpu", "cuda"):
+            torch.library.register_autocast(qualified, device, torch.float32)
+
+
+def _register() -> None:
+    for name, schema in _SCHEMAS.items():
+        qualified = f"libsdtw::{name}"
+        torch.library.define(qualified, schema, tags=(torch.Tag.pt2_compliant_tag,))
+        torch.library.impl(qualified, ("cpu", "cuda"), KERNELS[name])
+        torch.library.register_fake(qualified, _FAKES[name])
+        _batching.register(qualified, _batching.RULES[name])
+    for name, differentiable in _DERIVATIVES.items():
+        run = functools.partial(_private.call_below_autograd, getattr(OPS, name).default)
+        kernel = functools.partial(differentiable, run)
+        torch.library.impl(f"libsdtw::{name}", "Autograd", kernel)
+        _register_autocast(f"libsdtw::{name}")
+
+
+_register()

@@ -1,0 +1,132 @@
+# What PyTorch has no public name for: here alone, each with what is done where a version does not have it.
+"""Private interfaces of PyTorch that libsdtw.torch uses."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+_C = torch._C
+
+
+def _constant(value: Any) -> Callable[..., Any]:
+    return lambda *_: value
+
+
+def _found(name: str, otherwise: Any) -> Callable[..., Any]:
+    """torch._C's function of that name, or one that always answers otherwise."""
+    return getattr(_C, name, None) or _constant(otherwise)
+
+
+# Where these cannot be asked, the answer is that somebody looks on: slower, never wrong.
+_dispatch_modes = _found("_len_torch_dispatch_stack", 1)
+_function_modes = _found("_len_torch_function_stack", 1)
+_transforms = _found("_are_functorch_transforms_active", True)
+_tracing = _found("_get_tracing_state", True)
+_legacy_batch = getattr(getattr(_C, "_functorch", None), "is_legacy_batchedtensor", None) or _constant(False)
+
+# An autograd.Function for one level of torch.func's transforms: what a kernel behind the key Autograd sees.
+# The public one is made for all levels, and refuses to be called in a kernel.
+Function: Any = getattr(torch.autograd.function, "_SingleLevelFunction", torch.autograd.Function)
+
+_PLAIN = frozenset((Tensor, torch.nn.Parameter, type(None)))
+
+
+def is_observed(*tensors: Tensor | None) -> bool:
+    """Whether anything but autograd is to see a call on these tensors as an operator.
+
+    That is the compiler, vmap and its kin, a trace, an active mode, or a subclass of Tensor.
+    """
+    return (
+        torch.compiler.is_compiling()
+        or _dispatch_modes() > 0
+        or _function_modes() > 0
+        or _transforms()
+        or _tracing() is not None
+        or not _PLAIN.issuperset(map(type, tensors))
+    )
+
+
+def is_transformed() -> bool:
+    """Whether a transform of torch.func is at work."""
+    return bool(_transforms())
+
+
+def apply(function: Any, *args: Any) -> Any:
+    """function.apply, for one level of transforms where there are any."""
+    if not _transforms() or function.apply is torch.autograd.Function.apply:
+        return function.apply(*args)
+    from torch._functorch.utils import enable_single_level_autograd_function
+
+    with enable_single_level_autograd_function():
+        return function.apply(*args)
+
+
+def is_batched_by_autograd(tensor: Tensor) -> bool:
+    """Whether this is a batch of upstream gradients, of torch.autograd.grad(is_grads_batched=True).
+
+    Its vmap is an older one than torch.func's, which asks no operator for a rule.
+    """
+    return bool(_legacy_batch(tensor))
+
+
+def is_forward_mode() -> bool:
+    """Whether tensors may have tangents: in a dual_level, or in torch.func.jvp."""
+    return getattr(forward_ad, "_current_level", 0) >= 0
+
+
+def _set_forward_mode(enabled: bool) -> Any:
+    return getattr(forward_ad, "_set_fwd_grad_enabled", contextlib.nullcontext)(enabled)
+
+
+def in_jvp(derivative: Callable[..., Any]) -> Callable[..., Any]:
+    """A Function's jvp that transforms around it can differentiate in forward mode again.
+
+    PyTorch switches forward mode off for it, at all levels. Switched on, what it computes is to have no
+    tangent of its own level, which primals have none of.
+    """
+
+    @functools.wraps(derivative)
+    def run(ctx: Any, *tangents: Any) -> Any:
+        if not _transforms():
+            return derivative(ctx, ctx.saved_tensors, *tangents)
+        with _set_forward_mode(True):
+            unpack: Any = forward_ad.unpack_dual
+            saved = [None if t is None else unpack(t).primal for t in ctx.saved_tensors]
+            return derivative(ctx, saved, *tangents)
+
+    return run
+
+
+def call_below_autograd(operator: Any, *args: Any) -> Any:
+    """The operator without autograd's level, as its kernels call it.
+
+    The levels of transforms below have a grad mode of their own, which a Function's forward has switched off.
+    """
+    if not _transforms():
+        with _C._AutoDispatchBelowAutograd():
+            return operator(*args)
+    with torch.enable_grad(), _set_forward_mode(True), _C._AutoDispatchBelowAutograd():
+        return operator(*args)
+
+
+def current_stream(tensor: Tensor) -> int:
+    """Address of the current CUDA stream of the tensor's device, without an object made for it."""
+    get = getattr(_C, "_cuda_getCurrentRawStream", None)
+    return get(tensor.get_device()) if get else torch.cuda.current_stream(tensor.device).cuda_stream
+
+
+def is_constant(number: Any) -> bool:
+    """Whether a number is known to the compiler that traces, rather than an input of the program that it
+    makes."""
+    try:
+        from torch.fx.experimental.symbolic_shapes import statically_known_true
+    except ImportError:
+        return True
+    return statically_known_true(number >= 0) or statically_known_true(number < 0)

@@ -1,0 +1,187 @@
+# The names, arguments and results of other soft-DTW losses, so that one import line switches a project.
+"""Drop-in replacements.
+
+    from libsdtw.torch.compat import SoftDTW              # pytorch-softdtw-cuda, and sdtw-cuda-torch
+    from libsdtw.torch.compat import softdtw_barycenter   # sdtw-cuda-torch
+    from libsdtw.torch.compat import SoftDTWLossPyTorch   # tslearn
+
+docs/migration.md says what differs: results agree where theirs are right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._core import InvalidArgumentError
+from ._arguments import check_gamma, check_supported
+from ._barycenter import soft_dtw_barycenter
+from ._costs import sqeuclidean
+from ._functional import soft_dtw
+
+__all__ = ["SoftDTW", "SoftDTWLossPyTorch", "softdtw_barycenter"]
+
+Distance = Callable[[Tensor, Tensor], Tensor]
+
+SQUARED = ("sqeuclidean", "sq_euclidean", "squared_euclidean")
+
+
+class SoftDTW(torch.nn.Module):
+    """SoftDTW of pytorch-softdtw-cuda and of sdtw-cuda-torch.
+
+    Args:
+        use_cuda: taken and ignored: computed where the tensors are.
+        gamma: smoothing.
+        normalize: the soft-DTW divergence, of different lengths too.
+        bandwidth: cells with abs(i - j) > bandwidth are forbidden; None or 0: none are.
+        dist_func: a function of (B, N, D) and (B, M, D) that returns costs (B, N, M); None: squared
+        Euclidean. dist: "sqeuclidean". fused: taken and ignored: the squared Euclidean cost without a band is
+        never held in memory.
+
+    Calls take (B, N, D) and (B, M, D), or (N, D) and (M, D), and return (B,).
+    """
+
+    def __init__(
+        self,
+        use_cuda: bool = False,
+        gamma: float = 1.0,
+        normalize: bool = False,
+        bandwidth: float | None = None,
+        dist_func: Distance | None = None,
+        *,
+        dist: str = "sqeuclidean",
+        fused: bool | None = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(dist, str) or dist.lower() not in SQUARED:
+            raise InvalidArgumentError(
+                f"dist is {dist!r}: expected 'sqeuclidean', or a function as dist_func"
+            )
+        check_supported(gamma, dist_func if dist_func is not None else "sqeuclidean")
+        check_gamma(gamma)
+        self.use_cuda, self.fused, self.dist = use_cuda, fused, dist
+        self.gamma, self.normalize = gamma, normalize
+        self.bandwidth = bandwidth if bandwidth is not None and bandwidth > 0 else None
+        self.dist_func = dist_func
+
+    def forward(self, X: Tensor, Y: Tensor) -> Tensor:  # noqa: N803 (the names that callers may use)
+        radius = self.bandwidth
+        allowed = None if radius is None else lambda i, j, n, m: (i - j).abs() <= radius
+        return _values(X, Y, self.gamma, self.normalize, self.dist_func, allowed)
+
+
+class SoftDTWLossPyTorch(torch.nn.Module):
+    """tslearn.metrics.SoftDTWLossPyTorch.
+
+    Args:
+        gamma: smoothing.
+        normalize: the soft-DTW divergence.
+        dist_func: a function of (B, N, D) and (B, M, D) that returns costs (B, N, M); None: squared
+        Euclidean. global_constraint: "sakoe_chiba", "itakura" or None. sakoe_chiba_radius: of the band; 1 if
+        it is not given. itakura_max_slope: of the parallelogram; 2 if it is not given.
+
+    Calls take (B, N, D) and (B, M, D) and return (B,).
+    """
+
+    def __init__(
+        self,
+        gamma: float = 1.0,
+        normalize: bool = False,
+        dist_func: Distance | None = None,
+        global_constraint: str | None = None,
+        sakoe_chiba_radius: int | None = None,
+        itakura_max_slope: float | None = None,
+    ) -> None:
+        super().__init__()
+        if global_constraint not in (None, "", "sakoe_chiba", "itakura"):
+            raise InvalidArgumentError(
+                f"global_constraint is {global_constraint!r}: expected 'sakoe_chiba', 'itakura' or None"
+            )
+        check_supported(gamma, dist_func if dist_func is not None else "sqeuclidean")
+        self.gamma, self.normalize, self.dist_func = gamma, normalize, dist_func
+        self.global_constraint = global_constraint
+        self.sakoe_chiba_radius, self.itakura_max_slope = sakoe_chiba_radius, itakura_max_slope
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return _values(x, y, self.gamma, self.normalize, self.dist_func, self._allowed())
+
+    def _allowed(self) -> Allowed | None:
+        radius, slope, kind = self.sakoe_chiba_radius, self.itakura_max_slope, self.global_constraint
+        if not kind:  # one of the two says which is meant
+            kind = "both" if radius is not None and slope is not None else None
+            kind = kind or ("sakoe_chiba" if radius is not None else "itakura" if slope is not None else None)
+        if kind == "sakoe_chiba":
+            return lambda i, j, n, m: _sakoe_chiba(i, j, n, m, 1 if radius is None else radius)
+        if kind == "itakura":
+            return lambda i, j, n, m: _itakura(i, j, n, m, 2.0 if slope is None else slope)
+        return None
+
+
+Allowed = Callable[[Tensor, Tensor, int, int], Tensor]
+
+
+def _sakoe_chiba(i: Tensor, j: Tensor, n: int, m: int, radius: float) -> Tensor:
+    """Around the diagonal and, of the longer series, as much more as it is longer: reaches the corner."""
+    return (i - j <= max(0, n - m) + radius) & (j - i <= max(0, m - n) + radius)
+
+
+def _itakura(i: Tensor, j: Tensor, n: int, m: int, slope: float) -> Tensor:
+    """Between lines of the least and the largest slope through both corners, in hundredths as tslearn's
+    are."""
+    largest, least = slope * n / m, n / m / slope
+    left = m - 1 - j.double()
+    lower = torch.maximum((least * j).round(decimals=2), (n - 1 - largest * left).round(decimals=2))
+    upper = torch.minimum((largest * j).round(decimals=2), (n - 1 - least * left).round(decimals=2))
+    return (i >= lower.ceil()) & (i < (upper + 1).floor())
+
+
+def _values(
+    x: Any, y: Any, gamma: Any, normalize: bool, dist_func: Distance | None, allowed: Allowed | None
+) -> Tensor:
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        x, y = x[None] if x.ndim == 2 else x, y[None] if y.ndim == 2 else y
+        if x.ndim != 3 or y.ndim != 3 or x.shape[0] != y.shape[0]:
+            raise InvalidArgumentError(
+                f"x and y have shapes {tuple(x.shape)} and {tuple(y.shape)}: expected (B, N, D) and (B, M, D)"
+            )
+    if dist_func is None and allowed is None:
+        return soft_dtw(x, y, gamma=gamma, normalize=normalize)
+
+    def metric(x: Tensor, y: Tensor) -> Tensor:
+        cost = (dist_func or sqeuclidean)(x, y)
+        if allowed is None or cost.ndim != 3:
+            return cost
+        n, m = cost.shape[1:]
+        i = torch.arange(n, device=cost.device)[:, None]
+        return torch.where(allowed(i, torch.arange(m, device=cost.device), n, m), cost, torch.inf)
+
+    return soft_dtw(x, y, gamma=gamma, normalize=normalize, metric=metric)
+
+
+def softdtw_barycenter(
+    X: Tensor,  # noqa: N803
+    *,
+    gamma: float = 1.0,
+    weights: Tensor | None = None,
+    max_iter: int = 100,
+    lr: float = 0.1,
+    init: Tensor | None = None,
+    device: str | torch.device | None = None,
+    verbose: bool = False,
+    fused: bool | None = None,
+    early_stopping: bool = True,
+    **others: Any,
+) -> Tensor:
+    """softdtw_barycenter of sdtw-cuda-torch: the average of (B, N, D), by at most max_iter steps of Adam.
+
+    verbose shows a progress bar. fused is ignored, as are the further settings of its early stopping.
+    """
+    series = X if device is None else X.to(device)
+    tol = 1e-3 if early_stopping else 0.0
+    return soft_dtw_barycenter(
+        series, gamma=gamma, weights=weights, init=init, method="adam", max_iter=max_iter, lr=lr, tol=tol,
+        progress=verbose,
+    )  # fmt: skip

@@ -1,0 +1,104 @@
+# libsdtw.torch.compat: the arguments and results of other packages.
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import oracle
+from libsdtw.torch import soft_dtw, soft_dtw_divergence
+from libsdtw.torch.compat import SoftDTW, SoftDTWLossPyTorch, softdtw_barycenter
+from torch_data import grads, pair
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from tslearn.metrics import SoftDTWLossPyTorch as TslearnLoss
+
+
+def cityblock(x, y):
+    return (x[:, :, None] - y[:, None]).abs().sum(-1)
+
+
+@pytest.mark.parametrize(("gamma", "normalize"), [(0.5, False), (1.0, True)])
+@pytest.mark.parametrize("shape", [(3, 7, 5, 2), (2, 6, 9, 1)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"dist_func": cityblock},
+        {"global_constraint": "sakoe_chiba"},
+        {"global_constraint": "sakoe_chiba", "sakoe_chiba_radius": 2},
+        {"sakoe_chiba_radius": 3},
+        {"global_constraint": "itakura"},
+        {"itakura_max_slope": 3.0},
+    ],
+)
+def test_agrees_with_tslearn(gamma, normalize, shape, options):
+    x, y = pair("cpu", shape=shape)
+    theirs_x, theirs_y = (t.detach().clone().requires_grad_() for t in (x, y))
+    theirs = TslearnLoss(gamma=gamma, normalize=normalize, **options)(theirs_x, theirs_y)
+    ours = SoftDTWLossPyTorch(gamma=gamma, normalize=normalize, **options)(x, y)
+    # tslearn's values and gradients pass through float32, whatever the input.
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-5)
+    torch.testing.assert_close(grads(ours, x, y), grads(theirs, theirs_x, theirs_y), rtol=1e-5, atol=1e-5)
+
+
+def test_arguments_of_both_packages(device):
+    x, y = pair(device)
+    expected = soft_dtw(x, y, gamma=0.1)
+    use_cuda = device.type == "cuda"
+    for loss in (
+        SoftDTW(use_cuda, 0.1),
+        SoftDTW(use_cuda=use_cuda, gamma=0.1, normalize=False, bandwidth=None, dist_func=None),
+        SoftDTW(gamma=0.1, bandwidth=None, normalize=False, dist="sqeuclidean", fused=None),
+        SoftDTW(gamma=0.1, fused=True, bandwidth=0),
+    ):
+        torch.testing.assert_close(loss(x, y), expected)
+        assert loss(x[:1], y[:1]).shape == loss(x[0], y[0]).shape == (1,)
+        torch.testing.assert_close(loss(X=x, Y=y), expected)
+    torch.testing.assert_close(SoftDTW(normalize=True)(x, y), soft_dtw_divergence(x, y))
+    torch.testing.assert_close(SoftDTW(dist_func=cityblock)(x, y), soft_dtw(x, y, metric=cityblock))
+
+
+@pytest.mark.parametrize("bandwidth", [1, 2.0, 3])
+def test_bandwidth(device, bandwidth):
+    x, y = pair(device)
+    value = SoftDTW(gamma=0.5, bandwidth=bandwidth)(x, y)
+    for b in range(3):
+        cost = oracle.sqeuclidean(*(t.detach()[b].cpu().numpy() for t in (x, y)))
+        i, j = np.indices(cost.shape)
+        cost[np.abs(i - j) > bandwidth] = np.inf
+        assert value[b].item() == pytest.approx(oracle.accumulate(cost, 0.5)[-1, -1], rel=1e-9)
+    assert all(g.isfinite().all() for g in grads(value, x, y))
+    assert torch.autograd.gradcheck(SoftDTW(gamma=0.5, bandwidth=bandwidth), (x, y))
+
+
+def test_unreachable_corner_of_a_band(device):
+    x, y = pair(device, shape=(2, 9, 5, 2))
+    value = SoftDTW(bandwidth=2)(x, y)
+    assert value.isposinf().all()
+    assert not any(g.any() for g in grads(value, x, y))
+
+
+def test_barycenter(device):
+    x, _ = pair(device, torch.float32)
+    average = softdtw_barycenter(x.detach(), gamma=0.5, max_iter=60, lr=0.1, verbose=False, fused=None)
+    assert average.shape == (7, 2)
+
+    def loss(average):
+        return soft_dtw(average, x.detach(), gamma=0.5).mean()
+
+    assert loss(average) < loss(x.detach().mean(0))
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match="dist is 'cosine': expected 'sqeuclidean'"):
+        SoftDTW(dist="cosine")
+    with pytest.raises(ValueError, match="gamma is -1"):
+        SoftDTW(gamma=-1)
+    with pytest.raises(ValueError, match="global_constraint is 'band'"):
+        SoftDTWLossPyTorch(global_constraint="band")
+    with pytest.raises(ValueError, match=r"expected \(B, N, D\) and \(B, M, D\)"):
+        SoftDTW()(torch.zeros(2, 5, 1), torch.zeros(3, 5, 1))
+    with pytest.raises(TypeError, match="x is a ndarray"):
+        SoftDTW()(np.zeros((2, 5, 1)), torch.zeros(2, 5, 1))

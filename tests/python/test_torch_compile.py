@@ -1,0 +1,157 @@
+# libsdtw.torch compiled and exported: gamma that changes, shapes that change, every saved state and gradient.
+import itertools
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounterWithBackend
+
+from libsdtw.torch import SoftDTW, soft_dtw, soft_dtw_alignment, soft_dtw_divergence
+from torch_data import grads, pair
+
+OPS = torch.ops.libsdtw
+
+pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::FutureWarning"
+    ),  # of the compiler's own
+    pytest.mark.filterwarnings("ignore::UserWarning:torch"),
+]
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_gamma_may_change(device, backend):
+    # Annealing: the first change compiles once more, with gamma as an input; no later one does.
+    x, y = pair(device)
+    counter = CompileCounterWithBackend(backend)
+    compiled = torch.compile(
+        lambda x, y, gamma: soft_dtw(2 * x, y, gamma=gamma), fullgraph=True, backend=counter
+    )
+    for k in range(12):
+        gamma = 2.0 * 0.7**k
+        value, expected = compiled(x, y, gamma), soft_dtw(2 * x, y, gamma=gamma)
+        torch.testing.assert_close(value, expected)
+        torch.testing.assert_close(grads(value, x, y), grads(expected, x, y))
+    assert counter.frame_count == 2
+
+
+def test_gamma_of_a_module_may_change(device):
+    x, y = pair(device)
+    loss = SoftDTW(gamma=1.0, reduction="mean")
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(loss, fullgraph=True, backend=counter)
+    for k in range(12):
+        loss.gamma = 0.7**k
+        torch.testing.assert_close(compiled(x, y), soft_dtw(x, y, gamma=0.7**k, reduction="mean"))
+    assert counter.frame_count <= 3
+
+
+def test_gamma_of_a_tensor_may_change(device):
+    x, y = pair(device)
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(lambda x, y, g: soft_dtw(x, y, gamma=g), fullgraph=True, backend=counter)
+    for k in range(4):
+        gamma = torch.tensor(0.5**k, device=device, requires_grad=True)
+        value, expected = compiled(x, y, gamma), soft_dtw(x, y, gamma=gamma)
+        torch.testing.assert_close(value, expected)
+        torch.testing.assert_close(grads(value, x, gamma), grads(expected, x, gamma))
+    assert counter.frame_count == 1
+
+
+def test_dynamic_shapes(device):
+    counter = CompileCounterWithBackend("inductor")
+    compiled = torch.compile(
+        lambda x, y: soft_dtw(2 * x, y, gamma=0.5, reduction="mean"),
+        dynamic=True,
+        fullgraph=True,
+        backend=counter,
+    )
+    for shape in [(3, 7, 6, 2), (4, 9, 5, 2), (5, 20, 30, 2)]:
+        x, y = pair(device, shape=shape)
+        value, expected = compiled(x, y), soft_dtw(2 * x, y, gamma=0.5, reduction="mean")
+        torch.testing.assert_close(value, expected)
+        torch.testing.assert_close(grads(value, x, y), grads(expected, x, y))
+    assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_modes(device, mode):
+    a, b = pair(device, torch.float32)
+    lengths = torch.tensor([7, 3, 5], device=device)
+    compiled = torch.compile(lambda a, b, n: soft_dtw(a * 2, b, x_lengths=n), mode=mode, fullgraph=True)
+    for requires_grad, steps in itertools.product([True, False], range(3)):
+        a, b = (t.detach().requires_grad_(requires_grad) for t in (a, b))
+        expected = soft_dtw(a * 2, b, x_lengths=lengths)
+        torch.testing.assert_close(compiled(a, b, lengths), expected)  # and no backward
+        if requires_grad and steps:
+            value = compiled(a, b, lengths)
+            torch.testing.assert_close(grads(value, a, b), grads(expected, a, b))
+
+
+def test_everything_compiles(device):
+    x, y = pair(device)
+    lengths = torch.tensor([7, 3, 5], device=device)
+
+    def function(x, y, n):
+        options = {"gamma": 0.5, "x_lengths": n}
+        with torch.no_grad():
+            alignment = soft_dtw_alignment(x, y, **options)
+        return (
+            soft_dtw(x, y, zero_infinity=True, **options).sum()
+            + soft_dtw_divergence(x, y, **options).sum()
+            + soft_dtw(x, y, metric=torch.cdist, **options).sum()
+            + soft_dtw(x[:, None], y, **options).sum()
+            + (alignment * torch.cdist(x, y)).sum()
+        )
+
+    value = torch.compile(function, fullgraph=True, backend="aot_eager")(x, y, lengths)
+    expected = function(x, y, lengths)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(grads(value, x, y), grads(expected, x, y))
+
+
+def test_export(device):
+    x, y = (t.detach() for t in pair(device))
+    batch = torch.export.Dim("batch", min=2, max=64)
+    steps = torch.export.Dim("steps", min=2, max=512)
+    program = torch.export.export(
+        SoftDTW(gamma=0.5, reduction="mean"),
+        (x, y),
+        dynamic_shapes=({0: batch, 1: steps}, {0: batch}),
+        strict=False,
+    )
+    called = [str(node.target) for node in program.graph.nodes if "libsdtw" in str(node.target)]
+    assert called == ["libsdtw.forward.default"]
+    for shape in [(3, 7, 6, 2), (5, 30, 6, 2)]:
+        x, y = (t.detach() for t in pair(device, shape=shape))
+        expected = soft_dtw(x, y, gamma=0.5, reduction="mean")
+        torch.testing.assert_close(program.module()(x, y), expected)
+
+
+@pytest.fixture
+def filled_memory():
+    """torch.empty returns the same bytes each time: opcheck compares state, which has gaps for alignment."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.usefixtures("filled_memory")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("needs", [(True, True), (True, False), (False, True)])
+def test_opcheck(device, dtype, needs):
+    x, y = (t.detach().to(dtype) for t in pair(device))
+    lengths = torch.tensor([7, 3, 5], device=device), torch.tensor([6, 4, 5], device=device)
+    for n, m in itertools.product([None, lengths[0]], [None, lengths[1]]):
+        value, state = OPS.forward(x, y, n, m, 0.5, "sqeuclidean", True)
+        args = torch.ones_like(value), x, y, n, m, state, 0.5, "sqeuclidean", *needs
+        torch.library.opcheck(OPS.backward.default, args, test_utils=("test_schema", "test_faketensor"))
+    given = [t.clone().requires_grad_(need) for t, need in zip((x, y), needs, strict=True)]
+    for save_state in (True, False):
+        torch.library.opcheck(OPS.forward.default, (*given, *lengths, 0.5, "sqeuclidean", save_state))

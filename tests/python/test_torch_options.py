@@ -1,0 +1,226 @@
+# libsdtw.torch: types, gamma as a tensor, metrics that are functions, divergences, expected costs.
+import math
+
+import numpy as np
+import pytest
+import torch
+from tslearn.metrics import soft_dtw as tslearn_soft_dtw
+
+import oracle
+from libsdtw.torch import (
+    SoftDTW,
+    sharp_soft_dtw,
+    soft_dtw,
+    soft_dtw_alignment,
+    soft_dtw_divergence,
+    soft_dtw_with_alignment,
+)
+from torch_data import grads, pair
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_types(device, dtype):
+    x, y = (t.detach().to(dtype).requires_grad_() for t in pair(device))
+    wide = [t.detach().float().requires_grad_() for t in (x, y)]
+    value, expected = soft_dtw(x, y, gamma=0.5), soft_dtw(*wide, gamma=0.5)
+    assert value.dtype == torch.float32
+    torch.testing.assert_close(value, expected, rtol=0, atol=0)
+    for ours, want in zip(grads(value, x, y), grads(expected, *wide), strict=True):
+        assert ours.dtype == dtype
+        torch.testing.assert_close(ours, want.to(dtype), rtol=0, atol=0)
+    alignment = soft_dtw_alignment(x.detach(), y.detach(), gamma=0.5)
+    torch.testing.assert_close(alignment, soft_dtw_alignment(*wide, gamma=0.5).detach().to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_autocast(device, dtype):
+    x, y = pair(device, torch.float32)
+    layer = torch.nn.Linear(2, 2).to(device)
+    with torch.autocast(device.type, dtype=dtype):
+        moved = layer(x)
+        value = soft_dtw(moved, y)  # of two types
+        direct, _ = torch.ops.libsdtw.forward(moved, y, None, None, 1.0, "sqeuclidean", False)
+        doubled = soft_dtw(x, y.double())
+    assert moved.dtype == dtype
+    assert value.dtype == direct.dtype == torch.float32
+    assert doubled.dtype == torch.float64
+    torch.testing.assert_close(value, soft_dtw(moved.float(), y))
+    torch.testing.assert_close(direct, soft_dtw(moved.float(), y))
+    value.sum().backward()
+    assert layer.weight.grad.dtype == torch.float32
+    assert layer.weight.grad.any()
+
+
+def test_gamma_as_a_tensor(device):
+    x, y = pair(device)
+    expected = soft_dtw(x, y, gamma=0.3)
+    expected_grads = grads(expected, x, y)
+    for gamma in (torch.tensor(0.3), torch.tensor([0.3]), np.float64(0.3), torch.tensor(0.3, device=device)):
+        value = soft_dtw(x, y, gamma=gamma)
+        torch.testing.assert_close(value, expected, rtol=1e-6, atol=1e-6)  # 0.3 in float32
+        torch.testing.assert_close(grads(value, x, y), expected_grads, rtol=1e-6, atol=1e-6)
+    each = torch.func.vmap(lambda g: soft_dtw(x, y, gamma=g))(
+        torch.tensor([0.3, 2.0], device=device).double()
+    )
+    torch.testing.assert_close(each, torch.stack([expected, soft_dtw(x, y, gamma=2.0)]))
+
+
+@pytest.mark.parametrize("metric", ["sqeuclidean", "precomputed", torch.cdist])
+def test_gamma_is_learned(device, metric):
+    x, y = pair(device)
+    inputs = (torch.cdist(x, y).detach().requires_grad_(),) if metric == "precomputed" else (x, y)
+    gamma = torch.tensor(0.7, dtype=torch.float64, device=device, requires_grad=True)
+
+    def function(gamma, *inputs):
+        return soft_dtw(*inputs, gamma=gamma, metric=metric)
+
+    assert torch.autograd.gradcheck(function, (gamma, *inputs))
+    if metric == "sqeuclidean":
+        assert torch.autograd.gradgradcheck(function, (gamma, *inputs))
+    # In closed form: (V - <E, D>) / gamma.
+    value, alignment = soft_dtw_with_alignment(*(t.detach() for t in inputs), gamma=0.7, metric=metric)
+    cost = {"sqeuclidean": lambda x, y: torch.cdist(x, y) ** 2, "precomputed": lambda c: c}.get(
+        metric, metric
+    )(*inputs)
+    expected = (value - (alignment * cost).sum((1, 2))) / 0.7
+    torch.testing.assert_close(grads(function(gamma, *inputs), gamma)[0], expected.sum().detach())
+
+
+def test_learned_gamma_is_a_parameter(device):
+    x, y = pair(device)
+    loss = SoftDTW(gamma=torch.nn.Parameter(torch.tensor(1.0)), reduction="mean").to(device)
+    assert list(loss.state_dict()) == ["gamma"]
+    optimizer = torch.optim.SGD(loss.parameters(), lr=0.001)
+    before = loss(x, y)
+    before.backward()
+    optimizer.step()
+    assert loss(x, y) < before
+    assert repr(loss).startswith("SoftDTW(gamma=1.")
+
+
+def cityblock(x, y):
+    return (x[:, :, None] - y[:, None]).abs().sum(-1)
+
+
+def test_metric_as_a_function(device):
+    x, y = pair(device)
+    n, m = torch.tensor([7, 3, 5], device=device), torch.tensor([6, 4, 1], device=device)
+    value = soft_dtw(x, y, gamma=0.5, metric=cityblock, x_lengths=n, y_lengths=m)
+    for b in range(3):
+        a, c = (t.detach()[b, :k].cpu().numpy() for t, k in ((x, n[b]), (y, m[b])))
+        cost = np.abs(a[:, None] - c[None]).sum(-1)
+        assert value[b].item() == pytest.approx(oracle.accumulate(cost, 0.5)[-1, -1], rel=1e-12)
+    assert torch.autograd.gradcheck(lambda x, y: soft_dtw(x, y, metric=cityblock), (x, y))
+    loss = SoftDTW(metric=cityblock)
+    assert repr(loss) == "SoftDTW(gamma=1.0, metric='cityblock', reduction='none')"
+    torch.testing.assert_close(loss(x, y), soft_dtw(x, y, metric=cityblock))
+
+
+def test_padding_reaches_no_function(device):
+    # A distance has an infinite slope at 0, and NaN a NaN: neither may come out of the padding.
+    x, y = pair(device)
+    n, m = torch.tensor([7, 3, 5], device=device), torch.tensor([6, 4, 1], device=device)
+    broken = [t.detach().clone() for t in (x, y)]
+    for t, lengths in zip(broken, (n, m), strict=True):
+        t[torch.arange(t.shape[1], device=device) >= lengths[:, None]] = torch.nan
+        t.requires_grad_()
+
+    def distance(x, y):
+        return ((x[:, :, None] - y[:, None]) ** 2).sum(-1).sqrt()
+
+    options = {"metric": distance, "x_lengths": n, "y_lengths": m}
+    value, expected = soft_dtw(*broken, **options), soft_dtw(x, y, **options)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(
+        grads(value, *broken), grads(soft_dtw(x, y, **(options | {"metric": torch.cdist})), x, y)
+    )
+    for function in (soft_dtw_divergence, sharp_soft_dtw, soft_dtw_alignment):
+        lengths = {"x_lengths": n, "y_lengths": m}
+        torch.testing.assert_close(function(*broken, **lengths), function(x, y, **lengths))
+        torch.testing.assert_close(
+            grads(function(*broken, **lengths), *broken), grads(function(x, y, **lengths), x, y)
+        )
+
+
+def test_zero_infinity(device):
+    x, y = pair(device)
+    n, m = torch.tensor([7, 0, 0], device=device), torch.tensor([6, 4, 0], device=device)
+    value = soft_dtw(x, y, x_lengths=n, y_lengths=m, zero_infinity=True)
+    assert value[1:].tolist() == [0, 0]
+    assert not grads(value, x)[0][1:].any()
+    assert soft_dtw(x, y, x_lengths=n, y_lengths=m)[1] == math.inf
+    loss = SoftDTW(zero_infinity=True, reduction="mean")
+    assert loss(x, y, n, m).isfinite()
+    assert "zero_infinity=True" in repr(loss)
+
+
+@pytest.mark.parametrize("gamma", [0.1, 1.0])
+@pytest.mark.parametrize("kind", ["soft", "sharp", "mean_cost"])
+def test_divergence(device, gamma, kind):
+    x, y = pair(device)
+    n, m = [7, 3, 5], [6, 4, 1]
+    options = {"gamma": gamma, "kind": kind}
+    lengths = {name: torch.tensor(k, device=device) for name, k in (("x_lengths", n), ("y_lengths", m))}
+    value = soft_dtw_divergence(x, y, **options, **lengths)
+    for b in range(3):
+        alone = soft_dtw_divergence(x[b, : n[b]], y[b, : m[b]], **options)
+        torch.testing.assert_close(value[b], alone)
+    assert torch.autograd.gradcheck(lambda x, y: soft_dtw_divergence(x, y, **options, **lengths), (x, y))
+    same = soft_dtw_divergence(x, x.detach(), **options)
+    torch.testing.assert_close(same, torch.zeros_like(same), rtol=0, atol=1e-12)
+    if kind == "soft":
+        assert (soft_dtw_divergence(x, y, **options) >= 0).all()
+        torch.testing.assert_close(grads(same, x)[0], torch.zeros_like(x), rtol=0, atol=1e-12)
+        torch.testing.assert_close(
+            soft_dtw(x, y, gamma=gamma, normalize=True), soft_dtw_divergence(x, y, **options)
+        )
+        torch.testing.assert_close(SoftDTW(gamma, normalize=True)(x, y), soft_dtw_divergence(x, y, **options))
+        function = soft_dtw(x, y, gamma=gamma, normalize=True, metric=lambda x, y: torch.cdist(x, y) ** 2)
+        torch.testing.assert_close(function, soft_dtw_divergence(x, y, **options))
+    one = soft_dtw_divergence(x, y[0], **options)
+    torch.testing.assert_close(one, soft_dtw_divergence(x, y[:1].expand(3, -1, -1), **options))
+
+
+def test_divergence_agrees_with_tslearn():
+    x, y = np.array([1.0, 2.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0, 4.0])
+    terms = [tslearn_soft_dtw(a, b, gamma=1.0) for a, b in ((x, y), (x, x), (y, y))]
+    value = soft_dtw_divergence(torch.from_numpy(x), torch.from_numpy(y))
+    assert value.item() == pytest.approx(terms[0] - 0.5 * (terms[1] + terms[2]), rel=1e-9)
+    assert value.item() == pytest.approx(1.3094156980, rel=1e-9)
+
+
+@pytest.mark.parametrize("gamma", [0.1, 1.0])
+def test_expected_costs_are_what_enumeration_gives(gamma):
+    x, y = pair("cpu", shape=(2, 4, 3, 2))
+    far = 1e3  # costs do not depend on where 0 is
+    sharp = sharp_soft_dtw(x + far, y + far, gamma=gamma)
+    costs = [soft_dtw_divergence(x, y, kind="mean_cost", gamma=gamma)]
+    for b in range(2):
+        a, c = x.detach()[b].numpy(), y.detach()[b].numpy()
+        _, expected = oracle.enumerate_alignments(oracle.sqeuclidean(a, c), gamma)
+        assert sharp[b].item() == pytest.approx((expected * oracle.sqeuclidean(a, c)).sum(), rel=1e-9)
+        terms = []
+        for u, v in ((a, c), (a, a), (c, c)):
+            cost = oracle.sqeuclidean(u, v)
+            paths = [sum(cost[cell] for cell in path) for path in oracle.alignments(*cost.shape)]
+            terms.append(np.mean(paths))
+        assert costs[0][b].item() == pytest.approx(terms[0] - 0.5 * (terms[1] + terms[2]), rel=1e-9)
+    given = torch.cdist(x, y).detach() ** 2
+    torch.testing.assert_close(
+        sharp_soft_dtw(given, gamma=gamma, metric="precomputed"), sharp.detach(), rtol=1e-7, atol=0
+    )
+    assert torch.autograd.gradcheck(lambda x, y: sharp_soft_dtw(x, y, gamma=gamma), (x, y))
+
+
+def test_value_and_alignment_in_one_call(device):
+    x, y = pair(device)
+    for inputs in ((x, y), (x.detach(), y.detach())):
+        value, alignment = soft_dtw_with_alignment(*inputs, gamma=0.5)
+        torch.testing.assert_close(value, soft_dtw(*inputs, gamma=0.5))
+        torch.testing.assert_close(alignment, soft_dtw_alignment(*inputs, gamma=0.5))
+        assert value.requires_grad == alignment.requires_grad == inputs[0].requires_grad
+    value, alignment = soft_dtw_with_alignment(x, y, gamma=0.5)
+    penalty = (torch.arange(7, device=device)[:, None] - torch.arange(6, device=device)) ** 2
+    ours = torch.autograd.grad(value.sum(), (x, y), retain_graph=True)
+    torch.testing.assert_close(ours, grads(soft_dtw(x, y, gamma=0.5), x, y))
+    assert grads(alignment * penalty, x)[0].any()  # the temporal term of DILATE

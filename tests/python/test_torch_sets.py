@@ -1,0 +1,164 @@
+# libsdtw.torch on sets of series: all pairs, and averages.
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from tslearn.datasets import CachedDatasets
+
+import libsdtw
+from libsdtw.torch import soft_dtw, soft_dtw_barycenter, soft_dtw_cdist
+from torch_data import grads, pair
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # that h5py is not installed
+    from tslearn.barycenters import softdtw_barycenter
+
+
+def sets(device):
+    x, _ = pair(device, shape=(5, 7, 6, 2))
+    _, y = pair(device, shape=(4, 7, 6, 2), seed=1)
+    n, m = torch.tensor([7, 2, 5, 1, 7], device=device), torch.tensor([6, 6, 3, 4], device=device)
+    return x, y, n, m
+
+
+@pytest.mark.parametrize("block", [1, 3, 4, 7, 4096])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_all_pairs(device, block, normalize):
+    x, y, n, m = sets(device)
+    each = {"gamma": 0.5, "normalize": normalize}
+    expected = torch.stack(
+        [
+            torch.stack([soft_dtw(a[:k], b[:j], **each) for b, j in zip(y, m, strict=True)])
+            for a, k in zip(x, n, strict=True)
+        ]
+    )
+    value = soft_dtw_cdist(x, y, x_lengths=n, y_lengths=m, block=block, **each)
+    torch.testing.assert_close(value, expected)
+    weights = torch.randn_like(value)
+    torch.testing.assert_close(grads(value * weights, x, y), grads(expected * weights, x, y))
+    lists = [a[:k] for a, k in zip(x, n, strict=True)], [b[:k] for b, k in zip(y, m, strict=True)]
+    torch.testing.assert_close(soft_dtw_cdist(*lists, block=block, **each), expected)
+
+
+@pytest.mark.parametrize("block", [1, 4, 4096])
+def test_symmetric(device, block):
+    x, _, n, _ = sets(device)
+    value = soft_dtw_cdist(x, x_lengths=n, gamma=0.5, block=block)
+    expected = soft_dtw_cdist(x, x, x_lengths=n, y_lengths=n, gamma=0.5)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(value, value.mT, rtol=0, atol=0)
+    weights = torch.randn_like(value)
+    torch.testing.assert_close(grads(value * weights, x), grads(expected * weights, x))
+    divergence = soft_dtw_cdist(x, normalize=True, block=block)
+    torch.testing.assert_close(divergence.diagonal(), torch.zeros_like(n, dtype=x.dtype), rtol=0, atol=1e-12)
+
+
+def test_all_pairs_keep_no_state(device, monkeypatch):
+    # Memory does not grow with the number of pairs: each call of the core is of one block.
+    batches = []
+    forward = libsdtw._core.forward
+    problems = libsdtw._core.Problem
+
+    def spy(*args):
+        batches.append(args[2])
+        return problems(*args)
+
+    monkeypatch.setattr(libsdtw._core, "Problem", spy)
+    monkeypatch.setattr(libsdtw._core, "forward", forward)
+    x, y = pair(device, shape=(13, 9, 8, 3))
+    grads(soft_dtw_cdist(x, y, block=26), x, y)
+    assert max(batches) <= 26
+
+
+def test_gradcheck_of_all_pairs(device):
+    x, y = pair(device, shape=(3, 4, 5, 2))
+    assert torch.autograd.gradcheck(lambda x, y: soft_dtw_cdist(x, y, block=2), (x, y))
+    assert torch.autograd.gradcheck(lambda x: soft_dtw_cdist(x, block=2), (x,))
+    assert torch.autograd.gradgradcheck(lambda x, y: soft_dtw_cdist(x, y, block=2), (x, y))
+    jacobian = torch.func.jacrev(soft_dtw_cdist)(x.detach(), y.detach())
+    assert jacobian.shape == (3, 3, 3, 4, 2)
+
+
+def test_all_pairs_of_none(device):
+    x, y = pair(device)
+    assert soft_dtw_cdist(x[:0], y).shape == (0, 3)
+    assert soft_dtw_cdist(x, y[:0]).shape == (3, 0)
+    assert soft_dtw_cdist(x[:0]).shape == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"block": 0}, ValueError, "block is 0"),
+        ({"block": 1.5}, ValueError, "block is 1.5"),
+        ({"metric": "precomputed"}, ValueError, "metric is 'precomputed'"),
+        ({"y": None, "y_lengths": [1, 2, 3]}, ValueError, "y_lengths is given without y"),
+        ({"y": torch.zeros(3, 4)}, ValueError, r"y has shape \(3, 4\): .*y\[\.\.\., None\]"),
+        ({"x_lengths": [1, 2]}, ValueError, r"x_lengths has shape \(2,\)"),
+        ({"y": "abc"}, TypeError, "y is a str"),
+    ],
+)
+def test_broken_all_pairs(options, error, message):
+    x, y = pair("cpu", torch.float32)
+    with pytest.raises(error, match=message):
+        soft_dtw_cdist(**({"x": x, "y": y} | options))
+
+
+def test_barycenter_of_tslearns_documentation():
+    series = np.array([[1.0, 2, 3, 4], [1, 2, 4, 5]])[..., None]
+    theirs = softdtw_barycenter(series, max_iter=5)
+    assert theirs.ravel() == pytest.approx([1.25161574, 2.03821705, 3.5101956, 4.36140605])
+    x = torch.from_numpy(series)
+    ours = soft_dtw_barycenter(x, max_iter=50)
+
+    def loss(average):
+        return soft_dtw(average, x).mean().item()
+
+    assert loss(ours) <= loss(torch.from_numpy(theirs)) + 1e-9
+    better = softdtw_barycenter(series, max_iter=200, tol=1e-9)
+    np.testing.assert_allclose(ours.numpy(), better, rtol=2e-3)
+
+
+@pytest.mark.parametrize(("method", "steps"), [("lbfgs", 30), ("adam", 150)])
+def test_barycenter_of_unequal_lengths(device, method, steps):
+    x, labels, _, _ = CachedDatasets().load_dataset("Trace")
+    series = torch.from_numpy(x[labels == 3][:6, ::5]).to(device)
+    lengths = torch.tensor([55, 50, 40, 55, 45, 55], device=device)
+    options = {"gamma": 0.5, "max_iter": steps, "method": method}
+    average = soft_dtw_barycenter(series, lengths=lengths, **options)
+    assert average.shape == (55, 1)
+    assert not average.requires_grad
+
+    def loss(average):
+        return soft_dtw(average, series, gamma=0.5, y_lengths=lengths).mean()
+
+    stretched = soft_dtw_barycenter(series, lengths=lengths, **(options | {"max_iter": 0}))
+    assert loss(average) < loss(stretched) - 0.1
+    ragged = [s[:k] for s, k in zip(series, lengths, strict=True)]
+    torch.testing.assert_close(soft_dtw_barycenter(ragged, **options), average)
+
+
+def test_barycenter_options(device, capsys):
+    x, _ = pair(device)
+    x = x.detach()
+    one = soft_dtw_barycenter(x, weights=[0, 1, 0], normalize=True, gamma=0.1, max_iter=200, tol=1e-8)
+    torch.testing.assert_close(one, x[1], rtol=0, atol=1e-4)  # the divergence is least at the series itself
+    short = soft_dtw_barycenter(x, init=torch.zeros(4, 2), max_iter=3, progress=True)
+    assert short.shape == (4, 2)
+    assert short.dtype == x.dtype
+    assert "barycenter" in capsys.readouterr().err
+    with torch.no_grad():
+        soft_dtw_barycenter(x, max_iter=2)
+    for options, message in [
+        ({"method": "sgd"}, "method is 'sgd'"),
+        ({"weights": [1.0]}, r"weights has shape \(1,\)"),
+        ({"weights": [1.0, -1, 0]}, "weights has one that is negative"),
+        ({"init": torch.zeros(4, 3)}, r"init has shape \(4, 3\): expected \(M, 2\)"),
+        ({"max_iter": -1}, "max_iter is -1"),
+        ({"lengths": [1, 2]}, r"lengths has shape \(2,\)"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            soft_dtw_barycenter(x, **options)
+    with pytest.raises(ValueError, match=r"series\[\.\.\., None\]"):
+        soft_dtw_barycenter(x[..., 0])
