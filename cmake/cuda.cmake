@@ -1,7 +1,7 @@
 # The CUDA backend: kernels, one generated file per engine and pass, so that they compile in parallel.
 target_sources(sdtw_objects PRIVATE src/cuda/backend.cu src/cuda/pair_kernels.cu)
 foreach(engine FloatCell DoubleCell)
-  foreach(pass forward backward)
+  foreach(pass Forward Backward)
     set(file ${PROJECT_BINARY_DIR}/cuda/${pass}_${engine}.cu)
     configure_file(src/cuda/kernels.cu.in ${file} @ONLY)
     target_sources(sdtw_objects PRIVATE ${file})
@@ -17,6 +17,16 @@ set(SDTW_CUDA_SHARED_MEMORY "" CACHE STRING "Bytes of shared memory a block may 
 mark_as_advanced(SDTW_CUDA_SHARED_MEMORY)
 if(SDTW_CUDA_SHARED_MEMORY)
   target_compile_definitions(sdtw_objects PRIVATE SDTW_CUDA_SHARED_MEMORY=${SDTW_CUDA_SHARED_MEMORY})
+endif()
+set(SDTW_CUDA_BLOCKS "" CACHE STRING "Blocks of a sweep's grid at most: tests that no block waits for one that is not running")
+mark_as_advanced(SDTW_CUDA_BLOCKS)
+if(SDTW_CUDA_BLOCKS)
+  target_compile_definitions(sdtw_objects PRIVATE SDTW_CUDA_BLOCKS=${SDTW_CUDA_BLOCKS})
+endif()
+option(SDTW_CUDA_COUNTED_BARRIERS "Barriers as on GPUs before 8.0, on any: for tests" OFF)
+mark_as_advanced(SDTW_CUDA_COUNTED_BARRIERS)
+if(SDTW_CUDA_COUNTED_BARRIERS)
+  target_compile_definitions(sdtw_objects PRIVATE SDTW_CUDA_COUNTED_BARRIERS)
 endif()
 
 # cudart's static library, inside both of ours.

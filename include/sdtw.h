@@ -33,7 +33,8 @@
  *    and no buffer of the caller's has been written (except after SDTW_STATUS_CUDA_ERROR and SDTW_STATUS_INTERNAL).
  *  - Nothing throws, aborts or prints.
  *  - CUDA: work is put on sdtw_exec.stream and the call returns; no function synchronises, allocates or reads device
- *    memory from the host, so every call may be captured into a CUDA graph and replayed.
+ *    memory from the host, so every call may be captured into a CUDA graph and replayed. What the driver says of a GPU
+ *    and of the kernels in a context is asked once by each thread and kept; calls go on after cudaDeviceReset.
  */
 #ifndef SDTW_H
 #define SDTW_H
@@ -122,7 +123,7 @@ enum {
 
 /* sdtw_exec.flags */
 enum {
-  SDTW_DETERMINISTIC = 1u, /* bitwise the same result in every run. The CPU backend always is. */
+  SDTW_DETERMINISTIC = 1u, /* bitwise the same result in every run: so far both backends give that without it, too */
   SDTW_NO_STATE = 2u       /* forward only for the value: sdtw_sizes.state is 0 and buffers.state is not used */
 };
 
@@ -269,11 +270,13 @@ SDTW_API sdtw_status sdtw_forward(const sdtw_problem *problem, const sdtw_buffer
 
 /* Gradients of sum_b grad_value[b] value[b] with respect to x and y (SDTW_PRECOMPUTED: to the cost, in grad_x).
  *
- * Reads x, y, x_len, y_len as forward did, grad_value (NULL: ones) and the state of that forward. On CPUs lengths other
- * than forward's, state of another problem, and state that is damaged where it says what to read, are
- * SDTW_STATUS_INVALID_ARGUMENT. Writes grad_x and grad_y, each of which may be NULL, not both; every element is
- * written, with 0 past a pair's lengths. The gradient of the cost is g E, E the expected alignment (Cuturi and Blondel
- * 2017, Algorithm 2), computed from transition probabilities that are recomputed tile by tile from the state.
+ * Reads x, y, x_len, y_len as forward did, grad_value (NULL: ones) and the state of that forward. On CPUs lengths
+ * other than forward's, state of another problem, and state that is damaged where it says what to read, are
+ * SDTW_STATUS_INVALID_ARGUMENT. On a GPU the host does not see them: a pair whose lengths are not forward's gets
+ * results without meaning, and nothing outside the buffers is read or written. Writes grad_x and grad_y, each of
+ * which may be NULL, not both; every element is written, with 0 past a pair's lengths. The gradient of the cost is g
+ * E, E the expected alignment (Cuturi and Blondel 2017, Algorithm 2), computed from transition probabilities that
+ * are recomputed tile by tile from the state.
  *
  * Tiles whose incoming E is below 1e-12 everywhere are skipped: E there is 0 (its exact value is below that times
  * the number of cells of a tile). The threshold is relative to grad_value.

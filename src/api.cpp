@@ -92,10 +92,11 @@ sdtw_status run(const Operation &operation, const sdtw_problem *caller_problem, 
     const Buffers buffers = validate(problem, exec, caller_buffers, operation.call);
     if (problem.batch == 0) return;
     if (!buffers.state) exec.no_state = true;  // a null pointer says the same as the flag
-    const Plan plan = plan_for(problem, exec);
+    Plan plan = plan_for(problem, exec);
     require_room(plan, buffers, plan.sizes().*operation.workspace);
     if (exec.device == SDTW_CUDA) {
       cuda::require_device();
+      cuda::choose_kernels(plan, operation.call);
       operation.on_cuda(plan, buffers);
     } else {
       operation.on_cpu(plan, buffers);

@@ -1,4 +1,4 @@
-// What a backend offers: one namespace per backend, the same four functions in each, called by api.cpp with a plan that
+// What a backend offers: one namespace per backend, the same functions in each, called by api.cpp with a plan that
 // has taken every decision. A backend that was not built is a stub (cuda/stub.cpp) that throws NOT_BUILT.
 #pragma once
 
@@ -19,6 +19,8 @@ void alignment(const sdtw::Plan &plan, const Buffers &buffers);
 namespace cuda {
 // Throws SDTW_STATUS_NOT_BUILT or SDTW_STATUS_NO_DEVICE where the current device cannot be used.
 void require_device();
+// Completes a plan for a call on the current device, of which shared memory and multiprocessors count.
+void choose_kernels(sdtw::Plan &plan, Call call);
 void forward(const sdtw::Plan &plan, const Buffers &buffers);
 void backward(const sdtw::Plan &plan, const Buffers &buffers);
 void alignment(const sdtw::Plan &plan, const Buffers &buffers);

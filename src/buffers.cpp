@@ -18,7 +18,7 @@ struct Array {
   size_t element;
   size_t alignment;
   bool written;
-  Extent extent = {};  // set by Arrays: steps from small to large
+  Extent extent = {};  // set by Arrays: strides from small to large
 };
 
 // The arrays of one call. Each is checked on its own as it is added, then all of them against each other.
@@ -29,7 +29,7 @@ class Arrays {
     require_alignment(array);
     array.extent.element = array.element;
     locate(array);
-    sort_steps(array);
+    sort_strides(array);
     if (array.written) require_distinct_elements(array);
     arrays_[count_++] = array;
   }
@@ -74,22 +74,23 @@ class Arrays {
     if (!fits) invalid_strides(a, "it must lie within the address space");
   }
 
-  // Sets the extent's steps.
-  static void sort_steps(Array &a) {
-    Step(&steps)[3] = a.extent.steps;
+  // Sets the extent's strides.
+  static void sort_strides(Array &a) {
+    Stride(&strides)[3] = a.extent.strides;
     for (int k = 0; k < 3; k++)
       if (a.shape[k] > 1)
-        steps[k] = {static_cast<uintptr_t>(std::llabs(a.stride[k])) * a.element,
-                    static_cast<uintptr_t>(a.shape[k] - 1)};
-    std::sort(steps, steps + 3, [](const Step &s, const Step &t) { return s.bytes < t.bytes; });
+        strides[k] = {static_cast<uintptr_t>(std::llabs(a.stride[k])) * a.element,
+                      static_cast<uintptr_t>(a.shape[k] - 1)};
+    std::sort(strides, strides + 3, [](const Stride &s, const Stride &t) { return s.bytes < t.bytes; });
   }
 
-  // Each step must take one past all that the smaller ones reach.
+  // Each stride must lead past all that the smaller ones reach.
   static void require_distinct_elements(const Array &a) {
     uintptr_t reached = a.element;
-    for (const Step &step : a.extent.steps) {
-      if (step.count > 0 && step.bytes < reached) invalid_strides(a, "elements of an output must not share an address");
-      reached += step.bytes * step.count;
+    for (const Stride &stride : a.extent.strides) {
+      if (stride.count > 0 && stride.bytes < reached)
+        invalid_strides(a, "elements of an output must not share an address");
+      reached += stride.bytes * stride.count;
     }
   }
 

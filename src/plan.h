@@ -51,10 +51,42 @@ constexpr int producers_of_tiles = 4;
 // sweeping warp, from points of few features; other warps, by matrix instructions.
 enum class Costs : int { given, inlined, tensor };
 
-constexpr int bounds_per_pair = 4;
+constexpr int bounds_per_pair = 3;
 
 // Steps of a tile that backward recomputes and sweeps, where shared memory has room for it.
 constexpr int max_tile_steps = 32;
+
+// The class that a kernel has its costs from: those of cuda/costs/, and names for them in cuda/select_kernel.cuh.
+enum class Source : int {
+  none,
+  given,
+  inline_one,
+  inline_two,
+  split_alone,
+  split_of_many,
+  split,
+  split_of_pairs,
+  packed_of_two,
+  packed_of_four,
+  words,
+  smallest_words,
+  packed,
+  smallest,
+  differences,
+  direct,
+};
+
+// A kernel that sweeps. none: it is not launched.
+struct Kernel {
+  Source source;
+  int tile_steps, cost_columns;  // of backward: steps of a tile; columns of costs in shared memory, of producers
+  size_t shared_bytes;           // of a block
+};
+// Those of one call, in the order in which it launches them: FloatCell's, that for costs too large for words
+// (backward), and DoubleCell's.
+struct Kernels {
+  Kernel single, large, wide;
+};
 
 // Decisions of the CUDA backend.
 struct Plan {
@@ -80,6 +112,8 @@ struct Plan {
 
   size_t state_bytes;
   size_t forward_bytes, backward_bytes, alignment_bytes;
+
+  Kernels kernels;  // of the call at hand, as cuda::choose_kernels picks them for the current device; not for sizes
 };
 
 }  // namespace cuda

@@ -1,8 +1,8 @@
 // The plan of the CUDA backend: strip height, checkpoints, and where everything lies in state and workspace.
 #include <algorithm>
 #include <climits>
+#include <cstdarg>
 #include <cstdio>
-#include <cstring>
 
 #include "backend.h"
 #include "cuda/args.h"
@@ -109,29 +109,90 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   plan.lower_grad_y_columns = strips > 1 && problem.fused() ? choose_lower_grad_y_columns(problem) : 0;
   plan.side = back.add(points(plan.lower_grad_y_columns),
                        problem.dtype == SDTW_F64 || plan.wide_sums ? sizeof(double) : sizeof(float));
-  plan.snapshots_each = plan.interval / max_tile_steps - 1;
+  plan.snapshots_each = problem.dtype == SDTW_F64 ? 0 : plan.interval / max_tile_steps - 1;  // DoubleCell has none
   plan.snapshots = back.add(checked_mul(plan.tasks, checked_mul(plan.snapshots_each, saved_cells)), plan.words * word);
   plan.backward_bytes = plan.alignment_bytes = back.bytes();
   return result;
 }
 
+namespace {
+
+const char *name_of(Source source) {
+  switch (source) {
+    case Source::none: return "";
+    case Source::given: return "GivenCosts";
+    case Source::inline_one: return "InlineCosts<1>";
+    case Source::inline_two: return "InlineCosts<2>";
+    case Source::split_alone: return "SplitAlone";
+    case Source::split_of_many: return "SplitOfMany";
+    case Source::split: return "Split";
+    case Source::split_of_pairs: return "SplitOfPairs";
+    case Source::packed_of_two: return "PackedOfTwo";
+    case Source::packed_of_four: return "PackedOfFour";
+    case Source::words: return "Words";
+    case Source::smallest_words: return "SmallestWords";
+    case Source::packed: return "Packed";
+    case Source::smallest: return "Smallest";
+    case Source::differences: return "DifferenceCosts";
+    case Source::direct: return "DirectCosts";
+  }
+  return "";
+}
+
+__attribute__((format(printf, 2, 3))) void append(std::string &text, const char *format, ...) {
+  char part[200];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(part, sizeof part, format, arguments);
+  va_end(arguments);
+  text += part;
+}
+
+// The kernels of a call on the current device, if there is one.
+void append_kernels(std::string &text, sdtw::Plan plan, const char *name, Call call) {
+  choose_kernels(plan, call);
+  append(text, "; %s:", name);
+  const Kernels &kernels = plan.cuda.kernels;
+  const char *const pass = call == Call::forward ? "forward" : "backward";
+  for (const Kernel *kernel : {&kernels.single, &kernels.large, &kernels.wide}) {
+    if (kernel->source == Source::none) continue;
+    append(text, " %s_kernel<%s, %s> (", pass, kernel == &kernels.wide ? "DoubleCell" : "FloatCell",
+           name_of(kernel->source));
+    if (call != Call::forward) append(text, "tiles of %d steps, ", kernel->tile_steps);
+    append(text, "%zu bytes of shared memory)", kernel->shared_bytes);
+  }
+}
+
+}  // namespace
+
 std::string describe(const sdtw::Plan &plan) {
-  char text[256];
   const cuda::Plan &p = plan.cuda;
+  const auto number = [](auto value) { return static_cast<long long>(value); };
+  std::string text;
   if (p.lanes == warp)
-    std::snprintf(text, sizeof text, "cuda: strips of %lld rows, %lld a pair, a warp each%s; ",
-                  static_cast<long long>(rows_per_lane * warp), static_cast<long long>(p.strips),
-                  p.full_sweeps  ? ", from both ends through all"
-                  : p.strips > 1 ? ", from both ends"
-                                 : "");
+    append(text, "cuda: strips of %lld rows, %lld a pair, a warp each%s; ", number(rows_per_lane * warp),
+           number(p.strips),
+           p.full_sweeps  ? ", from both ends through all"
+           : p.strips > 1 ? ", from both ends"
+                          : "");
   else
-    std::snprintf(text, sizeof text, "cuda: %lld pairs a warp; ", static_cast<long long>(warp / p.lanes));
-  const size_t length = std::strlen(text);
-  const char *costs = p.costs == Costs::given     ? "given"
-                      : p.costs == Costs::inlined ? "by the warp that sweeps"
-                                                  : "by other warps of its block";
-  std::snprintf(text + length, sizeof text - length, "costs %s; %lld checkpoints a warp, one every %lld steps", costs,
-                static_cast<long long>(p.checkpoints), static_cast<long long>(p.interval));
+    append(text, "cuda: %lld pairs a warp; ", number(warp / p.lanes));
+  append(text, "costs %s; %lld checkpoints a warp, one every %lld steps; gradients summed up in %s",
+         p.costs == Costs::given     ? "given"
+         : p.costs == Costs::inlined ? "by the warp that sweeps"
+                                     : "by other warps of its block",
+         number(p.checkpoints), number(p.interval),
+         p.wide_sums || plan.problem.dtype == SDTW_F64 ? "float64" : "float32");
+  append(text, "; state %zu, workspace forward %zu backward %zu alignment %zu bytes", p.state_bytes, p.forward_bytes,
+         p.backward_bytes, p.alignment_bytes);
+  try {
+    require_device();
+  } catch (const Error &) {
+    return text + "; kernels are chosen where there is a GPU";
+  }
+  append_kernels(text, plan, "forward", Call::forward);
+  append_kernels(text, plan, "backward", Call::backward);
+  append_kernels(text, plan, "alignment", Call::alignment);
   return text;
 }
 

@@ -167,7 +167,6 @@ Exec validate(const sdtw_exec *exec) {
 
   Exec result{};
   result.device = e.device;
-  result.deterministic = e.flags & SDTW_DETERMINISTIC;
   result.no_state = e.flags & SDTW_NO_STATE;
   result.num_threads = e.num_threads;
   result.cpu_isa = e.cpu_isa;

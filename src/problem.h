@@ -40,7 +40,7 @@ struct Problem {
 // A validated sdtw_exec.
 struct Exec {
   sdtw_device device;
-  bool deterministic, no_state;
+  bool no_state;
   int32_t num_threads;  // as given: 0 is OpenMP's default
   sdtw_cpu_isa cpu_isa;
   struct CUstream_st *stream;

@@ -310,3 +310,28 @@ TEST_CASE("a value beyond its type's range is an infinity, and has a gradient al
         }
       }
 }
+
+// log2(e) / gamma is no float then.
+TEST_CASE("given costs of 0, and infinite ones, at the smallest and the largest gamma", "[extremes]") {
+  uint64_t seed = 6990;
+  for (const double gamma : {1e-200, 1e-100, 1e-45, 1e-31, 1e31, 1e38, 1e300})
+    for (const int64_t n : {1, 7, 150})
+      for (const bool forbids : {false, true}) {
+        Case base = random_costs(++seed, 3, n, 9, gamma, 1);
+        Random random(seed);
+        for (double &cost : base.x) cost = forbids && random.uniform() < 0.2 ? static_cast<double>(INFINITY) : 0;
+        const auto ref = reference(base);
+        for (const Case &c : variants(base)) {
+          const Result result = run(c);
+          const Errors error = compare(c, result, ref);
+          INFO(describe(c));
+          CHECK(error.alignment <= bounds(c).alignment);
+          CHECK(error.gradient <= bounds(c).gradient);
+          for (int64_t b = 0; b < 3; ++b) {  // no float can be as small or as large as most of these values
+            const auto exact = static_cast<double>(ref.value[b]);
+            const double expected = c.problem.dtype == SDTW_F64 ? exact : narrow(exact);
+            CHECK((result.value[b] == expected || std::abs(result.value[b] - expected) <= 1e-6 * std::abs(expected)));
+          }
+        }
+      }
+}

@@ -1,5 +1,6 @@
 // Gradients with respect to x, y and the cost: the oracle's, over shapes, upstream gradients and absent outputs.
 #include "check.h"
+#include "differential/data.h"
 
 using namespace test;
 
@@ -109,4 +110,62 @@ TEST_CASE("backward may be called again, and costs nothing of its state", "[grad
     INFO(describe(c));
     CHECK(same(first, second));
   }
+}
+
+namespace {
+
+// The largest error of a time step's gradient relative to what it is summed up from, |g| sum_j E_ij 2 |x_i - y_j|: the
+// measure of a series of which one point is far larger than all others.
+double row_error(const Case &c, const Result &result, const Reference<long double> &ref) {
+  const sdtw_problem &p = c.problem;
+  double worst = 0;
+  const auto look = [&](const std::vector<double> &got, const std::vector<long double> &wanted,
+                        const std::vector<double> &own, const std::vector<double> &other, bool of_x, int64_t b) {
+    const int64_t rows = of_x ? p.n : p.m, others = of_x ? p.m : p.n, d = p.features;
+    for (int64_t i = 0; i < rows; ++i) {
+      long double parts = 0, error = 0;
+      for (int64_t j = 0; j < others; ++j) {
+        const long double e = ref.alignment[(b * p.n + (of_x ? i : j)) * p.m + (of_x ? j : i)];
+        double reach = 0;
+        for (int64_t f = 0; f < d; ++f)
+          reach = std::max(reach, std::abs(own[(b * rows + i) * d + f] - other[(b * others + j) * d + f]));
+        parts += e * 2 * reach;
+      }
+      for (int64_t f = 0; f < d; ++f) {
+        const int64_t at = (b * rows + i) * d + f;
+        error = std::max(error, std::abs(static_cast<long double>(got[at]) - wanted[at]));
+      }
+      if (error > 4e-12L * parts) worst = std::max(worst, static_cast<double>(error / parts));
+    }
+  };
+  for (int64_t b = 0; b < c.batch(); ++b) {
+    look(result.grad_x, ref.grad_x, c.x, c.y, true, b);
+    look(result.grad_y, ref.grad_y, c.y, c.x, false, b);
+  }
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("gradients are right time step by time step, beside outliers too", "[gradients]") {
+  uint64_t seed = 1700;
+  for (const Data data : {Data::noise, Data::walk, Data::smooth, Data::spikes, Data::flat})
+    for (const int64_t features : {1, 3, 20})
+      for (const Size &size : {Size{40, 61}, Size{257, 80}, Size{150, 300}}) {
+        Random random(++seed);
+        Case base = make_case(SDTW_SQEUCLIDEAN, 2, size.n, size.m, features, 1);
+        for (int64_t b = 0; b < 2; ++b) {
+          const SeriesPair pair = series_pair(random, data, size.n, size.m, features, 1);
+          base.x.insert(base.x.end(), pair.x.begin(), pair.x.end());
+          base.y.insert(base.y.end(), pair.y.begin(), pair.y.end());
+        }
+        const Reference<long double> ref = reference(base);
+        for (Case c : variants(base)) {
+          if (c.problem.dtype == SDTW_F64) continue;
+          const double value = static_cast<double>(std::max(std::abs(ref.value[0]), std::abs(ref.value[1])));
+          const double error = row_error(c, run(c), ref);
+          INFO(describe(c) << ", " << data_names[static_cast<size_t>(data)]);
+          CHECK(error < 2e-5 + large_value_error(c, value));
+        }
+      }
 }

@@ -10,7 +10,7 @@ namespace {
 
 std::set<uintptr_t> bytes_of(const sdtw::Extent &a) {
   std::set<uintptr_t> bytes;
-  const auto &s = a.steps;
+  const auto &s = a.strides;
   for (uintptr_t i = 0; i <= s[0].count; ++i)
     for (uintptr_t j = 0; j <= s[1].count; ++j)
       for (uintptr_t k = 0; k <= s[2].count; ++k)
@@ -24,7 +24,7 @@ sdtw::Extent draw_extent(Random &random) {
   a.element = static_cast<size_t>(1) << random.integer(0, 3);
   a.begin = 1000 + static_cast<uintptr_t>(random.integer(0, 100)) * 4;
   a.end = a.begin + a.element;
-  for (sdtw::Step &step : a.steps) {
+  for (sdtw::Stride &step : a.strides) {
     step = {static_cast<uintptr_t>(random.integer(0, 30)) * 4, static_cast<uintptr_t>(random.integer(0, 5))};
     a.end += step.bytes * step.count;
   }
@@ -57,8 +57,8 @@ TEST_CASE("large arrays that interleave are told apart", "[overlap]") {
     sdtw::Extent a;
     a.element = 4;
     a.begin = base + offset;
-    a.steps[0] = {step, count - 1};
-    a.steps[1] = {pitch, of_rows - 1};
+    a.strides[0] = {step, count - 1};
+    a.strides[1] = {pitch, of_rows - 1};
     a.end = a.begin + 4 + step * (count - 1) + pitch * (of_rows - 1);
     return a;
   };

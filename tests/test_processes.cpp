@@ -24,7 +24,10 @@ namespace {
 std::vector<Case> threaded_cases(int threads = 4) {
   std::vector<Case> cases = {random_case(7000, SDTW_SQEUCLIDEAN, 33, 80, 90, 2, 1),
                              random_case(7001, SDTW_SQEUCLIDEAN, 1, 700, 600, 2, 1)};
-  for (Case &c : cases) c.exec.num_threads = threads;
+  for (Case &c : cases) {
+    c.exec.device = SDTW_CPU;  // a forked child has no GPU
+    c.exec.num_threads = threads;
+  }
   return cases;
 }
 

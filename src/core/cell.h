@@ -106,9 +106,10 @@ inline __attribute__((always_inline)) Scaled<V> enter(const Sum<V> &of, const Sp
   return {V::fma(of.sum, exp2_minus_1<V>(t.fraction), of.sum), V::sub(of.x, t.integer)};
 }
 
-// a / b from b's rounded reciprocal, correctly rounded (Markstein 1990). A mere product with the reciprocal would not
-// do: where one predecessor has it all, m (1/m) comes out as 1 or just below, never above, and E would leak all along a
-// path.
+// a / b from b's rounded reciprocal, correctly rounded (Markstein 1990). A mere product with the reciprocal comes out
+// as 1 or just below where one predecessor has it all, never above, so that E leaks all along a path. Both backends
+// scale the E that has left a tile to what has entered it (cpu/lanes.h, cuda/sweep/adjoint_sweep.cuh), which makes that
+// good; CUDA leaves it at the product.
 template <class V>
 inline __attribute__((always_inline)) typename V::Real quotient(typename V::Real a, typename V::Real b,
                                                                 typename V::Real reciprocal) {

@@ -53,6 +53,9 @@ struct Exponent<double> {  // an integer held in a double: exact to 2^53, and wi
 // hold the sums of such costs. float32 costs stay below it for every gamma that is allowed.
 constexpr double largest_wide_cost = 1e289;
 
+// Beyond these log2(e) / gamma is no float that costs could be multiplied by: everything is computed in float64.
+SDTW_HOST_DEVICE inline bool is_float_scale(double scale) { return scale > 1e-30 && scale < 1e30; }
+
 // A float32 cost matrix has its split t = n + f exact up to here; larger costs are the float64 engine's.
 constexpr double float_cost_limit = 1 << 21;
 
@@ -61,7 +64,7 @@ constexpr double float_cost_limit = 1 << 21;
 // D log2(e) / gamma; in short series, whose paths differ in few cells, to one of 1e-7 times t. Up to this product and
 // this t costs are computed in float32, beyond either in float64 (cpu/tiles.h). Measured: docs/numerics.md.
 constexpr double plain_cost_limit = 170000;
-inline double plain_cost_step(double features) { return features <= 64 ? 128 : 1024 / std::sqrt(features); }
+inline double plain_cost_step(double features) { return std::fmin(128, 240 / std::sqrt(features)); }
 
 // A pair of so many steps beside so few that float32's rounding errors, which go one way where costs are alike, would
 // show in its gradients: it is the float64 engine's, on CPUs from 4096 steps on.

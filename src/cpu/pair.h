@@ -83,7 +83,7 @@ inline CostForm cost_form(Engine engine) { return engine == Engine::float64 ? pl
 // The engine for float32 series of these lengths whose costs are at most `bound` (which may be infinite or NaN).
 inline Engine engine_for(double bound, int64_t n, int64_t m, const Problem &p) {
   const double scale = core::log2_e / p.gamma, step = bound * scale, total = step * double(n + m);
-  if (!(scale > 1e-30 && scale < 1e30) || !(total <= core::Exponent<float>::limit)) return Engine::float64;
+  if (!core::is_float_scale(scale) || !(total <= core::Exponent<float>::limit)) return Engine::float64;
   if (std::max(n, m) > 4096 && core::is_thin(n, m)) return Engine::float64;
   return total <= core::plain_cost_limit && step <= core::plain_cost_step(double(p.features)) ? Engine::plain
                                                                                               : Engine::double_costs;

@@ -75,8 +75,10 @@ void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Ou
   }
   launch_prepare(a, first, second, buffers.workspace, plan.cuda.midlines, at<void>(buffers.workspace, plan.cuda.sums_x),
                  a.dense.data ? 0 : plan.cuda.snapshots - plan.cuda.sums_x, stream);
-  if (!a.f64) Sweeps<FloatCell>::backward(a, stream);
-  Sweeps<DoubleCell>::backward(a, stream);
+  const Kernels &kernels = plan.cuda.kernels;
+  if (kernels.single.source != Source::none) BackwardSweeps<FloatCell>::launch(a, kernels.single, stream);
+  if (kernels.large.source != Source::none) BackwardSweeps<FloatCell>::launch(a, kernels.large, stream);
+  BackwardSweeps<DoubleCell>::launch(a, kernels.wide, stream);
   if (a.wide_sums)
     launch_round_sums(a, first, second, stream);
   else if (a.side.data)
@@ -94,6 +96,22 @@ void require_device() {
          error == cudaSuccess ? "there is none" : cudaGetErrorString(error));
 }
 
+void choose_kernels(sdtw::Plan &plan, Call call) {
+  Args a = make_args(plan, Buffers{}, nullptr);
+  Kernels kernels{};
+  if (call == Call::forward) {
+    if (!a.f64) kernels.single = ForwardSweeps<FloatCell>::choose(a);
+    if (!has_warp_fallback(a)) kernels.wide = ForwardSweeps<DoubleCell>::choose(a);
+  } else {
+    int alignment = 0;  // any address says that E itself is wanted, or that times grad_value
+    if (call == Call::alignment || a.costs == Costs::given) a.dense.data = &alignment;
+    if (!a.f64) kernels.single = BackwardSweeps<FloatCell>::choose(a, false);
+    if (!a.f64 && a.costs == Costs::tensor) kernels.large = BackwardSweeps<FloatCell>::choose(a, true);
+    kernels.wide = BackwardSweeps<DoubleCell>::choose(a, false);
+  }
+  plan.cuda.kernels = kernels;
+}
+
 const char *build_info() { return "cuda " SDTW_CUDA_BUILD; }
 
 void forward(const sdtw::Plan &plan, const Buffers &buffers) {
@@ -103,13 +121,14 @@ void forward(const sdtw::Plan &plan, const Buffers &buffers) {
   Args a = make_args(plan, buffers, run);
   a.value = buffers.value;
   a.saved = stateful ? at<Word>(buffers.state, plan.cuda.saved) : nullptr;
-  if (has_warp_fallback(a)) return Sweeps<FloatCell>::forward(a, stream);
+  const Kernels &kernels = plan.cuda.kernels;
+  if (kernels.wide.source == Source::none) return ForwardSweeps<FloatCell>::launch(a, kernels.single, stream);
   reset(at<unsigned char>(run, plan.cuda.control), plan.cuda.saved - plan.cuda.control, stream);
   if (!a.f64) {
     if (a.costs == Costs::tensor) launch_bounds(a, stream);
-    Sweeps<FloatCell>::forward(a, stream);
+    ForwardSweeps<FloatCell>::launch(a, kernels.single, stream);
   }
-  Sweeps<DoubleCell>::forward(a, stream);
+  ForwardSweeps<DoubleCell>::launch(a, kernels.wide, stream);
 }
 
 void backward(const sdtw::Plan &plan, const Buffers &buffers) {

@@ -24,12 +24,16 @@ struct Device {
   size_t shared_memory;  // bytes of dynamic shared memory for a block: 64 are kept for static shared memory
   size_t shared_memory_of_multiprocessor;
 };
-// The current device. Its attributes do not change, so a thread asks the driver once per device.
+// Of so many GPUs a thread keeps what the driver has said.
+constexpr int devices_remembered = 16;
+
+// The current device. Its attributes do not change as long as the process runs, so a thread asks the driver once.
 inline Device current_device() {
-  static thread_local Device known{-1, 0, 0, 0};
+  static thread_local Device known_of[devices_remembered] = {};
   int id = 0;
   check(cudaGetDevice(&id), "cudaGetDevice");
-  if (id == known.id) return known;
+  Device &known = known_of[id % devices_remembered];
+  if (known.multiprocessors > 0 && id == known.id) return known;
   int multiprocessors = 0, shared_memory = 0, shared_memory_of_all = 0;
   check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, id), "cudaDeviceGetAttribute");
   check(cudaDeviceGetAttribute(&shared_memory, cudaDevAttrMaxSharedMemoryPerBlockOptin, id), "cudaDeviceGetAttribute");
@@ -41,6 +45,20 @@ inline Device current_device() {
 #endif
   return known = {id, multiprocessors, static_cast<size_t>(shared_memory) - 64,
                   static_cast<size_t>(shared_memory_of_all)};
+}
+
+// The number that the driver has given to the current context, and gives to no other; 0 if it does not say.
+inline unsigned long long current_context() {
+  using Function = int (*)(void *context, unsigned long long *id);
+  static const Function ask = [] {
+    void *found = nullptr;
+    cudaDriverEntryPointQueryResult result;
+    if (cudaGetDriverEntryPointByVersion("cuCtxGetId", &found, 12000, cudaEnableDefault, &result) != cudaSuccess)
+      cudaGetLastError();
+    return reinterpret_cast<Function>(found);
+  }();
+  unsigned long long id = 0;
+  return ask && ask(nullptr, &id) == 0 ? id : 0;
 }
 
 // overlap: programmatic dependent launch. The kernel follows another of the same call, and its blocks may become
@@ -76,11 +94,17 @@ void launch_prepare(const Args &a, const Output &first, const Output &second, vo
 void launch_add_side(const Args &a, cudaStream_t stream);
 void launch_round_sums(const Args &a, const Output &grad_x, const Output &grad_y, cudaStream_t stream);
 
-// The sweeps of one engine, FloatCell or DoubleCell. kernels.cu.in is compiled once for each engine and pass.
+// The sweeps of one engine, FloatCell or DoubleCell. kernels.cu.in is compiled once for each engine and pass. large:
+// the kernel for pairs whose costs are too large for a WordRing.
 template <class Cell>
-struct Sweeps {
-  static void forward(const Args &a, cudaStream_t stream);
-  static void backward(const Args &a, cudaStream_t stream);
+struct ForwardSweeps {
+  static Kernel choose(const Args &a);
+  static void launch(const Args &a, const Kernel &chosen, cudaStream_t stream);
+};
+template <class Cell>
+struct BackwardSweeps {
+  static Kernel choose(const Args &a, bool large);
+  static void launch(Args a, const Kernel &chosen, cudaStream_t stream);
 };
 
 }  // namespace sdtw::cuda

@@ -1,7 +1,7 @@
 // Memory accesses that the kernels share: relaxed and acquire/release accesses to words that one warp hands to another,
 // programmatic dependent launch, named barriers, loads and stores of the problem's dtype.
 // Words whose data are their own flags (args.h) take relaxed accesses: nothing else depends on their order. Acquire and
-// release are for counters that stand for other data.
+// release are for words that stand for other data.
 #pragma once
 
 #include <cstring>
@@ -23,6 +23,14 @@ __device__ __forceinline__ Word load_relaxed(const Word *p) {
 }
 __device__ __forceinline__ void store_relaxed(Word *p, Word v) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+__device__ __forceinline__ Word load_acquire(const Word *p) {
+  Word v;
+  asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+  return v;
+}
+__device__ __forceinline__ void store_release(Word *p, Word v) {
+  asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 __device__ __forceinline__ int load_acquire(const int *p) {
   int v;
@@ -48,11 +56,18 @@ __device__ __forceinline__ T load_now(const T *from) {
   return value;
 }
 
+// Between two looks at a word that another warp is to write: lets the warps that work have the issue slots and the
+// memory system to themselves for a while.
+__device__ __forceinline__ void back_off() { __nanosleep(32); }
+
 // Waits until the word has been written. Its writer must have an earlier ticket, so that it is running or done: only
 // then does this loop end whatever the number of resident blocks.
 __device__ __forceinline__ Word wait_for(const Word *p) {
   Word v = load_relaxed(p);
-  while (v == ~Word(0)) v = load_relaxed(p);
+  while (v == ~Word(0)) {
+    back_off();
+    v = load_relaxed(p);
+  }
   return v;
 }
 

@@ -21,12 +21,12 @@ struct alignas(16) Rows {
 };
 
 // regular: has cells. empty: n = m = 0. unreachable: either n or m is 0. invalid: a length is out of range.
-enum class Kind { regular, empty, unreachable, invalid };
+enum class LengthCase { regular, empty, unreachable, invalid };
 
 struct Pair {
   int64_t index;  // in the batch
   int n, m;       // its own rows and columns; 0 if invalid
-  Kind kind;
+  LengthCase lengths;
 };
 
 __device__ __forceinline__ int64_t read_length(const void *lengths, int64_t b, int padded, bool long_lengths) {
@@ -37,9 +37,9 @@ __device__ __forceinline__ int64_t read_length(const void *lengths, int64_t b, i
 __device__ __forceinline__ Pair read_pair(const Args &a, int64_t b) {
   const int64_t n = read_length(a.x_len, b, a.n, a.long_lengths), m = read_length(a.y_len, b, a.m, a.long_lengths);
   const bool valid = n >= 0 && n <= a.n && m >= 0 && m <= a.m;
-  if (!valid) return {b, 0, 0, Kind::invalid};
-  const Kind kind = n && m ? Kind::regular : n || m ? Kind::unreachable : Kind::empty;
-  return {b, static_cast<int>(n), static_cast<int>(m), kind};
+  if (!valid) return {b, 0, 0, LengthCase::invalid};
+  const LengthCase lengths = n && m ? LengthCase::regular : n || m ? LengthCase::unreachable : LengthCase::empty;
+  return {b, static_cast<int>(n), static_cast<int>(m), lengths};
 }
 
 // The largest |t|, t = D log2(e) / gamma, that FloatCell's costs have room for, by where they come from. inlined: up to
@@ -197,7 +197,7 @@ __device__ __forceinline__ int order_of(const Args &a, int64_t task) {
 // The pair of a lane: that of the task's strip, or the lane's own where pairs lie side by side.
 __device__ __forceinline__ Pair pair_of(const Args &a, int64_t task, int lane) {
   const int64_t b = a.lanes == warp ? task % a.batch : task * (warp >> a.lane_bits) + (lane >> a.lane_bits);
-  return b < a.batch ? read_pair(a, b) : Pair{a.batch - 1, 0, 0, Kind::invalid};
+  return b < a.batch ? read_pair(a, b) : Pair{a.batch - 1, 0, 0, LengthCase::invalid};
 }
 
 // How many of a pair's strips are the upper half, which is swept top-down.
@@ -232,7 +232,7 @@ __device__ __forceinline__ StripView make_strip_view(const Args &a, int64_t task
   s.reversed = s.order % halves == 1;
   const int own = s.reversed ? strips - upper_half(strips) : upper_half(strips);  // strips of the half
   const int most = direction == inwards && a.full_sweeps && strips > 1 ? strips - 1 : own;
-  s.active = s.pair.kind == Kind::regular && turn < most && wanted(s.pair);
+  s.active = s.pair.lengths == LengthCase::regular && turn < most && wanted(s.pair);
   s.first = s.whole = true;
   if (s.active) {
     const int place = direction == outwards && !a.full_sweeps ? own - 1 - turn : turn;  // from where paths begin

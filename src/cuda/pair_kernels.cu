@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(block, most_blocks - vec4)
   wait_for_kernel_before();
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const Pair pair = read_pair(a, b);
-    if (pair.kind != Kind::regular) continue;
+    if (pair.lengths != LengthCase::regular) continue;
     int *bounds = a.bounds + bounds_per_pair * b;
     double *norms = norms_of(a, b);
     if (blockIdx.z == 0) {
@@ -197,8 +197,8 @@ struct Region {
   }
 };
 
-// The first kernel of backward and alignment. If `crosses` (pairs of several strips), all grid layers but the last
-// compute midlines; the last layer resets the workspace and writes the outputs' initial values.
+// The first kernel of backward and alignment. If `finds_midline` (pairs of several strips), all grid layers but the
+// last compute midlines; the last layer resets the workspace and writes the outputs' initial values.
 template <class Real, bool finds_midline>
 __global__ void __launch_bounds__(block)
     prepare_kernel(const __grid_constant__ Args a, Output first, Output second, Region ones, Region zeros) {

@@ -1,5 +1,6 @@
-// Selects and launches the sweep kernels of one engine: the source of costs that suits the problem and fits the GPU's
-// shared memory, the epilogue that takes E (gradients or the alignment), the tile size, and the grid.
+// Selects and launches the sweep kernels of one engine. `choose` picks, for the plan, the source of costs that suits
+// the problem and fits the GPU's shared memory, and the tile size; `launch` launches what was chosen, backward with the
+// epilogue that takes E (gradients or the alignment).
 // Invariant: the tile size depends on the problem's features and dtype and on the GPU, not on how many lanes of a warp
 // a pair's rows take, so that gradients do not depend on the latter. Trade-off: each combination is a kernel of its
 // own. That takes compile time and library size, and leaves registers and the instruction cache to what a kernel needs.
@@ -13,24 +14,87 @@
 
 namespace sdtw::cuda {
 
+// Costs of many features for FloatCell.
+// Forward, a pair in a warp: costs lie in a SplitRing. A multiprocessor holds one block if there are no more strips
+// than multiprocessors (SplitAlone) or more than 64 features (SplitOfMany), and two otherwise (Split).
+// Forward, short pairs side by side, y of each of them in shared memory: two blocks fit a multiprocessor if costs lie
+// in a PackedRing, of fewer columns with four pairs (PackedOfTwo, PackedOfFour). For longer y packed costs are not
+// precise enough for values, and there a SplitRing of fewer columns is used (SplitOfPairs).
+// Backward has costs in a WordRing, and in a PackedRing for pairs whose costs are too large for words.
+using SplitAlone = TensorCosts<double, 64, SplitRing, 64, 2>;
+using SplitOfMany = TensorCosts<double, 128, SplitRing, 64, 2>;
+using Split = TensorCosts<float, 64, SplitRing>;
+using SplitOfPairs = TensorCosts<float, 64, SplitRing, 48>;
+using PackedOfTwo = TensorCosts<float, 64, PackedRing>;
+using PackedOfFour = TensorCosts<float, 64, PackedRing, 48>;
+constexpr int most_packed_columns = 256;
+using Words = TensorCosts<float, 64, WordRing>;
+using Packed = TensorCosts<float, 64, PackedRing>;
+// The same for GPUs with little shared memory: 16 features at a time.
+using SmallestWords = TensorCosts<float, 16, WordRing>;
+using Smallest = TensorCosts<float, 16, PackedRing, 48>;
+
+// Calls visit with the Type of a source of forward, of those that the engine's kernels are compiled for.
+template <class Cell, class Visit>
+decltype(auto) visit_forward(Source source, Visit &&visit) {
+  if constexpr (Cell::wide) {
+    return source == Source::differences ? visit(Type<DifferenceCosts>{}) : visit(Type<DirectCosts>{});
+  } else {
+    switch (source) {
+      case Source::given: return visit(Type<GivenCosts>{});
+      case Source::inline_one: return visit(Type<InlineCosts<1>>{});
+      case Source::inline_two: return visit(Type<InlineCosts<2>>{});
+      case Source::split_alone: return visit(Type<SplitAlone>{});
+      case Source::split_of_many: return visit(Type<SplitOfMany>{});
+      case Source::split: return visit(Type<Split>{});
+      case Source::split_of_pairs: return visit(Type<SplitOfPairs>{});
+      case Source::packed_of_two: return visit(Type<PackedOfTwo>{});
+      case Source::packed_of_four: return visit(Type<PackedOfFour>{});
+      default: return visit(Type<Smallest>{});
+    }
+  }
+}
+template <class Cell, class Visit>
+decltype(auto) visit_backward(Source source, Visit &&visit) {
+  if constexpr (Cell::wide) {
+    return source == Source::differences ? visit(Type<DifferenceCosts>{}) : visit(Type<DirectCosts>{});
+  } else {
+    switch (source) {
+      case Source::given: return visit(Type<GivenCosts>{});
+      case Source::inline_one: return visit(Type<InlineCosts<1>>{});
+      case Source::inline_two: return visit(Type<InlineCosts<2>>{});
+      case Source::words: return visit(Type<Words>{});
+      case Source::smallest_words: return visit(Type<SmallestWords>{});
+      case Source::packed: return visit(Type<Packed>{});
+      default: return visit(Type<Smallest>{});
+    }
+  }
+}
+
+[[noreturn]] inline void fail_for_memory(size_t needed) {
+  fail(SDTW_STATUS_UNSUPPORTED,
+       "this GPU has %zu bytes of shared memory for a block: this problem's kernels need %zu in this version",
+       current_device().shared_memory, needed);
+}
+
 // Launches as many blocks as are resident at once, or fewer if fewer have work: they take tasks until none is left.
-// What the driver says about a kernel is kept per thread, since asking takes as long as launching.
-template <class Kernel, Kernel kernel, class... More>
-void launch(bool overlap, int threads, size_t shared, int64_t blocks, cudaStream_t stream, const Args &a,
-            const More &...more) {
+// What the driver says about a kernel is kept per thread and GPU, since asking takes as long as launching; it is asked
+// again in another context, as after cudaDeviceReset.
+template <class Function, Function kernel, class... More>
+void launch_blocks(bool overlap, int threads, size_t shared, int64_t blocks, cudaStream_t stream, const Args &a,
+                   const More &...more) {
   struct Known {
-    int device = -1, threads = 0;
+    unsigned long long context = 0;
+    int threads = 0;
     size_t shared = 0;
     int64_t resident = 0;
     bool waits = false;  // whether wait_for_kernel_before was compiled into the kernel, not whether the GPU has it
   };
-  static thread_local Known known;
+  static thread_local Known known_of[devices_remembered];
   const Device device = current_device();
-  if (known.device != device.id || known.threads != threads || known.shared != shared) {
-    if (shared > device.shared_memory)
-      fail(SDTW_STATUS_UNSUPPORTED,
-           "this GPU has %zu bytes of shared memory for a block: this problem's kernels need %zu in this version",
-           device.shared_memory, shared);
+  Known &known = known_of[device.id % devices_remembered];
+  const unsigned long long context = current_context();
+  if (context == 0 || known.context != context || known.threads != threads || known.shared != shared) {
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(device.shared_memory)),
           "cudaFuncSetAttribute");
@@ -39,8 +103,11 @@ void launch(bool overlap, int threads, size_t shared, int64_t blocks, cudaStream
           "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
     cudaFuncAttributes compiled{};
     check(cudaFuncGetAttributes(&compiled, kernel), "cudaFuncGetAttributes");
-    known = {device.id, threads, shared, static_cast<int64_t>(resident) * device.multiprocessors,
+    known = {context, threads, shared, static_cast<int64_t>(resident) * device.multiprocessors,
              compiled.ptxVersion >= 90};
+#ifdef SDTW_CUDA_BLOCKS  // to test that no block waits for one that is not resident
+    known.resident = std::min<int64_t>(known.resident, SDTW_CUDA_BLOCKS);
+#endif
   }
   // If blocks of the kernel before are still resident, the GPU may put two blocks on one multiprocessor and none on the
   // next. That costs nothing if blocks fill the GPU anyway, or if only one fits a multiprocessor; otherwise pairs of
@@ -56,15 +123,15 @@ bool fits_forward(const Args &a) {
 }
 
 template <class Cell, class Source, bool warp_fallback, bool several>
-void launch_forward(const Args &a, cudaStream_t stream) {
+void launch_forward(const Args &a, const Kernel &chosen, cudaStream_t stream) {
   const bool overlap = Cell::wide ? !a.f64 : has_bounds(a);          // if it follows another kernel of the call
   const int64_t sweepers = Source::cooperative ? 1 : Source::warps;  // of a block
   const int64_t blocks = (forward_tasks(a) + sweepers - 1) / sweepers;
   const auto run = [&](auto is_primary) {
     constexpr bool primary = decltype(is_primary)::value;
-    using Kernel = decltype(&forward_kernel<Cell, Source, warp_fallback, primary, several>);
-    launch<Kernel, forward_kernel<Cell, Source, warp_fallback, primary, several>>(
-        overlap, Source::warps * warp, forward_bytes<Source>(a), blocks, stream, a);
+    using Function = decltype(&forward_kernel<Cell, Source, warp_fallback, primary, several>);
+    launch_blocks<Function, forward_kernel<Cell, Source, warp_fallback, primary, several>>(
+        overlap, Source::warps * warp, chosen.shared_bytes, blocks, stream, a);
   };
   if constexpr (!Cell::wide)
     run(std::true_type{});
@@ -105,37 +172,12 @@ bool fit_backward(Args &a, int least_steps) {
 }
 
 template <class Cell, class Source, class Epilogue, bool several>
-bool launch_backward(Args a, int least_steps, cudaStream_t stream) {
-  using Kernel = Backward<Cell, Source, Epilogue, several>;
-  if (!fit_backward<Kernel>(a, least_steps)) return false;
-  if (a.interval / a.tile_steps - 1 > a.snapshots_each) a.snapshots_each = 0;  // tiles are smaller than was planned for
-  const auto log2 = [](int power) { return 31 - __builtin_clz(static_cast<unsigned>(power)); };
-  a.tile_bits = log2(a.tile_steps), a.part_bits = log2(a.interval / a.tile_steps);
+void launch_backward(Type<Backward<Cell, Source, Epilogue, several>>, const Args &a, const Kernel &chosen,
+                     cudaStream_t stream) {
   using Function = decltype(&backward_kernel<Cell, Source, Epilogue, several>);
-  launch<Function, backward_kernel<Cell, Source, Epilogue, several>>(true, Kernel::threads, Kernel::shared_bytes(a),
-                                                                     a.tasks, stream, a);
-  return true;
+  launch_blocks<Function, backward_kernel<Cell, Source, Epilogue, several>>(
+      true, Backward<Cell, Source, Epilogue, several>::threads, chosen.shared_bytes, a.tasks, stream, a);
 }
-
-// Costs of many features for FloatCell.
-// Forward, a pair in a warp: costs lie in a SplitRing. A multiprocessor holds one block if there are no more strips
-// than multiprocessors (SplitAlone) or more than 64 features (SplitOfMany), and two otherwise (Split).
-// Forward, short pairs side by side, y of each of them in shared memory: two blocks fit a multiprocessor if costs lie
-// in a PackedRing, of fewer columns with four pairs (PackedOfTwo, PackedOfFour). For longer y packed costs are not
-// precise enough for values, and there a SplitRing of fewer columns is used (SplitOfPairs).
-// Backward has costs in a WordRing, and in a PackedRing for pairs whose costs are too large for words.
-using SplitAlone = TensorCosts<double, 64, SplitRing, 64, 2>;
-using SplitOfMany = TensorCosts<double, 128, SplitRing, 64, 2>;
-using Split = TensorCosts<float, 64, SplitRing>;
-using SplitOfPairs = TensorCosts<float, 64, SplitRing, 48>;
-using PackedOfTwo = TensorCosts<float, 64, PackedRing>;
-using PackedOfFour = TensorCosts<float, 64, PackedRing, 48>;
-constexpr int most_packed_columns = 256;
-using Words = TensorCosts<float, 64, WordRing>;
-using Packed = TensorCosts<float, 64, PackedRing>;
-// The same for GPUs with little shared memory: 16 features at a time.
-using SmallestWords = TensorCosts<float, 16, WordRing>;
-using Smallest = TensorCosts<float, 16, PackedRing, 48>;
 
 template <class Source>
 bool fits_twice(const Args &a) {
@@ -143,38 +185,69 @@ bool fits_twice(const Args &a) {
   return 2 * (forward_bytes<Source>(a) + reserved) <= current_device().shared_memory_of_multiprocessor;
 }
 
+// The source of costs for forward.
 template <class Cell>
-void Sweeps<Cell>::forward(const Args &a, cudaStream_t stream) {
-  // run_one: kernels for pairs of one strip. run: these, or kernels for any number of strips.
-  const auto run_one = [&](auto source) {
-    using Source = decltype(source);
-    launch_forward<Cell, Source, std::is_base_of_v<InlineBase, Source>, false>(a, stream);
-  };
-  const auto run = [&](auto source) {
-    using Source = decltype(source);
-    if (std::is_base_of_v<InlineBase, Source> ? has_warp_fallback(a) : a.strips == 1) return run_one(source);
-    launch_forward<Cell, Source, false, true>(a, stream);
-  };
-  if constexpr (Cell::wide) {
-    if (a.costs != Costs::given && fits_forward<DifferenceCosts>(a)) return run(DifferenceCosts{});
-    run(DirectCosts{});
-  } else if (a.costs == Costs::given) {
-    run(GivenCosts{});
-  } else if (a.costs == Costs::inlined) {
-    if (a.features == 1) return run(InlineCosts<1>{});
-    run(InlineCosts<2>{});
-  } else if (a.lanes == warp) {
-    if (a.features > Split::at_once && fits_forward<SplitOfMany>(a)) return run(SplitOfMany{});
-    if (forward_tasks(a) <= current_device().multiprocessors && fits_forward<SplitAlone>(a)) return run(SplitAlone{});
-    if (fits_forward<Split>(a)) return run(Split{});
-    run(Smallest{});
-  } else {
-    const bool short_y = a.m <= most_packed_columns;
-    if (short_y && fits_twice<PackedOfTwo>(a)) return run_one(PackedOfTwo{});
-    if (short_y && fits_twice<PackedOfFour>(a)) return run_one(PackedOfFour{});
-    if (fits_forward<SplitOfPairs>(a)) return run_one(SplitOfPairs{});
-    run_one(Smallest{});
+Source forward_source(const Args &a) {
+  if constexpr (Cell::wide)
+    return a.costs != Costs::given && fits_forward<DifferenceCosts>(a) ? Source::differences : Source::direct;
+  if (a.costs == Costs::given) return Source::given;
+  if (a.costs == Costs::inlined) return a.features == 1 ? Source::inline_one : Source::inline_two;
+  if (a.lanes == warp) {
+    if (a.features > Split::at_once && fits_forward<SplitOfMany>(a)) return Source::split_of_many;
+    if (forward_tasks(a) <= current_device().multiprocessors && fits_forward<SplitAlone>(a)) return Source::split_alone;
+    return fits_forward<Split>(a) ? Source::split : Source::smallest;
   }
+  const bool short_y = a.m <= most_packed_columns;
+  if (short_y && fits_twice<PackedOfTwo>(a)) return Source::packed_of_two;
+  if (short_y && fits_twice<PackedOfFour>(a)) return Source::packed_of_four;
+  return fits_forward<SplitOfPairs>(a) ? Source::split_of_pairs : Source::smallest;
+}
+
+template <class Cell>
+Kernel ForwardSweeps<Cell>::choose(const Args &a) {
+  const Source source = forward_source<Cell>(a);
+  const size_t bytes =
+      visit_forward<Cell>(source, [&](auto type) { return forward_bytes<typename decltype(type)::type>(a); });
+  if (bytes > current_device().shared_memory) fail_for_memory(bytes);
+  return {source, 0, 0, bytes};
+}
+
+// Sources of pairs that share a warp, and so have one strip.
+template <class Source>
+constexpr bool is_of_short_pairs =
+    std::is_same_v<Source, PackedOfTwo> || std::is_same_v<Source, PackedOfFour> || std::is_same_v<Source, SplitOfPairs>;
+
+template <class Cell>
+void ForwardSweeps<Cell>::launch(const Args &a, const Kernel &chosen, cudaStream_t stream) {
+  visit_forward<Cell>(chosen.source, [&](auto type) {
+    using Source = typename decltype(type)::type;
+    constexpr bool is_inline = std::is_base_of_v<InlineBase, Source>;
+    // Kernels for pairs of one strip, or for any number of strips.
+    if constexpr (is_of_short_pairs<Source>)
+      launch_forward<Cell, Source, false, false>(a, chosen, stream);
+    else if (is_inline ? has_warp_fallback(a) : a.strips == 1)
+      launch_forward<Cell, Source, is_inline, false>(a, chosen, stream);
+    else
+      launch_forward<Cell, Source, false, true>(a, chosen, stream);
+  });
+}
+
+// Calls visit with the Type of the kernel that takes costs from Source: with the epilogue that the call wants, for
+// pairs of one strip or for several.
+template <class Cell, class Source, class Visit>
+bool visit_kernel(const Args &a, Visit &&visit) {
+  using Real = typename Cell::Real;
+  const auto with = [&](auto epilogue) {
+    using Epilogue = typename decltype(epilogue)::type;
+    return a.strips == 1 ? visit(Type<Backward<Cell, Source, Epilogue, false>>{})
+                         : visit(Type<Backward<Cell, Source, Epilogue, true>>{});
+  };
+  if (a.dense.data) return with(Type<AlignmentOutput<Real>>{});
+  if constexpr (std::is_base_of_v<InlineBase, Source>)
+    return with(Type<ShuffleGradients<Source::features>>{});
+  else if constexpr (!std::is_same_v<Source, GivenCosts>)
+    return with(Type<SparseGradients<Real>>{});
+  return false;
 }
 
 // Steps of a tile. With tiles shorter than comfortable_steps the cells between two checkpoints are recomputed many
@@ -182,39 +255,44 @@ void Sweeps<Cell>::forward(const Args &a, cudaStream_t stream) {
 constexpr int comfortable_steps = 8, least_steps = 2;
 
 template <class Cell>
-void Sweeps<Cell>::backward(const Args &a, cudaStream_t stream) {
-  using Real = typename Cell::Real;
-  const auto with = [&](auto source, auto epilogue, int least) {
-    using Source = typename decltype(source)::type;
-    using Epilogue = typename decltype(epilogue)::type;
-    if (a.strips == 1) return launch_backward<Cell, Source, Epilogue, false>(a, least, stream);
-    return launch_backward<Cell, Source, Epilogue, true>(a, least, stream);
+Kernel BackwardSweeps<Cell>::choose(const Args &given, bool large) {
+  Args a = given;
+  Kernel chosen{};
+  const auto fits = [&](Source source, int least) {
+    return visit_backward<Cell>(source, [&](auto type) {
+      return visit_kernel<Cell, typename decltype(type)::type>(a, [&](auto of_kernel) {
+        using Function = typename decltype(of_kernel)::type;
+        if (!fit_backward<Function>(a, least)) return false;
+        chosen = {source, a.tile_steps, a.cost_columns, Function::shared_bytes(a)};
+        return true;
+      });
+    });
   };
-  const auto run = [&](auto source, int least) {
-    using Source = decltype(source);
-    if (a.dense.data) return with(Type<Source>{}, Type<AlignmentOutput<Real>>{}, least);
-    if constexpr (std::is_base_of_v<InlineBase, Source>)
-      return with(Type<Source>{}, Type<ShuffleGradients<Source::features>>{}, least);
-    else if constexpr (!std::is_same_v<Source, GivenCosts>)
-      return with(Type<Source>{}, Type<SparseGradients<Real>>{}, least);
-    return false;
-  };
-  bool done = false;
-  if constexpr (Cell::wide) {
-    done = a.costs != Costs::given && run(DifferenceCosts{}, least_steps);
-    done = done || run(DirectCosts{}, least_steps);
-  } else if (a.costs == Costs::given) {
-    done = run(GivenCosts{}, least_steps);
-  } else if (a.costs == Costs::inlined) {
-    done = a.features == 1 ? run(InlineCosts<1>{}, least_steps) : run(InlineCosts<2>{}, least_steps);
-  } else {
-    done = (run(Words{}, comfortable_steps) || run(SmallestWords{}, least_steps)) &&
-           (run(Packed{}, comfortable_steps) || run(Smallest{}, least_steps));
-  }
-  if (!done)
-    fail(SDTW_STATUS_UNSUPPORTED,
-         "this GPU has %zu bytes of shared memory for a block: this problem's kernels need more",
-         current_device().shared_memory);
+  bool found;
+  if constexpr (Cell::wide)
+    found = (a.costs != Costs::given && fits(Source::differences, least_steps)) || fits(Source::direct, least_steps);
+  else if (a.costs != Costs::tensor)
+    found = fits(forward_source<Cell>(a), least_steps);
+  else if (large)
+    found = fits(Source::packed, comfortable_steps) || fits(Source::smallest, least_steps);
+  else
+    found = fits(Source::words, comfortable_steps) || fits(Source::smallest_words, least_steps);
+  if (!found) fail_for_memory(current_device().shared_memory + 1);
+  return chosen;
+}
+
+template <class Cell>
+void BackwardSweeps<Cell>::launch(Args a, const Kernel &chosen, cudaStream_t stream) {
+  const auto log2 = [](int power) { return 31 - __builtin_clz(static_cast<unsigned>(power)); };
+  a.tile_steps = chosen.tile_steps, a.cost_columns = chosen.cost_columns;
+  if (a.interval / a.tile_steps - 1 > a.snapshots_each) a.snapshots_each = 0;  // tiles are smaller than was planned for
+  a.tile_bits = log2(a.tile_steps), a.part_bits = log2(a.interval / a.tile_steps);
+  visit_backward<Cell>(chosen.source, [&](auto type) {
+    return visit_kernel<Cell, typename decltype(type)::type>(a, [&](auto of_kernel) {
+      launch_backward(of_kernel, a, chosen, stream);
+      return true;
+    });
+  });
 }
 
 }  // namespace sdtw::cuda

@@ -10,6 +10,7 @@ namespace {
 }  // namespace
 
 void require_device() { not_built(); }
+void choose_kernels(sdtw::Plan &, Call) { not_built(); }
 void forward(const sdtw::Plan &, const Buffers &) { not_built(); }
 void backward(const sdtw::Plan &, const Buffers &) { not_built(); }
 void alignment(const sdtw::Plan &, const Buffers &) { not_built(); }

@@ -244,3 +244,27 @@ TEST_CASE("calls of different problems use the same workspace in turn", "[stream
     }
   }
 }
+
+// What the library remembers of kernels belongs to a context: after a reset the GPU has a new one.
+TEST_CASE("calls go on after cudaDeviceReset, and on another GPU", "[streams]") {
+  if (skip()) return;
+  const auto results_of = [](const Form &form) {
+    Work work(form);
+    work.load(10);
+    work.run();
+    return work.results();
+  };
+  int devices = 0;
+  check(cudaGetDeviceCount(&devices));
+  for (const Form &form : forms) {
+    INFO(describe(form));
+    const auto before = results_of(form);
+    check(cudaDeviceReset());
+    CHECK(same(results_of(form), before));
+    for (int i = 0; i < 4 && devices > 1; i++) {
+      check(cudaSetDevice(i % 2));
+      CHECK(same(results_of(form), before));
+    }
+    check(cudaSetDevice(0));
+  }
+}

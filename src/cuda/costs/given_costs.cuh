@@ -204,7 +204,7 @@ struct GivenCosts : TakesAll {
   // Whether a cost of the lane's pair was too large for FloatCell, or NaN.
   __device__ __forceinline__ bool exceeded(const Args &a, const StripView &s) const {
     const float limit = float_limit(a, s.pair) / static_cast<float>(a.scale);
-    return pair_max(!(largest <= limit), s.lanes) != 0;
+    return pair_max(!(largest <= limit), s.lanes) != 0 || !core::is_float_scale(a.scale);
   }
 };
 

@@ -64,6 +64,7 @@ struct Progress {
       }
       own = all + warp_max(-least[0]);
       if (others != INT_MIN) others = all + warp_max(-least[1]);
+      if (own > max(first, 0)) back_off();
     }
     __syncwarp();
   }

@@ -26,7 +26,7 @@ struct Barrier {
     return static_cast<unsigned>(__cvta_generic_to_shared(&state));
   }
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+#if (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800) && !defined(SDTW_CUDA_COUNTED_BARRIERS)
   // Called by one thread, before a __syncthreads that all users of the barrier pass. warps: arrivals that make a use.
   __device__ __forceinline__ void init(int warps) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(address()), "r"(warps * warp) : "memory");
@@ -84,7 +84,11 @@ struct Barrier {
   // Called by a whole warp. Use -1 counts as complete from the start, so the first wait for an empty slot returns at
   // once.
   __device__ __forceinline__ void wait(int use) const {
-    while (!complete<true>(use)) continue;
+    while (!complete<true>(use)) {
+#if defined(SDTW_CUDA_COUNTED_BARRIERS) || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900)  // others wait in hardware
+      back_off();
+#endif
+    }
     __syncwarp();
   }
 };

@@ -40,13 +40,13 @@ __device__ __forceinline__ void finish_trivial_pairs(const Args &a, int64_t task
   const Pair pair = pair_of(a, task, lane);
   const bool exists = a.lanes == warp || task * (warp >> a.lane_bits) + (lane >> a.lane_bits) < a.batch;
   if (!exists || (lane & (a.lanes - 1)) != 0) return;
-  if (pair.kind == Kind::regular) {
+  if (pair.lengths == LengthCase::regular) {
     if (has_bounds(a) && !is_float(a, pair)) a.control->any_double = 1;
     return;
   }
   const long long inf = 0x7ff0000000000000ll, nan = 0x7ff8000000000000ll;
-  const bool invalid = pair.kind == Kind::invalid;
-  const double value = pair.kind == Kind::empty ? 0 : __longlong_as_double(invalid ? nan : inf);
+  const bool invalid = pair.lengths == LengthCase::invalid;
+  const double value = pair.lengths == LengthCase::empty ? 0 : __longlong_as_double(invalid ? nan : inf);
   store(a.value, pair.index, a.f64, value);
   a.status[pair.index] = invalid ? status_not_a_number : status_unreachable;
 }
@@ -141,7 +141,7 @@ __device__ __forceinline__ bool is_wanted(const Args &a, const Pair &pair) {
 // its own words there, and strips would take them for the double engine's. Called by a warp.
 __device__ __forceinline__ void reset_rows(const Args &a, int64_t b) {
   const Pair pair = read_pair(a, b);
-  if (pair.kind != Kind::regular || !is_mine<DoubleCell>(a, pair)) return;
+  if (pair.lengths != LengthCase::regular || !is_mine<DoubleCell>(a, pair)) return;
   const int64_t size = (a.full_sweeps ? halves : 1) * static_cast<int64_t>(a.strips) * a.m * words_of(a.format);
   for (int64_t i = lane_id(); i < size; i += warp) a.rows[b * size + i] = ~Word(0);
 }
@@ -160,7 +160,7 @@ static __device__ __noinline__ int64_t next_task_after_reset(const Args &a, int6
     atomicAdd(rows_reset, 1);
   }
   if (task < 0) return task;
-  while (load_acquire(rows_reset) != a.batch - 1) continue;
+  while (load_acquire(rows_reset) != a.batch - 1) back_off();
   __syncwarp();
   return task - a.batch;
 }

@@ -105,6 +105,9 @@ struct Recompute {
     } else {
       strip.start(s);
       if (part > 0) strip.restore(saved);
+#ifdef SDTW_CHECKED
+      if (!s.active) strip.start(s);  // of a pair that is not to be computed state has anything
+#endif
     }
     __syncwarp();
     Cell::renormalise(top);  // not in look_up, which would have to wait for the load

@@ -4,10 +4,12 @@
 // E is handed on from the last to the first.
 //
 // Invariant: the data are their own flags. All strips of a half share one row of words, each tagged with the strip that
-// wrote it, so no fence is needed, and memory does not grow with the number of strips. A strip may overwrite a column
-// of the strip before, because it has taken E from there: in every column E enters the last row of a strip before it
-// leaves the first row. The columns in which E leaves have a word of their own (ExitColumns). Not used where
-// Args::full_sweeps is set: then a midline tells how E enters every strip, and no strip waits for another.
+// wrote it, and memory does not grow with the number of strips. A strip may overwrite a column of the strip before,
+// because it has taken E from there (in every column E enters the last row of a strip before it leaves the first row),
+// or because it knows from that strip's ExitColumns, a word of its own, that there is none. That word is released and
+// acquired, so that the two strips' words in such a column are in order for a third one, too.
+// Not used where Args::full_sweeps is set: then a midline tells how E enters every strip, and no strip waits for
+// another.
 #pragma once
 
 #include "cuda/pipeline/backward_pipeline.cuh"
@@ -88,7 +90,7 @@ struct AdjointInflow {
   static __device__ __forceinline__ const Word *leaving_before(const Args &a, const StripView &s) {
     return leaving(a, s, s.strip + s.sign());
   }
-  __device__ __forceinline__ void look() { before = ExitColumns::of(load_relaxed(leaving_before(a, s))); }
+  __device__ __forceinline__ void look() { before = ExitColumns::of(load_acquire(leaving_before(a, s))); }
   __device__ __forceinline__ void ask(int column) {
     if (column <= before.last) asked.load(AdjointWord<Real>::place(a, s, column));
   }
@@ -97,9 +99,8 @@ struct AdjointInflow {
     if (column > before.last) return 0;
     while (!asked.is_of(s.order - halves)) {
       if (before.end == none) look();
-      // The strip before has written all columns from `end` on, but accesses are relaxed: `end` may be seen before the
-      // words are, so these are still waited for.
       if (before.end != none && column < before.end) return 0;
+      back_off();
       asked.load(AdjointWord<Real>::place(a, s, column));
     }
     return asked.value();

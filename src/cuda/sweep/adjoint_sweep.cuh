@@ -214,7 +214,8 @@ struct SweepBack {
   // column 0 and `end` beyond it, so that nothing enters there, either.
   __device__ __forceinline__ void tell(int end) const {
     const ExitColumns now = last_left == none ? ExitColumns{0, 1} : ExitColumns{last_left, end};
-    if (lane_id() == 0) store_relaxed(AdjointInflow<Real>::leaving(a, s, s.strip), now.word());
+    __syncwarp();  // what the lanes have written of E comes before
+    if (lane_id() == 0) store_release(AdjointInflow<Real>::leaving(a, s, s.strip), now.word());
   }
 
   // Sweeps a tile, the right half first. Then E inside the strip and E that has left in this tile are scaled so that

@@ -133,7 +133,7 @@ struct FloatCell {
 #ifdef SDTW_CHECKED
     f = fminf(fmaxf(f, -0.5f), 0.5f);  // f may be anything in a pair that is rejected later
 #endif
-    return {exp2_minus_1(f), __float_as_int(r) - __float_as_int(round)};
+    return {exp2_minus_1(f), static_cast<int>(__float_as_uint(r) - __float_as_uint(round))};
   }
 
   // The cell of a cost and the neighbours d (diagonal), v (vertical), h (horizontal); if with_terms, p is the three
@@ -146,6 +146,12 @@ struct FloatCell {
     const float td = term(d, x), th = term(h, x);
     if constexpr (with_terms) p[diagonal] = td, p[vertical] = term(v, x), p[horizontal] = th;
     const float s = fmaf(v.m, __uint_as_float((static_cast<unsigned>(shift(v, x)) << 23) + 0x3f800000u), td + th);
+#ifdef SDTW_CHECKED
+    // Exponents may wrap around in a pair that is rejected later for its large costs. m would be anything then.
+    constexpr long long least = -(1ll << 30) - (1ll << 29), most = (1ll << 29) - 1;
+    const long long e = static_cast<long long>(x) - cost.n;
+    return {fmaf(s, cost.q, s), static_cast<int>(e < least ? least : e > most ? most : e)};
+#endif
     // Unsigned, because exponents may wrap around in a pair that is rejected later for its large costs.
     return {fmaf(s, cost.q, s), static_cast<int>(static_cast<unsigned>(x) - static_cast<unsigned>(cost.n))};
   }
@@ -154,7 +160,7 @@ struct FloatCell {
   static __device__ __forceinline__ void renormalise(Z &z) {
     const int shift = (__float_as_int(z.m) >> 23) - 127;
     z.m = __uint_as_float(__float_as_uint(z.m) - (static_cast<unsigned>(shift) << 23));
-    z.e += shift;
+    z.e = static_cast<int>(static_cast<unsigned>(z.e) + static_cast<unsigned>(shift));
   }
 
   // The low word is m. As m is positive its sign bit may be cleared, so that no word is all ones, the mark of a word
@@ -235,7 +241,7 @@ struct DoubleCell {
     const int high = __double2hiint(z.m);
     const int shift = (high >> 20 & 0x7ff) - 1023;
     if (shift == 1024) return;  // NaN
-    z.m = __hiloint2double(high - (shift << 20), __double2loint(z.m));
+    z.m = __hiloint2double(high - shift * (1 << 20), __double2loint(z.m));
     z.e += shift;
   }
 

@@ -1,0 +1,95 @@
+// What plans decide, by their descriptions and by the plans themselves: which kernels problems of a shape get.
+#include "catch.h"
+#include "harness.h"
+#include "plan.h"
+
+using namespace test;
+
+namespace {
+
+sdtw::Plan plan_of(const Case &c) { return sdtw::make_plan(sdtw::validate(&c.problem), sdtw::validate(&c.exec)); }
+
+sdtw::cpu::Plan cpu_plan(int64_t batch, int64_t n, int64_t m, int64_t features, int threads = 1) {
+  Case c = make_case(SDTW_SQEUCLIDEAN, batch, n, m, features, 1);
+  c.exec.device = SDTW_CPU;
+  c.exec.num_threads = threads;
+  return plan_of(c).cpu;
+}
+
+sdtw::cuda::Plan cuda_plan(sdtw_metric metric, int64_t batch, int64_t n, int64_t m, int64_t features,
+                           sdtw_dtype dtype = SDTW_F32) {
+  Case c = make_case(metric, batch, n, m, features, 1);
+  c.exec.device = SDTW_CUDA;
+  c.problem.dtype = dtype;
+  return plan_of(c).cuda;
+}
+
+}  // namespace
+
+TEST_CASE("CPU: many short pairs take a lane each, few or long ones strips") {
+  using sdtw::cpu::Mapping;
+  CHECK(cpu_plan(512, 20, 20, 1).mapping == Mapping::lanes);
+  CHECK(cpu_plan(64, 128, 128, 8).mapping == Mapping::lanes);
+  CHECK(cpu_plan(1, 128, 128, 8).mapping == Mapping::strips);
+  CHECK(cpu_plan(512, 600, 600, 1).mapping == Mapping::strips);
+  CHECK(cpu_plan(64, 8, 257, 1).mapping == Mapping::lanes);  // beside a short series any length will do
+}
+
+TEST_CASE("CPU: the side that fills strips, or takes few rows, has the rows") {
+  CHECK(cpu_plan(1, 5, 2000, 1).transposed);
+  CHECK_FALSE(cpu_plan(1, 2000, 5, 1).transposed);
+  CHECK_FALSE(cpu_plan(1, 2000, 2000, 1).transposed);
+  CHECK_FALSE(cpu_plan(512, 100, 200, 1).transposed);  // short pairs stay as they are, whatever they are padded to
+}
+
+TEST_CASE("CPU: threads share a pair only where there are too few pairs") {
+  CHECK(cpu_plan(1, 4000, 4000, 4, 8).wavefront);
+  CHECK_FALSE(cpu_plan(64, 1000, 1000, 4, 8).wavefront);
+  CHECK(cpu_plan(1, 20, 20, 1, 8).threads == 1);
+  CHECK(cpu_plan(64, 1000, 1000, 4, 8).threads == 8);
+}
+
+TEST_CASE("CUDA: pairs of few rows share a warp, others are cut into strips of 128 rows") {
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 64, 32, 100, 1).lanes == 8);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 64, 33, 100, 1).lanes == 16);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 64, 65, 100, 1).lanes == 32);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 64, 128, 100, 1).strips == 1);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 64, 129, 100, 1).strips == 2);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 64, 32, 100, 1).tasks == 16);
+}
+
+TEST_CASE("CUDA: sources of costs, sweeps and sums by shape") {
+  using sdtw::cuda::Costs;
+  CHECK(cuda_plan(SDTW_PRECOMPUTED, 8, 300, 300, 0).costs == Costs::given);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 2).costs == Costs::inlined);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 3).costs == Costs::tensor);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 2, 2048, 2048, 1).full_sweeps);
+  CHECK_FALSE(cuda_plan(SDTW_SQEUCLIDEAN, 64, 2048, 2048, 1).full_sweeps);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 1, 100, 8193, 1).wide_sums);
+  CHECK_FALSE(cuda_plan(SDTW_SQEUCLIDEAN, 1, 100, 8192, 8).wide_sums);
+  CHECK_FALSE(cuda_plan(SDTW_PRECOMPUTED, 1, 100, 9000, 0).wide_sums);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 3, SDTW_F64).snapshots_each == 0);
+}
+
+TEST_CASE("sdtw_describe names what runs") {
+  const auto describe = [](Case c) {
+    char text[4096];
+    require_ok(sdtw_describe(&c.problem, &c.exec, text, sizeof text), "sdtw_describe");
+    return std::string(text);
+  };
+  Case c = make_case(SDTW_SQEUCLIDEAN, 8, 300, 300, 64, 1);
+  c.exec.device = SDTW_CPU;
+  CHECK(describe(c).find("mapping strips") != std::string::npos);
+  c.exec.device = SDTW_CUDA;
+  const std::string text = describe(c);
+  CHECK(text.find("strips of 128 rows, 3 a pair") != std::string::npos);
+  if (sdtw_device_available(SDTW_CUDA) != SDTW_STATUS_OK) {
+    CHECK(text.find("kernels are chosen where there is a GPU") != std::string::npos);
+    return;
+  }
+  CHECK(text.find("forward: forward_kernel<FloatCell, ") != std::string::npos);
+  CHECK(text.find("forward_kernel<DoubleCell, DifferenceCosts>") != std::string::npos);
+  CHECK(text.find("backward: backward_kernel<FloatCell, ") != std::string::npos);
+  CHECK(text.find("alignment: backward_kernel<FloatCell, ") != std::string::npos);
+  CHECK(text.find("tiles of ") != std::string::npos);
+}
