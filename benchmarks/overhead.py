@@ -69,8 +69,21 @@ def torch_layers(x, y, lengths):
         "torch: operator backward": lambda: ops.backward.default(
             ones, plain_x, plain_y, None, None, state, GAMMA, "sqeuclidean", True, True
         ),
+        "torch: torch.nn.CTCLoss, step": ctc_step(x),
         "torch: a step that computes nothing": lambda: gradients(Nothing.apply(x, y), ones),
     }
+
+
+def ctc_step(x):
+    """A step of PyTorch's own loss of sequences, for as many and as long ones, with targets half as long."""
+    batch, n, features = x.shape
+    rng = torch.Generator().manual_seed(0)
+    symbols = max(2, features) + 1
+    targets = torch.randint(1, symbols, (batch, max(1, n // 2)), generator=rng).to(x.device)
+    log_probs = torch.randn(n, batch, symbols, generator=rng).log_softmax(2).to(x.device).requires_grad_()
+    lengths = [torch.full((batch,), size) for size in (n, targets.shape[1])]
+    loss = torch.nn.CTCLoss(zero_infinity=True)
+    return lambda: torch.autograd.grad(loss(log_probs, targets, *lengths), log_probs)
 
 
 class Buffers:

@@ -1,7 +1,7 @@
 """Writes the reference in docs/pytorch.md from the docstrings of libsdtw.torch.
 
-    python docs/reference.py            write it
-    python docs/reference.py --check    fail if it is not what the docstrings say
+python docs/reference.py            write it
+python docs/reference.py --check    fail if it is not what the docstrings say
 """
 
 import inspect

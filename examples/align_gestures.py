@@ -1,4 +1,4 @@
-"""Aligns two recordings of one gesture, made by a person who was faster the second time.
+"""Aligns two recordings of one gesture, of which the second took nearly twice as long.
 
     python examples/align_gestures.py --output gestures.png
 

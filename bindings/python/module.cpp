@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -88,9 +90,26 @@ sdtw_buffers make_buffers(const Array &x, const std::optional<Array> &y, uintptr
   return buffers;
 }
 
+// Workspace that the caller left to the binding: memory of the host for this call, given as address 0.
+class Workspace {
+ public:
+  Workspace(sdtw_buffers &buffers, bool on_host) {
+    if (!on_host || buffers.workspace || buffers.workspace_bytes == 0) return;
+    constexpr size_t line = 64;
+    memory_.reset(new (std::nothrow) unsigned char[buffers.workspace_bytes + line]);
+    if (!memory_) throw std::bad_alloc();
+    const auto address = reinterpret_cast<uintptr_t>(memory_.get());
+    buffers.workspace = memory_.get() + (line - address % line) % line;
+  }
+
+ private:
+  std::unique_ptr<unsigned char[]> memory_;
+};
+
 using Compute = sdtw_status (*)(const sdtw_problem *, const sdtw_buffers *, const sdtw_exec *);
 
-void compute(Compute function, const sdtw_problem &problem, const sdtw_buffers &buffers, const sdtw_exec &exec) {
+void compute(Compute function, const sdtw_problem &problem, sdtw_buffers &buffers, const sdtw_exec &exec) {
+  const Workspace workspace(buffers, exec.device == SDTW_CPU);
   sdtw_status status;
   {
     const py::gil_scoped_release unlocked;
@@ -211,7 +230,8 @@ void define_structs(py::module_ &module) {
 PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
   module.doc() =
       "sdtw.h for Python. Arrays are (address, (stride, stride, stride)) with strides in elements, memory is\n"
-      "(address, bytes), an absent array is None or address 0. What they point to must outlive the call.";
+      "(address, bytes), an absent array is None or address 0; workspace at\n"
+      "address 0 is allocated for the call, on the CPU. What they point to must outlive the call.";
   sdtw_python::define_errors(module);
   define_constants(module);
   define_structs(module);

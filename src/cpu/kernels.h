@@ -1,7 +1,7 @@
 // What the ISA-specific translation units offer to the drivers (strips.cpp, lanes.cpp): tables of functions that each
 // work on one tile in cache. A tile is [steps][K][W] numbers: W SIMD lanes, K rows a lane.
 //
-// Two ways to walk a pair's cells share these kernels:
+// Two mappings of a pair's cells share these kernels:
 //   strips (skewed): lane l holds rows l K .. l K + K - 1 of a strip of W K rows and is at column s - l in step s;
 //   lanes:           lane l holds K rows of a pair of its own; all lanes are at column s in step s.
 #pragma once
@@ -194,7 +194,7 @@ struct MetricKernels {
 constexpr int metrics = SDTW_COSINE + 1;
 
 template <class T>
-struct Walk {
+struct MappingKernels {
   int rows;  // K
   // Forward, and forward keeping probabilities. Double costs come split, [steps][K][2][W].
   void (*sweep[cost_forms])(const Sweep<T> &);
@@ -224,10 +224,10 @@ struct RuleKernels {
 template <class T>
 struct Kernels {
   int width;  // W
-  Walk<T> strips, lanes;
-  // Walk::load and store with K = 1: interleaves W pairs' series.
-  decltype(Walk<T>::load) pack;
-  decltype(Walk<T>::store) unpack;
+  MappingKernels<T> strips, lanes;
+  // MappingKernels::load and store with K = 1: interleaves W pairs' series.
+  decltype(MappingKernels<T>::load) pack;
+  decltype(MappingKernels<T>::store) unpack;
   RuleKernels<T> rules;
 };
 

@@ -25,7 +25,7 @@ class LaneGroup {
       : p(whole.problem),
         plan(whole.cpu),
         kernels(isa.kernels<T>()),
-        walk(kernels.lanes),
+        mapping(kernels.lanes),
         W(kernels.width),
         b(buffers),
         places(pairs),
@@ -137,7 +137,7 @@ class LaneGroup {
     series.mark_zeros(y, wide[1], inverse_y, longest_m, 1);
     features = packed_features(p);
   }
-  const MetricKernels<T> &metric() const { return walk.metric[p.metric]; }
+  const MetricKernels<T> &metric() const { return mapping.metric[p.metric]; }
   // Adds what E of K rows of a tile contributes to the gradients.
   void gradient(int64_t r, int64_t c, int64_t count) const {
     const FusedTile<T> of = fused(r, c, count);
@@ -165,7 +165,8 @@ class LaneGroup {
     }
     const Offsets at = offsets(b.x, &Place::x, places);
     int64_t first[max_width] = {}, last[K * max_width];
-    ok &= walk.load[core::dtype_of<In>](matrix(r, c, count, b.x.data, nullptr, b.x.stride, at, first, last), tile) == 0;
+    ok &= mapping.load[core::dtype_of<In>](matrix(r, c, count, b.x.data, nullptr, b.x.stride, at, first, last), tile) ==
+          0;
   }
   FusedTile<T> fused(int64_t r, int64_t c, int64_t count) const {
     const int64_t d = features;
@@ -235,7 +236,7 @@ class LaneGroup {
   const Problem &p;
   const Plan &plan;
   const Kernels<T> &kernels;
-  const Walk<T> &walk;
+  const MappingKernels<T> &mapping;
   const int W;
   const Buffers &b;
   const Place *const places;
@@ -268,8 +269,8 @@ bool LaneGroup<T, In>::forward(double *value) {
       if (!ok && sizeof(T) == 4) return false;
       for (int64_t s = c, end; s < c + count; s = end) {
         end = next_corner(r, s, c + count);
-        walk.sweep[form]({end - s, tile + (s - c) * K * W * (form == plain_cost ? 1 : 2), scale, scale_low, lanes,
-                          row_m + s * W, row_e + s * W, nullptr});
+        mapping.sweep[form]({end - s, tile + (s - c) * K * W * (form == plain_cost ? 1 : 2), scale, scale_low, lanes,
+                             row_m + s * W, row_e + s * W, nullptr});
         for (int l = 0; l < W; ++l)
           if (corner_in(l, r, K, s, end) && m[l] == end) {
             const int64_t at_corner = (n[l] - 1 - r) * W + l;
@@ -307,7 +308,7 @@ void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
     }
     cost(r + q, c, count, ok);
     const FlushDenormals flush;
-    walk.sweep_save[form]({count, tile, scale, scale_low, lanes, m_, e_, probability + q * plan.tile_cols * 3 * W});
+    mapping.sweep_save[form]({count, tile, scale, scale_low, lanes, m_, e_, probability + q * plan.tile_cols * 3 * W});
   }
 }
 
@@ -324,8 +325,8 @@ void LaneGroup<T, In>::adjoint(int64_t r, int64_t c, int64_t count) const {
       if (corner_in(l, r, K, c, end)) s = std::max(s, m[l] == end ? c : m[l]);
     for (int l = 0; l < W; ++l)
       if (corner_in(l, r, K, c, end) && m[l] == end) left[(q + n[l] - 1 - r) * W + l] = 1;
-    walk.adjoint({end - s, p_ + (s - c) * K * 3 * W, alignment + (s - c) * K * W, left + q * W, diagonal + q * W,
-                  above_m, adjoint_row + s * W});
+    mapping.adjoint({end - s, p_ + (s - c) * K * 3 * W, alignment + (s - c) * K * W, left + q * W, diagonal + q * W,
+                     above_m, adjoint_row + s * W});
     end = s;
   }
 }
@@ -384,7 +385,7 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
         if (target) {
           const Offsets at = offsets(*target, &Place::result, places);
           int64_t first[max_width] = {}, last[K * max_width];
-          walk.store[core::dtype_of<In>](
+          mapping.store[core::dtype_of<In>](
               matrix(r + q, c, count, nullptr, target->data, target->stride, at, first, last), alignment, factor);
         } else {
           gradient(r + q, c, count);

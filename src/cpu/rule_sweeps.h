@@ -1,5 +1,5 @@
 // Sweeps over a tile of a strip by rules other than the core's, for any vector type. Included by kernels_*.cpp inside
-// its namespace, after sweeps.h, whose walk these have.
+// its namespace, after sweeps.h, whose order of cells these have.
 
 // How costs become what a step takes off a Z, of one group of steps of equal weight.
 template <class V>

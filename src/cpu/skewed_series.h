@@ -1,4 +1,5 @@
-// The series of a pair as the skewed walk wants them: packed for the fused kernels, gradients unpacked, costs bounded.
+// The series of a pair as the skewed mapping wants them: packed for the fused kernels, gradients unpacked, costs
+// bounded.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,7 @@ struct StridedOut {
   int64_t step, feature;
 };
 
-// Where the packed series of one pair lie for a skewed walk:
+// Where the packed series of one pair lie for a skewed mapping:
 //   x [strip][room][K][W], feature by feature, row strip * 64 + l K + k, rows past the end repeating the last one;
 //   y [feature][pad + m + pad] backwards, so that the column s - l of lane l is a contiguous load; ends repeated too.
 // The repeats keep the costs of cells that do not exist within the pair's own bound.

@@ -25,9 +25,9 @@ class StripPair {
       : p(whole.problem),
         plan(whole.cpu),
         kernels(isa.kernels<T>()),
-        walk(kernels.strips),
+        mapping(kernels.strips),
         W(kernels.width),
-        K(walk.rows),
+        K(mapping.rows),
         b(buffers),
         at_place(place),
         n(lengths.n),
@@ -188,7 +188,7 @@ class StripPair {
     MatrixTile t = matrix(i, first_step, count, element<In>(b.x, at_place.x), nullptr, b.x.stride);
     t.first = cells.first;
     t.last = cells.last;
-    return walk.load[core::dtype_of<In>](t, at<T>(local, layout.tile)) == 0;
+    return mapping.load[core::dtype_of<In>](t, at<T>(local, layout.tile)) == 0;
   }
 
   // Fills the tangents' tile, while the tile has its costs.
@@ -199,10 +199,10 @@ class StripPair {
     MatrixTile t = matrix(i, first_step, count, element<In>(b.tangent_x, at_place.x), nullptr, b.tangent_x.stride);
     t.first = cells.first;
     t.last = cells.last;
-    walk.load[core::dtype_of<In>](t, tangents.tile(local));
+    mapping.load[core::dtype_of<In>](t, tangents.tile(local));
   }
 
-  const MetricKernels<T> &metric() const { return walk.metric[p.metric]; }
+  const MetricKernels<T> &metric() const { return mapping.metric[p.metric]; }
   // Adds what a tile's E contributes to the gradients.
   void gradient(int64_t i, int64_t first_step, int64_t count, std::byte *local) const {
     const FusedTile<T> tile = fused(i, first_step, count, local);
@@ -253,7 +253,7 @@ class StripPair {
     } else if (!rule.core_cells() || (rule.banded && rule.masked(within, first_step, of.steps)))
       rule.sweep(kernels.rules, of, within, first_step, form, save);
     else
-      (save ? walk.sweep_save : walk.sweep)[form](of);
+      (save ? mapping.sweep_save : mapping.sweep)[form](of);
   }
   // A tile boundary, into and out of state: what put_hard makes of double cells is one number.
   void save(std::byte *data, int64_t capacity, int64_t at, const T *m_, const E *e_, int64_t count) const {
@@ -294,7 +294,7 @@ class StripPair {
   const Problem &p;
   const Plan &plan;
   const Kernels<T> &kernels;
-  const Walk<T> &walk;
+  const MappingKernels<T> &mapping;
   const int W, K;
   const Buffers &b;
   const Place at_place;
@@ -404,7 +404,7 @@ void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *loc
     else if (derivative && rule.weighted)
       kernels.rules.adjoint({part, &rule.steps, nullptr, nullptr, nullptr, nullptr, nullptr});
     else
-      walk.adjoint(part);
+      mapping.adjoint(part);
     const Flow<T> outflow = flow(row + 1);
     const double wanted = lost + outflow.lacks(inflow);
     const auto correction = outflow.settle(inflow, &lost);
@@ -448,8 +448,8 @@ void StripPair<T, In>::spend(int64_t i, const Extent &cells, int64_t first_step,
   MatrixTile t = matrix(i, first_step, count, nullptr, target, stride);
   t.first = cells.first;
   t.last = cells.last;
-  walk.store[core::dtype_of<In>](t, tangents.wanted() ? tangents.alignment_dot(local) : at<T>(local, layout.alignment),
-                                 factors);
+  mapping.store[core::dtype_of<In>](
+      t, tangents.wanted() ? tangents.alignment_dot(local) : at<T>(local, layout.alignment), factors);
 }
 
 template <class T, class In>

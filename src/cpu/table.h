@@ -41,7 +41,7 @@ template <class T>
 using Double = std::conditional_t<sizeof(T) == 8, double, float>;
 
 template <class T, int K, bool skew>
-constexpr Walk<T> walk() {
+constexpr MappingKernels<T> mapping_kernels() {
   constexpr bool split = sizeof(T) == 4;
   const auto sqeuclidean = metric_kernels<T, K, skew, core::SqEuclidean>(2);
   return {K,
@@ -96,8 +96,8 @@ template <class T>
 constexpr Kernels<T> kernels() {
   constexpr int W = Vec<T>::width;
   return {W,
-          walk<T, strip_rows / W, true>(),
-          walk<T, lane_rows, false>(),
+          mapping_kernels<T, strip_rows / W, true>(),
+          mapping_kernels<T, lane_rows, false>(),
           {load_matrix<T, 1, float>, load_matrix<T, 1, Double<T>>, load_matrix<T, 1, core::Half>,
            load_matrix<T, 1, core::BFloat16>},
           {store_matrix<T, 1, float>, store_matrix<T, 1, Double<T>>, store_matrix<T, 1, core::Half>,

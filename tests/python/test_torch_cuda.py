@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libsdtw.numpy import soft_dtw_alignment, soft_dtw_grad
-from libsdtw.torch import SoftDTW, soft_dtw
+from libsdtw.torch import SoftDTW, soft_dtw, soft_dtw_cdist
 from torch_data import grads, pair
 
 pytestmark = pytest.mark.usefixtures("cuda")
@@ -110,9 +110,13 @@ def test_host_waits_for_nothing(cuda):
     x, y = pair(cuda, torch.float32, SHAPE)
     lengths = lengths_of(cuda)
 
+    gamma = torch.tensor(0.5, device=cuda, requires_grad=True)
+    short = lengths[0].to(torch.int16)
+
     def step():
         value = soft_dtw(x, y, x_lengths=lengths[0], y_lengths=lengths[1])
-        return grads(value, x, y)
+        learned = soft_dtw(x, y, gamma=gamma, x_lengths=short, zero_infinity=True, normalize=True)
+        return grads(value, x, y), grads(learned, x, gamma)
 
     step()
     torch.cuda.synchronize()
@@ -124,6 +128,19 @@ def test_host_waits_for_nothing(cuda):
     finally:
         torch.cuda.set_sync_debug_mode("default")
     torch.cuda.synchronize()
+
+
+def test_all_pairs_take_the_memory_of_a_block(cuda):
+    x, y = pair(cuda, torch.float32, (64, 200, 200, 3))
+
+    def peak(block):
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        grads(soft_dtw_cdist(x, y, block=block), x, y)
+        return torch.cuda.max_memory_allocated() - before
+
+    peak(64)
+    assert peak(64) < 0.25 * peak(64 * 64)
 
 
 def test_no_memory_is_kept(cuda):

@@ -1,10 +1,14 @@
 # torch.ops.libsdtw: PyTorch's own checks of operators, and that whatever looks on sees them called.
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import libsdtw.torch
 from libsdtw.torch import SoftDTW, soft_dtw
 from torch_data import grads, pair
 
@@ -47,6 +51,13 @@ def test_compiles_without_a_graph_break(device):
     expected, value = loss(2 * x, y), compiled(x, y)
     torch.testing.assert_close(value, expected)
     torch.testing.assert_close(grads(value, x, y), grads(expected, x, y))
+
+
+def test_private_interfaces_of_pytorch_are_in_one_file():
+    private = re.compile(r"torch\._[A-Za-z]|from torch\.\S*_\w+ import|\b_C\.")
+    for path in Path(libsdtw.torch.__file__).parent.glob("*.py"):
+        lines = [line for line in path.read_text().splitlines() if private.search(line)]
+        assert path.name == "_private.py" or not lines, f"{path}: {lines}"
 
 
 class Record(TorchDispatchMode):

@@ -7,8 +7,10 @@ import torch
 from tslearn.metrics import soft_dtw as tslearn_soft_dtw
 
 import oracle
+from libsdtw import _core
 from libsdtw.torch import (
     SoftDTW,
+    _costs,
     sharp_soft_dtw,
     soft_dtw,
     soft_dtw_alignment,
@@ -224,3 +226,23 @@ def test_value_and_alignment_in_one_call(device):
     ours = torch.autograd.grad(value.sum(), (x, y), retain_graph=True)
     torch.testing.assert_close(ours, grads(soft_dtw(x, y, gamma=0.5), x, y))
     assert grads(alignment * penalty, x)[0].any()  # the temporal term of DILATE
+
+
+def test_cost_matrices():
+    # Of every metric that sdtw.h names, for where a matrix of costs is wanted.
+    x, y = pair("cpu")
+    with torch.no_grad():
+        y[:, 0] = x[:, 0]  # coincident points
+    similar = torch.nn.functional.cosine_similarity(x[:, :, None], y[:, None], dim=-1)
+    expected = {
+        "sqeuclidean": torch.cdist(x, y) ** 2,
+        "euclidean": torch.cdist(x, y),
+        "cityblock": torch.cdist(x, y, p=1),
+        "cosine": 1 - similar,
+    }
+    assert _costs.COSTS.keys() == expected.keys()
+    assert {"precomputed", *expected} == _core.METRICS.keys()
+    for metric, cost in expected.items():
+        ours = _costs.COSTS[metric](x, y)
+        torch.testing.assert_close(ours, cost, rtol=1e-12, atol=1e-7)
+        assert all(g.isfinite().all() for g in grads(ours, x, y))

@@ -15,7 +15,26 @@ def sqeuclidean(x: Tensor, y: Tensor) -> Tensor:
     return cost.to(x.dtype)
 
 
-COSTS = {"sqeuclidean": sqeuclidean}
+def euclidean(x: Tensor, y: Tensor) -> Tensor:
+    square = _differences(x, y).square().sum(-1)
+    apart = square > 0  # the slope at 0 is taken as 0
+    return torch.where(apart, torch.where(apart, square, 1).sqrt(), 0)
+
+
+def cityblock(x: Tensor, y: Tensor) -> Tensor:
+    return _differences(x, y).abs().sum(-1)
+
+
+def cosine(x: Tensor, y: Tensor) -> Tensor:
+    x, y = (t / torch.linalg.vector_norm(t, dim=-1, keepdim=True) for t in (x, y))
+    return 1 - x @ y.mT
+
+
+def _differences(x: Tensor, y: Tensor) -> Tensor:
+    return x[..., :, None, :] - y[..., None, :, :]
+
+
+COSTS = {"sqeuclidean": sqeuclidean, "euclidean": euclidean, "cityblock": cityblock, "cosine": cosine}
 
 
 def without_padding(series: Tensor, lengths: Tensor | None) -> Tensor:

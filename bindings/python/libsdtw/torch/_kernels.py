@@ -74,6 +74,15 @@ def _span(memory: Tensor) -> tuple[int, int]:
     return memory.data_ptr(), memory.numel()
 
 
+def _workspace(size: int, x: Tensor) -> tuple[tuple[int, int], Tensor | None]:
+    """Memory for a call: PyTorch's on a GPU, whose stream says when it is free again; the binding's own on
+    the CPU."""
+    if x.is_cpu:
+        return (0, size), None
+    memory = _memory(size, x.device)
+    return _span(memory), memory
+
+
 def _array(tensor: Tensor) -> tuple[int, tuple[int, ...]]:
     return tensor.data_ptr(), tensor.stride()
 
@@ -141,14 +150,14 @@ def forward(
     problem, exec_, sizes = inputs.plan(no_state=not save_state)
     value = torch.empty(x.shape[0], dtype=inputs.x.dtype, device=x.device)
     state = _memory(sizes.state, x.device)
-    workspace = _memory(sizes.forward, x.device)
+    workspace, _kept = _workspace(sizes.forward, x)
     _core.forward(
         problem,
         exec_,
         *inputs.addresses(),
         value.data_ptr(),
         _span(state) if save_state else None,
-        _span(workspace),
+        workspace,
     )
     return value, state
 
@@ -169,7 +178,7 @@ def backward(
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
     problem, exec_, sizes = inputs.plan()
     grad_x, grad_y = new_grads(inputs.x, inputs.y, need_x, need_y)
-    workspace = _memory(sizes.backward, x.device)
+    workspace, _kept = _workspace(sizes.backward, x)
     _core.backward(
         problem,
         exec_,
@@ -178,7 +187,7 @@ def backward(
         _array(grad_x) if need_x else None,
         _array(grad_y) if need_y else None,
         _span(state),
-        _span(workspace),
+        workspace,
     )
     if inputs.x.dtype is not x.dtype:
         return grad_x.to(x.dtype), grad_y.to(x.dtype)
@@ -197,8 +206,8 @@ def alignment(
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
     problem, exec_, sizes = inputs.plan()
     result = new_alignment(inputs.x, inputs.y)
-    workspace = _memory(sizes.alignment, x.device)
-    _core.alignment(problem, exec_, *inputs.addresses(), _array(result), _span(state), _span(workspace))
+    workspace, _kept = _workspace(sizes.alignment, x)
+    _core.alignment(problem, exec_, *inputs.addresses(), _array(result), _span(state), workspace)
     return result.to(x.dtype)
 
 
