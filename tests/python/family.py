@@ -1,5 +1,5 @@
-# The family's oracle in plain Python floats: metrics, bands, step weights and penalties, and gamma = 0, from the
-# definitions in sdtw.h and from nothing of the library's.
+# The oracle of the family in plain Python floats: metrics, bands, step weights and penalties, and gamma = 0,
+# from the definitions in sdtw.h and from nothing of the library.
 from __future__ import annotations
 
 import math
