@@ -1,5 +1,5 @@
-# The whole family: combinations of metric, type, band, steps, lengths, gamma, batches, strides and memory against
-# the oracle; and tslearn, aeon and dtaidistance as live oracles for what they have.
+# The whole family: combinations of metric, type, band, steps, lengths, gamma, batches, strides and memory
+# against the oracle; and tslearn, aeon and dtaidistance as live oracles for what they have.
 #
 # LIBSDTW_EXAMPLES=2000 draws more combinations than the 300 of an ordinary run.
 import os
