@@ -45,9 +45,9 @@ double max_norm(const Real *values, int64_t count) {
 }
 
 // What gradients of pair b may be off by whatever they are: E below 1e-12 counts as 0 (sdtw.h), here of a few cells.
-// Where series are equal there is no more to them than that.
+// Where series are equal, or likely steps have weight 0, there is no more to them than that.
 inline double negligible_gradient(const Case &c, int64_t b) {
-  if (!c.fused()) return 0;
+  if (!c.fused() && c.unit_steps()) return 0;  // E is 1 in the corners
   const double g = c.grad_value.empty() ? 1 : std::abs(c.grad_value[b]);
   if (c.problem.metric != SDTW_SQEUCLIDEAN) return std::isfinite(g) ? 4e-12 * g : 0;  // of derivatives up to 1
   const int64_t features = c.problem.features;

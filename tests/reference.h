@@ -171,6 +171,7 @@ class Referee {
   template <class Cost>
   void add_scales(int64_t b, const oracle::Pair<Number> &pair, const Cost &cost, const Number *x, const Number *y) {
     const int64_t n = c_.length_x(b), m = c_.length_y(b);
+    bend_ = 0;
     const Real most_weight = *std::max_element(p_.step_weight, p_.step_weight + 3);
     Real path = oracle::value_of(pair.path), along = 0, square = 0, most_reach = 0;
     for (int64_t i = 0; i < n; ++i)
@@ -184,6 +185,8 @@ class Referee {
             const Real t = c_.fused() ? reach(x + i * p_.features, y + j * p_.features) : std::abs(cost(i, j).d);
             most_reach = std::max(most_reach, t), along += most_weight * e * t,
             square += most_weight * most_weight * e * t * t;
+            const Real d = oracle::value_of(cost(i, j));
+            if (p_.metric == SDTW_EUCLIDEAN && d > 0) bend_ += most_weight * e * t / d;
           }
       }
     ref_.scale[b] = value_scale(static_cast<double>(ref_.value[b]), static_cast<double>(path), p_.gamma, n, m);
@@ -213,6 +216,7 @@ class Referee {
     // E below 1e-12 counts as 0, and so does its tangent: where there is nothing else, as of a pair of equal series.
     const Real skipped = Real(0.05) * std::abs(oracle::value_of(g)) * slope(x, y, n, m);
     largest_tangent = std::max(largest_tangent, (largest + skipped) * spread_);
+    largest_tangent += Real(1e-2) * std::abs(oracle::value_of(g)) * bend_;
     ref_.grad_x_scale[ix] += largest, ref_.grad_x_tangent_scale[ix] += largest_tangent;
     if (c_.fused()) ref_.grad_y_scale[iy] += largest, ref_.grad_y_tangent_scale[iy] += largest_tangent;
     for (int64_t k = 0; k < step_x_; ++k) gx_[ix * step_x_ + k] += of_x[k];
@@ -257,6 +261,9 @@ class Referee {
   const Number *y_data_;
   int64_t step_x_, step_y_, step_e_;
   Real spread_ = 0;
+  // How far a distance's direction can turn along the tangents, near coincident points: |t| / D, of which its second
+  // derivative is a difference that is rounded (of one feature it is 0). A hundredth is far above that rounding.
+  Real bend_ = 0;
   Reference<Real> ref_;
 };
 
