@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -24,6 +25,10 @@ def soft_dtw_cdist(
     metric: Metric = "sqeuclidean",
     x_lengths: Lengths = None,
     y_lengths: Lengths = None,
+    band: str | None = None,
+    radius: float | None = None,
+    step_weights: Sequence[float] = (1, 1, 1),
+    step_penalties: Sequence[float] = (0, 0, 0),
     normalize: bool = False,
     block: int = 4096,
 ) -> Tensor:
@@ -32,12 +37,11 @@ def soft_dtw_cdist(
     Args:
         x: series, (P, N, D), or a list of tensors (N_p, D).
         y: series, (Q, M, D) likewise; None: x itself, of which every pair is computed once.
-        gamma, metric: as of :func:`soft_dtw`.
+        gamma, metric, band, radius, step_weights, step_penalties: as of :func:`soft_dtw`.
         x_lengths, y_lengths: integers, (P,) and (Q,).
         normalize: the soft-DTW divergence instead.
         block: pairs that are computed at a time. Memory beyond inputs, outputs and gradients is that of so
-        many
-            pairs: backward computes a block anew instead of keeping its state.
+            many pairs: backward computes a block anew instead of keeping its state.
 
     Returns:
         Values, (P, Q); symmetric where y is None.
@@ -51,7 +55,14 @@ def soft_dtw_cdist(
     if symmetric and y_lengths is not None:
         raise InvalidArgumentError("y_lengths is given without y: expected x_lengths alone")
     second, m = (first, n) if symmetric else _batch("y", y, y_lengths)
-    options = {"gamma": gamma, "metric": metric}
+    options = {
+        "gamma": gamma,
+        "metric": metric,
+        "band": band,
+        "radius": radius,
+        "step_weights": step_weights,
+        "step_penalties": step_penalties,
+    }
     if symmetric:
         result = _symmetric(first, n, block, options)
     else:
