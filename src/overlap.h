@@ -44,8 +44,6 @@ class Overlap {
       : before_(-static_cast<int64_t>(b.element)), behind_(static_cast<int64_t>(a.element)) {
     for (const Stride &s : a.strides) add(s, -1);
     for (const Stride &s : b.strides) add(s, 1);
-    std::sort(dimensions_, dimensions_ + count_,
-              [](const Dimension &d, const Dimension &e) { return d.stride > e.stride; });
     int64_t divisor = 0, low = 0, high = 0;
     for (int k = count_ - 1; k >= 0; --k) {
       Dimension &d = dimensions_[k];
@@ -55,13 +53,16 @@ class Overlap {
     }
   }
 
-  // Steps of the same size are one dimension.
+  // Dimensions are kept from the largest stride to the smallest; strides of the same size are one dimension.
   void add(const Stride &s, int64_t sign) {
     if (s.bytes == 0 || s.count == 0) return;
     const auto stride = static_cast<int64_t>(s.bytes), count = static_cast<int64_t>(s.count);
     int k = 0;
-    while (k < count_ && dimensions_[k].stride != stride) ++k;
-    if (k == count_) dimensions_[count_++] = {stride, 0, 0, 0, 0, 0};
+    while (k < count_ && dimensions_[k].stride > stride) ++k;
+    if (k == count_ || dimensions_[k].stride != stride) {
+      for (int i = count_++; i > k; --i) dimensions_[i] = dimensions_[i - 1];
+      dimensions_[k] = {stride, 0, 0, 0, 0, 0};
+    }
     (sign < 0 ? dimensions_[k].least : dimensions_[k].most) += sign * count;
   }
 

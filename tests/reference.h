@@ -136,8 +136,22 @@ class Referee {
       return;
     }
     if (std::isinf(value) || n == 0) return;
-    add_scales(b, pair, cost_of);
+    add_scales(b, pair, cost_of, x, y);
     add_gradients(b, pair, x, y);
+  }
+
+  // The most that a cost's derivative along the tangents can be, of points as far apart as these.
+  Real reach(const Number *x, const Number *y) const {
+    Real tangents = 0, apart = 0, of_x = 0, of_y = 0, tx = 0, ty = 0;
+    if constexpr (dual)
+      for (int64_t k = 0; k < p_.features; ++k) {
+        const Real difference = x[k].v - y[k].v;
+        tangents += std::abs(x[k].d) + std::abs(y[k].d), apart += difference * difference;
+        of_x += x[k].v * x[k].v, of_y += y[k].v * y[k].v, tx += x[k].d * x[k].d, ty += y[k].d * y[k].d;
+      }
+    if (p_.metric == SDTW_SQEUCLIDEAN) return 2 * std::sqrt(apart) * tangents;
+    if (p_.metric != SDTW_COSINE) return tangents;
+    return (of_x > 0 ? std::sqrt(tx / of_x) : 0) + (of_y > 0 ? std::sqrt(ty / of_y) : 0);
   }
 
   // Of symmetric pairs (j, i) is (i, j) transposed, whatever a band or a tie makes of it.
@@ -155,9 +169,10 @@ class Referee {
   }
 
   template <class Cost>
-  void add_scales(int64_t b, const oracle::Pair<Number> &pair, const Cost &cost) {
+  void add_scales(int64_t b, const oracle::Pair<Number> &pair, const Cost &cost, const Number *x, const Number *y) {
     const int64_t n = c_.length_x(b), m = c_.length_y(b);
-    Real path = oracle::value_of(pair.path), along = 0, square = 0;
+    const Real most_weight = *std::max_element(p_.step_weight, p_.step_weight + 3);
+    Real path = oracle::value_of(pair.path), along = 0, square = 0, most_reach = 0;
     for (int64_t i = 0; i < n; ++i)
       for (int64_t j = 0; j < m; ++j) {
         const Real e = oracle::value_of(pair.alignment[i * m + j]);
@@ -166,14 +181,17 @@ class Referee {
         if (p_.metric == SDTW_COSINE) path += e;
         if constexpr (dual)
           if (e != 0) {
-            const Real t = cost(i, j).d, w = oracle::value_of(pair.gradient[i * m + j]);
-            along += w * std::abs(t), square += w * t * t;
+            const Real t = c_.fused() ? reach(x + i * p_.features, y + j * p_.features) : std::abs(cost(i, j).d);
+            most_reach = std::max(most_reach, t), along += most_weight * e * t,
+            square += most_weight * most_weight * e * t * t;
           }
       }
     ref_.scale[b] = value_scale(static_cast<double>(ref_.value[b]), static_cast<double>(path), p_.gamma, n, m);
-    if constexpr (dual) ref_.value_tangent_scale[b] = along;
+    // E below 1e-12 counts as 0: where there is nothing else, as of a pair of equal series.
+    if constexpr (dual) ref_.value_tangent_scale[b] = along + Real(0.05) * most_reach;
     // How far a path's cost strays along the tangent, in units of gamma, is what probabilities change by.
     spread_ = p_.gamma > 0 ? std::sqrt(square) / static_cast<Real>(p_.gamma) : 0;
+    if (p_.metric == SDTW_COSINE) spread_ += std::sqrt(square);  // and directions turn
   }
 
   void add_gradients(int64_t b, const oracle::Pair<Number> &pair, const Number *x, const Number *y) {
@@ -192,11 +210,22 @@ class Referee {
         if constexpr (dual) largest_tangent = std::max(largest_tangent, std::abs(v.d));
       }
     if (p_.metric == SDTW_COSINE) largest += cosine_rounding(pair, g, x, y, n, m);
-    largest_tangent = std::max(largest_tangent, largest * spread_);
+    // E below 1e-12 counts as 0, and so does its tangent: where there is nothing else, as of a pair of equal series.
+    const Real skipped = Real(0.05) * std::abs(oracle::value_of(g)) * slope(x, y, n, m);
+    largest_tangent = std::max(largest_tangent, (largest + skipped) * spread_);
     ref_.grad_x_scale[ix] += largest, ref_.grad_x_tangent_scale[ix] += largest_tangent;
     if (c_.fused()) ref_.grad_y_scale[iy] += largest, ref_.grad_y_tangent_scale[iy] += largest_tangent;
     for (int64_t k = 0; k < step_x_; ++k) gx_[ix * step_x_ + k] += of_x[k];
     for (int64_t k = 0; k < step_y_; ++k) gy_[iy * step_y_ + k] += of_y[k];
+  }
+
+  // The largest derivative that a cost of these series can have.
+  Real slope(const Number *x, const Number *y, int64_t n, int64_t m) const {
+    if (p_.metric != SDTW_SQEUCLIDEAN) return 1;
+    Real most = 0;
+    for (int64_t k = 0; k < n * p_.features; ++k) most = std::max(most, std::abs(oracle::value_of(x[k])));
+    for (int64_t k = 0; y && k < m * p_.features; ++k) most = std::max(most, std::abs(oracle::value_of(y[k])));
+    return 4 * most;
   }
 
   // Directions are of unit length, and are rounded as such however near each other they are: of points x and y the

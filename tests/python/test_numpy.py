@@ -3,7 +3,14 @@ import numpy as np
 import pytest
 
 import libsdtw
-from libsdtw.numpy import soft_dtw, soft_dtw_alignment, soft_dtw_grad
+from libsdtw.numpy import (
+    soft_dtw,
+    soft_dtw_alignment,
+    soft_dtw_cdist,
+    soft_dtw_cdist_grad,
+    soft_dtw_grad,
+    soft_dtw_jvp,
+)
 
 
 def test_shapes(rng):
@@ -106,12 +113,7 @@ BROKEN = [  # arguments, exception, what its message says
     (arguments(x=np.zeros((2, 0, 3))), ValueError, r"problem\.n is 0"),
     (arguments(y=np.zeros((2, 0, 3))), ValueError, r"problem\.m is 0"),
     (arguments(x=np.zeros((2, 5, 0)), y=np.zeros((2, 4, 0))), ValueError, r"problem\.features is 0"),
-    (arguments(x=np.zeros((2, 5, 3), np.longdouble)), ValueError, "expected float32 or float64"),
-    (
-        arguments(x=np.zeros((2, 5, 3), np.float16), y=np.zeros((2, 4, 3), np.float16)),
-        NotImplementedError,
-        "F16",
-    ),
+    (arguments(x=np.zeros((2, 5, 3), np.longdouble)), ValueError, "expected float16, bfloat16, float32"),
     (arguments(y=None), ValueError, "y is None with metric 'sqeuclidean'"),
     (arguments(metric="precomputed"), ValueError, "y is given with metric 'precomputed'"),
     ({**COST, "x": np.zeros(5)}, ValueError, r"x has shape \(5,\): expected \(B, N, M\) or \(N, M\)$"),
@@ -119,8 +121,6 @@ BROKEN = [  # arguments, exception, what its message says
     (arguments(metric="manhattan"), ValueError, "metric is 'manhattan': expected one of 'precomputed'"),
     (arguments(metric=1), ValueError, "metric is 1"),
     (arguments(metric=["sqeuclidean"]), ValueError, "metric is"),
-    (arguments(metric="cosine"), NotImplementedError, "SDTW_COSINE"),
-    (arguments(gamma=0), NotImplementedError, "gamma"),
     (arguments(gamma=-1.0), ValueError, r"gamma is -1\.0: expected a finite number >= 0"),
     (arguments(gamma=np.nan), ValueError, "gamma is nan"),
     (arguments(gamma=np.inf), ValueError, "gamma is inf"),
@@ -133,6 +133,22 @@ BROKEN = [  # arguments, exception, what its message says
     (arguments(y_lengths=[True, False]), TypeError, "y_lengths has dtype bool"),
     (arguments(x_lengths=[1, 6]), ValueError, r"x_lengths holds 6: expected lengths in \[0, 5\]"),
     (arguments(y_lengths=[-1, 2]), ValueError, r"y_lengths holds -1: expected lengths in \[0, 4\]"),
+    (arguments(band="sakoe", radius=1), ValueError, "band is 'sakoe': expected one of 'sakoe_chiba'"),
+    (arguments(band="none", radius=1), ValueError, "band is 'none': expected one of"),
+    (arguments(band="sakoe_chiba"), TypeError, "radius is None: expected a number, with band 'sakoe_chiba'"),
+    (arguments(radius=3), ValueError, "radius is 3 without a band"),
+    (arguments(band="absolute", radius=-1), ValueError, "radius is -1: expected a finite number >= 0"),
+    (arguments(band="absolute", radius=np.inf), ValueError, "radius is inf"),
+    (
+        arguments(band="itakura", radius=0.5),
+        ValueError,
+        r"radius is 0\.5: expected .* the maximum slope, >= 1",
+    ),
+    (arguments(step_weights=(1, 1)), ValueError, "step_weights holds 2 numbers"),
+    (arguments(step_weights=(1, -1, 1)), ValueError, r"step_weights is \(1, -1, 1\)"),
+    (arguments(step_weights=2), TypeError, "step_weights is 2: expected three numbers"),
+    (arguments(step_penalties=(0, np.nan, 0)), ValueError, "step_penalties is"),
+    (arguments(step_penalties="abc"), TypeError, "step_penalties is 'abc'"),
     (arguments(num_threads=-1), ValueError, "num_threads is -1"),
     (arguments(num_threads=5000), ValueError, "num_threads is 5000"),
     (arguments(num_threads=1.5), TypeError, "incompatible"),
@@ -146,6 +162,105 @@ def test_broken_arguments(function, broken, error, message):
         function(**broken)
     if error is not TypeError:
         assert isinstance(caught.value, libsdtw.SdtwError)
+
+
+BROKEN_MORE = [  # function, arguments, exception, what its message says
+    (soft_dtw_grad, {"grad_value": np.ones(3)}, ValueError, r"grad_value has shape \(3,\): expected \(2,\)"),
+    (soft_dtw_jvp, {}, ValueError, "tangent_x and tangent_y are None"),
+    (
+        soft_dtw_jvp,
+        {"tangent_x": np.ones((5, 3))},
+        ValueError,
+        r"tangent_x has shape \(5, 3\): expected \(2, 5, 3\)",
+    ),
+    (soft_dtw_jvp, {"tangent_y": "abc"}, TypeError, "tangent_y has dtype"),
+    (
+        soft_dtw_jvp,
+        {**COST, "tangent_y": np.ones((2, 5, 4))},
+        ValueError,
+        "tangent_y is given, but there is no y",
+    ),
+    (soft_dtw_cdist, {"x": np.zeros((5, 3))}, ValueError, r"x has shape \(5, 3\): expected \(B, N, D\)"),
+    (soft_dtw_cdist, {"y": np.zeros((2, 4, 2))}, ValueError, "x has 3 features and y has 2"),
+    (soft_dtw_cdist, {"y": None, "y_lengths": [1, 2]}, ValueError, "y_lengths is given without y"),
+    (soft_dtw_cdist, {**COST}, ValueError, "metric is 'precomputed': expected a metric of series"),
+    (soft_dtw_cdist, {"y_lengths": [1, 2, 3]}, ValueError, r"y_lengths has shape \(3,\)"),
+    (soft_dtw_cdist_grad, {"grad_value": np.ones(2)}, ValueError, r"expected \(2, 2\)"),
+    (soft_dtw_cdist, {"y": None, "step_weights": (1, 2, 1)}, ValueError, "SDTW_SYMMETRIC"),
+]
+
+
+@pytest.mark.parametrize(("function", "changed", "error", "message"), BROKEN_MORE)
+def test_broken_arguments_of_single_functions(function, changed, error, message):
+    with pytest.raises(error, match=message):
+        function(**arguments(**changed))
+
+
+def test_half_precision_is_read_in_place_and_computed_in_float32(rng):
+    x, y = (rng.normal(size=(3, n, 2)).astype(np.float16) for n in (7, 5))
+    value, grad_x, grad_y = soft_dtw_grad(x, y)
+    wide = soft_dtw_grad(x.astype(np.float32), y.astype(np.float32))
+    assert (value.dtype, grad_x.dtype, grad_y.dtype) == (np.float32, np.float16, np.float16)
+    np.testing.assert_allclose(value, wide[0], rtol=1e-6)
+    np.testing.assert_allclose(grad_x, wide[1], rtol=1e-3, atol=1e-5)
+    assert soft_dtw_alignment(x, y).dtype == np.float16
+    shared = soft_dtw_grad(x, y[0])[2]
+    assert (shared.shape, shared.dtype) == (y[0].shape, np.float16)
+
+
+def test_all_pairs(rng):
+    x, y = rng.normal(size=(3, 7, 2)), rng.normal(size=(4, 5, 2))
+    lengths = {"x_lengths": [7, 3, 0], "y_lengths": [5, 1, 2, 4]}
+    value, grad_x, grad_y = soft_dtw_cdist_grad(x, y, metric="cityblock", **lengths)
+    np.testing.assert_array_equal(value, soft_dtw_cdist(x, y, metric="cityblock", **lengths))
+    assert (value.shape, grad_x.shape, grad_y.shape) == ((3, 4), x.shape, y.shape)
+    expected = np.zeros_like(grad_x)
+    for i, j in np.ndindex(value.shape):
+        one = soft_dtw_grad(
+            x[i, : lengths["x_lengths"][i]] if i < 2 else x[i],
+            y[j, : lengths["y_lengths"][j]],
+            metric="cityblock",
+            x_lengths=lengths["x_lengths"][i],
+        )
+        assert value[i, j] == pytest.approx(one[0], rel=1e-12)
+        expected[i, : len(one[1])] += one[1]
+    np.testing.assert_allclose(grad_x, expected, rtol=0, atol=1e-12)
+
+
+def test_pairs_of_one_set(rng):
+    x, upstream = rng.normal(size=(5, 9, 2)), rng.normal(size=(5, 5))
+    value, grad = soft_dtw_cdist_grad(x, grad_value=upstream)
+    both, grad_x, grad_y = soft_dtw_cdist_grad(x, x, grad_value=upstream)
+    np.testing.assert_array_equal(value, value.T)
+    np.testing.assert_allclose(value, both, rtol=1e-12)
+    np.testing.assert_allclose(grad, grad_x + grad_y, rtol=0, atol=1e-11)
+    assert soft_dtw_cdist(x).shape == (5, 5)
+
+
+def test_upstream_gradients_and_recomputing(rng):
+    x, y, upstream = rng.normal(size=(4, 9, 2)), rng.normal(size=(4, 8, 2)), rng.normal(size=4)
+    _, grad_x, grad_y = soft_dtw_grad(x, y)
+    for recompute in (False, True):
+        _, ours_x, ours_y = soft_dtw_grad(x, y, grad_value=upstream, recompute=recompute)
+        np.testing.assert_allclose(ours_x, upstream[:, None, None] * grad_x, rtol=1e-12)
+        np.testing.assert_allclose(ours_y, upstream[:, None, None] * grad_y, rtol=1e-12)
+    np.testing.assert_allclose(
+        soft_dtw_alignment(x, y, recompute=True), soft_dtw_alignment(x, y), rtol=0, atol=1e-14
+    )
+    assert soft_dtw_grad(x[0], y[0], grad_value=2.0)[1] == pytest.approx(2 * grad_x[0])
+
+
+def test_tangents_are_differences(rng):
+    x, y = rng.normal(size=(2, 9, 2)), rng.normal(size=(2, 8, 2))
+    tangent_x, tangent_y = rng.normal(size=x.shape), rng.normal(size=y.shape)
+    ours = soft_dtw_jvp(x, y, tangent_x=tangent_x, tangent_y=tangent_y, gamma=0.5)
+    step = 1e-5
+    above = soft_dtw_grad(x + step * tangent_x, y + step * tangent_y, gamma=0.5)
+    below = soft_dtw_grad(x - step * tangent_x, y - step * tangent_y, gamma=0.5)
+    for tangent, up, down in zip(ours, above, below, strict=True):
+        np.testing.assert_allclose(tangent, (up - down) / (2 * step), rtol=0, atol=1e-6)
+    shared = soft_dtw_jvp(x, y[0], tangent_y=tangent_y[0], gamma=0.5)
+    assert [array.shape for array in shared] == [(2,), x.shape, y[0].shape]
 
 
 def test_errors_carry_their_status():

@@ -1,0 +1,196 @@
+"""Measures the family beside the core: metrics, types, bands, steps, gamma = 0, pairs, tangents; writes JSON.
+
+    python benchmarks/family.py --device cuda --output benchmarks/results/family.json
+
+Rows of the same device that the output has are replaced, others stay. One row is
+
+    commit, date, device, hardware, what, B, By, N, M, d, dtype, metric, gamma, band, radius, weights,
+    penalties, pairs, state, phase, median_ms, p10_ms, p90_ms, reps, extra_bytes, core_ms, of_core, aim
+
+core_ms is what the same calls take for the same shape as float32, squared Euclidean, gamma 1, unit steps and
+no band, in the same run, and of_core the ratio to it; null where there is no such problem. aim: what of_core,
+or the milliseconds, are to be at most on an H200.
+"""
+
+import argparse
+import ctypes as ct
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+import capi
+import timing
+from devices import DEVICES
+from run import ROOT, common_fields
+
+CALLS = {"value": ("forward",), "value+grad": ("forward", "backward"), "jvp": ("jvp",)}
+FLAGS = {"batch": 0, "all": capi.ALL_PAIRS, "symmetric": capi.ALL_PAIRS | capi.SYMMETRIC}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A problem, and what is called of it."""
+
+    what: str
+    B: int
+    N: int
+    d: int
+    phase: str = "value+grad"
+    aim: str = ""
+    By: int = 0  # of all pairs
+    dtype: str = "f32"
+    metric: str = "sqeuclidean"
+    gamma: float = 1.0
+    band: str = "none"
+    radius: float = 0.0
+    weights: tuple = (1.0, 1.0, 1.0)
+    penalties: tuple = (0.0, 0.0, 0.0)
+    pairs: str = "batch"
+    state: bool = True
+    lengths: tuple = ()  # least and most
+    has_core: bool = True
+
+    def core(self):
+        """The core's problem of the same shape."""
+        phase = "value+grad" if self.phase == "jvp" else self.phase
+        return Variant("core", self.B, self.N, self.d, phase)
+
+
+def variants(device):
+    """The rows for a device: on a CPU of a sixteenth of the pairs."""
+    some = (lambda count: count) if device == "cuda" else (lambda count: max(2, count // 16))
+    for d in (1, 8, 64):
+        for metric, aim in (("euclidean", "2.5"), ("cityblock", "2.5"), ("cosine", "2.5")):
+            yield Variant(metric, some(32), 512, d, aim=aim, metric=metric)
+    speech = {"metric": "cityblock", "gamma": 0.05, "penalties": (0.0, 128.0, 128.0), "lengths": (300, 1000)}
+    yield Variant("text to speech", some(8), 1000, 80, aim="1.0 ms", has_core=False, **speech)
+    yield Variant("sakoe_chiba N/10", some(32), 2048, 8, aim="0.6", band="sakoe_chiba", radius=204.8)
+    yield Variant("wide band", some(32), 2048, 8, band="absolute", radius=2048.0)
+    for dtype in ("f16", "bf16"):
+        yield Variant("half precision", some(32), 512, 64, aim="1.1", dtype=dtype)
+        yield Variant("half precision", some(4096), 64, 63, aim="1.1", dtype=dtype)
+    yield Variant("weights", some(32), 512, 12, aim="2.5", weights=(2.0, 1.0, 1.0))
+    yield Variant("gamma 0", some(256), 1024, 1, "value", aim="0.33", gamma=0.0)
+    yield Variant("gamma 0", some(32), 1024, 8, aim="1.5", gamma=0.0)
+    yield Variant("tangents", some(32), 512, 8, "jvp", aim="4")
+    yield Variant("tangents", some(100), 20, 1, "jvp", aim="4")
+    yield Variant("no state", some(32), 512, 8, state=False)
+    many = {"has_core": False, "state": False}
+    series = 1000 if device == "cuda" else 100
+    for pairs, gamma, aim in (("all", 1.0, "30 ms"), ("symmetric", 1.0, "15 ms"), ("all", 0.0, "6 ms")):
+        yield Variant(
+            "all pairs", series, 128, 1, "value", aim=aim, By=series, pairs=pairs, gamma=gamma, **many
+        )
+    some_pairs = 256 if device == "cuda" else 32
+    for phase in ("value", "value+grad"):
+        yield Variant("all pairs", some_pairs, 128, 3, phase, By=some_pairs, pairs="all", **many)
+
+
+def stored(array, dtype):
+    """A float32 array as the type has it."""
+    if dtype == "bf16":
+        return (np.ascontiguousarray(array, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return array.astype({"f16": np.float16, "f32": np.float32, "f64": np.float64}[dtype])
+
+
+class Prepared:
+    """The calls of a variant, with all buffers in place."""
+
+    def __init__(self, library, device, v):
+        self._library, self._device, self._keep = library, device, []
+        rng = np.random.default_rng(1)
+        count_y = v.By or v.B
+        npairs = v.B * count_y if v.pairs != "batch" else v.B
+        self._problem = library.problem(
+            metric=capi.METRICS[v.metric], dtype=capi.DTYPES[v.dtype], flags=FLAGS[v.pairs],
+            batch_x=v.B, batch_y=count_y, n=v.N, m=v.N, features=v.d, gamma=v.gamma,
+            band=capi.BANDS[v.band], band_radius=v.radius,
+            step_weight=(ct.c_double * 3)(*v.weights), step_penalty=(ct.c_double * 3)(*v.penalties),
+        )  # fmt: skip
+        flags = 0 if v.state and v.phase != "value" else capi.NO_STATE
+        self._exec = library.exec(
+            device=capi.DEVICES[device.name], num_threads=1, flags=flags, stream=device.stream
+        )
+        sizes = library.sizes(self._problem, self._exec)
+        workspace = max(getattr(sizes, name) for name in CALLS[v.phase])
+        state = 0 if flags else sizes.state
+        self.extra_bytes = state + workspace
+        b = self._buffers = library.buffers()
+        b.state, b.state_bytes = self._empty(state), state
+        b.workspace, b.workspace_bytes = self._empty(workspace), workspace
+        series = [("x", v.B)] + ([("y", count_y)] if v.pairs != "symmetric" else [])
+        for name, count in series:
+            shape = (count, v.N, v.d)
+            data = stored(rng.standard_normal(shape), v.dtype)
+            setattr(b, name, self._array(self._device.put(data), shape))
+            outputs = {"value+grad": "grad_{}", "jvp": "grad_{}_tangent"}
+            if v.phase in outputs:
+                setattr(b, outputs[v.phase].format(name), self._array(device.empty(data.nbytes), shape))
+            if v.phase == "jvp":
+                tangent = stored(rng.standard_normal(shape), v.dtype)
+                setattr(b, f"tangent_{name}", self._array(device.put(tangent), shape))
+            if v.lengths:
+                lengths = rng.integers(v.lengths[0], v.lengths[1] + 1, count)
+                setattr(b, f"{name}_len", self._hold(device.put(lengths)))
+        b.value = b.value_tangent = self._empty(npairs * 8)
+        self._calls = [f"sdtw_{name}" for name in CALLS[v.phase]]
+
+    def _hold(self, buffer):
+        self._keep.append(buffer)
+        return self._device.address(buffer)
+
+    def _empty(self, nbytes):
+        return self._hold(self._device.empty(nbytes)) if nbytes else None
+
+    def _array(self, buffer, shape):
+        return capi.Array(self._hold(buffer), (capi.i64 * 3)(shape[1] * shape[2], shape[2], 1))
+
+    def run(self):
+        for function in self._calls:
+            self._library.call(
+                function, ct.byref(self._problem), ct.byref(self._buffers), ct.byref(self._exec)
+            )
+
+
+def measured(library, device, variant):
+    prepared = Prepared(library, device, variant)
+    seconds = timing.measure(prepared.run, device, budget_s=0.3, least=5)
+    return {**timing.statistics(seconds), "extra_bytes": prepared.extra_bytes}
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--library", type=Path, help="libsdtw.so to measure (default: the release build's)")
+    parser.add_argument("--device", default="cpu", choices=DEVICES)
+    parser.add_argument("--commit", help="what to call what is measured, where git is not at hand")
+    parser.add_argument("--output", type=Path, default=ROOT / "build/family.json")
+    args = parser.parse_args()
+    library = capi.Library(args.library or capi.find_library(ROOT))
+    device = DEVICES[args.device]()
+    fields = common_fields(device, args.commit)
+    rows, core = [], {}
+    for variant in variants(args.device):
+        found = measured(library, device, variant)
+        shape = replace(variant.core(), what="core")
+        core_ms = None
+        if variant.has_core:
+            if shape not in core:
+                core[shape] = measured(library, device, shape)["median_ms"]
+            core_ms = core[shape]
+        options = {k: value for k, value in asdict(variant).items() if k not in ("has_core", "lengths")}
+        row = {**fields, **options, "M": variant.N, **found, "core_ms": core_ms}
+        row["of_core"] = round(found["median_ms"] / core_ms, 3) if core_ms else None
+        rows.append(row)
+        print(variant.what, variant.metric, variant.dtype, variant.B, variant.N, variant.d, variant.phase,
+              f"{found['median_ms']:.3f} ms", row["of_core"], variant.aim, flush=True)  # fmt: skip
+    kept = json.loads(args.output.read_text()) if args.output.exists() else []
+    rows = [row for row in kept if row["device"] != args.device] + rows
+    args.output.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
+
+
+if __name__ == "__main__":
+    main()

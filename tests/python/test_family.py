@@ -1,0 +1,225 @@
+# The whole family: combinations of metric, type, band, steps, lengths, gamma, batches, strides and memory
+# against the oracle; and tslearn, aeon and dtaidistance as live oracles for what they have.
+#
+# LIBSDTW_EXAMPLES=2000 draws more combinations than the 300 of an ordinary run.
+import os
+
+import numpy as np
+import pytest
+from aeon.distances import dtw_distance as aeon_dtw
+from aeon.distances import soft_dtw_distance as aeon_soft_dtw
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+from tslearn import metrics as tslearn
+
+import family
+from libsdtw.numpy import (
+    soft_dtw,
+    soft_dtw_alignment,
+    soft_dtw_cdist,
+    soft_dtw_cdist_grad,
+    soft_dtw_grad,
+    soft_dtw_jvp,
+)
+from test_properties import layouts, strided
+
+METRICS = ["sqeuclidean", "euclidean", "cityblock", "cosine", "precomputed"]
+SHORT = {"float16": "f16", "float32": "f32", "float64": "f64"}
+# Of values, relative to their terms; of gradients and alignments, relative to the largest; of what is stored.
+BOUNDS = {"float16": (4e-7, 2e-5, 2**-10), "float32": (4e-7, 2e-5, 0), "float64": (1e-12, 1e-9, 0)}
+# E below 1e-12 may count as 0 (sdtw.h): here of a few cells, times slopes of up to 20.
+NEGLIGIBLE = 1e-10
+
+
+@st.composite
+def problems(draw):
+    metric, dtype = draw(st.sampled_from(METRICS)), draw(st.sampled_from(list(BOUNDS)))
+    n, m, d = draw(st.integers(1, 14)), draw(st.integers(1, 14)), draw(st.sampled_from([1, 2, 3, 9]))
+    pairs = (
+        "batch" if metric == "precomputed" else draw(st.sampled_from(["batch", "batch", "all", "symmetric"]))
+    )
+    batch = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    band = draw(st.sampled_from([None, None, "sakoe_chiba", "absolute", "itakura"]))
+    radius = None if band is None else draw(st.integers(1 if band == "itakura" else 0, 8)) / 1
+    steps = st.sampled_from([(1.0, 1.0, 1.0), (2.0, 1.0, 1.0), (1.0, 0.5, 0.5), (0.0, 1.0, 1.0)])
+    penalties = st.sampled_from([(0.0, 0.0, 0.0), (0.0, 1.0, 1.0), (0.25, -0.5, -0.5)])
+    gamma = draw(st.sampled_from([0.0, 0.1, 0.5, 1.0, 10.0]))
+    rules = family.Rules(gamma, band, radius, draw(steps), draw(penalties))
+    if pairs == "symmetric":
+        m, batch = n, (batch[0], batch[0])
+    if pairs == "batch":
+        batch = (batch[0], batch[0])
+    seed = draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    # At gamma = 0 costs that are equal in all digits but the last decide: whole numbers have none of those.
+    whole = gamma == 0
+
+    def series(*shape):
+        values = rng.normal(size=shape)
+        return strided((np.round(2 * values) if whole else values).astype(dtype), draw(layouts))
+
+    x = series(batch[0], n, m if metric == "precomputed" else d)
+    y = None if metric == "precomputed" or pairs == "symmetric" else series(batch[1], m, d)
+    if metric == "precomputed":
+        x = np.abs(x)
+    lengths = {}
+    if draw(st.booleans()):
+        lengths["x_lengths"] = rng.integers(0, n, batch[0], endpoint=True)
+        if pairs != "symmetric":
+            lengths["y_lengths"] = rng.integers(0, m, batch[1], endpoint=True)
+    recompute = draw(st.booleans())
+    line = (
+        f"metric={metric} dtype={SHORT[dtype]} B={batch[0]}x{batch[1]} n={n} m={m} d={d} gamma={gamma} "
+        f"pairs={pairs} band={band}:{radius} weights={rules.step_weights} penalties={rules.step_penalties} "
+        f"lengths={lengths} state={'no' if recompute else 'yes'} seed={seed}"
+    )
+    return x, y, metric, pairs, rules, lengths, recompute, line
+
+
+def pairs_of(x, y, pairs, lengths):
+    """Index of the value, of x and of y, and both lengths, of each pair."""
+    other = x if y is None else y
+    for i in range(len(x)):
+        for j in range(len(other)) if pairs != "batch" else [i]:
+            n = lengths.get("x_lengths", np.full(len(x), x.shape[1]))[i]
+            ys = lengths.get("x_lengths" if pairs == "symmetric" else "y_lengths")
+            m = (x.shape[2] if y is None and pairs == "batch" else other.shape[1]) if ys is None else ys[j]
+            yield (i if pairs == "batch" else (i, j)), i, j, n, m
+
+
+def expected(problem):
+    """Values, terms, alignments, gradients and the scales of these, from the oracle."""
+    x, y, metric, pairs, rules, lengths, _, _ = problem
+    wide_x = x.astype(np.float64)
+    wide_y = wide_x if y is None else y.astype(np.float64)
+    shape = (len(x),) if pairs == "batch" else (len(x), len(wide_y))
+    value, terms = np.full(shape, np.inf), np.zeros(shape)
+    grads, scales = [np.zeros_like(wide_x), np.zeros_like(wide_y)], [np.zeros(len(x)), np.zeros(len(wide_y))]
+    alignments = {}
+    for index, i, j, n, m in pairs_of(x, y, pairs, lengths):
+        if n == 0 or m == 0:
+            value[index] = 0 if n == m else np.inf
+            continue
+        swap = pairs == "symmetric" and j < i  # which is (j, i), transposed
+        if metric == "precomputed":
+            cost = wide_x[i, :n, :m]
+        else:
+            a, b = wide_x[i, :n], wide_y[j, :m]
+            cost = family.costs(metric, a, b)
+        pair = family.solve(cost.T if swap else cost, rules)
+        visits, by_cost = (pair.alignment.T, pair.gradient.T) if swap else (pair.alignment, pair.gradient)
+        value[index], alignments[index] = pair.value, visits
+        terms[index] = abs(pair.value) + pair.path + rules.gamma * np.sqrt(n + m)
+        if metric == "cosine":
+            terms[index] += visits.sum()  # rounded where it is near 1
+        if pair.value == np.inf:
+            continue
+        if metric == "precomputed":
+            grads[0][i, :n, :m] = by_cost
+            scales[0][i] = by_cost.max()
+            continue
+        of_x = (by_cost[..., None] * family.slopes(metric, a, b)).sum(1)
+        of_y = (by_cost.T[..., None] * family.slopes(metric, b, a)).sum(1)
+        grads[0][i, :n] += of_x
+        grads[1][j, :m] += of_y
+        size = max(np.abs(of_x).max(), np.abs(of_y).max()) + 1e-3 * by_cost.max()
+        if metric == "cosine":
+            norms = np.linalg.norm(np.concatenate([a, b]), axis=-1)
+            shortest = norms[norms > 0].min(initial=1)
+            size += by_cost.sum(1).max() / shortest
+        scales[0][i] += size
+        scales[1][j] += size
+    if pairs == "symmetric":
+        grads, scales = [grads[0] + grads[1]], [scales[0] + scales[1]]
+    return value, terms, alignments, grads[: 1 if y is None else 2], scales
+
+
+def near(ours, want, bound, scale, stored, least=0.0):
+    finite = np.isfinite(want)
+    assert (ours[~finite] == want[~finite]).all()
+    want, ours = np.where(finite, want, 0), np.where(finite, ours.astype(np.float64), 0)
+    allowed = bound * np.where(finite, scale, 0) + stored * np.abs(want) + (2**-24 if stored else 0) + least
+    assert (np.abs(ours - want) <= allowed).all()
+
+
+@settings(max_examples=int(os.environ.get("LIBSDTW_EXAMPLES", "300")))
+@given(problems())
+def test_combinations_are_the_oracles(problem):
+    x, y, metric, pairs, rules, lengths, recompute, line = problem
+    note(line)
+    options = {"metric": metric, **rules._asdict(), **lengths}
+    value, terms, alignments, grads, scales = expected(problem)
+    of_value, of_gradient, stored = BOUNDS[x.dtype.name]
+    if rules.gamma == 0 and metric in ("euclidean", "cosine"):  # roots are not whole
+        ours = soft_dtw_cdist(x, y, **options) if pairs != "batch" else soft_dtw(x, y, **options)
+        near(ours, value, of_value, terms, 0)
+        return
+    if pairs == "batch":
+        ours, *our_grads = soft_dtw_grad(x, y, recompute=recompute, **options)
+        aligned = soft_dtw_alignment(x, y, recompute=recompute, **options)
+        for index, want in alignments.items():
+            n, m = want.shape
+            near(aligned[index][:n, :m], want, of_gradient, 1, stored)
+            assert not aligned[index][n:].any()
+            assert not aligned[index][:, m:].any()
+    else:
+        ours, *our_grads = soft_dtw_cdist_grad(x, y, **options)
+    near(ours, value, of_value, terms, 0)
+    for our_grad, grad, scale in zip(our_grads, grads, scales, strict=False):
+        near(our_grad, grad, of_gradient, scale[:, None, None], stored, NEGLIGIBLE)
+
+
+@given(problems())
+def test_tangents_are_the_gradients_products(problem):
+    x, y, metric, pairs, rules, lengths, _, line = problem
+    note(line)
+    if pairs != "batch" or x.dtype != np.float64:
+        return
+    options = {"metric": metric, **rules._asdict(), **lengths}
+    rng = np.random.default_rng(1)
+    tangents = {"tangent_x": rng.normal(size=x.shape)}
+    if y is not None:
+        tangents["tangent_y"] = rng.normal(size=y.shape)
+    value, *grads = soft_dtw_grad(x, y, **options)
+    along, *_ = soft_dtw_jvp(x, y, **tangents, **options)
+    terms = [grad * tangent for grad, tangent in zip(grads, tangents.values(), strict=True)]
+    for b in np.flatnonzero(np.isfinite(value)):
+        parts = np.concatenate([term[b].ravel() for term in terms])
+        assert along[b] == pytest.approx(parts.sum(), rel=1e-9, abs=1e-9 * (1 + np.abs(parts).sum()))
+
+
+@pytest.mark.parametrize(("n", "m"), [(20, 20), (13, 30), (31, 12)])
+@pytest.mark.parametrize("radius", [1, 3, 50])
+def test_tslearn_has_the_same_bands(n, m, radius, rng):
+    x, y = rng.normal(size=(n, 2)), rng.normal(size=(m, 2))
+    theirs = tslearn.dtw(x, y, global_constraint="sakoe_chiba", sakoe_chiba_radius=radius)
+    assert soft_dtw(x, y, gamma=0, band="sakoe_chiba", radius=radius) == pytest.approx(theirs**2, rel=1e-12)
+    slope = 2 + radius
+    theirs = tslearn.dtw(x, y, global_constraint="itakura", itakura_max_slope=slope)
+    assert soft_dtw(x, y, gamma=0, band="itakura", radius=slope) == pytest.approx(theirs**2, rel=1e-12)
+
+
+def test_tslearn_has_the_same_path_and_pairs(rng):
+    x, y = rng.normal(size=(4, 20, 2)), rng.normal(size=(3, 25, 2))
+    path, theirs = tslearn.dtw_path(x[0], y[0])
+    assert soft_dtw(x[0], y[0], gamma=0) == pytest.approx(theirs**2, rel=1e-12)
+    assert [tuple(cell) for cell in np.argwhere(soft_dtw_alignment(x[0], y[0], gamma=0))] == path
+    np.testing.assert_allclose(soft_dtw_cdist(x, y, gamma=0), tslearn.cdist_dtw(x, y) ** 2, rtol=1e-12)
+    for other in (y, None):
+        theirs = tslearn.cdist_soft_dtw(x, other, gamma=0.7)
+        np.testing.assert_allclose(soft_dtw_cdist(x, other, gamma=0.7), theirs, rtol=1e-12)
+
+
+def test_aeon_has_the_same_values(rng):
+    x, y = rng.normal(size=(20, 2)), rng.normal(size=(25, 2))
+    assert soft_dtw(x, y, gamma=0) == pytest.approx(aeon_dtw(x.T, y.T), rel=1e-12)
+    assert abs(soft_dtw(x, y, gamma=0.3)) == pytest.approx(aeon_soft_dtw(x.T, y.T, gamma=0.3), rel=1e-12)
+
+
+def test_dtaidistance_has_the_same_values(rng):
+    dtw = pytest.importorskip("dtaidistance").dtw
+    x, y = rng.normal(size=20), rng.normal(size=25)
+    assert soft_dtw(x, y, gamma=0) == pytest.approx(dtw.distance(x, y) ** 2, rel=1e-12)
+    # It squares its penalty, too.
+    ours = soft_dtw(x, y, gamma=0, step_penalties=(0, 0.25, 0.25))
+    assert ours == pytest.approx(dtw.distance(x, y, penalty=0.5) ** 2, rel=1e-12)
