@@ -311,7 +311,7 @@ def _with_gamma(pairs: Pairs, gamma: Tensor) -> Pairs:
     if options.has_penalties:
         raise UnsupportedError("gamma as a tensor with step_penalties is not implemented: expected a number")
     if pairs.y is not None and options.degree == 0:  # costs can be scaled, but not by way of the series
-        cost = _costs.matrix(options.metric, *pairs[:4])
+        cost = _costs.matrix(options.metric, pairs.x, pairs.y, pairs.x_lengths, pairs.y_lengths)
         pairs = pairs._replace(x=cost, y=None, options=options.of_costs)
     factor = gamma.rsqrt() if options.degree == 2 else 1 / gamma
     x = _wide(pairs.x) * factor.to(pairs.x.device)
