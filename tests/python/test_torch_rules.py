@@ -112,6 +112,16 @@ def costs(x, y, metric):
     return COSTS[metric](x, y)
 
 
+@pytest.mark.parametrize("rules", RULES)
+def test_all_pairs_of_one_set(device, rules):
+    # Which are not symmetric where vertical and horizontal steps cost different amounts.
+    x, _ = pair(device)
+    value, expected = soft_dtw_cdist(x, **rules), soft_dtw_cdist(x, x, **rules)
+    torch.testing.assert_close(value, expected)
+    weights = torch.arange(9, device=device).view(3, 3)
+    torch.testing.assert_close(grads(value * weights, x), grads(expected * weights, x))
+
+
 def test_barycenter_in_a_band():
     x, _ = pair("cpu")
     rules = {"band": "sakoe_chiba", "radius": 1, "step_penalties": (0, 0.1, 0.1)}

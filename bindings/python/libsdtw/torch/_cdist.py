@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from .._core import InvalidArgumentError
-from . import _private
+from . import _options, _private
 from ._arguments import Lengths, Metric, Series, lengths_of
 from ._functional import soft_dtw
 from ._ragged import padded
@@ -36,7 +36,8 @@ def soft_dtw_cdist(
 
     Args:
         x: series, (P, N, D), or a list of tensors (N_p, D).
-        y: series, (Q, M, D) likewise; None: x itself, of which every pair is computed once.
+        y: series, (Q, M, D) likewise; None: x itself, of which every pair is computed once, but where
+            vertical and horizontal steps cost different amounts.
         gamma, metric, band, radius, step_weights, step_penalties: as of :func:`soft_dtw`.
         x_lengths, y_lengths: integers, (P,) and (Q,).
         normalize: the soft-DTW divergence instead.
@@ -44,7 +45,7 @@ def soft_dtw_cdist(
             many pairs: backward computes a block anew instead of keeping its state.
 
     Returns:
-        Values, (P, Q); symmetric where y is None.
+        Values, (P, Q); symmetric where every pair is computed once.
     """
     if not isinstance(block, int) or isinstance(block, bool) or block < 1:
         raise InvalidArgumentError(f"block is {block!r}: expected a number of pairs >= 1")
@@ -63,7 +64,7 @@ def soft_dtw_cdist(
         "step_weights": step_weights,
         "step_penalties": step_penalties,
     }
-    if symmetric:
+    if symmetric and _is_mirrored(options):
         result = _symmetric(first, n, block, options)
     else:
         result = _all(first, second, n, m, block, options)
@@ -72,6 +73,13 @@ def soft_dtw_cdist(
         of_y = of_x if symmetric else _own(second, m, block, options)
         result = result - 0.5 * (of_x[:, None] + of_y)
     return result
+
+
+def _is_mirrored(options: dict[str, Any]) -> bool:
+    """Whether the value of (j, i) is that of (i, j): vertical and horizontal steps cost the same."""
+    rules = tuple(options[name] for name in ("band", "radius", "step_weights", "step_penalties"))
+    of = _options.parse(_options.key("precomputed", rules)).rules
+    return of.step_weight[1] == of.step_weight[2] and of.step_penalty[1] == of.step_penalty[2]
 
 
 def _batch(name: str, series: Any, lengths: Any) -> tuple[Tensor, Tensor | None]:
