@@ -22,7 +22,9 @@ void launch_tasks(size_t shared, const Args &a, cudaStream_t stream) {
       fail(SDTW_STATUS_UNSUPPORTED,
            "this GPU has %zu bytes of shared memory for a block: this problem's kernels need %zu", device.shared_memory,
            shared);
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
+    // The same for every problem: it belongs to the kernel, which other threads launch for problems of their own.
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(device.shared_memory - sizeof(Block))),
           "cudaFuncSetAttribute");
     int resident = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, shared),

@@ -9,7 +9,7 @@ dimensions. Tensors are read in place, at any strides. Values and gradients have
 CPU a call uses torch.get_num_threads() threads.
 
 The recurrence is that of Cuturi and Blondel, Soft-DTW: a Differentiable Loss Function for Time-Series, ICML
-2017, with the squared Euclidean distance (no factor) between time steps, or a given cost.
+2017, with by default the squared Euclidean distance (no factor) between time steps.
 """
 
 from ._barycenter import soft_dtw_barycenter

@@ -46,7 +46,14 @@ class Pairs(NamedTuple):
 
 
 def prepare(
-    x: Any, y: Any, gamma: Any, metric: Any, x_lengths: Any, y_lengths: Any, check_lengths: bool = False
+    x: Any,
+    y: Any,
+    gamma: Any,
+    metric: Any,
+    x_lengths: Any,
+    y_lengths: Any,
+    check_lengths: bool = False,
+    rules: _options.GivenRules = _options.NO_RULES,
 ) -> Pairs:
     """Checks all arguments."""
     gamma = check_gamma(gamma)
@@ -83,7 +90,7 @@ def prepare(
             x_lengths, y_lengths = x_lengths.long(), y_lengths.long()
     if not isinstance(metric, str):
         x, y, metric = _called(metric, x, y, x_lengths, y_lengths), None, "precomputed"
-    pairs = Pairs(x, y, x_lengths, y_lengths, gamma, metric, None, shape)
+    pairs = Pairs(x, y, x_lengths, y_lengths, gamma, _options.key(metric, rules), None, shape)
     if type(gamma) is not float:
         return _with_gamma(pairs, gamma)
     return pairs
@@ -103,17 +110,19 @@ def check_gamma(gamma: Any) -> Any:
     if torch.compiler.is_compiling() and isinstance(gamma, float):
         constant = _private.is_constant(gamma)
         _check_gamma_value(gamma)
+        if gamma == 0:  # a program of its own: nothing can be scaled by it
+            return 0.0
         # An input of the compiled program: as a tensor, so that another value does not compile it anew.
         return gamma if constant else torch.ones((), dtype=torch.float64) * gamma
     if isinstance(gamma, bool) or not isinstance(gamma, Real):
-        raise TypeError(f"gamma is {gamma!r}: expected a number > 0")
+        raise TypeError(f"gamma is {gamma!r}: expected a number >= 0")
     _check_gamma_value(gamma)
     return float(gamma)
 
 
 def _check_gamma_value(gamma: Any) -> None:
     if not 0 <= gamma < math.inf:
-        raise InvalidArgumentError(f"gamma is {gamma!r}: expected a finite number > 0")
+        raise InvalidArgumentError(f"gamma is {gamma!r}: expected a finite number >= 0")
 
 
 def check_metric(metric: Any) -> None:
@@ -127,21 +136,22 @@ def check_metric(metric: Any) -> None:
         )
 
 
-def check_supported(gamma: Any, metric: Any) -> None:
+def check_supported(gamma: Any, metric: Any, rules: _options.GivenRules = _options.NO_RULES) -> None:
     """Raises for what no call can have: of a module when it is made, of a function when the core refuses."""
     gamma = check_gamma(gamma)
     check_metric(metric)
+    key = _options.key(metric if isinstance(metric, str) else "precomputed", rules)
     if isinstance(metric, str) and isinstance(gamma, float):
         shape = torch.Size((1, 1, 1))
         y = None if metric == "precomputed" else shape
-        _kernels.plan(shape, y, torch.float32, None, gamma, metric, "cpu", 1, 0, True, False)
+        _kernels.plan(shape, y, torch.float32, None, gamma, key, "cpu", 1, 0, True, False)
 
 
 def check_floats(name: str, tensor: Any) -> None:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{name} is a {type(tensor).__name__}: expected a tensor, or a list of tensors")
-    if tensor.dtype not in _kernels.COMPUTED:
-        types = ", ".join(str(t) for t in _kernels.COMPUTED)
+    if tensor.dtype not in _kernels.DTYPES:
+        types = ", ".join(str(t) for t in _kernels.DTYPES)
         raise TypeError(f"{name} has dtype {tensor.dtype}: expected one of {types}; {name}.float() is one")
     if tensor.layout is not torch.strided:
         raise TypeError(
@@ -282,7 +292,7 @@ def _called(
             f"the "
             f"costs, {expected}"
         )
-    if cost.dtype not in _kernels.COMPUTED or cost.device != x.device:
+    if cost.dtype not in _kernels.DTYPES or cost.device != x.device:
         raise InvalidArgumentError(
             f"metric returned {cost.dtype} on {cost.device} for {x.dtype} on {x.device}: expected "
             f"floating-point "
@@ -297,12 +307,13 @@ def _with_gamma(pairs: Pairs, gamma: Tensor) -> Pairs:
     So gamma may be anything that PyTorch differentiates, traces or keeps on a GPU. The derivative of the
     value V is (V - <E, D>) / gamma, E being the expected alignment and D the cost.
     """
-    degree = _options.DEGREES[pairs.options]
-    if degree == 0:
-        raise UnsupportedError(
-            f"gamma as a tensor with metric {pairs.options!r} is not implemented: expected a number"
-        )
-    factor = gamma.rsqrt() if degree == 2 else 1 / gamma
+    options = _options.parse(pairs.options)
+    if options.has_penalties:
+        raise UnsupportedError("gamma as a tensor with step_penalties is not implemented: expected a number")
+    if pairs.y is not None and options.degree == 0:  # costs can be scaled, but not by way of the series
+        cost = _costs.matrix(options.metric, pairs.x, pairs.y, pairs.x_lengths, pairs.y_lengths)
+        pairs = pairs._replace(x=cost, y=None, options=options.of_costs)
+    factor = gamma.rsqrt() if options.degree == 2 else 1 / gamma
     x = _wide(pairs.x) * factor.to(pairs.x.device)
     y = None if pairs.y is None else _wide(pairs.y) * factor.to(pairs.x.device)
     return pairs._replace(x=x, y=y, gamma=1.0, scale=gamma.to(x.device))
@@ -312,7 +323,7 @@ def _wide(series: Tensor) -> Tensor:
     return series.float() if series.dtype in (torch.float16, torch.bfloat16) else series
 
 
-def check_options(gamma: Any, metric: Any, reduction: Any) -> None:
+def check_options(gamma: Any, metric: Any, reduction: Any, rules: _options.GivenRules) -> None:
     """What a module checks when it is made."""
-    check_supported(gamma, metric)
+    check_supported(gamma, metric, rules)
     choice("reduction", reduction, REDUCTIONS)

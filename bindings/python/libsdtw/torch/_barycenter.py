@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -25,6 +26,10 @@ def soft_dtw_barycenter(
     gamma: float = 1.0,
     metric: Metric = "sqeuclidean",
     lengths: Lengths = None,
+    band: str | None = None,
+    radius: float | None = None,
+    step_weights: Sequence[float] = (1, 1, 1),
+    step_penalties: Sequence[float] = (0, 0, 0),
     normalize: bool = False,
     method: str = "lbfgs",
     max_iter: int = 50,
@@ -38,20 +43,22 @@ def soft_dtw_barycenter(
         series: a batch (B, N, D), or a list of tensors (N_b, D), which may be of different lengths.
         weights: (B,), not negative; None: 1 / B each.
         init: where the search begins, (M, D), which also says how long the result is; None: the mean of the
-        series,
-            each stretched to the longest length.
-        gamma, metric: as of :func:`soft_dtw`.
+            series, each stretched to the longest length.
+        gamma, metric, band, radius, step_weights, step_penalties: as of :func:`soft_dtw`.
         lengths: integers, (B,), for a padded batch.
         normalize: minimise the soft-DTW divergence, which does not shrink the average as large gamma else
-        does. method: "lbfgs", or "adam", which needs more steps and no line search. max_iter: steps at most.
-        tol: stop where the largest entry of the gradient is smaller. lr: step size; None: 1 for L-BFGS and
-        0.05 for Adam. progress: show a progress bar of tqdm, which is then to be installed.
+            does.
+        method: "lbfgs", or "adam", which needs more steps and no line search.
+        max_iter: steps at most.
+        tol: stop where the largest entry of the gradient is smaller.
+        lr: step size; None: 1 for L-BFGS and 0.05 for Adam.
+        progress: show a progress bar of tqdm, which is then to be installed.
 
     Returns:
         The barycenter, (M, D), without a gradient.
     """
     choice("method", method, METHODS)
-    check_supported(gamma, metric)
+    check_supported(gamma, metric, (band, radius, step_weights, step_penalties))
     if not isinstance(max_iter, int) or isinstance(max_iter, bool) or max_iter < 0:
         raise InvalidArgumentError(f"max_iter is {max_iter!r}: expected a number of steps >= 0")
     batch, lengths = padded("series", series, lengths)
@@ -66,9 +73,11 @@ def soft_dtw_barycenter(
     share = _weights(weights, batch)
     average = _start(init, batch, sizes, share).requires_grad_()
     function = soft_dtw_divergence if normalize else soft_dtw
+    options: dict[str, Any] = {"gamma": gamma, "metric": metric, "band": band, "radius": radius}
+    options |= {"step_weights": step_weights, "step_penalties": step_penalties}
 
     def loss() -> Tensor:
-        values = function(average, batch, gamma=gamma, metric=metric, y_lengths=sizes)
+        values = function(average, batch, y_lengths=sizes, **options)
         # A series without a weight has no say, be it ever so far away.
         return torch.where(share > 0, values * share, 0).sum()
 

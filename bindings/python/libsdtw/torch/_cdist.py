@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from .._core import InvalidArgumentError
-from . import _private
+from . import _options, _private
 from ._arguments import Lengths, Metric, Series, lengths_of
 from ._functional import soft_dtw
 from ._ragged import padded
@@ -24,6 +25,10 @@ def soft_dtw_cdist(
     metric: Metric = "sqeuclidean",
     x_lengths: Lengths = None,
     y_lengths: Lengths = None,
+    band: str | None = None,
+    radius: float | None = None,
+    step_weights: Sequence[float] = (1, 1, 1),
+    step_penalties: Sequence[float] = (0, 0, 0),
     normalize: bool = False,
     block: int = 4096,
 ) -> Tensor:
@@ -31,16 +36,16 @@ def soft_dtw_cdist(
 
     Args:
         x: series, (P, N, D), or a list of tensors (N_p, D).
-        y: series, (Q, M, D) likewise; None: x itself, of which every pair is computed once.
-        gamma, metric: as of :func:`soft_dtw`.
+        y: series, (Q, M, D) likewise; None: x itself, of which every pair is computed once, but where
+            vertical and horizontal steps cost different amounts.
+        gamma, metric, band, radius, step_weights, step_penalties: as of :func:`soft_dtw`.
         x_lengths, y_lengths: integers, (P,) and (Q,).
         normalize: the soft-DTW divergence instead.
         block: pairs that are computed at a time. Memory beyond inputs, outputs and gradients is that of so
-        many
-            pairs: backward computes a block anew instead of keeping its state.
+            many pairs: backward computes a block anew instead of keeping its state.
 
     Returns:
-        Values, (P, Q); symmetric where y is None.
+        Values, (P, Q); symmetric where every pair is computed once.
     """
     if not isinstance(block, int) or isinstance(block, bool) or block < 1:
         raise InvalidArgumentError(f"block is {block!r}: expected a number of pairs >= 1")
@@ -51,8 +56,15 @@ def soft_dtw_cdist(
     if symmetric and y_lengths is not None:
         raise InvalidArgumentError("y_lengths is given without y: expected x_lengths alone")
     second, m = (first, n) if symmetric else _batch("y", y, y_lengths)
-    options = {"gamma": gamma, "metric": metric}
-    if symmetric:
+    options = {
+        "gamma": gamma,
+        "metric": metric,
+        "band": band,
+        "radius": radius,
+        "step_weights": step_weights,
+        "step_penalties": step_penalties,
+    }
+    if symmetric and _is_mirrored(options):
         result = _symmetric(first, n, block, options)
     else:
         result = _all(first, second, n, m, block, options)
@@ -61,6 +73,13 @@ def soft_dtw_cdist(
         of_y = of_x if symmetric else _own(second, m, block, options)
         result = result - 0.5 * (of_x[:, None] + of_y)
     return result
+
+
+def _is_mirrored(options: dict[str, Any]) -> bool:
+    """Whether the value of (j, i) is that of (i, j): vertical and horizontal steps cost the same."""
+    rules = tuple(options[name] for name in ("band", "radius", "step_weights", "step_penalties"))
+    of = _options.parse(_options.key("precomputed", rules)).rules
+    return of.step_weight[1] == of.step_weight[2] and of.step_penalty[1] == of.step_penalty[2]
 
 
 def _batch(name: str, series: Any, lengths: Any) -> tuple[Tensor, Tensor | None]:

@@ -26,8 +26,14 @@ def cityblock(x: Tensor, y: Tensor) -> Tensor:
 
 
 def cosine(x: Tensor, y: Tensor) -> Tensor:
-    x, y = (t / torch.linalg.vector_norm(t, dim=-1, keepdim=True) for t in (x, y))
-    return 1 - x @ y.mT
+    return 1 - _directions(x) @ _directions(y).mT
+
+
+def _directions(series: Tensor) -> Tensor:
+    """Unit vectors, and 0 with gradient 0 for vectors of zeros, which cost 1 to everything."""
+    square = series.square().sum(-1, keepdim=True)
+    some = square > 0
+    return torch.where(some, series / torch.where(some, square, 1).sqrt(), 0)
 
 
 def _differences(x: Tensor, y: Tensor) -> Tensor:
@@ -43,3 +49,10 @@ def without_padding(series: Tensor, lengths: Tensor | None) -> Tensor:
         return series
     inside = torch.arange(series.shape[1], device=series.device) < lengths[:, None]
     return torch.where(inside[..., None], series, 0)
+
+
+def matrix(
+    metric: str, x: Tensor, y: Tensor, x_lengths: Tensor | None = None, y_lengths: Tensor | None = None
+) -> Tensor:
+    """Costs of a metric by its name; padding is 0 for it."""
+    return COSTS[metric](without_padding(x, x_lengths), without_padding(y, y_lengths))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .._core import UnsupportedError
 from . import _costs, _options
 from ._operators import OPS
 
@@ -21,8 +22,14 @@ def sharp(
     """<E, D>, (B,), differentiable once.
 
     By Euler's theorem it is the product of the gradient with the inputs, divided by the metric's degree: no
-    matrix is held but where the second order holds one.
+    matrix is held, but of the cosine's costs, which have degree 0.
     """
+    chosen = _options.parse(options)
+    if chosen.has_penalties:
+        raise UnsupportedError("expected costs with step_penalties are not implemented")
+    if y is not None and chosen.degree == 0:
+        x, y = _costs.matrix(chosen.metric, x, y, x_lengths, y_lengths), None
+        options, chosen = chosen.of_costs, _options.parse(chosen.of_costs)
     if y is not None:
         # Costs do not depend on where 0 is, but rounding does.
         x, y = _costs.without_padding(x, x_lengths), _costs.without_padding(y, y_lengths)
@@ -33,8 +40,7 @@ def sharp(
     value = value.detach()
     ones = torch.ones_like(value)
     grads = OPS.backward.default(ones, *given, state, gamma, options, True, y is not None)
-    degree = _options.DEGREES[options]
-    products = [_dot(g, t) / degree for g, t in zip(grads, (x, y), strict=True) if t is not None]
+    products = [_dot(g, t) / chosen.degree for g, t in zip(grads, (x, y), strict=True) if t is not None]
     # Where there is no path the expected cost is the value, infinite or NaN.
     return torch.where(value.isfinite(), sum(products[1:], start=products[0]).to(value.dtype), value)
 
@@ -48,19 +54,18 @@ def mean_cost(
     options: str,
 ) -> Tensor:
     """Mean cost of all paths, (B,), which does not depend on gamma. Holds the matrix of costs."""
-    if y is not None:
-        x, y = _costs.without_padding(x, x_lengths), _costs.without_padding(y, y_lengths)
-        cost = _costs.COSTS[_options.parse(options).metric](x, y)
-    else:
-        cost = x
+    chosen = _options.parse(options)
+    if chosen.has_penalties or chosen.weighs_steps:
+        raise UnsupportedError("mean costs with step_weights or step_penalties are not implemented")
+    cost = x if y is None else _costs.matrix(chosen.metric, x, y, x_lengths, y_lengths)
     free = torch.zeros((), dtype=cost.dtype, device=cost.device)
     if x_lengths is None and y_lengths is None:
         free = free.expand(1, *cost.shape[1:])
     else:
         free = free.expand(cost.shape)
     given = free, None, x_lengths, y_lengths
-    value, state = OPS.forward.default(*given, 1.0, "precomputed", True)
-    visits = OPS.alignment.default(*given, state, 1.0, "precomputed")
+    value, state = OPS.forward.default(*given, 1.0, chosen.of_costs, True)
+    visits = OPS.alignment.default(*given, state, 1.0, chosen.of_costs)
     return torch.where(value.isfinite(), _dot(visits.expand(cost.shape), cost).to(value.dtype), value)
 
 

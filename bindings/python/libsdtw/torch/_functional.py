@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from .._core import InvalidArgumentError
 from .._problem import choice
 from . import _expected, _operators
 from ._arguments import REDUCTIONS, Lengths, Metric, Pairs, Series, prepare
+from ._options import GivenRules
 from ._ragged import padded
 
 KINDS = ("soft", "sharp", "mean_cost")
@@ -26,6 +27,10 @@ def soft_dtw(
     metric: Metric = "sqeuclidean",
     x_lengths: Lengths = None,
     y_lengths: Lengths = None,
+    band: str | None = None,
+    radius: float | None = None,
+    step_weights: Sequence[float] = (1, 1, 1),
+    step_penalties: Sequence[float] = (0, 0, 0),
     reduction: str = "none",
     normalize: bool = False,
     zero_infinity: bool = False,
@@ -39,14 +44,24 @@ def soft_dtw(
         y: series (..., M, D) likewise, of x's type and device; None for metric "precomputed". Leading
             dimensions broadcast as torch.cdist's do. Two tensors (B, N) are one pair of series of N features:
             batches of univariate series are ``x[..., None]``.
-        gamma: smoothing, a finite number > 0, or a tensor of one: on any device, and with a gradient if it
-            requires one.
-        metric: "sqeuclidean", sum_k (x_ik - y_jk)^2; "precomputed"; or a function of two batches (B, N, D)
+        gamma: smoothing, a finite number >= 0, or a tensor of one > 0: on any device, and with a gradient if
+            it requires one. 0 is dynamic time warping, whose gradient is that along the best path; of paths
+            that are equally good the one that, read from its end, goes diagonal before vertical before
+            horizontal.
+        metric: "sqeuclidean", sum_k (x_ik - y_jk)^2; "euclidean", its root; "cityblock", sum_k |x_ik - y_jk|;
+            "cosine", 1 - <x_i, y_j> / (|x_i| |y_j|); "precomputed"; or a function of two batches (B, N, D)
             and (B, M, D) that returns their costs (B, N, M), which is differentiated too.
         x_lengths, y_lengths: integers, one for each pair, as a tensor on x's device, a list or an array: time
             steps of each series, the rest being padding, which is never read and whose gradient is 0. A
             length outside of [0, N] is an error on the CPU. On a GPU, which the host does not wait for, it
             makes its pair's value and gradient NaN, unless check_lengths asks to wait and look.
+        band: None, every cell may be visited; "sakoe_chiba", those within radius of the diagonal and of the
+            corner, as in tslearn; "absolute", |i - j| <= radius; or "itakura", a parallelogram of maximum
+            slope radius. i and j are rows and columns of each pair's own lengths.
+        radius: of the band, in time steps; for "itakura" the slope, >= 1.
+        step_weights: factors >= 0 of the cost in diagonal, vertical (x alone advances) and horizontal (y
+            alone advances) steps.
+        step_penalties: what is added for such a step.
         reduction: "none", "mean" or "sum" over all pairs.
         normalize: the soft-DTW divergence instead: see :func:`soft_dtw_divergence`.
         zero_infinity: 0 instead of infinite values, with gradient 0, as in torch.nn.CTCLoss.
@@ -55,20 +70,21 @@ def soft_dtw(
     Returns:
         Values, of the shape of the leading dimensions; a scalar if there are none, or with a reduction. Their
         type is x's, and float32 for float16 and bfloat16. A pair of two empty series has value 0, of one
-        empty series +infinity, and one with a NaN in it NaN.
+        empty series, or without a path in the band, +infinity, and one with a NaN in it NaN.
 
     Raises:
         InvalidArgumentError (a ValueError): an argument has a shape, device or value that it may not have.
-        UnsupportedError (a NotImplementedError): a gamma or metric that this version does not implement, or a
-            third derivative.
+        UnsupportedError (a NotImplementedError): what this version does not implement: a third derivative,
+            or gamma as a tensor with step penalties.
         TypeError: an argument is not of the kind that is expected.
     """
     if reduction not in REDUCTIONS:
         choice("reduction", reduction, REDUCTIONS)
+    rules = band, radius, step_weights, step_penalties
     if normalize:
-        given = x, y, gamma, metric, x_lengths, y_lengths, check_lengths
+        given = x, y, gamma, metric, x_lengths, y_lengths, check_lengths, rules
         return _reduced(_divergence(_soft, *given), None, reduction, zero_infinity)
-    pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths)
+    pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths, rules)
     return _reduced(_soft(pairs), pairs, reduction, zero_infinity)
 
 
@@ -80,18 +96,24 @@ def soft_dtw_alignment(
     metric: Metric = "sqeuclidean",
     x_lengths: Lengths = None,
     y_lengths: Lengths = None,
+    band: str | None = None,
+    radius: float | None = None,
+    step_weights: Sequence[float] = (1, 1, 1),
+    step_penalties: Sequence[float] = (0, 0, 0),
     check_lengths: bool = False,
 ) -> Tensor:
-    """Expected alignment of x and y: E[i, j] is the derivative of the value by the cost of the cell (i, j).
+    """Expected alignment of x and y: E[i, j] is the probability that a path visits the cell (i, j).
 
     Arguments and errors are those of :func:`soft_dtw`. Where x, y or gamma requires a gradient the result has
-    one, of first order; the matrix of costs is then held in memory too.
+    one, of first order, but with step weights; the matrix of costs is then held in memory too.
 
     Returns:
-        E, (..., N, M): the probability that a path drawn with weight exp(-cost / gamma) visits the cell
-        (Cuturi and Blondel 2017, Algorithm 2). 0 in the padding.
+        E, (..., N, M), of paths drawn with weight exp(-cost / gamma) (Cuturi and Blondel 2017, Algorithm 2);
+        at gamma = 0 it is 1 on the best path. 0 in the padding. With step weights of 1 it is the derivative
+        of the value by the cost of the cell.
     """
-    pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths)
+    rules = band, radius, step_weights, step_penalties
+    pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths, rules)
     return pairs.shaped(_operators.alignment(*pairs.inputs)[1])
 
 
@@ -103,10 +125,15 @@ def soft_dtw_with_alignment(
     metric: Metric = "sqeuclidean",
     x_lengths: Lengths = None,
     y_lengths: Lengths = None,
+    band: str | None = None,
+    radius: float | None = None,
+    step_weights: Sequence[float] = (1, 1, 1),
+    step_penalties: Sequence[float] = (0, 0, 0),
     check_lengths: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """(value, alignment): :func:`soft_dtw` and :func:`soft_dtw_alignment` from one computation."""
-    pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths)
+    rules = band, radius, step_weights, step_penalties
+    pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths, rules)
     value, alignment = _operators.alignment(*pairs.inputs)
     return pairs.shaped(_scaled(value, pairs)), pairs.shaped(alignment)
 
@@ -119,17 +146,22 @@ def sharp_soft_dtw(
     metric: Metric = "sqeuclidean",
     x_lengths: Lengths = None,
     y_lengths: Lengths = None,
+    band: str | None = None,
+    radius: float | None = None,
+    step_weights: Sequence[float] = (1, 1, 1),
+    step_penalties: Sequence[float] = (0, 0, 0),
     reduction: str = "none",
     zero_infinity: bool = False,
     check_lengths: bool = False,
 ) -> Tensor:
     """<E, D>, the expected cost of a path (Blondel, Mensch and Vert 2021): soft-DTW without its entropy.
 
-    Arguments, shapes and errors are those of :func:`soft_dtw`. The gradient takes second derivatives of
-    soft-DTW.
+    Arguments, shapes and errors are those of :func:`soft_dtw`; there are no step penalties. Costs are those
+    that the path accumulates, times step weights. The gradient takes second derivatives of soft-DTW.
     """
     choice("reduction", reduction, REDUCTIONS)
-    pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths)
+    rules = band, radius, step_weights, step_penalties
+    pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths, rules)
     return _reduced(_sharp(pairs), pairs, reduction, zero_infinity)
 
 
@@ -142,6 +174,10 @@ def soft_dtw_divergence(
     metric: Metric = "sqeuclidean",
     x_lengths: Lengths = None,
     y_lengths: Lengths = None,
+    band: str | None = None,
+    radius: float | None = None,
+    step_weights: Sequence[float] = (1, 1, 1),
+    step_penalties: Sequence[float] = (0, 0, 0),
     reduction: str = "none",
     zero_infinity: bool = False,
     check_lengths: bool = False,
@@ -153,14 +189,16 @@ def soft_dtw_divergence(
 
     Args:
         kind: what S is: "soft", soft-DTW; "sharp", the expected cost <E, D>, see :func:`sharp_soft_dtw`; or
-            "mean_cost", the mean cost of all paths, which is the limit of both for large gamma.
+            "mean_cost", the mean cost of all paths, which is the limit of both for large gamma, without step
+            weights.
 
     The other arguments, shapes and errors are those of :func:`soft_dtw`.
     """
     choice("reduction", reduction, REDUCTIONS)
     choice("kind", kind, KINDS)
     of = {"soft": _soft, "sharp": _sharp, "mean_cost": _mean_cost}[kind]
-    given = x, y, gamma, metric, x_lengths, y_lengths, check_lengths
+    rules = band, radius, step_weights, step_penalties
+    given = x, y, gamma, metric, x_lengths, y_lengths, check_lengths, rules
     return _reduced(_divergence(of, *given), None, reduction, zero_infinity)
 
 
@@ -192,6 +230,7 @@ def _divergence(
     x_lengths: Any,
     y_lengths: Any,
     check_lengths: bool,
+    rules: GivenRules,
 ) -> Tensor:
     if metric == "precomputed":
         raise InvalidArgumentError(
@@ -200,12 +239,12 @@ def _divergence(
         )
     x, x_lengths = padded("x", x, x_lengths)
     y, y_lengths = padded("y", y, y_lengths)
-    pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths)
+    pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths, rules)
 
     def own(series: Tensor, lengths: Any) -> Tensor:
         if lengths is not None and pairs.shape:  # which may be of more pairs than there are series
             series = series.expand(*pairs.shape, *series.shape[-2:])
-        pair = prepare(series, series, gamma, metric, lengths, lengths)
+        pair = prepare(series, series, gamma, metric, lengths, lengths, rules=rules)
         return of(pair).reshape(pair.shape)
 
     value = of(pairs).reshape(pairs.shape)

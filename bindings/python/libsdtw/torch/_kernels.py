@@ -1,9 +1,5 @@
 # The calls of the core behind the operators: memory, plans and devices.
-"""What the operators of _operators.py compute, on CPU and CUDA.
-
-The core computes in float32 and float64. Inputs of other types are converted on the way in, and gradients on
-the way out: see COMPUTED, the one place to change where the core reads them itself.
-"""
+"""What the operators of _operators.py compute, on CPU and CUDA."""
 
 from __future__ import annotations
 
@@ -17,15 +13,9 @@ from torch import Tensor
 from .. import _core
 from .._core import InvalidArgumentError
 from . import _options, _private
-from ._second_order import gradient_tangents
 
-# Types of series and costs, each with that in which the core has it.
-COMPUTED = {
-    torch.float32: torch.float32,
-    torch.float64: torch.float64,
-    torch.float16: torch.float32,
-    torch.bfloat16: torch.float32,
-}
+# Types of series and costs.
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 _Plan: TypeAlias = "tuple[_core.Problem, _core.Exec, _core.Sizes]"
 
@@ -41,13 +31,12 @@ def plan(
     if y is not None:
         m, features = y[1], m
     bits = 32 if length_dtype == torch.int32 else 64
-    chosen = _options.parse(options)
     try:
-        problem = _options.problem(chosen, dtype, batch, n, m, features, gamma, bits)
+        problem = _options.problem(_options.parse(options), dtype, batch, n, m, features, gamma, bits)
         exec_ = _core.Exec(_core.DEVICES[device], num_threads, stream, no_state, deterministic)
         return problem, exec_, _core.get_sizes(problem, exec_)
     except _core.SdtwError as error:
-        raise type(error)(_options.explain(error, chosen, gamma)) from None
+        raise type(error)(_options.explain(error)) from None
 
 
 def _plan_for(
@@ -100,7 +89,7 @@ def _check_lengths(name: str, lengths: Tensor | None, longest: int) -> None:
 
 
 class _Inputs:
-    """What all three computations read, as the core reads it."""
+    """What all computations read, as the core reads it."""
 
     __slots__ = ("gamma", "options", "x", "x_lengths", "y", "y_lengths")
 
@@ -113,9 +102,6 @@ class _Inputs:
         gamma: float,
         options: str,
     ) -> None:
-        dtype = COMPUTED[x.dtype]
-        if dtype is not x.dtype:
-            x, y = x.to(dtype), None if y is None else y.to(dtype)
         self.x, self.y = x, y
         self.x_lengths = None if x_lengths is None else x_lengths.contiguous()
         self.y_lengths = None if y_lengths is None else y_lengths.contiguous()
@@ -148,7 +134,7 @@ def forward(
 ) -> tuple[Tensor, Tensor]:
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
     problem, exec_, sizes = inputs.plan(no_state=not save_state)
-    value = torch.empty(x.shape[0], dtype=inputs.x.dtype, device=x.device)
+    value = torch.empty(x.shape[0], dtype=value_dtype(x), device=x.device)
     state = _memory(sizes.state, x.device)
     workspace, _kept = _workspace(sizes.forward, x)
     _core.forward(
@@ -177,7 +163,7 @@ def backward(
     grad_value = grad_value.contiguous()
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
     problem, exec_, sizes = inputs.plan()
-    grad_x, grad_y = new_grads(inputs.x, inputs.y, need_x, need_y)
+    grad_x, grad_y = new_grads(x, y, need_x, need_y)
     workspace, _kept = _workspace(sizes.backward, x)
     _core.backward(
         problem,
@@ -189,8 +175,6 @@ def backward(
         _span(state),
         workspace,
     )
-    if inputs.x.dtype is not x.dtype:
-        return grad_x.to(x.dtype), grad_y.to(x.dtype)
     return grad_x, grad_y
 
 
@@ -205,10 +189,10 @@ def alignment(
 ) -> Tensor:
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
     problem, exec_, sizes = inputs.plan()
-    result = new_alignment(inputs.x, inputs.y)
+    result = new_alignment(x, y)
     workspace, _kept = _workspace(sizes.alignment, x)
     _core.alignment(problem, exec_, *inputs.addresses(), _array(result), _span(state), workspace)
-    return result.to(x.dtype)
+    return result
 
 
 def tangents(
@@ -223,10 +207,25 @@ def tangents(
     gamma: float,
     options: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    series = (x, y, tangent_x, tangent_y)
-    value, grad_x, grad_y = gradient_tangents(grad_value, *series, x_lengths, y_lengths, gamma, options)
-    empty = x.new_empty(0)
-    return value.to(value_dtype(x)), grad_x.to(x.dtype), empty if grad_y is None else grad_y.to(x.dtype)
+    grad_value = grad_value.contiguous()
+    inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
+    problem, exec_, sizes = inputs.plan(no_state=True)
+    value = torch.empty(x.shape[0], dtype=value_dtype(x), device=x.device)
+    grad_x, grad_y = new_grads(x, y, True, True)
+    workspace, _kept = _workspace(sizes.jvp, x)
+    _core.jvp(
+        problem,
+        exec_,
+        *inputs.addresses(),
+        _array(tangent_x),
+        None if tangent_y is None else _array(tangent_y),
+        grad_value.data_ptr(),
+        value.data_ptr(),
+        _array(grad_x),
+        None if y is None else _array(grad_y),
+        workspace,
+    )
+    return value, grad_x, grad_y
 
 
 def new_grads(x: Tensor, y: Tensor | None, need_x: bool, need_y: bool) -> tuple[Tensor, Tensor]:

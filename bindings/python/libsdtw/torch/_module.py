@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -31,18 +32,24 @@ class SoftDTW(torch.nn.Module):
         metric: Metric = "sqeuclidean",
         reduction: str = "none",
         *,
+        band: str | None = None,
+        radius: float | None = None,
+        step_weights: Sequence[float] = (1, 1, 1),
+        step_penalties: Sequence[float] = (0, 0, 0),
         normalize: bool = False,
         zero_infinity: bool = False,
         check_lengths: bool = False,
     ) -> None:
         super().__init__()
-        check_options(gamma, metric, reduction)
+        check_options(gamma, metric, reduction, (band, radius, step_weights, step_penalties))
         if isinstance(gamma, Tensor) and not isinstance(gamma, torch.nn.Parameter):
             self.register_buffer("gamma", gamma, persistent=False)
         else:
             self.gamma = gamma
         self.metric = metric
         self.reduction = reduction
+        self.band, self.radius = band, radius
+        self.step_weights, self.step_penalties = tuple(step_weights), tuple(step_penalties)
         self.normalize = normalize
         self.zero_infinity = zero_infinity
         self.check_lengths = check_lengths
@@ -61,6 +68,10 @@ class SoftDTW(torch.nn.Module):
             metric=self.metric,
             x_lengths=x_lengths,
             y_lengths=y_lengths,
+            band=self.band,
+            radius=self.radius,
+            step_weights=self.step_weights,
+            step_penalties=self.step_penalties,
             reduction=self.reduction,
             normalize=self.normalize,
             zero_infinity=self.zero_infinity,
@@ -78,5 +89,9 @@ class SoftDTW(torch.nn.Module):
         gamma = self.gamma.item() if isinstance(self.gamma, Tensor) else self.gamma
         name = self.metric if isinstance(self.metric, str) else getattr(self.metric, "__name__", self.metric)
         shown = f"gamma={gamma}, metric={name!r}, reduction={self.reduction!r}"
+        if self.band is not None:
+            shown += f", band={self.band!r}, radius={self.radius}"
+        usual = {"step_weights": (1, 1, 1), "step_penalties": (0, 0, 0)}
+        shown += "".join(f", {f}={getattr(self, f)}" for f, of in usual.items() if getattr(self, f) != of)
         flags = [f for f in ("normalize", "zero_infinity", "check_lengths") if getattr(self, f)]
         return ", ".join([shown, *(f"{flag}=True" for flag in flags)])

@@ -62,8 +62,7 @@ def _fake_forward(
     else:
         shapes = x.shape, None if y is None else y.shape
         device = "cuda" if x.is_cuda else "cpu"
-        dtype = _kernels.COMPUTED[x.dtype]
-        size = _kernels.plan(*shapes, dtype, None, gamma, options, device, 0, 0, False, False)[2].state
+        size = _kernels.plan(*shapes, x.dtype, None, gamma, options, device, 0, 0, False, False)[2].state
     return x.new_empty(x.shape[:1], dtype=_kernels.value_dtype(x)), x.new_empty(size, dtype=torch.uint8)
 
 
@@ -279,18 +278,19 @@ def alignment(
 ) -> tuple[Tensor, Tensor]:
     """Values and the expected alignments, which are differentiable where that is asked for.
 
-    They are the gradient with respect to the cost, and have a gradient as such.
+    They are the gradient with respect to the cost, and have a gradient as such, but for step weights: with
+    these the two are different things.
     """
-    if not _needs_grad(x, y):
+    chosen = _options.parse(options)
+    if not _needs_grad(x, y) or chosen.weighs_steps:
         value, state = OPS.forward.default(x, y, x_lengths, y_lengths, gamma, options, True)
         return value, OPS.alignment.default(x, y, x_lengths, y_lengths, state, gamma, options)
     if y is not None:
-        x, y = _costs.without_padding(x, x_lengths), _costs.without_padding(y, y_lengths)
-        x = _costs.COSTS[_options.parse(options).metric](x, y)
+        x = _costs.matrix(chosen.metric, x, y, x_lengths, y_lengths)
     given = x, None, x_lengths, y_lengths
-    value, state = OPS.forward.default(*given, gamma, "precomputed", True)
+    value, state = OPS.forward.default(*given, gamma, chosen.of_costs, True)
     ones = torch.ones_like(value.detach())
-    return value, OPS.backward.default(ones, *given, state, gamma, "precomputed", True, False)[0]
+    return value, OPS.backward.default(ones, *given, state, gamma, chosen.of_costs, True, False)[0]
 
 
 def _undifferentiable(why: str, run: Callable[..., Any], *args: Any) -> Any:
@@ -312,7 +312,8 @@ _DERIVATIVES: dict[str, Callable[..., Any]] = {
     "tangents": functools.partial(_undifferentiable, "the third order of soft-DTW is not implemented"),
     "alignment": functools.partial(
         _undifferentiable,
-        "torch.ops.libsdtw.alignment has no derivative: differentiate libsdtw.torch.soft_dtw_alignment",
+        "torch.ops.libsdtw.alignment has no derivative: differentiate libsdtw.torch.soft_dtw_alignment, "
+        "without step weights",
     ),
 }
 

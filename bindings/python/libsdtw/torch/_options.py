@@ -1,53 +1,117 @@
 # The table of options of a problem: what each may be, and what is said where one cannot be had.
 """Options that say which cost is accumulated, and how.
 
-An operator has them as one string, Options.key, which compilers and graphs keep as a constant.
+An operator has them as one string, Options.key, which compilers and graphs keep as a constant: the metric,
+and where there are other rules than the usual ones band, radius, step weights and penalties, as in
+"sqeuclidean;absolute;3.0;1.0,1.0,2.0;0.0,0.0,0.0".
 """
 
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from .. import _core
 from .._problem import choice
+from .._rules import Rules, check_rules
+from . import _private
 
 # Degree in (x, y) of a metric, so that metric(s x, s y) = s ** degree metric(x, y).
 DEGREES = {"precomputed": 1, "sqeuclidean": 2, "euclidean": 1, "cityblock": 1, "cosine": 0}
 
-# What computes a metric that the core does not have.
-INSTEAD = {
-    "euclidean": "metric=torch.cdist",
-    "cityblock": "metric=lambda x, y: torch.cdist(x, y, p=1)",
-    "cosine": "metric=lambda x, y: 1 - torch.nn.functional.normalize(x, dim=-1) "
-    "@ torch.nn.functional.normalize(y, dim=-1).mT",
-}
+# band, radius, step_weights and step_penalties, as functions have them.
+GivenRules = tuple[Any, Any, Any, Any]
+NO_RULES: GivenRules = (None, None, (1, 1, 1), (0, 0, 0))
+
+_USUAL = Rules()
 
 
 class Options(NamedTuple):
     """What the operators need to know beside sizes and gamma."""
 
     metric: str = "sqeuclidean"
+    rules: Rules = _USUAL
 
     @property
     def key(self) -> str:
-        return self.metric
+        if self.rules == _USUAL:
+            return self.metric
+        band = next(name for name, code in _core.BANDS.items() if code == self.rules.band)
+        steps = (",".join(map(repr, three)) for three in (self.rules.step_weight, self.rules.step_penalty))
+        return ";".join((self.metric, band, repr(self.rules.band_radius), *steps))
+
+    @property
+    def degree(self) -> int:
+        return DEGREES[self.metric]
+
+    @property
+    def of_costs(self) -> str:
+        """The key of the same with given costs."""
+        return self._replace(metric="precomputed").key
+
+    @property
+    def weighs_steps(self) -> bool:
+        return self.rules.step_weight != _USUAL.step_weight
+
+    @property
+    def has_penalties(self) -> bool:
+        return self.rules.step_penalty != _USUAL.step_penalty
 
 
-@functools.lru_cache(maxsize=256)
+def key(metric: str, given: GivenRules) -> str:
+    """The key of options that users give, checked."""
+    band, radius, weights, penalties = given
+    usual = type(weights) is tuple and type(penalties) is tuple and (weights, penalties) == NO_RULES[2:]
+    if band is None and radius is None and usual:
+        return metric
+    if torch.compiler.is_compiling():  # whose numbers may be inputs of the program, but a key is a constant
+        radius = _private.constant(radius)
+        weights, penalties = (
+            [_private.constant(number) for number in three] if type(three) in (tuple, list) else three
+            for three in (weights, penalties)
+        )
+    return Options(metric, check_rules(band, radius, weights, penalties)).key
+
+
 def parse(key: str) -> Options:
-    choice("metric", key, _core.METRICS)
-    return Options(key)
+    """The options of a key."""
+    # Compilers trace through caches, and warn of it.
+    return _parsed(key) if torch.compiler.is_compiling() else _cached(key)
+
+
+def _parsed(key: str) -> Options:
+    metric, *rules = key.split(";")
+    choice("metric", metric, _core.METRICS)
+    if not rules:
+        return Options(metric)
+    band, radius, *steps = rules
+    weights, penalties = ([float(number) for number in three.split(",")] for three in steps)
+    if band == "none":
+        return Options(metric, check_rules(None, None, weights, penalties))
+    return Options(metric, check_rules(band, float(radius), weights, penalties))
+
+
+_cached = functools.lru_cache(maxsize=256)(_parsed)
 
 
 def problem(
-    options: Options, dtype: torch.dtype, batch: int, n: int, m: int, features: int, gamma: float, bits: int
+    options: Options,
+    dtype: torch.dtype,
+    batch: int,
+    n: int,
+    m: int,
+    features: int,
+    gamma: float,
+    bits: int,
+    flags: int = 0,
+    batch_y: int | None = None,
 ) -> _core.Problem:
     """The core's description of a problem."""
     code = _core.DTYPES[str(dtype).removeprefix("torch.")]
-    return _core.Problem(_core.METRICS[options.metric], code, batch, n, m, features, gamma, bits)
+    metric = _core.METRICS[options.metric]
+    return _core.Problem(metric, code, batch, n, m, features, gamma, bits, flags, batch_y, *options.rules)
 
 
 # Fields of the core's structs, in the words of this package.
@@ -61,17 +125,8 @@ _FIELDS = {
 }
 
 
-def explain(error: _core.SdtwError, options: Options, gamma: float) -> str:
+def explain(error: _core.SdtwError) -> str:
     """What the core says about a problem, as users of PyTorch would put it."""
-    if isinstance(error, _core.UnsupportedError) and gamma == 0:
-        return (
-            "gamma is 0, hard DTW, which this version does not compute: a small gamma, as 1e-3 times a "
-            "typical "
-            "cost, comes close"
-        )
-    instead = INSTEAD.get(options.metric)
-    if isinstance(error, _core.UnsupportedError) and instead:
-        return f"metric {options.metric!r} is not implemented in this version: {instead} computes it"
     message = str(error)
     for field, words in _FIELDS.items():
         message = message.replace(field, words)

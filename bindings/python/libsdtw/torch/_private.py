@@ -130,3 +130,14 @@ def is_constant(number: Any) -> bool:
     except ImportError:
         return True
     return statically_known_true(number >= 0) or statically_known_true(number < 0)
+
+
+def constant(number: Any) -> Any:
+    """The number as the compiler knows it now: for another one it is to compile anew."""
+    if not isinstance(number, (int, float, torch.SymInt, torch.SymFloat)):
+        return number
+    try:
+        from torch.fx.experimental.symbolic_shapes import guard_scalar
+    except ImportError:
+        return number
+    return guard_scalar(number)

@@ -19,7 +19,6 @@ from torch import Tensor
 from .._core import InvalidArgumentError
 from ._arguments import check_gamma, check_supported
 from ._barycenter import soft_dtw_barycenter
-from ._costs import sqeuclidean
 from ._functional import soft_dtw
 
 __all__ = ["SoftDTW", "SoftDTWLossPyTorch", "softdtw_barycenter"]
@@ -38,8 +37,9 @@ class SoftDTW(torch.nn.Module):
         normalize: the soft-DTW divergence, of different lengths too.
         bandwidth: cells with abs(i - j) > bandwidth are forbidden; None or 0: none are.
         dist_func: a function of (B, N, D) and (B, M, D) that returns costs (B, N, M); None: squared
-        Euclidean. dist: "sqeuclidean". fused: taken and ignored: the squared Euclidean cost without a band is
-        never held in memory.
+            Euclidean.
+        dist: "sqeuclidean".
+        fused: taken and ignored: the squared Euclidean cost is never held in memory.
 
     Calls take (B, N, D) and (B, M, D), or (N, D) and (M, D), and return (B,).
     """
@@ -68,9 +68,8 @@ class SoftDTW(torch.nn.Module):
         self.dist_func = dist_func
 
     def forward(self, X: Tensor, Y: Tensor) -> Tensor:  # noqa: N803 (the names that callers may use)
-        radius = self.bandwidth
-        allowed = None if radius is None else lambda i, j, n, m: (i - j).abs() <= radius
-        return _values(X, Y, self.gamma, self.normalize, self.dist_func, allowed)
+        band = None if self.bandwidth is None else "absolute"
+        return _values(X, Y, self.gamma, self.normalize, self.dist_func, band, self.bandwidth)
 
 
 class SoftDTWLossPyTorch(torch.nn.Module):
@@ -80,8 +79,10 @@ class SoftDTWLossPyTorch(torch.nn.Module):
         gamma: smoothing.
         normalize: the soft-DTW divergence.
         dist_func: a function of (B, N, D) and (B, M, D) that returns costs (B, N, M); None: squared
-        Euclidean. global_constraint: "sakoe_chiba", "itakura" or None. sakoe_chiba_radius: of the band; 1 if
-        it is not given. itakura_max_slope: of the parallelogram; 2 if it is not given.
+            Euclidean.
+        global_constraint: "sakoe_chiba", "itakura" or None.
+        sakoe_chiba_radius: of the band; 1 if it is not given.
+        itakura_max_slope: of the parallelogram; 2 if it is not given.
 
     Calls take (B, N, D) and (B, M, D) and return (B,).
     """
@@ -106,40 +107,28 @@ class SoftDTWLossPyTorch(torch.nn.Module):
         self.sakoe_chiba_radius, self.itakura_max_slope = sakoe_chiba_radius, itakura_max_slope
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        return _values(x, y, self.gamma, self.normalize, self.dist_func, self._allowed())
+        return _values(x, y, self.gamma, self.normalize, self.dist_func, *self._band())
 
-    def _allowed(self) -> Allowed | None:
+    def _band(self) -> tuple[str | None, float | None]:
         radius, slope, kind = self.sakoe_chiba_radius, self.itakura_max_slope, self.global_constraint
         if not kind:  # one of the two says which is meant
             kind = "both" if radius is not None and slope is not None else None
             kind = kind or ("sakoe_chiba" if radius is not None else "itakura" if slope is not None else None)
         if kind == "sakoe_chiba":
-            return lambda i, j, n, m: _sakoe_chiba(i, j, n, m, 1 if radius is None else radius)
+            return kind, 1 if radius is None else radius
         if kind == "itakura":
-            return lambda i, j, n, m: _itakura(i, j, n, m, 2.0 if slope is None else slope)
-        return None
-
-
-Allowed = Callable[[Tensor, Tensor, int, int], Tensor]
-
-
-def _sakoe_chiba(i: Tensor, j: Tensor, n: int, m: int, radius: float) -> Tensor:
-    """Around the diagonal and, of the longer series, as much more as it is longer: reaches the corner."""
-    return (i - j <= max(0, n - m) + radius) & (j - i <= max(0, m - n) + radius)
-
-
-def _itakura(i: Tensor, j: Tensor, n: int, m: int, slope: float) -> Tensor:
-    """Between lines of the least and the largest slope through both corners, in hundredths as tslearn's
-    are."""
-    largest, least = slope * n / m, n / m / slope
-    left = m - 1 - j.double()
-    lower = torch.maximum((least * j).round(decimals=2), (n - 1 - largest * left).round(decimals=2))
-    upper = torch.minimum((largest * j).round(decimals=2), (n - 1 - least * left).round(decimals=2))
-    return (i >= lower.ceil()) & (i < (upper + 1).floor())
+            return kind, 2.0 if slope is None else slope
+        return None, None
 
 
 def _values(
-    x: Any, y: Any, gamma: Any, normalize: bool, dist_func: Distance | None, allowed: Allowed | None
+    x: Any,
+    y: Any,
+    gamma: Any,
+    normalize: bool,
+    dist_func: Distance | None,
+    band: str | None,
+    radius: float | None,
 ) -> Tensor:
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         x, y = x[None] if x.ndim == 2 else x, y[None] if y.ndim == 2 else y
@@ -147,18 +136,8 @@ def _values(
             raise InvalidArgumentError(
                 f"x and y have shapes {tuple(x.shape)} and {tuple(y.shape)}: expected (B, N, D) and (B, M, D)"
             )
-    if dist_func is None and allowed is None:
-        return soft_dtw(x, y, gamma=gamma, normalize=normalize)
-
-    def metric(x: Tensor, y: Tensor) -> Tensor:
-        cost = (dist_func or sqeuclidean)(x, y)
-        if allowed is None or cost.ndim != 3:
-            return cost
-        n, m = cost.shape[1:]
-        i = torch.arange(n, device=cost.device)[:, None]
-        return torch.where(allowed(i, torch.arange(m, device=cost.device), n, m), cost, torch.inf)
-
-    return soft_dtw(x, y, gamma=gamma, normalize=normalize, metric=metric)
+    metric = "sqeuclidean" if dist_func is None else dist_func
+    return soft_dtw(x, y, gamma=gamma, metric=metric, normalize=normalize, band=band, radius=radius)
 
 
 def softdtw_barycenter(
