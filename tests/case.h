@@ -19,8 +19,8 @@ struct Case {
   unsigned char poison = 0xff;                                                // as a float or double: NaN
   bool want_grad_x = true, want_grad_y = true, want_alignment = true;
   bool checks_memory = true;  // guards, inputs and state, after every call: most of a small problem's time on a GPU
-  bool recompute = false;  // with SDTW_NO_STATE: backward and alignment, too
-  std::string data;        // how the data were made, as problem.h writes it
+  bool recompute = false;     // with SDTW_NO_STATE: backward and alignment, too
+  std::string data;           // how the data were made, as problem.h writes it
 
   bool fused() const { return problem.metric != SDTW_PRECOMPUTED; }
   bool all_pairs() const { return problem.flags & SDTW_ALL_PAIRS; }
