@@ -96,7 +96,8 @@ enum {
   SDTW_COSINE = 4       /* 1 - <x_i, y_j> / (|x_i| |y_j|) */
 };
 
-/* Which cells a path may visit; indices are 0-based, n and m the pair's own lengths. */
+/* Which cells a path may visit; indices are 0-based, n and m the pair's own lengths. Given costs of other cells are not
+ * looked at. */
 typedef int32_t sdtw_band;
 enum {
   SDTW_BAND_NONE = 0,

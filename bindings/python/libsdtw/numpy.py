@@ -7,8 +7,8 @@ different numbers of series, one of them must hold a single one: it is paired wi
 
 float16, float32 and float64 arrays (and ml_dtypes' bfloat16) in the machine's byte order are read in place,
 at any strides, and never written. Integers are converted to float64, arrays of two types to the one that
-holds both, arrays in the other byte order to native ones. Gradients have that type, values too but for float32
-values of 16-bit types.
+holds both, arrays in the other byte order to native ones. Gradients have that type, values too but for
+float32 values of 16-bit types.
 
 The recurrence is that of Cuturi and Blondel, Soft-DTW: a Differentiable Loss Function for Time-Series, ICML
 2017. Every function takes the options of :func:`soft_dtw`, in any combination.
