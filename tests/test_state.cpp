@@ -138,13 +138,18 @@ TEST_CASE("damaged state is refused, or harmless", "[state]") {
     };
     INFO(describe(c));
     constexpr size_t header = 192, lengths = 8;
-    for (size_t at = 0; at < header; ++at)
+#ifdef SDTW_TEST_ASAN  // hiding what a call must not read takes a hundred times as long as the call
+    constexpr size_t every = 5;
+#else
+    constexpr size_t every = 1;
+#endif
+    for (size_t at = 0; at < header; at += every)
       for (const unsigned char bits : {0x80, 0xff}) CHECK(names(damage(at, bits), "buffers.state"));
-    for (size_t at = header; at < header + lengths * static_cast<size_t>(c.batch()); ++at)
+    for (size_t at = header; at < header + lengths * static_cast<size_t>(c.batch()); at += every)
       CHECK(names(damage(at, 0x40), "buffers.state"));
     // What became of pairs, their engines, and the first numbers.
     const size_t behind = header + (lengths * static_cast<size_t>(c.batch()) + 63) / 64 * 64;
-    for (size_t at = behind; at < std::min(bytes, behind + 320); at += 7)
+    for (size_t at = behind; at < std::min(bytes, behind + 320); at += 7 * every)
       for (const unsigned char bits : {0x01, 0x02, 0x84, 0xff}) damage(at, bits);
     CHECK(refusal([&] { session.alignment(); }).empty());
   }
