@@ -120,8 +120,9 @@ void rule_sweep(const RuleSweep<T> &given) {
           const auto none = V::set1(0);
           p = {V::where(inside, p.up, none), V::where(inside, p.left, none), V::where(inside, p.diagonal, none)};
         }
-        [[maybe_unused]] T *out = a.probability + (s * K + k) * P * W;
+        [[maybe_unused]] T *out = nullptr;
         if constexpr (save) {
+          out = a.probability + (s * K + k) * P * W;
           V::store(out, p.up);
           V::store(out + W, p.left);
           V::store(out + 2 * W, p.diagonal);

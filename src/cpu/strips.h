@@ -344,8 +344,8 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
       tangents.save(i, s / plan.tile_cols, s, count, local, s > within.begin);
       tangent_cost(i, cells, s, count, local);
     }
-    sweep({count, tile, scale, scale_low, lanes, row_m + s, row_e + s, nullptr}, within, s, false, tangents.row + s,
-          local);
+    sweep({count, tile, scale, scale_low, lanes, row_m + s, row_e + s, nullptr}, within, s, false,
+          tangents.carried() ? tangents.row + s : nullptr, local);
     advance(i, next);
   }
   if (i == strips() - 1) {
