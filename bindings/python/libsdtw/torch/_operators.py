@@ -14,7 +14,7 @@ libsdtw.torch has checked, and leave the rest to the core.
 
 The dispatcher takes 5 to 8 us for each call of an operator that is written in Python (PyTorch 2.13), and one
 training step has three. Where only autograd looks on, as in most programs, `value` here, and its backward,
-go past the dispatcher: see _private.is_observed.
+go past the dispatcher: see _private.is_observed. What most programs do goes a shorter way still: see _direct.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from . import _batching, _costs, _kernels, _options, _private
 from ._kernels import KERNELS
 
 OPS = torch.ops.libsdtw
-_compute_forward = KERNELS["forward"]
 
 _SERIES = "Tensor x, Tensor? y"
 _LENGTHS = "Tensor? x_lengths, Tensor? y_lengths"
@@ -62,7 +61,7 @@ def _fake_forward(
     else:
         shapes = x.shape, None if y is None else y.shape
         device = "cuda" if x.is_cuda else "cpu"
-        size = _kernels.plan(*shapes, x.dtype, None, gamma, options, device, 0, 0, False, False)[2].state
+        size = _kernels.plan(*shapes, x.dtype, None, gamma, options, device, 0, 0, False, False).state_bytes
     return x.new_empty(x.shape[:1], dtype=_kernels.value_dtype(x)), x.new_empty(size, dtype=torch.uint8)
 
 
@@ -91,23 +90,25 @@ def _dot(a: Tensor, b: Tensor | None) -> Tensor | int:
     return torch.where(a == 0, 0, a * b).sum((1, 2))
 
 
-def _gradients(ctx: Any, grad_value: Tensor | None, first: int = 1) -> tuple[Tensor | None, ...]:
-    """Gradients of the arguments of _Forward and _Value."""
-    if grad_value is None:
-        return None, None, None, None
-    x, y, *saved = ctx.saved_tensors
-    need_x, need_y = ctx.needs_input_grad[first : first + 2]
-    twice = torch.is_grad_enabled()  # the gradient is to have a gradient, which takes the operator
-    observed = twice or _private.is_observed(grad_value, x, y)
-    run = OPS.backward.default if observed else KERNELS["backward"]
-    options = ctx.gamma, ctx.options, need_x, need_y
+def gradients(
+    grad_value: Tensor,
+    tensors: tuple[Tensor, ...],
+    options: tuple[float, str],
+    need_x: bool,
+    need_y: bool,
+    twice: bool,
+) -> tuple[Tensor | None, Tensor | None, None]:
+    """Gradients of x and y; twice: they are to have gradients in turn, which takes the operator."""
+    x, y = tensors[:2]
     if _private.is_batched_by_autograd(grad_value):  # the gradient is linear in it
         ones = x.new_ones(x.shape[:1], dtype=_kernels.value_dtype(x))
-        grads = OPS.backward.default(ones, x, y, *saved, *options)
+        grads = OPS.backward.default(ones, *tensors, *options, need_x, need_y)
         grad_x, grad_y = (g * grad_value[:, None, None].to(g.dtype) if g.ndim == 3 else g for g in grads)
     else:
-        grad_x, grad_y = run(grad_value, x, y, *saved, *options)
-    return None, grad_x if need_x else None, grad_y if need_y else None, None
+        observed = twice or _private.is_observed(grad_value, x, y)
+        run = OPS.backward.default if observed else KERNELS["backward"]
+        grad_x, grad_y = run(grad_value, *tensors, *options, need_x, need_y)
+    return grad_x if need_x else None, grad_y if need_y else None, None
 
 
 class _Forward(_private.Function):  # type: ignore[misc]
@@ -131,7 +132,12 @@ class _Forward(_private.Function):  # type: ignore[misc]
 
     @staticmethod
     def backward(ctx: Any, grad_value: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
-        return _gradients(ctx, grad_value)
+        if grad_value is None:
+            return None, None, None, None
+        _, need_x, need_y, _ = ctx.needs_input_grad
+        twice = torch.is_grad_enabled()
+        options = ctx.gamma, ctx.options
+        return (None, *gradients(grad_value, ctx.saved_tensors, options, need_x, need_y, twice))
 
     @staticmethod
     @_private.in_jvp
@@ -144,23 +150,6 @@ class _Forward(_private.Function):  # type: ignore[misc]
         grads = OPS.backward.default(ones, x, y, *saved, ctx.gamma, ctx.options, *needs)
         terms = [_dot(g, t) for g, t in zip(grads, (tangent_x, tangent_y), strict=True) if t is not None]
         return sum(terms), None
-
-
-class _Value(_private.Function):  # type: ignore[misc]
-    """The same for where only autograd looks on: the state, which nobody asks for, is no result, which takes
-    time."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor | None, others: tuple[Any, ...]) -> Tensor:
-        x_lengths, y_lengths, ctx.gamma, ctx.options, _ = others
-        value, state = _compute_forward(x, y, x_lengths, y_lengths, ctx.gamma, ctx.options, True)
-        ctx.save_for_backward(x, y, x_lengths, y_lengths, state)
-        result: Tensor = value
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, grad_value: Tensor) -> tuple[Tensor | None, ...]:
-        return _gradients(ctx, grad_value, 0)[1:]
 
 
 class _Backward(_private.Function):  # type: ignore[misc]
@@ -260,12 +249,7 @@ def value(*args: Any) -> Any:
     """The value of the operator forward, by the shortest way."""
     if _private.is_observed(*args[:4]) or not (args[0].is_cpu or args[0].is_cuda):
         return OPS.forward.default(*args)[0]
-    x, y = args[:2]
-    if _private.is_forward_mode():
-        return _differentiable_forward(KERNELS["forward"], *args)[0]
-    if (x.requires_grad or (y is not None and y.requires_grad)) and torch.is_grad_enabled():
-        return _Value.apply(x, y, args[2:])
-    return _compute_forward(*args)[0]
+    return _differentiable_forward(KERNELS["forward"], *args)[0]
 
 
 def alignment(
