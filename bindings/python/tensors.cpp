@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 
 #include <string>
+#include <type_traits>
 
 #include "arrays.h"
 #include "errors.h"
@@ -128,6 +129,22 @@ void forward(const Plan &plan, py::handle x, py::handle y, py::handle x_len, py:
   compute(sdtw_forward, plan.problem, buffers, plan.exec);
 }
 
+// The sum of the values of a call on the CPU, times a factor, in `sum`: what reductions of PyTorch take longer for than
+// a small call.
+void add_up(const Plan &plan, py::handle value, double factor, py::handle sum) {
+  if (plan.exec.device != SDTW_CPU) throw py::value_error("values are not on the CPU");
+  const auto store = [&](auto *values, auto *result) {
+    double total = 0;
+    for (int64_t i = 0; i < plan.problem.batch_x; ++i) total += static_cast<double>(values[i]);
+    *result = static_cast<std::decay_t<decltype(*result)>>(total * factor);
+  };
+  void *const values = address(value), *const result = address(sum);
+  if (plan.problem.dtype == SDTW_F64)
+    store(static_cast<const double *>(values), static_cast<double *>(result));
+  else
+    store(static_cast<const float *>(values), static_cast<float *>(result));
+}
+
 void backward(const Plan &plan, py::handle x, py::handle y, py::handle x_len, py::handle y_len, py::handle grad_value,
               py::handle grad_x, py::handle grad_y, py::handle state, py::handle workspace) {
   sdtw_buffers buffers = make_buffers(plan, x, y, x_len, y_len, state, workspace, plan.sizes.backward);
@@ -173,6 +190,8 @@ void define_tensors(py::module_ &module) {
       .def_property_readonly("alignment_bytes", [](const Plan &plan) { return plan.sizes.alignment; })
       .def("forward", &forward, py::arg("x"), py::arg("y"), py::arg("x_len"), py::arg("y_len"), py::arg("value"),
            py::arg("state"), py::arg("workspace"), "sdtw_forward.")
+      .def("add_up", &add_up, py::arg("value"), py::arg("factor"), py::arg("sum"),
+           "The sum of values in host memory, times the factor, in an array of one.")
       .def("backward", &backward, py::arg("x"), py::arg("y"), py::arg("x_len"), py::arg("y_len"), py::arg("grad_value"),
            py::arg("grad_x"), py::arg("grad_y"), py::arg("state"), py::arg("workspace"), "sdtw_backward.")
       .def("alignment", &alignment, py::arg("x"), py::arg("y"), py::arg("x_len"), py::arg("y_len"),

@@ -92,6 +92,7 @@ class Plan:
         state: _Tensor | None,
         workspace: _Tensor | None,
     ) -> None: ...
+    def add_up(self, value: _Tensor, factor: float, sum: _Tensor) -> None: ...
     def backward(
         self,
         x: _Tensor,

@@ -1,10 +1,10 @@
 # The short way of soft_dtw: batches that need no more than the library's call and, if asked for, autograd.
 """Calls of soft_dtw whose arguments have been found good before.
 
-A training step asks for the same again and again. Its sizes, types and options are the key of a table in which
-it finds the plans of the library's calls; what is left to check is lengths, which the binding does. Where
-anything but autograd is to see the call, or the arguments are not yet as the operators take them, the answer is
-None, and the long way is gone.
+A training step asks for the same again and again. Its sizes, types and options are the key of a table in
+which it finds the plans of the library's calls; what is left to check is lengths, which the binding does.
+Where anything but autograd is to see the call, or the arguments are not yet as the operators take them, the
+answer is None, and the long way is gone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .. import _core
 from . import _kernels, _operators, _options, _private
-from ._arguments import prepare
+from ._arguments import REDUCTIONS, prepare
 
 _LIMIT = 1024  # entries of the table: a program has few
 
@@ -52,6 +52,7 @@ def soft_dtw(
         or _private.is_forward_mode()
         or not (_is_usual(x) and _is_usual(y))
         or (type(gamma) is not float and type(gamma) is not int)
+        or reduction not in REDUCTIONS
     ):
         return None
     where: Any
@@ -81,10 +82,7 @@ def soft_dtw(
         _calls[key] = call
     if (x.requires_grad or y.requires_grad) and torch.is_grad_enabled():
         return _Reduced.apply(x, y, (call, x_lengths, y_lengths, reduction))  # type: ignore[no-any-return]
-    value = torch.empty(call.batch, dtype=call.dtype, device=x.device)
-    plan = call.inference
-    plan.forward(x, y, x_lengths, y_lengths, value, None, _kernels.workspace(plan, "forward", x))
-    return _reduce(value, reduction)
+    return _forward(call, call.inference, x, y, x_lengths, y_lengths, None, reduction)
 
 
 def _is_usual(tensor: Any) -> bool:
@@ -92,7 +90,7 @@ def _is_usual(tensor: Any) -> bool:
 
 
 def _length_key(x: Tensor, lengths: Any) -> Any:
-    """What is to be the same of lengths that are good; False for those that are not as the core takes them."""
+    """What is to be the same of lengths that are good; False where they are not as the core takes them."""
     if lengths is None:
         return None
     if not _is_usual(lengths) or not lengths.is_contiguous() or lengths.device != x.device:
@@ -114,43 +112,58 @@ def _new_call(
     return _Call(x, *plans, pairs.gamma, pairs.options)
 
 
-def _reduce(value: Tensor, reduction: str) -> Tensor:
+def _forward(
+    call: _Call,
+    plan: _core.Plan,
+    x: Tensor,
+    y: Tensor,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    state: Tensor | None,
+    reduction: str,
+) -> Tensor:
+    value = x.new_empty(call.batch, dtype=call.dtype)
+    if x.is_cpu:
+        plan.forward(x, y, x_lengths, y_lengths, value, state, None)
+        if reduction == "none":
+            return value
+        result = x.new_empty((), dtype=call.dtype)
+        plan.add_up(value, 1 / call.batch if reduction == "mean" else 1.0, result)
+        return result
+    plan.forward(x, y, x_lengths, y_lengths, value, state, _kernels.workspace(plan, "forward", x))
     if reduction == "none":
         return value
     return value.mean() if reduction == "mean" else value.sum()
 
 
 class _Reduced(_private.Function):  # type: ignore[misc]
-    """Reduced values of pairs. The state is no result, and the reduction no node of its own, which saves time."""
+    """Reduced values of pairs. The state is no result and the reduction no node, which saves time."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, others: tuple[Any, ...]) -> Tensor:
         call, x_lengths, y_lengths, ctx.reduction = others
         ctx.call = call
-        device = x.device
-        value = torch.empty(call.batch, dtype=call.dtype, device=device)
-        state = torch.empty(call.state_bytes, dtype=torch.uint8, device=device)
-        plan = call.training
-        plan.forward(x, y, x_lengths, y_lengths, value, state, _kernels.workspace(plan, "forward", x))
+        state = torch.empty(call.state_bytes, dtype=torch.uint8, device=x.device)
         ctx.save_for_backward(x, y, x_lengths, y_lengths, state)
-        return _reduce(value, ctx.reduction)
+        return _forward(call, call.training, x, y, x_lengths, y_lengths, state, ctx.reduction)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         call, reduction, tensors = ctx.call, ctx.reduction, ctx.saved_tensors
         need_x, need_y, _ = ctx.needs_input_grad
-        if reduction != "none":
-            grad = grad.expand(call.batch)
-            if reduction == "mean":
-                grad = grad / call.batch
         x, y, x_lengths, y_lengths, state = tensors
         twice = torch.is_grad_enabled()  # the gradient is to have a gradient, which takes the operators
-        if twice or not x.is_cpu or _private.is_observed(grad, x, y):
+        if twice or not x.is_cpu or _private.is_batched_by_autograd(grad) or _private.is_observed(grad, x, y):
+            if reduction != "none":
+                grad = grad.expand(call.batch)
+                grad = grad / call.batch if reduction == "mean" else grad
             options = call.gamma, call.options
             return _operators.gradients(grad, tensors, options, need_x, need_y, twice)
+        if reduction != "none":
+            upstream = grad.item() / call.batch if reduction == "mean" else grad.item()
+            grad = torch.full((call.batch,), upstream, dtype=call.dtype)
         grad_x = torch.empty_like(x, memory_format=torch.contiguous_format) if need_x else None
         grad_y = torch.empty_like(y, memory_format=torch.contiguous_format) if need_y else None
-        call.training.backward(
-            x, y, x_lengths, y_lengths, grad.contiguous(), grad_x, grad_y, state, None
-        )
+        grad = grad.contiguous()
+        call.training.backward(x, y, x_lengths, y_lengths, grad, grad_x, grad_y, state, None)
         return grad_x, grad_y, None

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .._core import InvalidArgumentError
 from . import _options, _private
 
 # Types of series and costs.
@@ -162,8 +161,9 @@ def tangents(
     plan = inputs.plan(no_state=True)
     value = torch.empty(x.shape[0], dtype=value_dtype(x), device=x.device)
     grad_x, grad_y = new_grads(x, y, True, True)
-    along = tangent_x, tangent_y, grad_value, value, grad_x, None if y is None else grad_y
-    plan.jvp(*inputs.arrays, *along, workspace(plan, "jvp", x))
+    directions, results = (tangent_x, tangent_y), (grad_x, None if y is None else grad_y)
+    scratch = workspace(plan, "jvp", x)
+    plan.jvp(*inputs.arrays, *directions, grad_value, value, *results, scratch)
     return value, grad_x, grad_y
 
 
