@@ -55,19 +55,26 @@ def test_symmetric(device, block):
 
 
 def test_all_pairs_keep_no_state(device, monkeypatch):
-    # Memory does not grow with the number of pairs: each call of the core is of one block.
+    # Memory does not grow with the number of pairs: there is one call without state, or one for each block.
     batches = []
-    forward = libsdtw._core.forward
-    problems = libsdtw._core.Problem
+    problems, execs = libsdtw._core.Problem, libsdtw._core.Exec
 
-    def spy(*args):
+    def spy_problem(*args):
         batches.append(args[2])
         return problems(*args)
 
-    monkeypatch.setattr(libsdtw._core, "Problem", spy)
-    monkeypatch.setattr(libsdtw._core, "forward", forward)
+    def spy_exec(*args):
+        states.append(not args[3])
+        return execs(*args)
+
+    monkeypatch.setattr(libsdtw._core, "Problem", spy_problem)
+    monkeypatch.setattr(libsdtw._core, "Exec", spy_exec)
     x, y = pair(device, shape=(13, 9, 8, 3))
-    grads(soft_dtw_cdist(x, y, block=26), x, y)
+    states = []
+    grads(soft_dtw_cdist(x, y), x, y)
+    assert batches == [13]  # forward and backward have the same plan
+    assert states == [False]
+    grads(soft_dtw_cdist(x, y, block=26, metric=torch.cdist), x, y)
     assert max(batches) <= 26
 
 

@@ -22,14 +22,18 @@ def plan(
     x: torch.Size, y: torch.Size | None, dtype: torch.dtype, length_dtype: torch.dtype | None,
     gamma: float, options: str,
     device: str, num_threads: int, stream: int, no_state: bool, deterministic: bool,
+    flags: int = 0,
 ) -> _core.Plan:  # fmt: skip
     batch, n, m = x
-    features = 0
+    features, batch_y = 0, batch
     if y is not None:
-        m, features = y[1], m
+        batch_y, m, features = y
+    elif flags:  # x with itself
+        m, features = n, m
     bits = 32 if length_dtype == torch.int32 else 64
     try:
-        problem = _options.problem(_options.parse(options), dtype, batch, n, m, features, gamma, bits)
+        sizes = batch, n, m, features
+        problem = _options.problem(_options.parse(options), dtype, *sizes, gamma, bits, flags, batch_y)
         exec_ = _core.Exec(_core.DEVICES[device], num_threads, stream, no_state, deterministic)
         return _core.Plan(problem, exec_)
     except _core.SdtwError as error:
@@ -37,15 +41,22 @@ def plan(
 
 
 def plan_for(
-    x: Tensor, y: Tensor | None, lengths: Tensor | None, gamma: float, options: str, no_state: bool = False
+    x: Tensor,
+    y: Tensor | None,
+    lengths: Tensor | None,
+    gamma: float,
+    options: str,
+    no_state: bool = False,
+    flags: int = 0,
 ) -> _core.Plan:
     y_shape = None if y is None else y.shape
     length_dtype = None if lengths is None else lengths.dtype
     problem = x.shape, y_shape, x.dtype, length_dtype, gamma, options
     if not x.is_cuda:
-        return plan(*problem, "cpu", torch.get_num_threads(), 0, no_state, False)
+        return plan(*problem, "cpu", torch.get_num_threads(), 0, no_state, False, flags)
     stream = _private.current_stream(x)
-    return plan(*problem, "cuda", 0, stream, no_state, torch.are_deterministic_algorithms_enabled())
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    return plan(*problem, "cuda", 0, stream, no_state, deterministic, flags)
 
 
 def value_dtype(x: Tensor) -> torch.dtype:
@@ -81,9 +92,12 @@ class _Inputs:
         self.y_lengths = None if y_lengths is None else y_lengths.contiguous()
         self.gamma, self.options = gamma, options
 
-    def plan(self, no_state: bool = False) -> _core.Plan:
+    def plan(self, no_state: bool = False, flags: int = 0) -> _core.Plan:
         lengths = self.x_lengths if self.y_lengths is None else self.y_lengths
-        return plan_for(self.x, self.y, lengths, self.gamma, self.options, no_state)
+        return plan_for(self.x, self.y, lengths, self.gamma, self.options, no_state, flags)
+
+    def all_pairs(self) -> _core.Plan:
+        return self.plan(True, _core.ALL_PAIRS | (_core.SYMMETRIC if self.y is None else 0))
 
     @property
     def arrays(self) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
@@ -167,6 +181,65 @@ def tangents(
     return value, grad_x, grad_y
 
 
+def all_pairs(
+    x: Tensor,
+    y: Tensor | None,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    gamma: float,
+    options: str,
+) -> Tensor:
+    inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
+    plan = inputs.all_pairs()
+    value = new_all_pairs(x, y)
+    plan.forward(*inputs.arrays, value, None, workspace(plan, "forward", x))
+    return value
+
+
+def all_pairs_backward(
+    grad_value: Tensor,
+    x: Tensor,
+    y: Tensor | None,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    gamma: float,
+    options: str,
+    need_x: bool,
+    need_y: bool,
+) -> tuple[Tensor, Tensor]:
+    inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
+    plan = inputs.all_pairs()
+    grad_x, grad_y = new_grads(x, y, need_x, need_y)
+    grads = grad_x if need_x else None, grad_y if need_y and y is not None else None
+    plan.backward(*inputs.arrays, grad_value.contiguous(), *grads, None, workspace(plan, "backward", x))
+    return grad_x, grad_y
+
+
+def all_pairs_tangents(
+    grad_value: Tensor,
+    x: Tensor,
+    y: Tensor | None,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    tangent_x: Tensor,
+    tangent_y: Tensor | None,
+    gamma: float,
+    options: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
+    plan = inputs.all_pairs()
+    value = new_all_pairs(x, y)
+    grad_x, grad_y = new_grads(x, y, True, True)
+    directions, results = (tangent_x, tangent_y), (grad_x, None if y is None else grad_y)
+    scratch = workspace(plan, "jvp", x)
+    plan.jvp(*inputs.arrays, *directions, grad_value.contiguous(), value, *results, scratch)
+    return value, grad_x, grad_y
+
+
+def new_all_pairs(x: Tensor, y: Tensor | None) -> Tensor:
+    return x.new_empty((x.shape[0], (x if y is None else y).shape[0]), dtype=value_dtype(x))
+
+
 def new_grads(x: Tensor, y: Tensor | None, need_x: bool, need_y: bool) -> tuple[Tensor, Tensor]:
     def new(tensor: Tensor) -> Tensor:  # half the time of new_empty(shape)
         return torch.empty_like(tensor, memory_format=torch.contiguous_format)
@@ -192,5 +265,9 @@ def _on_own_device(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
-    kernel.__name__: _on_own_device(kernel) for kernel in (forward, backward, alignment, tangents)
+    kernel.__name__: _on_own_device(kernel)
+    for kernel in (
+        *(forward, backward, alignment, tangents),
+        *(all_pairs, all_pairs_backward, all_pairs_tangents),
+    )
 }

@@ -43,6 +43,11 @@ def is_plain(tensor: Any) -> bool:
     return type(tensor) in _PLAIN and not tensor.is_neg()
 
 
+def are_plain(*tensors: Tensor) -> bool:
+    """Whether none is of a subclass."""
+    return all(type(tensor) in _PLAIN for tensor in tensors)
+
+
 def is_watched() -> bool:
     """Whether the compiler, vmap and its kin, a trace or an active mode is to see calls of operators."""
     return (
