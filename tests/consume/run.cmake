@@ -47,7 +47,7 @@ foreach(pattern "^include/sdtw.h$" "/libsdtw.a$" "/libsdtw.so$" "/sdtw-config.cm
 endforeach()
 
 consume(c C -D CMAKE_PREFIX_PATH=${scratch}/prefix)
-consume(cxx "C\\;CXX" -D CMAKE_PREFIX_PATH=${scratch}/prefix)
+consume(cxx C,CXX -D CMAKE_PREFIX_PATH=${scratch}/prefix)
 
 find_program(pkg_config NAMES pkg-config pkgconf)
 if(NOT pkg_config)
