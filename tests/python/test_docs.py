@@ -14,9 +14,9 @@ from programs import ROOT, run, shared_library
 
 # CHANGELOG.md tells of the past.
 PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
-# ```language, the code, ```, and the ```text block right behind it, if there is one: what the program prints.
+# ```language, the code, ```, and a ```text block behind it, perhaps with the words "It prints": the program's output.
 BLOCK = re.compile(
-    r"^```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^```$(?:\n+```text\n(?P<printed>.*?)^```$)?", re.M | re.S
+    r"^```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^```$(?:\n+(?:It prints\n+)?```text\n(?P<printed>.*?)^```$)?", re.M | re.S
 )
 COMPILERS = {"c": ("cc", "-std=c99", "-pedantic-errors"), "cpp": ("c++", "-std=c++17", "-pedantic-errors")}
 # Packages that need what a machine may not have, a GPU for example: a page of theirs is skipped without them.
