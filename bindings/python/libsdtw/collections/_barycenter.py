@@ -76,9 +76,13 @@ def check_weights(name: str, given: Any, size: int) -> NDArray[np.float64]:
     if weights.ndim == 0:
         weights = np.full(size, float(weights))
     if weights.shape != (size,):
-        raise InvalidArgumentError(f"{name} has shape {weights.shape}: expected ({size},), one for each series")
+        raise InvalidArgumentError(
+            f"{name} has shape {weights.shape}: expected ({size},), one for each series"
+        )
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise InvalidArgumentError(f"{name} has one that is negative or not finite, or none above 0: expected >= 0")
+        raise InvalidArgumentError(
+            f"{name} has one that is negative or not finite, or all are zero: expected >= 0"
+        )
     return weights
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -65,7 +66,11 @@ class Job:
                 step = int(np.lcm(*chunks[:2])) if symmetric else int(chunks[0])
                 high = -(-high // step) * step
             return high, max(1, min(columns, BLOCK_PAIRS // high))
-        given = (self.block, max(1, BLOCK_PAIRS // max(1, self.block))) if isinstance(self.block, int) else self.block
+        given = (
+            (self.block, max(1, BLOCK_PAIRS // max(1, self.block)))
+            if isinstance(self.block, int)
+            else self.block
+        )
         if not isinstance(given, tuple) or len(given) != 2:
             raise TypeError(f"block is {self.block!r}: expected an integer, or (rows, columns)")
         high, wide = (count("block", size) for size in given)
@@ -83,9 +88,18 @@ class Job:
             self._own = in_parts(self.other, self.options)
         return self._own
 
-    def share(self, panel: Panel) -> Any:
-        """What is kept of one panel."""
-        x = self.x.part(panel.begin, panel.end)
+    def without_x(self) -> Job:
+        """The same job for somebody who is given the series of each panel. Of x with itself there is no such job."""
+        if self.y is None:
+            return self
+        lean = copy.copy(self)
+        lean.x = self.x.part(0, 0)
+        return lean
+
+    def share(self, panel: Panel, x: Series | None = None) -> Any:
+        """What is kept of one panel, whose series x are, if the job is one without."""
+        if x is None:
+            x = self.x.part(panel.begin, panel.end)
         own = own_values(x, self.options) if self.options.normalize else None
         share = self.keep.begin(self.pairs, panel)
         try:
@@ -135,7 +149,9 @@ class Job:
         if free is None:
             return
         size = np.dtype(self.pairs.dtype).itemsize
-        need = 3 * self.block_rows * self.block_columns * size  # values, and twice that while they are looked through
+        need = (
+            3 * self.block_rows * self.block_columns * size
+        )  # values, and twice that while they are looked through
         if self.keep.mirrors:  # a matrix: a panel is written when it is complete
             need += self.block_rows * self.pairs.columns * size
         if need > free:
@@ -145,7 +161,9 @@ class Job:
                 f"{free / 1e9:.1f} GB are free: expected at most block=({fits}, {fits})"
             )
         kept = self.keep.arrays(self.pairs)
-        total = sum(float(np.prod(shape, dtype=np.float64)) * np.dtype(kind).itemsize for shape, kind in kept.values())
+        total = sum(
+            float(np.prod(shape, dtype=np.float64)) * np.dtype(kind).itemsize for shape, kind in kept.values()
+        )
         if total > free and not arrays_on_disk:
             raise MemoryError(
                 f"what is kept of {self.pairs.rows} x {self.pairs.columns} pairs ({', '.join(kept)}) takes "

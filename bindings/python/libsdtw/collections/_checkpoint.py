@@ -29,7 +29,9 @@ class Memory:
     """What a job without a checkpoint keeps: arrays in memory."""
 
     def __init__(self, job: Job) -> None:
-        self.arrays = {name: np.empty(shape, kind) for name, (shape, kind) in job.keep.arrays(job.pairs).items()}
+        self.arrays = {
+            name: np.empty(shape, kind) for name, (shape, kind) in job.keep.arrays(job.pairs).items()
+        }
         self.done: set[int] = set()
 
     def close(self) -> None:
@@ -64,7 +66,7 @@ class Directory(Memory):
     def _locked(self) -> Any:
         import fcntl
 
-        lock = open(self.path / "lock", "w")  # noqa: SIM115, held as long as this object
+        lock = open(self.path / "lock", "w")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -92,6 +92,8 @@ class TopK:
 
     def add(self, share: Any, values: NDArray[Any], first_column: int) -> Any:
         best, where, panel = share
+        if np.isnan(values.min()):
+            values = np.where(np.isnan(values), np.inf, values)
         if self.skip_self:
             rows = np.arange(panel.begin, panel.end)
             inside = (rows >= first_column) & (rows < first_column + values.shape[1])
@@ -111,15 +113,15 @@ class TopK:
 
 def _least(values: NDArray[Any], k: int) -> NDArray[np.int64]:
     """Columns of the k least of each row, in order, the first of equals first."""
-    if np.isnan(values.sum(dtype=np.float64)):  # also of inf - inf, which does no harm
-        values = np.where(np.isnan(values), np.inf, values)
     if k == 1:
         return values.argmin(axis=1)[:, None]
     k = min(k, values.shape[1])
     chosen = np.argpartition(values, k - 1, axis=1)[:, :k]
     last = np.take_along_axis(values, chosen, 1).max(axis=1, keepdims=True)
     chosen.sort(axis=1)
-    for row in np.flatnonzero((values <= last).sum(axis=1) > k):  # a tie, which argpartition breaks as it likes
+    for row in np.flatnonzero(
+        (values <= last).sum(axis=1) > k
+    ):  # a tie, which argpartition breaks as it likes
         chosen[row] = np.sort(np.argsort(values[row], kind="stable")[:k])
     order = np.argsort(np.take_along_axis(values, chosen, 1), axis=1, kind="stable")
     return np.take_along_axis(chosen, order, 1)
@@ -188,6 +190,9 @@ class Matrix:
 
     out: Any = None
     mirrors = True
+
+    def __reduce__(self) -> Any:
+        return Matrix, ()  # who computes shares elsewhere does not write them
 
     def arrays(self, pairs: Pairs) -> dict[str, tuple[tuple[int, ...], Any]]:
         shape = (pairs.rows, pairs.columns)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClusterMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -36,31 +36,31 @@ class _Start(NamedTuple):
     converged: bool
 
 
-class SoftDTWKMeans(ClusterMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
+class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
     """k-means of series under soft-DTW or its divergence (Cuturi and Blondel 2017, section 4).
 
-    Series are given to their nearest center, and each center becomes the average of its series, by L-BFGS from where
-    it was; and again, until nothing changes. A cluster that is left without a series takes the one that is farthest
-    from its center. Ctrl-C during ``fit`` keeps the best clusters so far and sets ``interrupted_``.
+        Series are given to their nearest center, and each center becomes the average of its series, by L-BFGS from where
+        it was; and again, until nothing changes. A cluster that is left without a series takes the one that is farthest
+        from its center. Ctrl-C during ``fit`` keeps the best clusters so far and sets ``interrupted_``.
 
-    Args:
-        n_clusters: clusters.
-        init: "k-means++"; "random", series drawn at random; or centers, (k, M, D).
-        n_init: starts, of which the one with the least inertia is kept.
-        max_iter: rounds of one start at most.
-        tol: stop where a round lowers the inertia by less than this share of it.
-        max_iter_barycenter: steps of L-BFGS in each round: the next one goes on from there.
-        center_length: time steps of the centers; None: of the longest series.
-        random_state: seed, or numpy.random.RandomState.
-        verbose: 1: a line for each start; 2: for each round.
-        progress: show a progress bar of tqdm.
-{shared}
-    Attributes:
-        cluster_centers_: (k, M, D), in the scaler's units.
-        labels_: (B,), the cluster of each series.
-        inertia_: the weighted sum of the values of series and their centers.
-        n_iter_: rounds of the best start; converged_ and interrupted_ say how it ended.
-        gamma_: the number that gamma is.
+        Args:
+            n_clusters: clusters.
+            init: "k-means++"; "random", series drawn at random; or centers, (k, M, D).
+            n_init: starts, of which the one with the least inertia is kept.
+            max_iter: rounds of one start at most.
+            tol: stop where a round lowers the inertia by less than this share of it.
+            max_iter_barycenter: steps of L-BFGS in each round: the next one goes on from there.
+            center_length: time steps of the centers; None: of the longest series.
+            random_state: seed, or numpy.random.RandomState.
+            verbose: 1: a line for each start; 2: for each round.
+            progress: show a progress bar of tqdm.
+    {shared}
+        Attributes:
+            cluster_centers_: (k, M, D), in the scaler's units.
+            labels_: (B,), the cluster of each series.
+            inertia_: the weighted sum of the values of series and their centers.
+            n_iter_: rounds of the best start; converged_ and interrupted_ say how it ended.
+            gamma_: the number that gamma is.
     """
 
     __doc__ = __doc__.replace("{shared}", SHARED)
@@ -72,7 +72,7 @@ class SoftDTWKMeans(ClusterMixin, TransformerMixin, SeriesEstimator):  # type: i
         init: Any = "k-means++",
         n_init: int = 1,
         max_iter: int = 50,
-        tol: float = 1e-4,
+        tol: float = 1e-3,
         max_iter_barycenter: int = 10,
         center_length: int | None = None,
         gamma: float | str = "median",
@@ -125,7 +125,9 @@ class SoftDTWKMeans(ClusterMixin, TransformerMixin, SeriesEstimator):  # type: i
             if found is not None and (best is None or found.inertia < best.inertia):
                 best = found
             if self.verbose and found is not None:
-                print(f"start {number + 1} of {starts}: inertia {found.inertia:.6g} after {found.iterations} rounds")
+                print(
+                    f"start {number + 1} of {starts}: inertia {found.inertia:.6g} after {found.iterations} rounds"
+                )
             if self.interrupted_:
                 break
         del self._own
@@ -274,11 +276,15 @@ class SoftDTWKMeans(ClusterMixin, TransformerMixin, SeriesEstimator):  # type: i
                 break
         return averages
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> NDArray[Any]:  # noqa: N803
+    def fit_predict(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
+    ) -> NDArray[Any]:
         """labels_ of fit."""
         return self.fit(X, y, sample_weight, lengths=lengths).labels_
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> NDArray[Any]:  # noqa: N803
+    def fit_transform(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
+    ) -> NDArray[Any]:
         """transform of what was fitted."""
         return self.fit(X, y, sample_weight, lengths=lengths).transform(X, lengths=lengths)
 

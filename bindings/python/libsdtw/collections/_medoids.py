@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClusterMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
 from .._core import InvalidArgumentError
@@ -24,26 +24,26 @@ from ._seeding import plus_plus
 _ENTRIES = 1 << 22  # of the matrix that are looked at at a time
 
 
-class SoftDTWKMedoids(ClusterMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
+class SoftDTWKMedoids(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
     """Partitioning around medoids: clusters whose centers are series of the collection.
 
-    All pairs of the training series are computed once, half of them if the value is symmetric; then the medoid and
-    the series whose exchange lowers the inertia most are exchanged, until none does (Schubert and Rousseeuw 2019,
-    FastPAM1). Ctrl-C during ``fit`` keeps the medoids so far.
+        All pairs of the training series are computed once, half of them if the value is symmetric; then the medoid and
+        the series whose exchange lowers the inertia most are exchanged, until none does (Schubert and Rousseeuw 2019,
+        FastPAM1). Ctrl-C during ``fit`` keeps the medoids so far.
 
-    Args:
-        n_clusters: clusters.
-        init: "k-means++"; "random"; or the indices of k series.
-        n_init: starts, of which the one with the least inertia is kept. The matrix is computed once.
-        max_iter: exchanges of one start at most.
-        random_state: seed, or numpy.random.RandomState.
-        verbose: 1: a line for each start.
-        progress: show a progress bar of tqdm.
-{shared}
-    Attributes:
-        medoid_indices_: (k,), indices into the training series.
-        cluster_centers_: these series, a list of (N_b, D), in the scaler's units.
-        labels_, inertia_, n_iter_, interrupted_, gamma_: as of :class:`SoftDTWKMeans`.
+        Args:
+            n_clusters: clusters.
+            init: "k-means++"; "random"; or the indices of k series.
+            n_init: starts, of which the one with the least inertia is kept. The matrix is computed once.
+            max_iter: exchanges of one start at most.
+            random_state: seed, or numpy.random.RandomState.
+            verbose: 1: a line for each start.
+            progress: show a progress bar of tqdm.
+    {shared}
+        Attributes:
+            medoid_indices_: (k,), indices into the training series.
+            cluster_centers_: these series, a list of (N_b, D), in the scaler's units.
+            labels_, inertia_, n_iter_, interrupted_, gamma_: as of :class:`SoftDTWKMeans`.
     """
 
     __doc__ = __doc__.replace("{shared}", SHARED)
@@ -87,7 +87,9 @@ class SoftDTWKMedoids(ClusterMixin, TransformerMixin, SeriesEstimator):  # type:
         self.device = device
         self.num_threads = num_threads
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> SoftDTWKMedoids:  # noqa: N803
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
+    ) -> SoftDTWKMedoids:
         """Finds the medoids of X, a collection; y is not used. sample_weight: (B,), not negative."""
         series = self._fit_series(X, lengths)
         weights = check_weights("sample_weight", sample_weight, len(series))
@@ -147,7 +149,9 @@ class SoftDTWKMedoids(ClusterMixin, TransformerMixin, SeriesEstimator):  # type:
             return np.asarray(rng.choice(len(values), self.n_clusters, replace=False), np.int64)
         return plus_plus(lambda indices: values[:, indices], weights, self.n_clusters, rng)
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> NDArray[Any]:  # noqa: N803
+    def fit_predict(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
+    ) -> NDArray[Any]:
         """labels_ of fit."""
         return self.fit(X, y, sample_weight, lengths=lengths).labels_
 

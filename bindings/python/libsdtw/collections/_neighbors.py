@@ -69,11 +69,11 @@ class _Neighbors(SeriesEstimator):
 class SoftDTWNearestNeighbors(_Neighbors):
     """Search for the series of a database that are nearest to a query.
 
-    Args:
-        n_neighbors: how many.
-        checkpoint: a directory from which a search that was killed goes on; see :func:`reduce_pairs`.
-        progress: show a progress bar of tqdm.
-{shared}
+        Args:
+            n_neighbors: how many.
+            checkpoint: a directory from which a search that was killed goes on; see :func:`reduce_pairs`.
+            progress: show a progress bar of tqdm.
+    {shared}
     """
 
     __doc__ = (__doc__ or "").replace("{shared}", SHARED)
@@ -210,6 +210,11 @@ class SoftDTWKNeighborsClassifier(ClassifierMixin, _Supervised):  # type: ignore
 
 class SoftDTWKNeighborsRegressor(RegressorMixin, _Supervised):  # type: ignore[misc]
     __doc__ = _DOC.format(what="The mean target of the nearest training series.", shared=SHARED)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
     def fit(self, X: Any, y: Any, *, lengths: Any = None) -> SoftDTWKNeighborsRegressor:  # noqa: N803
         """Keeps X, a collection, and its targets y, (B,) or (B, targets)."""

@@ -56,7 +56,9 @@ class PairOptions:
 
     def of_call(self, array: Any) -> dict[str, Any]:
         """Keyword arguments of the functions of the array's package."""
-        kept = {name: value for name, value in asdict(self).items() if name not in ("normalize", "num_threads")}
+        kept = {
+            name: value for name, value in asdict(self).items() if name not in ("normalize", "num_threads")
+        }
         return {**kept, "num_threads": self.num_threads} if isinstance(array, np.ndarray) else kept
 
 
@@ -134,7 +136,9 @@ def sum_and_grad(
         grad += slope
     if options.normalize:
         once = np.ones(1)
-        values, slope = _values_and_grad(center, Series(series_like(center, series)), once, options, both=True)
+        values, slope = _values_and_grad(
+            center, Series(series_like(center, series)), once, options, both=True
+        )
         half = 0.5 * float(weights.sum())
         total -= half * float(values[0])
         grad -= half * slope

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ._checkpoint import Directory, Memory
 from ._keep import Arrays, Histogram, Keep, Matrix, Sums, TopK
 from ._pairs import PairOptions, resolve_gamma
 from ._progress import Bar
-from ._series import as_series
+from ._series import as_series, library_of
 
 
 def reduce_pairs(
@@ -34,6 +35,7 @@ def reduce_pairs(
     y_lengths: Any = None,
     block: tuple[int, int] | int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    cluster: Any = None,
     device: str | None = None,
     progress: bool = False,
     num_threads: int = 0,
@@ -47,14 +49,17 @@ def reduce_pairs(
         keep: :class:`TopK`, :class:`Sums`, :class:`Histogram` or :class:`Matrix`.
         gamma: smoothing; "median": a tenth of the median cost of two time steps of x.
         metric, band, radius, step_weights, step_penalties: as of :func:`libsdtw.numpy.soft_dtw`.
-        normalize: the soft-DTW divergence, which is 0 of a series with itself and no less elsewhere; False:
-            soft-DTW itself, which is negative where series are alike, and is not to be compared between series
-            of different lengths.
+        normalize: the soft-DTW divergence, which is 0 of a series with itself (and may be below it by a little
+            elsewhere, where gamma is large); False: soft-DTW itself, which is negative where series are alike,
+            and is not to be compared between series of different lengths.
         x_lengths, y_lengths: time steps of each series, (B,) integers; the rest is padding.
         block: rows, or (rows, columns), of a block of values. Rows are also what is computed between two
             writes of a checkpoint. None: chosen by the sizes.
         checkpoint: a directory. A call that was killed goes on from it when it is called again with the same
             arguments, and gives the same bits; what it has finished is not computed again.
+        cluster: None: this process; a dask.distributed.Client: its workers, of which any may be lost; or a process
+            group of torch.distributed, all of whose ranks make the same call and get the same arrays. The bits are
+            those of one process.
         device: "cpu" or "cuda"; None: where x is.
         progress: show a progress bar of tqdm.
         num_threads: threads of the calls; 0: OpenMP's default. Any number gives the same bits.
@@ -68,22 +73,41 @@ def reduce_pairs(
         resolve_gamma(gamma, first, metric),
         *(metric, band, radius, step_weights, step_penalties, normalize, num_threads),
     )
-    return run(Job(first, second, options, keep, block), checkpoint, progress)
+    return run(Job(first, second, options, keep, block), checkpoint, progress, cluster)
 
 
-def run(job: Job, checkpoint: str | os.PathLike[str] | None = None, progress: bool = False) -> Arrays:
-    """All panels of a job that are not yet done, in their order."""
+def run(
+    job: Job,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+    cluster: Any = None,
+) -> Arrays:
+    """All panels of a job that are not yet done."""
     job.check_memory(checkpoint is not None)
-    store = Memory(job) if checkpoint is None else Directory(job, checkpoint)
-    try:
+    library = "" if cluster is None else library_of(cluster)
+    if library not in ("", "distributed", "torch"):
+        raise TypeError(f"cluster is {cluster!r}: expected a dask.distributed.Client or a torch ProcessGroup")
+    if library == "torch":
+        from . import _ranks
+
+        return _ranks.run(job, checkpoint, progress, cluster)
+    with closing(open_store(job, checkpoint)) as store:
+        panels = [panel for panel in job.panels() if panel.index not in store.done]
+        if library == "distributed":
+            from . import _dask
+
+            shares = _dask.shares(job, panels, cluster)
+        else:
+            shares = ((panel, job.share(panel)) for panel in panels)
         with Bar(progress, job.pairs.panels, "pairs", done=len(store.done)) as bar:
-            for panel in job.panels():
-                if panel.index not in store.done:
-                    store.put(job, panel, job.share(panel))
-                    bar.update()
-    finally:
-        store.close()
+            for panel, share in shares:
+                store.put(job, panel, share)
+                bar.update()
     return store.arrays
+
+
+def open_store(job: Job, checkpoint: str | os.PathLike[str] | None) -> Memory:
+    return Memory(job) if checkpoint is None else Directory(job, checkpoint)
 
 
 def soft_dtw_top_k(x: Any, y: Any = None, k: int = 1, **options: Any) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -112,7 +136,9 @@ def soft_dtw_sums(x: Any, y: Any = None, **options: Any) -> NDArray[Any]:
 
 def soft_dtw_histogram(x: Any, y: Any = None, *, edges: ArrayLike, **options: Any) -> NDArray[Any]:
     """How many of the values of all pairs are between edges, (len(edges) - 1,)."""
-    counts: NDArray[Any] = np.asarray(reduce_pairs(x, y, keep=Histogram(edges), **options)["counts"]).sum(axis=0)
+    counts: NDArray[Any] = np.asarray(reduce_pairs(x, y, keep=Histogram(edges), **options)["counts"]).sum(
+        axis=0
+    )
     return counts
 
 

@@ -35,7 +35,9 @@ def plus_plus(
         if not total > 0:  # no series is apart from the chosen ones: any other will do
             potential = np.where(np.isin(np.arange(len(weights)), chosen), 0.0, 1.0)
             total = potential.sum()
-        drawn = np.unique(np.searchsorted(np.cumsum(potential), rng.uniform(size=trials) * total, side="right"))
+        drawn = np.unique(
+            np.searchsorted(np.cumsum(potential), rng.uniform(size=trials) * total, side="right")
+        )
         candidates = np.minimum(drawn, np.flatnonzero(potential)[-1])
         candidates = np.unique(candidates)
         after = np.minimum(nearest[:, None], columns(candidates))

@@ -70,6 +70,11 @@ def as_series(name: str, given: Any, lengths: Any = None, device: str | None = N
     if isinstance(given, Series):
         return given
     given = _host_array(given)
+    if isinstance(given, (list, tuple)) and given and library_of(given[0]) == "torch" and given[0].is_cuda:
+        from ..torch import pad
+
+        given, sizes = pad(given)
+        return _moved(Series(given, on_host(sizes).astype(np.int64)), device)
     if isinstance(given, (list, tuple)) and _is_ragged(given):
         if lengths is not None:
             raise InvalidArgumentError(f"{name} is a list of series and lengths is given: they have lengths")
@@ -144,9 +149,12 @@ def _floats(name: str, given: Any) -> Any:
             f"{name} has shape {tuple(data.shape)}: expected (B, N, D) or (B, N), or a list of series. "
             "Reshape your data: one series is X[None], a sample of (N,) reshape(1, -1)"
         )
-    shape = tuple(data.shape)
-    for axis, what in enumerate(("sample(s)", "time step(s)", "feature(s)")):
-        if shape[axis] == 0:
+    shape = tuple(given.shape) if hasattr(given, "shape") else data.shape
+    steps = (
+        "feature(s)" if len(shape) == 2 else "time step(s)"
+    )  # a table's columns are scikit-learn's features
+    for axis, what in enumerate(("sample(s)", steps, "feature(s)")):
+        if data.shape[axis] == 0:
             raise InvalidArgumentError(
                 f"{name}: Found array with 0 {what} (shape={shape}) while a minimum of 1 is required."
             )
@@ -174,7 +182,7 @@ def _checked(name: str, series: Series, trim: bool) -> Series:
     if not series.on_host:
         return series  # a look at each value would wait for the GPU; NaN gives NaN there
     data = series.data
-    if series.lengths is None and bool(np.isfinite(data.sum(dtype=np.float64))):
+    if series.lengths is None and np.isfinite([data.min(), data.max()]).all():
         return series
     sizes = series.sizes()
     steps = np.arange(data.shape[1])
@@ -183,7 +191,9 @@ def _checked(name: str, series: Series, trim: bool) -> Series:
         sizes = np.minimum(sizes, np.where(there, steps + 1, 0).max(axis=1))
     empty = np.flatnonzero(sizes == 0)
     if empty.size:
-        raise InvalidArgumentError(f"{name}[{empty[0]}] has no time step: expected one or more in each series")
+        raise InvalidArgumentError(
+            f"{name}[{empty[0]}] has no time step: expected one or more in each series"
+        )
     bad = ~np.isfinite(data).all(axis=2) & (steps < sizes[:, None])
     if bad.any():
         b, i = np.argwhere(bad)[0]
