@@ -187,8 +187,8 @@ def test_barycenter_is_a_minimum(normalize, rng):
         slope = (loss(found + 1e-4 * step) - loss(found - 1e-4 * step)) / 2e-4
         assert abs(slope) < 2e-3
     assert soft_dtw_barycenter(series, length=12, max_iter=2).shape == (12, 1)
-    # An average of one series alone is about that series, under the divergence. It may be less than 0 of others:
-    # that of squared distances is -1e-4 here, by the oracle, too
+    # An average of one series alone is about that series, under the divergence. It may be less than 0 of
+    # others: that of squared distances is -1e-4 here, by the oracle, too
     if normalize:
         options["gamma"] = 1.0
         begin = series[0] + 0.3 * rng.normal(size=(20, 1))
@@ -240,10 +240,22 @@ MISUSES = [  # arguments, exception, what its message says
     ({"x": np.zeros(5)}, ValueError, r"x has shape \(5,\): expected \(B, N, D\) or \(B, N\), or a list"),
     ({"x": np.zeros((0, 5, 2))}, ValueError, r"0 sample\(s\) \(shape=\(0, 5, 2\)\)"),
     ({"x": np.zeros((4, 0, 2))}, ValueError, r"0 time step\(s\)"),
-    ({"x": [np.zeros((5, 2)), np.zeros((5, 3))]}, ValueError, r"x\[1\] has shape \(5, 3\) and x\[0\] \(5, 2\)"),
+    (
+        {"x": [np.zeros((5, 2)), np.zeros((5, 3))]},
+        ValueError,
+        r"x\[1\] has shape \(5, 3\) and x\[0\] \(5, 2\)",
+    ),
     ({"x": [np.zeros((5, 2)), np.zeros((0, 2))]}, ValueError, r"x\[1\] has no time step"),
-    ({"x": np.where(np.arange(5) == 2, np.nan, np.zeros((4, 5)))}, ValueError, r"x\[0\] has NaN at time step 2"),
-    ({"x": np.where(np.arange(5) == 4, np.inf, np.zeros((4, 5)))}, ValueError, r"x\[0\] has inf at time step 4"),
+    (
+        {"x": np.where(np.arange(5) == 2, np.nan, np.zeros((4, 5)))},
+        ValueError,
+        r"x\[0\] has NaN at time step 2",
+    ),
+    (
+        {"x": np.where(np.arange(5) == 4, np.inf, np.zeros((4, 5)))},
+        ValueError,
+        r"x\[0\] has inf at time step 4",
+    ),
     ({"x": X + 1j}, ValueError, "x has dtype complex128"),
     ({"y": np.zeros((4, 5, 3))}, ValueError, "x has 2 features and y has 3"),
     ({"x_lengths": [1, 2]}, ValueError, r"lengths has shape \(2,\): expected \(4,\)"),
@@ -265,7 +277,7 @@ MISUSES = [  # arguments, exception, what its message says
     ({"keep": Matrix(np.zeros((4, 5)))}, ValueError, r"out has shape \(4, 5\): expected \(4, 4\)"),
     ({"keep": Matrix(np.zeros((4, 4), int))}, ValueError, "out has dtype int64: expected floating-point"),
     ({"cluster": "localhost"}, TypeError, "cluster is 'localhost': expected a dask.distributed.Client"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("changed", "exception", "message"), MISUSES)

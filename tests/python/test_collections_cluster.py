@@ -95,7 +95,8 @@ rank, folder = int(sys.argv[1]), sys.argv[2]
 dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
 x, y = np.load(f"{folder}/x.npy"), np.load(f"{folder}/y.npy")
 for name, keep, checkpoint in (("top", TopK(3), f"{folder}/run"), ("all", Matrix(), None)):
-    found = reduce_pairs(x, y, keep=keep, gamma=0.5, block=(8, 20), cluster=dist.group.WORLD, checkpoint=checkpoint,
+    found = reduce_pairs(x, y, keep=keep, gamma=0.5, block=(8, 20), cluster=dist.group.WORLD,
+    checkpoint=checkpoint,
                          num_threads=1)
     np.savez(f"{folder}/{name}{rank}.npz", **found)
 dist.destroy_process_group()

@@ -37,7 +37,7 @@ def counted(monkeypatch):
     panels, share = [], _blocks.Job.share
 
     def counting(self, panel, x=None):
-        panels.append(panel.index)
+        panels.append(panel.number)
         return share(self, panel, x)
 
     monkeypatch.setattr(_blocks.Job, "share", counting)

@@ -4,8 +4,8 @@
 Functions need NumPy alone (the barycenter SciPy, too), estimators scikit-learn: ``pip install
 'libsdtw[collections]'``. Nothing is imported before it is used.
 
-A collection is an array (B, N, D), or (B, N) of one feature, of NumPy, PyTorch or CuPy, or a list of series (N_b, D)
-or (N_b,). NaN at the end of a series is padding.
+A collection is an array (B, N, D), or (B, N) of one feature, of NumPy, PyTorch or CuPy, or a list of series
+(N_b, D) or (N_b,). NaN at the end of a series is padding.
 """
 
 from __future__ import annotations
@@ -81,5 +81,6 @@ def __getattr__(name: str) -> Any:
         if (error.name or "").partition(".")[0] not in ("sklearn", "scipy"):
             raise
         raise ImportError(
-            f"{__name__}.{name} needs {error.name}, which is not installed: pip install 'libsdtw[collections]'"
+            f"{__name__}.{name} needs {error.name}, which is not installed: pip install "
+            f"'libsdtw[collections]'"
         ) from error

@@ -41,9 +41,11 @@ def soft_dtw_barycenter(
     Args:
         series: a collection, as :func:`reduce_pairs` takes it, with its lengths.
         weights: (B,), not negative; None: all alike.
-        init: where the search begins, (M, D) or (M,); None: the mean of the series, each stretched to `length`.
+        init: where the search begins, (M, D) or (M,); None: the mean of the series, each stretched to
+            `length`.
         length: time steps of the average; None: of init, or of the longest series.
-        normalize: minimise the divergence, which does not shrink the average as soft-DTW does where gamma is large.
+        normalize: minimise the divergence, which does not shrink the average as soft-DTW does where gamma is
+            large.
         max_iter: steps of L-BFGS at most.
         tol: stop where the largest entry of the gradient of the mean is smaller, relative to gamma.
         progress: show a progress bar of tqdm.
@@ -114,9 +116,9 @@ def descend(
     tol: float = 1e-5,
     bar: Bar | None = None,
 ) -> tuple[NDArray[np.float64], float, bool]:
-    """The series that L-BFGS finds from begin, its weighted sum of values (less the series' own share), and whether
-    Ctrl-C cut the search short: it is then the best of those tried."""
-    from scipy.optimize import minimize  # type: ignore[import-untyped]
+    """The series that L-BFGS finds from begin, its weighted sum of values (less the series' own share), and
+    whether Ctrl-C cut the search short: it is then the best of those tried."""
+    from scipy.optimize import minimize
 
     scale = 1.0 / (float(share.sum()) * (options.gamma if options.gamma > 0 else 1.0))
     best: tuple[float, NDArray[Any]] = np.inf, begin

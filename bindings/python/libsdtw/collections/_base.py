@@ -1,10 +1,11 @@
-# What the estimators share: the options of a value, checks in scikit-learn's manner, device and gamma of a fit.
+# What the estimators share: the options of a value, checks in scikit-learn's manner, device and gamma of a
+# fit.
 """SeriesEstimator."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +20,23 @@ from ._pairs import PairOptions, resolve_gamma
 from ._search import run
 from ._series import SCALERS, Series, as_series, scaled
 
-# The arguments that all estimators end with, in the words of reduce_pairs
-SHARED = """
-        gamma: smoothing, a number; "median": a tenth of the median cost of two time steps of the training series.
+SHARED = """        gamma: smoothing, a number; "median": a tenth of the median cost of two time steps of the
+            training series.
         metric, band, radius, step_weights, step_penalties: as of :func:`libsdtw.numpy.soft_dtw`.
         normalize: compare by the soft-DTW divergence; False: by soft-DTW itself.
-        scaler: what is done to each feature of each series first: None, nothing; "standard", mean 0 and deviation 1;
-            "minmax", in [0, 1].
+        scaler: what is done to each feature of each series first: None, nothing; "standard", mean 0 and
+            deviation 1; "minmax", in [0, 1].
         device: "cpu" or "cuda"; None: where the series are.
         num_threads: threads of the calls; 0: OpenMP's default. Any number gives the same result.
 """
+T = TypeVar("T", bound=type)
+
+
+def documented(kind: T) -> T:
+    """The class with what all estimators share at the end of its arguments."""
+    before, attributes, after = (kind.__doc__ or "").partition("\n    Attributes:")
+    kind.__doc__ = before.rstrip() + "\n" + SHARED + attributes + after
+    return kind
 
 
 class SeriesEstimator(BaseEstimator):  # type: ignore[misc]

@@ -55,7 +55,8 @@ class Job:
         return self.x if self.y is None else self.y
 
     def _block(self, symmetric: bool) -> tuple[int, int]:
-        """Rows of a panel and columns of a block. Functions of the sizes alone: they decide which bits come out."""
+        """Rows of a panel and columns of a block. Functions of the sizes alone: they decide which bits come
+        out."""
         rows, columns = len(self.x), len(self.other)
         if self.block is None:
             cells = PANEL_CELLS if self.x.on_host else GPU_PANEL_CELLS
@@ -89,7 +90,8 @@ class Job:
         return self._own
 
     def without_x(self) -> Job:
-        """The same job for somebody who is given the series of each panel. Of x with itself there is no such job."""
+        """The same job for somebody who is given the series of each panel. Of x with itself there is no such
+        job."""
         if self.y is None:
             return self
         lean = copy.copy(self)
@@ -139,7 +141,8 @@ class Job:
 
     def _too_large(self) -> MemoryError:
         return MemoryError(
-            f"a block of {self.block_rows} x {self.block_columns} pairs does not fit in memory: expected a smaller "
+            f"a block of {self.block_rows} x {self.block_columns} pairs does not fit in memory: expected a "
+            f"smaller "
             f"block, as block=({max(1, self.block_rows // 4)}, {max(1, self.block_columns // 4)})"
         )
 
@@ -167,7 +170,8 @@ class Job:
         if total > free and not arrays_on_disk:
             raise MemoryError(
                 f"what is kept of {self.pairs.rows} x {self.pairs.columns} pairs ({', '.join(kept)}) takes "
-                f"{total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: expected a checkpoint directory or out=, "
+                f"{total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: expected a checkpoint directory "
+                f"or out=, "
                 "which keep it on disk, or top_k, sums or a histogram instead of a matrix"
             )
 

@@ -1,9 +1,9 @@
 # A job's results on disk, so that one that was killed goes on where it stood.
 """The directory of a checkpoint.
 
-``job.json`` says which job it is, ``NAME.npy`` are the kept arrays, memory-mapped, and each line of ``done`` is the
-number of a panel whose share is in them. A line is written when the share is on the disk, so that a panel is either
-counted and whole, or computed again: into the same elements, with the same bits.
+``job.json`` says which job it is, ``NAME.npy`` are the kept arrays, memory-mapped, and each line of ``done``
+is the number of a panel whose share is in them. A line is written when the share is on the disk, so that a
+panel is either counted and whole, or computed again: into the same elements, with the same bits.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Memory:
 
     def put(self, job: Job, panel: Panel, share: Any) -> None:
         job.keep.store(self.arrays, panel, share, job.pairs)
-        self.done.add(panel.index)
+        self.done.add(panel.number)
 
 
 class Directory(Memory):
@@ -53,7 +53,8 @@ class Directory(Memory):
         found = sorted(entry.name for entry in self.path.iterdir())
         if found and "lock" not in found:  # which each checkpoint begins with
             raise InvalidArgumentError(
-                f"checkpoint is {str(path)!r}, which has {found[0]!r} in it: expected an empty directory, a new "
+                f"checkpoint is {str(path)!r}, which has {found[0]!r} in it: expected an empty directory, "
+                f"a new "
                 "one, or one of this job"
             )
         self._lock = self._locked()
@@ -72,7 +73,8 @@ class Directory(Memory):
         except OSError:
             lock.close()
             raise InvalidArgumentError(
-                f"checkpoint is {str(self.path)!r}, which another process is writing: expected a directory of this "
+                f"checkpoint is {str(self.path)!r}, which another process is writing: expected a directory "
+                f"of this "
                 "call's own"
             ) from None
         return lock
@@ -103,7 +105,8 @@ class Directory(Memory):
         for name in {**found, **wanted}:
             if found.get(name) != wanted.get(name):
                 raise InvalidArgumentError(
-                    f"checkpoint is {str(self.path)!r}, which is of another job: {name} was {found.get(name)!r} and "
+                    f"checkpoint is {str(self.path)!r}, which is of another job: {name} was "
+                    f"{found.get(name)!r} and "
                     f"is {wanted.get(name)!r}; expected the same arguments, or another directory"
                 )
 
@@ -120,9 +123,9 @@ class Directory(Memory):
         for array in (*self.arrays.values(), getattr(job.keep, "out", None)):
             if isinstance(array, np.memmap):
                 array.flush()
-        os.write(self._journal, f"{panel.index}\n".encode())
+        os.write(self._journal, f"{panel.number}\n".encode())
         os.fsync(self._journal)
-        self.done.add(panel.index)
+        self.done.add(panel.number)
 
     def close(self) -> None:
         os.close(self._journal)

@@ -14,7 +14,7 @@ AHEAD = 3  # panels that each thread of a worker has in hand or waiting
 
 def shares(job: Job, panels: list[Panel], client: Any) -> Iterator[tuple[Panel, Any]]:
     """Shares of panels as they are finished. What a lost worker had in hand is computed by another."""
-    from distributed import as_completed  # type: ignore[import-untyped]
+    from distributed import as_completed
 
     def submit(panel: Panel) -> Any:
         x = None if job.y is None else job.x.part(panel.begin, panel.end)

@@ -1,9 +1,9 @@
 # What is kept of all values of a collection with another: never the values themselves, unless that is wanted.
 """Keepers: what :func:`libsdtw.collections.reduce_pairs` makes of blocks of values.
 
-A keeper names its arrays, makes one panel's share of them (the values of a few series of x with all of y), and
-knows which elements of the arrays that share fills. No two panels fill the same element: that is why panels may
-be computed in any order, by anybody, and again after a crash.
+A keeper names its arrays, makes one panel's share of them (the values of a few series of x with all of y),
+and knows which elements of the arrays that share fills. No two panels fill the same element: that is why
+panels may be computed in any order, by anybody, and again after a crash.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Pairs(NamedTuple):
 
 
 class Panel(NamedTuple):
-    index: int
+    number: int
     begin: int  # rows [begin, end) of x
     end: int
 
@@ -114,7 +114,7 @@ class TopK:
 def _least(values: NDArray[Any], k: int) -> NDArray[np.int64]:
     """Columns of the k least of each row, in order, the first of equals first."""
     if k == 1:
-        return values.argmin(axis=1)[:, None]
+        return np.expand_dims(values.argmin(axis=1), 1)
     k = min(k, values.shape[1])
     chosen = np.argpartition(values, k - 1, axis=1)[:, :k]
     last = np.take_along_axis(values, chosen, 1).max(axis=1, keepdims=True)
@@ -124,7 +124,8 @@ def _least(values: NDArray[Any], k: int) -> NDArray[np.int64]:
     ):  # a tie, which argpartition breaks as it likes
         chosen[row] = np.sort(np.argsort(values[row], kind="stable")[:k])
     order = np.argsort(np.take_along_axis(values, chosen, 1), axis=1, kind="stable")
-    return np.take_along_axis(chosen, order, 1)
+    columns: NDArray[np.int64] = np.take_along_axis(chosen, order, 1)
+    return columns
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ class Histogram:
         return share + np.histogram(values[~np.isnan(values)], self._edges())[0]
 
     def store(self, arrays: Arrays, panel: Panel, share: Any, pairs: Pairs) -> None:
-        arrays["counts"][panel.index] = share
+        arrays["counts"][panel.number] = share
 
     def named(self) -> dict[str, Any]:
         return {"keep": "histogram", "edges": self._edges().tolist()}

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from .._core import InvalidArgumentError
 from .._problem import choice
 from ._barycenter import check_weights, descend
-from ._base import SHARED, SeriesEstimator
+from ._base import SeriesEstimator, documented
 from ._blocks import Job, in_parts
 from ._keep import TopK, count
 from ._pairs import raw_values
@@ -36,34 +36,34 @@ class _Start(NamedTuple):
     converged: bool
 
 
+@documented
 class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
     """k-means of series under soft-DTW or its divergence (Cuturi and Blondel 2017, section 4).
 
-        Series are given to their nearest center, and each center becomes the average of its series, by L-BFGS from where
-        it was; and again, until nothing changes. A cluster that is left without a series takes the one that is farthest
-        from its center. Ctrl-C during ``fit`` keeps the best clusters so far and sets ``interrupted_``.
+    Series are given to their nearest center, and each center becomes the average of its series, by L-BFGS
+    from where it was; and again, until nothing changes. A cluster that is left without a series takes the
+    one that is farthest from its center. Ctrl-C during ``fit`` keeps the best clusters so far and sets
+    ``interrupted_``.
 
-        Args:
-            n_clusters: clusters.
-            init: "k-means++"; "random", series drawn at random; or centers, (k, M, D).
-            n_init: starts, of which the one with the least inertia is kept.
-            max_iter: rounds of one start at most.
-            tol: stop where a round lowers the inertia by less than this share of it.
-            max_iter_barycenter: steps of L-BFGS in each round: the next one goes on from there.
-            center_length: time steps of the centers; None: of the longest series.
-            random_state: seed, or numpy.random.RandomState.
-            verbose: 1: a line for each start; 2: for each round.
-            progress: show a progress bar of tqdm.
-    {shared}
-        Attributes:
-            cluster_centers_: (k, M, D), in the scaler's units.
-            labels_: (B,), the cluster of each series.
-            inertia_: the weighted sum of the values of series and their centers.
-            n_iter_: rounds of the best start; converged_ and interrupted_ say how it ended.
-            gamma_: the number that gamma is.
+    Args:
+        n_clusters: clusters.
+        init: "k-means++"; "random", series drawn at random; or centers, (k, M, D).
+        n_init: starts, of which the one with the least inertia is kept.
+        max_iter: rounds of one start at most.
+        tol: stop where a round lowers the inertia by less than this share of it.
+        max_iter_barycenter: steps of L-BFGS in each round: the next one goes on from there.
+        center_length: time steps of the centers; None: of the longest series.
+        random_state: seed, or numpy.random.RandomState.
+        verbose: 1: a line for each start; 2: for each round.
+        progress: show a progress bar of tqdm.
+
+    Attributes:
+        cluster_centers_: (k, M, D), in the scaler's units.
+        labels_: (B,), the cluster of each series.
+        inertia_: the weighted sum of the values of series and their centers.
+        n_iter_: rounds of the best start; converged_ and interrupted_ say how it ended.
+        gamma_: the number that gamma is.
     """
-
-    __doc__ = __doc__.replace("{shared}", SHARED)
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         self.device = device
         self.num_threads = num_threads
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> SoftDTWKMeans:  # noqa: N803
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> SoftDTWKMeans:
         """Finds the clusters of X, a collection; y is not used. sample_weight: (B,), not negative."""
         series = self._fit_series(X, lengths)
         weights = check_weights("sample_weight", sample_weight, len(series))
@@ -126,7 +126,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                 best = found
             if self.verbose and found is not None:
                 print(
-                    f"start {number + 1} of {starts}: inertia {found.inertia:.6g} after {found.iterations} rounds"
+                    f"start {number + 1} of {starts}: inertia {found.inertia:.6g} after {found.iterations} "
+                    f"rounds"
                 )
             if self.interrupted_:
                 break
@@ -144,7 +145,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         there = int((weights > 0).sum())
         if self.n_clusters > there:
             raise InvalidArgumentError(
-                f"n_samples={there} should be >= n_clusters={self.n_clusters}: n_clusters is {self.n_clusters}, and "
+                f"n_samples={there} should be >= n_clusters={self.n_clusters}: n_clusters is "
+                f"{self.n_clusters}, and "
                 "there are fewer series (with a weight above 0)"
             )
         if isinstance(self.init, str):
@@ -155,7 +157,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         self.inertia_, self.n_iter_, self.converged_ = best.inertia, best.iterations, best.converged
         if self.interrupted_:
             warnings.warn(
-                f"SoftDTWKMeans was interrupted: these are the best clusters so far, of inertia {best.inertia:.6g}",
+                f"SoftDTWKMeans was interrupted: these are the best clusters so far, of inertia "
+                f"{best.inertia:.6g}",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -205,7 +208,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
             given = np.array(as_series("init", self.init).data, np.float64)
             if len(given) != self.n_clusters or given.shape[2] != series.features:
                 raise InvalidArgumentError(
-                    f"init has shape {np.shape(self.init)}: expected ({self.n_clusters}, M, {series.features})"
+                    f"init has shape {np.shape(self.init)}: expected ({self.n_clusters}, M, "
+                    f"{series.features})"
                 )
             return given
         if self.init == "random":
@@ -236,7 +240,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
     def _with_a_series_each(
         self, labels: NDArray[np.int32], nearest: NDArray[Any], weights: NDArray[Any]
     ) -> NDArray[np.int32]:
-        """Labels in which no cluster is empty: those that were take the series that fit worst where they are."""
+        """Labels in which no cluster is empty: those that were take the series that fit worst where they
+        are."""
         sizes = np.bincount(labels[weights > 0], minlength=self.n_clusters)
         if sizes.all():
             return labels
@@ -259,7 +264,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         centers: NDArray[Any],
         moved: NDArray[Any],
     ) -> NDArray[np.float64]:
-        """Each cluster's average, searched from its center, or from the series that an empty one was given."""
+        """Each cluster's average, searched from its center, or from the series that an empty one was
+        given."""
         averages = centers.copy()
         for cluster in range(self.n_clusters):
             members = np.flatnonzero((labels == cluster) & (weights > 0))
@@ -288,16 +294,17 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         """transform of what was fitted."""
         return self.fit(X, y, sample_weight, lengths=lengths).transform(X, lengths=lengths)
 
-    def predict(self, X: Any, *, lengths: Any = None) -> NDArray[np.int32]:  # noqa: N803
+    def predict(self, X: Any, *, lengths: Any = None) -> NDArray[np.int32]:
         """The cluster of each series of X, (B,), in memory of one block of values."""
-        return self._assigned(X, lengths)["indices"][:, 0].astype(np.int32)
+        labels: NDArray[np.int32] = self._assigned(X, lengths)["indices"][:, 0].astype(np.int32)
+        return labels
 
-    def transform(self, X: Any, *, lengths: Any = None) -> NDArray[Any]:  # noqa: N803
+    def transform(self, X: Any, *, lengths: Any = None) -> NDArray[Any]:
         """Values of each series of X with each center, (B, k)."""
         series = self._new_series(X, lengths)
         return self._values(series, self._batch(self.cluster_centers_, series))
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> float:  # noqa: N803
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> float:
         """Minus the inertia of X."""
         nearest = self._assigned(X, lengths)["values"][:, 0].astype(np.float64)
         return -float(check_weights("sample_weight", sample_weight, len(nearest)) @ nearest)

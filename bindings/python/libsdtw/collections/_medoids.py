@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from .._core import InvalidArgumentError
 from .._problem import choice
 from ._barycenter import check_weights
-from ._base import SHARED, SeriesEstimator
+from ._base import SeriesEstimator, documented
 from ._blocks import Job
 from ._keep import TopK, count
 from ._progress import Bar
@@ -24,29 +24,28 @@ from ._seeding import plus_plus
 _ENTRIES = 1 << 22  # of the matrix that are looked at at a time
 
 
+@documented
 class SoftDTWKMedoids(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
     """Partitioning around medoids: clusters whose centers are series of the collection.
 
-        All pairs of the training series are computed once, half of them if the value is symmetric; then the medoid and
-        the series whose exchange lowers the inertia most are exchanged, until none does (Schubert and Rousseeuw 2019,
-        FastPAM1). Ctrl-C during ``fit`` keeps the medoids so far.
+    All pairs of the training series are computed once, half of them if the value is symmetric; then the
+    medoid and the series whose exchange lowers the inertia most are exchanged, until none does (Schubert
+    and Rousseeuw 2019, FastPAM1). Ctrl-C during ``fit`` keeps the medoids so far.
 
-        Args:
-            n_clusters: clusters.
-            init: "k-means++"; "random"; or the indices of k series.
-            n_init: starts, of which the one with the least inertia is kept. The matrix is computed once.
-            max_iter: exchanges of one start at most.
-            random_state: seed, or numpy.random.RandomState.
-            verbose: 1: a line for each start.
-            progress: show a progress bar of tqdm.
-    {shared}
-        Attributes:
-            medoid_indices_: (k,), indices into the training series.
-            cluster_centers_: these series, a list of (N_b, D), in the scaler's units.
-            labels_, inertia_, n_iter_, interrupted_, gamma_: as of :class:`SoftDTWKMeans`.
+    Args:
+        n_clusters: clusters.
+        init: "k-means++"; "random"; or the indices of k series.
+        n_init: starts, of which the one with the least inertia is kept. The matrix is computed once.
+        max_iter: exchanges of one start at most.
+        random_state: seed, or numpy.random.RandomState.
+        verbose: 1: a line for each start.
+        progress: show a progress bar of tqdm.
+
+    Attributes:
+        medoid_indices_: (k,), indices into the training series.
+        cluster_centers_: these series, a list of (N_b, D), in the scaler's units.
+        labels_, inertia_, n_iter_, interrupted_, gamma_: as of :class:`SoftDTWKMeans`.
     """
-
-    __doc__ = __doc__.replace("{shared}", SHARED)
 
     def __init__(
         self,
@@ -97,7 +96,8 @@ class SoftDTWKMedoids(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
             count(name, getattr(self, name))
         if self.n_clusters > len(series):
             raise InvalidArgumentError(
-                f"n_samples={len(series)} should be >= n_clusters={self.n_clusters}: n_clusters is {self.n_clusters}, "
+                f"n_samples={len(series)} should be >= n_clusters={self.n_clusters}: n_clusters is "
+                f"{self.n_clusters}, "
                 "and there are fewer series"
             )
         rng = check_random_state(self.random_state)
@@ -123,11 +123,12 @@ class SoftDTWKMedoids(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         medoids, swaps = self._first(values, weights, rng), 0
         try:
             with Bar(self.progress, self.max_iter, "k-medoids") as bar:
-                for swaps in range(self.max_iter):
+                while swaps < self.max_iter:
                     gain, cluster, candidate = best_exchange(values, weights, medoids)
                     if not gain < -1e-9 * abs(_inertia(values, weights, medoids)):
                         break
                     medoids[cluster] = candidate
+                    swaps += 1
                     bar.update()
         except KeyboardInterrupt:
             self.interrupted_ = True
@@ -141,7 +142,8 @@ class SoftDTWKMedoids(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
             inside = given.dtype.kind in "iu" and ((given >= 0) & (given < len(values))).all()
             if not inside or given.shape != (self.n_clusters,) or len(np.unique(given)) != len(given):
                 raise InvalidArgumentError(
-                    f"init is {self.init!r}: expected {self.n_clusters} different indices in [0, {len(values)})"
+                    f"init is {self.init!r}: expected {self.n_clusters} different indices in [0, "
+                    f"{len(values)})"
                 )
             return given.astype(np.int64)
         choice("init", self.init, ("k-means++", "random"))
@@ -153,16 +155,17 @@ class SoftDTWKMedoids(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
     ) -> NDArray[Any]:
         """labels_ of fit."""
-        return self.fit(X, y, sample_weight, lengths=lengths).labels_
+        labels: NDArray[np.int32] = self.fit(X, y, sample_weight, lengths=lengths).labels_
+        return labels
 
-    def predict(self, X: Any, *, lengths: Any = None) -> NDArray[np.int32]:  # noqa: N803
+    def predict(self, X: Any, *, lengths: Any = None) -> NDArray[np.int32]:
         """The cluster of each series of X, (B,), in memory of one block of values."""
         series = self._new_series(X, lengths)
         found = run(Job(series, self._medoids, self._options(), TopK(1)))
         indices: NDArray[np.int32] = found["indices"][:, 0].astype(np.int32)
         return indices
 
-    def transform(self, X: Any, *, lengths: Any = None) -> NDArray[Any]:  # noqa: N803
+    def transform(self, X: Any, *, lengths: Any = None) -> NDArray[Any]:
         """Values of each series of X with each medoid, (B, k)."""
         return self._values(self._new_series(X, lengths), self._medoids)
 
@@ -180,8 +183,9 @@ def best_exchange(
 ) -> tuple[float, int, int]:
     """What the best exchange of a medoid for a series adds to the inertia, which medoid, and which series.
 
-    A series i with candidate j gains min(v_ij - first_i, 0), unless its own medoid goes: then it has the better of j
-    and its second. So the candidates' sums over each cluster give all k n exchanges in O(n^2) together.
+    A series i with candidate j gains min(v_ij - first_i, 0), unless its own medoid goes: then it has the
+    better of j and its second. So the candidates' sums over each cluster give all k n exchanges in O(n^2)
+    together.
     """
     near = values[:, medoids].astype(np.float64)
     label = near.argmin(axis=1)

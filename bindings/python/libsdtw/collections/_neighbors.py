@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core import InvalidArgumentError
 from .._problem import choice
-from ._base import SHARED, SeriesEstimator, check_size, encoded
+from ._base import SeriesEstimator, check_size, documented, encoded
 from ._blocks import Job
 from ._keep import TopK, count
 from ._search import run
@@ -30,7 +30,7 @@ class _Neighbors(SeriesEstimator):
     progress: bool
     checkpoint: str | os.PathLike[str] | None
 
-    def _keep_training(self, X: Any, lengths: Any) -> Series:  # noqa: N803
+    def _keep_training(self, X: Any, lengths: Any) -> Series:
         count("n_neighbors", self.n_neighbors)
         self._series = self._fit_series(X, lengths)
         self.n_samples_fit_ = len(self._series)
@@ -38,7 +38,7 @@ class _Neighbors(SeriesEstimator):
 
     def kneighbors(
         self,
-        X: Any = None,  # noqa: N803
+        X: Any = None,
         n_neighbors: int | None = None,
         return_distance: bool = True,
         *,
@@ -66,17 +66,15 @@ class _Neighbors(SeriesEstimator):
         return (found["values"], found["indices"]) if return_distance else found["indices"]
 
 
+@documented
 class SoftDTWNearestNeighbors(_Neighbors):
     """Search for the series of a database that are nearest to a query.
 
-        Args:
-            n_neighbors: how many.
-            checkpoint: a directory from which a search that was killed goes on; see :func:`reduce_pairs`.
-            progress: show a progress bar of tqdm.
-    {shared}
+    Args:
+        n_neighbors: how many.
+        checkpoint: a directory from which a search that was killed goes on; see :func:`reduce_pairs`.
+        progress: show a progress bar of tqdm.
     """
-
-    __doc__ = (__doc__ or "").replace("{shared}", SHARED)
 
     def __init__(
         self,
@@ -109,7 +107,7 @@ class SoftDTWNearestNeighbors(_Neighbors):
         self.device = device
         self.num_threads = num_threads
 
-    def fit(self, X: Any, y: Any = None, *, lengths: Any = None) -> SoftDTWNearestNeighbors:  # noqa: N803
+    def fit(self, X: Any, y: Any = None, *, lengths: Any = None) -> SoftDTWNearestNeighbors:
         """Keeps the database X, a collection; y is not used."""
         self._keep_training(X, lengths)
         return self
@@ -155,11 +153,12 @@ class _Supervised(_Neighbors):
         choice("weights", self.weights, WEIGHTS)
         if self.weights == "distance" and not self.normalize:
             raise InvalidArgumentError(
-                "weights is 'distance' with normalize False: soft-DTW itself may be negative; expected 'uniform', or "
+                "weights is 'distance' with normalize False: soft-DTW itself may be negative; expected "
+                "'uniform', or "
                 "normalize True"
             )
 
-    def _voices(self, X: Any, lengths: Any) -> tuple[NDArray[Any], NDArray[Any]]:  # noqa: N803
+    def _voices(self, X: Any, lengths: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Indices of the neighbours, and what each counts for, (B, k)."""
         values, indices = self.kneighbors(X, lengths=lengths)
         if self.weights == "uniform":
@@ -170,21 +169,18 @@ class _Supervised(_Neighbors):
             return indices, np.where(same.any(axis=1, keepdims=True), same, 1 / values)
 
 
-_DOC = """{what}
+@documented
+class SoftDTWKNeighborsClassifier(ClassifierMixin, _Supervised):  # type: ignore[misc]
+    """The class that most of the nearest training series are of.
 
     Args:
         n_neighbors: how many.
         weights: what a neighbour counts for: "uniform", the same; "distance", the inverse of its value.
         checkpoint: a directory from which a search that was killed goes on; see :func:`reduce_pairs`.
         progress: show a progress bar of tqdm.
-{shared}
     """
 
-
-class SoftDTWKNeighborsClassifier(ClassifierMixin, _Supervised):  # type: ignore[misc]
-    __doc__ = _DOC.format(what="The class that most of the nearest training series are of.", shared=SHARED)
-
-    def fit(self, X: Any, y: Any, *, lengths: Any = None) -> SoftDTWKNeighborsClassifier:  # noqa: N803
+    def fit(self, X: Any, y: Any, *, lengths: Any = None) -> SoftDTWKNeighborsClassifier:
         """Keeps X, a collection, and its classes y, (B,)."""
         if y is None:
             raise InvalidArgumentError("This estimator requires y to be passed, but the target y is None")
@@ -193,30 +189,39 @@ class SoftDTWKNeighborsClassifier(ClassifierMixin, _Supervised):  # type: ignore
         self.classes_, self._codes = encoded(y, len(series))
         return self
 
-    def predict(self, X: Any, *, lengths: Any = None) -> NDArray[Any]:  # noqa: N803
+    def predict(self, X: Any, *, lengths: Any = None) -> NDArray[Any]:
         """The class of each series of X; of two with the same weight the first."""
         check_is_fitted(self)
         classes: NDArray[Any] = self.classes_[self.predict_proba(X, lengths=lengths).argmax(axis=1)]
         return classes
 
-    def predict_proba(self, X: Any, *, lengths: Any = None) -> NDArray[np.float64]:  # noqa: N803
+    def predict_proba(self, X: Any, *, lengths: Any = None) -> NDArray[np.float64]:
         """Each class' share of the neighbours' weight, (B, classes)."""
         check_is_fitted(self)
         indices, voices = self._voices(X, lengths)
         shares = np.zeros((len(indices), len(self.classes_)))
         np.add.at(shares, (np.arange(len(indices))[:, None], self._codes[indices]), voices)
-        return shares / shares.sum(axis=1, keepdims=True)
+        shares /= shares.sum(axis=1, keepdims=True)
+        return shares
 
 
+@documented
 class SoftDTWKNeighborsRegressor(RegressorMixin, _Supervised):  # type: ignore[misc]
-    __doc__ = _DOC.format(what="The mean target of the nearest training series.", shared=SHARED)
+    """The mean target of the nearest training series.
+
+    Args:
+        n_neighbors: how many.
+        weights: what a neighbour counts for: "uniform", the same; "distance", the inverse of its value.
+        checkpoint: a directory from which a search that was killed goes on; see :func:`reduce_pairs`.
+        progress: show a progress bar of tqdm.
+    """
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X: Any, y: Any, *, lengths: Any = None) -> SoftDTWKNeighborsRegressor:  # noqa: N803
+    def fit(self, X: Any, y: Any, *, lengths: Any = None) -> SoftDTWKNeighborsRegressor:
         """Keeps X, a collection, and its targets y, (B,) or (B, targets)."""
         if y is None:
             raise InvalidArgumentError("This estimator requires y to be passed, but the target y is None")
@@ -231,7 +236,7 @@ class SoftDTWKNeighborsRegressor(RegressorMixin, _Supervised):  # type: ignore[m
         self._targets = targets
         return self
 
-    def predict(self, X: Any, *, lengths: Any = None) -> NDArray[np.float64]:  # noqa: N803
+    def predict(self, X: Any, *, lengths: Any = None) -> NDArray[np.float64]:
         """The weighted mean of the neighbours' targets."""
         check_is_fitted(self)
         indices, voices = self._voices(X, lengths)

@@ -1,5 +1,7 @@
-# Values and gradients of pairs of series, wherever their arrays are; what a value is (gamma, metric, band...).
-"""Options of a value, the median rule for gamma, and the calls of libsdtw.numpy, libsdtw.torch or libsdtw.cupy."""
+# Values and gradients of pairs of series, wherever their arrays are; what a value is (gamma, metric,
+# band...).
+"""Options of a value, the median rule for gamma, and the calls of libsdtw.numpy, libsdtw.torch or
+libsdtw.cupy."""
 
 from __future__ import annotations
 
@@ -65,8 +67,8 @@ class PairOptions:
 def median_gamma(series: Series, metric: str = "sqeuclidean", random_state: Any = 0) -> float:
     """A gamma for series whose scale one does not know: a tenth of the median cost of two time steps.
 
-    The median is that of the metric between 20 000 pairs of time steps, each of two series drawn at random. It
-    scales as the costs do, so that series in other units get the same alignments.
+    The median is that of the metric between 20 000 pairs of time steps, each of two series drawn at random.
+    It scales as the costs do, so that series in other units get the same alignments.
     """
     rng = np.random.default_rng(random_state)
     sizes = series.sizes()
@@ -125,8 +127,8 @@ def own_values(x: Series, options: PairOptions) -> NDArray[Any]:
 def sum_and_grad(
     center: NDArray[Any], series: Series, weights: NDArray[Any], options: PairOptions
 ) -> tuple[float, NDArray[Any]]:
-    """sum_b weights[b] value(center, series b) and its gradient by the center; the divergence's with normalize,
-    less the series' own share, which does not depend on the center."""
+    """sum_b weights[b] value(center, series b) and its gradient by the center; the divergence's with
+    normalize, less the series' own share, which does not depend on the center."""
     total, grad = 0.0, np.zeros(center.shape)
     for i in range(0, len(series), _STATE_PAIRS):
         part, share = series.part(i, i + _STATE_PAIRS), weights[i : i + _STATE_PAIRS]
@@ -157,8 +159,8 @@ def series_like(center: NDArray[Any], series: Series) -> Any:
 def _values_and_grad(
     center: NDArray[Any], part: Series, share: NDArray[Any], options: PairOptions, both: bool = False
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Values (B,) and the gradient of their weighted sum by the center; with both also by what it is paired with,
-    of which it is then a copy."""
+    """Values (B,) and the gradient of their weighted sum by the center; with both also by what it is paired
+    with, of which it is then a copy."""
     one = series_like(center, part)
     call = {"y_lengths": part.lengths, **options.of_call(part.data)}
     if library_of(part.data) == "torch":

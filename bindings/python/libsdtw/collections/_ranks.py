@@ -14,10 +14,11 @@ from ._search import open_store
 
 
 def run(job: Job, checkpoint: str | os.PathLike[str] | None, progress: bool, group: Any) -> Arrays:
-    """Each rank takes every so many-th panel; after each round all have all shares. Rank 0 keeps the checkpoint.
+    """Each rank takes every so many-th panel; after each round all have all shares. Rank 0 keeps the
+    checkpoint.
 
-    All backends exchange objects; NCCL does so through the current GPU of each rank, and torch.cuda.set_device says
-    which.
+    All backends exchange objects; NCCL does so through the current GPU of each rank, and
+    torch.cuda.set_device says which.
     """
     import torch.distributed as dist
 
@@ -30,7 +31,7 @@ def run(job: Job, checkpoint: str | os.PathLike[str] | None, progress: bool, gro
         if rank:
             for name, array in found.items():
                 store.arrays[name][...] = array
-        panels = [panel for panel in job.panels() if panel.index not in done]
+        panels = [panel for panel in job.panels() if panel.number not in done]
         with Bar(progress and rank == 0, job.pairs.panels, "pairs", done=len(done)) as bar:
             for i in range(0, len(panels), ranks):
                 these = panels[i : i + ranks]

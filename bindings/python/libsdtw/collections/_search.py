@@ -49,17 +49,17 @@ def reduce_pairs(
         keep: :class:`TopK`, :class:`Sums`, :class:`Histogram` or :class:`Matrix`.
         gamma: smoothing; "median": a tenth of the median cost of two time steps of x.
         metric, band, radius, step_weights, step_penalties: as of :func:`libsdtw.numpy.soft_dtw`.
-        normalize: the soft-DTW divergence, which is 0 of a series with itself (and may be below it by a little
-            elsewhere, where gamma is large); False: soft-DTW itself, which is negative where series are alike,
-            and is not to be compared between series of different lengths.
+        normalize: the soft-DTW divergence, which is 0 of a series with itself (and may be below it by a
+            little elsewhere, where gamma is large); False: soft-DTW itself, which is negative where series
+            are alike, and is not to be compared between series of different lengths.
         x_lengths, y_lengths: time steps of each series, (B,) integers; the rest is padding.
         block: rows, or (rows, columns), of a block of values. Rows are also what is computed between two
             writes of a checkpoint. None: chosen by the sizes.
         checkpoint: a directory. A call that was killed goes on from it when it is called again with the same
             arguments, and gives the same bits; what it has finished is not computed again.
-        cluster: None: this process; a dask.distributed.Client: its workers, of which any may be lost; or a process
-            group of torch.distributed, all of whose ranks make the same call and get the same arrays. The bits are
-            those of one process.
+        cluster: None: this process; a dask.distributed.Client: its workers, of which any may be lost; or a
+            process group of torch.distributed, all of whose ranks make the same call and get the same arrays.
+            The bits are those of one process.
         device: "cpu" or "cuda"; None: where x is.
         progress: show a progress bar of tqdm.
         num_threads: threads of the calls; 0: OpenMP's default. Any number gives the same bits.
@@ -92,7 +92,7 @@ def run(
 
         return _ranks.run(job, checkpoint, progress, cluster)
     with closing(open_store(job, checkpoint)) as store:
-        panels = [panel for panel in job.panels() if panel.index not in store.done]
+        panels = [panel for panel in job.panels() if panel.number not in store.done]
         if library == "distributed":
             from . import _dask
 
@@ -129,7 +129,8 @@ def soft_dtw_argmin(x: Any, y: Any, **options: Any) -> NDArray[Any]:
 
 
 def soft_dtw_sums(x: Any, y: Any = None, **options: Any) -> NDArray[Any]:
-    """The sum of each series' values with all of y, (P,). The medoid of x is at the least of soft_dtw_sums(x)."""
+    """The sum of each series' values with all of y, (P,). The medoid of x is at the least of
+    soft_dtw_sums(x)."""
     sums: NDArray[Any] = reduce_pairs(x, y, keep=Sums(), **options)["sum"]
     return sums
 
@@ -146,8 +147,8 @@ def soft_dtw_matrix(x: Any, y: Any = None, *, out: Any = None, **options: Any) -
     """All values, (P, Q): as scikit-learn's estimators take them with metric="precomputed".
 
     Args:
-        out: where they are written: a memory-mapped array of NumPy, an array of Zarr, or anything else that takes
-            slices. None: a new array, in the directory of the checkpoint if there is one.
+        out: where they are written: a memory-mapped array of NumPy, an array of Zarr, or anything else that
+            takes slices. None: a new array, in the directory of the checkpoint if there is one.
 
     Other arguments are those of :func:`reduce_pairs`. Of x with itself half of the values are computed.
     """

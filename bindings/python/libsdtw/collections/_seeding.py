@@ -18,9 +18,9 @@ def plus_plus(
 ) -> NDArray[np.int64]:
     """Indices of series that are far from each other (Arthur and Vassilvitskii 2007, with greedy trials).
 
-    A divergence of squared distances is itself a square, so that it takes the place of the squared distance. Of
-    2 + log(k) candidates, drawn in proportion to the value with the nearest center, the one that leaves the least
-    sum is taken. Raw soft-DTW, which may be negative, counts from the least value of all.
+    A divergence of squared distances is itself a square, so that it takes the place of the squared distance.
+    Of 2 + log(k) candidates, drawn in proportion to the value with the nearest center, the one that leaves
+    the least sum is taken. Raw soft-DTW, which may be negative, counts from the least value of all.
 
     Args:
         columns: values of all series with those of some indices, (B, len(indices)).

@@ -17,7 +17,8 @@ SCALERS = ("standard", "minmax")
 
 @dataclass(frozen=True)
 class Series:
-    """data (B, N, D), an array of NumPy, or of CuPy or PyTorch on a GPU; lengths (B,) on the host, or None."""
+    """data (B, N, D), an array of NumPy, or of CuPy or PyTorch on a GPU; lengths (B,) on the host, or
+    None."""
 
     data: Any
     lengths: NDArray[np.int64] | None = None
@@ -199,7 +200,8 @@ def _checked(name: str, series: Series, trim: bool) -> Series:
         b, i = np.argwhere(bad)[0]
         what = "NaN" if np.isnan(data[b, i]).any() else "inf"
         raise InvalidArgumentError(
-            f"{name}[{b}] has {what} at time step {i}: expected finite numbers (NaN and infinity are no values of "
+            f"{name}[{b}] has {what} at time step {i}: expected finite numbers (NaN and infinity are no "
+            f"values of "
             "a series; NaN may pad its end)"
         )
     return Series(data, None if (sizes == data.shape[1]).all() else sizes.astype(np.int64))
@@ -220,7 +222,8 @@ def _moved(series: Series, device: str | None) -> Series:
 
 
 def scaled(series: Series, scaler: str | None) -> Series:
-    """Each feature of each series, on its own, with mean 0 and deviation 1, or in [0, 1]. Constants become 0."""
+    """Each feature of each series, on its own, with mean 0 and deviation 1, or in [0, 1]. Constants become
+    0."""
     if scaler is None:
         return series
     data = np.array(on_host(series.data), dtype=series.value_dtype)

@@ -20,8 +20,8 @@ def soft_dtw_matrix(x: Any, y: Any, *, gamma: float, **options: Any) -> Any:
         x, y: arrays of Dask, (P, N, D) and (Q, M, D), in chunks of whole series; or NumPy arrays.
         gamma: a number: no chunk could know the median of all.
 
-    The other arguments are those of :func:`libsdtw.collections.reduce_pairs`, without lengths; NaN at the end of a
-    series is padding. A block of the result is one chunk of x with one of y.
+    The other arguments are those of :func:`libsdtw.collections.reduce_pairs`, without lengths; NaN at the end
+    of a series is padding. A block of the result is one chunk of x with one of y.
     """
     import dask.array as da
 
@@ -34,8 +34,8 @@ def soft_dtw_matrix(x: Any, y: Any, *, gamma: float, **options: Any) -> Any:
     kinds = [np.float64 if a.dtype.kind in "iu" else a.dtype for a in (x, y)]
     wide = np.result_type(*kinds, np.float32)
     return da.blockwise(
-        _block, "ij", x, "iab", y, "jcd", dtype=wide, concatenate=True, meta=np.empty((0, 0), wide), gamma=gamma,
-        **options,
+        _block, "ij", x, "iab", y, "jcd", dtype=wide, concatenate=True, meta=np.empty((0, 0), wide),
+        gamma=gamma, **options,
     )  # fmt: skip
 
 
