@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "pytorch.md"
 BEGIN, END = "<!-- table: torch-versions -->\n", "<!-- end of table -->\n"
 TESTS = sorted((ROOT / "tests" / "python").glob("test_torch*.py"))
-NEEDED = ("hypothesis", "numpy", "pytest", "pytest-timeout", "scipy", "tslearn")
+NEEDED = ("hypothesis", "numpy", "pytest", "pytest-timeout", "scipy", "tqdm", "tslearn")
 
 
 def requirements():

@@ -21,7 +21,7 @@ from libsdtw.torch import (
 )
 from torch_data import grads, pair
 
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is")
 
 METRICS = ["sqeuclidean", "euclidean", "cityblock", "cosine"]
 RULES = [
