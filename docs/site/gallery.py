@@ -44,7 +44,8 @@ class Example:
 
     @property
     def summary(self):
-        return self.about.split("\n\n")[0].replace("\n", " ")
+        """The first sentence of what it says of itself."""
+        return re.split(r"(?<=\.)\s", self.about.split("\n\n")[0])[0].replace("\n", " ")
 
 
 def about(path):
