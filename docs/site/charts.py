@@ -74,7 +74,7 @@ def length(rows, group):
                 x, y = [r["N"] for r in chosen], [measure(r) for r in chosen]
                 traces.append({**trace(name, x, y, texts, **line), "name": label})
         lengths = sorted({r["N"] for r in rows})
-        ticks = [str(n) if k % 2 == len(lengths) % 2 - 1 else "" for k, n in enumerate(lengths)]
+        ticks = [str(n) if (len(lengths) - k) % 2 else "" for k, n in enumerate(lengths)]
         axes = {
             "xaxis": {"type": "log", "title": "N = M", "tickvals": lengths, "ticktext": ticks},
             "yaxis": LOG,

@@ -20,7 +20,7 @@ from mkdocs.exceptions import PluginError
 from links import ROOT, site_path
 
 CACHE = ROOT / "build/gallery"
-COMMENT = re.compile(r"\A(?:/\*(?P<block>.*?)\*/|(?P<lines>(?://.*\n)+))", re.S)
+COMMENT = re.compile(r"\A(?:/\*(?P<block>.*?)\*/|(?P<lines>(?://[^\n]*\n)+))", re.S)
 LANGUAGES = {".py": "python", ".c": "c", ".cpp": "cpp", ".cu": "cuda"}
 
 
@@ -44,7 +44,8 @@ class Example:
 
     @property
     def summary(self):
-        return self.about.split("\n\n")[0].replace("\n", " ")
+        """The first sentence of what it says of itself."""
+        return re.split(r"(?<=\.)\s", self.about.split("\n\n")[0])[0].replace("\n", " ")
 
 
 def about(path):
@@ -56,8 +57,10 @@ def about(path):
     if match is None:
         return path.stem
     if match["block"] is not None:
-        return inspect.cleandoc(re.sub(r"^ \* ?", "", match["block"], flags=re.M).strip())
-    return re.sub(r"^// ?", "", match["lines"], flags=re.M).strip()
+        text = re.sub(r"^ \* ?", "", match["block"], flags=re.M)
+    else:
+        text = re.sub(r"^// ?", "", match["lines"], flags=re.M)
+    return re.sub(r"^  (?=\S)", "    ", text.strip(), flags=re.M)  # what is indented is code
 
 
 def key_of(path):
