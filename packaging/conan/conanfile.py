@@ -16,7 +16,7 @@ class SdtwConan(ConanFile):
     topics = ("dynamic-time-warping", "time-series", "cuda")
     package_type = "library"
     settings = "os", "arch", "compiler", "build_type"
-    options = {"shared": [True, False], "cuda": [True, False]}  # noqa: RUF012: Conan's form
+    options = {"shared": [True, False], "cuda": [True, False]}  # noqa: RUF012
     default_options = {"shared": True, "cuda": False}  # noqa: RUF012
 
     def set_version(self):

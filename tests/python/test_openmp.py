@@ -1,5 +1,5 @@
-# Two OpenMP runtimes in one process, of PyTorch and of the package, in either order: results are the same bits,
-# and those of PyTorch are right. Elsewhere two of them have computed wrong numbers.
+# Two OpenMP runtimes in one process, of PyTorch and of the package, in either order: results are the same bits
+# and those of PyTorch right. Elsewhere two of them have computed wrong numbers.
 import subprocess
 import sys
 
