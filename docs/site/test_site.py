@@ -131,6 +131,17 @@ def test_search_finds(browser, address, query, page):
     )
 
 
+def test_a_phone_can_search(browser, address):
+    tools.resize(browser, "phone")
+    browser.get(f"{address}/index.html")
+    browser.find_element(By.CSS_SELECTOR, "label.md-header__button[for=__search]").click()
+    box = browser.find_element(By.CSS_SELECTOR, "input.md-search__input")
+    WebDriverWait(browser, WAIT).until(lambda b: box.is_displayed() and box.rect["x"] >= 0)
+    box.send_keys("fork")
+    result = "a.md-search-result__link[href*=faq]"
+    WebDriverWait(browser, WAIT).until(lambda b: b.find_elements(By.CSS_SELECTOR, result))
+
+
 def test_a_phone_finds_all_sections(browser, address):
     tools.resize(browser, "phone")
     browser.get(f"{address}/index.html")
