@@ -14,12 +14,12 @@ namespace ffi = xla::ffi;
 
 // What every handler is given. Absent arrays have no elements: y of metric "precomputed", lengths that are not given.
 struct Operands {
-  ffi::AnyBuffer x;        // [B, n, features], or the cost [B, n, m]
-  ffi::AnyBuffer y;        // [B, m, features], or [0]
-  ffi::AnyBuffer x_len;    // [B], or [0]
-  ffi::AnyBuffer y_len;    // likewise
-  ffi::AnyBuffer gamma;    // read by the handlers of the CPU alone: see GammaOperand
-  ffi::Dictionary options; // fields of sdtw_problem by their names, with _0, _1 and _2 behind those of steps
+  ffi::AnyBuffer x;         // [B, n, features], or the cost [B, n, m]
+  ffi::AnyBuffer y;         // [B, m, features], or [0]
+  ffi::AnyBuffer x_len;     // [B], or [0]
+  ffi::AnyBuffer y_len;     // likewise
+  ffi::AnyBuffer gamma;     // read by the handlers of the CPU alone: see GammaOperand
+  ffi::Dictionary options;  // fields of sdtw_problem by their names, with _0, _1 and _2 behind those of steps
 };
 
 // A failure on its way to XLA, which raises it in the program's caller.

@@ -34,8 +34,6 @@ ffi::Error run(const Operands &operands, const Results &results) {
   });
 }
 
-const ffi::AnyBuffer *wanted(const ffi::AnyBuffer &array) { return array.element_count() ? &array : nullptr; }
-
 using Any = ffi::AnyBuffer;
 using Result = ffi::Result<ffi::AnyBuffer>;
 
@@ -77,7 +75,6 @@ auto operands() { return ffi::Ffi::Bind().Arg<Any>().Arg<Any>().Arg<Any>().Arg<A
 }  // namespace
 }  // namespace sdtw_jax
 
-#define SDTW_JAX_API __attribute__((visibility("default")))
 using Any = xla::ffi::AnyBuffer;
 
 extern "C" {

@@ -5,6 +5,8 @@
 
 #include "call.h"
 
+#define SDTW_JAX_API __attribute__((visibility("default")))
+
 namespace sdtw_jax {
 
 // Results of a target, and its operands beside those that all have. Those that are not wanted have no elements.
@@ -12,6 +14,8 @@ struct Results {
   const ffi::AnyBuffer *value = nullptr, *grad_x = nullptr, *grad_y = nullptr, *alignment = nullptr;
   const ffi::AnyBuffer *tangent_x = nullptr, *tangent_y = nullptr;  // operands; grad_x and grad_y are then tangents
 };
+
+inline const ffi::AnyBuffer *wanted(const ffi::AnyBuffer &array) { return array.element_count() ? &array : nullptr; }
 
 // Memory of a call, which what computes it divides into state and workspace.
 struct Memory {

@@ -11,6 +11,8 @@ The recurrence is that of Cuturi and Blondel, Soft-DTW: a Differentiable Loss Fu
 """
 
 from . import _derivatives as _derivatives  # the rules of the primitives
+from ._barycenter import soft_dtw_barycenter
+from ._cdist import soft_dtw_cdist
 from ._functional import (
     sharp_soft_dtw,
     soft_dtw,
@@ -25,6 +27,8 @@ __all__ = [
     "sharp_soft_dtw",
     "soft_dtw",
     "soft_dtw_alignment",
+    "soft_dtw_barycenter",
+    "soft_dtw_cdist",
     "soft_dtw_divergence",
     "soft_dtw_with_alignment",
     "to_lengths",

@@ -79,7 +79,7 @@ def prepare(
         _lowering.check(options, operands, 1.0 if known is None else known)
     except SdtwError as error:
         raise type(error)(_explained(error)) from None
-    if known is not None and "cuda" in _library.PLATFORMS:
+    if known is not None and _library.on_gpus():
         options = options._replace(known_gamma=known)
     return Pairs(options, operands, shape)
 
@@ -106,9 +106,10 @@ def _explained(error: SdtwError) -> str:
 def _gamma(gamma: Any) -> tuple[Any, float | None]:
     """gamma as an operand, and the number if it is one."""
     if isinstance(gamma, Real) and not isinstance(gamma, bool):
-        if not 0 <= gamma < math.inf:
+        known = float(gamma)
+        if not 0 <= known < math.inf:
             raise InvalidArgumentError(f"gamma is {gamma!r}: expected a finite number >= 0")
-        return _options.number(float(gamma)), float(gamma)
+        return _options.number(known), known
     if not isinstance(gamma, (jax.Array, np.ndarray)):
         raise TypeError(f"gamma is {gamma!r}: expected a number >= 0, or an array of one")
     if gamma.size != 1 or not jnp.issubdtype(gamma.dtype, jnp.floating):
@@ -153,7 +154,8 @@ def _paired(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:
     y = y[:, None] if y.ndim == 1 else y
     if x.shape[-1] != y.shape[-1]:
         raise InvalidArgumentError(
-            f"x has {x.shape[-1]} features and y has {y.shape[-1]} ({given}): expected the same number; {HINT}"
+            f"x has {x.shape[-1]} features and y has {y.shape[-1]} ({given}): expected the same number; "
+            f"{HINT}"
         )
     try:
         shape = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
@@ -225,7 +227,11 @@ def _alike(x_lengths: Array | None, y_lengths: Array | None) -> tuple[Array | No
 
 
 def _called(
-    metric: Callable[[Array, Array], Any], x: Array, y: Array, x_lengths: Array | None, y_lengths: Array | None
+    metric: Callable[[Array, Array], Any],
+    x: Array,
+    y: Array,
+    x_lengths: Array | None,
+    y_lengths: Array | None,
 ) -> Array:
     """Costs that a user's function computes. Padding is 0 for it, and has gradient 0 whatever it does."""
     x, y = _costs.without_padding(x, x_lengths), _costs.without_padding(y, y_lengths)

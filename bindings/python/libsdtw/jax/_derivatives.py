@@ -4,8 +4,8 @@
 They are linear in the tangents by operations that JAX can transpose: products with gradients, and the product
 with the Hessian, a primitive that is its own transpose. By gamma the derivative of the value V is
 (V - <G, D>) / gamma, with the cost D and the gradient G by it; as V is homogeneous of degree 1 in (D, gamma),
-that of G is minus the Hessian's product with D, divided by gamma. A metric of degree k in (x, y) makes of both
-what is known without D: <G, D> = (<grad_x, x> + <grad_y, y>) / k.
+that of G is minus the Hessian's product with D, divided by gamma. Where the metric is of degree k in (x, y)
+both are known without D: <G, D> = (<grad_x, x> + <grad_y, y>) / k.
 """
 
 from __future__ import annotations
@@ -165,12 +165,13 @@ def _alignment_jvp(primals: Any, tangents: Any, *, options: Options, kind: Any) 
     wide = widened(operands)
     given, cost, terms = options._replace(metric="precomputed"), wide, []
     if options.has_y:
-        inputs, moves = (wide.x, wide.y), tuple(
-            jnp.zeros_like(t) if a is None else a for t, a in zip((wide.x, wide.y), along, strict=True)
+        inputs, moves = (
+            (wide.x, wide.y),
+            tuple(
+                jnp.zeros_like(t) if a is None else a for t, a in zip((wide.x, wide.y), along, strict=True)
+            ),
         )
-        matrix, move = jax.jvp(
-            lambda x, y: of_costs(options, wide._replace(x=x, y=y))[1].x, inputs, moves
-        )
+        matrix, move = jax.jvp(lambda x, y: of_costs(options, wide._replace(x=x, y=y))[1].x, inputs, moves)
         cost = wide._replace(x=matrix, y=None)
     else:
         move = along[0]

@@ -256,5 +256,3 @@ def _reduced(value: jax.Array, reduction: str, zero_infinity: bool) -> jax.Array
     if reduction == "sum":
         return value.sum()
     return value
-
-

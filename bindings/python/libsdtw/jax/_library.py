@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from pathlib import Path
 
 import jax
@@ -43,3 +44,12 @@ def _register() -> frozenset[str]:
 
 
 PLATFORMS = _register()
+
+
+@functools.cache
+def on_gpus() -> bool:
+    """Whether programs may run on a GPU with these handlers."""
+    try:
+        return "cuda" in PLATFORMS and bool(jax.devices("cuda"))
+    except RuntimeError:  # JAX has no such platform here
+        return False

@@ -85,7 +85,7 @@ def _split(platform: str, options: Options, kind: Kind, count: int, one_gamma: b
 
     split = custom_partitioning(local)
     split.def_partition(partition=partition, infer_sharding_from_operands=infer, sharding_rule=rule)
-    return split  # type: ignore[no-any-return]
+    return split
 
 
 def _given(array: Any, dtype: Any) -> Any:
@@ -139,8 +139,9 @@ def _cuda(options: Options, kind: Kind, operands: Operands, tangents: tuple[Any,
         raise NotBuiltError("libsdtw.jax was built without CUDA: build libsdtw where nvcc is, or use the CPU")
     scale = None
     if is_number(operands.gamma):
+        if options.known_gamma is None:
+            raise UnsupportedError("a program for GPUs was asked for where JAX has none")
         gamma = options.known_gamma
-        assert gamma is not None
     else:
         gamma, scale = 1.0, operands.gamma.astype(value_dtype(operands.x))
     expected = results(kind, operands)
@@ -202,5 +203,3 @@ def _whole(size: int) -> int:
 def check(options: Options, operands: Operands, gamma: float) -> None:
     """Raises what the core says of a problem before it is computed."""
     _core.get_sizes(problem(options, operands, gamma), _core.Exec(no_state=True))
-
-

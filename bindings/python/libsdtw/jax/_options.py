@@ -87,7 +87,7 @@ def unpack(options: Options, packed: Any) -> tuple[Operands, tuple[Any, ...]]:
 
 def number(gamma: float) -> Any:
     """gamma as an operand that is exact where JAX has no float64, and that has no derivative."""
-    return np.float64([gamma]).view(np.uint32)
+    return np.array([gamma], np.float64).view(np.uint32)
 
 
 def is_number(gamma: Any) -> bool:

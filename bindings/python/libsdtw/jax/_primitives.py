@@ -96,7 +96,7 @@ def gradients(options: Options, operands: Operands, needs: tuple[bool, bool] = B
     if not any(needs):
         return value(options, operands), None, None
     outputs = iter(gradients_p.bind(*operands.packed, options=options, kind=("gradients", needs, NEITHER)))
-    return (next(outputs), *(next(outputs) if need else None for need in needs))  # type: ignore[return-value]
+    return (next(outputs), *(next(outputs) if need else None for need in needs))
 
 
 def tangents(
@@ -109,12 +109,10 @@ def tangents(
     outputs = iter(
         tangents_p.bind(*operands.packed, *given, options=options, kind=("tangents", needs, there))
     )
-    return tuple(next(outputs) if need else None for need in needs)  # type: ignore[return-value]
+    return next(outputs) if needs[0] else None, next(outputs) if needs[1] else None
 
 
 def alignment(options: Options, operands: Operands) -> tuple[Any, Any]:
     """Values and expected alignments."""
     kind = ("alignment", NEITHER, NEITHER)
-    return tuple(alignment_p.bind(*operands.packed, options=options, kind=kind))  # type: ignore[return-value]
-
-
+    return tuple(alignment_p.bind(*operands.packed, options=options, kind=kind))

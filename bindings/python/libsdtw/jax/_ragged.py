@@ -43,8 +43,14 @@ def pad(series: Sequence[Any], value: float = 0.0) -> tuple[jax.Array, jax.Array
 
 
 def to_lengths(batch: Any) -> jax.Array:
-    """Lengths of series that are padded with NaN at their ends, as tslearn's data sets are: (...,) of (..., N,
-    D)."""
+    """Lengths of series that are padded with NaN at their ends, as tslearn's are.
+
+    Args:
+        batch: (..., N, D), or (..., N) with ``batch[..., None]``.
+
+    Returns:
+        (...,) integers: one more than the last time step of which a feature is not NaN.
+    """
     given = jnp.asarray(batch)
     if given.ndim < 2:
         raise InvalidArgumentError(f"batch has shape {given.shape}: expected (..., N, D)")
@@ -61,7 +67,7 @@ def padded(name: str, series: Any, lengths: Any) -> tuple[Any, Any]:
         raise InvalidArgumentError(f"{name} is an empty list: expected one series or more")
     if lengths is not None:
         raise InvalidArgumentError(
-            f"{name} is a list, whose series have their own lengths, and {name}_lengths is given: expected one"
+            f"{name} is a {type(series).__name__} and {name}_lengths is given: its series have lengths"
         )
     for k, one in enumerate(series):
         if not isinstance(one, (jax.Array, np.ndarray)):
