@@ -41,6 +41,8 @@ class Pairs(NamedTuple):
     shape: tuple[int, ...]
 
     def shaped(self, result: Array) -> Array:
+        if self.shape == result.shape[:1]:
+            return result
         return result.reshape(*self.shape, *result.shape[1:])
 
 
@@ -62,7 +64,7 @@ def prepare(
         if x.ndim < 2:
             raise InvalidArgumentError(f"x has shape {x.shape}: expected costs (..., N, M)")
         shape: tuple[int, ...] = x.shape[:-2]
-        x = x.reshape(math.prod(shape), *x.shape[-2:])
+        x = _batch(x, shape, x.dtype)
     else:
         y, y_lengths = _ragged.padded("y", y, y_lengths)
         x, y, shape = _paired(x, floats("y", y))
@@ -123,6 +125,9 @@ def _gamma(gamma: Any) -> tuple[Any, float | None]:
     return gamma.reshape(()).astype(wide), None
 
 
+_DTYPES = frozenset(jnp.dtype(name) for name in _core.DTYPES)
+
+
 def check_metric(metric: Any) -> None:
     if not callable(metric) and (not isinstance(metric, str) or metric not in _core.METRICS):
         names = ", ".join(map(repr, _core.METRICS))
@@ -136,12 +141,12 @@ def floats(name: str, given: Any) -> Array:
     """The argument as an array of a type that the core computes."""
     if not isinstance(given, (jax.Array, np.ndarray)):
         raise TypeError(f"{name} is a {type(given).__name__}: expected an array, or a list of arrays")
-    if np.dtype(given.dtype).name not in _core.DTYPES:
+    if given.dtype not in _DTYPES:
         raise TypeError(
             f"{name} has dtype {given.dtype}: expected one of {', '.join(_core.DTYPES)}; "
             f"{name}.astype(float) is one"
         )
-    return jnp.asarray(given)
+    return given if isinstance(given, jax.Array) else jnp.asarray(given)
 
 
 def _paired(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:
@@ -164,12 +169,17 @@ def _paired(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:
             f"x has the batch {x.shape[:-2]} and y {y.shape[:-2]} ({given}): expected shapes that broadcast; "
             f"soft_dtw_cdist pairs all with all; {HINT}"
         ) from None
-    batch, dtype = math.prod(shape), jnp.promote_types(x.dtype, y.dtype)
-    x, y = (
-        jnp.broadcast_to(t.astype(dtype), (*shape, *t.shape[-2:])).reshape(batch, *t.shape[-2:])
-        for t in (x, y)
-    )
-    return x, y, shape
+    dtype = jnp.promote_types(x.dtype, y.dtype)
+    return _batch(x, shape, dtype), _batch(y, shape, dtype), shape
+
+
+def _batch(series: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+    """(B, N, D) of a type. What changes nothing is left out: outside of programs each is a call."""
+    if series.dtype != dtype:
+        series = series.astype(dtype)
+    if series.shape[:-2] != shape:
+        series = jnp.broadcast_to(series, (*shape, *series.shape[-2:]))
+    return series if len(shape) == 1 else series.reshape(math.prod(shape), *series.shape[-2:])
 
 
 def _check_sizes(x: Array, y: Array | None) -> None:
@@ -205,9 +215,14 @@ def lengths_of(name: str, lengths: Any, shape: Sequence[int], longest: int) -> A
         lengths = jnp.minimum(lengths, np.iinfo(np.int32).max)
     if lengths.dtype.name == "uint64":
         lengths = jnp.minimum(lengths, np.iinfo(np.int64).max)
-    lengths = lengths.astype(jnp.int64 if lengths.dtype.itemsize == 8 else jnp.int32)
+    wide = jnp.int64 if lengths.dtype.itemsize == 8 else jnp.int32
+    if lengths.dtype != wide:
+        lengths = lengths.astype(wide)
+    if lengths.shape == tuple(shape) and lengths.ndim == 1:
+        return lengths
     try:
-        return jnp.broadcast_to(lengths, tuple(shape) or (1,)).reshape(-1)
+        result: Array = jnp.broadcast_to(lengths, tuple(shape) or (1,)).reshape(-1)
+        return result
     except ValueError:
         wanted = f"{tuple(shape)}, one for each pair" if shape else "(), the length of the one pair"
         raise InvalidArgumentError(f"{name} has shape {lengths.shape}: expected {wanted}") from None

@@ -31,7 +31,8 @@ NEITHER = (False, False)
 
 def _abstract(*packed: Any, options: Options, kind: Kind) -> list[Any]:
     operands, _ = unpack(options, packed)
-    return [jax.core.ShapedArray(one.shape, one.dtype) for one in _lowering.results(kind, operands)]
+    results = _lowering.results(kind, operands)
+    return [_private.result(operands.x, one.shape, one.dtype) for one in results]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -86,8 +87,15 @@ tangents_p = _primitive("tangents")
 alignment_p = _primitive("alignment")
 
 
+def _bind(
+    primitive: Primitive, options: Options, kind: Kind, operands: Operands, more: tuple[Any, ...] = ()
+) -> list[Any]:
+    packed = _private.vary_alike((*operands.packed, *more))
+    return list(primitive.bind(*packed, options=options, kind=kind))
+
+
 def value(options: Options, operands: Operands) -> Any:
-    return value_p.bind(*operands.packed, options=options, kind=("value", NEITHER, NEITHER))[0]
+    return _bind(value_p, options, ("value", NEITHER, NEITHER), operands)[0]
 
 
 def gradients(options: Options, operands: Operands, needs: tuple[bool, bool] = BOTH) -> tuple[Any, Any, Any]:
@@ -95,7 +103,7 @@ def gradients(options: Options, operands: Operands, needs: tuple[bool, bool] = B
     needs = needs[0], needs[1] and options.has_y
     if not any(needs):
         return value(options, operands), None, None
-    outputs = iter(gradients_p.bind(*operands.packed, options=options, kind=("gradients", needs, NEITHER)))
+    outputs = iter(_bind(gradients_p, options, ("gradients", needs, NEITHER), operands))
     return (next(outputs), *(next(outputs) if need else None for need in needs))
 
 
@@ -104,15 +112,13 @@ def tangents(
 ) -> tuple[Any, Any]:
     """Products of the Hessian with tangents of x and y, of which None is zero."""
     there = along[0] is not None, along[1] is not None
-    given = [tangent for tangent in along if tangent is not None]
+    given = tuple(tangent for tangent in along if tangent is not None)
     needs = needs[0], needs[1] and options.has_y
-    outputs = iter(
-        tangents_p.bind(*operands.packed, *given, options=options, kind=("tangents", needs, there))
-    )
+    outputs = iter(_bind(tangents_p, options, ("tangents", needs, there), operands, given))
     return next(outputs) if needs[0] else None, next(outputs) if needs[1] else None
 
 
 def alignment(options: Options, operands: Operands) -> tuple[Any, Any]:
     """Values and expected alignments."""
-    kind = ("alignment", NEITHER, NEITHER)
-    return tuple(alignment_p.bind(*operands.packed, options=options, kind=kind))
+    value, expected = _bind(alignment_p, options, ("alignment", NEITHER, NEITHER), operands)
+    return value, expected
