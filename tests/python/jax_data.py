@@ -6,6 +6,9 @@ import numpy as np
 
 import family
 
+# Most of the time of these tests is that of compiling programs that run once.
+jax.config.update("jax_disable_most_optimizations", True)
+
 LENGTHS = {"x_lengths": [7, 3, 5], "y_lengths": [6, 4, 4]}
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import family
+import libsdtw.jax
 import libsdtw.numpy
 from jax_data import LENGTHS, expected, pair, x_of
 from libsdtw.jax import (
@@ -18,7 +19,6 @@ from libsdtw.jax import (
     soft_dtw,
     soft_dtw_alignment,
     soft_dtw_barycenter,
-    soft_dtw_cdist,
     soft_dtw_divergence,
     soft_dtw_with_alignment,
     to_lengths,
@@ -58,7 +58,7 @@ def problems(draw):
     return metric, dtype, x, y, family.Rules(gamma, band, radius, weights, penalties), lengths, traced
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(problems())
 def test_family_agrees_with_the_oracle(problem):
     metric, dtype, x, y, rules, lengths, traced = problem
@@ -172,7 +172,7 @@ def test_reductions(x64):
     assert soft_dtw(x, y, reduction="sum") == soft_dtw(x, y).sum()
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", ["sqeuclidean", "cosine"])
 def test_a_function_as_metric(metric, x64):
     x, y = pair()
 
@@ -188,20 +188,18 @@ def test_a_function_as_metric(metric, x64):
 
 
 @pytest.mark.parametrize("kind", ["soft", "sharp", "mean_cost"])
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_divergences(metric, kind, x64):
     x, y = pair()
     options = {"kind": kind, "metric": metric, "gamma": 0.7}
-    value = soft_dtw_divergence(x, y, **options, **LENGTHS)
-    same = soft_dtw_divergence(x, x, **options)
+    of = jax.jit(lambda x, y: soft_dtw_divergence(x, y, **options))
+    value = jax.jit(lambda x, y: soft_dtw_divergence(x, y, **options, **LENGTHS))(x, y)
+    same = of(x, x)
     np.testing.assert_allclose(same, 0, atol=1e-12)
     if kind == "soft":
         assert (value > 0).all()
         assert np.array_equal(soft_dtw(x, y, metric=metric, gamma=0.7, normalize=True, **LENGTHS), value)
-    apart = [
-        soft_dtw_divergence(x[b, :n], y[b, :m], **options)
-        for b, (n, m) in enumerate(zip(*LENGTHS.values(), strict=True))
-    ]
+    apart = [of(x[b, :n], y[b, :m]) for b, (n, m) in enumerate(zip(*LENGTHS.values(), strict=True))]
     np.testing.assert_allclose(value, np.array(apart), atol=1e-11)
 
 
@@ -219,6 +217,10 @@ def test_expected_cost(metric, x64):
 def test_all_pairs(block, x64):
     (x, _), (y, _) = pair(shape=(7, 6, 1, 2)), pair(shape=(5, 4, 1, 2), seed=1)
     n = np.array([6, 5, 4, 3, 2, 1, 6])
+
+    def soft_dtw_cdist(*series, **options):
+        return jax.jit(lambda *series: libsdtw.jax.soft_dtw_cdist(*series, **options))(*series)
+
     rules = {"gamma": 0.3, "metric": "cityblock", "band": "sakoe_chiba", "radius": 3}
     want = libsdtw.numpy.soft_dtw_cdist(x, y, x_lengths=n, **rules)
     np.testing.assert_allclose(soft_dtw_cdist(x, y, x_lengths=n, block=block, **rules), want, rtol=1e-12)
