@@ -48,11 +48,14 @@ def libraries_of(rows):
     return [name for name in STYLE if name in present]
 
 
-def caption(figure, rows):
+def caption_text(rows):
     row = rows[0]
     what = f"{row['hardware']}, one core" if row["device"] == "cpu" else row["hardware"]
-    text = f"{what}, float32, gamma 1; commit {row['commit']}, {row['date']}"
-    figure.text(0.995, 0.008, text, ha="right", va="bottom", fontsize=7, color="#777777")
+    return f"{what}, float32, gamma 1; commit {row['commit']}, {row['date']}"
+
+
+def caption(figure, rows):
+    figure.text(0.995, 0.008, caption_text(rows), ha="right", va="bottom", fontsize=7, color="#777777")
 
 
 def speed(rows, path):

@@ -6,7 +6,7 @@ include(CheckCXXCompilerFlag)
 # keeps loops from being vectorised: errno and floating-point traps.
 set(SDTW_KERNEL_FLAGS -ffp-contract=off -fno-math-errno -fno-trapping-math)
 if(NOT SDTW_SANITIZE)
-  list(APPEND SDTW_KERNEL_FLAGS -O3)
+  list(APPEND SDTW_KERNEL_FLAGS $<$<NOT:$<CONFIG:Debug>>:-O3>)
 endif()
 # Vectors that the instruction set does not have are passed between inline functions of one file only.
 list(APPEND SDTW_KERNEL_FLAGS -Wno-psabi)

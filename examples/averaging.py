@@ -1,5 +1,7 @@
 """Averages a class of series under soft-DTW (a barycenter), beside tslearn's softdtw_barycenter.
 
+    python examples/averaging.py --output averaging.png
+
 Both minimise the mean soft-DTW to all series by L-BFGS from the same start: one takes values and gradients
 of the whole batch from one call of the library, the other from tslearn. (Cuturi and Blondel 2017.)
 """
@@ -7,12 +9,18 @@ of the whole batch from one call of the library, the other from tslearn. (Cuturi
 import argparse
 import time
 
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
 import numpy as np
 from scipy.optimize import minimize
 from tslearn.barycenters import softdtw_barycenter
 from tslearn.datasets import CachedDatasets
 
 from libsdtw.numpy import soft_dtw, soft_dtw_grad
+
+COLORS, LINES = ("#d1495b", "#0b6e99", "#d9822b"), ("--", "-", ":")
 
 
 def barycenter(series, start, gamma, max_iter):
@@ -31,11 +39,22 @@ def timed(function, *args, **kwargs):
     return function(*args, **kwargs), time.perf_counter() - begin
 
 
+def draw(path, series, averages):
+    figure, axis = plt.subplots(figsize=(8, 4), layout="constrained")
+    axis.plot(series[..., 0].T, color="#c9d1d9", linewidth=0.8)
+    for (name, average), color, line in zip(averages.items(), COLORS, LINES, strict=True):
+        axis.plot(average[:, 0], color=color, linestyle=line, linewidth=2, label=name)
+    axis.set(title=f"{len(series)} series of Trace and their averages", xlabel="time step")
+    axis.legend(frameon=False)
+    figure.savefig(path, dpi=120)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--label", type=int, default=3, choices=(1, 2, 3, 4), help="class of the Trace data")
     parser.add_argument("--gamma", type=float, default=1.0)
     parser.add_argument("--max-iter", type=int, default=20)
+    parser.add_argument("--output", default="averaging.png")
     args = parser.parse_args()
 
     x, labels, _, _ = CachedDatasets().load_dataset("Trace")
@@ -55,6 +74,7 @@ def main():
     print(f"  of tslearn's average      {mean_loss(theirs):10.4f}   {their_seconds:6.2f} s")
     if not mean_loss(ours) <= mean_loss(theirs) + 1e-3 * abs(mean_loss(theirs)):
         raise SystemExit("the average is worse than tslearn's")
+    draw(args.output, series, {"arithmetic mean": start, "libsdtw's": ours, "tslearn's": theirs})
 
 
 if __name__ == "__main__":

@@ -1,11 +1,17 @@
 """Trains a network to forecast the rest of a series from its beginning, with soft-DTW as the loss.
 
+    python examples/train_torch.py --output forecasts.png
+
 The last experiment of Cuturi and Blondel (2017), on the Trace data that tslearn carries: the jumps of these
 series come at different times, and soft-DTW asks for the right shape where a squared error would blur them.
 """
 
 import argparse
 
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from tqdm import tqdm
@@ -25,10 +31,26 @@ def load(observed=0.6):
     return sets
 
 
+def draw(path, begin, rest, forecast):
+    """Three series of the test set, and how their beginnings are continued."""
+    figure, axes = plt.subplots(1, 3, figsize=(9, 3), sharey=True, layout="constrained")
+    for k, axis in enumerate(axes):
+        steps = range(begin.shape[1], begin.shape[1] + rest.shape[1])
+        axis.plot(begin[k], color="#7b8794", linewidth=1)
+        axis.plot(
+            steps, rest[k], color="#7b8794", linewidth=1, linestyle="--", label="the rest of the series"
+        )
+        axis.plot(steps, forecast[k], color="#0b6e99", linewidth=1.8, label="forecast")
+    axes[0].legend(frameon=False, fontsize=8)
+    figure.suptitle("Forecasts of a network trained with soft-DTW", fontsize=10)
+    figure.savefig(path, dpi=120)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=150)
     parser.add_argument("--gamma", type=float, default=0.1)
+    parser.add_argument("--output", default="forecasts.png")
     args = parser.parse_args()
 
     torch.manual_seed(0)
@@ -57,6 +79,8 @@ def main():
     print(f"mean DTW of {len(test_begin)} test series to their forecasts: {before:.2f} -> {after:.2f}")
     if not after < 0.5 * before:
         raise SystemExit("the network has not learned")
+    with torch.no_grad():
+        draw(args.output, test_begin, test_rest, network(test_begin))
 
 
 if __name__ == "__main__":

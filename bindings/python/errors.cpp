@@ -63,4 +63,9 @@ void check(sdtw_status status) {
   throw py::error_already_set();
 }
 
+void raise_invalid(const std::string &message) {
+  PyErr_SetString(classes[SDTW_STATUS_INVALID_ARGUMENT], message.c_str());
+  throw py::error_already_set();
+}
+
 }  // namespace sdtw_python

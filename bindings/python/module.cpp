@@ -12,20 +12,60 @@
 #include <string>
 #include <utility>
 
+#include "arrays.h"
 #include "errors.h"
 #include "sdtw.h"
 
 namespace py = pybind11;
 using sdtw_python::check;
+using sdtw_python::compute;
+using sdtw_python::get_sizes;
+using sdtw_python::pointer;
+
+namespace sdtw_python {
+namespace {
+
+// Workspace that the caller left to the binding: memory of the host for this call, given as address 0.
+class Workspace {
+ public:
+  Workspace(sdtw_buffers &buffers, bool on_host) {
+    if (!on_host || buffers.workspace || buffers.workspace_bytes == 0) return;
+    constexpr size_t line = 64;
+    memory_.reset(new (std::nothrow) unsigned char[buffers.workspace_bytes + line]);
+    if (!memory_) throw std::bad_alloc();
+    const auto address = reinterpret_cast<uintptr_t>(memory_.get());
+    buffers.workspace = memory_.get() + (line - address % line) % line;
+  }
+
+ private:
+  std::unique_ptr<unsigned char[]> memory_;
+};
+
+}  // namespace
+
+void compute(Compute function, const sdtw_problem &problem, sdtw_buffers &buffers, const sdtw_exec &exec) {
+  const Workspace workspace(buffers, exec.device == SDTW_CPU);
+  sdtw_status status;
+  {
+    const py::gil_scoped_release unlocked;
+    status = function(&problem, &buffers, &exec);
+  }
+  check(status);
+}
+
+sdtw_sizes get_sizes(const sdtw_problem &problem, const sdtw_exec &exec) {
+  sdtw_sizes sizes;
+  check(sdtw_sizes_init(&sizes, sizeof sizes));
+  check(sdtw_get_sizes(&problem, &exec, &sizes));
+  return sizes;
+}
+
+}  // namespace sdtw_python
 
 namespace {
 
 using Array = std::pair<uintptr_t, std::array<int64_t, 3>>;  // address, strides in elements
 using Memory = std::pair<uintptr_t, size_t>;                 // address, bytes
-
-void *pointer(uintptr_t address) {
-  return reinterpret_cast<void *>(address);  // NOLINT(performance-no-int-to-ptr): the interface is integers
-}
 
 template <class View>  // sdtw_in or sdtw_out
 View view(const std::optional<Array> &array) {
@@ -90,34 +130,6 @@ sdtw_buffers make_buffers(const Array &x, const std::optional<Array> &y, uintptr
   return buffers;
 }
 
-// Workspace that the caller left to the binding: memory of the host for this call, given as address 0.
-class Workspace {
- public:
-  Workspace(sdtw_buffers &buffers, bool on_host) {
-    if (!on_host || buffers.workspace || buffers.workspace_bytes == 0) return;
-    constexpr size_t line = 64;
-    memory_.reset(new (std::nothrow) unsigned char[buffers.workspace_bytes + line]);
-    if (!memory_) throw std::bad_alloc();
-    const auto address = reinterpret_cast<uintptr_t>(memory_.get());
-    buffers.workspace = memory_.get() + (line - address % line) % line;
-  }
-
- private:
-  std::unique_ptr<unsigned char[]> memory_;
-};
-
-using Compute = sdtw_status (*)(const sdtw_problem *, const sdtw_buffers *, const sdtw_exec *);
-
-void compute(Compute function, const sdtw_problem &problem, sdtw_buffers &buffers, const sdtw_exec &exec) {
-  const Workspace workspace(buffers, exec.device == SDTW_CPU);
-  sdtw_status status;
-  {
-    const py::gil_scoped_release unlocked;
-    status = function(&problem, &buffers, &exec);
-  }
-  check(status);
-}
-
 void forward(const sdtw_problem &problem, const sdtw_exec &exec, const Array &x, const std::optional<Array> &y,
              uintptr_t x_len, uintptr_t y_len, uintptr_t value, const std::optional<Memory> &state,
              const Memory &workspace) {
@@ -156,27 +168,6 @@ void jvp(const sdtw_problem &problem, const sdtw_exec &exec, const Array &x, con
   buffers.grad_x_tangent = view<sdtw_out>(grad_x_tangent);
   buffers.grad_y_tangent = view<sdtw_out>(grad_y_tangent);
   compute(sdtw_jvp, problem, buffers, exec);
-}
-
-// Index of the first length outside of [0, longest], -1 if there is none: of memory of the host alone.
-template <class Integer>
-int64_t first_outside(const Integer *lengths, int64_t count, int64_t longest) {
-  for (int64_t i = 0; i < count; ++i)
-    if (lengths[i] < 0 || lengths[i] > longest) return i;
-  return -1;
-}
-
-int64_t length_outside(uintptr_t lengths, int32_t length_bits, int64_t count, int64_t longest) {
-  const void *data = pointer(lengths);
-  return length_bits == 32 ? first_outside(static_cast<const int32_t *>(data), count, longest)
-                           : first_outside(static_cast<const int64_t *>(data), count, longest);
-}
-
-sdtw_sizes get_sizes(const sdtw_problem &problem, const sdtw_exec &exec) {
-  sdtw_sizes sizes;
-  check(sdtw_sizes_init(&sizes, sizeof sizes));
-  check(sdtw_get_sizes(&problem, &exec, &sizes));
-  return sizes;
 }
 
 std::string describe(const sdtw_problem &problem, const sdtw_exec &exec) {
@@ -235,14 +226,13 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
   sdtw_python::define_errors(module);
   define_constants(module);
   define_structs(module);
+  sdtw_python::define_tensors(module);
 
   module.def("version", &sdtw_version, "SDTW_VERSION of the library: major * 10000 + minor * 100 + patch.");
   module.def("build_info", &sdtw_build_info, "Version, compiler, backends and instruction sets, in one line.");
   module.def(
       "device_available", [](int32_t device) { check(sdtw_device_available(device)); }, py::arg("device"),
       "Returns if the device can be used now, and otherwise raises what sdtw_device_available says.");
-  module.def("length_outside", &length_outside, py::arg("lengths"), py::arg("length_bits"), py::arg("count"),
-             py::arg("longest"), "Index of the first of the lengths in host memory outside of [0, longest], or -1.");
   module.def("get_sizes", &get_sizes, py::arg("problem"), py::arg("exec"), "Bytes that the calls need.");
   module.def("describe", &describe, py::arg("problem"), py::arg("exec"), "The plan that a call would use, as text.");
   module.def("forward", &forward, py::arg("problem"), py::arg("exec"), py::arg("x"), py::arg("y"), py::arg("x_len"),

@@ -1,5 +1,7 @@
-# Installs `build` below `scratch`, moves it elsewhere, and builds and runs consume/ against it: with find_package
-# (shared and static) and with pkg-config. Run with cmake -P; definitions in tests/CMakeLists.txt.
+# Builds consume/ as projects of other people's and runs what they made: projects in C alone and in C and C++, that link
+# the shared and the static library. With way=installed, against `build` installed below `scratch` and moved elsewhere,
+# by find_package and by pkg-config; else with the sources of the library in the project, by add_subdirectory or
+# FetchContent. Run with cmake -P; definitions in tests/CMakeLists.txt.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   string(JOIN " " command ${ARGN})
@@ -9,7 +11,28 @@ function(run)
   message(STATUS "${command}\n${output}")
 endfunction()
 
+# consume(NAME LANGUAGES [CMAKE-OPTION...])
+function(consume name languages)
+  run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${scratch}/${name} -G ${generator} -D languages=${languages}
+      -D CMAKE_C_COMPILER=${c_compiler} -D CMAKE_CXX_COMPILER=${cxx_compiler} --no-warn-unused-cli ${ARGN})
+  run(${CMAKE_COMMAND} --build ${scratch}/${name})
+  run(${scratch}/${name}/use_sdtw)
+  run(${scratch}/${name}/use_sdtw_static)
+endfunction()
+
 file(REMOVE_RECURSE ${scratch})
+
+if(NOT way STREQUAL "installed")
+  # Unoptimised and for the plainest processor, since what is tested is that it builds: 8 s instead of 80.
+  consume(build C -D how=${way} -D sdtw_source=${source} -D CMAKE_BUILD_TYPE=Debug -D SDTW_CUDA=OFF
+          -D SDTW_COMPILER_HAS_AVX2=OFF -D SDTW_COMPILER_HAS_AVX512=OFF)
+  file(GLOB_RECURSE made RELATIVE ${scratch}/build LIST_DIRECTORIES false ${scratch}/build/*sdtw_tests*)
+  if(made)
+    message(FATAL_ERROR "the project builds tests of the library: ${made}")
+  endif()
+  return()
+endif()
+
 run(${CMAKE_COMMAND} --install ${build} --prefix ${scratch}/installed)
 file(RENAME ${scratch}/installed ${scratch}/prefix)  # an installed tree can be moved
 
@@ -23,11 +46,8 @@ foreach(pattern "^include/sdtw.h$" "/libsdtw.a$" "/libsdtw.so$" "/sdtw-config.cm
   endif()
 endforeach()
 
-run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${scratch}/build -G ${generator}
-    -D CMAKE_PREFIX_PATH=${scratch}/prefix -D CMAKE_C_COMPILER=${c_compiler} -D CMAKE_CXX_COMPILER=${cxx_compiler})
-run(${CMAKE_COMMAND} --build ${scratch}/build)
-run(${scratch}/build/use_sdtw)
-run(${scratch}/build/use_sdtw_static)
+consume(c C -D CMAKE_PREFIX_PATH=${scratch}/prefix)
+consume(cxx C,CXX -D CMAKE_PREFIX_PATH=${scratch}/prefix)
 
 find_program(pkg_config NAMES pkg-config pkgconf)
 if(NOT pkg_config)
@@ -37,9 +57,22 @@ endif()
 file(GLOB_RECURSE pc_file ${scratch}/prefix/sdtw.pc)
 cmake_path(GET pc_file PARENT_PATH pc_dir)
 set(ENV{PKG_CONFIG_PATH} ${pc_dir})
-execute_process(COMMAND ${pkg_config} --cflags --libs sdtw
-                OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-separate_arguments(flags UNIX_COMMAND "${flags}")
-cmake_path(GET pc_dir PARENT_PATH lib_dir)
-run(${c_compiler} -std=c99 ${CMAKE_CURRENT_LIST_DIR}/main.c -o ${scratch}/use_pkg_config ${flags} -lm -Wl,-rpath,${lib_dir})
+function(ask_pkg_config result)
+  execute_process(COMMAND ${pkg_config} ${ARGN} sdtw
+                  OUTPUT_VARIABLE answer OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(answer UNIX_COMMAND "${answer}")
+  set(${result} ${answer} PARENT_SCOPE)
+endfunction()
+set(compile ${c_compiler} -std=c99 ${CMAKE_CURRENT_LIST_DIR}/main.c)
+
+# As docs/getting-started.md says: a library in a directory of one's own must be told to the loader, too.
+ask_pkg_config(flags --cflags --libs)
+ask_pkg_config(lib_dir --variable=libdir)
+run(${compile} -o ${scratch}/use_pkg_config ${flags} -lm -Wl,-rpath,${lib_dir})
 run(${scratch}/use_pkg_config)
+
+# The static library by its file's name, since linkers prefer the shared one.
+ask_pkg_config(flags --static --cflags --libs)
+list(TRANSFORM flags REPLACE "^-lsdtw$" "-l:libsdtw.a")
+run(${compile} -o ${scratch}/use_pkg_config_static -DSDTW_STATIC ${flags} -Wl,-z,nodelete)
+run(${scratch}/use_pkg_config_static)

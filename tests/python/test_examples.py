@@ -1,15 +1,13 @@
-# The examples, the demo, the code of README and docs, and the benchmarks run, and say what they should.
+# The examples, the demo and the benchmarks run, and say what they should.
 import json
-import os
 import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from programs import ROOT, run, shared_library
+
 RESULTS = ROOT / "benchmarks/results/cpu.json"
 
 # fmt: off
@@ -18,31 +16,6 @@ FIELDS = {
     "gamma", "phase", "median_ms", "p10_ms", "p90_ms", "cells_per_s", "extra_bytes",
 }
 # fmt: on
-
-
-def run(*command: str | Path, cwd: Path) -> str:
-    """Output of a program, run away from the tree so that it uses the installed package."""
-    done = subprocess.run([str(c) for c in command], cwd=cwd, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
-def code_blocks(page: str, language: str) -> list[str]:
-    text = (ROOT / page).read_text()
-    blocks = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert blocks, f"{page} has no {language} code"
-    return blocks
-
-
-def shared_library() -> Path:
-    """libsdtw.so of one of the builds that ./dev test and ./dev build make; SDTW_LIBRARY overrides."""
-    if "SDTW_LIBRARY" in os.environ:
-        return Path(os.environ["SDTW_LIBRARY"]).resolve()
-    found = [ROOT / "build" / preset / "libsdtw.so" for preset in ("dev", "cuda", "release")]
-    found = [path for path in found if path.exists()]
-    if not found:
-        pytest.skip("no libsdtw.so in build/dev, build/cuda or build/release: run ./dev build")
-    return max(found, key=lambda path: path.stat().st_mtime)
 
 
 def test_training_example(tmp_path: Path) -> None:
@@ -77,46 +50,11 @@ def test_switching_example(tmp_path: Path) -> None:
     assert len(re.findall(r"tslearn, gamma .* apart by", out)) == 2
 
 
-def test_reference_is_what_the_docstrings_say() -> None:
-    run(sys.executable, ROOT / "docs/reference.py", "--check", cwd=ROOT)
-
-
 def test_demo(tmp_path: Path) -> None:
     out = run(sys.executable, ROOT / "examples/demo.py", "--output", "demo.png", cwd=tmp_path)
     assert re.search(r"running on: (cpu|cuda), ", out)
     assert len(re.findall(r"^  (Trace|GunPoint|JapaneseVowels) .* x .*$", out, re.MULTILINE)) == 3
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
-
-
-PAGES = "README.md", "docs/getting-started.md", "docs/pytorch.md", "docs/numpy.md", "docs/migration.md"
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_python_of_pages(page: str, tmp_path: Path) -> None:
-    program = "\n".join(code_blocks(page, "python"))
-    (tmp_path / "program.py").write_text(program)
-    printed = run(sys.executable, "program.py", cwd=tmp_path).splitlines()
-    # A print with a comment prints what the comment says
-    prints = re.findall(r"^print\(.*?\)(?:  # (.*))?$", program, re.MULTILINE)
-    assert len(prints) == len(printed)
-    for expected, line in zip(prints, printed, strict=True):
-        if re.match(r"-?\d", expected):
-            assert float(line) == pytest.approx(float(expected), rel=1e-6)
-        elif expected:
-            assert line == expected
-
-
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_readme_c(tmp_path: Path) -> None:
-    (block,) = code_blocks("README.md", "c")
-    (tmp_path / "program.c").write_text(block)
-    folder = shared_library().parent
-    flags = ["-std=c99", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}"]
-    link = [f"-L{folder}", "-lsdtw", f"-Wl,-rpath,{folder}"]
-    run("cc", *flags, "program.c", *link, "-o", "program", cwd=tmp_path)
-    numbers = [float(number) for number in re.findall(r"-?\d+\.\d+", run("./program", cwd=tmp_path))]
-    # tslearn, float64: 41.187627, and -4.0001, -2.2852, 10.1643 as its documentation prints them
-    assert numbers == pytest.approx([41.187627, -4.0001, -2.2852, 10.1643], rel=5e-5)
 
 
 def test_benchmark_runner(tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ def test_devices():
 def test_stub_has_the_cores_names():
     stub = (Path(libsdtw.__file__).parent / "_core.pyi").read_text()
     in_stub = set(re.findall(r"^(?:def|class) (\w+)|^([A-Z_]+):", stub, re.MULTILINE))
-    assert {a or b for a, b in in_stub} == {name for name in vars(_core) if not name.startswith("_")}
+    in_stub = {a or b for a, b in in_stub if not a.startswith("_")}
+    assert in_stub == {name for name in vars(_core) if not name.startswith("_")}
 
 
 def test_describe_and_sizes():

@@ -5,7 +5,7 @@ import torch
 
 import libsdtw
 import libsdtw.numpy
-from libsdtw.torch import SoftDTW, soft_dtw, soft_dtw_alignment
+from libsdtw.torch import SoftDTW, soft_dtw, soft_dtw_alignment, soft_dtw_cdist
 from torch_data import grads, pair
 
 
@@ -152,13 +152,13 @@ def test_threads_change_nothing():
 
 def test_only_the_gradients_that_are_needed(device, monkeypatch):
     calls = []
-    backward = libsdtw._core.backward
+    backward = libsdtw._core.Plan.backward
 
     def spy(*args):
-        calls.append(tuple(grad is not None for grad in args[7:9]))
+        calls.append(tuple(grad is not None for grad in args[6:8]))
         backward(*args)
 
-    monkeypatch.setattr(libsdtw._core, "backward", spy)
+    monkeypatch.setattr(libsdtw._core.Plan, "backward", spy)
     x, y = pair(device)
     both = grads(soft_dtw(x, y), x, y)
     torch.testing.assert_close(grads(soft_dtw(x, y.detach()), x)[0], both[0], rtol=0, atol=0)
@@ -168,19 +168,58 @@ def test_only_the_gradients_that_are_needed(device, monkeypatch):
 
 def test_no_state_without_gradients(device, monkeypatch):
     states = []
-    forward = libsdtw._core.forward
+    forward = libsdtw._core.Plan.forward
 
     def spy(*args):
-        states.append(args[7] is not None)
+        states.append(args[6] is not None)
         forward(*args)
 
-    monkeypatch.setattr(libsdtw._core, "forward", spy)
+    monkeypatch.setattr(libsdtw._core.Plan, "forward", spy)
     x, y = pair(device)
     with torch.no_grad():
         assert not soft_dtw(x, y).requires_grad
     assert not soft_dtw(x.detach(), y.detach()).requires_grad
     assert soft_dtw(x, y).requires_grad
     assert states == [False, False, True]
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_repeated_calls_of_other_kinds(device, reduction):
+    # What a table of checked calls must not confuse: types, lengths, options, and what needs gradients.
+    x, y = pair(device)
+    lengths = torch.tensor([7, 3, 5], device=device)
+    reduce = {"none": lambda v: v, "mean": torch.mean, "sum": torch.sum}[reduction]
+    for _ in range(2):
+        for dtype in (torch.float32, torch.float64):
+            a, b = (t.detach().to(dtype).requires_grad_() for t in (x, y))
+            for given in ({}, {"gamma": 2}, {"x_lengths": lengths}, {"x_lengths": lengths.int()}):
+                for wanted in ((a, b), (a,), (b,)):
+                    value = soft_dtw(a, b, reduction=reduction, **given)
+                    expected = reduce(soft_dtw(a[:, None], b[:, None], **_with_axis(given))[:, 0])
+                    torch.testing.assert_close(value, expected)
+                    torch.testing.assert_close(grads(value, *wanted), grads(expected, *wanted))
+                torch.testing.assert_close(soft_dtw(a.detach(), b, reduction=reduction, **given), value)
+        with pytest.raises(TypeError, match="gamma is True"):
+            soft_dtw(x, y, gamma=True, reduction=reduction)
+        with pytest.raises(TypeError, match="x has layout"):
+            soft_dtw(x.detach().to_sparse(), y, reduction=reduction)
+
+
+def _with_axis(given):
+    return given | ({"x_lengths": given["x_lengths"][:, None]} if "x_lengths" in given else {})
+
+
+def test_views_that_negate(device):
+    # imag of a conjugate says of its memory that its numbers are to be negated.
+    z = torch.randn(2, 5, 3, dtype=torch.complex128, device=device)
+    x, (_, y) = z.conj().imag, pair(device, shape=(2, 5, 4, 3))
+    assert x.is_neg()
+    torch.testing.assert_close(soft_dtw(x, y), soft_dtw(x.resolve_neg(), y))
+    upstream = torch.randn(2, dtype=torch.complex128, device=device).conj().imag
+    value = soft_dtw(x.resolve_neg(), y)
+    expected = torch.autograd.grad(value, y, upstream.resolve_neg(), retain_graph=True)
+    torch.testing.assert_close(torch.autograd.grad(value, y, upstream), expected)
+    torch.testing.assert_close(soft_dtw_cdist(x, y), soft_dtw_cdist(x.resolve_neg(), y))
 
 
 def test_retain_graph_and_accumulation(device):

@@ -44,6 +44,23 @@ def test_opcheck(device):
         torch.library.opcheck(OPS.forward.default, (*plain, 0.5, metric, False))
 
 
+@pytest.mark.usefixtures("filled_memory")
+@pytest.mark.parametrize("lengths", [False, True])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_opcheck_of_all_pairs(device, symmetric, lengths):
+    x, _ = pair(device, shape=(3, 5, 4, 2))
+    _, y = pair(device, shape=(2, 5, 4, 2))
+    of = [torch.tensor(n, device=device) if lengths else None for n in ([5, 0, 3], [4, 2])]
+    inputs = (x, None, of[0], None) if symmetric else (x, y, *of)
+    options = 0.5, "cityblock"
+    torch.library.opcheck(OPS.all_pairs.default, (*inputs, *options))
+    plain = tuple(None if t is None else t.detach() for t in inputs)
+    ones = torch.ones(OPS.all_pairs(*plain, *options).shape, dtype=x.dtype, device=device)
+    torch.library.opcheck(OPS.all_pairs_backward.default, (ones, *plain, *options, True, not symmetric))
+    tangents = [t if t is None else torch.randn_like(t) for t in plain[:2]]
+    torch.library.opcheck(OPS.all_pairs_tangents.default, (ones, *plain, *tangents, *options))
+
+
 def test_compiles_without_a_graph_break(device):
     x, y = pair(device)
     loss = SoftDTW(gamma=0.5, reduction="mean")

@@ -55,19 +55,26 @@ def test_symmetric(device, block):
 
 
 def test_all_pairs_keep_no_state(device, monkeypatch):
-    # Memory does not grow with the number of pairs: each call of the core is of one block.
+    # Memory does not grow with the number of pairs: there is one call without state, or one for each block.
     batches = []
-    forward = libsdtw._core.forward
-    problems = libsdtw._core.Problem
+    problems, execs = libsdtw._core.Problem, libsdtw._core.Exec
 
-    def spy(*args):
+    def spy_problem(*args):
         batches.append(args[2])
         return problems(*args)
 
-    monkeypatch.setattr(libsdtw._core, "Problem", spy)
-    monkeypatch.setattr(libsdtw._core, "forward", forward)
+    def spy_exec(*args):
+        states.append(not args[3])
+        return execs(*args)
+
+    monkeypatch.setattr(libsdtw._core, "Problem", spy_problem)
+    monkeypatch.setattr(libsdtw._core, "Exec", spy_exec)
     x, y = pair(device, shape=(13, 9, 8, 3))
-    grads(soft_dtw_cdist(x, y, block=26), x, y)
+    states = []
+    grads(soft_dtw_cdist(x, y), x, y)
+    assert batches == [13]  # forward and backward have the same plan
+    assert states == [False]
+    grads(soft_dtw_cdist(x, y, block=26, metric=torch.cdist), x, y)
     assert max(batches) <= 26
 
 
@@ -78,6 +85,82 @@ def test_gradcheck_of_all_pairs(device):
     assert torch.autograd.gradgradcheck(lambda x, y: soft_dtw_cdist(x, y, block=2), (x, y))
     jacobian = torch.func.jacrev(soft_dtw_cdist)(x.detach(), y.detach())
     assert jacobian.shape == (3, 3, 3, 4, 2)
+
+
+FAMILY = [
+    {"metric": "euclidean"},
+    {"metric": "cosine", "band": "sakoe_chiba", "radius": 2},
+    {"metric": "cityblock", "step_weights": (2, 1, 1), "step_penalties": (0, 0.5, 0.5)},
+    {"step_penalties": (0, 0.5, 0.1)},  # where (i, j) and (j, i) are two things
+]
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("rules", FAMILY)
+def test_all_pairs_are_pairs_of_each(device, rules, symmetric):
+    x, y, n, m = sets(device)
+    options = rules | {"gamma": 0.7}
+    given = (x, None, n, None) if symmetric else (x, y, n, m)
+    second, k = (x, n) if symmetric else (y, m)
+    value = soft_dtw_cdist(given[0], given[1], x_lengths=given[2], y_lengths=given[3], **options)
+    each = soft_dtw(
+        x[:, None],
+        second,
+        x_lengths=n[:, None].expand_as(value),
+        y_lengths=k.expand_as(value),
+        **options,
+    )
+    torch.testing.assert_close(value, each)
+    weights = torch.randn_like(value)
+    inputs = (x,) if symmetric else (x, y)
+    torch.testing.assert_close(grads(value * weights, *inputs), grads(each * weights, *inputs))
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")  # of PyTorch's forward mode
+def test_derivatives_of_all_pairs(device):
+    x, y = pair(device, shape=(2, 4, 3, 2))
+    every = {"check_batched_grad": True, "check_forward_ad": True, "check_batched_forward_grad": True}
+    options = {"gamma": 0.7, "metric": "euclidean", "x_lengths": [4, 2]}
+    for inputs in ((x, y), (x,)):
+        assert torch.autograd.gradcheck(lambda *given: soft_dtw_cdist(*given, **options), inputs, **every)
+        assert torch.autograd.gradgradcheck(
+            lambda *given: soft_dtw_cdist(*given, **options), inputs, check_fwd_over_rev=True
+        )
+    more = torch.stack([x.detach(), 2 * x.detach()])
+    mapped = torch.func.vmap(soft_dtw_cdist, in_dims=(0, None))(more, y.detach())
+    torch.testing.assert_close(mapped, torch.stack([soft_dtw_cdist(one, y.detach()) for one in more]))
+
+
+@pytest.mark.parametrize("metric", ["sqeuclidean", "cityblock", "cosine"])
+def test_all_pairs_at_a_gamma_that_is_learned(device, metric):
+    x, y = pair(device, shape=(3, 4, 5, 2))
+    gamma = torch.tensor(0.7, dtype=torch.float64, device=device, requires_grad=True)
+    for inputs in ((x, y), (x,)):
+        value = soft_dtw_cdist(*inputs, gamma=gamma, metric=metric)
+        torch.testing.assert_close(value, soft_dtw_cdist(*inputs, gamma=0.7, metric=metric))
+        assert torch.autograd.gradcheck(
+            lambda gamma, *given: soft_dtw_cdist(*given, gamma=gamma, metric=metric), (gamma, *inputs)
+        )
+
+
+def test_all_pairs_of_halves(device):
+    x, y = pair(device, shape=(3, 4, 5, 2))
+    x, y = (t.detach().half().requires_grad_() for t in (x, y))
+    value = soft_dtw_cdist(x, y)
+    assert value.dtype == torch.float32
+    assert {g.dtype for g in grads(value, x, y)} == {torch.float16}
+    torch.testing.assert_close(value, soft_dtw_cdist(x.float(), y.float()))
+    with torch.autocast(device.type, dtype=torch.bfloat16):
+        torch.testing.assert_close(soft_dtw_cdist(x, y.float()), value)
+
+
+def test_all_pairs_compiled(device):
+    x, y = pair(device, shape=(3, 4, 5, 2))
+    compiled = torch.compile(soft_dtw_cdist, fullgraph=True, backend="aot_eager")
+    for inputs in ((x, y), (x,)):
+        value, expected = compiled(*inputs), soft_dtw_cdist(*inputs)
+        torch.testing.assert_close(value, expected)
+        torch.testing.assert_close(grads(value, *inputs), grads(expected, *inputs))
 
 
 def test_all_pairs_of_none(device):

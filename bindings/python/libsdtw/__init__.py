@@ -1,7 +1,8 @@
 # The package's own face: version, build, devices and errors. It imports no framework.
 """Soft Dynamic Time Warping, its gradients and expected alignments, on CPUs and NVIDIA GPUs.
 
-``libsdtw.numpy`` computes on NumPy arrays, ``libsdtw.torch`` is a differentiable loss for PyTorch.
+``libsdtw.soft_dtw`` takes arrays of any kind. ``libsdtw.numpy`` computes on NumPy arrays and ``libsdtw.cupy``
+on CuPy's, with gradients and more; ``libsdtw.torch`` is a differentiable loss for PyTorch.
 """
 
 from ._core import (
@@ -17,6 +18,7 @@ from ._core import (
     build_info,
 )
 from ._core import version as _version
+from ._dispatch import soft_dtw, soft_dtw_alignment, soft_dtw_cdist
 from ._problem import device_available
 
 __all__ = [
@@ -32,6 +34,9 @@ __all__ = [
     "__version__",
     "build_info",
     "device_available",
+    "soft_dtw",
+    "soft_dtw_alignment",
+    "soft_dtw_cdist",
 ]
 
 __version__ = f"{_version() // 10000}.{_version() // 100 % 100}.{_version() % 100}"

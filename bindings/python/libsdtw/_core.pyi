@@ -1,6 +1,6 @@
 # Types of the extension module libsdtw._core; see module.cpp.
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 _Array: TypeAlias = tuple[int, tuple[int, ...]]  # address, three strides in elements
 _Memory: TypeAlias = tuple[int, int]  # address, bytes
@@ -65,10 +65,74 @@ class Sizes:
     @property
     def alignment(self) -> int: ...
 
+class _Tensor(Protocol):
+    def data_ptr(self) -> int: ...
+    def stride(self) -> tuple[int, ...]: ...
+    def numel(self) -> int: ...
+
+class Plan:
+    def __init__(self, problem: Problem, exec: Exec) -> None: ...
+    @property
+    def state_bytes(self) -> int: ...
+    @property
+    def forward_bytes(self) -> int: ...
+    @property
+    def backward_bytes(self) -> int: ...
+    @property
+    def jvp_bytes(self) -> int: ...
+    @property
+    def alignment_bytes(self) -> int: ...
+    def forward(
+        self,
+        x: _Tensor,
+        y: _Tensor | None,
+        x_len: _Tensor | None,
+        y_len: _Tensor | None,
+        value: _Tensor,
+        state: _Tensor | None,
+        workspace: _Tensor | None,
+    ) -> None: ...
+    def add_up(self, value: _Tensor, factor: float, sum: _Tensor) -> None: ...
+    def backward(
+        self,
+        x: _Tensor,
+        y: _Tensor | None,
+        x_len: _Tensor | None,
+        y_len: _Tensor | None,
+        grad_value: _Tensor,
+        grad_x: _Tensor | None,
+        grad_y: _Tensor | None,
+        state: _Tensor | None,
+        workspace: _Tensor | None,
+    ) -> None: ...
+    def alignment(
+        self,
+        x: _Tensor,
+        y: _Tensor | None,
+        x_len: _Tensor | None,
+        y_len: _Tensor | None,
+        alignment: _Tensor,
+        state: _Tensor | None,
+        workspace: _Tensor | None,
+    ) -> None: ...
+    def jvp(
+        self,
+        x: _Tensor,
+        y: _Tensor | None,
+        x_len: _Tensor | None,
+        y_len: _Tensor | None,
+        tangent_x: _Tensor | None,
+        tangent_y: _Tensor | None,
+        grad_value: _Tensor,
+        value_tangent: _Tensor,
+        grad_x_tangent: _Tensor | None,
+        grad_y_tangent: _Tensor | None,
+        workspace: _Tensor | None,
+    ) -> None: ...
+
 def version() -> int: ...
 def build_info() -> str: ...
 def device_available(device: int) -> None: ...
-def length_outside(lengths: int, length_bits: int, count: int, longest: int) -> int: ...
 def get_sizes(problem: Problem, exec: Exec) -> Sizes: ...
 def describe(problem: Problem, exec: Exec) -> str: ...
 def forward(

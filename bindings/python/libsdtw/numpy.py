@@ -5,6 +5,11 @@ A series is an array of shape (N, D), N time steps of D features, or (N,) for D 
 With ``metric="precomputed"`` x is the cost matrix, (N, M) or (B, N, M), and there is no y. Where x and y hold
 different numbers of series, one of them must hold a single one: it is paired with every series of the other.
 
+A list of arrays (N_b, D), or (N_b,), is a batch of series of those lengths, as :func:`pad` makes it, and a
+masked array one whose masked time steps, at the ends of series, are padding: gradients have the batch's
+shape, with 0 in the padding. Of series that end in NaN :func:`to_lengths` tells the lengths; NaN that are not
+told so make a pair's value NaN.
+
 float16, float32 and float64 arrays (and ml_dtypes' bfloat16) in the machine's byte order are read in place,
 at any strides, and never written. Integers are converted to float64, arrays of two types to the one that
 holds both, arrays in the other byte order to native ones. Gradients have that type, values too but for
@@ -14,243 +19,25 @@ The recurrence is that of Cuturi and Blondel, Soft-DTW: a Differentiable Loss Fu
 2017. Every function takes the options of :func:`soft_dtw`, in any combination.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
-
-from numpy.typing import ArrayLike
-
-from ._numpy_pairs import Call, Floats, Options
+from ._arrays import NUMPY, to_lengths
+from ._functions import Functions
 
 __all__ = [
+    "pad",
     "soft_dtw",
     "soft_dtw_alignment",
     "soft_dtw_cdist",
     "soft_dtw_cdist_grad",
     "soft_dtw_grad",
     "soft_dtw_jvp",
+    "to_lengths",
 ]
 
-
-def soft_dtw(
-    x: ArrayLike,
-    y: ArrayLike | None = None,
-    *,
-    gamma: float = 1.0,
-    metric: str = "sqeuclidean",
-    x_lengths: ArrayLike | None = None,
-    y_lengths: ArrayLike | None = None,
-    band: str | None = None,
-    radius: float | None = None,
-    step_weights: Sequence[float] = (1, 1, 1),
-    step_penalties: Sequence[float] = (0, 0, 0),
-    num_threads: int = 0,
-) -> Any:
-    """Soft-DTW of x and y.
-
-    Args:
-        x: series, (B, N, D), (N, D) or (N,); for metric "precomputed" the cost, (B, N, M) or (N, M).
-        y: series likewise, (B, M, D), (M, D) or (M,); None for metric "precomputed".
-        gamma: smoothing, finite and >= 0. 0 is dynamic time warping; of paths that are equally good the one
-            that, read from its end, goes diagonal before vertical before horizontal.
-        metric: "sqeuclidean", sum_k (x_ik - y_jk)^2; "euclidean", its root; "cityblock", sum_k |x_ik - y_jk|;
-            "cosine", 1 - <x_i, y_j> / (|x_i| |y_j|); or "precomputed".
-        x_lengths, y_lengths: integers of shape (B,): time steps of each series, the rest being padding, which
-            is never read; None: all.
-        band: None, every cell may be visited; "sakoe_chiba", those within radius of the diagonal and of the
-            corner, as in tslearn; "absolute", |i - j| <= radius; or "itakura", a parallelogram of maximum
-            slope radius. i and j are rows and columns of each pair's own lengths.
-        radius: of the band, in time steps; for "itakura" the slope, >= 1.
-        step_weights: factors >= 0 of the cost in diagonal, vertical (x alone advances) and horizontal (y
-            alone advances) steps.
-        step_penalties: what is added for such a step.
-        num_threads: threads of this call; 0 is OpenMP's default.
-
-    Returns:
-        Values, (B,); a scalar if neither x nor y has a batch dimension. A pair of two empty series has value
-        0, of one empty series, or without a path in the band, +infinity, and one with a NaN in it NaN.
-
-    Raises:
-        InvalidArgumentError (a ValueError): an argument has a shape or a value that it may not have.
-        UnsupportedError (a NotImplementedError): a combination that this version does not implement.
-        TypeError: an argument is not numeric.
-    """
-    options = Options(
-        gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
-    )
-    call = Call(x, y, options, no_state=True)
-    return call.unbatch(call.forward())
-
-
-def soft_dtw_grad(
-    x: ArrayLike,
-    y: ArrayLike | None = None,
-    *,
-    gamma: float = 1.0,
-    metric: str = "sqeuclidean",
-    x_lengths: ArrayLike | None = None,
-    y_lengths: ArrayLike | None = None,
-    band: str | None = None,
-    radius: float | None = None,
-    step_weights: Sequence[float] = (1, 1, 1),
-    step_penalties: Sequence[float] = (0, 0, 0),
-    grad_value: ArrayLike | None = None,
-    recompute: bool = False,
-    num_threads: int = 0,
-) -> tuple[Any, ...]:
-    """Soft-DTW of x and y and its gradients.
-
-    Args:
-        grad_value: upstream gradient, of the shape of the value; None: ones.
-        recompute: compute forward again for the gradients instead of keeping what they need of it: the memory
-            of a few pairs instead of all, for the time of a second forward.
-
-    The other arguments and errors are those of :func:`soft_dtw`.
-
-    Returns:
-        (value, grad_x, grad_y), or (value, grad_cost) for metric "precomputed". A gradient has its argument's
-        shape and is 0 in the padding; where one series is paired with many it is the sum over its pairs. At
-        gamma = 0 it is that along the best path.
-    """
-    options = Options(
-        gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
-    )
-    call = Call(x, y, options, no_state=recompute)
-    value = call.forward()
-    return (call.unbatch(value), *call.backward(grad_value))
-
-
-def soft_dtw_alignment(
-    x: ArrayLike,
-    y: ArrayLike | None = None,
-    *,
-    gamma: float = 1.0,
-    metric: str = "sqeuclidean",
-    x_lengths: ArrayLike | None = None,
-    y_lengths: ArrayLike | None = None,
-    band: str | None = None,
-    radius: float | None = None,
-    step_weights: Sequence[float] = (1, 1, 1),
-    step_penalties: Sequence[float] = (0, 0, 0),
-    recompute: bool = False,
-    num_threads: int = 0,
-) -> Floats:
-    """Expected alignment of x and y: E[i, j] is the probability that a path visits the cell (i, j).
-
-    Arguments and errors are those of :func:`soft_dtw_grad`.
-
-    Returns:
-        E, (B, N, M), or (N, M) if neither x nor y has a batch dimension, of paths drawn with weight
-        exp(-cost / gamma) (Cuturi and Blondel 2017, Algorithm 2); at gamma = 0 it is 1 on the best path. 0 in
-        the padding. With step weights of 1 it is the derivative of the value by the cost of the cell.
-    """
-    options = Options(
-        gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
-    )
-    call = Call(x, y, options, no_state=recompute)
-    if not recompute:
-        call.forward()
-    alignment: Floats = call.unbatch(call.alignment())
-    return alignment
-
-
-def soft_dtw_jvp(
-    x: ArrayLike,
-    y: ArrayLike | None = None,
-    *,
-    tangent_x: ArrayLike | None = None,
-    tangent_y: ArrayLike | None = None,
-    gamma: float = 1.0,
-    metric: str = "sqeuclidean",
-    x_lengths: ArrayLike | None = None,
-    y_lengths: ArrayLike | None = None,
-    band: str | None = None,
-    radius: float | None = None,
-    step_weights: Sequence[float] = (1, 1, 1),
-    step_penalties: Sequence[float] = (0, 0, 0),
-    grad_value: ArrayLike | None = None,
-    num_threads: int = 0,
-) -> tuple[Any, ...]:
-    """Derivatives of the value and of its gradients along tangent_x and tangent_y.
-
-    Args:
-        tangent_x, tangent_y: directions of x and y, of their shapes; None: zeros, but not both.
-        grad_value: upstream gradient of the gradients, of the shape of the value; None: ones.
-
-    The other arguments and errors are those of :func:`soft_dtw`.
-
-    Returns:
-        (value_tangent, grad_x_tangent, grad_y_tangent), or (value_tangent, grad_cost_tangent) for metric
-        "precomputed": what :func:`soft_dtw_grad` returns, differentiated. The last are products of the
-        Hessian, which is symmetric, with the tangents.
-    """
-    options = Options(
-        gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
-    )
-    call = Call(x, y, options, no_state=True)
-    value, grads = call.jvp((tangent_x, tangent_y), grad_value)
-    return (call.unbatch(value), *grads)
-
-
-def soft_dtw_cdist(
-    x: ArrayLike,
-    y: ArrayLike | None = None,
-    *,
-    gamma: float = 1.0,
-    metric: str = "sqeuclidean",
-    x_lengths: ArrayLike | None = None,
-    y_lengths: ArrayLike | None = None,
-    band: str | None = None,
-    radius: float | None = None,
-    step_weights: Sequence[float] = (1, 1, 1),
-    step_penalties: Sequence[float] = (0, 0, 0),
-    num_threads: int = 0,
-) -> Floats:
-    """Soft-DTW of every series of x with every one of y.
-
-    Args:
-        x, y: series, (P, N, D) and (Q, M, D); y None: x itself, of which every pair is computed once.
-        x_lengths, y_lengths: integers, (P,) and (Q,).
-
-    The other arguments and errors are those of :func:`soft_dtw`; there is no metric "precomputed".
-
-    Returns:
-        Values, (P, Q).
-    """
-    options = Options(
-        gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
-    )
-    return Call(x, y, options, no_state=True, all_pairs=True).forward()
-
-
-def soft_dtw_cdist_grad(
-    x: ArrayLike,
-    y: ArrayLike | None = None,
-    *,
-    gamma: float = 1.0,
-    metric: str = "sqeuclidean",
-    x_lengths: ArrayLike | None = None,
-    y_lengths: ArrayLike | None = None,
-    band: str | None = None,
-    radius: float | None = None,
-    step_weights: Sequence[float] = (1, 1, 1),
-    step_penalties: Sequence[float] = (0, 0, 0),
-    grad_value: ArrayLike | None = None,
-    num_threads: int = 0,
-) -> tuple[Floats, ...]:
-    """Soft-DTW of every series of x with every one of y, and gradients, in memory of a few pairs.
-
-    Args:
-        grad_value: upstream gradient, (P, Q); None: ones.
-
-    The other arguments and errors are those of :func:`soft_dtw_cdist`.
-
-    Returns:
-        (value, grad_x, grad_y), or (value, grad_x) where y is None, which is then that of all that x is in.
-    """
-    options = Options(
-        gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
-    )
-    call = Call(x, y, options, no_state=True, all_pairs=True)
-    return (call.forward(), *call.backward(grad_value))
+_functions = Functions(NUMPY)
+pad = _functions.pad
+soft_dtw = _functions.soft_dtw
+soft_dtw_alignment = _functions.soft_dtw_alignment
+soft_dtw_cdist = _functions.soft_dtw_cdist
+soft_dtw_cdist_grad = _functions.soft_dtw_cdist_grad
+soft_dtw_grad = _functions.soft_dtw_grad
+soft_dtw_jvp = _functions.soft_dtw_jvp

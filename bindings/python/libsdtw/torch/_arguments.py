@@ -313,10 +313,16 @@ def _with_gamma(pairs: Pairs, gamma: Tensor) -> Pairs:
     if pairs.y is not None and options.degree == 0:  # costs can be scaled, but not by way of the series
         cost = _costs.matrix(options.metric, pairs.x, pairs.y, pairs.x_lengths, pairs.y_lengths)
         pairs = pairs._replace(x=cost, y=None, options=options.of_costs)
-    factor = gamma.rsqrt() if options.degree == 2 else 1 / gamma
-    x = _wide(pairs.x) * factor.to(pairs.x.device)
-    y = None if pairs.y is None else _wide(pairs.y) * factor.to(pairs.x.device)
+    x, y = scaled_by_gamma(pairs.x, pairs.y, gamma, options)
     return pairs._replace(x=x, y=y, gamma=1.0, scale=gamma.to(x.device))
+
+
+def scaled_by_gamma(
+    x: Tensor, y: Tensor | None, gamma: Tensor, options: _options.Options
+) -> tuple[Tensor, Tensor | None]:
+    """Series whose costs are those of x and y divided by gamma; or costs, without y."""
+    factor = (gamma.rsqrt() if options.degree == 2 else 1 / gamma).to(x.device)
+    return _wide(x) * factor, None if y is None else _wide(y) * factor
 
 
 def _wide(series: Tensor) -> Tensor:

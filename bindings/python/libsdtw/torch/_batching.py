@@ -97,11 +97,28 @@ def _alignment(info: Any, dims: Dims, *args: Any) -> Any:
     return _unfold(size, torch.ops.libsdtw.alignment(*inputs, *args[4:]), batch), 0
 
 
+def _one_by_one(name: str) -> Callable[..., Any]:
+    """The rule of an operator on all pairs, which have no batch to fold another dimension into."""
+
+    def rule(info: Any, dims: Dims, *args: Any) -> Any:
+        run = getattr(torch.ops.libsdtw, name)
+        results = [
+            run(*(a if d is None else a.select(d, k) for a, d in zip(args, dims, strict=True)))
+            for k in range(info.batch_size)
+        ]
+        if isinstance(results[0], Tensor):
+            return torch.stack(results), 0
+        return tuple(map(torch.stack, zip(*results, strict=True))), (0,) * len(results[0])
+
+    return rule
+
+
 RULES: dict[str, Callable[..., Any]] = {
     "forward": _forward,
     "backward": _backward,
     "tangents": _tangents,
     "alignment": _alignment,
+    **{name: _one_by_one(name) for name in ("all_pairs", "all_pairs_backward", "all_pairs_tangents")},
 }
 
 

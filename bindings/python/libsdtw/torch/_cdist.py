@@ -1,4 +1,4 @@
-# All pairs of two batches, in blocks of bounded memory.
+# All pairs of two batches, in bounded memory: by the library's own mode for them, or in blocks.
 """soft_dtw_cdist: as torch.cdist, but of series."""
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from torch.utils.checkpoint import checkpoint
 
 from .._core import InvalidArgumentError
 from . import _options, _private
-from ._arguments import Lengths, Metric, Series, lengths_of
+from ._arguments import Lengths, Metric, Series, check_gamma, lengths_of, prepare, scaled_by_gamma
 from ._functional import soft_dtw
+from ._operators import all_pairs
 from ._ragged import padded
 
 
@@ -41,8 +42,9 @@ def soft_dtw_cdist(
         gamma, metric, band, radius, step_weights, step_penalties: as of :func:`soft_dtw`.
         x_lengths, y_lengths: integers, (P,) and (Q,).
         normalize: the soft-DTW divergence instead.
-        block: pairs that are computed at a time. Memory beyond inputs, outputs and gradients is that of so
-            many pairs: backward computes a block anew instead of keeping its state.
+        block: pairs that are computed at a time where metric is a function. Memory beyond inputs, outputs and
+            gradients is that of so many pairs: backward computes a block anew instead of keeping its state.
+            Of other metrics it is that of a few pairs for each thread, and sums of gradients in float64.
 
     Returns:
         Values, (P, Q); symmetric where every pair is computed once.
@@ -64,15 +66,40 @@ def soft_dtw_cdist(
         "step_weights": step_weights,
         "step_penalties": step_penalties,
     }
-    if symmetric and _is_mirrored(options):
-        result = _symmetric(first, n, block, options)
-    else:
-        result = _all(first, second, n, m, block, options)
+    once = symmetric and _is_mirrored(options)
+    result = _of_the_library(first, None if once else second, n, None if once else m, options)
+    if result is None:
+        result = _symmetric(first, n, block, options) if once else _all(first, second, n, m, block, options)
     if normalize:
-        of_x = _own(first, n, block, options)
+        of_x = result.diagonal() if once else _own(first, n, block, options)
         of_y = of_x if symmetric else _own(second, m, block, options)
         result = result - 0.5 * (of_x[:, None] + of_y)
     return result
+
+
+def _of_the_library(
+    x: Tensor, y: Tensor | None, n: Tensor | None, m: Tensor | None, options: dict[str, Any]
+) -> Tensor | None:
+    """All pairs by one call; None where that cannot be: costs are given or must be, or there are no pairs."""
+    second = x if y is None else y
+    if callable(options["metric"]) or not len(x) or not len(second) or not _private.are_plain(x, second):
+        return None
+    names = ("band", "radius", "step_weights", "step_penalties")
+    rules = tuple(options[name] for name in names)
+    # The checks, and what becomes of gamma and the types, are those of pairs.
+    one = prepare(x[:1], second[:1], options["gamma"], options["metric"], None, None, rules=rules)
+    if one.y is None:
+        return None
+    gamma = check_gamma(options["gamma"])
+    if one.scale is None:
+        x, second = x.to(one.x.dtype), second.to(one.x.dtype)
+    else:
+        x, scaled = scaled_by_gamma(x, second, gamma, _options.parse(one.options))
+        second = x if scaled is None or y is None else scaled
+    if n is not None and m is not None and n.dtype != m.dtype:
+        n, m = n.long(), m.long()
+    value: Tensor = all_pairs(x, None if y is None else second, n, m, one.gamma, one.options)
+    return value if one.scale is None else value * one.scale.to(value.dtype)
 
 
 def _is_mirrored(options: dict[str, Any]) -> bool:

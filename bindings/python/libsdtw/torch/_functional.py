@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .._core import InvalidArgumentError
 from .._problem import choice
-from . import _expected, _operators
+from . import _direct, _expected, _operators
 from ._arguments import REDUCTIONS, Lengths, Metric, Pairs, Series, prepare
 from ._options import GivenRules
 from ._ragged import padded
@@ -84,6 +84,10 @@ def soft_dtw(
     if normalize:
         given = x, y, gamma, metric, x_lengths, y_lengths, check_lengths, rules
         return _reduced(_divergence(_soft, *given), None, reduction, zero_infinity)
+    if not zero_infinity and not check_lengths:
+        value = _direct.soft_dtw(x, y, x_lengths, y_lengths, gamma, metric, rules, reduction)
+        if value is not None:
+            return value
     pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths, rules)
     return _reduced(_soft(pairs), pairs, reduction, zero_infinity)
 

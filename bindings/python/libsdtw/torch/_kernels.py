@@ -5,19 +5,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .. import _core
-from .._core import InvalidArgumentError
 from . import _options, _private
 
 # Types of series and costs.
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-
-_Plan: TypeAlias = "tuple[_core.Problem, _core.Exec, _core.Sizes]"
 
 
 @functools.lru_cache(maxsize=1024)  # a program has few shapes, and asks for them in every step
@@ -25,30 +22,41 @@ def plan(
     x: torch.Size, y: torch.Size | None, dtype: torch.dtype, length_dtype: torch.dtype | None,
     gamma: float, options: str,
     device: str, num_threads: int, stream: int, no_state: bool, deterministic: bool,
-) -> _Plan:  # fmt: skip
+    flags: int = 0,
+) -> _core.Plan:  # fmt: skip
     batch, n, m = x
-    features = 0
+    features, batch_y = 0, batch
     if y is not None:
-        m, features = y[1], m
+        batch_y, m, features = y
+    elif flags:  # x with itself
+        m, features = n, m
     bits = 32 if length_dtype == torch.int32 else 64
     try:
-        problem = _options.problem(_options.parse(options), dtype, batch, n, m, features, gamma, bits)
+        sizes = batch, n, m, features
+        problem = _options.problem(_options.parse(options), dtype, *sizes, gamma, bits, flags, batch_y)
         exec_ = _core.Exec(_core.DEVICES[device], num_threads, stream, no_state, deterministic)
-        return problem, exec_, _core.get_sizes(problem, exec_)
+        return _core.Plan(problem, exec_)
     except _core.SdtwError as error:
         raise type(error)(_options.explain(error)) from None
 
 
-def _plan_for(
-    x: Tensor, y: Tensor | None, lengths: Tensor | None, gamma: float, options: str, no_state: bool = False
-) -> _Plan:
+def plan_for(
+    x: Tensor,
+    y: Tensor | None,
+    lengths: Tensor | None,
+    gamma: float,
+    options: str,
+    no_state: bool = False,
+    flags: int = 0,
+) -> _core.Plan:
     y_shape = None if y is None else y.shape
     length_dtype = None if lengths is None else lengths.dtype
     problem = x.shape, y_shape, x.dtype, length_dtype, gamma, options
     if not x.is_cuda:
-        return plan(*problem, "cpu", torch.get_num_threads(), 0, no_state, False)
+        return plan(*problem, "cpu", torch.get_num_threads(), 0, no_state, False, flags)
     stream = _private.current_stream(x)
-    return plan(*problem, "cuda", 0, stream, no_state, torch.are_deterministic_algorithms_enabled())
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    return plan(*problem, "cuda", 0, stream, no_state, deterministic, flags)
 
 
 def value_dtype(x: Tensor) -> torch.dtype:
@@ -59,33 +67,10 @@ def _memory(size: int, device: torch.device) -> Tensor:
     return torch.empty(size, dtype=torch.uint8, device=device)
 
 
-def _span(memory: Tensor) -> tuple[int, int]:
-    return memory.data_ptr(), memory.numel()
-
-
-def _workspace(size: int, x: Tensor) -> tuple[tuple[int, int], Tensor | None]:
+def workspace(plan: _core.Plan, call: str, x: Tensor) -> Tensor | None:
     """Memory for a call: PyTorch's on a GPU, whose stream says when it is free again; the binding's own on
     the CPU."""
-    if x.is_cpu:
-        return (0, size), None
-    memory = _memory(size, x.device)
-    return _span(memory), memory
-
-
-def _array(tensor: Tensor) -> tuple[int, tuple[int, ...]]:
-    return tensor.data_ptr(), tensor.stride()
-
-
-def _check_lengths(name: str, lengths: Tensor | None, longest: int) -> None:
-    if lengths is None:
-        return
-    at = _core.length_outside(
-        lengths.data_ptr(), 32 if lengths.dtype == torch.int32 else 64, len(lengths), longest
-    )
-    if at >= 0:
-        raise InvalidArgumentError(
-            f"{name}[{at}] is {lengths[at].item()}: expected lengths in [0, {longest}]"
-        )
+    return None if x.is_cpu else _memory(getattr(plan, call + "_bytes"), x.device)
 
 
 class _Inputs:
@@ -106,21 +91,17 @@ class _Inputs:
         self.x_lengths = None if x_lengths is None else x_lengths.contiguous()
         self.y_lengths = None if y_lengths is None else y_lengths.contiguous()
         self.gamma, self.options = gamma, options
-        if x.is_cpu:
-            _check_lengths("x_lengths", self.x_lengths, x.shape[1])
-            _check_lengths("y_lengths", self.y_lengths, x.shape[2] if y is None else y.shape[1])
 
-    def plan(self, no_state: bool = False) -> _Plan:
+    def plan(self, no_state: bool = False, flags: int = 0) -> _core.Plan:
         lengths = self.x_lengths if self.y_lengths is None else self.y_lengths
-        return _plan_for(self.x, self.y, lengths, self.gamma, self.options, no_state)
+        return plan_for(self.x, self.y, lengths, self.gamma, self.options, no_state, flags)
 
-    def addresses(self) -> tuple[_core._Array, _core._Array | None, int, int]:
-        return (
-            _array(self.x),
-            None if self.y is None else _array(self.y),
-            0 if self.x_lengths is None else self.x_lengths.data_ptr(),
-            0 if self.y_lengths is None else self.y_lengths.data_ptr(),
-        )
+    def all_pairs(self) -> _core.Plan:
+        return self.plan(True, _core.ALL_PAIRS | (_core.SYMMETRIC if self.y is None else 0))
+
+    @property
+    def arrays(self) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+        return self.x, self.y, self.x_lengths, self.y_lengths
 
 
 def forward(
@@ -133,18 +114,10 @@ def forward(
     save_state: bool,
 ) -> tuple[Tensor, Tensor]:
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
-    problem, exec_, sizes = inputs.plan(no_state=not save_state)
+    plan = inputs.plan(no_state=not save_state)
     value = torch.empty(x.shape[0], dtype=value_dtype(x), device=x.device)
-    state = _memory(sizes.state, x.device)
-    workspace, _kept = _workspace(sizes.forward, x)
-    _core.forward(
-        problem,
-        exec_,
-        *inputs.addresses(),
-        value.data_ptr(),
-        _span(state) if save_state else None,
-        workspace,
-    )
+    state = _memory(plan.state_bytes, x.device)
+    plan.forward(*inputs.arrays, value, state if save_state else None, workspace(plan, "forward", x))
     return value, state
 
 
@@ -162,19 +135,10 @@ def backward(
 ) -> tuple[Tensor, Tensor]:
     grad_value = grad_value.contiguous()
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
-    problem, exec_, sizes = inputs.plan()
+    plan = inputs.plan()
     grad_x, grad_y = new_grads(x, y, need_x, need_y)
-    workspace, _kept = _workspace(sizes.backward, x)
-    _core.backward(
-        problem,
-        exec_,
-        *inputs.addresses(),
-        grad_value.data_ptr(),
-        _array(grad_x) if need_x else None,
-        _array(grad_y) if need_y else None,
-        _span(state),
-        workspace,
-    )
+    grads = grad_x if need_x else None, grad_y if need_y and y is not None else None
+    plan.backward(*inputs.arrays, grad_value, *grads, state, workspace(plan, "backward", x))
     return grad_x, grad_y
 
 
@@ -188,10 +152,9 @@ def alignment(
     options: str,
 ) -> Tensor:
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
-    problem, exec_, sizes = inputs.plan()
+    plan = inputs.plan()
     result = new_alignment(x, y)
-    workspace, _kept = _workspace(sizes.alignment, x)
-    _core.alignment(problem, exec_, *inputs.addresses(), _array(result), _span(state), workspace)
+    plan.alignment(*inputs.arrays, result, state, workspace(plan, "alignment", x))
     return result
 
 
@@ -209,23 +172,72 @@ def tangents(
 ) -> tuple[Tensor, Tensor, Tensor]:
     grad_value = grad_value.contiguous()
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
-    problem, exec_, sizes = inputs.plan(no_state=True)
+    plan = inputs.plan(no_state=True)
     value = torch.empty(x.shape[0], dtype=value_dtype(x), device=x.device)
     grad_x, grad_y = new_grads(x, y, True, True)
-    workspace, _kept = _workspace(sizes.jvp, x)
-    _core.jvp(
-        problem,
-        exec_,
-        *inputs.addresses(),
-        _array(tangent_x),
-        None if tangent_y is None else _array(tangent_y),
-        grad_value.data_ptr(),
-        value.data_ptr(),
-        _array(grad_x),
-        None if y is None else _array(grad_y),
-        workspace,
-    )
+    directions, results = (tangent_x, tangent_y), (grad_x, None if y is None else grad_y)
+    scratch = workspace(plan, "jvp", x)
+    plan.jvp(*inputs.arrays, *directions, grad_value, value, *results, scratch)
     return value, grad_x, grad_y
+
+
+def all_pairs(
+    x: Tensor,
+    y: Tensor | None,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    gamma: float,
+    options: str,
+) -> Tensor:
+    inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
+    plan = inputs.all_pairs()
+    value = new_all_pairs(x, y)
+    plan.forward(*inputs.arrays, value, None, workspace(plan, "forward", x))
+    return value
+
+
+def all_pairs_backward(
+    grad_value: Tensor,
+    x: Tensor,
+    y: Tensor | None,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    gamma: float,
+    options: str,
+    need_x: bool,
+    need_y: bool,
+) -> tuple[Tensor, Tensor]:
+    inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
+    plan = inputs.all_pairs()
+    grad_x, grad_y = new_grads(x, y, need_x, need_y)
+    grads = grad_x if need_x else None, grad_y if need_y and y is not None else None
+    plan.backward(*inputs.arrays, grad_value.contiguous(), *grads, None, workspace(plan, "backward", x))
+    return grad_x, grad_y
+
+
+def all_pairs_tangents(
+    grad_value: Tensor,
+    x: Tensor,
+    y: Tensor | None,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    tangent_x: Tensor,
+    tangent_y: Tensor | None,
+    gamma: float,
+    options: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
+    plan = inputs.all_pairs()
+    value = new_all_pairs(x, y)
+    grad_x, grad_y = new_grads(x, y, True, True)
+    directions, results = (tangent_x, tangent_y), (grad_x, None if y is None else grad_y)
+    scratch = workspace(plan, "jvp", x)
+    plan.jvp(*inputs.arrays, *directions, grad_value.contiguous(), value, *results, scratch)
+    return value, grad_x, grad_y
+
+
+def new_all_pairs(x: Tensor, y: Tensor | None) -> Tensor:
+    return x.new_empty((x.shape[0], (x if y is None else y).shape[0]), dtype=value_dtype(x))
 
 
 def new_grads(x: Tensor, y: Tensor | None, need_x: bool, need_y: bool) -> tuple[Tensor, Tensor]:
@@ -253,5 +265,9 @@ def _on_own_device(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
-    kernel.__name__: _on_own_device(kernel) for kernel in (forward, backward, alignment, tangents)
+    kernel.__name__: _on_own_device(kernel)
+    for kernel in (
+        *(forward, backward, alignment, tangents),
+        *(all_pairs, all_pairs_backward, all_pairs_tangents),
+    )
 }

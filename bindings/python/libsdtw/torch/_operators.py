@@ -7,6 +7,9 @@
         -> (value_tangent, grad_x_tangent, grad_y_tangent)
     alignment(x, y, lengths, state, gamma, options) -> alignment
 
+    all_pairs(x, y, lengths, gamma, options) -> value, of every x with every y, or of x with itself
+    all_pairs_backward, all_pairs_tangents: as above, without state
+
 state is a uint8 tensor whose size follows from the sizes alone; it is empty without save_state, as is a
 gradient that is not needed. tangents is the derivative of value and gradients along a direction of x and y:
 forward mode of backward and, as the Hessian is symmetric, its reverse mode. The operators take what
@@ -14,7 +17,7 @@ libsdtw.torch has checked, and leave the rest to the core.
 
 The dispatcher takes 5 to 8 us for each call of an operator that is written in Python (PyTorch 2.13), and one
 training step has three. Where only autograd looks on, as in most programs, `value` here, and its backward,
-go past the dispatcher: see _private.is_observed.
+go past the dispatcher: see _private.is_observed. What most programs do goes a shorter way still: see _direct.
 """
 
 from __future__ import annotations
@@ -31,7 +34,6 @@ from . import _batching, _costs, _kernels, _options, _private
 from ._kernels import KERNELS
 
 OPS = torch.ops.libsdtw
-_compute_forward = KERNELS["forward"]
 
 _SERIES = "Tensor x, Tensor? y"
 _LENGTHS = "Tensor? x_lengths, Tensor? y_lengths"
@@ -43,6 +45,11 @@ _SCHEMAS = {
     "tangents": f"(Tensor grad_value, {_SERIES}, {_LENGTHS}, Tensor state, Tensor tangent_x, "
     f"Tensor? tangent_y, {_OPTIONS}) -> (Tensor value, Tensor grad_x, Tensor grad_y)",
     "alignment": f"({_SERIES}, {_LENGTHS}, Tensor state, {_OPTIONS}) -> Tensor",
+    "all_pairs": f"({_SERIES}, {_LENGTHS}, {_OPTIONS}) -> Tensor",
+    "all_pairs_backward": f"(Tensor grad_value, {_SERIES}, {_LENGTHS}, {_OPTIONS}, bool need_x, bool need_y)"
+    " -> (Tensor grad_x, Tensor grad_y)",
+    "all_pairs_tangents": f"(Tensor grad_value, {_SERIES}, {_LENGTHS}, Tensor tangent_x, Tensor? tangent_y, "
+    f"{_OPTIONS}) -> (Tensor value, Tensor grad_x, Tensor grad_y)",
 }
 
 
@@ -62,7 +69,7 @@ def _fake_forward(
     else:
         shapes = x.shape, None if y is None else y.shape
         device = "cuda" if x.is_cuda else "cpu"
-        size = _kernels.plan(*shapes, x.dtype, None, gamma, options, device, 0, 0, False, False)[2].state
+        size = _kernels.plan(*shapes, x.dtype, None, gamma, options, device, 0, 0, False, False).state_bytes
     return x.new_empty(x.shape[:1], dtype=_kernels.value_dtype(x)), x.new_empty(size, dtype=torch.uint8)
 
 
@@ -81,6 +88,16 @@ def _fake_alignment(x: Tensor, y: Tensor | None, *args: Any) -> Tensor:
     return _kernels.new_alignment(x, y)
 
 
+def _fake_all_pairs(x: Tensor, y: Tensor | None, *args: Any) -> Tensor:
+    return _kernels.new_all_pairs(x, y)
+
+
+def _fake_all_pairs_tangents(
+    grad_value: Tensor, x: Tensor, y: Tensor | None, *args: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    return (_kernels.new_all_pairs(x, y), *_kernels.new_grads(x, y, True, True))
+
+
 def _dot(a: Tensor, b: Tensor | None) -> Tensor | int:
     """Products of two batches, pair by pair, in float32 or more. 0 where a is, whatever padding b has
     there."""
@@ -91,23 +108,25 @@ def _dot(a: Tensor, b: Tensor | None) -> Tensor | int:
     return torch.where(a == 0, 0, a * b).sum((1, 2))
 
 
-def _gradients(ctx: Any, grad_value: Tensor | None, first: int = 1) -> tuple[Tensor | None, ...]:
-    """Gradients of the arguments of _Forward and _Value."""
-    if grad_value is None:
-        return None, None, None, None
-    x, y, *saved = ctx.saved_tensors
-    need_x, need_y = ctx.needs_input_grad[first : first + 2]
-    twice = torch.is_grad_enabled()  # the gradient is to have a gradient, which takes the operator
-    observed = twice or _private.is_observed(grad_value, x, y)
-    run = OPS.backward.default if observed else KERNELS["backward"]
-    options = ctx.gamma, ctx.options, need_x, need_y
+def gradients(
+    grad_value: Tensor,
+    tensors: tuple[Tensor, ...],
+    options: tuple[float, str],
+    need_x: bool,
+    need_y: bool,
+    twice: bool,
+) -> tuple[Tensor | None, Tensor | None, None]:
+    """Gradients of x and y; twice: they are to have gradients in turn, which takes the operator."""
+    x, y = tensors[:2]
     if _private.is_batched_by_autograd(grad_value):  # the gradient is linear in it
         ones = x.new_ones(x.shape[:1], dtype=_kernels.value_dtype(x))
-        grads = OPS.backward.default(ones, x, y, *saved, *options)
+        grads = OPS.backward.default(ones, *tensors, *options, need_x, need_y)
         grad_x, grad_y = (g * grad_value[:, None, None].to(g.dtype) if g.ndim == 3 else g for g in grads)
     else:
-        grad_x, grad_y = run(grad_value, x, y, *saved, *options)
-    return None, grad_x if need_x else None, grad_y if need_y else None, None
+        observed = twice or _private.is_observed(grad_value, x, y)
+        run = OPS.backward.default if observed else KERNELS["backward"]
+        grad_x, grad_y = run(grad_value, *tensors, *options, need_x, need_y)
+    return grad_x if need_x else None, grad_y if need_y else None, None
 
 
 class _Forward(_private.Function):  # type: ignore[misc]
@@ -131,7 +150,12 @@ class _Forward(_private.Function):  # type: ignore[misc]
 
     @staticmethod
     def backward(ctx: Any, grad_value: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
-        return _gradients(ctx, grad_value)
+        if grad_value is None:
+            return None, None, None, None
+        _, need_x, need_y, _ = ctx.needs_input_grad
+        twice = torch.is_grad_enabled()
+        options = ctx.gamma, ctx.options
+        return (None, *gradients(grad_value, ctx.saved_tensors, options, need_x, need_y, twice))
 
     @staticmethod
     @_private.in_jvp
@@ -146,25 +170,41 @@ class _Forward(_private.Function):  # type: ignore[misc]
         return sum(terms), None
 
 
-class _Value(_private.Function):  # type: ignore[misc]
-    """The same for where only autograd looks on: the state, which nobody asks for, is no result, which takes
-    time."""
+class _AllPairs(_private.Function):  # type: ignore[misc]
+    """The operator all_pairs, differentiated by all_pairs_backward and, forward, by all_pairs_tangents."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor | None, others: tuple[Any, ...]) -> Tensor:
-        x_lengths, y_lengths, ctx.gamma, ctx.options, _ = others
-        value, state = _compute_forward(x, y, x_lengths, y_lengths, ctx.gamma, ctx.options, True)
-        ctx.save_for_backward(x, y, x_lengths, y_lengths, state)
-        result: Tensor = value
+    def forward(
+        ctx: Any, run: Callable[..., Any], x: Tensor, y: Tensor | None, others: tuple[Any, ...]
+    ) -> Tensor:
+        x_lengths, y_lengths, ctx.gamma, ctx.options = others
+        ctx.save_for_backward(x, y, x_lengths, y_lengths)
+        if _private.is_forward_mode():
+            ctx.save_for_forward(x, y, x_lengths, y_lengths)
+        result: Tensor = run(x, y, *others)
         return result
 
     @staticmethod
     def backward(ctx: Any, grad_value: Tensor) -> tuple[Tensor | None, ...]:
-        return _gradients(ctx, grad_value, 0)[1:]
+        _, need_x, need_y, _ = ctx.needs_input_grad
+        options = ctx.gamma, ctx.options, need_x, need_y
+        grad_x, grad_y = OPS.all_pairs_backward.default(grad_value, *ctx.saved_tensors, *options)
+        return None, grad_x if need_x else None, grad_y if need_y else None, None
+
+    @staticmethod
+    @_private.in_jvp
+    def jvp(
+        ctx: Any, inputs: Any, _: None, tangent_x: Tensor | None, tangent_y: Tensor | None, __: None
+    ) -> Any:
+        x, y = inputs[:2]
+        ones = x.new_ones((len(x), len(x if y is None else y)), dtype=_kernels.value_dtype(x))
+        tangent_x = torch.zeros_like(x) if tangent_x is None else tangent_x
+        options = ctx.gamma, ctx.options
+        return OPS.all_pairs_tangents.default(ones, *inputs, tangent_x, tangent_y, *options)[0]
 
 
 class _Backward(_private.Function):  # type: ignore[misc]
-    """The operator backward, differentiated both ways by the operator tangents."""
+    """An operator backward, differentiated both ways by the operator tangents of the same kind."""
 
     @staticmethod
     def forward(
@@ -175,12 +215,13 @@ class _Backward(_private.Function):  # type: ignore[misc]
         y: Tensor | None,
         others: tuple[Any, ...],
     ) -> tuple[Tensor, Tensor]:
-        *saved, ctx.gamma, ctx.options, ctx.need_x, ctx.need_y = others
+        ctx.kind, *args = others
+        *saved, ctx.gamma, ctx.options, ctx.need_x, ctx.need_y = args
         ctx.save_for_backward(grad_value, x, y, *saved)
         if _private.is_forward_mode():
             ctx.save_for_forward(grad_value, x, y, *saved)
         ctx.set_materialize_grads(False)
-        result: tuple[Tensor, Tensor] = run(grad_value, x, y, *others)
+        result: tuple[Tensor, Tensor] = run(grad_value, x, y, *args)
         return result
 
     @staticmethod
@@ -191,7 +232,8 @@ class _Backward(_private.Function):  # type: ignore[misc]
             return None, None, None, None, None
         u = torch.zeros_like(x) if u is None else u
         v = torch.zeros_like(y) if v is None and y is not None else v
-        value, grad_x, grad_y = OPS.tangents.default(grad_value, x, y, *saved, u, v, ctx.gamma, ctx.options)
+        tangents = getattr(OPS, ctx.kind + "tangents").default
+        value, grad_x, grad_y = tangents(grad_value, x, y, *saved, u, v, ctx.gamma, ctx.options)
         _, need_value, need_x, need_y, _ = ctx.needs_input_grad
         return (
             None,
@@ -209,12 +251,13 @@ class _Backward(_private.Function):  # type: ignore[misc]
         grad_value, x, y, *saved = inputs
         options, needs = (ctx.gamma, ctx.options), (ctx.need_x, ctx.need_y)
         parts = []
+        backward, tangents = (getattr(OPS, ctx.kind + name).default for name in ("backward", "tangents"))
         if t is not None:
-            parts.append(OPS.backward.default(t, x, y, *saved, *options, *needs))
+            parts.append(backward(t, x, y, *saved, *options, *needs))
         if u is not None or v is not None:
             u = torch.zeros_like(x) if u is None else u
             v = torch.zeros_like(y) if v is None and y is not None else v
-            grads = OPS.tangents.default(grad_value, x, y, *saved, u, v, *options)[1:]
+            grads = tangents(grad_value, x, y, *saved, u, v, *options)[1:]
             parts.append([g if need else g.new_empty(0) for g, need in zip(grads, needs, strict=True)])
         return tuple(sum(of) for of in zip(*parts, strict=True))
 
@@ -248,11 +291,17 @@ def _differentiable_forward(run: Callable[..., Any], x: Tensor, y: Tensor | None
     return run(x, y, *others)
 
 
+def _differentiable_all_pairs(run: Callable[..., Any], x: Tensor, y: Tensor | None, *others: Any) -> Any:
+    if _needs_grad(x, y):
+        return _private.apply(_AllPairs, run, x, y, others)
+    return run(x, y, *others)
+
+
 def _differentiable_backward(
-    run: Callable[..., Any], grad_value: Tensor, x: Tensor, y: Tensor | None, *others: Any
+    kind: str, run: Callable[..., Any], grad_value: Tensor, x: Tensor, y: Tensor | None, *others: Any
 ) -> Any:
     if _needs_grad(grad_value, x, y):
-        return _private.apply(_Backward, run, grad_value, x, y, others)
+        return _private.apply(_Backward, run, grad_value, x, y, (kind, *others))
     return run(grad_value, x, y, *others)
 
 
@@ -260,12 +309,12 @@ def value(*args: Any) -> Any:
     """The value of the operator forward, by the shortest way."""
     if _private.is_observed(*args[:4]) or not (args[0].is_cpu or args[0].is_cuda):
         return OPS.forward.default(*args)[0]
-    x, y = args[:2]
-    if _private.is_forward_mode():
-        return _differentiable_forward(KERNELS["forward"], *args)[0]
-    if (x.requires_grad or (y is not None and y.requires_grad)) and torch.is_grad_enabled():
-        return _Value.apply(x, y, args[2:])
-    return _compute_forward(*args)[0]
+    return _differentiable_forward(KERNELS["forward"], *args)[0]
+
+
+def all_pairs(*args: Any) -> Any:
+    """The operator all_pairs."""
+    return OPS.all_pairs.default(*args)
 
 
 def alignment(
@@ -305,11 +354,18 @@ _FAKES: dict[str, Callable[..., Any]] = {
     "backward": _fake_backward,
     "tangents": _fake_tangents,
     "alignment": _fake_alignment,
+    "all_pairs": _fake_all_pairs,
+    "all_pairs_backward": _fake_backward,
+    "all_pairs_tangents": _fake_all_pairs_tangents,
 }
+_THIRD_ORDER = "the third order of soft-DTW is not implemented"
 _DERIVATIVES: dict[str, Callable[..., Any]] = {
     "forward": _differentiable_forward,
-    "backward": _differentiable_backward,
-    "tangents": functools.partial(_undifferentiable, "the third order of soft-DTW is not implemented"),
+    "backward": functools.partial(_differentiable_backward, ""),
+    "tangents": functools.partial(_undifferentiable, _THIRD_ORDER),
+    "all_pairs": _differentiable_all_pairs,
+    "all_pairs_backward": functools.partial(_differentiable_backward, "all_pairs_"),
+    "all_pairs_tangents": functools.partial(_undifferentiable, _THIRD_ORDER),
     "alignment": functools.partial(
         _undifferentiable,
         "torch.ops.libsdtw.alignment has no derivative: differentiate libsdtw.torch.soft_dtw_alignment, "

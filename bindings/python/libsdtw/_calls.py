@@ -1,20 +1,19 @@
-# One call on NumPy arrays: what the functions of libsdtw.numpy share.
+# One call on arrays of NumPy or CuPy: what the functions of libsdtw.numpy and libsdtw.cupy share.
 """Arrays of a call, checked and in the core's terms."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from . import _core
+from ._arrays import NUMPY, Floats, NumpyArrays
 from ._core import InvalidArgumentError
-from ._problem import Sizes, batched, check_length_shape, check_options, pair_sizes, require_y
+from ._problem import Sizes, batched, check_options, pair_sizes, require_y
 from ._rules import Rules, check_rules
-
-Floats: TypeAlias = NDArray[Any]  # of any type in _core.DTYPES
 
 
 class Options(NamedTuple):
@@ -28,7 +27,7 @@ class Options(NamedTuple):
     radius: float | None
     step_weights: Sequence[float]
     step_penalties: Sequence[float]
-    num_threads: int
+    num_threads: int | None
 
 
 class Call:
@@ -42,7 +41,9 @@ class Call:
         *,
         no_state: bool = False,
         all_pairs: bool = False,
+        arrays: NumpyArrays = NUMPY,
     ) -> None:
+        self.arrays, self.options = arrays, options
         check_options(options.gamma, options.metric)
         rules = check_rules(options.band, options.radius, options.step_weights, options.step_penalties)
         self.symmetric = all_pairs and y is None
@@ -53,22 +54,28 @@ class Call:
                 raise InvalidArgumentError("y_lengths is given without y: expected x_lengths alone")
         else:
             require_y(y, options.metric)
-        self.given = [floats("x", x)] if y is None else [floats("x", x), floats("y", y)]
-        self.dtype = np.result_type(*self.given).newbyteorder("=")
+        if options.metric != "precomputed":
+            x, x_lengths = arrays.batch("x", x, options.x_lengths)
+            y, y_lengths = arrays.batch("y", y, options.y_lengths)
+            options = options._replace(x_lengths=x_lengths, y_lengths=y_lengths)
+        self.given = [arrays.floats("x", x)] if y is None else [arrays.floats("x", x), arrays.floats("y", y)]
+        self.dtype = np.result_type(*(array.dtype for array in self.given)).newbyteorder("=")
         if self.dtype.name not in _core.DTYPES:
             raise InvalidArgumentError(
                 f"x and y are {self.dtype} together: expected float16, bfloat16, float32 or float64"
             )
-        inputs = [readable(array, self.dtype) for array in self.given]
+        inputs = [arrays.readable(array, self.dtype) for array in self.given]
         if all_pairs:
             self._set_all_pairs(inputs)
         else:
             self._set_pairs(inputs)
         self._set_lengths(options)
         self.problem = self._problem(options, rules, all_pairs)
-        self.exec = _core.Exec(num_threads=options.num_threads, no_state=no_state)
+        self.exec = _core.Exec(
+            _core.DEVICES[arrays.device], options.num_threads or 0, arrays.stream(), no_state=no_state
+        )
         self.bytes = _core.get_sizes(self.problem, self.exec)
-        self.state = None if no_state else memory(self.bytes.state)
+        self.state = None if no_state else arrays.memory(self.bytes.state)
 
     def _set_pairs(self, inputs: list[Floats]) -> None:
         self.y: Floats | None
@@ -79,8 +86,9 @@ class Call:
         else:
             self.x, self.y = batched("x", inputs[0], "N, D"), batched("y", inputs[1], "N, D")
             self.sizes = pair_sizes(self.x.shape, self.y.shape)
-            self.x = np.broadcast_to(self.x, (self.sizes.batch, *self.x.shape[1:]))
-            self.y = np.broadcast_to(self.y, (self.sizes.batch, *self.y.shape[1:]))
+            broadcast_to = self.arrays.namespace.broadcast_to
+            self.x = broadcast_to(self.x, (self.sizes.batch, *self.x.shape[1:]))
+            self.y = broadcast_to(self.y, (self.sizes.batch, *self.y.shape[1:]))
             self.series_y = self.sizes.batch
         self.shape: tuple[int, ...] = (self.sizes.batch,)
 
@@ -100,6 +108,7 @@ class Call:
         self.shape = (self.sizes.batch, self.series_y)
 
     def _set_lengths(self, options: Options) -> None:
+        lengths = self.arrays.lengths
         self.x_lengths = lengths("x_lengths", options.x_lengths, self.sizes.batch, self.sizes.n)
         self.y_lengths = lengths("y_lengths", options.y_lengths, self.series_y, self.sizes.m)
 
@@ -121,54 +130,74 @@ class Call:
 
     def _inputs(self) -> tuple[_core._Array, _core._Array | None, int, int]:
         return (
-            view(self.x),
-            None if self.y is None else view(self.y),
-            0 if self.x_lengths is None else self.x_lengths.ctypes.data,
-            0 if self.y_lengths is None else self.y_lengths.ctypes.data,
+            self.arrays.view(self.x),
+            self._view(self.y),
+            self._address(self.x_lengths),
+            self._address(self.y_lengths),
         )
 
-    def _upstream(self, grad_value: ArrayLike | None) -> Floats | None:
+    def _view(self, array: Floats | None) -> _core._Array | None:
+        return None if array is None else self.arrays.view(array)
+
+    def _address(self, array: Floats | None) -> int:
+        return 0 if array is None else self.arrays.address(array)
+
+    def _empty(self, shape: Sequence[int], dtype: Any) -> Floats:
+        result: Floats = self.arrays.namespace.empty(shape, dtype)
+        return result
+
+    def _workspace(self, size: int) -> tuple[tuple[int, int], Floats]:
+        """Memory for a call, to be kept until the call is made."""
+        memory = self.arrays.memory(size)
+        return self.arrays.span(memory), memory
+
+    @property
+    def _state(self) -> tuple[int, int] | None:
+        return None if self.state is None else self.arrays.span(self.state)
+
+    def upstream(self, grad_value: ArrayLike | None) -> Floats | None:
         if grad_value is None:
             return None
-        given = np.asarray(grad_value, self.value_dtype)
+        given = self.arrays.asarray("grad_value", grad_value, self.value_dtype)
         shape = self.shape if self.batched else ()
         if given.shape != shape:
             raise InvalidArgumentError(
                 f"grad_value has shape {given.shape}: expected {shape}, one for each pair"
             )
-        return np.ascontiguousarray(given)
+        upstream: Floats = self.arrays.namespace.ascontiguousarray(given)
+        return upstream
 
     def _outputs(self) -> list[Floats]:
-        return [np.empty(array.shape, self.dtype) for array in (self.x, self.y) if array is not None]
+        return [self._empty(array.shape, self.dtype) for array in (self.x, self.y) if array is not None]
 
     def forward(self) -> Floats:
-        value = np.empty(self.shape, self.value_dtype)
-        state = None if self.state is None else span(self.state)
-        workspace = memory(self.bytes.forward)
-        _core.forward(self.problem, self.exec, *self._inputs(), value.ctypes.data, state, span(workspace))
+        value = self._empty(self.shape, self.value_dtype)
+        workspace, _kept = self._workspace(self.bytes.forward)
+        _core.forward(self.problem, self.exec, *self._inputs(), self._address(value), self._state, workspace)
         return value
 
     def backward(self, grad_value: ArrayLike | None = None) -> list[Floats]:
-        upstream = self._upstream(grad_value)
+        upstream = self.upstream(grad_value)
         grads = self._outputs()
-        workspace = memory(self.bytes.backward)
+        workspace, _kept = self._workspace(self.bytes.backward)
+        of_x, of_y = (*grads, None)[:2]
         _core.backward(
             self.problem,
             self.exec,
             *self._inputs(),
-            0 if upstream is None else upstream.ctypes.data,
-            view(grads[0]),
-            view(grads[1]) if len(grads) == 2 else None,
-            None if self.state is None else span(self.state),
-            span(workspace),
+            self._address(upstream),
+            self._view(of_x),
+            self._view(of_y),
+            self._state,
+            workspace,
         )
-        return [reduced(grad, given) for grad, given in zip(grads, self.given, strict=True)]
+        return self._reduced(grads)
 
     def alignment(self) -> Floats:
-        alignment = np.empty((self.pairs, self.sizes.n, self.sizes.m), self.dtype)
-        state = None if self.state is None else span(self.state)
-        workspace = memory(self.bytes.alignment)
-        _core.alignment(self.problem, self.exec, *self._inputs(), view(alignment), state, span(workspace))
+        alignment = self._empty((self.pairs, self.sizes.n, self.sizes.m), self.dtype)
+        workspace, _kept = self._workspace(self.bytes.alignment)
+        place = self.arrays.view(alignment)
+        _core.alignment(self.problem, self.exec, *self._inputs(), place, self._state, workspace)
         return alignment
 
     def jvp(
@@ -182,39 +211,62 @@ class Call:
         ]
         if all(direction is None for direction in directions):
             raise InvalidArgumentError("tangent_x and tangent_y are None: expected one of them")
-        upstream = self._upstream(grad_value)
-        value = np.empty(self.shape, self.value_dtype)
+        upstream = self.upstream(grad_value)
+        value = self._empty(self.shape, self.value_dtype)
         grads = self._outputs()
-        workspace = memory(self.bytes.jvp)
+        workspace, _kept = self._workspace(self.bytes.jvp)
         along_x, along_y = (*directions, None)[:2]
+        of_x, of_y = (*grads, None)[:2]
         _core.jvp(
             self.problem,
             self.exec,
             *self._inputs(),
-            None if along_x is None else view(along_x),
-            None if along_y is None else view(along_y),
-            0 if upstream is None else upstream.ctypes.data,
-            value.ctypes.data,
-            view(grads[0]),
-            view(grads[1]) if len(grads) == 2 else None,
-            span(workspace),
+            self._view(along_x),
+            self._view(along_y),
+            self._address(upstream),
+            self._address(value),
+            self._view(of_x),
+            self._view(of_y),
+            workspace,
         )
-        return value, [reduced(grad, given) for grad, given in zip(grads, self.given, strict=True)]
+        return value, self._reduced(grads)
+
+    def _reduced(self, grads: list[Floats]) -> list[Floats]:
+        return [reduced(grad, given) for grad, given in zip(grads, self.given, strict=True)]
 
     def _tangent(self, name: str, tangent: ArrayLike, given: Floats | None, array: Floats | None) -> Floats:
         if given is None or array is None:
             raise InvalidArgumentError(f"{name} is given, but there is no {name[-1]}: expected None")
-        result = floats(name, tangent)
+        result = self.arrays.floats(name, tangent)
         if result.shape != given.shape:
             raise InvalidArgumentError(
                 f"{name} has shape {result.shape}: expected {given.shape}, as {name[-1]}"
             )
-        result = readable(result, self.dtype)
+        result = self.arrays.readable(result, self.dtype)
         if result.ndim == 1:
             result = result[None, :, None]
         elif result.ndim == 2:
             result = result[None]
-        return np.broadcast_to(result, array.shape)
+        broadcast: Floats = self.arrays.namespace.broadcast_to(result, array.shape)
+        return broadcast
+
+    def own(self) -> list[Own]:
+        """The series of x with themselves, and those of y: the terms of a divergence."""
+        if self.y is None and not self.symmetric:
+            raise InvalidArgumentError("normalize is True with metric 'precomputed': expected series")
+        sets = [(self.x, self.x_lengths, self.given[0])]
+        if self.y is not None:
+            sets.append((self.y, self.y_lengths, self.given[1]))
+        return [Own(self, *one) for one in sets]
+
+    def own_halves(self, value: Floats) -> Floats:
+        """Of all pairs, half of what S(x, x) and S(y, y) are together, (P, Q)."""
+        if self.symmetric:
+            of_x = of_y = value.diagonal()
+        else:
+            of_x, of_y = (own.call.forward() for own in self.own())
+        halves: Floats = 0.5 * (of_x[:, None] + of_y)
+        return halves
 
     @property
     def batched(self) -> bool:
@@ -224,33 +276,22 @@ class Call:
         return result if self.batched else result[0]
 
 
-def floats(name: str, array: ArrayLike) -> Floats:
-    """The argument as an array of floating-point numbers."""
-    result = np.asarray(array)
-    if result.dtype.kind not in "fiu" and result.dtype.name != "bfloat16":
-        raise TypeError(f"{name} has dtype {result.dtype}: expected a floating-point type or integers")
-    return result.astype(np.float64) if result.dtype.kind in "iu" else result
+class Own:
+    """Series of a call with themselves; one that all pairs share only once, if its length is shared."""
 
+    def __init__(self, call: Call, series: Floats, lengths: Floats | None, given: Floats) -> None:
+        shared = lengths is None and given.shape != series.shape and len(series) > 0
+        self.series, self.given, self.pairs = series[:1] if shared else series, given, len(series)
+        options = call.options._replace(x_lengths=lengths, y_lengths=lengths)
+        self.call = Call(self.series, self.series, options, no_state=True, arrays=call.arrays)
 
-def readable(array: Floats, dtype: np.dtype[Any]) -> Floats:
-    """The array itself if the core can read it: of this type, aligned, with strides in whole elements."""
-    array = array.astype(dtype, copy=False)
-    whole = all(stride % array.itemsize == 0 for stride in array.strides)
-    return array if whole and array.flags.aligned else array.copy()
-
-
-def lengths(name: str, given: ArrayLike | None, batch: int, longest: int) -> NDArray[np.int64] | None:
-    """Lengths as the core reads them."""
-    if given is None:
-        return None
-    array = np.asarray(given)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} has dtype {array.dtype}: expected integers")
-    check_length_shape(name, array.shape, batch)
-    outside = (array < 0) | (array > longest)
-    if outside.any():
-        raise InvalidArgumentError(f"{name} holds {array[outside][0]}: expected lengths in [0, {longest}]")
-    return np.ascontiguousarray(np.broadcast_to(array, batch), np.int64)
+    def gradient(self, upstream: Floats | None) -> Floats:
+        """Gradient of the sum over all pairs, in the shape of the argument."""
+        if len(self.series) < self.pairs:  # once for all
+            total = self.pairs if upstream is None else upstream.sum()
+            upstream = self.call.arrays.namespace.full(1, total, self.call.value_dtype)
+        of_x, of_y = self.call.backward(upstream)
+        return reduced(of_x + of_y, self.given)
 
 
 def reduced(grad: Floats, given: Floats) -> Floats:
@@ -259,18 +300,3 @@ def reduced(grad: Floats, given: Floats) -> Floats:
         wide = np.float64 if grad.dtype == np.float64 else np.float32
         grad = grad.sum(axis=0, keepdims=True, dtype=wide).astype(grad.dtype)
     return grad.reshape(given.shape)
-
-
-def memory(size: int) -> NDArray[np.uint8]:
-    """Uninitialised memory that begins on a cache line."""
-    block = np.empty(size + 63, np.uint8)
-    skip = -block.ctypes.data % 64
-    return block[skip : skip + size]
-
-
-def span(block: NDArray[np.uint8]) -> tuple[int, int]:
-    return block.ctypes.data, block.size
-
-
-def view(array: Floats) -> tuple[int, tuple[int, ...]]:
-    return array.ctypes.data, tuple(stride // array.itemsize for stride in array.strides)

@@ -1,0 +1,115 @@
+# What the estimators share: the options of a value, checks in scikit-learn's manner, device and gamma of a
+# fit.
+"""SeriesEstimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from .._core import DEVICES, InvalidArgumentError
+from .._problem import choice
+from ._blocks import Job
+from ._keep import Matrix
+from ._pairs import PairOptions, resolve_gamma
+from ._search import run
+from ._series import SCALERS, Series, as_series, scaled
+
+SHARED = """        gamma: smoothing, a number; "median": a tenth of the median cost of two time steps of the
+            training series.
+        metric, band, radius, step_weights, step_penalties: as of :func:`libsdtw.numpy.soft_dtw`.
+        normalize: compare by the soft-DTW divergence; False: by soft-DTW itself.
+        scaler: what is done to each feature of each series first: None, nothing; "standard", mean 0 and
+            deviation 1; "minmax", in [0, 1].
+        device: "cpu" or "cuda"; None: where the series are.
+        num_threads: threads of the calls; 0: OpenMP's default. Any number gives the same result.
+"""
+T = TypeVar("T", bound=type)
+
+
+def documented(kind: T) -> T:
+    """The class with what all estimators share at the end of its arguments."""
+    before, attributes, after = (kind.__doc__ or "").partition("\n    Attributes:")
+    kind.__doc__ = before.rstrip() + "\n" + SHARED + attributes + after
+    return kind
+
+
+class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
+    """Options of values, and series in every form that :func:`libsdtw.collections.reduce_pairs` takes."""
+
+    gamma: float | str
+    metric: str
+    band: str | None
+    radius: float | None
+    step_weights: Sequence[float]
+    step_penalties: Sequence[float]
+    normalize: bool
+    scaler: str | None
+    device: str | None
+    num_threads: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = True  # at the end of a series, where it is padding
+        return tags
+
+    def _check_shared(self) -> None:
+        if self.scaler is not None:
+            choice("scaler", self.scaler, SCALERS)
+        if self.device is not None:
+            choice("device", self.device, DEVICES)
+
+    def _fit_series(self, given: Any, lengths: Any) -> Series:
+        """The training series; sets n_features_in_ and gamma_."""
+        self._check_shared()
+        series = scaled(as_series("X", given, lengths, self.device), self.scaler)
+        self.n_features_in_ = series.features
+        self.gamma_ = resolve_gamma(self.gamma, series, self.metric)
+        self._options().check()
+        return series
+
+    def _new_series(self, given: Any, lengths: Any) -> Series:
+        """Series to predict."""
+        check_is_fitted(self)
+        series = scaled(as_series("X", given, lengths, self.device), self.scaler)
+        if series.features != self.n_features_in_:
+            raise InvalidArgumentError(
+                f"X has {series.features} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        return series
+
+    def _options(self) -> PairOptions:
+        return PairOptions(
+            self.gamma_,
+            *(self.metric, self.band, self.radius, self.step_weights, self.step_penalties),
+            *(self.normalize, self.num_threads),
+        )
+
+    def _values(self, x: Series, y: Series | None, progress: bool = False) -> NDArray[Any]:
+        """The matrix of all pairs."""
+        matrix: NDArray[Any] = run(Job(x, y, self._options(), Matrix()), progress=progress)["matrix"]
+        return matrix
+
+
+def encoded(targets: Any, size: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Class labels and each series' index into them, checked as scikit-learn's classifiers do."""
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import column_or_1d
+
+    check_classification_targets(targets)
+    labels = column_or_1d(targets, warn=True)
+    check_size(labels, size)
+    classes, codes = np.unique(labels, return_inverse=True)
+    return classes, codes
+
+
+def check_size(targets: NDArray[Any], size: int) -> None:
+    if len(targets) != size:
+        raise InvalidArgumentError(f"y has {len(targets)} targets and X {size} series: expected as many")

@@ -1,0 +1,195 @@
+# All pairs of two collections, panel by panel: a few series of x with all of y, in memory of one block.
+"""Panels and blocks of a job, how large they are, and the computation of one panel."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import InvalidArgumentError
+from ._keep import Keep, Pairs, Panel, count
+from ._pairs import PairOptions, own_values, raw_values
+from ._series import Series
+
+PANEL_CELLS = 4e9  # of a panel: a second or two of one CPU core, what a crash may lose
+GPU_PANEL_CELLS = 4e12
+BLOCK_PAIRS = 1 << 20  # of a block: 4 MB of float32 values, far above what a call costs beside its work
+MOST_ROWS = 4096
+
+
+@dataclass
+class Job:
+    """Values of every series of x with every one of y, and what is kept of them."""
+
+    x: Series
+    y: Series | None  # None: x itself
+    options: PairOptions
+    keep: Keep
+    block: tuple[int, int] | int | None = None
+    pairs: Pairs = field(init=False)
+    block_rows: int = field(init=False)
+    block_columns: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.options.check()
+        other = self.other
+        if self.x.features != other.features:
+            raise InvalidArgumentError(
+                f"x has {self.x.features} features and y has {other.features}: expected the same number"
+            )
+        symmetric = self.y is None and self.keep.mirrors and self.options.mirrored
+        self.block_rows, self.block_columns = self._block(symmetric)
+        panels = -(-len(self.x) // self.block_rows)
+        wide = np.result_type(self.x.value_dtype, other.value_dtype)
+        self.pairs = Pairs(len(self.x), len(other), panels, wide, symmetric)
+        self._own: NDArray[Any] | None = None
+
+    @property
+    def other(self) -> Series:
+        return self.x if self.y is None else self.y
+
+    def _block(self, symmetric: bool) -> tuple[int, int]:
+        """Rows of a panel and columns of a block. Functions of the sizes alone: they decide which bits come
+        out."""
+        rows, columns = len(self.x), len(self.other)
+        if self.block is None:
+            cells = PANEL_CELLS if self.x.on_host else GPU_PANEL_CELLS
+            work = columns * self.x.steps * self.other.steps
+            high = int(min(max(1, cells // work), MOST_ROWS, rows))
+            chunks = getattr(getattr(self.keep, "out", None), "chunks", None)
+            if chunks:  # whole chunks of a Zarr array: of one that is cut, two panels would write parts
+                step = int(np.lcm(*chunks[:2])) if symmetric else int(chunks[0])
+                high = -(-high // step) * step
+            return high, max(1, min(columns, BLOCK_PAIRS // high))
+        given = (
+            (self.block, max(1, BLOCK_PAIRS // max(1, self.block)))
+            if isinstance(self.block, int)
+            else self.block
+        )
+        if not isinstance(given, tuple) or len(given) != 2:
+            raise TypeError(f"block is {self.block!r}: expected an integer, or (rows, columns)")
+        high, wide = (count("block", size) for size in given)
+        return min(high, rows), min(wide, columns)
+
+    def panels(self) -> list[Panel]:
+        return [
+            Panel(p, begin, min(begin + self.block_rows, self.pairs.rows))
+            for p, begin in enumerate(range(0, self.pairs.rows, self.block_rows))
+        ]
+
+    def own_of_y(self) -> NDArray[Any]:
+        """The values of y with itself that its divergences are less; computed once."""
+        if self._own is None:
+            self._own = in_parts(self.other, self.options)
+        return self._own
+
+    def without_x(self) -> Job:
+        """The same job for somebody who is given the series of each panel. Of x with itself there is no such
+        job."""
+        if self.y is None:
+            return self
+        lean = copy.copy(self)
+        lean.x = self.x.part(0, 0)
+        return lean
+
+    def share(self, panel: Panel, x: Series | None = None) -> Any:
+        """What is kept of one panel, whose series x are, if the job is one without."""
+        if x is None:
+            x = self.x.part(panel.begin, panel.end)
+        own = own_values(x, self.options) if self.options.normalize else None
+        share = self.keep.begin(self.pairs, panel)
+        try:
+            for columns in self._columns(panel):
+                share = self.keep.add(share, self._values(x, panel, own, *columns), columns[0])
+        except MemoryError as error:
+            raise self._too_large() from error
+        except RuntimeError as error:
+            if "out of memory" not in str(error):
+                raise
+            raise self._too_large() from error
+        return share
+
+    def _columns(self, panel: Panel) -> Iterator[tuple[int, int]]:
+        """Blocks of a panel; of x with itself its own square, and what is right of it."""
+        first = 0
+        if self.pairs.symmetric:
+            yield panel.begin, panel.end
+            first = panel.end
+        for j in range(first, self.pairs.columns, self.block_columns):
+            yield j, min(j + self.block_columns, self.pairs.columns)
+
+    def _values(
+        self, x: Series, panel: Panel, own: NDArray[Any] | None, begin: int, end: int
+    ) -> NDArray[Any]:
+        square = self.pairs.symmetric and begin == panel.begin
+        values = raw_values(x, None if square else self.other.part(begin, end), self.options)
+        if own is not None:
+            values -= 0.5 * own[:, None]
+            values -= 0.5 * self.own_of_y()[begin:end]
+        if square:  # equal bits on both sides of the diagonal, whatever was subtracted first
+            values = np.triu(values) + np.triu(values, 1).T
+        if own is not None and self.y is None:  # a divergence of a series with itself, but for rounding
+            both = np.arange(max(begin, panel.begin), min(end, panel.end))
+            values[both - panel.begin, both - begin] = 0
+        return values
+
+    def _too_large(self) -> MemoryError:
+        return MemoryError(
+            f"a block of {self.block_rows} x {self.block_columns} pairs does not fit in memory: expected a "
+            f"smaller "
+            f"block, as block=({max(1, self.block_rows // 4)}, {max(1, self.block_columns // 4)})"
+        )
+
+    def check_memory(self, arrays_on_disk: bool) -> None:
+        """Raises MemoryError, which says what would fit, before any work is done in vain."""
+        free = free_bytes()
+        if free is None:
+            return
+        size = np.dtype(self.pairs.dtype).itemsize
+        need = (
+            3 * self.block_rows * self.block_columns * size
+        )  # values, and twice that while they are looked through
+        if self.keep.mirrors:  # a matrix: a panel is written when it is complete
+            need += self.block_rows * self.pairs.columns * size
+        if need > free:
+            fits = max(1, int(np.sqrt(free / (6 * size))))
+            raise MemoryError(
+                f"block is ({self.block_rows}, {self.block_columns}), which takes {need / 1e9:.1f} GB, and "
+                f"{free / 1e9:.1f} GB are free: expected at most block=({fits}, {fits})"
+            )
+        kept = self.keep.arrays(self.pairs)
+        total = sum(
+            float(np.prod(shape, dtype=np.float64)) * np.dtype(kind).itemsize for shape, kind in kept.values()
+        )
+        if total > free and not arrays_on_disk:
+            raise MemoryError(
+                f"what is kept of {self.pairs.rows} x {self.pairs.columns} pairs ({', '.join(kept)}) takes "
+                f"{total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: expected a checkpoint directory "
+                f"or out=, "
+                "which keep it on disk, or top_k, sums or a histogram instead of a matrix"
+            )
+
+
+def in_parts(series: Series, options: PairOptions, part: int = 65536) -> NDArray[Any]:
+    """Values of series with themselves."""
+    starts = range(0, len(series), part)
+    return np.concatenate([own_values(series.part(i, i + part), options) for i in starts])
+
+
+def free_bytes() -> int | None:
+    """Memory that is free now, or None where the system does not say."""
+    try:
+        with open("/proc/meminfo") as lines:
+            fields = dict(line.split(":") for line in lines)
+        return int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        try:
+            return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (AttributeError, ValueError, OSError):
+            return None

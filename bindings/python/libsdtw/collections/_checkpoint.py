@@ -1,0 +1,172 @@
+# A job's results on disk, so that one that was killed goes on where it stood.
+"""The directory of a checkpoint.
+
+``job.json`` says which job it is, ``NAME.npy`` are the kept arrays, memory-mapped, and each line of ``done``
+is the number of a panel whose share is in them. A line is written when the share is on the disk, so that a
+panel is either counted and whole, or computed again: into the same elements, with the same bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import InvalidArgumentError
+from ._blocks import Job
+from ._keep import Panel
+from ._series import Series, on_host
+
+FORMAT = 1
+
+
+class Memory:
+    """What a job without a checkpoint keeps: arrays in memory."""
+
+    def __init__(self, job: Job) -> None:
+        self.arrays = {
+            name: np.empty(shape, kind) for name, (shape, kind) in job.keep.arrays(job.pairs).items()
+        }
+        self.done: set[int] = set()
+
+    def close(self) -> None:
+        pass
+
+    def put(self, job: Job, panel: Panel, share: Any) -> None:
+        job.keep.store(self.arrays, panel, share, job.pairs)
+        self.done.add(panel.number)
+
+
+class Directory(Memory):
+    """The same on disk. One process at a time; a lock that a killed process held is free."""
+
+    def __init__(self, job: Job, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if self.path.exists() and not self.path.is_dir():
+            raise InvalidArgumentError(f"checkpoint is {str(path)!r}, which is a file: expected a directory")
+        self.path.mkdir(parents=True, exist_ok=True)
+        found = sorted(entry.name for entry in self.path.iterdir())
+        if found and "lock" not in found:  # which each checkpoint begins with
+            raise InvalidArgumentError(
+                f"checkpoint is {str(path)!r}, which has {found[0]!r} in it: expected an empty directory, "
+                f"a new "
+                "one, or one of this job"
+            )
+        self._lock = self._locked()
+        try:
+            self._open(job)
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _locked(self) -> Any:
+        import fcntl
+
+        lock = open(self.path / "lock", "w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise InvalidArgumentError(
+                f"checkpoint is {str(self.path)!r}, which another process is writing: expected a directory "
+                f"of this "
+                "call's own"
+            ) from None
+        return lock
+
+    def _open(self, job: Job) -> None:
+        wanted, file = description(job), self.path / "job.json"
+        if file.exists():
+            self._require_same(json.loads(file.read_text()), wanted)
+            self.arrays = {name: self._map(name, "r+") for name in job.keep.arrays(job.pairs)}
+            self.done = self._read_done(job.pairs.panels)
+        else:
+            self.arrays = {
+                name: np.lib.format.open_memmap(self._file(name), "w+", kind, shape)
+                for name, (shape, kind) in job.keep.arrays(job.pairs).items()
+            }
+            self.done = set()
+            _write_whole(file, json.dumps(wanted, indent=1))
+        self._journal = os.open(self.path / "done", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+
+    def _file(self, name: str) -> Path:
+        return self.path / f"{name}.npy"
+
+    def _map(self, name: str, mode: Any) -> NDArray[Any]:
+        array: NDArray[Any] = np.lib.format.open_memmap(self._file(name), mode)
+        return array
+
+    def _require_same(self, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+        for name in {**found, **wanted}:
+            if found.get(name) != wanted.get(name):
+                raise InvalidArgumentError(
+                    f"checkpoint is {str(self.path)!r}, which is of another job: {name} was "
+                    f"{found.get(name)!r} and "
+                    f"is {wanted.get(name)!r}; expected the same arguments, or another directory"
+                )
+
+    def _read_done(self, panels: int) -> set[int]:
+        file = self.path / "done"
+        text = file.read_text() if file.exists() else ""
+        whole = text[: text.rfind("\n") + 1]
+        if len(whole) < len(text):  # the line that a crash has cut
+            os.truncate(file, len(whole))
+        return {int(line) for line in whole.split()} & set(range(panels))
+
+    def put(self, job: Job, panel: Panel, share: Any) -> None:
+        job.keep.store(self.arrays, panel, share, job.pairs)
+        for array in (*self.arrays.values(), getattr(job.keep, "out", None)):
+            if isinstance(array, np.memmap):
+                array.flush()
+        os.write(self._journal, f"{panel.number}\n".encode())
+        os.fsync(self._journal)
+        self.done.add(panel.number)
+
+    def close(self) -> None:
+        os.close(self._journal)
+        self._lock.close()
+
+
+def _write_whole(file: Path, text: str) -> None:
+    """All of it or nothing, whenever the process ends."""
+    part = file.with_suffix(".part")
+    with open(part, "w") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    part.replace(file)
+
+
+def description(job: Job) -> dict[str, Any]:
+    """What must be the same for finished panels to be this job's."""
+    from libsdtw import __version__
+
+    return {
+        "format": FORMAT,
+        "libsdtw": __version__,
+        "x": _digest(job.x),
+        "y": None if job.y is None else _digest(job.y),
+        "rows": job.pairs.rows,
+        "columns": job.pairs.columns,
+        "dtype": np.dtype(job.pairs.dtype).name,
+        "block": [job.block_rows, job.block_columns],
+        "device": "cpu" if job.x.on_host else "cuda",
+        **job.options.named(),
+        **job.keep.named(),
+    }
+
+
+def _digest(series: Series) -> str:
+    """Of every bit of the series, read a part at a time."""
+    hashed = hashlib.blake2b(digest_size=16)
+    hashed.update(repr((tuple(series.data.shape), str(series.data.dtype))).encode())
+    step = max(1, (64 << 20) // max(1, series.steps * series.features * 8))
+    for i in range(0, len(series), step):
+        hashed.update(np.ascontiguousarray(on_host(series.data[i : i + step])).data)
+    hashed.update(np.ascontiguousarray(series.sizes()).data)
+    return hashed.hexdigest()

@@ -1,0 +1,318 @@
+# k-means of series: assignment by all pairs, averages by L-BFGS.
+"""SoftDTWKMeans."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from .._core import InvalidArgumentError
+from .._problem import choice
+from ._barycenter import check_weights, descend
+from ._base import SeriesEstimator, documented
+from ._blocks import Job, in_parts
+from ._keep import TopK, count
+from ._pairs import raw_values
+from ._progress import Bar
+from ._search import run
+from ._seeding import plus_plus
+from ._series import Series, as_series, stretched
+
+
+class _Start(NamedTuple):
+    """What one start came to."""
+
+    inertia: float
+    centers: NDArray[np.float64]
+    labels: NDArray[np.int32]
+    iterations: int
+    converged: bool
+
+
+@documented
+class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
+    """k-means of series under soft-DTW or its divergence (Cuturi and Blondel 2017, section 4).
+
+    Series are given to their nearest center, and each center becomes the average of its series, by L-BFGS
+    from where it was; and again, until nothing changes. A cluster that is left without a series takes the
+    one that is farthest from its center. Ctrl-C during ``fit`` keeps the best clusters so far and sets
+    ``interrupted_``.
+
+    Args:
+        n_clusters: clusters.
+        init: "k-means++"; "random", series drawn at random; or centers, (k, M, D).
+        n_init: starts, of which the one with the least inertia is kept.
+        max_iter: rounds of one start at most.
+        tol: stop where a round lowers the inertia by less than this share of it.
+        max_iter_barycenter: steps of L-BFGS in each round: the next one goes on from there.
+        center_length: time steps of the centers; None: of the longest series.
+        random_state: seed, or numpy.random.RandomState.
+        verbose: 1: a line for each start; 2: for each round.
+        progress: show a progress bar of tqdm.
+
+    Attributes:
+        cluster_centers_: (k, M, D), in the scaler's units.
+        labels_: (B,), the cluster of each series.
+        inertia_: the weighted sum of the values of series and their centers.
+        n_iter_: rounds of the best start; converged_ and interrupted_ say how it ended.
+        gamma_: the number that gamma is.
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Any = "k-means++",
+        n_init: int = 1,
+        max_iter: int = 50,
+        tol: float = 1e-3,
+        max_iter_barycenter: int = 10,
+        center_length: int | None = None,
+        gamma: float | str = "median",
+        metric: str = "sqeuclidean",
+        band: str | None = None,
+        radius: float | None = None,
+        step_weights: Sequence[float] = (1, 1, 1),
+        step_penalties: Sequence[float] = (0, 0, 0),
+        normalize: bool = True,
+        scaler: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        progress: bool = False,
+        device: str | None = None,
+        num_threads: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_iter_barycenter = max_iter_barycenter
+        self.center_length = center_length
+        self.gamma = gamma
+        self.metric = metric
+        self.band = band
+        self.radius = radius
+        self.step_weights = step_weights
+        self.step_penalties = step_penalties
+        self.normalize = normalize
+        self.scaler = scaler
+        self.random_state = random_state
+        self.verbose = verbose
+        self.progress = progress
+        self.device = device
+        self.num_threads = num_threads
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> SoftDTWKMeans:
+        """Finds the clusters of X, a collection; y is not used. sample_weight: (B,), not negative."""
+        series = self._fit_series(X, lengths)
+        weights = check_weights("sample_weight", sample_weight, len(series))
+        self._check(series, weights)
+        rng = check_random_state(self.random_state)
+        self._own = in_parts(series, self._options()).astype(np.float64) if self.normalize else None
+        starts = 1 if not isinstance(self.init, str) else self.n_init
+        best: _Start | None = None
+        self.interrupted_ = False
+        for number in range(starts):
+            found = self._start(series, weights, rng)
+            if found is not None and (best is None or found.inertia < best.inertia):
+                best = found
+            if self.verbose and found is not None:
+                print(
+                    f"start {number + 1} of {starts}: inertia {found.inertia:.6g} after {found.iterations} "
+                    f"rounds"
+                )
+            if self.interrupted_:
+                break
+        del self._own
+        if best is None:
+            raise KeyboardInterrupt("interrupted before the first clusters were known")
+        self._keep(best)
+        return self
+
+    def _check(self, series: Series, weights: NDArray[Any]) -> None:
+        for name in ("n_clusters", "n_init", "max_iter", "max_iter_barycenter"):
+            count(name, getattr(self, name))
+        if self.center_length is not None:
+            count("center_length", self.center_length)
+        there = int((weights > 0).sum())
+        if self.n_clusters > there:
+            raise InvalidArgumentError(
+                f"n_samples={there} should be >= n_clusters={self.n_clusters}: n_clusters is "
+                f"{self.n_clusters}, and "
+                "there are fewer series (with a weight above 0)"
+            )
+        if isinstance(self.init, str):
+            choice("init", self.init, ("k-means++", "random"))
+
+    def _keep(self, best: _Start) -> None:
+        self.cluster_centers_, self.labels_ = best.centers, best.labels
+        self.inertia_, self.n_iter_, self.converged_ = best.inertia, best.iterations, best.converged
+        if self.interrupted_:
+            warnings.warn(
+                f"SoftDTWKMeans was interrupted: these are the best clusters so far, of inertia "
+                f"{best.inertia:.6g}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        elif len(np.unique(best.labels)) < self.n_clusters:
+            warnings.warn(
+                f"Number of distinct clusters ({len(np.unique(best.labels))}) found smaller than n_clusters "
+                f"({self.n_clusters}). Possibly due to duplicate points in X.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _start(self, series: Series, weights: NDArray[Any], rng: np.random.RandomState) -> _Start | None:
+        """One start; None if Ctrl-C came before there were any clusters."""
+        best: _Start | None = None
+        try:
+            centers = self._first_centers(series, weights, rng)
+            with Bar(self.progress, self.max_iter, "k-means") as bar:
+                for iteration in range(1, self.max_iter + 1):
+                    values = self._to_centers(series, centers)
+                    labels = values.argmin(axis=1).astype(np.int32)
+                    nearest = np.take_along_axis(values, labels[:, None].astype(np.intp), 1)[:, 0]
+                    inertia = float(weights @ nearest)
+                    stop = best is not None and self._is_settled(best, inertia, labels)
+                    if best is None or inertia <= best.inertia:
+                        best = _Start(inertia, centers, labels, iteration, stop)
+                    bar.update(inertia=f"{inertia:.6g}")
+                    if self.verbose > 1:
+                        print(f"  round {iteration}: inertia {inertia:.6g}")
+                    if stop or iteration == self.max_iter:
+                        return best._replace(converged=stop)
+                    used = self._with_a_series_each(labels, nearest, weights)
+                    centers = self._averages(series, weights, used, centers, moved=used != labels)
+                    if self.interrupted_:
+                        break
+        except KeyboardInterrupt:
+            self.interrupted_ = True
+        return best
+
+    def _is_settled(self, best: _Start, inertia: float, labels: NDArray[Any]) -> bool:
+        return best.inertia - inertia <= self.tol * abs(best.inertia)
+
+    def _first_centers(
+        self, series: Series, weights: NDArray[Any], rng: np.random.RandomState
+    ) -> NDArray[np.float64]:
+        length = self.center_length or int(series.sizes().max())
+        if not isinstance(self.init, str):
+            given = np.array(as_series("init", self.init).data, np.float64)
+            if len(given) != self.n_clusters or given.shape[2] != series.features:
+                raise InvalidArgumentError(
+                    f"init has shape {np.shape(self.init)}: expected ({self.n_clusters}, M, "
+                    f"{series.features})"
+                )
+            return given
+        if self.init == "random":
+            drawn = rng.choice(len(series), self.n_clusters, replace=False, p=weights / weights.sum())
+        else:
+            drawn = plus_plus(lambda indices: self._to_series(series, indices), weights, self.n_clusters, rng)
+        return np.stack([stretched(series.one(int(b)), length) for b in drawn])
+
+    def _to_series(self, series: Series, indices: NDArray[Any]) -> NDArray[Any]:
+        values = raw_values(series, series.take(indices), self._options())
+        return values if self._own is None else values - 0.5 * (self._own[:, None] + self._own[indices])
+
+    def _to_centers(self, series: Series, centers: NDArray[Any]) -> NDArray[np.float64]:
+        """Values (B, k) of the training series, whose own share is known."""
+        others, options = self._batch(centers, series), self._options()
+        values = raw_values(series, others, options).astype(np.float64)
+        if self._own is not None:
+            values -= 0.5 * (self._own[:, None] + in_parts(others, options))
+        return values
+
+    @staticmethod
+    def _batch(centers: NDArray[Any], like: Series) -> Series:
+        """Centers of the type and on the device of a collection."""
+        if like.on_host:
+            return Series(centers.astype(like.value_dtype))
+        return as_series("centers", centers.astype(like.value_dtype), device="cuda")
+
+    def _with_a_series_each(
+        self, labels: NDArray[np.int32], nearest: NDArray[Any], weights: NDArray[Any]
+    ) -> NDArray[np.int32]:
+        """Labels in which no cluster is empty: those that were take the series that fit worst where they
+        are."""
+        sizes = np.bincount(labels[weights > 0], minlength=self.n_clusters)
+        if sizes.all():
+            return labels
+        labels = labels.copy()
+        worst = iter(np.argsort(-weights * (nearest - min(0.0, float(nearest.min()))), kind="stable"))
+        for cluster in np.flatnonzero(sizes == 0):
+            for b in worst:
+                if weights[b] > 0 and sizes[labels[b]] > 1:
+                    sizes[labels[b]] -= 1
+                    sizes[cluster] += 1
+                    labels[b] = cluster
+                    break
+        return labels
+
+    def _averages(
+        self,
+        series: Series,
+        weights: NDArray[Any],
+        labels: NDArray[Any],
+        centers: NDArray[Any],
+        moved: NDArray[Any],
+    ) -> NDArray[np.float64]:
+        """Each cluster's average, searched from its center, or from the series that an empty one was
+        given."""
+        averages = centers.copy()
+        for cluster in range(self.n_clusters):
+            members = np.flatnonzero((labels == cluster) & (weights > 0))
+            if not members.size:
+                continue
+            begin = centers[cluster]
+            if moved[members].any():
+                begin = stretched(series.one(int(members[0])), len(begin))
+            averages[cluster], _, interrupted = descend(
+                begin, series.take(members), weights[members], self._options(), self.max_iter_barycenter
+            )
+            if interrupted:
+                self.interrupted_ = True
+                break
+        return averages
+
+    def fit_predict(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
+    ) -> NDArray[Any]:
+        """labels_ of fit."""
+        return self.fit(X, y, sample_weight, lengths=lengths).labels_
+
+    def fit_transform(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
+    ) -> NDArray[Any]:
+        """transform of what was fitted."""
+        return self.fit(X, y, sample_weight, lengths=lengths).transform(X, lengths=lengths)
+
+    def predict(self, X: Any, *, lengths: Any = None) -> NDArray[np.int32]:
+        """The cluster of each series of X, (B,), in memory of one block of values."""
+        labels: NDArray[np.int32] = self._assigned(X, lengths)["indices"][:, 0].astype(np.int32)
+        return labels
+
+    def transform(self, X: Any, *, lengths: Any = None) -> NDArray[Any]:
+        """Values of each series of X with each center, (B, k)."""
+        series = self._new_series(X, lengths)
+        return self._values(series, self._batch(self.cluster_centers_, series))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> float:
+        """Minus the inertia of X."""
+        nearest = self._assigned(X, lengths)["values"][:, 0].astype(np.float64)
+        return -float(check_weights("sample_weight", sample_weight, len(nearest)) @ nearest)
+
+    def _assigned(self, given: Any, lengths: Any) -> Any:
+        series = self._new_series(given, lengths)
+        return run(Job(series, self._batch(self.cluster_centers_, series), self._options(), TopK(1)))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_clusters

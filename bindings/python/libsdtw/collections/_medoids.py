@@ -1,0 +1,208 @@
+# k-medoids of series: clusters around members, from the matrix of all pairs.
+"""SoftDTWKMedoids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils import check_random_state
+
+from .._core import InvalidArgumentError
+from .._problem import choice
+from ._barycenter import check_weights
+from ._base import SeriesEstimator, documented
+from ._blocks import Job
+from ._keep import TopK, count
+from ._progress import Bar
+from ._search import run
+from ._seeding import plus_plus
+
+_ENTRIES = 1 << 22  # of the matrix that are looked at at a time
+
+
+@documented
+class SoftDTWKMedoids(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
+    """Partitioning around medoids: clusters whose centers are series of the collection.
+
+    All pairs of the training series are computed once, half of them if the value is symmetric; then the
+    medoid and the series whose exchange lowers the inertia most are exchanged, until none does (Schubert
+    and Rousseeuw 2019, FastPAM1). Ctrl-C during ``fit`` keeps the medoids so far.
+
+    Args:
+        n_clusters: clusters.
+        init: "k-means++"; "random"; or the indices of k series.
+        n_init: starts, of which the one with the least inertia is kept. The matrix is computed once.
+        max_iter: exchanges of one start at most.
+        random_state: seed, or numpy.random.RandomState.
+        verbose: 1: a line for each start.
+        progress: show a progress bar of tqdm.
+
+    Attributes:
+        medoid_indices_: (k,), indices into the training series.
+        cluster_centers_: these series, a list of (N_b, D), in the scaler's units.
+        labels_, inertia_, n_iter_, interrupted_, gamma_: as of :class:`SoftDTWKMeans`.
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Any = "k-means++",
+        n_init: int = 1,
+        max_iter: int = 300,
+        gamma: float | str = "median",
+        metric: str = "sqeuclidean",
+        band: str | None = None,
+        radius: float | None = None,
+        step_weights: Sequence[float] = (1, 1, 1),
+        step_penalties: Sequence[float] = (0, 0, 0),
+        normalize: bool = True,
+        scaler: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        progress: bool = False,
+        device: str | None = None,
+        num_threads: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.gamma = gamma
+        self.metric = metric
+        self.band = band
+        self.radius = radius
+        self.step_weights = step_weights
+        self.step_penalties = step_penalties
+        self.normalize = normalize
+        self.scaler = scaler
+        self.random_state = random_state
+        self.verbose = verbose
+        self.progress = progress
+        self.device = device
+        self.num_threads = num_threads
+
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
+    ) -> SoftDTWKMedoids:
+        """Finds the medoids of X, a collection; y is not used. sample_weight: (B,), not negative."""
+        series = self._fit_series(X, lengths)
+        weights = check_weights("sample_weight", sample_weight, len(series))
+        for name in ("n_clusters", "n_init", "max_iter"):
+            count(name, getattr(self, name))
+        if self.n_clusters > len(series):
+            raise InvalidArgumentError(
+                f"n_samples={len(series)} should be >= n_clusters={self.n_clusters}: n_clusters is "
+                f"{self.n_clusters}, "
+                "and there are fewer series"
+            )
+        rng = check_random_state(self.random_state)
+        values = self._values(series, None, self.progress)
+        self.inertia_, self.interrupted_ = np.inf, False
+        for number in range(self.n_init if isinstance(self.init, str) else 1):
+            medoids, inertia, swaps = self._start(values, weights, rng)
+            if self.verbose:
+                print(f"start {number + 1} of {self.n_init}: inertia {inertia:.6g} after {swaps} exchanges")
+            if inertia < self.inertia_:
+                self.medoid_indices_, self.inertia_, self.n_iter_ = medoids, inertia, swaps + 1
+            if self.interrupted_:
+                break
+        self.labels_ = values[:, self.medoid_indices_].argmin(axis=1).astype(np.int32)
+        self.labels_[self.medoid_indices_] = np.arange(self.n_clusters)
+        self._medoids = series.take(self.medoid_indices_)
+        self.cluster_centers_ = [self._medoids.one(k) for k in range(self.n_clusters)]
+        return self
+
+    def _start(
+        self, values: NDArray[Any], weights: NDArray[Any], rng: np.random.RandomState
+    ) -> tuple[NDArray[np.int64], float, int]:
+        medoids, swaps = self._first(values, weights, rng), 0
+        try:
+            with Bar(self.progress, self.max_iter, "k-medoids") as bar:
+                while swaps < self.max_iter:
+                    gain, cluster, candidate = best_exchange(values, weights, medoids)
+                    if not gain < -1e-9 * abs(_inertia(values, weights, medoids)):
+                        break
+                    medoids[cluster] = candidate
+                    swaps += 1
+                    bar.update()
+        except KeyboardInterrupt:
+            self.interrupted_ = True
+        return medoids, _inertia(values, weights, medoids), swaps
+
+    def _first(
+        self, values: NDArray[Any], weights: NDArray[Any], rng: np.random.RandomState
+    ) -> NDArray[np.int64]:
+        if not isinstance(self.init, str):
+            given = np.array(self.init)
+            inside = given.dtype.kind in "iu" and ((given >= 0) & (given < len(values))).all()
+            if not inside or given.shape != (self.n_clusters,) or len(np.unique(given)) != len(given):
+                raise InvalidArgumentError(
+                    f"init is {self.init!r}: expected {self.n_clusters} different indices in [0, "
+                    f"{len(values)})"
+                )
+            return given.astype(np.int64)
+        choice("init", self.init, ("k-means++", "random"))
+        if self.init == "random":
+            return np.asarray(rng.choice(len(values), self.n_clusters, replace=False), np.int64)
+        return plus_plus(lambda indices: values[:, indices], weights, self.n_clusters, rng)
+
+    def fit_predict(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
+    ) -> NDArray[Any]:
+        """labels_ of fit."""
+        labels: NDArray[np.int32] = self.fit(X, y, sample_weight, lengths=lengths).labels_
+        return labels
+
+    def predict(self, X: Any, *, lengths: Any = None) -> NDArray[np.int32]:
+        """The cluster of each series of X, (B,), in memory of one block of values."""
+        series = self._new_series(X, lengths)
+        found = run(Job(series, self._medoids, self._options(), TopK(1)))
+        indices: NDArray[np.int32] = found["indices"][:, 0].astype(np.int32)
+        return indices
+
+    def transform(self, X: Any, *, lengths: Any = None) -> NDArray[Any]:
+        """Values of each series of X with each medoid, (B, k)."""
+        return self._values(self._new_series(X, lengths), self._medoids)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_clusters
+
+
+def _inertia(values: NDArray[Any], weights: NDArray[Any], medoids: NDArray[Any]) -> float:
+    return float(weights @ values[:, medoids].min(axis=1))
+
+
+def best_exchange(
+    values: NDArray[Any], weights: NDArray[Any], medoids: NDArray[Any]
+) -> tuple[float, int, int]:
+    """What the best exchange of a medoid for a series adds to the inertia, which medoid, and which series.
+
+    A series i with candidate j gains min(v_ij - first_i, 0), unless its own medoid goes: then it has the
+    better of j and its second. So the candidates' sums over each cluster give all k n exchanges in O(n^2)
+    together.
+    """
+    near = values[:, medoids].astype(np.float64)
+    label = near.argmin(axis=1)
+    first = near[np.arange(len(near)), label]
+    near[np.arange(len(near)), label] = np.inf
+    second = near.min(axis=1)
+    order = np.argsort(label, kind="stable")
+    there, begins = np.unique(label[order], return_index=True)
+    first, second, share = (a[order, None] for a in (first, second, weights))
+    best = (0.0, -1, -1)
+    step = max(1, _ENTRIES // len(values))
+    for j in range(0, values.shape[1], step):
+        block = values[order, j : j + step].astype(np.float64)
+        stay = share * np.minimum(block - first, 0)
+        leave = share * (np.minimum(block, second) - first)
+        change = np.add.reduceat(leave - stay, begins, axis=0) + stay.sum(axis=0)
+        at = np.unravel_index(int(change.argmin()), change.shape)
+        if change[at] < best[0]:
+            best = (float(change[at]), int(there[at[0]]), j + int(at[1]))
+    return best

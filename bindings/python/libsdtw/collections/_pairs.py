@@ -1,0 +1,190 @@
+# Values and gradients of pairs of series, wherever their arrays are; what a value is (gamma, metric,
+# band...).
+"""Options of a value, the median rule for gamma, and the calls of libsdtw.numpy, libsdtw.torch or
+libsdtw.cupy."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import InvalidArgumentError
+from .._problem import check_options, choice
+from .._rules import check_rules
+from ._series import Series, library_of, on_host
+
+METRICS = ("sqeuclidean", "euclidean", "cityblock", "cosine")
+MEDIAN_SHARE = 0.1  # of the median cost; docs/collections.md has what it was chosen by
+_DRAWS = 20_000  # pairs of time steps that the median is taken of
+_STATE_PAIRS = 2048  # pairs whose state is kept for gradients at a time
+
+
+@dataclass(frozen=True)
+class PairOptions:
+    """What a value is, apart from the two series. With normalize it is the divergence."""
+
+    gamma: float = 1.0
+    metric: str = "sqeuclidean"
+    band: str | None = None
+    radius: float | None = None
+    step_weights: Sequence[float] = (1, 1, 1)
+    step_penalties: Sequence[float] = (0, 0, 0)
+    normalize: bool = True
+    num_threads: int = 0
+
+    def check(self) -> None:
+        choice("metric", self.metric, METRICS)
+        check_options(self.gamma, self.metric)
+        check_rules(self.band, self.radius, self.step_weights, self.step_penalties)
+        if not isinstance(self.normalize, (bool, np.bool_)):
+            raise TypeError(f"normalize is {self.normalize!r}: expected True or False")
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether the value of (j, i) is that of (i, j)."""
+        of = check_rules(self.band, self.radius, self.step_weights, self.step_penalties)
+        return of.step_weight[1] == of.step_weight[2] and of.step_penalty[1] == of.step_penalty[2]
+
+    def named(self) -> dict[str, Any]:
+        """As a checkpoint keeps them: what the bits of a value depend on."""
+        kept = {name: value for name, value in asdict(self).items() if name != "num_threads"}
+        return {**kept, "gamma": float(self.gamma), "step_weights": [float(w) for w in self.step_weights],
+                "step_penalties": [float(p) for p in self.step_penalties]}  # fmt: skip
+
+    def of_call(self, array: Any) -> dict[str, Any]:
+        """Keyword arguments of the functions of the array's package."""
+        kept = {
+            name: value for name, value in asdict(self).items() if name not in ("normalize", "num_threads")
+        }
+        return {**kept, "num_threads": self.num_threads} if isinstance(array, np.ndarray) else kept
+
+
+def median_gamma(series: Series, metric: str = "sqeuclidean", random_state: Any = 0) -> float:
+    """A gamma for series whose scale one does not know: a tenth of the median cost of two time steps.
+
+    The median is that of the metric between 20 000 pairs of time steps, each of two series drawn at random.
+    It scales as the costs do, so that series in other units get the same alignments.
+    """
+    rng = np.random.default_rng(random_state)
+    sizes = series.sizes()
+    first, second = rng.integers(len(series), size=(2, _DRAWS))
+    i, j = rng.integers(sizes[first]), rng.integers(sizes[second])
+    if series.on_host:
+        x, y = series.data[first, i], series.data[second, j]
+    else:
+        x, y = (on_host(series.data[b.tolist(), s.tolist()]) for b, s in ((first, i), (second, j)))
+    costs = _costs(np.asarray(x, np.float64), np.asarray(y, np.float64), metric)
+    costs = costs[costs > 0]
+    return MEDIAN_SHARE * float(np.median(costs)) if costs.size else 1.0  # all alike: any gamma will do
+
+
+def _costs(x: NDArray[Any], y: NDArray[Any], metric: str) -> NDArray[Any]:
+    if metric == "cosine":
+        norms = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
+        return np.asarray(1 - (x * y).sum(1) / np.where(norms > 0, norms, 1))
+    apart = np.abs(x - y)
+    if metric == "cityblock":
+        return np.asarray(apart.sum(1))
+    squares = (apart**2).sum(1)
+    return np.asarray(np.sqrt(squares) if metric == "euclidean" else squares)
+
+
+def _package(array: Any) -> Any:
+    """libsdtw.numpy, libsdtw.torch or libsdtw.cupy."""
+    name = library_of(array)
+    try:
+        return importlib.import_module(f"libsdtw.{name}")
+    except ModuleNotFoundError:
+        raise TypeError(f"a collection is an array of {name}: expected NumPy, PyTorch or CuPy") from None
+
+
+def raw_values(x: Series, y: Series | None, options: PairOptions) -> NDArray[Any]:
+    """Soft-DTW of every series of x with every one of y, or of x itself for y None; (P, Q) on the host."""
+    lengths: dict[str, Any] = {"x_lengths": x.lengths}
+    if y is not None:
+        lengths["y_lengths"] = y.lengths
+    package, other = _package(x.data), None if y is None else y.data
+    values = package.soft_dtw_cdist(x.data, other, **lengths, **options.of_call(x.data))
+    result: NDArray[Any] = on_host(values)
+    return result
+
+
+def own_values(x: Series, options: PairOptions) -> NDArray[Any]:
+    """Soft-DTW of each series with itself, (B,)."""
+    package = _package(x.data)
+    values = package.soft_dtw(
+        x.data, x.data, x_lengths=x.lengths, y_lengths=x.lengths, **options.of_call(x.data)
+    )
+    result: NDArray[Any] = on_host(values)
+    return result
+
+
+def sum_and_grad(
+    center: NDArray[Any], series: Series, weights: NDArray[Any], options: PairOptions
+) -> tuple[float, NDArray[Any]]:
+    """sum_b weights[b] value(center, series b) and its gradient by the center; the divergence's with
+    normalize, less the series' own share, which does not depend on the center."""
+    total, grad = 0.0, np.zeros(center.shape)
+    for i in range(0, len(series), _STATE_PAIRS):
+        part, share = series.part(i, i + _STATE_PAIRS), weights[i : i + _STATE_PAIRS]
+        values, slope = _values_and_grad(center, part, share, options)
+        # A series without weight has no say, be it ever so far away
+        total += float(np.dot(share[share > 0], values[share > 0]))
+        grad += slope
+    if options.normalize:
+        once = np.ones(1)
+        values, slope = _values_and_grad(
+            center, Series(series_like(center, series)), once, options, both=True
+        )
+        half = 0.5 * float(weights.sum())
+        total -= half * float(values[0])
+        grad -= half * slope
+    return total, grad
+
+
+def series_like(center: NDArray[Any], series: Series) -> Any:
+    """A batch of one series, of the type and on the device of a collection."""
+    if series.on_host:
+        return np.asarray(center[None], series.data.dtype)
+    if library_of(series.data) == "torch":
+        return series.data.new_tensor(center[None])
+    return importlib.import_module("cupy").asarray(center[None], series.data.dtype)
+
+
+def _values_and_grad(
+    center: NDArray[Any], part: Series, share: NDArray[Any], options: PairOptions, both: bool = False
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Values (B,) and the gradient of their weighted sum by the center; with both also by what it is paired
+    with, of which it is then a copy."""
+    one = series_like(center, part)
+    call = {"y_lengths": part.lengths, **options.of_call(part.data)}
+    if library_of(part.data) == "torch":
+        import torch
+
+        from ..torch import soft_dtw
+
+        with torch.enable_grad():
+            one.requires_grad_()
+            values = soft_dtw(one, one if both else part.data, **call)
+            upstream = values.new_tensor(share)
+            (grad,) = torch.autograd.grad((values * upstream).sum(), one)
+        return on_host(values.double()), on_host(grad[0].double())
+    values, first, second = _package(part.data).soft_dtw_grad(one, part.data, grad_value=share, **call)
+    grad = on_host(first)[0].astype(np.float64)
+    return on_host(values).astype(np.float64), grad + on_host(second)[0] if both else grad
+
+
+def resolve_gamma(gamma: Any, series: Series, metric: str, random_state: Any = 0) -> float:
+    """The number that gamma is: itself, or the median rule's."""
+    if isinstance(gamma, str):
+        if gamma != "median":
+            raise InvalidArgumentError(f"gamma is {gamma!r}: expected a number >= 0, or 'median'")
+        choice("metric", metric, METRICS)
+        return median_gamma(series, metric, random_state)
+    check_options(gamma, metric)
+    return float(gamma)

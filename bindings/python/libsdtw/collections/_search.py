@@ -1,0 +1,156 @@
+# Functions of two collections: neighbours, sums, histograms and matrices of all pairs.
+"""reduce_pairs and what is built on it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._blocks import Job
+from ._checkpoint import Directory, Memory
+from ._keep import Arrays, Histogram, Keep, Matrix, Sums, TopK
+from ._pairs import PairOptions, resolve_gamma
+from ._progress import Bar
+from ._series import as_series, library_of
+
+
+def reduce_pairs(
+    x: Any,
+    y: Any = None,
+    *,
+    keep: Keep,
+    gamma: float | str = "median",
+    metric: str = "sqeuclidean",
+    band: str | None = None,
+    radius: float | None = None,
+    step_weights: Sequence[float] = (1, 1, 1),
+    step_penalties: Sequence[float] = (0, 0, 0),
+    normalize: bool = True,
+    x_lengths: Any = None,
+    y_lengths: Any = None,
+    block: tuple[int, int] | int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    cluster: Any = None,
+    device: str | None = None,
+    progress: bool = False,
+    num_threads: int = 0,
+) -> Arrays:
+    """What is kept of the values of every series of x with every one of y, in memory of one block of them.
+
+    Args:
+        x, y: collections: (B, N, D), (B, N) of one feature, or lists of series (N_b, D) or (N_b,); NaN at the
+            end of a series is padding. Arrays of NumPy (memory-mapped ones are read a part at a time), or of
+            PyTorch or CuPy, which are computed with where they are. y None: x itself.
+        keep: :class:`TopK`, :class:`Sums`, :class:`Histogram` or :class:`Matrix`.
+        gamma: smoothing; "median": a tenth of the median cost of two time steps of x.
+        metric, band, radius, step_weights, step_penalties: as of :func:`libsdtw.numpy.soft_dtw`.
+        normalize: the soft-DTW divergence, which is 0 of a series with itself (and may be below it by a
+            little elsewhere, where gamma is large); False: soft-DTW itself, which is negative where series
+            are alike, and is not to be compared between series of different lengths.
+        x_lengths, y_lengths: time steps of each series, (B,) integers; the rest is padding.
+        block: rows, or (rows, columns), of a block of values. Rows are also what is computed between two
+            writes of a checkpoint. None: chosen by the sizes.
+        checkpoint: a directory. A call that was killed goes on from it when it is called again with the same
+            arguments, and gives the same bits; what it has finished is not computed again.
+        cluster: None: this process; a dask.distributed.Client: its workers, of which any may be lost; or a
+            process group of torch.distributed, all of whose ranks make the same call and get the same arrays.
+            The bits are those of one process.
+        device: "cpu" or "cuda"; None: where x is.
+        progress: show a progress bar of tqdm.
+        num_threads: threads of the calls; 0: OpenMP's default. Any number gives the same bits.
+
+    Returns:
+        The keeper's arrays by name; with a checkpoint they are memory-mapped.
+    """
+    first = as_series("x", x, x_lengths, device)
+    second = None if y is None else as_series("y", y, y_lengths, device)
+    options = PairOptions(
+        resolve_gamma(gamma, first, metric),
+        *(metric, band, radius, step_weights, step_penalties, normalize, num_threads),
+    )
+    return run(Job(first, second, options, keep, block), checkpoint, progress, cluster)
+
+
+def run(
+    job: Job,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+    cluster: Any = None,
+) -> Arrays:
+    """All panels of a job that are not yet done."""
+    job.check_memory(checkpoint is not None)
+    library = "" if cluster is None else library_of(cluster)
+    if library not in ("", "distributed", "torch"):
+        raise TypeError(f"cluster is {cluster!r}: expected a dask.distributed.Client or a torch ProcessGroup")
+    if library == "torch":
+        from . import _ranks
+
+        return _ranks.run(job, checkpoint, progress, cluster)
+    with closing(open_store(job, checkpoint)) as store:
+        panels = [panel for panel in job.panels() if panel.number not in store.done]
+        if library == "distributed":
+            from . import _dask
+
+            shares = _dask.shares(job, panels, cluster)
+        else:
+            shares = ((panel, job.share(panel)) for panel in panels)
+        with Bar(progress, job.pairs.panels, "pairs", done=len(store.done)) as bar:
+            for panel, share in shares:
+                store.put(job, panel, share)
+                bar.update()
+    return store.arrays
+
+
+def open_store(job: Job, checkpoint: str | os.PathLike[str] | None) -> Memory:
+    return Memory(job) if checkpoint is None else Directory(job, checkpoint)
+
+
+def soft_dtw_top_k(x: Any, y: Any = None, k: int = 1, **options: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The k nearest series of y of each series of x; for y None of x, none being its own neighbour.
+
+    Other arguments are those of :func:`reduce_pairs`.
+
+    Returns:
+        Values, least first, and indices into y; (P, k) each.
+    """
+    found = reduce_pairs(x, y, keep=TopK(k, skip_self=y is None), **options)
+    return found["values"], found["indices"]
+
+
+def soft_dtw_argmin(x: Any, y: Any, **options: Any) -> NDArray[Any]:
+    """The index of the series of y that is nearest to each series of x, (P,)."""
+    indices: NDArray[Any] = reduce_pairs(x, y, keep=TopK(1), **options)["indices"][:, 0]
+    return indices
+
+
+def soft_dtw_sums(x: Any, y: Any = None, **options: Any) -> NDArray[Any]:
+    """The sum of each series' values with all of y, (P,). The medoid of x is at the least of
+    soft_dtw_sums(x)."""
+    sums: NDArray[Any] = reduce_pairs(x, y, keep=Sums(), **options)["sum"]
+    return sums
+
+
+def soft_dtw_histogram(x: Any, y: Any = None, *, edges: ArrayLike, **options: Any) -> NDArray[Any]:
+    """How many of the values of all pairs are between edges, (len(edges) - 1,)."""
+    counts: NDArray[Any] = np.asarray(reduce_pairs(x, y, keep=Histogram(edges), **options)["counts"]).sum(
+        axis=0
+    )
+    return counts
+
+
+def soft_dtw_matrix(x: Any, y: Any = None, *, out: Any = None, **options: Any) -> Any:
+    """All values, (P, Q): as scikit-learn's estimators take them with metric="precomputed".
+
+    Args:
+        out: where they are written: a memory-mapped array of NumPy, an array of Zarr, or anything else that
+            takes slices. None: a new array, in the directory of the checkpoint if there is one.
+
+    Other arguments are those of :func:`reduce_pairs`. Of x with itself half of the values are computed.
+    """
+    found = reduce_pairs(x, y, keep=Matrix(out), **options)
+    return found["matrix"] if out is None else out

@@ -1,0 +1,243 @@
+# What users hand over as a collection of series, in one form: a padded array and lengths.
+"""Collections of series: arrays, tensors, ragged lists and NaN padding as :class:`Series`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import InvalidArgumentError
+
+SCALERS = ("standard", "minmax")
+
+
+@dataclass(frozen=True)
+class Series:
+    """data (B, N, D), an array of NumPy, or of CuPy or PyTorch on a GPU; lengths (B,) on the host, or
+    None."""
+
+    data: Any
+    lengths: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return int(self.data.shape[0])
+
+    @property
+    def steps(self) -> int:
+        return int(self.data.shape[1])
+
+    @property
+    def features(self) -> int:
+        return int(self.data.shape[2])
+
+    @property
+    def on_host(self) -> bool:
+        return isinstance(self.data, np.ndarray)
+
+    @property
+    def value_dtype(self) -> Any:
+        """Of soft-DTW values, as libsdtw.numpy has them."""
+        return np.float64 if str(self.data.dtype).endswith("float64") else np.float32
+
+    def sizes(self) -> NDArray[np.int64]:
+        return np.full(len(self), self.steps) if self.lengths is None else self.lengths
+
+    def part(self, begin: int, end: int) -> Series:
+        lengths = None if self.lengths is None else self.lengths[begin:end]
+        return Series(self.data[begin:end], lengths)
+
+    def take(self, indices: NDArray[Any]) -> Series:
+        rows = indices if self.on_host else indices.tolist()
+        return Series(self.data[rows], None if self.lengths is None else self.lengths[indices])
+
+    def one(self, index: int) -> Any:
+        """(N_b, D), on the host."""
+        return on_host(self.data[index])[: self.sizes()[index]]
+
+
+def as_series(name: str, given: Any, lengths: Any = None, device: str | None = None) -> Series:
+    """The argument, checked: every series has a time step, and every time step of it is finite.
+
+    Args:
+        given: (B, N, D), or (B, N) of one feature; a list of series (N_b, D) or (N_b,); either may end in
+            time steps that are NaN, which are padding. Or a :class:`Series`, which has been checked.
+        lengths: (B,) integers, or None.
+        device: "cpu" or "cuda": where the data are to be; None: where they are.
+    """
+    if isinstance(given, Series):
+        return given
+    given = _host_array(given)
+    if isinstance(given, (list, tuple)) and given and library_of(given[0]) == "torch" and given[0].is_cuda:
+        from ..torch import pad
+
+        given, sizes = pad(given)
+        return _moved(Series(given, on_host(sizes).astype(np.int64)), device)
+    if isinstance(given, (list, tuple)) and _is_ragged(given):
+        if lengths is not None:
+            raise InvalidArgumentError(f"{name} is a list of series and lengths is given: they have lengths")
+        series = _padded(name, given)
+    else:
+        data = _floats(name, given)
+        series = Series(data, _lengths(data, lengths))
+    series = _checked(name, series, trim=lengths is None)
+    return _moved(series, device)
+
+
+def on_host(array: Any) -> Any:
+    """A NumPy array of one of NumPy, PyTorch or CuPy."""
+    if isinstance(array, np.ndarray):
+        return array
+    return array.get() if hasattr(array, "get") else array.detach().cpu().numpy()
+
+
+def library_of(array: Any) -> str:
+    """The package that an array belongs to."""
+    return type(array).__module__.partition(".")[0]
+
+
+def _host_array(given: Any) -> Any:
+    """PyTorch's tensors on the CPU as the NumPy arrays that they share their memory with."""
+    if library_of(given) == "torch" and given.device.type == "cpu":
+        return given.detach().numpy()
+    return given
+
+
+def _is_ragged(given: Sequence[Any]) -> bool:
+    """Whether a list holds series, not numbers of one array."""
+    return any(hasattr(one, "ndim") for one in given) or len({np.shape(one)[:1] for one in given}) > 1
+
+
+def _padded(name: str, given: Sequence[Any]) -> Series:
+    parts = [np.asarray(_host_array(one)) for one in given]
+    for k, one in enumerate(parts):
+        if one.ndim not in (1, 2) or one.ndim != parts[0].ndim or one.shape[1:] != parts[0].shape[1:]:
+            raise InvalidArgumentError(
+                f"{name}[{k}] has shape {one.shape} and {name}[0] {parts[0].shape}: expected (N_b, D), or "
+                "(N_b,), with the same features"
+            )
+    parts = [one[:, None] if one.ndim == 1 else one for one in parts]
+    lengths = np.array([len(one) for one in parts], np.int64)
+    dtype = _floats(name, np.empty((1, 1), np.result_type(*parts))).dtype
+    data = np.zeros((len(parts), max(1, int(lengths.max())), parts[0].shape[1]), dtype)
+    for row, one in zip(data, parts, strict=True):
+        row[: len(one)] = one
+    return Series(data, None if (lengths == data.shape[1]).all() else lengths)
+
+
+def _floats(name: str, given: Any) -> Any:
+    """An array (B, N, D) of floating-point numbers."""
+    data = given
+    if library_of(given) not in ("torch", "cupy"):
+        if hasattr(given, "toarray"):
+            raise TypeError(f"{name} is a sparse {type(given).__name__}: expected a dense array of series")
+        data = np.asarray(given)
+        if data.dtype.kind == "c":
+            raise InvalidArgumentError(f"{name} has dtype {data.dtype}: Complex data not supported")
+        if data.dtype.kind == "O":  # as scikit-learn does; float() says what cannot be a number
+            data = data.astype(np.float64)
+        if data.dtype.kind in "iub":
+            data = data.astype(np.float64)
+        if data.dtype.kind != "f":
+            raise InvalidArgumentError(f"{name} has dtype {data.dtype}: expected floating-point numbers")
+    if data.ndim == 2:
+        data = data[:, :, None]
+    if data.ndim != 3:
+        raise InvalidArgumentError(
+            f"{name} has shape {tuple(data.shape)}: expected (B, N, D) or (B, N), or a list of series. "
+            "Reshape your data: one series is X[None], a sample of (N,) reshape(1, -1)"
+        )
+    shape = tuple(given.shape) if hasattr(given, "shape") else data.shape
+    steps = (
+        "feature(s)" if len(shape) == 2 else "time step(s)"
+    )  # a table's columns are scikit-learn's features
+    for axis, what in enumerate(("sample(s)", steps, "feature(s)")):
+        if data.shape[axis] == 0:
+            raise InvalidArgumentError(
+                f"{name}: Found array with 0 {what} (shape={shape}) while a minimum of 1 is required."
+            )
+    return data
+
+
+def _lengths(data: Any, given: Any) -> NDArray[np.int64] | None:
+    if given is None:
+        return None
+    lengths = on_host(given) if hasattr(given, "dtype") else np.asarray(given)
+    if lengths.dtype.kind not in "iu":
+        raise TypeError(f"lengths has dtype {lengths.dtype}: expected integers")
+    if lengths.shape != (len(data),):
+        raise InvalidArgumentError(f"lengths has shape {lengths.shape}: expected ({len(data)},)")
+    outside = (lengths < 1) | (lengths > data.shape[1])
+    if outside.any():
+        raise InvalidArgumentError(
+            f"lengths holds {lengths[outside][0]}: expected lengths in [1, {data.shape[1]}]"
+        )
+    return np.ascontiguousarray(lengths, np.int64)
+
+
+def _checked(name: str, series: Series, trim: bool) -> Series:
+    """Series without NaN: at the end of one it is padding, anywhere else an error."""
+    if not series.on_host:
+        return series  # a look at each value would wait for the GPU; NaN gives NaN there
+    data = series.data
+    if series.lengths is None and np.isfinite([data.min(), data.max()]).all():
+        return series
+    sizes = series.sizes()
+    steps = np.arange(data.shape[1])
+    if trim:
+        there = ~np.isnan(data).all(axis=2)
+        sizes = np.minimum(sizes, np.where(there, steps + 1, 0).max(axis=1))
+    empty = np.flatnonzero(sizes == 0)
+    if empty.size:
+        raise InvalidArgumentError(
+            f"{name}[{empty[0]}] has no time step: expected one or more in each series"
+        )
+    bad = ~np.isfinite(data).all(axis=2) & (steps < sizes[:, None])
+    if bad.any():
+        b, i = np.argwhere(bad)[0]
+        what = "NaN" if np.isnan(data[b, i]).any() else "inf"
+        raise InvalidArgumentError(
+            f"{name}[{b}] has {what} at time step {i}: expected finite numbers (NaN and infinity are no "
+            f"values of "
+            "a series; NaN may pad its end)"
+        )
+    return Series(data, None if (sizes == data.shape[1]).all() else sizes.astype(np.int64))
+
+
+def _moved(series: Series, device: str | None) -> Series:
+    if device is None or (device == "cpu" and series.on_host):
+        return series
+    if device == "cpu":
+        return Series(on_host(series.data), series.lengths)
+    if not series.on_host:
+        return series
+    try:
+        import torch
+    except ImportError:
+        raise ImportError("device is 'cuda' and the data are on the host: PyTorch moves them there") from None
+    return Series(torch.from_numpy(np.ascontiguousarray(series.data)).to("cuda"), series.lengths)
+
+
+def scaled(series: Series, scaler: str | None) -> Series:
+    """Each feature of each series, on its own, with mean 0 and deviation 1, or in [0, 1]. Constants become
+    0."""
+    if scaler is None:
+        return series
+    data = np.array(on_host(series.data), dtype=series.value_dtype)
+    for row, size in zip(data, series.sizes(), strict=True):
+        part = row[:size]
+        shift, scale = (part.mean(0), part.std(0)) if scaler == "standard" else (part.min(0), np.ptp(part, 0))
+        part -= shift
+        part /= np.where(scale > 0, scale, 1)
+    return Series(data, series.lengths) if series.on_host else _moved(Series(data, series.lengths), "cuda")
+
+
+def stretched(one: NDArray[Any], steps: int) -> NDArray[Any]:
+    """A series (N, D) at so many evenly spaced points of its own time, by linear interpolation."""
+    if len(one) == steps:
+        return np.array(one, np.float64)
+    at = np.linspace(0, len(one) - 1, steps)
+    return np.stack([np.interp(at, np.arange(len(one)), column) for column in one.T], axis=1)

@@ -1,0 +1,169 @@
+# The short way of soft_dtw: batches that need no more than the library's call and, if asked for, autograd.
+"""Calls of soft_dtw whose arguments have been found good before.
+
+A training step asks for the same again and again. Its sizes, types and options are the key of a table in
+which it finds the plans of the library's calls; what is left to check is lengths, which the binding does.
+Where anything but autograd is to see the call, or the arguments are not yet as the operators take them, the
+answer is None, and the long way is gone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from . import _kernels, _operators, _options, _private
+from ._arguments import REDUCTIONS, prepare
+
+_LIMIT = 1024  # entries of the table: a program has few
+
+
+class _Call:
+    """What calls of one kind need."""
+
+    __slots__ = ("batch", "dtype", "gamma", "inference", "options", "state_bytes", "training")
+
+    def __init__(self, x: Tensor, training: _core.Plan, inference: _core.Plan, gamma: float, options: str):
+        self.batch, self.dtype = x.shape[0], _kernels.value_dtype(x)
+        self.training, self.inference = training, inference  # plans with state and without
+        self.state_bytes = training.state_bytes
+        self.gamma, self.options = gamma, options
+
+
+_calls: dict[Any, _Call] = {}
+
+
+def soft_dtw(
+    x: Any,
+    y: Any,
+    x_lengths: Any,
+    y_lengths: Any,
+    gamma: Any,
+    metric: Any,
+    rules: _options.GivenRules,
+    reduction: str,
+) -> Tensor | None:
+    """The reduced values, or None where this is not the way."""
+    if (
+        _private.is_watched()
+        or _private.is_forward_mode()
+        or not (_is_usual(x) and _is_usual(y))
+        or (type(gamma) is not float and type(gamma) is not int)
+        or reduction not in REDUCTIONS
+    ):
+        return None
+    where: Any
+    if x.is_cpu and y.is_cpu:
+        where = torch.get_num_threads()
+    elif x.is_cuda and y.is_cuda and x.get_device() == y.get_device() == torch.cuda.current_device():
+        where = _private.current_stream(x), torch.are_deterministic_algorithms_enabled(), x.get_device()
+    else:
+        return None
+    if x_lengths is None and y_lengths is None:
+        of_lengths = None
+    else:
+        of_lengths = _length_key(x, x_lengths), _length_key(x, y_lengths)
+        if False in of_lengths:
+            return None
+    key = x.shape, y.shape, x.dtype, y.dtype, where, of_lengths, gamma, metric, rules
+    try:
+        call = _calls.get(key)
+    except TypeError:  # options that are lists
+        return None
+    if call is None:
+        call = _new_call(x, y, x_lengths, y_lengths, gamma, metric, rules)
+        if call is None:
+            return None
+        if len(_calls) >= _LIMIT:
+            _calls.clear()
+        _calls[key] = call
+    if (x.requires_grad or y.requires_grad) and torch.is_grad_enabled():
+        return _Reduced.apply(x, y, (call, x_lengths, y_lengths, reduction))  # type: ignore[no-any-return]
+    return _forward(call, call.inference, x, y, x_lengths, y_lengths, None, reduction)
+
+
+def _is_usual(tensor: Any) -> bool:
+    return _private.is_plain(tensor) and tensor.layout is torch.strided and not tensor.is_nested
+
+
+def _length_key(x: Tensor, lengths: Any) -> Any:
+    """What is to be the same of lengths that are good; False where they are not as the core takes them."""
+    if lengths is None:
+        return None
+    if not _is_usual(lengths) or not lengths.is_contiguous() or lengths.device != x.device:
+        return False
+    return lengths.shape, lengths.dtype
+
+
+def _new_call(
+    x: Tensor, y: Tensor, x_lengths: Any, y_lengths: Any, gamma: Any, metric: Any, rules: _options.GivenRules
+) -> _Call | None:
+    """Checks all arguments. None where they take the long way: they are to be reshaped, or converted."""
+    pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, rules=rules)
+    same = zip((x, y, x_lengths, y_lengths), pairs.inputs[:4], strict=True)
+    if any(given is not taken for given, taken in same) or pairs.scale is not None or not len(x):
+        return None
+    lengths = x_lengths if y_lengths is None else y_lengths
+    given = x, y, lengths, pairs.gamma, pairs.options
+    plans = _kernels.plan_for(*given), _kernels.plan_for(*given, no_state=True)
+    return _Call(x, *plans, pairs.gamma, pairs.options)
+
+
+def _forward(
+    call: _Call,
+    plan: _core.Plan,
+    x: Tensor,
+    y: Tensor,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    state: Tensor | None,
+    reduction: str,
+) -> Tensor:
+    value = x.new_empty(call.batch, dtype=call.dtype)
+    if x.is_cpu:
+        plan.forward(x, y, x_lengths, y_lengths, value, state, None)
+        if reduction == "none":
+            return value
+        result = x.new_empty((), dtype=call.dtype)
+        plan.add_up(value, 1 / call.batch if reduction == "mean" else 1.0, result)
+        return result
+    plan.forward(x, y, x_lengths, y_lengths, value, state, _kernels.workspace(plan, "forward", x))
+    if reduction == "none":
+        return value
+    return value.mean() if reduction == "mean" else value.sum()
+
+
+class _Reduced(_private.Function):  # type: ignore[misc]
+    """Reduced values of pairs. The state is no result and the reduction no node, which saves time."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, others: tuple[Any, ...]) -> Tensor:
+        call, x_lengths, y_lengths, ctx.reduction = others
+        ctx.call = call
+        state = torch.empty(call.state_bytes, dtype=torch.uint8, device=x.device)
+        ctx.save_for_backward(x, y, x_lengths, y_lengths, state)
+        return _forward(call, call.training, x, y, x_lengths, y_lengths, state, ctx.reduction)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        call, reduction, tensors = ctx.call, ctx.reduction, ctx.saved_tensors
+        need_x, need_y, _ = ctx.needs_input_grad
+        x, y, x_lengths, y_lengths, state = tensors
+        twice = torch.is_grad_enabled()  # the gradient is to have a gradient, which takes the operators
+        if twice or not x.is_cpu or _private.is_batched_by_autograd(grad) or _private.is_observed(grad, x, y):
+            if reduction != "none":
+                grad = grad.expand(call.batch)
+                grad = grad / call.batch if reduction == "mean" else grad
+            options = call.gamma, call.options
+            return _operators.gradients(grad, tensors, options, need_x, need_y, twice)
+        if reduction != "none":
+            upstream = grad.item() / call.batch if reduction == "mean" else grad.item()
+            grad = torch.full((call.batch,), upstream, dtype=call.dtype)
+        grad_x = torch.empty_like(x, memory_format=torch.contiguous_format) if need_x else None
+        grad_y = torch.empty_like(y, memory_format=torch.contiguous_format) if need_y else None
+        grad = grad.contiguous()
+        call.training.backward(x, y, x_lengths, y_lengths, grad, grad_x, grad_y, state, None)
+        return grad_x, grad_y, None

@@ -1,0 +1,26 @@
+# Programs that tests run: away from the tree, with the package as it is installed.
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """Output of a program, run away from the tree so that it uses the installed package."""
+    done = subprocess.run([str(c) for c in command], cwd=cwd, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def shared_library() -> Path:
+    """libsdtw.so of one of the builds that ./dev test and ./dev build make; SDTW_LIBRARY overrides."""
+    if "SDTW_LIBRARY" in os.environ:
+        return Path(os.environ["SDTW_LIBRARY"]).resolve()
+    found = [ROOT / "build" / preset / "libsdtw.so" for preset in ("dev", "cuda", "release")]
+    found = [path for path in found if path.exists()]
+    if not found:
+        pytest.skip("no libsdtw.so in build/dev, build/cuda or build/release: run ./dev build")
+    return max(found, key=lambda path: path.stat().st_mtime)

@@ -1,0 +1,318 @@
+# libsdtw.collections: what is kept of all pairs, against the oracle and against the whole matrix; misuses.
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import libsdtw
+from libsdtw.collections import (
+    Histogram,
+    Matrix,
+    Sums,
+    TopK,
+    _keep,
+    median_gamma,
+    reduce_pairs,
+    soft_dtw_argmin,
+    soft_dtw_barycenter,
+    soft_dtw_histogram,
+    soft_dtw_matrix,
+    soft_dtw_sums,
+    soft_dtw_top_k,
+)
+from oracle import soft_dtw as oracle
+
+
+def ragged(rng, count, features=2, most=9):
+    return [rng.normal(size=(n, features)) for n in rng.integers(3, most, count)]
+
+
+def by_oracle(x, y, gamma, normalize):
+    def value(a, b):
+        return oracle(a, b, gamma).value
+
+    of_x, of_y = [value(a, a) for a in x], [value(b, b) for b in y]
+    raw = np.array([[value(a, b) for b in y] for a in x])
+    return raw - 0.5 * np.add.outer(of_x, of_y) if normalize else raw
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("block", [None, 3, (2, 3), (100, 100)])
+def test_matrix_is_the_oracles(normalize, block, rng):
+    x, y = ragged(rng, 7), ragged(rng, 5)
+    expected = by_oracle(x, y, 0.3, normalize)
+    ours = soft_dtw_matrix(x, y, gamma=0.3, normalize=normalize, block=block)
+    np.testing.assert_allclose(ours, expected, rtol=1e-10, atol=1e-10)
+    own = soft_dtw_matrix(x, gamma=0.3, normalize=normalize, block=block)
+    np.testing.assert_allclose(own, by_oracle(x, x, 0.3, normalize), rtol=1e-10, atol=1e-10)
+    np.testing.assert_array_equal(own, own.T)
+    if normalize:
+        assert not own.diagonal().any()
+
+
+def test_unequal_steps_compute_both_halves(rng):
+    x = ragged(rng, 6)
+    ours = soft_dtw_matrix(x, gamma=0.3, step_penalties=(0, 1, 0), normalize=False, block=(2, 2))
+    whole = soft_dtw_matrix(x, x, gamma=0.3, step_penalties=(0, 1, 0), normalize=False)
+    np.testing.assert_allclose(ours, whole, rtol=1e-12)
+    assert np.abs(ours - ours.T).max() > 0.1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("block", [None, (4, 3), (1, 1)])
+def test_what_is_kept_is_that_of_the_matrix(dtype, block, rng):
+    x, y = rng.normal(size=(13, 8, 2)).astype(dtype), rng.normal(size=(9, 7, 2)).astype(dtype)
+    options = {"gamma": 0.5, "block": block}
+    matrix = soft_dtw_matrix(x, y, **options)
+    assert matrix.dtype == dtype
+    order = np.argsort(matrix, axis=1, kind="stable")[:, :4]
+    values, indices = soft_dtw_top_k(x, y, 4, **options)
+    np.testing.assert_array_equal(indices, order)
+    np.testing.assert_array_equal(values, np.take_along_axis(matrix, order, 1))
+    np.testing.assert_array_equal(soft_dtw_argmin(x, y, **options), matrix.argmin(1))
+    np.testing.assert_allclose(soft_dtw_sums(x, y, **options), matrix.sum(1, dtype=np.float64), rtol=1e-12)
+    edges = np.quantile(matrix, [0.1, 0.4, 0.9])
+    np.testing.assert_array_equal(
+        soft_dtw_histogram(x, y, edges=edges, **options), np.histogram(matrix, edges)[0]
+    )
+
+
+def test_no_series_is_its_own_neighbour(rng):
+    x = rng.normal(size=(11, 6, 1))
+    for block in (None, (3, 4)):
+        _, indices = soft_dtw_top_k(x, k=10, gamma=0.5, block=block)
+        for own, found in enumerate(indices):
+            assert sorted([*found, own]) == list(range(11))
+
+
+@given(st.data())
+def test_least_values_of_blocks(data):
+    # Few distinct values, so that there are ties; NaN and infinities
+    values = data.draw(
+        st.lists(
+            st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 0.5, 2.0, np.inf, np.nan]), min_size=6, max_size=6),
+            min_size=1,
+            max_size=4,
+        )
+    )
+    matrix = np.array(values)
+    k, width = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 6))
+    keep = TopK(k)
+    pairs = _keep.Pairs(len(matrix), 6, 1, np.dtype(np.float64), False)
+    panel = _keep.Panel(0, 0, len(matrix))
+    share = keep.begin(pairs, panel)
+    for j in range(0, 6, width):
+        share = keep.add(share, matrix[:, j : j + width].copy(), j)
+    expected = np.argsort(np.where(np.isnan(matrix), np.inf, matrix), axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(share[1], expected)
+
+
+def test_forms_of_a_collection(rng):
+    # One collection as a list, padded with lengths, and padded with NaN
+    x = ragged(rng, 6)
+    padded = np.full((6, 9, 2), np.nan)
+    for row, series in zip(padded, x, strict=True):
+        row[: len(series)] = series
+    expected = soft_dtw_matrix(x, gamma=0.3)
+    np.testing.assert_array_equal(soft_dtw_matrix(padded, gamma=0.3), expected)
+    lengths = [len(series) for series in x]
+    for fill in (0.0, np.nan):
+        filled = np.nan_to_num(padded, nan=fill)
+        np.testing.assert_array_equal(soft_dtw_matrix(filled, x_lengths=lengths, gamma=0.3), expected)
+    # A table is one of univariate series, as are lists of lists
+    table = rng.normal(size=(4, 6))
+    expected = soft_dtw_matrix(table[:, :, None], gamma=0.3)
+    for same in (table, table.tolist(), list(table), [row[:, None] for row in table]):
+        np.testing.assert_array_equal(soft_dtw_matrix(same, gamma=0.3), expected)
+    assert soft_dtw_matrix(table > 0, gamma=0.3).dtype == np.float64
+
+
+def test_torch_tensors_are_read_in_place(rng):
+    torch = pytest.importorskip("torch")
+    x = rng.normal(size=(5, 6, 2))
+    expected = soft_dtw_matrix(x, gamma=0.3)
+    np.testing.assert_array_equal(soft_dtw_matrix(torch.from_numpy(x), gamma=0.3), expected)
+    np.testing.assert_array_equal(soft_dtw_matrix(list(torch.from_numpy(x)), gamma=0.3), expected)
+
+
+def test_median_rule(rng):
+    x = rng.normal(size=(30, 40, 2))
+    gamma = median_gamma(x)
+    # The squared distance of two normal points of two dimensions is 2 chi-squared(2), of median 4 log 2
+    assert gamma == pytest.approx(0.1 * 4 * np.log(2), rel=0.05)
+    assert median_gamma(10 * x) == pytest.approx(100 * gamma, rel=1e-12)
+    assert median_gamma(10 * x, "cityblock") == pytest.approx(10 * median_gamma(x, "cityblock"), rel=1e-12)
+    assert median_gamma(np.ones((3, 4, 1))) == 1.0
+    np.testing.assert_array_equal(soft_dtw_matrix(x[:4]), soft_dtw_matrix(x[:4], gamma=median_gamma(x[:4])))
+
+
+def test_memory_mapped_and_zarr(rng, tmp_path):
+    x = rng.normal(size=(10, 8, 1)).astype(np.float32)
+    expected = soft_dtw_matrix(x, gamma=0.5, block=(4, 4))
+    np.save(tmp_path / "x.npy", x)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    out = np.lib.format.open_memmap(tmp_path / "out.npy", "w+", np.float32, (10, 10))
+    assert soft_dtw_matrix(mapped, gamma=0.5, block=(4, 4), out=out) is out
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), expected)
+    kept = soft_dtw_matrix(x, gamma=0.5, block=(4, 4), checkpoint=tmp_path / "run")
+    assert isinstance(kept, np.memmap)
+    np.testing.assert_array_equal(kept, expected)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_zarr(rng, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    x = rng.normal(size=(10, 8, 1)).astype(np.float32)
+    out = zarr.create_array(str(tmp_path / "out.zarr"), shape=(10, 10), chunks=(3, 4), dtype=np.float32)
+    soft_dtw_matrix(x, gamma=0.5, out=out)
+    np.testing.assert_array_equal(out[:], soft_dtw_matrix(x, gamma=0.5))
+    soft_dtw_matrix(x, x[::-1], gamma=0.5, out=out)
+    np.testing.assert_array_equal(out[:], soft_dtw_matrix(x, x[::-1], gamma=0.5))
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_barycenter_is_a_minimum(normalize, rng):
+    series = [np.sin(np.linspace(0, 6, n))[:, None] + 0.1 * rng.normal(size=(n, 1)) for n in (20, 25, 30)]
+    weights = np.array([1.0, 2.0, 0.5])
+    options = {"gamma": 0.1, "normalize": normalize}
+
+    def loss(center):
+        return float(weights @ soft_dtw_matrix([center], series, **options)[0])
+
+    found = soft_dtw_barycenter(series, weights=weights, max_iter=200, **options)
+    assert found.shape == (30, 1)
+    for _ in range(20):
+        step = rng.normal(size=found.shape)
+        assert loss(found + 1e-3 * step) > loss(found)
+        slope = (loss(found + 1e-4 * step) - loss(found - 1e-4 * step)) / 2e-4
+        assert abs(slope) < 2e-3
+    assert soft_dtw_barycenter(series, length=12, max_iter=2).shape == (12, 1)
+    # An average of one series alone is about that series, under the divergence. It may be less than 0 of
+    # others: that of squared distances is -1e-4 here, by the oracle, too
+    if normalize:
+        options["gamma"] = 1.0
+        begin = series[0] + 0.3 * rng.normal(size=(20, 1))
+        one = soft_dtw_barycenter(series[:1], init=begin, max_iter=500, tol=1e-9, **options)
+        values = soft_dtw_matrix([one, begin], series[:1], **options)
+        assert abs(values[0]) < 1e-3 * values[1]
+        assert soft_dtw_matrix([one], series[:1], **options) == pytest.approx(
+            by_oracle([one], series[:1], 1.0, True), abs=1e-9
+        )
+
+
+def test_gradient_of_the_weighted_sum(rng):
+    from libsdtw.collections import _pairs
+    from libsdtw.collections._series import as_series
+
+    series, weights = as_series("x", ragged(rng, 6)), rng.uniform(size=6)
+    center = rng.normal(size=(5, 2))
+    for normalize in (True, False):
+        options = _pairs.PairOptions(gamma=0.4, normalize=normalize)
+        _, grad = _pairs.sum_and_grad(center, series, weights, options)
+        for index in np.ndindex(center.shape):
+            step = np.zeros_like(center)
+            step[index] = 1e-5
+            ends = [_pairs.sum_and_grad(center + s, series, weights, options)[0] for s in (step, -step)]
+            assert grad[index] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6, abs=1e-7)
+
+
+def test_gradients_in_parts_and_from_torch(rng, monkeypatch):
+    torch = pytest.importorskip("torch")
+    from libsdtw.collections import _pairs
+    from libsdtw.collections._series import Series
+
+    x, weights, center = rng.normal(size=(7, 6, 2)), rng.uniform(size=7), rng.normal(size=(5, 2))
+    lengths = np.array([6, 3, 4, 6, 5, 1, 2])
+    options = _pairs.PairOptions(gamma=0.4)
+    value, grad = _pairs.sum_and_grad(center, Series(x, lengths), weights, options)
+    monkeypatch.setattr(_pairs, "_STATE_PAIRS", 3)
+    # A tensor, as one on a GPU would be handled
+    for data in (x, torch.from_numpy(x)):
+        again, slope = _pairs.sum_and_grad(center, Series(data, lengths), weights, options)
+        assert again == pytest.approx(value, rel=1e-12)
+        np.testing.assert_allclose(slope, grad, rtol=1e-10, atol=1e-12)
+    matrix = _pairs.raw_values(Series(torch.from_numpy(x), lengths), None, options)
+    np.testing.assert_allclose(matrix, _pairs.raw_values(Series(x, lengths), None, options), rtol=1e-12)
+
+
+X = np.zeros((4, 5, 2))
+MISUSES = [  # arguments, exception, what its message says
+    ({"x": np.zeros(5)}, ValueError, r"x has shape \(5,\): expected \(B, N, D\) or \(B, N\), or a list"),
+    ({"x": np.zeros((0, 5, 2))}, ValueError, r"0 sample\(s\) \(shape=\(0, 5, 2\)\)"),
+    ({"x": np.zeros((4, 0, 2))}, ValueError, r"0 time step\(s\)"),
+    (
+        {"x": [np.zeros((5, 2)), np.zeros((5, 3))]},
+        ValueError,
+        r"x\[1\] has shape \(5, 3\) and x\[0\] \(5, 2\)",
+    ),
+    ({"x": [np.zeros((5, 2)), np.zeros((0, 2))]}, ValueError, r"x\[1\] has no time step"),
+    (
+        {"x": np.where(np.arange(5) == 2, np.nan, np.zeros((4, 5)))},
+        ValueError,
+        r"x\[0\] has NaN at time step 2",
+    ),
+    (
+        {"x": np.where(np.arange(5) == 4, np.inf, np.zeros((4, 5)))},
+        ValueError,
+        r"x\[0\] has inf at time step 4",
+    ),
+    ({"x": X + 1j}, ValueError, "x has dtype complex128"),
+    ({"y": np.zeros((4, 5, 3))}, ValueError, "x has 2 features and y has 3"),
+    ({"x_lengths": [1, 2]}, ValueError, r"lengths has shape \(2,\): expected \(4,\)"),
+    ({"x_lengths": [1, 2, 3, 6]}, ValueError, r"lengths holds 6: expected lengths in \[1, 5\]"),
+    ({"x_lengths": [1.0, 2, 3, 4]}, TypeError, "lengths has dtype float64: expected integers"),
+    ({"x": list(X), "x_lengths": [5] * 4}, ValueError, "x is a list of series and lengths is given"),
+    ({"gamma": -1.0}, ValueError, "gamma is -1.0: expected a finite number >= 0"),
+    ({"gamma": "auto"}, ValueError, "gamma is 'auto': expected a number >= 0, or 'median'"),
+    ({"metric": "precomputed"}, ValueError, "metric is 'precomputed': expected one of 'sqeuclidean'"),
+    ({"band": "sakoe"}, ValueError, "band is 'sakoe': expected one of"),
+    ({"normalize": "yes"}, TypeError, "normalize is 'yes': expected True or False"),
+    ({"block": 0}, ValueError, "block is 0: expected an integer >= 1"),
+    ({"block": (2, 0)}, ValueError, "block is 0: expected an integer >= 1"),
+    ({"block": "big"}, TypeError, r"block is 'big': expected an integer, or \(rows, columns\)"),
+    ({"keep": TopK(5)}, ValueError, "k is 5: expected at most 4"),
+    ({"keep": TopK(0)}, ValueError, "k is 0: expected an integer >= 1"),
+    ({"keep": TopK(1.5)}, TypeError, "k is 1.5: expected an integer"),
+    ({"keep": Histogram([1.0])}, ValueError, r"edges is \[1.0\]: expected two increasing numbers"),
+    ({"keep": Matrix(np.zeros((4, 5)))}, ValueError, r"out has shape \(4, 5\): expected \(4, 4\)"),
+    ({"keep": Matrix(np.zeros((4, 4), int))}, ValueError, "out has dtype int64: expected floating-point"),
+    ({"cluster": "localhost"}, TypeError, "cluster is 'localhost': expected a dask.distributed.Client"),
+]
+
+
+@pytest.mark.parametrize(("changed", "exception", "message"), MISUSES)
+def test_misuse(changed, exception, message):
+    with pytest.raises(exception, match=message):
+        reduce_pairs(**{"x": X, "y": X, "gamma": 1.0, "keep": Sums(), **changed})
+
+
+def test_out_of_memory_names_what_would_fit(monkeypatch):
+    from libsdtw.collections import _blocks
+
+    big = np.broadcast_to(np.zeros((1, 2, 1), np.float32), (2_000_000, 2, 1))
+    monkeypatch.setattr(_blocks, "free_bytes", lambda: 1 << 30)
+    with pytest.raises(
+        MemoryError, match=r"block is \(2000000, 2000000\).*expected at most block=\((\d+), \1\)"
+    ):
+        soft_dtw_top_k(big, big, gamma=1.0, block=(2_000_000, 2_000_000), normalize=False)
+    with pytest.raises(
+        MemoryError, match=r"matrix\) takes 16000\.0 GB.*expected a checkpoint directory or out="
+    ):
+        soft_dtw_matrix(big, big, gamma=1.0, block=(10, 10), normalize=False)
+
+    def fails(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(_blocks, "raw_values", fails)
+    with pytest.raises(MemoryError, match=r"expected a smaller block, as block=\(1, 1\)"):
+        soft_dtw_matrix(X, X, gamma=1.0, block=(4, 4))
+
+
+def test_progress_bar(capsys):
+    soft_dtw_matrix(X, gamma=1.0, block=2, progress=True)
+    assert "2/2" in capsys.readouterr().err
+
+
+def test_estimators_are_attributes():
+    with pytest.raises(AttributeError, match="no attribute 'SoftDTWForest'"):
+        libsdtw.collections.SoftDTWForest  # noqa: B018

@@ -1,0 +1,153 @@
+# Checkpoints: a process that is killed, and who goes on from what it left.
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from libsdtw.collections import Histogram, Matrix, Sums, TopK, _blocks, reduce_pairs
+
+PROGRAM = """
+import sys
+import numpy as np
+from libsdtw.collections import Histogram, Matrix, Sums, TopK, reduce_pairs
+x = np.load(sys.argv[1])
+y = np.load(sys.argv[2]) if sys.argv[2] else None
+reduce_pairs(x, y, keep=eval(sys.argv[4]), gamma=0.5, block=(8, 50), checkpoint=sys.argv[3], num_threads=1)
+"""
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def lines(path):
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """The panels that were computed."""
+    panels, share = [], _blocks.Job.share
+
+    def counting(self, panel, x=None):
+        panels.append(panel.number)
+        return share(self, panel, x)
+
+    monkeypatch.setattr(_blocks.Job, "share", counting)
+    return panels
+
+
+KEEPERS = [
+    (TopK(3), False),
+    (Matrix(), True),
+    (Matrix(), False),
+    (Sums(), False),
+    (Histogram([0, 1, 2.5]), False),
+]
+
+
+@pytest.mark.parametrize(("keep", "own"), KEEPERS)
+def test_killed_and_resumed(keep, own, rng, tmp_path, counted):
+    x, y = rng.normal(size=(200, 100, 1)), rng.normal(size=(150, 90, 1))
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", y)
+    folder = tmp_path / "run"
+    arguments = [str(tmp_path / "x.npy"), "" if own else str(tmp_path / "y.npy"), str(folder), repr(keep)]
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments])
+    try:
+        wait_for(lambda: lines(folder / "done") >= 3 or process.poll() is not None)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    finished = lines(folder / "done")
+    assert 3 <= finished < 25
+    options = {"keep": keep, "gamma": 0.5, "block": (8, 50)}
+    resumed = reduce_pairs(x, None if own else y, checkpoint=folder, **options)
+    assert len(counted) == 25 - finished  # nothing twice
+    unbroken = reduce_pairs(x, None if own else y, **options)
+    for name, array in unbroken.items():
+        np.testing.assert_array_equal(resumed[name], array)
+    # A third call has nothing left to do
+    counted.clear()
+    again = reduce_pairs(x, None if own else y, checkpoint=folder, **options)
+    assert not counted
+    for name, array in unbroken.items():
+        np.testing.assert_array_equal(again[name], array)
+
+
+def test_a_line_that_was_cut_is_computed_again(rng, tmp_path, counted):
+    x = rng.normal(size=(48, 10, 1))
+    options = {"keep": TopK(1), "gamma": 0.5, "block": 4}
+    expected = reduce_pairs(x, checkpoint=tmp_path / "run", **options)["values"].copy()
+    done = tmp_path / "run" / "done"
+    done.write_bytes(done.read_bytes()[:-1])  # "11\n" is cut to "11"
+    values = np.load(tmp_path / "run" / "values.npy", mmap_mode="r+")
+    values[-4:] = np.nan
+    values.flush()
+    counted.clear()
+    np.testing.assert_array_equal(reduce_pairs(x, checkpoint=tmp_path / "run", **options)["values"], expected)
+    assert counted == [11]
+    assert done.read_text().split()[-1] == "11"
+
+
+def test_killed_before_the_first_panel(rng, tmp_path):
+    x = rng.normal(size=(8, 10, 1))
+    options = {"keep": TopK(1), "gamma": 0.5}
+    expected = reduce_pairs(x, checkpoint=tmp_path / "run", **options)["values"].copy()
+    # As if it had been killed before the description was whole
+    (tmp_path / "run" / "job.json").rename(tmp_path / "run" / "job.part")
+    (tmp_path / "run" / "done").unlink()
+    np.testing.assert_array_equal(reduce_pairs(x, checkpoint=tmp_path / "run", **options)["values"], expected)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"gamma": 0.6}, "gamma was 0.5 and is 0.6"),
+        ({"keep": TopK(2)}, "k was 1 and is 2"),
+        ({"block": 3}, r"block was \[4, 8\] and is \[3, 8\]"),
+        ({"band": "absolute", "radius": 3}, "band was None and is 'absolute'"),
+        ({"x": np.ones((8, 10, 1))}, "x was '"),
+    ],
+)
+def test_of_another_job(changed, said, tmp_path):
+    options = {"x": np.zeros((8, 10, 1)), "keep": TopK(1), "gamma": 0.5, "block": (4, 8)}
+    reduce_pairs(checkpoint=tmp_path / "run", **options)
+    if "block" in changed:
+        changed = {"block": (3, 8)}
+    with pytest.raises(ValueError, match=f"is of another job: {said}"):
+        reduce_pairs(checkpoint=tmp_path / "run", **{**options, **changed})
+
+
+def test_directories_that_are_not_ours(tmp_path):
+    options = {"x": np.zeros((8, 10, 1)), "keep": Matrix(), "gamma": 0.5}
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="which is a file: expected a directory"):
+        reduce_pairs(checkpoint=tmp_path / "file", **options)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "matrix.npy").write_text("precious")
+    with pytest.raises(ValueError, match=r"has 'matrix.npy' in it: expected an empty directory"):
+        reduce_pairs(checkpoint=tmp_path / "mine", **options)
+    assert (tmp_path / "mine" / "matrix.npy").read_text() == "precious"
+
+
+def test_one_process_at_a_time(tmp_path):
+    import fcntl
+
+    options = {"x": np.zeros((8, 10, 1)), "keep": TopK(1), "gamma": 0.5, "checkpoint": tmp_path / "run"}
+    reduce_pairs(**options)
+    descriptor = os.open(tmp_path / "run" / "lock", os.O_WRONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(ValueError, match="which another process is writing"):
+            reduce_pairs(**options)
+    finally:
+        os.close(descriptor)
+    reduce_pairs(**options)

@@ -1,0 +1,117 @@
+# The code of README.md, CONTRIBUTING.md and docs/ runs, prints what the page says, and its commands exist.
+import importlib.util
+import itertools
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from programs import ROOT, run, shared_library
+
+# CHANGELOG.md tells of the past.
+PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+# ```language, the code, ```, and a ```text block behind it, perhaps with the words "It prints": the program's output.
+BLOCK = re.compile(
+    r"^```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^```$(?:\n+(?:It prints\n+)?```text\n(?P<printed>.*?)^```$)?", re.M | re.S
+)
+COMPILERS = {"c": ("cc", "-std=c99", "-pedantic-errors"), "cpp": ("c++", "-std=c++17", "-pedantic-errors")}
+# Packages that need what a machine may not have, a GPU for example: a page of theirs is skipped without them.
+OPTIONAL = {"cupy"}
+
+
+def blocks(page: Path, *languages: str) -> list[re.Match[str]]:
+    return [block for block in BLOCK.finditer(page.read_text()) if block["language"] in languages]
+
+
+def pages_with(*languages: str) -> list[object]:
+    return [pytest.param(page, id=page.name) for page in PAGES if blocks(page, *languages)]
+
+
+def same(line: str, expected: str) -> bool:
+    """Equal texts, of which numbers with a point are equal but for the last digit or so."""
+    number = r"-?\d+\.\d+(?:e[+-]\d+)?"
+    found, wanted = ([float(n) for n in re.findall(number, text)] for text in (line, expected))
+    return re.split(number, line) == re.split(number, expected) and found == pytest.approx(wanted, rel=5e-5)
+
+
+@pytest.mark.parametrize("page", pages_with("python"))
+def test_python_of_pages(page: Path, tmp_path: Path) -> None:
+    program = "\n".join(block["code"] for block in blocks(page, "python"))
+    imported = set(re.findall(r"^\s*(?:import|from) (\w+)", program, re.M))
+    absent = [name for name in OPTIONAL & imported if importlib.util.find_spec(name) is None]
+    if absent:
+        pytest.skip(f"needs {', '.join(absent)}")
+    (tmp_path / "program.py").write_text(program)
+    printed = run(sys.executable, "program.py", cwd=tmp_path).splitlines()
+    # A print with a comment prints what the comment says
+    prints = re.findall(r"^print\(.*?\)(?:  # (.*))?$", program, re.MULTILINE)
+    assert len(prints) == len(printed)
+    for expected, line in zip(prints, printed, strict=True):
+        if re.match(r"-?\d", expected):
+            assert float(line) == pytest.approx(float(expected), rel=1e-6)
+        elif expected:
+            assert line == expected
+
+
+@pytest.mark.parametrize("page", pages_with(*COMPILERS))
+def test_c_of_pages(page: Path, tmp_path: Path) -> None:
+    folder = shared_library().parent
+    link = [f"-L{folder}", "-lsdtw", f"-Wl,-rpath,{folder}", "-lm"]
+    for block in blocks(page, *COMPILERS):
+        compiler, *flags = COMPILERS[block["language"]]
+        if shutil.which(compiler) is None:
+            pytest.skip(f"no {compiler}")
+        source = tmp_path / f"program.{block['language']}"
+        source.write_text(block["code"])
+        flags += ["-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}"]
+        run(compiler, *flags, source, *link, "-o", "program", cwd=tmp_path)
+        printed = run("./program", cwd=tmp_path)
+        if block["printed"]:
+            lines, expected = printed.splitlines(), block["printed"].splitlines()
+            assert len(lines) == len(expected)
+            assert all(map(same, lines, expected)), printed
+
+
+def test_the_c_of_the_readme_is_right(tmp_path: Path) -> None:
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    (block,) = blocks(ROOT / "README.md", "c")
+    (tmp_path / "program.c").write_text(block["code"])
+    folder = shared_library().parent
+    link = [f"-L{folder}", "-lsdtw", f"-Wl,-rpath,{folder}"]
+    run("cc", "-std=c99", f"-I{ROOT / 'include'}", "program.c", *link, "-o", "program", cwd=tmp_path)
+    numbers = [float(number) for number in re.findall(r"-?\d+\.\d+", run("./program", cwd=tmp_path))]
+    # tslearn, float64: 41.187627, and -4.0001, -2.2852, 10.1643 as its documentation prints them
+    assert numbers == pytest.approx([41.187627, -4.0001, -2.2852, 10.1643], rel=5e-5)
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in PAGES])
+def test_commands_of_pages(page: Path) -> None:
+    """Indented blocks and ```sh are for a shell; what they name exists."""
+    usage = run(ROOT / "dev", "help", cwd=ROOT)
+    known = set(re.findall(r"^  (\S+)", usage, re.M))
+    presets = set(re.findall(r'"name": "([\w-]+)"', (ROOT / "CMakePresets.json").read_text()))
+    commands = [line for block in blocks(page, "sh") for line in block["code"].splitlines()]
+    commands += re.findall(
+        r"^    (?=\./dev |python |pip |cmake |cc |ctest |build/)(.*)$", page.read_text(), re.M
+    )
+    for command in commands:
+        # A table of commands has what they do behind two spaces, with or without a #
+        words = shlex.split(re.split(r"\s{2,}", command)[0], comments=True)
+        if words[:1] == ["./dev"]:
+            assert words[1] in known, command
+        if words[:1] == ["python"] and words[1].endswith(".py"):
+            assert (ROOT / words[1]).exists(), command
+        for before, name in itertools.pairwise(words):
+            assert before != "--preset" or name in presets, command
+    shell = "\n".join(block["code"] for block in blocks(page, "sh"))
+    checked = subprocess.run(["bash", "-n"], input=shell, capture_output=True, text=True, timeout=60)
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_reference_is_what_the_docstrings_say() -> None:
+    run(sys.executable, ROOT / "docs/reference.py", "--check", cwd=ROOT)
