@@ -135,3 +135,9 @@ def test_commands_of_pages(page: Path) -> None:
 
 def test_reference_is_what_the_docstrings_say() -> None:
     run(sys.executable, ROOT / "docs/reference.py", "--check", cwd=ROOT)
+
+
+def test_the_conda_recipe_is_of_this_version() -> None:
+    number = int(re.search(r"define SDTW_VERSION (\d+)", (ROOT / "include/sdtw.h").read_text())[1])
+    (version,) = re.findall(r'^  version: "(.*)"$', (ROOT / "packaging/conda/recipe.yaml").read_text(), re.M)
+    assert version == f"{number // 10000}.{number // 100 % 100}.{number % 100}"
