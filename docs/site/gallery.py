@@ -120,7 +120,7 @@ def index(examples):
         '<div class="grid gallery" markdown>',
     ]
     for example in examples:
-        picture = f"![]({example.picture.name}){{ loading=lazy }}" if example.picture else ""
+        picture = f"![{example.title}]({example.picture.name}){{ loading=lazy }}" if example.picture else ""
         link = Path(example.page).name
         card = [f"**[{example.title}]({link})**", f"[{picture}]({link})" if picture else "", example.summary]
         parts.append('<div class="card" markdown>\n\n' + "\n\n".join(filter(None, card)) + "\n\n</div>")

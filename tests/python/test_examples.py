@@ -44,6 +44,15 @@ def test_example_with_a_picture(command: str, said: str, tmp_path: Path) -> None
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_gestures_need_the_divergence(tmp_path: Path) -> None:
+    script = ROOT / "examples/gestures.py"
+    out = run(sys.executable, script, "--gammas", "1", "--output", "picture.png", cwd=tmp_path)
+    raw, divergence = map(int, re.findall(r"(\d+)%", out))
+    assert raw < 20
+    assert divergence > 70
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_switching_example(tmp_path: Path) -> None:
     script = ROOT / "examples/switching.py"
     options = ["--steps", "4", "--every", "8", "--gamma", "1.0", "0.1"]
