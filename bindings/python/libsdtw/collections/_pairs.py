@@ -20,8 +20,8 @@ from ._series import Series, library_of, on_host
 
 METRICS = ("sqeuclidean", "euclidean", "cityblock", "cosine")
 MEDIAN_SHARE = 0.1  # of the median cost; docs/collections.md has what it was chosen by
+STATE_PAIRS = 2048  # pairs whose state is kept for gradients at a time
 _DRAWS = 20_000  # pairs of time steps that the median is taken of
-_STATE_PAIRS = 2048  # pairs whose state is kept for gradients at a time
 
 
 @dataclass(frozen=True)
@@ -128,14 +128,12 @@ def own_values(x: Series, options: PairOptions) -> NDArray[Any]:
 def sum_and_grad(
     center: NDArray[Any], series: Series, weights: NDArray[Any], options: PairOptions
 ) -> tuple[float, NDArray[Any]]:
-    """sum_b weights[b] value(center, series b) and its gradient by the center; the divergence's with
-    normalize, less the series' own share, which does not depend on the center."""
+    """What _objective.Objective gives, for arrays of any kind and any steps."""
     total, grad = 0.0, np.zeros(center.shape)
-    for i in range(0, len(series), _STATE_PAIRS):
-        part, share = series.part(i, i + _STATE_PAIRS), weights[i : i + _STATE_PAIRS]
+    for i in range(0, len(series), STATE_PAIRS):
+        part, share = series.part(i, i + STATE_PAIRS), weights[i : i + STATE_PAIRS]
         values, slope = _values_and_grad(center, part, share, options)
-        # A series without weight has no say, be it ever so far away
-        total += float(np.dot(share[share > 0], values[share > 0]))
+        total += float(share @ values)
         grad += slope
     if options.normalize:
         once = np.ones(1)
