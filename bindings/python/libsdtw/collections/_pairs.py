@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,16 +52,17 @@ class PairOptions:
 
     def named(self) -> dict[str, Any]:
         """As a checkpoint keeps them: what the bits of a value depend on."""
-        kept = {name: value for name, value in asdict(self).items() if name != "num_threads"}
+        kept = {name: value for name, value in vars(self).items() if name != "num_threads"}
         return {**kept, "gamma": float(self.gamma), "step_weights": [float(w) for w in self.step_weights],
                 "step_penalties": [float(p) for p in self.step_penalties]}  # fmt: skip
 
     def of_call(self, array: Any) -> dict[str, Any]:
         """Keyword arguments of the functions of the array's package."""
-        kept = {
-            name: value for name, value in asdict(self).items() if name not in ("normalize", "num_threads")
-        }
-        return {**kept, "num_threads": self.num_threads} if isinstance(array, np.ndarray) else kept
+        kept = dict(vars(self))
+        del kept["normalize"]
+        if not isinstance(array, np.ndarray):
+            del kept["num_threads"]
+        return kept
 
 
 def median_gamma(series: Series, metric: str = "sqeuclidean", random_state: Any = 0) -> float:
