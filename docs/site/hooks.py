@@ -19,7 +19,7 @@ from links import PAGES, ROOT, rewrite, site_path, sources
 OUTSIDE = [name for name in PAGES if name.endswith(".md") and name != "README.md"]
 LANGUAGES = {".py": "python", ".c": "c", ".h": "c", ".cpp": "cpp", ".cu": "cuda", ".json": "json"}
 TABLE = re.compile(r"^<!-- table: .*? -->\n(.*?)^<!-- end of table -->\n", re.M | re.S)
-MARKER = re.compile(r"^<!-- .*? -->\n", re.M)
+MARKER = re.compile(r"^<!-- (?!chart: ).*? -->\n", re.M)
 SCRIPTS = Path(__file__).parent / "assets"
 
 examples = []
