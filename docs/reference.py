@@ -1,22 +1,32 @@
-"""Writes the reference in docs/pytorch.md from the docstrings of libsdtw.torch.
+"""Writes the references in docs/pytorch.md and docs/collections.md from the docstrings of the modules.
 
 python docs/reference.py            write it
 python docs/reference.py --check    fail if it is not what the docstrings say
 """
 
 import inspect
+import re
 import sys
 import textwrap
 from pathlib import Path
 
+import libsdtw.collections
 import libsdtw.torch
 
-PAGE = Path(__file__).parent / "pytorch.md"
 BEGIN, END = "<!-- reference: written by docs/reference.py -->", "<!-- end of reference -->"
-ORDER = (
-    "soft_dtw SoftDTW soft_dtw_alignment soft_dtw_with_alignment soft_dtw_divergence sharp_soft_dtw "
-    "soft_dtw_cdist soft_dtw_barycenter pad to_lengths"
-).split()
+PAGES = {  # the module, and its names in the order of the page
+    "pytorch.md": (
+        libsdtw.torch,
+        "soft_dtw SoftDTW soft_dtw_alignment soft_dtw_with_alignment soft_dtw_divergence sharp_soft_dtw "
+        "soft_dtw_cdist soft_dtw_barycenter pad to_lengths",
+    ),
+    "collections.md": (
+        libsdtw.collections,
+        "SoftDTWKMeans SoftDTWKMedoids SoftDTWKNeighborsClassifier SoftDTWKNeighborsRegressor "
+        "SoftDTWNearestNeighbors reduce_pairs TopK Sums Histogram Matrix soft_dtw_top_k soft_dtw_argmin "
+        "soft_dtw_sums soft_dtw_histogram soft_dtw_matrix soft_dtw_barycenter median_gamma",
+    ),
+}
 
 
 def signature(thing):
@@ -30,26 +40,27 @@ def signature(thing):
     return ", ".join(parameters)
 
 
-def reference():
-    assert set(ORDER) == set(libsdtw.torch.__all__)
+def reference(module, names):
+    assert set(names) == set(module.__all__)
     parts = []
-    for name in ORDER:
-        thing = getattr(libsdtw.torch, name)
-        text = inspect.getdoc(thing).replace(":func:`", "`")
+    for name in names:
+        thing = getattr(module, name)
+        text = re.sub(r":(?:func|class):`", "`", inspect.getdoc(thing))
         call = textwrap.fill(f"{name}({signature(thing)})", 110, subsequent_indent="    ")
         parts.append(f"### {name}\n\n```text\n{call}\n\n{text}\n```\n")
     return "\n".join(parts)
 
 
 def main():
-    page = PAGE.read_text()
-    before, rest = page.split(BEGIN)
-    written = f"{before}{BEGIN}\n\n{reference()}\n{END}{rest.split(END)[1]}"
-    if "--check" in sys.argv[1:]:
-        if written != page:
-            raise SystemExit("docs/pytorch.md is not what the docstrings say: run python docs/reference.py")
-    else:
-        PAGE.write_text(written)
+    for name, (module, names) in PAGES.items():
+        file = Path(__file__).parent / name
+        page = file.read_text()
+        before, rest = page.split(BEGIN)
+        written = f"{before}{BEGIN}\n\n{reference(module, names.split())}\n{END}{rest.split(END)[1]}"
+        if "--check" not in sys.argv[1:]:
+            file.write_text(written)
+        elif written != page:
+            raise SystemExit(f"docs/{name} is not what the docstrings say: run python docs/reference.py")
 
 
 if __name__ == "__main__":

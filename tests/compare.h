@@ -44,12 +44,8 @@ double max_norm(const Real *values, int64_t count) {
   return largest;
 }
 
-// What gradients of pair b may be off by whatever they are: E below 1e-12 counts as 0 (sdtw.h), here of a few cells.
-// Where series are equal, or likely steps have weight 0, there is no more to them than that.
-inline double negligible_gradient(const Case &c, int64_t b) {
-  if (!c.fused() && c.unit_steps()) return 0;  // E is 1 in the corners
-  const double g = c.grad_value.empty() ? 1 : std::abs(c.grad_value[b]);
-  if (c.problem.metric != SDTW_SQEUCLIDEAN) return std::isfinite(g) ? 4e-12 * g : 0;  // of derivatives up to 1
+// The largest difference of a feature between steps of the series of pair b.
+inline double widest_span(const Case &c, int64_t b) {
   const int64_t features = c.problem.features;
   double span = 0;
   for (int64_t f = 0; f < features; ++f) {
@@ -64,7 +60,28 @@ inline double negligible_gradient(const Case &c, int64_t b) {
     include(c.symmetric() ? c.x : c.y, c.index_y(b), c.problem.m, std::min(c.length_y(b), c.problem.m));
     span = std::max(span, most - least);
   }
+  return span;
+}
+
+// What gradients of pair b may be off by whatever they are: E below 1e-12 counts as 0 (sdtw.h), here of a few cells.
+// Where series are equal, or likely steps have weight 0, there is no more to them than that.
+inline double negligible_gradient(const Case &c, int64_t b) {
+  if (!c.fused() && c.unit_steps()) return 0;  // E is 1 in the corners
+  const double g = c.grad_value.empty() ? 1 : std::abs(c.grad_value[b]);
+  if (c.problem.metric != SDTW_SQEUCLIDEAN) return std::isfinite(g) ? 4e-12 * g : 0;  // of derivatives up to 1
+  const double span = widest_span(c, b);
   return std::isfinite(span) && std::isfinite(g) ? 4e-12 * g * span : 0;
+}
+
+// The same of the gradients' derivatives along the tangents. E below 1e-12 counts as 0 with its derivative, which is E
+// times a path's derivative over gamma: of one cell's, here.
+inline double negligible_tangent(const Case &c, int64_t b) {
+  const double gamma = c.problem.gamma, negligible = negligible_gradient(c, b);
+  if (negligible == 0 || gamma == 0) return negligible;
+  double reach = max_norm(c.tangent_x.data(), int64_t(c.tangent_x.size())) +
+                 max_norm(c.tangent_y.data(), int64_t(c.tangent_y.size()));
+  if (c.problem.metric == SDTW_SQEUCLIDEAN) reach *= 2 * widest_span(c, b);
+  return std::isfinite(reach) ? negligible * (1 + reach * double(c.problem.features) / gamma) : negligible;
 }
 
 inline double ratio(double error, double scale) { return error == 0 ? 0 : error / scale; }
@@ -96,10 +113,12 @@ Errors compare_pair(const Case &c, const Result &result, const Reference<Real> &
                            ? static_cast<double>(ref.grad_x_scale[b])
                            : largest(ref.grad_x, ref.grad_y);
   errors.gradient = ratio(std::max(0., gradient - negligible_gradient(c, b)), scale);
-  if (!ref.grad_x_tangent.empty())
-    errors.gradient_tangent = ratio(std::max(off(result.grad_x_tangent, ref.grad_x_tangent, step_x),
-                                             off(result.grad_y_tangent, ref.grad_y_tangent, step_y)),
-                                    static_cast<double>(ref.grad_x_tangent_scale[b]));
+  if (!ref.grad_x_tangent.empty()) {
+    const double tangent = std::max(off(result.grad_x_tangent, ref.grad_x_tangent, step_x),
+                                    off(result.grad_y_tangent, ref.grad_y_tangent, step_y));
+    errors.gradient_tangent =
+        ratio(std::max(0., tangent - negligible_tangent(c, b)), static_cast<double>(ref.grad_x_tangent_scale[b]));
+  }
   return errors;
 }
 
@@ -118,11 +137,12 @@ Errors compare(const Case &c, const Result &result, const Reference<Real> &ref) 
   Errors errors;
   for (int64_t b = 0; b < c.batch(); ++b) errors = larger(errors, compare_pair(c, result, ref, b));
   if (!c.all_pairs()) return errors;
-  std::vector<double> of_x(c.series_x()), of_y(c.series_y());
+  std::vector<double> of_x(c.series_x()), of_y(c.series_y()), tangent_x = of_x, tangent_y = of_y;
   for (int64_t b = 0; b < c.batch(); ++b) {
-    const double negligible = negligible_gradient(c, b);
-    of_x[c.index_x(b)] += negligible;
-    (c.symmetric() ? of_x : of_y)[c.index_y(b)] += negligible;
+    const double of_gradient = negligible_gradient(c, b), of_tangent = negligible_tangent(c, b);
+    of_x[c.index_x(b)] += of_gradient, tangent_x[c.index_x(b)] += of_tangent;
+    (c.symmetric() ? of_x : of_y)[c.index_y(b)] += of_gradient;
+    (c.symmetric() ? tangent_x : tangent_y)[c.index_y(b)] += of_tangent;
   }
   const auto hold = [&](double &error, const auto &actual, const auto &expected, const auto &scales,
                         const auto &least) {
@@ -130,10 +150,10 @@ Errors compare(const Case &c, const Result &result, const Reference<Real> &ref) 
       error = std::max(error, compare_series(actual, expected, scales, s, c.problem.dtype, least[s]));
   };
   hold(errors.gradient, result.grad_x, ref.grad_x, ref.grad_x_scale, of_x);
-  hold(errors.gradient_tangent, result.grad_x_tangent, ref.grad_x_tangent, ref.grad_x_tangent_scale, of_x);
+  hold(errors.gradient_tangent, result.grad_x_tangent, ref.grad_x_tangent, ref.grad_x_tangent_scale, tangent_x);
   if (!c.has_y()) return errors;
   hold(errors.gradient, result.grad_y, ref.grad_y, ref.grad_y_scale, of_y);
-  hold(errors.gradient_tangent, result.grad_y_tangent, ref.grad_y_tangent, ref.grad_y_tangent_scale, of_y);
+  hold(errors.gradient_tangent, result.grad_y_tangent, ref.grad_y_tangent, ref.grad_y_tangent_scale, tangent_y);
   return errors;
 }
 

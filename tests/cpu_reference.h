@@ -34,7 +34,7 @@ inline void add_cpu_scales(const Case &c, const Result &result, int64_t b, Refer
         if (square_norm > 0) rounding = std::max(rounding, weight * e * g / std::sqrt(square_norm));
     }
   }
-  ref.scale.push_back(value_scale(result.value[b], path, p.gamma, c.length_x(b), c.length_y(b)));
+  ref.scale.push_back(value_scale(c, b, result.value[b], path));
   const auto largest = [&](const std::vector<double> &x, const std::vector<double> &y) {
     const int64_t step_x = p.n * columns, step_y = p.m * features;
     return std::max(x.empty() ? 0 : max_norm(x.data() + b * step_x, step_x),

@@ -7,6 +7,7 @@ import base64
 import contextlib
 import functools
 import http.server
+import itertools
 import json
 import shutil
 import sys
@@ -71,6 +72,7 @@ def prefer(browser, scheme):
     feature = {"name": "prefers-color-scheme", "value": scheme}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
     if browser.current_url.startswith("http"):
+        time.sleep(0.3)  # the page that is open may take note of the change
         browser.execute_script("localStorage.clear()")
 
 
@@ -112,9 +114,9 @@ def picture(browser, path):
 def main():
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    with serve() as address, open_browser() as browser:
-        for device in WIDTHS:
-            for scheme in ("light", "dark"):
+    with serve() as address:
+        for device, scheme in itertools.product(WIDTHS, ("light", "dark")):
+            with open_browser() as browser:  # a reader who comes for the first time
                 resize(browser, device)
                 prefer(browser, scheme)
                 for page in sys.argv[2:] or ["index.html"]:

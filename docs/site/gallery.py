@@ -44,7 +44,8 @@ class Example:
 
     @property
     def summary(self):
-        return self.about.split("\n\n")[0].replace("\n", " ")
+        """The first sentence of what it says of itself."""
+        return re.split(r"(?<=\.)\s", self.about.split("\n\n")[0])[0].replace("\n", " ")
 
 
 def about(path):
@@ -119,7 +120,7 @@ def index(examples):
         '<div class="grid gallery" markdown>',
     ]
     for example in examples:
-        picture = f"![]({example.picture.name}){{ loading=lazy }}" if example.picture else ""
+        picture = f"![{example.title}]({example.picture.name}){{ loading=lazy }}" if example.picture else ""
         link = Path(example.page).name
         card = [f"**[{example.title}]({link})**", f"[{picture}]({link})" if picture else "", example.summary]
         parts.append('<div class="card" markdown>\n\n' + "\n\n".join(filter(None, card)) + "\n\n</div>")
@@ -128,7 +129,7 @@ def index(examples):
 
 def page(example):
     language = LANGUAGES[example.path.suffix]
-    parts = [f"# {example.title}", example.about]
+    parts = ["---\nhide: [toc]\n---", f"# {example.title}", example.about]
     if example.picture:
         parts.append(f"![What the program draws]({example.picture.name})")
     if example.printed:

@@ -9,6 +9,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # [text](target) and ![text](target), the target being neither a web address nor a place on the same page.
 LINK = re.compile(r"(?P<before>!?\[[^\]]*\]\()(?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)", re.S)
 CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.M | re.S)
+# In prose, where a name begins a tag only if a tag's syntax follows. Python-Markdown takes <E, D> for one.
+LESS = re.compile(r"^    .*$|<(?!/?[a-z][\w-]*(?:[\s/][^,<]*)?>|!--|https?:)", re.M)
 PAGES = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -36,8 +38,19 @@ def links_of(file, text):
             yield match, posixpath.normpath(posixpath.join(posixpath.dirname(file), match["path"]))
 
 
+def escape(text):
+    """The text with each < outside code that begins no tag written as an entity."""
+    parts, end = [], 0
+    for begin, after in [match.span() for match in CODE.finditer(text)] + [(len(text), len(text))]:
+        prose = LESS.sub(lambda match: "&lt;" if match[0] == "<" else match[0], text[end:begin])
+        parts += [prose, text[begin:after]]
+        end = after
+    return "".join(parts)
+
+
 def rewrite(file, text):
     """The text of a file of the tree with its links made those of the page that shows it."""
+    text = escape(text)
     folder = posixpath.dirname(site_path(file))
     parts, end = [], 0
     for match, target in links_of(file, text):

@@ -58,6 +58,10 @@ void rule_sweep(const RuleSweep<T> &given) {
   const auto constant = [](T v) { return V::set1(v); };
   StepFactor<V> penalty[core::step_count];
   for (int i = 0; i < core::step_count; ++i) penalty[i] = {constant(rule.excess[i]), V::whole(rule.penalty[i])};
+  [[maybe_unused]] const auto up_weight = constant(rule.weight[core::vertical]),
+                              left_weight = constant(rule.weight[core::horizontal]),
+                              diagonal_weight = constant(rule.weight[core::diagonal]),
+                              by_gamma = constant(rule.inverse_gamma);
   const auto cost_of = [&](int64_t s, int k, int step) __attribute__((always_inline)) {
     if constexpr (split) {
       const T *t = a.cost + (s * K + k) * 2 * W;
@@ -128,23 +132,24 @@ void rule_sweep(const RuleSweep<T> &given) {
           V::store(out + 2 * W, p.diagonal);
         }
         if constexpr (tangent) {
-          // Derivatives of the three alternatives, relative to the diagonal one's: differences of neighbours are what
-          // the derivatives of probabilities are made of.
+          // Derivatives of the three alternatives relative to that of the likeliest, `before`: differences of
+          // neighbours are what the derivatives of probabilities are made of, and what an unlikely one is must cancel
+          // nothing.
+          const auto likely = V::set1(T(0.5));
           const auto along = V::load(given.tangent + (s * K + k) * W);
-          const auto by_up = V::fma(constant(rule.weight[core::vertical] - rule.weight[core::diagonal]), along,
-                                    V::sub(up_dot, diagonal_dot));
-          const auto by_left = V::fma(constant(rule.weight[core::horizontal] - rule.weight[core::diagonal]), along,
-                                      V::sub(dot[k], diagonal_dot));
-          const auto mean = V::fma(p.up, by_up, V::mul(p.left, by_left));
+          auto before = V::where(V::at_most(likely, p.left), dot[k], diagonal_dot);
+          before = V::where(V::at_most(likely, p.up), up_dot, before);
+          const auto by_up = V::fma(up_weight, along, V::sub(up_dot, before));
+          const auto by_left = V::fma(left_weight, along, V::sub(dot[k], before));
+          const auto by_diagonal = V::fma(diagonal_weight, along, V::sub(diagonal_dot, before));
+          const auto mean = V::fma(p.up, by_up, V::fma(p.left, by_left, V::mul(p.diagonal, by_diagonal)));
           if constexpr (save) {
-            const auto by_gamma = constant(rule.inverse_gamma);
             V::store(out + 3 * W, V::mul(V::mul(p.up, by_gamma), V::sub(mean, by_up)));
             V::store(out + 4 * W, V::mul(V::mul(p.left, by_gamma), V::sub(mean, by_left)));
-            V::store(out + 5 * W, V::mul(V::mul(p.diagonal, by_gamma), mean));
+            V::store(out + 5 * W, V::mul(V::mul(p.diagonal, by_gamma), V::sub(mean, by_diagonal)));
           }
-          const auto before = diagonal_dot;
           diagonal_dot = dot[k];
-          dot[k] = V::add(V::fma(constant(rule.weight[core::diagonal]), along, before), mean);
+          dot[k] = V::add(before, mean);
           if constexpr (masked) dot[k] = V::where(inside, dot[k], V::set1(0));
           up_dot = dot[k];
         }

@@ -76,6 +76,7 @@ struct Vec<float> {
   static Exponent whole(int32_t a) { return _mm256_set1_epi32(a); }
 
   using Mask = __m256i;
+  static Mask at_most(Real a, Real b) { return _mm256_castps_si256(_mm256_cmp_ps(a, b, _CMP_LE_OQ)); }
   static Mask within(Exponent at, Exponent first, Exponent end) {
     return _mm256_andnot_si256(_mm256_cmpgt_epi32(first, at), _mm256_cmpgt_epi32(end, at));
   }

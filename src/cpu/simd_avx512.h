@@ -75,6 +75,7 @@ struct Vec<float> {
 
   // Lanes where first <= at < end, and what a is there; elsewhere b.
   using Mask = __mmask16;
+  static Mask at_most(Real a, Real b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
   static Mask within(Exponent at, Exponent first, Exponent end) {
     return _mm512_mask_cmplt_epi32_mask(_mm512_cmpge_epi32_mask(at, first), at, end);
   }

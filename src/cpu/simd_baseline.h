@@ -129,6 +129,7 @@ struct Vec<float> : VecBase<float, int32_t, 8> {
   static Exponent whole(int32_t a) { return a - Exponent{}; }
 
   using Mask = Bits;
+  static Mask at_most(Real a, Real b) { return a <= b; }
   static Mask within(Exponent at, Exponent first, Exponent end) { return (first <= at) & (at < end); }
   static Real where(Mask mask, Real a, Real b) { return mask ? a : b; }
   static Exponent where(Mask mask, Exponent a, Exponent b) { return mask ? a : b; }

@@ -1,5 +1,6 @@
 # Fixtures and settings of all Python tests.
 import os
+from collections.abc import Iterator
 from datetime import timedelta
 
 import numpy as np
@@ -40,3 +41,12 @@ def device(request: pytest.FixtureRequest) -> torch.device:
 @pytest.fixture(scope="session")
 def cuda() -> torch.device:
     return require_cuda()
+
+
+@pytest.fixture
+def x64() -> Iterator[None]:
+    """JAX with float64, for one test."""
+    import jax
+
+    with jax.enable_x64(True):
+        yield

@@ -33,6 +33,7 @@ def test_averaging_example(tmp_path: Path) -> None:
     [
         ("generator.py --steps 25 --every 8", "divergence of generated series to the nearest real one"),
         ("forecast_shape_and_time.py --steps 15 --every 14", "shape and time: shape .* on the test set"),
+        ("cluster_series.py --each 6 --starts 1", r"adjusted Rand index with the classes 0\.\d\d"),
         ("align_gestures.py --max-iter 4", r"squared difference, stretched evenly: \S+, aligned: 0\.0"),
     ],
 )
@@ -40,6 +41,15 @@ def test_example_with_a_picture(command: str, said: str, tmp_path: Path) -> None
     script, *options = command.split()
     out = run(sys.executable, ROOT / "examples" / script, *options, "--output", "picture.png", cwd=tmp_path)
     assert re.search(said, out)
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_gestures_need_the_divergence(tmp_path: Path) -> None:
+    script = ROOT / "examples/gestures.py"
+    out = run(sys.executable, script, "--gammas", "1", "--output", "picture.png", cwd=tmp_path)
+    raw, divergence = map(int, re.findall(r"(\d+)%", out))
+    assert raw < 20
+    assert divergence > 70
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 

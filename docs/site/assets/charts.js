@@ -12,10 +12,24 @@
       xaxis: axis(figure.layout.xaxis), yaxis: axis(figure.layout.yaxis),
       font: { family: style.fontFamily, size: 11, color },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      margin: { l: 8, r: 8, t: 36, b: 8 }, height: narrow ? 400 : 420, hovermode: "closest",
-      legend: { orientation: "h", y: -0.2, yanchor: "top" },
+      margin: { l: 8, r: 8, t: 36, b: 8 }, height: 340, hovermode: "closest",
+      showlegend: false, // one for all plots of a chart is beneath them
       hoverlabel: { align: "left" },
     };
+  }
+
+  function legend(figures) {
+    const box = document.createElement("p");
+    box.className = "chart-legend";
+    const traces = new Map(figures.flatMap((figure) => figure.data).map((trace) => [trace.name, trace]));
+    for (const [name, trace] of traces) {
+      const item = document.createElement("span");
+      const line = trace.line && trace.line.dash === "dash" ? "dashed" : "solid";
+      item.style.setProperty("--line", `0.15rem ${line} ${trace.marker.color}`);
+      item.textContent = name;
+      box.append(item);
+    }
+    return box;
   }
 
   function draw() {
@@ -27,6 +41,7 @@
         const box = document.createElement("div");
         box.className = "chart-plot";
         chart.append(box);
+        if (chart.querySelectorAll(".chart-plot").length === figures.length) chart.append(legend(figures));
       }
       chart.querySelectorAll(".chart-plot").forEach((box, index) => {
         const figure = figures[index];

@@ -1,0 +1,122 @@
+# Averages of series under soft-DTW.
+"""soft_dtw_barycenter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import minimize  # type: ignore[import-untyped]
+
+from .._core import InvalidArgumentError
+from ._arguments import HINT, Lengths, Metric, Series, floats, lengths_of
+from ._functional import soft_dtw, soft_dtw_divergence
+from ._ragged import padded
+
+
+def soft_dtw_barycenter(
+    series: Series,
+    *,
+    weights: Any = None,
+    init: Any = None,
+    gamma: float = 1.0,
+    metric: Metric = "sqeuclidean",
+    lengths: Lengths = None,
+    band: str | None = None,
+    radius: float | None = None,
+    step_weights: Sequence[float] = (1, 1, 1),
+    step_penalties: Sequence[float] = (0, 0, 0),
+    normalize: bool = False,
+    max_iter: int = 50,
+    tol: float = 1e-5,
+) -> jax.Array:
+    """The series with the least weighted sum of soft-DTW to all given ones (Cuturi and Blondel 2017).
+
+    SciPy's L-BFGS-B minimises it on the host, with values and gradients from a program that is compiled once:
+    it cannot be called within a program.
+
+    Args:
+        series: a batch (B, N, D), or a list of arrays (N_b, D), which may be of different lengths.
+        weights: (B,), not negative; None: 1 / B each.
+        init: where the search begins, (M, D), which also says how long the result is; None: the mean of the
+            series, each stretched to the longest length.
+        gamma, metric, band, radius, step_weights, step_penalties: as of :func:`soft_dtw`.
+        lengths: integers, (B,), for a padded batch.
+        normalize: minimise the soft-DTW divergence, which does not shrink the average as large gamma else
+            does.
+        max_iter: steps at most.
+        tol: stop where the largest entry of the gradient is smaller.
+
+    Returns:
+        The barycenter, (M, D), of the type of the series.
+    """
+    if not isinstance(max_iter, int) or isinstance(max_iter, bool) or max_iter < 0:
+        raise InvalidArgumentError(f"max_iter is {max_iter!r}: expected a number of steps >= 0")
+    given, lengths = padded("series", series, lengths)
+    batch = floats("series", given)
+    if isinstance(batch, jax.core.Tracer):
+        raise TypeError("series is traced: soft_dtw_barycenter searches on the host, outside of programs")
+    if batch.ndim != 3 or 0 in batch.shape:
+        raise InvalidArgumentError(
+            f"series has shape {batch.shape}: expected (B, N, D) with one series or more; {HINT}"
+        )
+    sizes = lengths_of("lengths", lengths, batch.shape[:1], batch.shape[1])
+    share = _weights(weights, batch)
+    begin = _start(init, batch, sizes, share)
+    function = soft_dtw_divergence if normalize else soft_dtw
+    options: dict[str, Any] = {"gamma": gamma, "metric": metric, "band": band, "radius": radius}
+    options |= {"step_weights": step_weights, "step_penalties": step_penalties}
+
+    def loss(average: jax.Array) -> jax.Array:
+        values = function(average, batch, y_lengths=sizes, **options)
+        # A series without a weight has no say, be it ever so far away.
+        return jnp.where(share > 0, values * share, 0).sum()
+
+    evaluate = jax.jit(jax.value_and_grad(loss))
+
+    def on_host(flat: Any) -> tuple[float, Any]:
+        value, grad = evaluate(jnp.asarray(flat.reshape(begin.shape), batch.dtype))
+        return float(value), np.asarray(grad, np.float64).ravel()
+
+    settings = {"maxiter": max_iter, "gtol": tol}
+    if max_iter == 0:
+        return jnp.asarray(begin, batch.dtype)
+    found = minimize(on_host, begin.ravel(), jac=True, method="L-BFGS-B", options=settings)
+    return jnp.asarray(found.x.reshape(begin.shape), batch.dtype)
+
+
+def _weights(weights: Any, batch: jax.Array) -> Any:
+    if weights is None:
+        return np.full(batch.shape[0], 1 / len(batch))
+    share = np.asarray(weights, np.float64)
+    if share.shape != batch.shape[:1]:
+        raise InvalidArgumentError(
+            f"weights has shape {share.shape}: expected ({len(batch)},), one for each series"
+        )
+    if not (np.isfinite(share) & (share >= 0)).all():
+        raise InvalidArgumentError("weights has one that is negative or not finite: expected numbers >= 0")
+    return share
+
+
+def _start(init: Any, batch: jax.Array, lengths: jax.Array | None, share: Any) -> Any:
+    """Where the search begins, in float64."""
+    if init is not None:
+        begin = np.asarray(floats("init", init), np.float64)
+        if begin.ndim == 1 and batch.shape[2] == 1:
+            begin = begin[:, None]
+        if begin.ndim != 2 or begin.shape[1] != batch.shape[2] or begin.shape[0] == 0:
+            raise InvalidArgumentError(f"init has shape {begin.shape}: expected (M, {batch.shape[2]})")
+        return begin
+    sizes = [batch.shape[1]] * len(batch) if lengths is None else np.asarray(lengths).tolist()
+    longest = max(1, *sizes)
+    mean, total = np.zeros((longest, batch.shape[2])), 0.0
+    steps = np.linspace(0, 1, longest)
+    for one, size, weight in zip(np.asarray(batch, np.float64), sizes, share.tolist(), strict=True):
+        if size > 0 and weight > 0:
+            at = np.linspace(0, 1, size)
+            mean += weight * np.stack([np.interp(steps, at, column) for column in one[:size].T], 1)
+            total += weight
+    return mean / (total or 1.0)

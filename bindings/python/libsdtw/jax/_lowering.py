@@ -1,0 +1,205 @@
+# Calls of the handlers: what XLA runs for a primitive on each platform, and how it is split over devices.
+"""From operands to jax.ffi.ffi_call. Nothing here is differentiated or batched: the primitives are."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.sharding import NamedSharding, PartitionSpec
+
+from .. import _core
+from .._core import NotBuiltError, UnsupportedError
+from . import _library
+from ._options import Operands, Options, is_number, per_pair, problem, unpack, value_dtype
+
+# What a primitive computes: the target, which of x and y it computes derivatives by, and which have tangents.
+Kind = tuple[str, tuple[bool, bool], tuple[bool, bool]]
+
+
+def results(kind: Kind, operands: Operands) -> list[jax.ShapeDtypeStruct]:
+    """Shapes and types of the results of a primitive."""
+    target, needs, _ = kind
+    batch, n, m, _ = operands.sizes
+    dtype = operands.x.dtype
+    value = jax.ShapeDtypeStruct((batch,), value_dtype(operands.x))
+    if target == "value":
+        return [value]
+    if target == "alignment":
+        return [value, jax.ShapeDtypeStruct((batch, n, m), dtype)]
+    grads = [
+        jax.ShapeDtypeStruct(t.shape, dtype)
+        for t, need in zip((operands.x, operands.y), needs, strict=True)
+        if need
+    ]
+    return grads if target == "tangents" else [value, *grads]
+
+
+def lowering(platform: str, splits: bool) -> Callable[..., list[Any]]:
+    """What computes a primitive there, as a function of packed operands; splits: over devices, by pairs."""
+
+    def run(*packed: Any, options: Options, kind: Kind) -> list[Any]:
+        operands, tangents = unpack(options, packed)
+        if not splits:
+            return _CALLS[platform](options, kind, operands, tangents)
+        one_gamma = is_number(operands.gamma) or operands.gamma.ndim == 0
+        return list(_split(platform, options, kind, len(packed), one_gamma)(*packed))
+
+    return run
+
+
+@functools.lru_cache(maxsize=1024)
+def _split(platform: str, options: Options, kind: Kind, count: int, one_gamma: bool) -> Callable[..., Any]:
+    """The call, of which each device computes the pairs that it has."""
+    gamma_at = sum((True, options.has_y, options.has_x_lengths, options.has_y_lengths))
+
+    def local(*packed: Any) -> tuple[Any, ...]:
+        return tuple(_CALLS[platform](options, kind, *unpack(options, packed)))
+
+    def shardings(mesh: Any, arguments: Any, shapes: Any) -> tuple[Any, Any]:
+        spec = getattr(arguments[0].sharding, "spec", PartitionSpec())
+        axis = spec[0] if len(spec) else None
+        split, whole = NamedSharding(mesh, PartitionSpec(axis)), NamedSharding(mesh, PartitionSpec())
+        of_arguments = [whole if one_gamma and k == gamma_at else split for k in range(count)]
+        return tuple(split for _ in shapes), tuple(of_arguments)
+
+    def partition(mesh: Any, arguments: Any, shapes: Any) -> Any:
+        of_results, of_arguments = shardings(mesh, arguments, shapes)
+        return mesh, local, of_results, of_arguments
+
+    def infer(mesh: Any, arguments: Any, shapes: Any) -> Any:
+        return shardings(mesh, arguments, shapes)[0]
+
+    def rule(mesh: Any, arguments: Any, shapes: Any) -> str:
+        def of(k: int, rank: int) -> str:
+            first = f"g{k}" if one_gamma and k == gamma_at else "b"
+            return " ".join([first, *(f"d{k}{i}" for i in range(1, rank))][:rank])
+
+        names = [of(k, len(one.shape)) for k, one in enumerate((*arguments, *shapes))]
+        return f"{', '.join(names[:count])} -> {', '.join(names[count:])}"
+
+    split = custom_partitioning(local)
+    split.def_partition(partition=partition, infer_sharding_from_operands=infer, sharding_rule=rule)
+    return split
+
+
+def _given(array: Any, dtype: Any) -> Any:
+    """An operand of a handler: one without elements is absent."""
+    return jnp.zeros(0, dtype) if array is None else array
+
+
+def _arguments(operands: Operands) -> list[Any]:
+    x, y, x_lengths, y_lengths, gamma = operands
+    some = next((k for k in (x_lengths, y_lengths) if k is not None), jnp.zeros(0, np.int32))
+    return [x, _given(y, x.dtype), _given(x_lengths, some.dtype), _given(y_lengths, some.dtype), gamma]
+
+
+def _call(
+    options: Options,
+    kind: Kind,
+    operands: Operands,
+    tangents: tuple[Any, ...],
+    gamma: float = 1.0,
+    memory: tuple[int, ...] = (),
+) -> list[Any]:
+    """The results that are wanted; memory: bytes of results that hold what the call needs beside them."""
+    target, needs, along = kind
+    arguments = _arguments(operands)
+    shapes = results(kind, operands)
+    if target == "tangents":
+        given = iter(tangents)
+        arguments += [next(given) if there else jnp.zeros(0, operands.x.dtype) for there in along]
+    if target in ("gradients", "tangents"):  # whose handlers have a result for x and one for y
+        at = 1 if target == "gradients" else 0
+        wanted, shapes = iter(shapes[at:]), shapes[:at]
+        shapes += [next(wanted) if need else jax.ShapeDtypeStruct((0,), operands.x.dtype) for need in needs]
+    extra = [jax.ShapeDtypeStruct((size,), np.uint8) for size in memory]
+    outputs = jax.ffi.ffi_call(_library.target(target), [*shapes, *extra])(
+        *arguments, **options.attributes(gamma)
+    )
+    outputs = list(outputs)[: len(shapes)]
+    if target in ("gradients", "tangents"):
+        kept = [True] * (len(shapes) - 2) + list(needs)
+        outputs = [output for output, keep in zip(outputs, kept, strict=True) if keep]
+    return outputs
+
+
+def _cpu(options: Options, kind: Kind, operands: Operands, tangents: tuple[Any, ...]) -> list[Any]:
+    return _call(options, kind, operands, tangents)
+
+
+def _cuda(options: Options, kind: Kind, operands: Operands, tangents: tuple[Any, ...]) -> list[Any]:
+    """The same on a GPU, whose host does not see gamma: of an operand the inputs are scaled instead."""
+    if "cuda" not in _library.PLATFORMS:
+        raise NotBuiltError("libsdtw.jax was built without CUDA: build libsdtw where nvcc is, or use the CPU")
+    scale = None
+    if is_number(operands.gamma):
+        if options.known_gamma is None:
+            raise UnsupportedError("a program for GPUs was asked for where JAX has none")
+        gamma = options.known_gamma
+    else:
+        gamma, scale = 1.0, operands.gamma.astype(value_dtype(operands.x))
+    expected = results(kind, operands)
+    if scale is not None:
+        operands, tangents = _scaled(options, operands, tangents, scale)
+    outputs = _call(options, kind, operands, tangents, gamma, _memory(options, kind, operands, gamma))
+    if scale is not None:
+        outputs = _unscaled(options, kind, outputs, scale)
+    return [output.astype(one.dtype) for output, one in zip(outputs, expected, strict=True)]
+
+
+_CALLS = {"cpu": _cpu, "cuda": _cuda}
+
+
+def _factor(options: Options, scale: Any) -> Any:
+    return per_pair(jax.lax.rsqrt(scale) if options.degree == 2 else 1 / scale)
+
+
+def _scaled(
+    options: Options, operands: Operands, tangents: tuple[Any, ...], scale: Any
+) -> tuple[Operands, tuple[Any, ...]]:
+    """At gamma 1: a soft minimum of costs is gamma times the one at gamma 1 of costs / gamma."""
+    if options.has_penalties or options.degree == 0:
+        what = "step_penalties" if options.has_penalties else "metric 'cosine'"
+        raise UnsupportedError(f"gamma as an array with {what} is not implemented on GPUs: expected a number")
+    factor = _factor(options, scale)
+    x, y = operands.x * factor, None if operands.y is None else operands.y * factor
+    return operands._replace(x=x, y=y), tuple(t * factor for t in tangents)
+
+
+def _unscaled(options: Options, kind: Kind, outputs: list[Any], scale: Any) -> list[Any]:
+    """Results of what _scaled made, in the terms of what it was given."""
+    back = per_pair(scale) * _factor(options, scale)
+    if kind[0] == "tangents":
+        return [output * back for output in outputs]
+    value, *others = outputs
+    return [value * scale, *(others if kind[0] == "alignment" else [grad * back for grad in others])]
+
+
+def _memory(options: Options, kind: Kind, operands: Operands, gamma: float) -> tuple[int, ...]:
+    """Bytes of state and workspace, which are results of a handler on a GPU: it allocates nothing."""
+    target = kind[0]
+    no_state = target in ("value", "tangents")
+    exec_ = _core.Exec(device=_core.DEVICES["cuda"], no_state=no_state)
+    sizes = _core.get_sizes(problem(options, operands, gamma), exec_)
+    workspace = {
+        "value": sizes.forward,
+        "gradients": max(sizes.forward, sizes.backward),
+        "alignment": max(sizes.forward, sizes.alignment),
+        "tangents": sizes.jvp,
+    }[target]
+    return (_whole(sizes.state) + _whole(workspace),)
+
+
+def _whole(size: int) -> int:
+    return -(-size // 64) * 64
+
+
+def check(options: Options, operands: Operands, gamma: float) -> None:
+    """Raises what the core says of a problem before it is computed."""
+    _core.get_sizes(problem(options, operands, gamma), _core.Exec(no_state=True))
