@@ -4,8 +4,8 @@
     python benchmarks/overhead.py --shape 32,64,1 --shape 1,2,1 --library build/release/libsdtw.so
 
 Prints one JSON object a line: layer, device, launch ("eager", or "graph" where a CUDA graph is replayed),
-clock, B, N, d, best_us, median_us, p10_us, p90_us. A step is forward and backward, with gradients for x and y.
-Layers take turns, block by block, so that whatever else the machine does meets all of them.
+clock, B, N, d, best_us, median_us, p10_us, p90_us. A step is forward and backward, with gradients for x
+and y. Layers take turns, block by block, so that whatever else the machine does meets all of them.
 --save FILE writes them to a file, --note TEXT says there what else the machine did.
 
 On the CPU calls have one thread. On a GPU clock "wall" is the time of a call in a block of 100 that ends with
