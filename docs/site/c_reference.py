@@ -19,7 +19,7 @@ NOISE = (
     re.compile(r"\bSDTW_API "),
 )
 NAME = r"(?:[A-Za-z]\w*\.)?(?:sdtw_|SDTW_)\w+(?:\.\w+)*(?:\(\))?"
-WORD = r"[a-z]\w*(?:\.[a-z]\w*)+|[A-Za-z]\w*_\w+(?:\[\w+\])?|[A-Z]\[[^\]]+\]"
+WORD = r"[a-z]\w*(?:\.[A-Za-z]\w*)+|[A-Za-z]\w*_\w+(?:\[\w+\])?|[A-Z]\[[^\]]+\]"
 TOKEN = re.compile(f"(?P<name>{NAME})|(?P<word>{WORD})")
 ESCAPED = str.maketrans({c: f"\\{c}" for c in "*_[]`"} | {"<": "&lt;", ">": "&gt;", "|": "&#124;"})
 

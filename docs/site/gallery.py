@@ -129,7 +129,7 @@ def index(examples):
 
 def page(example):
     language = LANGUAGES[example.path.suffix]
-    parts = [f"# {example.title}", example.about]
+    parts = ["---\nhide: [toc]\n---", f"# {example.title}", example.about]
     if example.picture:
         parts.append(f"![What the program draws]({example.picture.name})")
     if example.printed:

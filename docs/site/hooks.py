@@ -12,13 +12,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import c_reference
 import charts
+import docstrings
 import gallery
 from links import PAGES, ROOT, rewrite, site_path, sources
 
 OUTSIDE = [name for name in PAGES if name.endswith(".md") and name != "README.md"]
 LANGUAGES = {".py": "python", ".c": "c", ".h": "c", ".cpp": "cpp", ".cu": "cuda", ".json": "json"}
 TABLE = re.compile(r"^<!-- table: .*? -->\n(.*?)^<!-- end of table -->\n", re.M | re.S)
-MARKER = re.compile(r"^<!-- .*? -->\n", re.M)
+MARKER = re.compile(r"^<!-- (?!chart: ).*? -->\n", re.M)
 SCRIPTS = Path(__file__).parent / "assets"
 
 examples = []
@@ -79,6 +80,7 @@ def on_page_markdown(markdown, page, config, files):
     if file is None and page.file.abs_src_path is not None:
         file = f"docs/{page.file.src_uri}"
     if file is not None:
+        markdown = docstrings.put_into(markdown)
         markdown = TABLE.sub(r'<div class="measured" markdown>\n\n\1\n</div>\n', markdown)
         markdown = rewrite(file, MARKER.sub("", markdown))
     return charts.put_into(markdown)

@@ -118,13 +118,10 @@ def test_search_finds(browser, address, query, page):
     box = browser.find_element(By.CSS_SELECTOR, "input.md-search__input")
     box.click()
     box.send_keys(query)
+    # Results come as one types: links are read in one go, or they may be gone when they are asked.
     results = ".md-search-result__item > a.md-search-result__link"
-
-    def found(browser):
-        return [a.get_attribute("href") for a in browser.find_elements(By.CSS_SELECTOR, results)]
-
-    links = WebDriverWait(browser, WAIT).until(found)
-    assert any(urllib.parse.urlsplit(link).path == f"/{page}" for link in links), links
+    read = f"return [...document.querySelectorAll('{results}')].map((link) => new URL(link.href).pathname)"
+    WebDriverWait(browser, WAIT).until(lambda b: f"/{page}" in b.execute_script(read))
     box.send_keys(Keys.ENTER)
     WebDriverWait(browser, WAIT).until(
         lambda b: "numerics.html" not in b.current_url or "h=" in b.current_url

@@ -14,9 +14,10 @@ from programs import ROOT, run, shared_library
 
 # CHANGELOG.md tells of the past.
 PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
-# ```language, the code, ```, and a ```text block behind it, perhaps with the words "It prints": the program's output.
+# A block of code and, right behind it or behind "It prints", the ```text block of the program's output.
 BLOCK = re.compile(
-    r"^```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^```$(?:\n+(?:It prints\n+)?```text\n(?P<printed>.*?)^```$)?", re.M | re.S
+    r"^```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^```$(?:\n+(?:It prints\n+)?```text\n(?P<printed>.*?)^```$)?",
+    re.M | re.S,
 )
 COMPILERS = {"c": ("cc", "-std=c99", "-pedantic-errors"), "cpp": ("c++", "-std=c++17", "-pedantic-errors")}
 # Packages that need what a machine may not have, a GPU for example: a page of theirs is skipped without them.
@@ -74,6 +75,25 @@ def test_c_of_pages(page: Path, tmp_path: Path) -> None:
             lines, expected = printed.splitlines(), block["printed"].splitlines()
             assert len(lines) == len(expected)
             assert all(map(same, lines, expected)), printed
+
+
+@pytest.mark.parametrize("page", pages_with("cmake"))
+def test_cmake_of_pages(page: Path, tmp_path: Path) -> None:
+    """The page's program is built by its lines of CMake against the library as it is installed."""
+    build = shared_library().parent
+    if not (build / "libsdtw.a").exists():
+        pytest.skip(f"{build} has no static library to install")
+    run("cmake", "--install", build, "--prefix", tmp_path / "installed", cwd=tmp_path)
+    (program,) = blocks(page, *COMPILERS)
+    (tmp_path / f"program.{program['language']}").write_text(program["code"])
+    project = "cmake_minimum_required(VERSION 3.25)\nproject(program C CXX)\n"
+    for block in blocks(page, "cmake"):
+        source = f"add_executable(program program.{program['language']})\n"
+        (tmp_path / "CMakeLists.txt").write_text(project + source + block["code"])
+        prefix = f"-DCMAKE_PREFIX_PATH={tmp_path / 'installed'}"
+        run("cmake", "-S", ".", "-B", "build", prefix, cwd=tmp_path)
+        run("cmake", "--build", "build", cwd=tmp_path)
+        assert run("build/program", cwd=tmp_path)
 
 
 def test_the_c_of_the_readme_is_right(tmp_path: Path) -> None:
