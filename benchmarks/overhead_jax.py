@@ -5,8 +5,8 @@
 
 Prints one JSON object a line: layer, device, B, N, d, median_us, p10_us, p90_us, min_us. A step is value and
 gradients of x and y. Where optax is installed optax.ctc_loss is measured too, for as many and as long
-sequences with targets half as long. Calls of the library have one thread (OMP_NUM_THREADS=1 is set); XLA's own
-threads are as they are.
+sequences, with targets half as long. Calls of the library have one thread (OMP_NUM_THREADS=1 is set); XLA's
+own threads are as they are.
 """
 
 import argparse
