@@ -49,7 +49,7 @@ def megabytes(row):
 
 def source(rows):
     """Where the numbers come from, in a sentence."""
-    first = {row["device"]: row for row in reversed(rows)}
+    first = {row.get("device", "cpu"): row for row in reversed(rows)}
     runs = [f"{r['hardware']}, commit {r['commit']}, {r['date']}" for _, r in sorted(first.items())]
     return f"Measured on {'; on '.join(runs)}."
 
@@ -248,6 +248,26 @@ def extremes(rows):
     return markdown(["inputs", "measurements", *columns], lines)
 
 
+def collections(rows):
+    """k-means, neighbours and averages beside other packages, each beside the library's row of the same."""
+    lines = []
+    for row in rows:
+        if "library" not in row or "million" in row["what"]:
+            continue
+        same = [r for r in rows if (r["what"], r["data"]) == (row["what"], row["data"])]
+        ours = next(r for r in same if r["library"] == "libsdtw")
+        found = {"inertia": "inertia {:.1f}", "ari": "ARI {:.2f}", "accuracy": "accuracy {:.2f}", "same":
+        "{:.0%} the same",
+                 "loss": "mean {:.3f}"}  # fmt: skip
+        result = ", ".join(text.format(row[key]) for key, text in found.items() if key in row)
+        is_ours = row["library"].startswith("libsdtw")
+        ratio = "" if is_ours else f"{row['cpu_s'] / ours['cpu_s']:.0f} times"
+        time = scaled(row["cpu_s"] * 1e6, ["us", "ms", "s"])
+        memory = "" if row.get("extra_bytes") is None else megabytes(row)
+        lines.append([row["what"], row["data"], row["library"], time, ratio, memory, result])
+    return markdown(["", "data", "package", "processor time", "slower", "memory", "result"], lines)
+
+
 def rows_of(table, file):
     """What a table is of: accuracy.json has two parts, and of the grid's rows the CPU's are shown."""
     rows = load(RESULTS / file)
@@ -270,6 +290,7 @@ TABLES = {
     "cuda-users": ("cuda.json", lambda rows: speeds(select(rows, launch="stream"), "users")),
     "accuracy": ("accuracy.json", accuracy),
     "extremes": ("accuracy.json", extremes),
+    "collections": ("collections.json", collections),
     "scaled-costs": ("accuracy.json", scaled_costs),
 }
 

@@ -1,23 +1,38 @@
-"""Writes the references in docs/pytorch.md and docs/jax.md from the docstrings of libsdtw.torch and libsdtw.jax.
+"""Writes the references in pages of docs/ from the docstrings of the modules.
 
 python docs/reference.py            write it
 python docs/reference.py --check    fail if it is not what the docstrings say
 """
 
 import inspect
+import re
 import sys
 import textwrap
 from pathlib import Path
 
+import libsdtw.collections
 import libsdtw.jax
 import libsdtw.torch
 
-PAGES = {"pytorch.md": libsdtw.torch, "jax.md": libsdtw.jax}
 BEGIN, END = "<!-- reference: written by docs/reference.py -->", "<!-- end of reference -->"
-ORDER = (
-    "soft_dtw SoftDTW soft_dtw_alignment soft_dtw_with_alignment soft_dtw_divergence sharp_soft_dtw "
-    "soft_dtw_cdist soft_dtw_barycenter pad to_lengths"
-).split()
+PAGES = {  # the module, and its names in the order of the page
+    "pytorch.md": (
+        libsdtw.torch,
+        "soft_dtw SoftDTW soft_dtw_alignment soft_dtw_with_alignment soft_dtw_divergence sharp_soft_dtw "
+        "soft_dtw_cdist soft_dtw_barycenter pad to_lengths",
+    ),
+    "jax.md": (
+        libsdtw.jax,
+        "soft_dtw soft_dtw_alignment soft_dtw_with_alignment soft_dtw_divergence sharp_soft_dtw soft_dtw_cdist "
+        "soft_dtw_barycenter pad to_lengths",
+    ),
+    "collections.md": (
+        libsdtw.collections,
+        "SoftDTWKMeans SoftDTWKMedoids SoftDTWKNeighborsClassifier SoftDTWKNeighborsRegressor "
+        "SoftDTWNearestNeighbors reduce_pairs TopK Sums Histogram Matrix soft_dtw_top_k soft_dtw_argmin "
+        "soft_dtw_sums soft_dtw_histogram soft_dtw_matrix soft_dtw_barycenter median_gamma",
+    ),
+}
 
 
 def signature(thing):
@@ -31,26 +46,25 @@ def signature(thing):
     return ", ".join(parameters)
 
 
-def reference(module):
-    names = [name for name in ORDER if name in module.__all__]
+def reference(module, names):
     assert set(names) == set(module.__all__)
     parts = []
     for name in names:
         thing = getattr(module, name)
-        text = inspect.getdoc(thing).replace(":func:`", "`")
+        text = re.sub(r":(?:func|class):`", "`", inspect.getdoc(thing))
         call = textwrap.fill(f"{name}({signature(thing)})", 110, subsequent_indent="    ")
         parts.append(f"### {name}\n\n```text\n{call}\n\n{text}\n```\n")
     return "\n".join(parts)
 
 
 def main():
-    for name, module in PAGES.items():
-        path = Path(__file__).parent / name
-        page = path.read_text()
+    for name, (module, names) in PAGES.items():
+        file = Path(__file__).parent / name
+        page = file.read_text()
         before, rest = page.split(BEGIN)
-        written = f"{before}{BEGIN}\n\n{reference(module)}\n{END}{rest.split(END)[1]}"
+        written = f"{before}{BEGIN}\n\n{reference(module, names.split())}\n{END}{rest.split(END)[1]}"
         if "--check" not in sys.argv[1:]:
-            path.write_text(written)
+            file.write_text(written)
         elif written != page:
             raise SystemExit(f"docs/{name} is not what the docstrings say: run python docs/reference.py")
 

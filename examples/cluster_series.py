@@ -2,9 +2,10 @@
 
     python examples/cluster_series.py --output clusters.png
 
-The upper row has the clusters that k-means under the soft-DTW divergence finds, with their centers; the middle row
-the same series, each moved onto its center's time by the expected alignment; the lower row the tree that SciPy builds
-of the matrix of all pairs of a set of gestures, colored by what the gesture was. The data are inside tslearn and aeon.
+The upper row has the clusters that k-means under the soft-DTW divergence finds, with their centers; the
+middle row the same series, each moved onto its center's time by the expected alignment; the lower row the
+tree that SciPy builds of the matrix of all pairs of a set of gestures, colored by what the gesture was. The
+data are inside tslearn and aeon.
 """
 
 import argparse
@@ -55,7 +56,9 @@ def draw(path, x, model, motions, tree, leaves):
     plt.rcParams.update({"font.family": "DejaVu Sans", "font.size": 9, "text.color": INK})
     clusters = len(model.cluster_centers_)
     figure = plt.figure(figsize=(11, 8), facecolor="white")
-    grid = figure.add_gridspec(3, clusters, left=0.04, right=0.985, top=0.91, bottom=0.08, hspace=0.42, wspace=0.12)
+    grid = figure.add_gridspec(
+        3, clusters, left=0.04, right=0.985, top=0.91, bottom=0.08, hspace=0.42, wspace=0.12
+    )
     for k, center in enumerate(model.cluster_centers_):
         members = x[model.labels_ == k]
         moved = on_centers_time(members, center, model.gamma_)
@@ -84,7 +87,15 @@ def _tree(axis, motions, tree, leaves):
     at = 10 * np.arange(len(leaves)) + 5  # where SciPy draws leaves
     for k, name in enumerate(names):
         these = at[motions[leaves] == name]
-        axis.scatter(these, np.zeros(len(these)), s=40, color=COLORS[k % len(COLORS)], label=name, zorder=3, clip_on=False)
+        axis.scatter(
+            these,
+            np.zeros(len(these)),
+            s=40,
+            color=COLORS[k % len(COLORS)],
+            label=name,
+            zorder=3,
+            clip_on=False,
+        )
     axis.set_yscale("symlog", linthresh=float(np.median(tree[:, 2])))
     axis.yaxis.set_visible(False)
     for spine in axis.spines.values():
@@ -104,7 +115,10 @@ def main():
     model = SoftDTWKMeans(4, n_init=args.starts, random_state=0).fit(x)
     seconds = time.perf_counter() - begin
     score = adjusted_rand_score(labels, model.labels_)
-    print(f"k-means of {len(x)} series of Trace, {args.starts} starts, gamma {model.gamma_:.3g}: {seconds:.2f} s")
+    print(
+        f"k-means of {len(x)} series of Trace, {args.starts} starts, gamma {model.gamma_:.3g}: "
+        f"{seconds:.2f} s"
+    )
     print(f"  inertia {model.inertia_:.2f}, adjusted Rand index with the classes {score:.2f}")
 
     series, motions = gestures(args.each)

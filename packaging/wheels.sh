@@ -11,6 +11,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 developer=${DEVELOPER_PYTHON:-.venv/bin/python} # has what the tests need
+export SDTW_JAX=1                               # handlers that load with any jaxlib that is supported
 limit=$((100 * 1000 * 1000))                    # bytes: what package indices take
 tools=build/wheel-tools
 

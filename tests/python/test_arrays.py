@@ -88,6 +88,19 @@ def test_the_module_is_that_of_the_arrays(pairs):
     assert libsdtw.soft_dtw([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(-0.8954437807)
 
 
+def test_jax_is_one_of_the_kinds(pairs):
+    jax = pytest.importorskip("jax")
+    x, y = (jax.numpy.asarray(series.astype(np.float32)) for series in pairs)
+    try:
+        import libsdtw.jax
+
+        value = libsdtw.soft_dtw(x, y)
+    except libsdtw.NotBuiltError as error:
+        pytest.skip(str(error))
+    assert isinstance(value, jax.Array)
+    np.testing.assert_allclose(value, libsdtw.numpy.soft_dtw(*map(np.asarray, (x, y))), rtol=1e-5)
+
+
 def test_other_libraries_through_dlpack(pairs):
     x, y = (Exchanged(series) for series in pairs)
     lengths = Exchanged(np.array([9, 4, 7]))

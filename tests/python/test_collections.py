@@ -200,39 +200,45 @@ def test_barycenter_is_a_minimum(normalize, rng):
         )
 
 
-def test_gradient_of_the_weighted_sum(rng):
-    from libsdtw.collections import _pairs
-    from libsdtw.collections._series import as_series
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("penalties", [(0, 0, 0), (0, 1, 0)])
+def test_objective_of_averages(normalize, penalties, rng, monkeypatch):
+    torch = pytest.importorskip("torch")
+    from libsdtw.collections import _objective, _pairs
+    from libsdtw.collections._series import Series, as_series
 
     series, weights = as_series("x", ragged(rng, 6)), rng.uniform(size=6)
-    center = rng.normal(size=(5, 2))
-    for normalize in (True, False):
-        options = _pairs.PairOptions(gamma=0.4, normalize=normalize)
-        _, grad = _pairs.sum_and_grad(center, series, weights, options)
+    weights[2] = 0
+    options = _pairs.PairOptions(gamma=0.4, normalize=normalize, step_penalties=penalties)
+    for steps in (5, 12):  # shorter than the series, and longer
+        center = rng.normal(size=(steps, 2))
+        objective = _objective.Objective(center.shape, series, weights, options)
+        assert bool(objective.calls) == (penalties == (0, 0, 0) or not normalize)
+        value, grad = objective(center)
+        others = [series.one(b) for b in range(6)]
+        expected = (
+            weights
+            @ soft_dtw_matrix(
+                others, [center], gamma=0.4, normalize=False, step_penalties=(penalties[0], *penalties[:0:-1])
+            )[:, 0]
+        )
+        if normalize:
+            own = soft_dtw_matrix([center], gamma=0.4, normalize=False, step_penalties=penalties)[0, 0]
+            expected -= 0.5 * weights.sum() * own
+        assert value == pytest.approx(expected, rel=1e-10)
         for index in np.ndindex(center.shape):
             step = np.zeros_like(center)
             step[index] = 1e-5
-            ends = [_pairs.sum_and_grad(center + s, series, weights, options)[0] for s in (step, -step)]
+            ends = [objective(center + s)[0] for s in (step, -step)]
             assert grad[index] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6, abs=1e-7)
-
-
-def test_gradients_in_parts_and_from_torch(rng, monkeypatch):
-    torch = pytest.importorskip("torch")
-    from libsdtw.collections import _pairs
-    from libsdtw.collections._series import Series
-
-    x, weights, center = rng.normal(size=(7, 6, 2)), rng.uniform(size=7), rng.normal(size=(5, 2))
-    lengths = np.array([6, 3, 4, 6, 5, 1, 2])
-    options = _pairs.PairOptions(gamma=0.4)
-    value, grad = _pairs.sum_and_grad(center, Series(x, lengths), weights, options)
-    monkeypatch.setattr(_pairs, "_STATE_PAIRS", 3)
-    # A tensor, as one on a GPU would be handled
-    for data in (x, torch.from_numpy(x)):
-        again, slope = _pairs.sum_and_grad(center, Series(data, lengths), weights, options)
-        assert again == pytest.approx(value, rel=1e-12)
-        np.testing.assert_allclose(slope, grad, rtol=1e-10, atol=1e-12)
-    matrix = _pairs.raw_values(Series(torch.from_numpy(x), lengths), None, options)
-    np.testing.assert_allclose(matrix, _pairs.raw_values(Series(x, lengths), None, options), rtol=1e-12)
+        # In parts, and as a tensor on a GPU would be handled
+        monkeypatch.setattr(_pairs, "STATE_PAIRS", 2)
+        tensors = Series(torch.from_numpy(series.data), series.lengths)
+        for batch in (series, tensors):
+            other = _objective.Objective(center.shape, batch, weights, options)(center)
+            assert other[0] == pytest.approx(value, rel=1e-12)
+            np.testing.assert_allclose(other[1], grad, rtol=1e-10, atol=1e-12)
+        monkeypatch.undo()
 
 
 X = np.zeros((4, 5, 2))

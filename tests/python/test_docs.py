@@ -21,7 +21,7 @@ BLOCK = re.compile(
 )
 COMPILERS = {"c": ("cc", "-std=c99", "-pedantic-errors"), "cpp": ("c++", "-std=c++17", "-pedantic-errors")}
 # Packages that need what a machine may not have, a GPU for example: a page of theirs is skipped without them.
-OPTIONAL = {"cupy"}
+OPTIONAL = {"cupy", "distributed"}
 
 
 def blocks(page: Path, *languages: str) -> list[re.Match[str]]:

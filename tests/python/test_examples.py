@@ -33,6 +33,7 @@ def test_averaging_example(tmp_path: Path) -> None:
     [
         ("generator.py --steps 25 --every 8", "divergence of generated series to the nearest real one"),
         ("forecast_shape_and_time.py --steps 15 --every 14", "shape and time: shape .* on the test set"),
+        ("cluster_series.py --each 6 --starts 1", r"adjusted Rand index with the classes 0\.\d\d"),
         ("align_gestures.py --max-iter 4", r"squared difference, stretched evenly: \S+, aligned: 0\.0"),
     ],
 )

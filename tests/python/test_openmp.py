@@ -1,4 +1,4 @@
-# Two OpenMP runtimes in one process, of PyTorch and of the package, in either order: results are the same bits
+# Two OpenMP runtimes in one process, of PyTorch and of the package, in any order: results are the same bits
 # and those of PyTorch right. Elsewhere two of them have computed wrong numbers.
 import subprocess
 import sys

@@ -23,4 +23,4 @@ class TestPackage(ConanFile):
 
     def test(self):
         if can_run(self):
-            self.run(str(Path(self.cpp.build.bindir) / "minimal"), env="conanrun")
+            self.run(str(Path(self.build_folder) / self.cpp.build.bindir / "minimal"), env="conanrun")

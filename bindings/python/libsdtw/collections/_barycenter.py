@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._core import InvalidArgumentError
 from ._keep import count
-from ._pairs import PairOptions, resolve_gamma, sum_and_grad
+from ._objective import Objective
+from ._pairs import PairOptions, resolve_gamma
 from ._progress import Bar
 from ._series import Series, as_series, stretched
 
@@ -118,15 +119,16 @@ def descend(
 ) -> tuple[NDArray[np.float64], float, bool]:
     """The series that L-BFGS finds from begin, its weighted sum of values (less the series' own share), and
     whether Ctrl-C cut the search short: it is then the best of those tried."""
-    from scipy.optimize import minimize
+    from scipy.optimize import minimize  # type: ignore[import-untyped]
 
     scale = 1.0 / (float(share.sum()) * (options.gamma if options.gamma > 0 else 1.0))
     best: tuple[float, NDArray[Any]] = np.inf, begin
+    evaluate = Objective(begin.shape, batch, share, options)
 
     def objective(flat: NDArray[Any]) -> tuple[float, NDArray[Any]]:
         nonlocal best
         center = flat.reshape(begin.shape)
-        value, grad = sum_and_grad(center, batch, share, options)
+        value, grad = evaluate(center)
         if value < best[0]:
             best = value, center.copy()
         return value * scale, grad.reshape(-1) * scale

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from .._core import InvalidArgumentError
 from .._problem import check_options, choice
 from .._rules import check_rules
-from ._series import Series, library_of, on_host
+from ._series import Series, library_of, like, on_host
 
 METRICS = ("sqeuclidean", "euclidean", "cityblock", "cosine")
 MEDIAN_SHARE = 0.1  # of the median cost; docs/collections.md has what it was chosen by
+STATE_PAIRS = 2048  # pairs whose state is kept for gradients at a time
 _DRAWS = 20_000  # pairs of time steps that the median is taken of
-_STATE_PAIRS = 2048  # pairs whose state is kept for gradients at a time
 
 
 @dataclass(frozen=True)
@@ -128,19 +128,17 @@ def own_values(x: Series, options: PairOptions) -> NDArray[Any]:
 def sum_and_grad(
     center: NDArray[Any], series: Series, weights: NDArray[Any], options: PairOptions
 ) -> tuple[float, NDArray[Any]]:
-    """sum_b weights[b] value(center, series b) and its gradient by the center; the divergence's with
-    normalize, less the series' own share, which does not depend on the center."""
+    """What _objective.Objective gives, for arrays of any kind and any steps."""
     total, grad = 0.0, np.zeros(center.shape)
-    for i in range(0, len(series), _STATE_PAIRS):
-        part, share = series.part(i, i + _STATE_PAIRS), weights[i : i + _STATE_PAIRS]
+    for i in range(0, len(series), STATE_PAIRS):
+        part, share = series.part(i, i + STATE_PAIRS), weights[i : i + STATE_PAIRS]
         values, slope = _values_and_grad(center, part, share, options)
-        # A series without weight has no say, be it ever so far away
-        total += float(np.dot(share[share > 0], values[share > 0]))
+        total += float(share @ values)
         grad += slope
     if options.normalize:
         once = np.ones(1)
         values, slope = _values_and_grad(
-            center, Series(series_like(center, series)), once, options, both=True
+            center, Series(like(center[None], series.data)), once, options, both=True
         )
         half = 0.5 * float(weights.sum())
         total -= half * float(values[0])
@@ -148,21 +146,12 @@ def sum_and_grad(
     return total, grad
 
 
-def series_like(center: NDArray[Any], series: Series) -> Any:
-    """A batch of one series, of the type and on the device of a collection."""
-    if series.on_host:
-        return np.asarray(center[None], series.data.dtype)
-    if library_of(series.data) == "torch":
-        return series.data.new_tensor(center[None])
-    return importlib.import_module("cupy").asarray(center[None], series.data.dtype)
-
-
 def _values_and_grad(
     center: NDArray[Any], part: Series, share: NDArray[Any], options: PairOptions, both: bool = False
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Values (B,) and the gradient of their weighted sum by the center; with both also by what it is paired
     with, of which it is then a copy."""
-    one = series_like(center, part)
+    one = like(center[None], part.data)
     call = {"y_lengths": part.lengths, **options.of_call(part.data)}
     if library_of(part.data) == "torch":
         import torch
