@@ -23,8 +23,8 @@ PAGES = {  # the module, and its names in the order of the page
     ),
     "jax.md": (
         libsdtw.jax,
-        "soft_dtw soft_dtw_alignment soft_dtw_with_alignment soft_dtw_divergence sharp_soft_dtw soft_dtw_cdist "
-        "soft_dtw_barycenter pad to_lengths",
+        "soft_dtw soft_dtw_alignment soft_dtw_with_alignment soft_dtw_divergence sharp_soft_dtw "
+        "soft_dtw_cdist soft_dtw_barycenter pad to_lengths",
     ),
     "collections.md": (
         libsdtw.collections,
