@@ -91,3 +91,10 @@ def test_overhead(tmp_path: Path) -> None:
 @pytest.mark.skipif(not RESULTS.exists(), reason="no results are committed")
 def test_published_tables_are_what_the_results_say() -> None:
     run(sys.executable, ROOT / "benchmarks/tables.py", "--check", cwd=ROOT)
+
+
+def test_benchmark_of_collections(tmp_path: Path) -> None:
+    script = ROOT / "benchmarks/clustering.py"
+    run(sys.executable, script, "--smoke", "--output", "rows.json", cwd=tmp_path)
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert {row["what"] for row in rows} >= {"k-means", "neighbours", "barycenter"}
