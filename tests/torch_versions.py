@@ -20,7 +20,7 @@ import libsdtw
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "pytorch.md"
-BEGIN, END = "<!-- table: torch-versions -->\n", "<!-- end of table -->\n"
+BEGIN, END = "<!-- torch-versions -->\n", "<!-- end of torch-versions -->\n"
 TESTS = sorted((ROOT / "tests" / "python").glob("test_torch*.py"))
 NEEDED = ("hypothesis", "numpy", "pytest", "pytest-timeout", "scipy", "tqdm", "tslearn")
 
