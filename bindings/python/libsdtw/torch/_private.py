@@ -141,7 +141,8 @@ def in_jvp(derivative: Callable[..., Any]) -> Callable[..., Any]:
             saved = [None if t is None else unpack(t).primal for t in ctx.saved_tensors]
             return derivative(ctx, saved, *tangents)
 
-    return run
+    result: Callable[..., Any] = run
+    return result
 
 
 def call_below_autograd(operator: Any, *args: Any) -> Any:
