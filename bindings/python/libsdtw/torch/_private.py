@@ -129,9 +129,6 @@ def in_jvp(derivative: Callable[..., Any]) -> Callable[..., Any]:
     tangent of its own level, which primals have none of.
     """
 
-    disable: Any = torch.compiler.disable  # what is left of forward mode there runs as it is
-
-    @disable
     @functools.wraps(derivative)
     def run(ctx: Any, *tangents: Any) -> Any:
         if not _transforms():
@@ -141,7 +138,8 @@ def in_jvp(derivative: Callable[..., Any]) -> Callable[..., Any]:
             saved = [None if t is None else unpack(t).primal for t in ctx.saved_tensors]
             return derivative(ctx, saved, *tangents)
 
-    result: Callable[..., Any] = run
+    disable: Any = torch.compiler.disable  # what is left of forward mode there runs as it is
+    result: Callable[..., Any] = disable(run)
     return result
 
 
