@@ -1,4 +1,4 @@
-"""Writes the references in docs/pytorch.md and docs/collections.md from the docstrings of the modules.
+"""Writes the references in pages of docs/ from the docstrings of the modules.
 
 python docs/reference.py            write it
 python docs/reference.py --check    fail if it is not what the docstrings say
@@ -11,6 +11,7 @@ import textwrap
 from pathlib import Path
 
 import libsdtw.collections
+import libsdtw.jax
 import libsdtw.torch
 
 BEGIN, END = "<!-- reference: written by docs/reference.py -->", "<!-- end of reference -->"
@@ -18,6 +19,11 @@ PAGES = {  # the module, and its names in the order of the page
     "pytorch.md": (
         libsdtw.torch,
         "soft_dtw SoftDTW soft_dtw_alignment soft_dtw_with_alignment soft_dtw_divergence sharp_soft_dtw "
+        "soft_dtw_cdist soft_dtw_barycenter pad to_lengths",
+    ),
+    "jax.md": (
+        libsdtw.jax,
+        "soft_dtw soft_dtw_alignment soft_dtw_with_alignment soft_dtw_divergence sharp_soft_dtw "
         "soft_dtw_cdist soft_dtw_barycenter pad to_lengths",
     ),
     "collections.md": (

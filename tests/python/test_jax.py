@@ -137,6 +137,14 @@ def test_shapes(x64):
     assert jax.grad(lambda x: soft_dtw(x, y[:0]).sum())(x[:0]).shape == (0, 7, 2)
 
 
+def test_the_package_s_own_functions(x64):
+    x, y = map(jnp.asarray, pair())
+    for name in ("soft_dtw", "soft_dtw_alignment", "soft_dtw_cdist"):
+        ours = getattr(libsdtw, name)(x, y, gamma=0.5)
+        assert isinstance(ours, jax.Array)
+        assert np.array_equal(ours, getattr(libsdtw.jax, name)(x, y, gamma=0.5))
+
+
 def test_lists_and_padding(x64):
     x, y = pair()
     ragged = [x[b, :n] for b, n in enumerate(LENGTHS["x_lengths"])]

@@ -90,7 +90,7 @@ def test_derivatives_of_all_pairs(block):
     x, y = pair(shape=(3, 4, 3, 2))
     for series in ((x, y), (x,)):
         function = jax.jit(lambda *series: soft_dtw_cdist(*series, gamma=GAMMA, block=block))
-        check_grads(function, series, order=2, modes=("rev",), rtol=1e-5)
+        check_grads(function, series, order=1, modes=("rev",), rtol=1e-5)
 
 
 def test_hard_paths_are_held_fixed():
@@ -105,7 +105,7 @@ def test_hard_paths_are_held_fixed():
 def test_all_ways_to_a_hessian():
     x, y = (t[0, :4] for t in pair())
     both = [
-        outer(inner(soft_dtw, (0, 1)), (0, 1))(x, y)
+        jax.jit(outer(inner(soft_dtw, (0, 1)), (0, 1)))(x, y)
         for outer, inner in itertools.product((jax.jacfwd, jax.jacrev), repeat=2)
     ]
     for one in both[1:]:
@@ -229,13 +229,14 @@ def test_padding_of_any_content():
         ).sum()
 
     assert jnp.isfinite(soft_dtw(x, y, **options)).all()
-    for grad in jax.grad(total, (0, 1, 2))(x, y, GAMMA):
+    for grad in jax.jit(jax.grad(total, (0, 1, 2)))(x, y, GAMMA):
         assert jnp.isfinite(grad).all()
-    product = jax.grad(lambda x: (jax.grad(total)(x, y, GAMMA) ** 2).sum())(x)
+    product = jax.jit(jax.grad(lambda x: (jax.grad(total)(x, y, GAMMA) ** 2).sum()))(x)
     assert jnp.isfinite(product).all()
     assert not product[1, 3:].any()
     for of in (sharp_soft_dtw, soft_dtw_divergence, soft_dtw_alignment):
-        assert jnp.isfinite(jax.grad(lambda x, of=of: (of(x, y, **options) ** 2).sum())(x)).all()
+        grad = jax.jit(jax.grad(lambda x, of=of: (of(x, y, **options) ** 2).sum()))(x)
+        assert jnp.isfinite(grad).all()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

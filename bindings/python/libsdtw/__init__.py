@@ -2,7 +2,8 @@
 """Soft Dynamic Time Warping, its gradients and expected alignments, on CPUs and NVIDIA GPUs.
 
 ``libsdtw.soft_dtw`` takes arrays of any kind. ``libsdtw.numpy`` computes on NumPy arrays and ``libsdtw.cupy``
-on CuPy's, with gradients and more; ``libsdtw.torch`` is a differentiable loss for PyTorch.
+on CuPy's, with gradients and more; ``libsdtw.torch`` is a differentiable loss for PyTorch, and
+``libsdtw.jax`` has it for JAX.
 """
 
 from ._core import (

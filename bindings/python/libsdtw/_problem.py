@@ -87,3 +87,22 @@ def device_available(device: str) -> bool:
     except (_core.NotBuiltError, _core.NoDeviceError):
         return False
     return True
+
+
+# Fields of the core's structs, in the words of the package.
+_FIELDS = {
+    "problem.gamma": "gamma",
+    "problem.n": "the number of time steps of x",
+    "problem.m": "the number of time steps of y",
+    "problem.features": "the number of features",
+    "problem: pairs * n * m": "pairs * N * M",
+    "problem: ": "",
+}
+
+
+def explain(error: _core.SdtwError) -> str:
+    """What the core says about a problem, as users of Python would put it."""
+    message = str(error)
+    for field, words in _FIELDS.items():
+        message = message.replace(field, words)
+    return message

@@ -12,6 +12,9 @@ from . import _core
 from ._core import InvalidArgumentError
 from ._problem import choice
 
+# Degree in (x, y) of a metric, so that metric(s x, s y) = s ** degree metric(x, y).
+DEGREES = {"precomputed": 1, "sqeuclidean": 2, "euclidean": 1, "cityblock": 1, "cosine": 0}
+
 
 class Rules(NamedTuple):
     """What the core's Problem has beside sizes, metric and gamma."""

@@ -23,7 +23,7 @@ from ._pairs import raw_values
 from ._progress import Bar
 from ._search import run
 from ._seeding import plus_plus
-from ._series import Series, as_series, stretched
+from ._series import Series, as_series, like, stretched
 
 
 class _Start(NamedTuple):
@@ -224,18 +224,11 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
 
     def _to_centers(self, series: Series, centers: NDArray[Any]) -> NDArray[np.float64]:
         """Values (B, k) of the training series, whose own share is known."""
-        others, options = self._batch(centers, series), self._options()
+        others, options = _batch(centers, series), self._options()
         values = raw_values(series, others, options).astype(np.float64)
         if self._own is not None:
             values -= 0.5 * (self._own[:, None] + in_parts(others, options))
         return values
-
-    @staticmethod
-    def _batch(centers: NDArray[Any], like: Series) -> Series:
-        """Centers of the type and on the device of a collection."""
-        if like.on_host:
-            return Series(centers.astype(like.value_dtype))
-        return as_series("centers", centers.astype(like.value_dtype), device="cuda")
 
     def _with_a_series_each(
         self, labels: NDArray[np.int32], nearest: NDArray[Any], weights: NDArray[Any]
@@ -302,7 +295,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
     def transform(self, X: Any, *, lengths: Any = None) -> NDArray[Any]:
         """Values of each series of X with each center, (B, k)."""
         series = self._new_series(X, lengths)
-        return self._values(series, self._batch(self.cluster_centers_, series))
+        return self._values(series, _batch(self.cluster_centers_, series))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None) -> float:
         """Minus the inertia of X."""
@@ -311,8 +304,13 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
 
     def _assigned(self, given: Any, lengths: Any) -> Any:
         series = self._new_series(given, lengths)
-        return run(Job(series, self._batch(self.cluster_centers_, series), self._options(), TopK(1)))
+        return run(Job(series, _batch(self.cluster_centers_, series), self._options(), TopK(1)))
 
     @property
     def _n_features_out(self) -> int:
         return self.n_clusters
+
+
+def _batch(centers: NDArray[Any], series: Series) -> Series:
+    """Centers of the type and on the device of a collection."""
+    return Series(like(centers.astype(series.value_dtype), series.data))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .._core import InvalidArgumentError
 from .._problem import check_options, choice
 from .._rules import check_rules
-from ._series import Series, library_of, on_host
+from ._series import Series, library_of, like, on_host
 
 METRICS = ("sqeuclidean", "euclidean", "cityblock", "cosine")
 MEDIAN_SHARE = 0.1  # of the median cost; docs/collections.md has what it was chosen by
@@ -138,7 +138,7 @@ def sum_and_grad(
     if options.normalize:
         once = np.ones(1)
         values, slope = _values_and_grad(
-            center, Series(series_like(center, series)), once, options, both=True
+            center, Series(like(center[None], series.data)), once, options, both=True
         )
         half = 0.5 * float(weights.sum())
         total -= half * float(values[0])
@@ -146,21 +146,12 @@ def sum_and_grad(
     return total, grad
 
 
-def series_like(center: NDArray[Any], series: Series) -> Any:
-    """A batch of one series, of the type and on the device of a collection."""
-    if series.on_host:
-        return np.asarray(center[None], series.data.dtype)
-    if library_of(series.data) == "torch":
-        return series.data.new_tensor(center[None])
-    return importlib.import_module("cupy").asarray(center[None], series.data.dtype)
-
-
 def _values_and_grad(
     center: NDArray[Any], part: Series, share: NDArray[Any], options: PairOptions, both: bool = False
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Values (B,) and the gradient of their weighted sum by the center; with both also by what it is paired
     with, of which it is then a copy."""
-    one = series_like(center, part)
+    one = like(center[None], part.data)
     call = {"y_lengths": part.lengths, **options.of_call(part.data)}
     if library_of(part.data) == "torch":
         import torch

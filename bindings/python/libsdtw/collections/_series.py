@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -92,6 +93,15 @@ def on_host(array: Any) -> Any:
     if isinstance(array, np.ndarray):
         return array
     return array.get() if hasattr(array, "get") else array.detach().cpu().numpy()
+
+
+def like(array: NDArray[Any], other: Any) -> Any:
+    """A NumPy array as one of another's package, type and device."""
+    if isinstance(other, np.ndarray):
+        return np.asarray(array, other.dtype)
+    if library_of(other) == "torch":
+        return other.new_tensor(array)
+    return importlib.import_module("cupy").asarray(array, other.dtype)
 
 
 def library_of(array: Any) -> str:
@@ -232,7 +242,7 @@ def scaled(series: Series, scaler: str | None) -> Series:
         shift, scale = (part.mean(0), part.std(0)) if scaler == "standard" else (part.min(0), np.ptp(part, 0))
         part -= shift
         part /= np.where(scale > 0, scale, 1)
-    return Series(data, series.lengths) if series.on_host else _moved(Series(data, series.lengths), "cuda")
+    return Series(like(data, series.data), series.lengths)
 
 
 def stretched(one: NDArray[Any], steps: int) -> NDArray[Any]:

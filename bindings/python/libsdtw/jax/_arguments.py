@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import _core
 from .._core import InvalidArgumentError, SdtwError
-from .._problem import choice
+from .._problem import choice, explain
 from .._rules import check_rules
 from . import _costs, _library, _lowering, _options, _ragged
 from ._options import Operands, Options, is_traced
@@ -80,29 +80,10 @@ def prepare(
     try:
         _lowering.check(options, operands, 1.0 if known is None else known)
     except SdtwError as error:
-        raise type(error)(_explained(error)) from None
+        raise type(error)(explain(error)) from None
     if known is not None and _library.on_gpus():
         options = options._replace(known_gamma=known)
     return Pairs(options, operands, shape)
-
-
-# Fields of the core's structs, in the words of this package.
-_FIELDS = {
-    "problem.gamma": "gamma",
-    "problem.n": "the number of time steps of x",
-    "problem.m": "the number of time steps of y",
-    "problem.features": "the number of features",
-    "problem: pairs * n * m": "pairs * N * M",
-    "problem: ": "",
-}
-
-
-def _explained(error: SdtwError) -> str:
-    """What the core says about a problem, as users of JAX would put it."""
-    message = str(error)
-    for field, words in _FIELDS.items():
-        message = message.replace(field, words)
-    return message
 
 
 def _gamma(gamma: Any) -> tuple[Any, float | None]:
@@ -218,11 +199,11 @@ def lengths_of(name: str, lengths: Any, shape: Sequence[int], longest: int) -> A
     wide = jnp.int64 if lengths.dtype.itemsize == 8 else jnp.int32
     if lengths.dtype != wide:
         lengths = lengths.astype(wide)
+    result: Array = lengths
     if lengths.shape == tuple(shape) and lengths.ndim == 1:
-        return lengths
-    try:
-        result: Array = jnp.broadcast_to(lengths, tuple(shape) or (1,)).reshape(-1)
         return result
+    try:
+        return jnp.broadcast_to(result, tuple(shape) or (1,)).reshape(-1)
     except ValueError:
         wanted = f"{tuple(shape)}, one for each pair" if shape else "(), the length of the one pair"
         raise InvalidArgumentError(f"{name} has shape {lengths.shape}: expected {wanted}") from None

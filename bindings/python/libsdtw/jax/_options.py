@@ -9,10 +9,7 @@ import jax
 import numpy as np
 
 from .. import _core
-from .._rules import Rules
-
-# Degree in (x, y) of a metric, so that metric(s x, s y) = s ** degree metric(x, y).
-DEGREES = {"precomputed": 1, "sqeuclidean": 2, "euclidean": 1, "cityblock": 1, "cosine": 0}
+from .._rules import DEGREES, Rules
 
 _USUAL = Rules()
 

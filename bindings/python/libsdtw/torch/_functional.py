@@ -186,7 +186,7 @@ def soft_dtw_divergence(
     zero_infinity: bool = False,
     check_lengths: bool = False,
 ) -> Tensor:
-    """S(x, y) - 1/2 S(x, x) - 1/2 S(y, y), which is 0 at x = y and, of kind "soft", never negative.
+    """S(x, y) - 1/2 S(x, x) - 1/2 S(y, y), which is 0 at x = y and, of kind "soft", hardly ever below 0.
 
     Blondel, Mensch and Vert, Differentiable Divergences Between Time Series, AISTATS 2021. Series may be of
     different lengths.

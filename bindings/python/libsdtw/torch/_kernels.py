@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .._problem import explain
 from . import _options, _private
 
 # Types of series and costs.
@@ -37,7 +38,7 @@ def plan(
         exec_ = _core.Exec(_core.DEVICES[device], num_threads, stream, no_state, deterministic)
         return _core.Plan(problem, exec_)
     except _core.SdtwError as error:
-        raise type(error)(_options.explain(error)) from None
+        raise type(error)(explain(error)) from None
 
 
 def plan_for(

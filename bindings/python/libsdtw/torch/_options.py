@@ -15,11 +15,8 @@ import torch
 
 from .. import _core
 from .._problem import choice
-from .._rules import Rules, check_rules
+from .._rules import DEGREES, Rules, check_rules
 from . import _private
-
-# Degree in (x, y) of a metric, so that metric(s x, s y) = s ** degree metric(x, y).
-DEGREES = {"precomputed": 1, "sqeuclidean": 2, "euclidean": 1, "cityblock": 1, "cosine": 0}
 
 # band, radius, step_weights and step_penalties, as functions have them.
 GivenRules = tuple[Any, Any, Any, Any]
@@ -112,22 +109,3 @@ def problem(
     code = _core.DTYPES[str(dtype).removeprefix("torch.")]
     metric = _core.METRICS[options.metric]
     return _core.Problem(metric, code, batch, n, m, features, gamma, bits, flags, batch_y, *options.rules)
-
-
-# Fields of the core's structs, in the words of this package.
-_FIELDS = {
-    "problem.gamma": "gamma",
-    "problem.n": "the number of time steps of x",
-    "problem.m": "the number of time steps of y",
-    "problem.features": "the number of features",
-    "problem: pairs * n * m": "pairs * N * M",
-    "problem: ": "",
-}
-
-
-def explain(error: _core.SdtwError) -> str:
-    """What the core says about a problem, as users of PyTorch would put it."""
-    message = str(error)
-    for field, words in _FIELDS.items():
-        message = message.replace(field, words)
-    return message
