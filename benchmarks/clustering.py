@@ -142,7 +142,7 @@ def first_centers(x, clusters, seed=0):
     return centers
 
 
-def kmeans(name, x, labels, gamma):
+def kmeans(name, x, labels, gamma, peers):
     """The same rounds from the same centers; inertia is that of raw soft-DTW, which is what both minimise."""
     clusters = len(np.unique(labels))
     init = first_centers(x, clusters)
@@ -165,6 +165,8 @@ def kmeans(name, x, labels, gamma):
     yield row("libsdtw", model, cost, core_share=share_of_core(ours))
     model, cost = measured(lambda: ours(True))
     yield row("libsdtw, divergence", model, cost)
+    if not peers:
+        return
     theirs = tslearn_kmeans(row, x, init, clusters, gamma)
     yield theirs
     for steps in range(1, STEPS + 1):
@@ -190,7 +192,7 @@ def tslearn_kmeans(row, x, init, clusters, gamma):
     return row(f"tslearn {version('tslearn')}", model, cost)
 
 
-def neighbours(name, train, of_train, test, of_test, gamma):
+def neighbours(name, train, of_train, test, of_test, gamma, peers):
     """The nearest training series of each test series, by raw soft-DTW as the others have it."""
 
     def row(library, indices, cost, hard=False, **more):
@@ -209,6 +211,8 @@ def neighbours(name, train, of_train, test, of_test, gamma):
     yield row("libsdtw", found, cost, core_share=share_of_core(ours), same=1.0)
     divergent, cost = measured(lambda: ours(normalize=True), 3)
     yield row("libsdtw, divergence", divergent, cost)
+    if not peers:
+        return
     for library, theirs in (("tslearn", tslearn_neighbours), ("aeon", aeon_neighbours)):
         work = theirs(train, of_train, test, gamma)
         if work is not None:
@@ -258,9 +262,7 @@ def dtaidistance_neighbours(train, test):
     return lambda: dtw.distance_matrix(series, **options)[: len(test), len(test) :].argmin(1)
 
 
-def barycenters(name, x, labels, gamma):
-    from tslearn.barycenters import softdtw_barycenter
-
+def barycenters(name, x, labels, gamma, peers):
     series = x[labels == labels[0]]
     init = first_centers(series, 1)[0]
 
@@ -275,9 +277,12 @@ def barycenters(name, x, labels, gamma):
         )
 
     def theirs():
+        from tslearn.barycenters import softdtw_barycenter
+
         return softdtw_barycenter(series.astype(np.float64), gamma=gamma, init=init.copy(), max_iter=20)
 
-    for library, work, repeat in (("libsdtw", ours, 2), (f"tslearn {version('tslearn')}", theirs, 1)):
+    works = [("libsdtw", ours, 2), (f"tslearn {version('tslearn')}", theirs, 1)]
+    for library, work, repeat in works if peers else works[:1]:
         center, cost = measured(work, repeat)
         yield {
             "what": "barycenter", "data": name, "library": library, "B": len(series), "N": x.shape[1],
@@ -335,7 +340,7 @@ def million(seconds, rows=1_000_000, columns=10_000, steps=60):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, help="JSON; without it rows are printed only")
-    parser.add_argument("--smoke", action="store_true", help="GunPoint alone, and no peers' k-means")
+    parser.add_argument("--smoke", action="store_true", help="GunPoint alone, and no other package")
     parser.add_argument("--million", type=float, default=0, metavar="SECONDS")
     parser.add_argument("--only", nargs="+", help="names of data")
     args = parser.parse_args()
@@ -367,10 +372,11 @@ def main():
         gamma = median_gamma(x)
         if args.smoke:
             x, labels, test, of_test = x[:12], labels[:12], test[:10], of_test[:10]
-        warm(x, gamma)
-        keep(neighbours(name, x, labels, test, of_test, gamma))
-        keep(barycenters(name, x, labels, gamma))
-        keep(kmeans(name, x, labels, gamma))
+        if not args.smoke:
+            warm(x, gamma)
+        keep(neighbours(name, x, labels, test, of_test, gamma, not args.smoke))
+        keep(barycenters(name, x, labels, gamma, not args.smoke))
+        keep(kmeans(name, x, labels, gamma, not args.smoke))
     if args.million:
         keep(million(args.million))
 

@@ -254,7 +254,7 @@ def collections(rows):
     for row in rows:
         if "library" not in row or "million" in row["what"]:
             continue
-        same = [r for r in rows if (r["what"], r["data"]) == (row["what"], row["data"])]
+        same = [r for r in rows if (r["what"], r.get("data")) == (row["what"], row["data"])]
         ours = next(r for r in same if r["library"] == "libsdtw")
         found = {"inertia": "inertia {:.1f}", "ari": "ARI {:.2f}", "accuracy": "accuracy {:.2f}", "same":
         "{:.0%} the same",

@@ -14,6 +14,7 @@ developer=${DEVELOPER_PYTHON:-.venv/bin/python} # has what the tests need
 export SDTW_JAX=1                               # handlers that load with any jaxlib that is supported
 limit=$((100 * 1000 * 1000))                    # bytes: what package indices take
 tools=build/wheel-tools
+export SDTW_JAX=1 # with the handlers for JAX, built against the oldest jaxlib that pyproject.toml names
 
 say() { printf '\n==> %s\n' "$*"; }
 

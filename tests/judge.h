@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "cpu_reference.h"
 #include "limits.h"
 #include "problem.h"
 #include "skips.h"
@@ -77,6 +78,42 @@ std::vector<std::string> judge_by_oracle(const Case &c, const Result &result, co
   std::vector<std::string> faults = judge(c, result, ref, over);
   if (faults.empty() || c.problem.gamma != 0 || result.alignment.empty()) return faults;
   return judge(c, result, reference_along<Real>(c, result.alignment), over);
+}
+
+// Computes a problem again and again: twice the same bits, and of a core problem forward alone.
+inline std::vector<std::string> compute_and_judge(Case &c, bool compares, Errors &over, bool &refused) {
+  std::vector<std::string> faults;
+  c.poison = 0xff;
+  const std::optional<Result> result = try_run(c);
+  refused = !result;
+  if (refused) return faults;
+  c.poison = 0x3c;
+  const std::optional<Result> again = try_run(c);
+  if (!again || !same(*again, *result)) faults.emplace_back("not the same bits twice");
+  c.poison = 0xff;
+  Case alone = c;
+  alone.exec.flags |= SDTW_NO_STATE;
+  alone.recompute = false;
+  const Result without = run(alone);
+  if (!compares) return faults;
+  const size_t of_bits = faults.size();
+  const auto hold = [&](const auto &ref) {
+    for (const std::string &fault : judge_by_oracle(c, *result, ref, &over)) faults.push_back(fault);
+    Result value;
+    value.value = without.value;
+    for (const std::string &fault : judge(c, value, ref)) faults.push_back("without state: " + fault);
+  };
+  // The oracle takes 0.1 us for a cell, the CPU's float64 a hundredth of that.
+  if (c.exec.device == SDTW_CUDA && !c.all_pairs() && c.problem.dtype != SDTW_F64)
+    hold(cpu_reference(c, 1));
+  else if (c.problem.dtype != SDTW_F64)
+    hold(reference<double>(c));
+  else
+    hold(reference<long double>(c));
+  if (faults.size() == of_bits || c.problem.dtype == SDTW_F64) return faults;
+  faults.resize(of_bits);  // the reference's own digits may have been too few
+  hold(reference<long double>(c));
+  return faults;
 }
 
 }  // namespace test

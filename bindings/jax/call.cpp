@@ -30,14 +30,14 @@ size_t bytes_of(sdtw_dtype dtype) { return dtype == SDTW_F64 ? 8 : dtype == SDTW
 
 void check(sdtw_status status) {
   if (status != SDTW_STATUS_OK)
-    throw Failure(std::string("libsdtw: ") + sdtw_status_string(status) + ": " + sdtw_last_error());
+    throw Failure(std::string("libsdtw: ") + core.status_string(status) + ": " + core.last_error());
 }
 
 sdtw_problem make_problem(const Operands &operands) {
   const auto x = operands.x.dimensions(), y = operands.y.dimensions();
   const auto &options = operands.options;
   sdtw_problem problem;
-  check(sdtw_problem_init(&problem, sizeof problem));
+  check(core.problem_init(&problem, sizeof problem));
   problem.metric = option<int32_t>(options, "metric");
   const bool of_series = problem.metric != SDTW_PRECOMPUTED;
   if (x.size() != 3 || y.size() != (of_series ? 3u : 1u)) throw Failure("libsdtw: x or y has another rank than 3");
@@ -113,7 +113,7 @@ const void *Arrays::lengths(const ffi::AnyBuffer &array) const {
 
 sdtw_buffers Arrays::inputs() const {
   sdtw_buffers buffers;
-  check(sdtw_buffers_init(&buffers, sizeof buffers));
+  check(core.buffers_init(&buffers, sizeof buffers));
   buffers.x = in(operands_.x);
   buffers.y = in(operands_.y);
   buffers.x_len = lengths(operands_.x_len);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core.h"
 #include "sdtw.h"
 #include "xla/ffi/api/ffi.h"
 

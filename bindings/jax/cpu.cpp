@@ -19,7 +19,7 @@ ffi::Error run(const Operands &operands, const Results &results) {
     const int64_t pairs = problem.batch_x;
     if (pairs == 0) return;
     sdtw_exec exec;
-    check(sdtw_exec_init(&exec, sizeof exec));
+    check(core.exec_init(&exec, sizeof exec));
     const GammaOperand gamma(operands.gamma, pairs);
     // Pairs in a row that have the same gamma are one call.
     for (int64_t first = 0, end; first < pairs; first = end) {

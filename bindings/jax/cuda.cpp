@@ -16,7 +16,7 @@ ffi::Error run(Stream stream, const Operands &operands, const Results &results, 
     const sdtw_problem problem = make_problem(operands);
     if (problem.batch_x == 0) return;
     sdtw_exec exec;
-    check(sdtw_exec_init(&exec, sizeof exec));
+    check(core.exec_init(&exec, sizeof exec));
     exec.device = SDTW_CUDA;
     exec.stream = stream;
     if (memory_for(problem, exec, results).bytes() > memory.element_count())

@@ -30,8 +30,8 @@ size_t Memory::bytes() const { return whole_lines(state) + whole_lines(workspace
 Memory memory_for(const sdtw_problem &problem, const sdtw_exec &exec, const Results &results) {
   const sdtw_exec used = exec_for(exec, results);
   sdtw_sizes sizes;
-  check(sdtw_sizes_init(&sizes, sizeof sizes));
-  check(sdtw_get_sizes(&problem, &used, &sizes));
+  check(core.sizes_init(&sizes, sizeof sizes));
+  check(core.get_sizes(&problem, &used, &sizes));
   if (differentiates(results)) return {0, sizes.jvp};
   size_t workspace = sizes.forward;
   if (results.grad_x || results.grad_y) workspace = std::max(workspace, sizes.backward);
@@ -54,17 +54,17 @@ void compute(const Operands &operands, const Results &results, const sdtw_proble
     if (results.tangent_y) buffers.tangent_y = arrays.in(*results.tangent_y);
     if (results.grad_x) buffers.grad_x_tangent = arrays.out(*results.grad_x);
     if (results.grad_y) buffers.grad_y_tangent = arrays.out(*results.grad_y);
-    check(sdtw_jvp(&problem, &buffers, &used));
+    check(core.jvp(&problem, &buffers, &used));
     return;
   }
   buffers.value = arrays.values(*results.value);
-  check(sdtw_forward(&problem, &buffers, &used));
+  check(core.forward(&problem, &buffers, &used));
   if (results.grad_x) buffers.grad_x = arrays.out(*results.grad_x);
   if (results.grad_y) buffers.grad_y = arrays.out(*results.grad_y);
-  if (results.grad_x || results.grad_y) check(sdtw_backward(&problem, &buffers, &used));
+  if (results.grad_x || results.grad_y) check(core.backward(&problem, &buffers, &used));
   if (results.alignment) {
     buffers.alignment = arrays.out(*results.alignment);
-    check(sdtw_alignment(&problem, &buffers, &used));
+    check(core.alignment(&problem, &buffers, &used));
   }
 }
 

@@ -182,6 +182,27 @@ py::dict names(std::initializer_list<std::pair<const char *, int32_t>> rows) {
   return result;
 }
 
+template <class Function>
+uintptr_t address(Function *function) {
+  return reinterpret_cast<uintptr_t>(function);
+}
+
+py::dict functions() {
+  py::dict result;
+  result["problem_init"] = address(&sdtw_problem_init);
+  result["exec_init"] = address(&sdtw_exec_init);
+  result["buffers_init"] = address(&sdtw_buffers_init);
+  result["sizes_init"] = address(&sdtw_sizes_init);
+  result["get_sizes"] = address(&sdtw_get_sizes);
+  result["forward"] = address(&sdtw_forward);
+  result["backward"] = address(&sdtw_backward);
+  result["alignment"] = address(&sdtw_alignment);
+  result["jvp"] = address(&sdtw_jvp);
+  result["status_string"] = address(&sdtw_status_string);
+  result["last_error"] = address(&sdtw_last_error);
+  return result;
+}
+
 void define_constants(py::module_ &module) {
   module.attr("METRICS") = names({{"precomputed", SDTW_PRECOMPUTED},
                                   {"sqeuclidean", SDTW_SQEUCLIDEAN},
@@ -228,6 +249,8 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
   define_structs(module);
   sdtw_python::define_tensors(module);
 
+  module.def("functions", &functions,
+             "Addresses of functions of sdtw.h by their names without sdtw_: for libraries in C beside this module.");
   module.def("version", &sdtw_version, "SDTW_VERSION of the library: major * 10000 + minor * 100 + patch.");
   module.def("build_info", &sdtw_build_info, "Version, compiler, backends and instruction sets, in one line.");
   module.def(

@@ -16,16 +16,19 @@ WAIT = 20  # seconds, of which a loaded machine needs a few
 
 
 class Page(HTMLParser):
-    """Links and anchors of a page."""
+    """Links, anchors, and how many titles and pictures without words a page has."""
 
     def __init__(self, path):
         super().__init__()
         self.links, self.anchors = set(), {""}
+        self.titles = self.wordless = 0
         self.feed((tools.SITE / path).read_text())
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
         self.anchors |= {attributes.get("id"), attributes.get("name")}
+        self.titles += tag == "h1"
+        self.wordless += tag == "img" and not attributes.get("alt")
         self.links |= {attributes[key] for key in ("href", "src") if attributes.get(key)}
 
 
@@ -52,6 +55,11 @@ def browser(session):
 
 def test_there_are_pages():
     assert len(PAGES) > 20
+
+
+def test_every_page_has_a_title_and_words_for_its_pictures():
+    pages = {path: Page(path) for path in PAGES}
+    assert not [path for path, page in pages.items() if page.titles != 1 or page.wordless]
 
 
 def test_no_link_is_dead():

@@ -10,8 +10,10 @@ void test::fuzz_one(const uint8_t *data, size_t size) {
   const uint8_t kind = bytes.byte();
   if (kind < 140 || options().device == SDTW_CUDA)  // hostile calls are made with the host's memory
     fuzz_valid(bytes);
-  else if (kind < 250)
+  else if (kind < 220)
     fuzz_hostile(bytes);
+  else if (kind < 250)
+    fuzz_family(bytes);
   else
     fuzz_library(bytes);
 }

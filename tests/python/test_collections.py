@@ -322,3 +322,21 @@ def test_progress_bar(capsys):
 def test_estimators_are_attributes():
     with pytest.raises(AttributeError, match="no attribute 'SoftDTWForest'"):
         libsdtw.collections.SoftDTWForest  # noqa: B018
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_values_and_averages_of_tslearn(rng):
+    barycenters = pytest.importorskip("tslearn.barycenters")
+    metrics = pytest.importorskip("tslearn.metrics")
+    x, y = rng.normal(size=(5, 9, 2)).cumsum(1), rng.normal(size=(4, 7, 2)).cumsum(1)
+    for normalize, theirs in ((False, metrics.cdist_soft_dtw), (True, metrics.cdist_soft_dtw_normalized)):
+        expected = theirs(x, y, gamma=0.7)
+        ours = soft_dtw_matrix(x, y, gamma=0.7, normalize=normalize)
+        np.testing.assert_allclose(ours, expected, rtol=1e-8, atol=1e-8)
+    weights, init = rng.uniform(size=5), x[0]
+    average = barycenters.softdtw_barycenter(x, gamma=0.7, weights=weights, init=init, max_iter=200, tol=1e-9)
+    ours = soft_dtw_barycenter(
+        x, gamma=0.7, weights=weights, init=init, normalize=False, max_iter=200, tol=1e-9
+    )
+    losses = [weights @ soft_dtw_matrix(x, [c], gamma=0.7, normalize=False)[:, 0] for c in (ours, average)]
+    assert losses[0] <= losses[1] + 1e-3 * abs(losses[1])

@@ -99,6 +99,11 @@ for name, keep, checkpoint in (("top", TopK(3), f"{folder}/run"), ("all", Matrix
     checkpoint=checkpoint,
                          num_threads=1)
     np.savez(f"{folder}/{name}{rank}.npz", **found)
+try:  # one rank's error is all ranks'
+    group = dist.group.WORLD
+    reduce_pairs(x, y, keep=TopK(2), gamma=0.5, block=(8, 20), cluster=group, checkpoint=f"{folder}/run")
+except (ValueError, RuntimeError) as error:
+    print(error)
 dist.destroy_process_group()
 """
 
@@ -120,13 +125,17 @@ def test_two_ranks_resume(rng, tmp_path):
     top["values"].flush()
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", RANK, str(rank), str(tmp_path)], stderr=subprocess.PIPE, text=True
+            [sys.executable, "-c", RANK, str(rank), str(tmp_path)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for rank in range(2)
     ]
     for process in processes:
-        _, said = process.communicate(timeout=120)
+        printed, said = process.communicate(timeout=240)
         assert process.returncode == 0, said
+        assert "of another job: k was 3 and is 2" in printed
     for name, arrays in expected.items():
         for rank in range(2):
             ours = np.load(tmp_path / f"{name}{rank}.npz")

@@ -88,6 +88,20 @@ def test_overhead(tmp_path: Path) -> None:
     assert rows["C: step"]["median_us"] < rows["torch: soft_dtw, step"]["median_us"]
 
 
+def test_overhead_of_jax(tmp_path: Path) -> None:
+    printed = run(sys.executable, ROOT / "benchmarks/overhead_jax.py", "--shape", "1,2,1", cwd=tmp_path)
+    rows = {row["layer"]: row for row in map(json.loads, printed.splitlines())}
+    assert all(0 < row["p10_us"] <= row["median_us"] <= row["p90_us"] for row in rows.values())
+    assert "jax: soft_dtw, step" in rows
+
+
 @pytest.mark.skipif(not RESULTS.exists(), reason="no results are committed")
 def test_published_tables_are_what_the_results_say() -> None:
     run(sys.executable, ROOT / "benchmarks/tables.py", "--check", cwd=ROOT)
+
+
+def test_benchmark_of_collections(tmp_path: Path) -> None:
+    script = ROOT / "benchmarks/clustering.py"
+    run(sys.executable, script, "--smoke", "--output", "rows.json", cwd=tmp_path)
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert {row["what"] for row in rows} >= {"k-means", "neighbours", "barycenter"}

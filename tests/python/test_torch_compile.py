@@ -1,10 +1,12 @@
 # libsdtw.torch compiled and exported: gamma that changes, shapes that change, every saved state and gradient.
 import itertools
+import warnings
 
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
 
+import libsdtw
 from libsdtw.torch import SoftDTW, soft_dtw, soft_dtw_alignment, soft_dtw_divergence
 from torch_data import grads, pair
 
@@ -80,7 +82,7 @@ def test_dynamic_shapes(device):
     assert counter.frame_count == 1
 
 
-@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
 def test_modes(device, mode):
     a, b = pair(device, torch.float32)
     lengths = torch.tensor([7, 3, 5], device=device)
@@ -114,6 +116,52 @@ def test_everything_compiles(device):
     expected = function(x, y, lengths)
     torch.testing.assert_close(value, expected)
     torch.testing.assert_close(grads(value, x, y), grads(expected, x, y))
+
+
+def test_forward_mode_is_not_compiled(device):
+    x, y = (t.detach() for t in pair(device))
+
+    def function(x, tangent):
+        return torch.func.jvp(lambda x: soft_dtw(x, y), (x,), (tangent,))
+
+    given = x, torch.ones_like(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the program has more than one graph
+        with pytest.raises(Exception, match="cannot compile forward mode"):
+            torch.compile(function, backend="eager", fullgraph=True)(*given)
+        torch._dynamo.reset()
+        torch.testing.assert_close(torch.compile(function, backend="eager")(*given), function(*given))
+
+
+def test_compiled_programs_know_the_version(device):
+    # Inductor keeps programs on disk; those of another version of the library know other sizes of state.
+    x, y = pair(device)
+    keys = []
+
+    def backend(graph, _):
+        keys.extend(arg for node in graph.graph.nodes for arg in node.args if isinstance(arg, str))
+        return graph.forward
+
+    torch.compile(lambda x, y: soft_dtw(x, y, band="absolute", radius=3), backend=backend)(x, y)
+    assert keys == [f"sqeuclidean;absolute;3.0;1.0,1.0,1.0;0.0,0.0,0.0@{libsdtw._core.version()}"]
+
+
+def test_ahead_of_time(device, tmp_path):
+    x, y = (t.detach().float() for t in pair(device))
+    batch = torch.export.Dim("batch", min=2, max=64)
+    loss = SoftDTW(gamma=0.5)
+    program = torch.export.export(loss, (x, y), dynamic_shapes=({0: batch}, {0: batch}))
+    torch.export.save(program, tmp_path / "program.pt2")
+    torch.testing.assert_close(torch.export.load(tmp_path / "program.pt2").module()(x, y), loss(x, y))
+    compile_package = getattr(torch._inductor, "aoti_compile_and_package", None)
+    if compile_package is None:
+        pytest.skip("this PyTorch has no packages of AOTInductor")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of PyTorch's own about its tree of arguments
+        package = compile_package(program, package_path=str(tmp_path / "package.pt2"))
+        run = torch._inductor.aoti_load_package(package)
+    for count in (3, 2):
+        torch.testing.assert_close(run(x[:count], y[:count]), loss(x[:count], y[:count]))
 
 
 def test_export(device):

@@ -42,7 +42,7 @@ def test_copies(loss):
         other.load_state_dict(loss.state_dict())
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.torch.jit.script")
 def test_script_is_refused_by_name():
     with pytest.raises(NotImplementedError, match=r"torch\.jit\.script .*torch\.compile or torch\.export"):
         torch.jit.script(SoftDTW())

@@ -21,7 +21,7 @@ from libsdtw.torch import (
 )
 from torch_data import grads, pair
 
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is")
 
 METRICS = ["sqeuclidean", "euclidean", "cityblock", "cosine"]
 RULES = [
@@ -58,6 +58,28 @@ def test_is_what_numpy_computes(device, rules, metric, gamma):
     loss = SoftDTW(gamma, metric, **rules)
     lengths = {name: torch.tensor(k, device=device) for name, k in LENGTHS.items()}
     torch.testing.assert_close(loss(x, y, **lengths), ours, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("metric", ["sqeuclidean", "cosine", "precomputed"])
+@pytest.mark.parametrize("band", [{}, {"band": "sakoe_chiba", "radius": 1}])
+def test_gamma_that_is_learned_with_penalties(device, metric, band):
+    x, y = pair(device, shape=(4, 5, 4, 2))
+    inputs = (torch.cdist(x, y).detach().requires_grad_(),) if metric == "precomputed" else (x, y)
+    lengths = {"x_lengths": [5, 3, 0, 0], "y_lengths": [2, 4, 0, 3]}
+    options = {"metric": metric, "step_penalties": (0.1, 0.7, 0.4)} | lengths | band
+    gamma = torch.tensor(0.7, dtype=torch.float64, device=device, requires_grad=True)
+    value, expected = soft_dtw(*inputs, gamma=gamma, **options), soft_dtw(*inputs, gamma=0.7, **options)
+    torch.testing.assert_close(value, expected)
+    some = expected.isfinite()
+    torch.testing.assert_close(grads(value[some], *inputs), grads(expected[some], *inputs))
+    for name, k in lengths.items():
+        options[name] = k[:3]
+    first = tuple(t[:3].detach().requires_grad_() for t in inputs)
+    assert torch.autograd.gradcheck(
+        lambda gamma, *given: soft_dtw(*given, gamma=gamma, **options), (gamma, *first)
+    )
+    with pytest.raises(libsdtw.UnsupportedError, match="step_penalties"):
+        sharp_soft_dtw(*inputs, gamma=gamma, **options | lengths)
 
 
 @pytest.mark.parametrize("metric", [*METRICS, "precomputed"])
@@ -206,7 +228,7 @@ def test_what_cannot_be_combined():
     x, y = pair("cpu")
     penalties, weights = {"step_penalties": (0, 1, 1)}, {"step_weights": (2, 1, 1)}
     refused = [
-        lambda: soft_dtw(x, y, gamma=torch.ones((), requires_grad=True), **penalties),
+        lambda: soft_dtw(x, y, gamma=torch.ones((), requires_grad=True), **penalties, **weights),
         lambda: sharp_soft_dtw(x, y, **penalties),
         lambda: soft_dtw_divergence(x, y, kind="sharp", **penalties),
         lambda: soft_dtw_divergence(x, y, kind="mean_cost", **weights),

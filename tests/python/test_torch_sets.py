@@ -116,7 +116,7 @@ def test_all_pairs_are_pairs_of_each(device, rules, symmetric):
     torch.testing.assert_close(grads(value * weights, *inputs), grads(each * weights, *inputs))
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")  # of PyTorch's forward mode
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is")  # of PyTorch's forward mode
 def test_derivatives_of_all_pairs(device):
     x, y = pair(device, shape=(2, 4, 3, 2))
     every = {"check_batched_grad": True, "check_forward_ad": True, "check_batched_forward_grad": True}

@@ -12,7 +12,7 @@ from torch_data import grads, pair
 
 pytestmark = [
     pytest.mark.filterwarnings("error"),  # vmap says by a warning that it calls an operator in a loop
-    pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.torch.jit.script. is"),
 ]
 
 

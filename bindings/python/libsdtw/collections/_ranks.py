@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from functools import partial
 from typing import Any
 
 from ._blocks import Job
-from ._keep import Arrays
+from ._checkpoint import Memory
+from ._keep import Arrays, Panel
 from ._progress import Bar
 from ._search import open_store
 
@@ -23,22 +26,48 @@ def run(job: Job, checkpoint: str | os.PathLike[str] | None, progress: bool, gro
     import torch.distributed as dist
 
     rank, ranks = dist.get_rank(group), dist.get_world_size(group)
-    with closing(open_store(job, checkpoint if rank == 0 else None)) as store:
-        before: list[Any] = [None] * ranks
-        there = {name: array[...] for name, array in store.arrays.items()} if store.done and rank == 0 else {}
-        dist.all_gather_object(before, (store.done, there), group)
-        done, found = before[0]
+
+    def gathered(make: Callable[[], Any]) -> list[Any]:
+        """What each rank makes; where one fails all raise, and none waits for it for ever."""
+        own: Any = None
+        error: Exception | None = None
+        try:
+            own = make()
+        except Exception as failure:
+            error = failure
+        found: list[Any] = [None] * ranks
+        dist.all_gather_object(found, (own, None if error is None else str(error)), group)
+        if error is not None:
+            raise error
+        for number, (_, said) in enumerate(found):
+            if said is not None:
+                raise RuntimeError(f"rank {number} of {ranks} failed: {said}")
+        return [made for made, _ in found]
+
+    with ExitStack() as stack:
+        stores: list[Memory] = []
+
+        def begin() -> tuple[set[int], dict[str, Any]]:
+            stores.append(stack.enter_context(closing(open_store(job, checkpoint if rank == 0 else None))))
+            there = stores[0].done if rank == 0 else set()
+            return there, {name: array[...] for name, array in stores[0].arrays.items()} if there else {}
+
+        done, arrays = gathered(begin)[0]
+        store = stores[0]
         if rank:
-            for name, array in found.items():
+            for name, array in arrays.items():
                 store.arrays[name][...] = array
         panels = [panel for panel in job.panels() if panel.number not in done]
-        with Bar(progress and rank == 0, job.pairs.panels, "pairs", done=len(done)) as bar:
-            for i in range(0, len(panels), ranks):
-                these = panels[i : i + ranks]
-                mine = job.share(these[rank]) if rank < len(these) else None
-                shares: list[Any] = [None] * ranks
-                dist.all_gather_object(shares, mine, group)
-                for panel, share in zip(these, shares, strict=False):
-                    store.put(job, panel, share)
-                    bar.update()
+        bar = stack.enter_context(Bar(progress and rank == 0, job.pairs.panels, "pairs", done=len(done)))
+        for i in range(0, len(panels), ranks):
+            these = panels[i : i + ranks]
+            mine = these[rank] if rank < len(these) else None
+            shares = gathered(partial(_share, job, mine))
+            for panel, share in zip(these, shares, strict=False):
+                store.put(job, panel, share)
+                bar.update()
     return store.arrays
+
+
+def _share(job: Job, panel: Panel | None) -> Any:
+    return None if panel is None else job.share(panel)

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 from .._core import InvalidArgumentError
 from ._arguments import HINT, Lengths, Metric, Series, floats, lengths_of

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jax
 
+from .. import _core
 from .._core import NotBuiltError
 
 PATH = Path(__file__).parent / "libsdtw_jax.so"
@@ -32,6 +33,10 @@ def _register() -> frozenset[str]:
             f"libsdtw was built without its handlers for JAX ({error}): install jax first, and then libsdtw "
             "from source, which finds the headers of jaxlib; or see docs/jax.md"
         ) from None
+    library.sdtw_jax_set_core.argtypes = ctypes.c_char_p, ctypes.c_void_p
+    for name, address in _core.functions().items():
+        if not library.sdtw_jax_set_core(name.encode(), address):
+            raise NotBuiltError(f"{PATH.name} is of another build than libsdtw: it does not know {name}")
     platforms = set()
     for platform, ours in _PLATFORMS.items():
         if not hasattr(library, f"sdtw_jax_{ours}_value"):

@@ -34,6 +34,7 @@ class Pairs(NamedTuple):
     options: str
     scale: Tensor | None  # values are to be multiplied by it: gamma as a tensor
     shape: tuple[int, ...]  # of the values
+    offset: Tensor | None = None  # is to be added to them: of penalties that are in the costs
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -56,6 +57,8 @@ def prepare(
     rules: _options.GivenRules = _options.NO_RULES,
 ) -> Pairs:
     """Checks all arguments."""
+    if torch.compiler.is_compiling() and _private.is_forward_mode():
+        _private.leave_the_compiler()
     gamma = check_gamma(gamma)
     check_metric(metric)
     if y is None and metric != "precomputed":
@@ -309,12 +312,39 @@ def _with_gamma(pairs: Pairs, gamma: Tensor) -> Pairs:
     """
     options = _options.parse(pairs.options)
     if options.has_penalties:
-        raise UnsupportedError("gamma as a tensor with step_penalties is not implemented: expected a number")
+        pairs = _with_penalties_in_costs(pairs, options)
+        options = _options.parse(pairs.options)
     if pairs.y is not None and options.degree == 0:  # costs can be scaled, but not by way of the series
         cost = _costs.matrix(options.metric, pairs.x, pairs.y, pairs.x_lengths, pairs.y_lengths)
         pairs = pairs._replace(x=cost, y=None, options=options.of_costs)
     x, y = scaled_by_gamma(pairs.x, pairs.y, gamma, options)
     return pairs._replace(x=x, y=y, gamma=1.0, scale=gamma.to(x.device))
+
+
+def _with_penalties_in_costs(pairs: Pairs, options: _options.Options) -> Pairs:
+    """The same without penalties, which nothing could scale, but with costs that are dearer for them.
+
+    A path from the first to the last cell takes diagonal + vertical = n - 1 steps down and diagonal +
+    horizontal = m - 1 to the right, and visits L = n + m - 1 - diagonal cells. With penalties d, v and h it
+    hence pays
+
+        d diagonal + v vertical + h horizontal = v (n - 1) + h (m - 1) + (d - v - h) (n + m - 1 - L),
+
+    which is (v + h - d) for each cell and the same for all paths.
+    """
+    if options.weighs_steps:
+        raise UnsupportedError(
+            "gamma as a tensor with both step_weights and step_penalties is not implemented: expected a "
+            "number"
+        )
+    x, y, n, m = pairs.inputs[:4]
+    cost = _wide(x if y is None else _costs.matrix(options.metric, _wide(x), _wide(y), n, m))
+    d, v, h = options.rules.step_penalty
+    n = torch.full(cost.shape[:1], cost.shape[1], device=cost.device) if n is None else n
+    m = torch.full(cost.shape[:1], cost.shape[2], device=cost.device) if m is None else m
+    offset = v * (n - 1.0) + h * (m - 1.0) + (d - v - h) * (n + m - 1.0)
+    offset = torch.where((n > 0) & (m > 0), offset, 0).to(_kernels.value_dtype(cost))
+    return pairs._replace(x=cost + (v + h - d), y=None, options=options.free_costs, offset=offset)
 
 
 def scaled_by_gamma(

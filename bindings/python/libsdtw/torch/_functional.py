@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import InvalidArgumentError
+from .._core import InvalidArgumentError, UnsupportedError
 from .._problem import choice
 from . import _direct, _expected, _operators
 from ._arguments import REDUCTIONS, Lengths, Metric, Pairs, Series, prepare
@@ -75,7 +75,7 @@ def soft_dtw(
     Raises:
         InvalidArgumentError (a ValueError): an argument has a shape, device or value that it may not have.
         UnsupportedError (a NotImplementedError): what this version does not implement: a third derivative,
-            or gamma as a tensor with step penalties.
+            or gamma as a tensor with both step weights and step penalties.
         TypeError: an argument is not of the kind that is expected.
     """
     if reduction not in REDUCTIONS:
@@ -214,14 +214,23 @@ def _soft(pairs: Pairs) -> Tensor:
 
 
 def _scaled(value: Tensor, pairs: Pairs) -> Tensor:
-    return value if pairs.scale is None else value * pairs.scale.to(value.dtype)
+    if pairs.scale is not None:
+        value = value * pairs.scale.to(value.dtype)
+    return value if pairs.offset is None else value + pairs.offset
 
 
 def _sharp(pairs: Pairs) -> Tensor:
+    _require_no_offset(pairs)
     return _scaled(_expected.sharp(*pairs.inputs), pairs)
 
 
+def _require_no_offset(pairs: Pairs) -> None:
+    if pairs.offset is not None:  # what else the operators would say
+        raise UnsupportedError("expected costs with step_penalties are not implemented")
+
+
 def _mean_cost(pairs: Pairs) -> Tensor:
+    _require_no_offset(pairs)
     return _scaled(_expected.mean_cost(*pairs.inputs), pairs)
 
 

@@ -3,7 +3,7 @@
 
 An operator has them as one string, Options.key, which compilers and graphs keep as a constant: the metric,
 and where there are other rules than the usual ones band, radius, step weights and penalties, as in
-"sqeuclidean;absolute;3.0;1.0,1.0,2.0;0.0,0.0,0.0".
+"sqeuclidean;absolute;3.0;1.0,1.0,2.0;0.0,0.0,0.0". For compilers "@100" follows: the library's version.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ GivenRules = tuple[Any, Any, Any, Any]
 NO_RULES: GivenRules = (None, None, (1, 1, 1), (0, 0, 0))
 
 _USUAL = Rules()
+_VERSION = _core.version()  # called here: compilers cannot
 
 
 class Options(NamedTuple):
@@ -34,10 +35,10 @@ class Options(NamedTuple):
     @property
     def key(self) -> str:
         if self.rules == _USUAL:
-            return self.metric
+            return _versioned(self.metric)
         band = next(name for name, code in _core.BANDS.items() if code == self.rules.band)
         steps = (",".join(map(repr, three)) for three in (self.rules.step_weight, self.rules.step_penalty))
-        return ";".join((self.metric, band, repr(self.rules.band_radius), *steps))
+        return _versioned(";".join((self.metric, band, repr(self.rules.band_radius), *steps)))
 
     @property
     def degree(self) -> int:
@@ -47,6 +48,12 @@ class Options(NamedTuple):
     def of_costs(self) -> str:
         """The key of the same with given costs."""
         return self._replace(metric="precomputed").key
+
+    @property
+    def free_costs(self) -> str:
+        """The key of the same with given costs and without penalties."""
+        rules = self.rules._replace(step_penalty=_USUAL.step_penalty)
+        return Options("precomputed", rules).key
 
     @property
     def weighs_steps(self) -> bool:
@@ -62,7 +69,7 @@ def key(metric: str, given: GivenRules) -> str:
     band, radius, weights, penalties = given
     usual = type(weights) is tuple and type(penalties) is tuple and (weights, penalties) == NO_RULES[2:]
     if band is None and radius is None and usual:
-        return metric
+        return _versioned(metric)
     if torch.compiler.is_compiling():  # whose numbers may be inputs of the program, but a key is a constant
         radius = _private.constant(radius)
         weights, penalties = (
@@ -72,6 +79,12 @@ def key(metric: str, given: GivenRules) -> str:
     return Options(metric, check_rules(band, radius, weights, penalties)).key
 
 
+def _versioned(key: str) -> str:
+    """What compilers get: with the library's version, so that programs which they keep on disk, and that know
+    sizes of state, are not taken for another version."""
+    return f"{key}@{_VERSION}" if torch.compiler.is_compiling() else key
+
+
 def parse(key: str) -> Options:
     """The options of a key."""
     # Compilers trace through caches, and warn of it.
@@ -79,7 +92,7 @@ def parse(key: str) -> Options:
 
 
 def _parsed(key: str) -> Options:
-    metric, *rules = key.split(";")
+    metric, *rules = key.partition("@")[0].split(";")
     choice("metric", metric, _core.METRICS)
     if not rules:
         return Options(metric)

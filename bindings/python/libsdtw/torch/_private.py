@@ -97,6 +97,27 @@ def is_forward_mode() -> bool:
     return getattr(forward_ad, "_current_level", 0) >= 0
 
 
+def _nothing() -> None:
+    pass
+
+
+def _disabled() -> Any:
+    disable: Any = torch.compiler.disable
+    why = (
+        "PyTorch cannot compile forward mode (torch.func.jvp, jacfwd, hessian) of soft-DTW: without "
+        "fullgraph=True it runs as it is; torch.func.vjp and jacrev compile"
+    )
+    try:
+        return disable(_nothing, reason=why)
+    except TypeError:  # PyTorch before 2.7
+        return disable(_nothing)
+
+
+# In a program that is compiled: leaves it here, or says why that is needed where it must be one graph.
+# Without it PyTorch fails further on, without a word about why (2.13).
+leave_the_compiler = _disabled()
+
+
 def _set_forward_mode(enabled: bool) -> Any:
     return getattr(forward_ad, "_set_fwd_grad_enabled", contextlib.nullcontext)(enabled)
 
@@ -108,6 +129,9 @@ def in_jvp(derivative: Callable[..., Any]) -> Callable[..., Any]:
     tangent of its own level, which primals have none of.
     """
 
+    disable: Any = torch.compiler.disable  # what is left of forward mode there runs as it is
+
+    @disable
     @functools.wraps(derivative)
     def run(ctx: Any, *tangents: Any) -> Any:
         if not _transforms():
