@@ -77,6 +77,13 @@ def test_what_is_kept_is_that_of_the_matrix(dtype, block, rng):
     )
 
 
+def test_two_types_are_computed_in_the_wider(rng):
+    x, y = rng.normal(size=(5, 8, 2)).astype(np.float32), rng.normal(size=(4, 7, 2))
+    for one, other in ((x, y), (y, x)):
+        expected = soft_dtw_matrix(one.astype(np.float64), other.astype(np.float64), gamma=0.5)
+        np.testing.assert_array_equal(soft_dtw_matrix(one, other, gamma=0.5), expected)
+
+
 def test_no_series_is_its_own_neighbour(rng):
     x = rng.normal(size=(11, 6, 1))
     for block in (None, (3, 4)):
