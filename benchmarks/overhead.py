@@ -4,7 +4,9 @@
     python benchmarks/overhead.py --shape 32,64,1 --shape 1,2,1 --library build/release/libsdtw.so
 
 Prints one JSON object a line: layer, device, launch ("eager", or "graph" where a CUDA graph is replayed),
-clock, B, N, d, median_us, p10_us, p90_us. A step is forward and backward, with gradients for x and y.
+clock, B, N, d, best_us, median_us, p10_us, p90_us. A step is forward and backward, with gradients for x
+and y. Layers take turns, block by block, so that whatever else the machine does meets all of them.
+--save FILE writes them to a file, --note TEXT says there what else the machine did.
 
 On the CPU calls have one thread. On a GPU clock "wall" is the time of a call in a block of 100 that ends with
 a synchronisation; "host" is the time until the host is free again, in blocks so short that it never waits for
@@ -24,7 +26,7 @@ import torch
 import capi
 from libsdtw import _core
 from libsdtw.torch import SoftDTW, soft_dtw
-from timing import cpu_name
+from timing import commit, cpu_name
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCKS = 30
@@ -71,6 +73,7 @@ def torch_layers(x, y, lengths):
         ),
         "torch: torch.nn.CTCLoss, step": ctc_step(x),
         "torch: a step that computes nothing": lambda: gradients(Nothing.apply(x, y), ones),
+        "torch: a step that computes nothing, mean": lambda: gradients(Nothing.apply(x, y).mean()),
     }
 
 
@@ -163,38 +166,38 @@ def captured(call):
     return lambda _=results: graph.replay()
 
 
-def blocks_of(call, count, synchronize):
-    """(wall, host) microseconds of a call, for every block of count calls."""
+def block_of(call, count, synchronize):
+    """(wall, host) microseconds of a call, from a block of count calls."""
+    synchronize()
+    begin = time.perf_counter()
     for _ in range(count):
         call()
-    times = []
-    for _ in range(BLOCKS):
-        synchronize()
-        begin = time.perf_counter()
-        for _ in range(count):
-            call()
-        host = time.perf_counter()
-        synchronize()
-        times.append((time.perf_counter() - begin, host - begin))
-    return np.array(times).T / count * 1e6
+    host = time.perf_counter()
+    synchronize()
+    return (time.perf_counter() - begin) / count * 1e6, (host - begin) / count * 1e6
 
 
-def report(call, **fields):
-    """Times the call, and prints its rows."""
+def report(layers, fields, rows):
+    """Times the calls {name: call}, and prints and appends their rows."""
     on_gpu = fields["device"] == "cuda"
     synchronize = torch.cuda.synchronize if on_gpu else lambda: None
-    clocks = {"wall": blocks_of(call, 100, synchronize)[0]}
-    if on_gpu:
-        clocks["host"] = blocks_of(call, 20, synchronize)[1]
-    for clock, times in clocks.items():
-        p10, median, p90 = np.percentile(times, [10, 50, 90]).round(2)
-        print(
-            json.dumps({**fields, "clock": clock, "median_us": median, "p10_us": p10, "p90_us": p90}),
-            flush=True,
-        )
+    # "host" is taken in blocks so short that the host never waits for the GPU.
+    clocks = {"wall": (100, 0), "host": (20, 1)} if on_gpu else {"wall": (100, 0)}
+    times = {(layer, clock): [] for layer in layers for clock in clocks}
+    for call in layers.values():
+        block_of(call, 20, synchronize)
+    for _ in range(BLOCKS):
+        for layer, call in layers.items():
+            for clock, (count, which) in clocks.items():
+                times[layer, clock].append(block_of(call, count, synchronize)[which])
+    for (layer, clock), taken in times.items():
+        best, p10, median, p90 = np.percentile(taken, [0, 10, 50, 90]).round(2)
+        statistics = {"best_us": best, "median_us": median, "p10_us": p10, "p90_us": p90}
+        rows.append({**fields, "layer": layer, "clock": clock, **statistics})
+        print(json.dumps(rows[-1]), flush=True)
 
 
-def measure(device, shape, library):
+def measure(device, shape, library, rows):
     batch, n, features = shape
     rng = torch.Generator().manual_seed(0)
     x, y = (torch.randn(batch, n, features, generator=rng).to(device).requires_grad_() for _ in "xy")
@@ -205,14 +208,14 @@ def measure(device, shape, library):
         **core_layers(x, y),
         **(c_layers(library, x, y) if library else {}),
     }
-    for layer, call in layers.items():
-        report(call, layer=layer, **fields)
+    report(layers, fields, rows)
     if device == "cuda":
         fields["launch"] = "graph"
-        for layer in ("torch: SoftDTW, mean, step", "torch: soft_dtw, step"):
-            report(captured(layers[layer]), layer=layer, **fields)
+        names = ("torch: SoftDTW, mean, step", "torch: soft_dtw, step")
+        graphs = {name: captured(layers[name]) for name in names}
         if library:  # prepared within the capture, whose stream is another
-            report(captured(lambda: c_step(library, x, y)), layer="C: step", **fields)
+            graphs["C: step"] = captured(lambda: c_step(library, x, y))
+        report(graphs, fields, rows)
 
 
 def c_step(library, x, y):
@@ -224,8 +227,10 @@ def c_step(library, x, y):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=("cpu", "cuda"))
-    parser.add_argument("--shape", action="append", metavar="B,N,d", help="(default: 32,64,1 and 1,2,1)")
+    parser.add_argument("--shape", action="append", metavar="B,N,d", help="(default: 32,64,8 and 1,2,1)")
     parser.add_argument("--library", type=Path, help="libsdtw.so to measure (default: the release build's)")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write the rows to a JSON file")
+    parser.add_argument("--note", default="", help="what the file says of the machine beside its processor")
     args = parser.parse_args()
     device = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
     torch.set_num_threads(1)
@@ -236,8 +241,12 @@ def main():
         print(f"left out: the C API: {error}", file=sys.stderr)
     hardware = torch.cuda.get_device_name() if device == "cuda" else cpu_name()
     print(f"torch {torch.__version__}, {hardware}", file=sys.stderr)
-    for text in args.shape or ("32,64,1", "1,2,1"):
-        measure(device, tuple(map(int, text.split(","))), library)
+    rows = []
+    for text in args.shape or ("32,64,8", "1,2,1"):
+        measure(device, tuple(map(int, text.split(","))), library, rows)
+    if args.save:
+        about = {"torch": torch.__version__, "hardware": hardware, "commit": commit(ROOT), "note": args.note}
+        args.save.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

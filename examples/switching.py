@@ -1,9 +1,8 @@
 """Trains the same small network with the soft-DTW loss of another package and with ours, and compares the
 losses.
 
-    python examples/switching.py                    # with each of tslearn, pytorch-softdtw-cuda and
-    sdtw-cuda-torch
-                                                    # that can be imported
+    python examples/switching.py    # with each of tslearn, pysdtw, pytorch-softdtw-cuda and sdtw-cuda-torch
+                                    # that can be imported
 Data are the beginnings and rests of tslearn's Trace series. Both networks begin with the same weights.
 """
 
@@ -19,10 +18,12 @@ from tslearn.datasets import CachedDatasets
 from libsdtw.torch import compat
 
 # The module and class of each package, arguments beside gamma, and our class of the same name.
+ON_GPU = {"use_cuda": torch.cuda.is_available()}
 PEERS = {
-    "tslearn": ("tslearn.metrics", "SoftDTWLossPyTorch", (), compat.SoftDTWLossPyTorch),
-    "pytorch-softdtw-cuda": ("soft_dtw_cuda", "SoftDTW", (torch.cuda.is_available(),), compat.SoftDTW),
-    "sdtw-cuda-torch": ("softdtw_cuda", "SoftDTW", (), compat.SoftDTW),
+    "tslearn": ("tslearn.metrics", "SoftDTWLossPyTorch", {}, compat.SoftDTWLossPyTorch),
+    "pysdtw": ("pysdtw", "SoftDTW", ON_GPU, compat.SoftDTW),
+    "pytorch-softdtw-cuda": ("soft_dtw_cuda", "SoftDTW", ON_GPU, compat.SoftDTW),
+    "sdtw-cuda-torch": ("softdtw_cuda", "SoftDTW", {}, compat.SoftDTW),
 }
 
 
@@ -70,12 +71,12 @@ def main():
         except ImportError:
             print(f"{name}: not installed")
             continue
-        theirs(*arguments, gamma=1.0)(begin[:2, :5, None], rest[:2, :5, None])  # compiled at its first call
+        theirs(**arguments, gamma=1.0)(begin[:2, :5, None], rest[:2, :5, None])  # compiled at its first call
         for gamma in args.gamma:
             values, seconds = {}, {}
             for who, loss in (("theirs", theirs), ("ours", ours)):
                 start = time.perf_counter()
-                values[who] = train(loss(*arguments, gamma=gamma), begin, rest, args.steps)
+                values[who] = train(loss(**arguments, gamma=gamma), begin, rest, args.steps)
                 seconds[who] = time.perf_counter() - start
             apart = np.abs(values["ours"] - values["theirs"]) / np.abs(values["theirs"]).max()
             print(

@@ -57,7 +57,7 @@ def test_switching_example(tmp_path: Path) -> None:
     script = ROOT / "examples/switching.py"
     options = ["--steps", "4", "--every", "8", "--gamma", "1.0", "0.1"]
     out = run(sys.executable, script, *options, cwd=tmp_path)
-    assert len(re.findall(r"tslearn, gamma .* apart by", out)) == 2
+    assert len(re.findall(r"(tslearn|pysdtw), gamma .* apart by", out)) == 4
 
 
 def test_demo(tmp_path: Path) -> None:
