@@ -77,6 +77,13 @@ def test_what_is_kept_is_that_of_the_matrix(dtype, block, rng):
     )
 
 
+def test_two_types_are_computed_in_the_wider(rng):
+    x, y = rng.normal(size=(5, 8, 2)).astype(np.float32), rng.normal(size=(4, 7, 2))
+    for one, other in ((x, y), (y, x)):
+        expected = soft_dtw_matrix(one.astype(np.float64), other.astype(np.float64), gamma=0.5)
+        np.testing.assert_array_equal(soft_dtw_matrix(one, other, gamma=0.5), expected)
+
+
 def test_no_series_is_its_own_neighbour(rng):
     x = rng.normal(size=(11, 6, 1))
     for block in (None, (3, 4)):
@@ -340,3 +347,17 @@ def test_values_and_averages_of_tslearn(rng):
     )
     losses = [weights @ soft_dtw_matrix(x, [c], gamma=0.7, normalize=False)[:, 0] for c in (ours, average)]
     assert losses[0] <= losses[1] + 1e-3 * abs(losses[1])
+
+
+def test_memory_is_that_of_a_block(rng):
+    import tracemalloc
+
+    x, y = rng.normal(size=(4000, 3, 1)).astype(np.float32), rng.normal(size=(3000, 3, 1)).astype(np.float32)
+    tracemalloc.start()
+    try:
+        soft_dtw_top_k(x, y, k=2, gamma=0.5, block=(100, 1000), num_threads=1)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # All values are 48 MB; a block's are 0.4, and what is looked through and kept three times that
+    assert peak < 4e6

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from libsdtw.collections import Histogram, Matrix, Sums, TopK, _blocks, reduce_pairs
+from libsdtw.collections import Histogram, Matrix, Sums, TopK, _blocks, reduce_pairs, soft_dtw_matrix
 
 PROGRAM = """
 import sys
@@ -80,6 +80,36 @@ def test_killed_and_resumed(keep, own, rng, tmp_path, counted):
     assert not counted
     for name, array in unbroken.items():
         np.testing.assert_array_equal(again[name], array)
+
+
+WITH_ZARR = """
+import sys
+import numpy as np
+import zarr
+from libsdtw.collections import soft_dtw_matrix
+x, out = np.load(sys.argv[1]), zarr.open_array(sys.argv[2], mode="r+")
+soft_dtw_matrix(x, gamma=0.5, out=out, block=20, checkpoint=sys.argv[3], num_threads=1)
+"""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_killed_and_resumed_into_zarr(rng, tmp_path, counted):
+    zarr = pytest.importorskip("zarr")
+    x, folder = rng.normal(size=(300, 80, 1)), tmp_path / "run"
+    np.save(tmp_path / "x.npy", x)
+    out = zarr.create_array(str(tmp_path / "out.zarr"), shape=(300, 300), chunks=(20, 20), dtype=np.float64)
+    arguments = [str(tmp_path / "x.npy"), str(tmp_path / "out.zarr"), str(folder)]
+    process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", WITH_ZARR, *arguments])
+    try:
+        wait_for(lambda: lines(folder / "done") >= 2 or process.poll() is not None)
+    finally:
+        process.kill()
+        process.wait()
+    finished = lines(folder / "done")
+    assert 2 <= finished < 15
+    soft_dtw_matrix(x, gamma=0.5, out=out, block=20, checkpoint=folder)
+    assert len(counted) == 15 - finished
+    np.testing.assert_array_equal(out[:], soft_dtw_matrix(x, gamma=0.5, block=20))
 
 
 def test_a_line_that_was_cut_is_computed_again(rng, tmp_path, counted):

@@ -86,7 +86,7 @@ class Job:
     def own_of_y(self) -> NDArray[Any]:
         """The values of y with itself that its divergences are less; computed once."""
         if self._own is None:
-            self._own = in_parts(self.other, self.options)
+            self._own = in_parts(self.other.as_values(self.pairs.dtype), self.options)
         return self._own
 
     def without_x(self) -> Job:
@@ -102,6 +102,7 @@ class Job:
         """What is kept of one panel, whose series x are, if the job is one without."""
         if x is None:
             x = self.x.part(panel.begin, panel.end)
+        x = x.as_values(self.pairs.dtype)
         own = own_values(x, self.options) if self.options.normalize else None
         share = self.keep.begin(self.pairs, panel)
         try:

@@ -47,6 +47,12 @@ class Series:
     def sizes(self) -> NDArray[np.int64]:
         return np.full(len(self), self.steps) if self.lengths is None else self.lengths
 
+    def as_values(self, dtype: Any) -> Series:
+        """The series in float64 if values are, so that a divergence is not of two precisions."""
+        if not self.on_host or dtype != np.float64 or self.data.dtype == dtype:
+            return self
+        return Series(self.data.astype(dtype), self.lengths)
+
     def part(self, begin: int, end: int) -> Series:
         lengths = None if self.lengths is None else self.lengths[begin:end]
         return Series(self.data[begin:end], lengths)
