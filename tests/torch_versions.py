@@ -9,7 +9,6 @@ build/torch-versions, so that a second run installs nothing.
 """
 
 import argparse
-import platform
 import re
 import shutil
 import subprocess
@@ -73,7 +72,7 @@ def table(rows):
     for name, counts, _ in rows:
         failed = counts.get("failed", 0) + counts.get("error", 0) + counts.get("errors", 0)
         lines.append(f"| {name} | {counts.get('passed', 0)} | {failed} | {counts.get('skipped', 0)} |")
-    return "\n".join([*lines, "", f"Python {platform.python_version()}, on the CPU."]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def written_versions():
