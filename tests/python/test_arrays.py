@@ -92,8 +92,6 @@ def test_jax_is_one_of_the_kinds(pairs):
     jax = pytest.importorskip("jax")
     x, y = (jax.numpy.asarray(series.astype(np.float32)) for series in pairs)
     try:
-        import libsdtw.jax
-
         value = libsdtw.soft_dtw(x, y)
     except libsdtw.NotBuiltError as error:
         pytest.skip(str(error))
