@@ -267,6 +267,7 @@ bool LaneGroup<T, In>::forward(double *value) {
       if (state && c > 0) Store::save(boundary_column(r, c / plan.tile_cols), K * W, 0, lanes.m, lanes.e, K * W);
       cost(r, c, count, ok);
       if (!ok && sizeof(T) == 4) return false;
+      const FlushDenormals flush(sizeof(T) == 8);
       for (int64_t s = c, end; s < c + count; s = end) {
         end = next_corner(r, s, c + count);
         mapping.sweep[form]({end - s, tile + (s - c) * K * W * (form == plain_cost ? 1 : 2), scale, scale_low, lanes,

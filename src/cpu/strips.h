@@ -243,8 +243,8 @@ class StripPair {
   // row_dot: of tangents, where they are carried along.
   void sweep(const Sweep<T> &of, const Corridor &within, int64_t first_step, bool save, T *row_dot,
              std::byte *local) const {
+    const FlushDenormals flush(!rule.hard && (sizeof(T) == 8 || tangents.carried()));
     if (tangents.carried()) {
-      const FlushDenormals flush;
       const auto with = tangents.carried_in(local, row_dot);
       RuleSweep<T> a{};
       a.of = of;
