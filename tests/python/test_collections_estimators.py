@@ -162,8 +162,10 @@ def test_interrupt_keeps_the_best_so_far(rng, monkeypatch):
 
 def test_ctrl_c(tmp_path):
     program = """
+import signal
 import numpy as np
 from libsdtw.collections import SoftDTWKMeans
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have programs behind & ignore it
 x = np.random.default_rng(0).normal(size=(60, 80)).cumsum(1)
 model = SoftDTWKMeans(5, random_state=0, verbose=2, tol=-1, max_iter=100000).fit(x)
 print("interrupted", model.interrupted_, model.n_iter_, np.isfinite(model.cluster_centers_).all())
