@@ -107,7 +107,7 @@ except (ValueError, RuntimeError) as error:
     print(error, flush=True)
 dist.barrier()
 dist.destroy_process_group()
-os._exit(0)  # gloo's threads now and then end a process that exits: "terminate called without an active exception"
+os._exit(0)  # where gloo's threads now and then end an exiting process with "terminate called"
 """
 
 

@@ -133,7 +133,7 @@ for place in (Shard(0), Replicate()):
 dist.barrier()
 dist.destroy_process_group()
 print("done", rank, flush=True)
-os._exit(0)  # gloo's threads now and then end a process that exits: "terminate called without an active exception"
+os._exit(0)  # where gloo's threads now and then end an exiting process with "terminate called"
 """
 
 
