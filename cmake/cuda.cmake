@@ -1,22 +1,27 @@
-# The CUDA backend: kernels, one generated file per engine and pass, so that they compile in parallel.
-target_sources(sdtw_objects PRIVATE src/cuda/backend.cu src/cuda/dispatch.cu src/cuda/pair_kernels.cu)
+# The CUDA backend: one generated file per engine and pass, so that they compile in parallel.
+set(sources src/cuda/backend.cu src/cuda/dispatch.cu src/cuda/pair_kernels.cu
+            src/cuda/general/backend.cu src/cuda/general/series.cu)
 foreach(engine FloatCell DoubleCell)
   foreach(pass Forward Backward)
     set(file ${PROJECT_BINARY_DIR}/cuda/${pass}_${engine}.cu)
     configure_file(src/cuda/kernels.cu.in ${file} @ONLY)
-    target_sources(sdtw_objects PRIVATE ${file})
+    list(APPEND sources ${file})
   endforeach()
 endforeach()
 # The general engine's: a file for each cell, and whether it carries tangents.
-target_sources(sdtw_objects PRIVATE src/cuda/general/backend.cu src/cuda/general/series.cu)
 foreach(kernels "Soft<FloatCell, false>;false" "Soft<FloatCell, true>;false" "Soft<DoubleCell, false>;false"
                 "Soft<DoubleCell, true>;false" "Soft<DoubleCell, true>;true" "Hard;false" "Hard;true")
   list(GET kernels 0 cell)
   list(GET kernels 1 tangents)
   string(MAKE_C_IDENTIFIER "general_${cell}_${tangents}" name)
   configure_file(src/cuda/general/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/${name}.cu @ONLY)
-  target_sources(sdtw_objects PRIVATE ${PROJECT_BINARY_DIR}/cuda/${name}.cu)
+  list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/${name}.cu)
 endforeach()
+target_sources(sdtw_objects PRIVATE ${sources})
+if(SDTW_CUDA STREQUAL "EMULATED")
+  include(tests/emulator/emulator.cmake)
+  return()
+endif()
 set_target_properties(sdtw_objects PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Static)
 
 string(REPLACE ";" "," architectures "${CMAKE_CUDA_ARCHITECTURES}")

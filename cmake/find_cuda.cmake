@@ -1,4 +1,4 @@
-# Resolves SDTW_CUDA into SDTW_HAVE_CUDA and enables the language. Comes before the first target, which takes its
+# Resolves SDTW_CUDA into SDTW_HAVE_CUDA and enables the language, which an emulated backend does not need. Comes before the first target, which takes its
 # architectures from here.
 set(SDTW_HAVE_CUDA ${SDTW_CUDA})
 if(SDTW_CUDA STREQUAL "AUTO")
@@ -10,7 +10,10 @@ if(SDTW_CUDA STREQUAL "AUTO")
   endif()
 endif()
 
-if(SDTW_HAVE_CUDA)
+if(SDTW_CUDA STREQUAL "EMULATED")
+  set(SDTW_HAVE_CUDA OFF)
+  message(STATUS "CUDA backend on the CPU, for tests (SDTW_CUDA is EMULATED)")
+elseif(SDTW_HAVE_CUDA)
   # Left to itself CMake builds for one old architecture. The default is the GPUs that are there or, without one, code
   # for compute capability 9.0 and PTX that the driver compiles for others from 8.0 on when the library is first loaded:
   # that takes minutes, where every architecture that nvcc knows (all-major) takes ten times as long.

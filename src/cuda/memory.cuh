@@ -1,5 +1,5 @@
 // Memory accesses that the kernels share: relaxed and acquire/release accesses to words that one warp hands to another,
-// programmatic dependent launch, named barriers, loads and stores of the problem's dtype.
+// programmatic dependent launch, named barriers (all in ptx.cuh), loads and stores of the problem's dtype.
 // Words whose data are their own flags (args.h) take relaxed accesses: nothing else depends on their order. Acquire and
 // release are for words that stand for other data.
 #pragma once
@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "cuda/args.h"
+#include "cuda/ptx.cuh"
 
 namespace sdtw::cuda {
 
@@ -16,30 +17,11 @@ constexpr unsigned all_lanes = 0xffffffffu;
 
 __device__ __forceinline__ int lane_id() { return threadIdx.x % warp; }
 
-__device__ __forceinline__ Word load_relaxed(const Word *p) {
-  Word v;
-  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-  return v;
-}
-__device__ __forceinline__ void store_relaxed(Word *p, Word v) {
-  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
-}
-__device__ __forceinline__ Word load_acquire(const Word *p) {
-  Word v;
-  asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-  return v;
-}
-__device__ __forceinline__ void store_release(Word *p, Word v) {
-  asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
-}
-__device__ __forceinline__ int load_acquire(const int *p) {
-  int v;
-  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
-  return v;
-}
-__device__ __forceinline__ void store_release(int *p, int v) {
-  asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
-}
+using ptx::barrier;
+using ptx::load_acquire;
+using ptx::load_relaxed;
+using ptx::store_relaxed;
+using ptx::store_release;
 
 // Loads from shared memory at this point of the program, in every lane. Where only some lanes select the loaded value,
 // the compiler would otherwise load it in these lanes alone, after the other values of the selection are known, and a
@@ -73,22 +55,9 @@ __device__ __forceinline__ Word wait_for(const Word *p) {
 
 // Comes before all loads of a kernel. Afterwards the kernel before it is done, and its writes are visible, except to
 // __ldg: the compiler may move such a load above this wait.
-__device__ __forceinline__ void wait_for_kernel_before() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
+using ptx::wait_for_kernel_before;
 // Once all blocks have called this, blocks of the next kernel may become resident where there is room, and wait there.
-__device__ __forceinline__ void let_next_kernel_in() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
-// A barrier among `threads` threads of the block. Id 0 is the one of __syncthreads.
-__device__ __forceinline__ void barrier(int id, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
+using ptx::let_next_kernel_in;
 
 // Element i of an array of the problem's dtype. Where Real is float the dtype is float32.
 template <class Real>

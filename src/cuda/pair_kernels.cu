@@ -105,14 +105,17 @@ __global__ void __launch_bounds__(block, most_blocks - vec4)
   }
 }
 
+struct MidlineSums {
+  ExtendedDouble of_warp[block / warp];
+  int first, last;
+};
+
 // Writes the Midline of a strip: at the boundary to the next strip of its sweep, where the other sweep comes to meet it
 // (below a strip of the upper half, above one of the lower half), Z of the pair and the columns in which the
 // probability of crossing is not negligible. Columns are counted as the strip's half meets them. By a block.
 template <class Cell>
 __device__ void find_midline(const Args &a, const Pair &pair, int strip) {
-  __shared__ ExtendedDouble sums[block / warp];
-  __shared__ int first, last;
-  const int of_warp = threadIdx.x / warp;
+  MidlineSums &sums = ptx::shared_object<MidlineSums>();
   const MidlineRows rows(a, pair, strip, strip >= upper_half(strips_of(pair)), Cell::words(a.format));
   ExtendedDouble sum = nothing();
   Step<Cell> step;
@@ -121,22 +124,22 @@ __device__ void find_midline(const Args &a, const Pair &pair, int strip) {
     sum = sum_of(sum, step.product());
   }
   sum = sum_of_warp(sum);
-  if (lane_id() == 0) sums[of_warp] = sum;
-  if (threadIdx.x == 0) first = pair.m - 1, last = 0;
+  if (lane_id() == 0) sums.of_warp[threadIdx.x / warp] = sum;
+  if (threadIdx.x == 0) sums.first = pair.m - 1, sums.last = 0;
   __syncthreads();
-  sum = sums[0];
-  for (int i = 1; i < block / warp; i++) sum = sum_of(sum, sums[i]);
+  sum = sums.of_warp[0];
+  for (int i = 1; i < block / warp; i++) sum = sum_of(sum, sums.of_warp[i]);
   Midline all{sum.m, sum.e, pair.m - 1, 0};
   for (int column = threadIdx.x; column < pair.m; column += block) {
     step.load(rows, pair, column, a.format);
     if (is_live(step.probability(all))) all.first = min(all.first, column), all.last = column;
   }
   if (all.first <= all.last) {
-    atomicMin(&first, all.first);
-    atomicMax(&last, all.last);
+    atomicMin(&sums.first, all.first);
+    atomicMax(&sums.last, all.last);
   }
   __syncthreads();
-  if (threadIdx.x == 0) *midline_into(a, pair, strip) = {all.m, all.e, min(first, last), last};
+  if (threadIdx.x == 0) *midline_into(a, pair, strip) = {all.m, all.e, min(sums.first, sums.last), sums.last};
   __syncthreads();
 }
 

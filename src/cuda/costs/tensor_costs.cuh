@@ -301,7 +301,7 @@ struct TensorCosts : TileReader<Ring_> {
       barriers.read.wait(chunks - 1);
       convert(first, f0);
       barriers.ready.arrive();
-      asm volatile("" : "+r"(next));  // so that its addresses take no registers outside the loop
+      ptx::hide(next);  // so that its addresses take no registers outside the loop
       if (whole) fetch(next, 0);
       barriers.ready.wait(chunks++);
     }

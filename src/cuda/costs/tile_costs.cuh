@@ -178,15 +178,6 @@ struct SplitRing {
   }
 };
 
-// Bytes chosen by a selector, one per hexadecimal digit, lowest byte first: 0 to 3 are the bytes of a and 4 to 7 those
-// of b. 8 added to the number gives the sign of that byte in all of its bits.
-template <unsigned selector>
-__device__ __forceinline__ unsigned permute(unsigned a, unsigned b) {
-  unsigned bytes;
-  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(selector));
-  return bytes;
-}
-
 // PackedRing: f and n in 6 bytes, three quarters of a SplitRing; the sweeping warp computes 2^-f - 1. A word has 24
 // bits of f above the low 8 bits of n, and half a word has the other 16 bits of n, |n| < 2^23. The reader does not mask
 // the bits of n below f: they add less than 2^-24 to f, and nothing where costs are so small that it would show.
@@ -223,7 +214,7 @@ struct PackedRing {
       words.v[i] = ((cost[i].fraction ^ 0x80000000u) & 0xffffff00u) | (n[i] & 0xffu);
     }
 #pragma unroll
-    for (int i = 0; i < rows; i += 2) highs.v[i / 2] = permute<0x6521>(n[i], n[i + 1]);
+    for (int i = 0; i < rows; i += 2) highs.v[i / 2] = ptx::permute<0x6521>(n[i], n[i + 1]);
     *reinterpret_cast<Few<unsigned, rows> *>(word_at(slot, row)) = words;
     *reinterpret_cast<Few<unsigned, rows / 2> *>(high_at(slot, row)) = highs;
   }
@@ -233,7 +224,7 @@ struct PackedRing {
       const unsigned word = left.word.v[k], high = k < 2 ? left.high.x : left.high.y;
       const float f = static_cast<float>(static_cast<int>(word)) * 0x1p-32f;
       // n: the low byte of the word, above it the two bytes of the half word, and above these the sign.
-      const unsigned n = k % 2 == 0 ? permute<0xd540>(word, high) : permute<0xf760>(word, high);
+      const unsigned n = k % 2 == 0 ? ptx::permute<0xd540>(word, high) : ptx::permute<0xf760>(word, high);
       cost[k] = {exp2_minus_1(f), static_cast<int>(n)};
     }
   }

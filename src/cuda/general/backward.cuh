@@ -245,7 +245,7 @@ struct Backward {
       const int entry = adjoint.entry();
       if (lane_id() == 0) block.entry = entry < 0 ? none : entry / T;
     }
-    __syncthreads();
+    roles_barrier();
     const int last = min(block.entry, (block.steps + T - 1) / T - 1);
     Part part = first_of(last), filled{none, none};
     int parity = 0, pending = none;  // the tile of which gradients are to be
@@ -253,7 +253,7 @@ struct Backward {
     while (part.tile >= begin) {
       if (!(part == filled)) {
         if (thread >= 0) fill(part, parity);
-        __syncthreads();
+        roles_barrier();
       }
       const Part next = after(part, true);
       if (thread < 0) {
@@ -263,7 +263,7 @@ struct Backward {
         if (pending != none) make_gradients(pending, parity ^ 1);
         if (next.tile >= begin) fill(next, parity ^ 1);
       }
-      __syncthreads();
+      roles_barrier();
       const int action = block.action[parity];
       pending = action == E::sweep && part.is_tile() ? part.tile : none;
       if (action == E::end) break;
@@ -283,8 +283,8 @@ struct Backward {
 
 template <class Cell, bool tangents>
 __global__ void __launch_bounds__(block_threads) general_backward_kernel(const __grid_constant__ Args a) {
-  extern __shared__ __align__(16) unsigned char raw[];
-  __shared__ Block block;
+  unsigned char *const raw = ptx::shared_memory();
+  Block &block = ptx::shared_object<Block>();
   if (!a.primary && *a.any_double == 0) return;
   for (;;) {
     if (threadIdx.x == 0) block.ticket = static_cast<int64_t>(atomicAdd(a.ticket, Word(1)));

@@ -37,6 +37,9 @@ __device__ __forceinline__ void put_element(void *data, int64_t i, sdtw_dtype dt
 }
 
 __device__ __forceinline__ void producers_barrier() { barrier(1, producers); }
+// All threads of the block, which may come from two places: the sweeping warp from one and the producers from another.
+// Of __syncthreads CUDA asks that all come from one.
+__device__ __forceinline__ void roles_barrier() { barrier(2, block_threads); }
 
 // Points of a tile in shared memory: x [at_once][staged_rows], y
 // [at_once][staged_columns]; column 0 of y is the one in which the last lane is

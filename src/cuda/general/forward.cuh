@@ -141,18 +141,18 @@ __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block
   Fill<Cell, tangents, T, false> fill{a, s, block, Memory::staged(raw, 0), Memory::staged(raw, tangents ? 1 : 0)};
   if (thread >= 0) {
     if (begin < end) fill.run(Memory::tile(raw, begin & 1), begin * T, thread, limit);
-    __syncthreads();
+    roles_barrier();
     for (int tile = begin; tile < end; tile++) {
       if (tile + 1 < end) fill.run(Memory::tile(raw, (tile + 1) & 1), (tile + 1) * T, thread, limit);
-      __syncthreads();
+      roles_barrier();
     }
     return;
   }
   ForwardSweep<Cell, tangents, T> forward(a, s, block, begin * T);
-  __syncthreads();
+  roles_barrier();
   for (int tile = begin; tile < end; tile++) {
     forward.run(Memory::tile(raw, tile & 1), tile * T, tile == begin);
-    __syncthreads();
+    roles_barrier();
   }
   forward.finish();
   const auto &sweep = forward.sweep;
@@ -171,8 +171,8 @@ __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block
 template <class Cell, bool tangents>
 __global__ void __launch_bounds__(block_threads, blocks_of<Cell, tangents>)
     general_forward_kernel(const __grid_constant__ Args a) {
-  extern __shared__ __align__(16) unsigned char raw[];
-  __shared__ Block block;
+  unsigned char *const raw = ptx::shared_memory();
+  Block &block = ptx::shared_object<Block>();
   if (!a.primary && *a.any_double == 0) return;
   for (;;) {
     if (threadIdx.x == 0) block.ticket = static_cast<int64_t>(atomicAdd(a.ticket, Word(1)));

@@ -131,12 +131,6 @@ __device__ __forceinline__ Word *checkpoint_of(const Args &a, const Task &s, int
 
 // Progress that blocks tell each other. Whoever waits does so for a block of an
 // earlier ticket, which is running or done.
-__device__ __forceinline__ Word load_acquire(const Word *p) {
-  Word v;
-  asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-  return v;
-}
-__device__ __forceinline__ int load_acquire(const int *p) { return cuda::load_acquire(p); }
 // By one lane of a warp, behind a barrier with the threads of which it tells.
 template <class T>
 __device__ __forceinline__ void publish(T *p, T v) {

@@ -244,7 +244,7 @@ struct Backward {
 template <class Cell, class Source, class Epilogue, bool several>
 __global__ void __launch_bounds__(Backward<Cell, Source, Epilogue, several>::threads, Epilogue::resident)
     backward_kernel(const __grid_constant__ Args a) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char *const shared = ptx::shared_memory();
   const bool primary = Cell::wide == a.f64 && !Source::second;
   if (!primary || !several || a.strips == 1) let_next_kernel_in();
   wait_for_kernel_before();

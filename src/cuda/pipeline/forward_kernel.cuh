@@ -290,7 +290,7 @@ struct Together {
 template <class Cell, class Source, bool warp_fallback, bool primary, bool several>
 __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     forward_kernel(const __grid_constant__ Args a) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char *const shared = ptx::shared_memory();
   if (!primary || !several || a.strips == 1) let_next_kernel_in();
   wait_for_kernel_before();
   if (!primary && a.control->any_double != 1) return;

@@ -42,8 +42,7 @@ __device__ __forceinline__ constexpr int words_of(Format format) { return format
 enum { diagonal = 0, vertical = 1, horizontal = 2, transitions = 3 };
 
 __device__ __forceinline__ float reciprocal(float s) {
-  float r;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(s));
+  const float r = ptx::approximate_reciprocal(s);
   return fmaf(fmaf(-s, r, 1.0f), r, r);
 }
 __device__ __forceinline__ double reciprocal(double s) { return 1 / s; }

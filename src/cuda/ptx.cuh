@@ -1,0 +1,82 @@
+// What CUDA C++ has no name for: single PTX instructions, and shared memory as a value. All inline assembly that every
+// GPU needs is here, so that a build may put other functions of the same names in its place (tests/emulator).
+#pragma once
+
+namespace sdtw::cuda::ptx {
+
+using Word = unsigned long long;
+
+__device__ __forceinline__ Word load_relaxed(const Word *p) {
+  Word v;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+  return v;
+}
+__device__ __forceinline__ void store_relaxed(Word *p, Word v) {
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+__device__ __forceinline__ Word load_acquire(const Word *p) {
+  Word v;
+  asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+  return v;
+}
+__device__ __forceinline__ void store_release(Word *p, Word v) {
+  asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+__device__ __forceinline__ int load_acquire(const int *p) {
+  int v;
+  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+__device__ __forceinline__ void store_release(int *p, int v) {
+  asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+// Programmatic dependent launch: memory.cuh says when.
+__device__ __forceinline__ void wait_for_kernel_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void let_next_kernel_in() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// A barrier among `threads` threads of the block. Id 0 is the one of __syncthreads.
+__device__ __forceinline__ void barrier(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// To about 2^-23; numbers too small to be normal count as 0.
+__device__ __forceinline__ float approximate_reciprocal(float s) {
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(s));
+  return r;
+}
+
+// Bytes chosen by a selector, one per hexadecimal digit, lowest byte first: 0 to 3 are the bytes of a and 4 to 7 those
+// of b. 8 added to the number gives the sign of that byte in all of its bits.
+template <unsigned selector>
+__device__ __forceinline__ unsigned permute(unsigned a, unsigned b) {
+  unsigned bytes;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(selector));
+  return bytes;
+}
+
+// The compiler cannot know the number behind this, so what is computed from it is not computed before.
+__device__ __forceinline__ void hide(int &v) { asm volatile("" : "+r"(v)); }
+
+// The shared memory that the launch has asked for.
+__device__ __forceinline__ unsigned char *shared_memory() {
+  extern __shared__ __align__(16) unsigned char shared[];
+  return shared;
+}
+// The block's object of this type in shared memory beside that: one for each kernel.
+template <class T>
+__device__ __forceinline__ T &shared_object() {
+  __shared__ T object;
+  return object;
+}
+
+}  // namespace sdtw::cuda::ptx
