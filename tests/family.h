@@ -35,15 +35,20 @@ void each_result(const std::string &line, const F &f) {
     }
 }
 
+// Holds a result against the oracle.
+inline void check(const Case &c, const Result &result, const Reference<long double> &ref) {
+  const std::vector<std::string> faults = judge_by_oracle(c, result, ref);
+  INFO((faults.empty() ? "" : faults[0]));
+  CHECK(faults.empty());
+}
+
 // Holds what a line gives against the oracle.
 inline void check_line(const std::string &line) {
   Case last{};  // the oracle sees the same in every instruction set
   Reference<long double> ref;
   each_result(line, [&](const Case &c, const Result &result) {
     if (last.x.empty() || last.problem.dtype != c.problem.dtype) last = c, ref = reference<long double>(c);
-    const std::vector<std::string> faults = judge_by_oracle(c, result, ref);
-    INFO((faults.empty() ? "" : faults[0]));
-    CHECK(faults.empty());
+    check(c, result, ref);
   });
 }
 

@@ -84,7 +84,8 @@ struct Block {
   int first[strip_rows],
       end[strip_rows];         // columns that each row admits; none if end <= first
   int above_first, above_end;  // of the row above the strip
-  int begin, steps;            // steps from the first admitted cell to behind the last one
+  int begin, steps;            // steps from the first admitted cell, or the column before if E can leave the strip in it,
+                               // to behind the last one
   int action[2], entry;        // of backward
 };
 
@@ -114,6 +115,9 @@ __device__ __forceinline__ void find_columns(const Task &s, Block &block) {
       if (admitted.end > admitted.first) first = static_cast<int>(admitted.first), end = static_cast<int>(admitted.end);
     }
     block.above_first = first, block.above_end = end;
+    const core::Interval of_first = s.band.columns(s.row);
+    if (end > first && of_first.end > of_first.first)  // a diagonal step leads into the column before the strip's first
+      atomicMin(&block.begin, max(first, static_cast<int>(of_first.first) - 1));
   }
   __syncthreads();
   if (thread == 0 && block.steps == 0) block.begin = 0;
