@@ -1,9 +1,13 @@
 # The CUDA backend compiled as C++, on the emulator: `sources` are its files. Fused multiply-adds as nvcc makes them; little
 # optimisation, since it takes minutes to compile and saves nothing where most of the time goes into switching fibers.
 set(emulated ${PROJECT_SOURCE_DIR}/tests/emulator)
+set(fused)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(fused "-mfma") # elsewhere the baseline has them
+endif()
 set_source_files_properties(${sources} TARGET_DIRECTORY sdtw_objects PROPERTIES
   LANGUAGE CXX
-  COMPILE_OPTIONS "-xc++;-include;${emulated}/cuda_runtime.h;-O1;-mfma;-ffp-contract=fast;-w"
+  COMPILE_OPTIONS "-xc++;-include;${emulated}/cuda_runtime.h;-O1;${fused};-ffp-contract=fast;-w"
   COMPILE_DEFINITIONS "SDTW_CUDA_COUNTED_BARRIERS;SDTW_CUDA_BUILD=\"emulated\"")
 target_sources(sdtw_objects PRIVATE ${emulated}/emulator.cpp)
 target_include_directories(sdtw_objects BEFORE PRIVATE ${emulated})

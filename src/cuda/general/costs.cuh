@@ -12,10 +12,14 @@
 
 namespace sdtw::cuda::general {
 
-constexpr int at_once = 8;                   // features
-constexpr int staged_rows = strip_rows + 2;  // the pitch of x in shared memory, in elements
+constexpr int at_once = 8;  // features
+
+// Where x and y of a feature lie in shared memory, in elements. A lane's rows are `rows_apart` apart, so that the lanes
+// of a warp read side by side; this and the pitches put what a warp stores into different banks, floats or doubles.
+constexpr int rows_apart = warp + 8, staged_rows = K * rows_apart + 1;
 template <int T>
-constexpr int staged_columns = T + warp;
+constexpr int staged_columns = T + warp + 2;
+__device__ __forceinline__ constexpr int place_of_row(int row) { return row % K * rows_apart + row / K; }
 
 template <class T>
 __device__ __forceinline__ T element(const void *data, int64_t i, sdtw_dtype dtype) {
@@ -56,7 +60,7 @@ template <int T, class In, class Real>
 __device__ __forceinline__ void stage_as(const Args &a, const Task &s, const Series &x, const Series &y, int first_step,
                                          int from, int thread, Points<Real> to) {
   constexpr int rows_at_once = producers / at_once, of_x = strip_rows / rows_at_once;
-  constexpr int of_y = (staged_columns<T> + rows_at_once - 1) / rows_at_once;
+  constexpr int of_y = (T + warp + rows_at_once - 1) / rows_at_once;
   const int f = thread % at_once, first_row = thread / at_once, first_column = first_step - (warp - 1) + first_row;
   const bool wanted = from + f < a.features;
   const auto load = [](const In *p) {
@@ -84,10 +88,10 @@ __device__ __forceinline__ void stage_as(const Args &a, const Task &s, const Ser
     of_columns[i] = there ? load(from_y + i * rows_at_once * y.stride[1]) : Real(0);
   }
 #pragma unroll
-  for (int i = 0; i < of_x; i++) to.x[f * staged_rows + first_row + i * rows_at_once] = of_rows[i];
+  for (int i = 0; i < of_x; i++) to.x[f * staged_rows + place_of_row(first_row + i * rows_at_once)] = of_rows[i];
 #pragma unroll
   for (int i = 0; i < of_y; i++)
-    if (first_row + i * rows_at_once < staged_columns<T>)
+    if (first_row + i * rows_at_once < T + warp)
       to.y[f * staged_columns<T> + first_row + i * rows_at_once] = of_columns[i];
 }
 template <int T, class Real>
@@ -123,7 +127,7 @@ __device__ __forceinline__ void add_terms(Points<double> p, int features, int u0
   for (int f = 0; f < features; f++) {
     double x[K];
 #pragma unroll
-    for (int k = 0; k < K; k++) x[k] = p.x[f * staged_rows + lane_id() * K + k];
+    for (int k = 0; k < K; k++) x[k] = p.x[f * staged_rows + k * rows_apart + lane_id()];
     const double *y = p.y + f * staged_columns<T> + u0 - lane_id() + warp - 1;
 #pragma unroll
     for (int i = 0; i < Sums<T>::S; i++) {
@@ -144,12 +148,13 @@ template <bool absolute, int T>
 __device__ __forceinline__ void add_along(Points<double> p, Points<double> d, int features, int u0, Sums<T> &sums) {
 #pragma unroll 1
   for (int f = 0; f < features; f++) {
-    const int at_x = f * staged_rows + lane_id() * K, at_y = f * staged_columns<T> + u0 - lane_id() + warp - 1;
+    const int at_x = f * staged_rows + lane_id(), at_y = f * staged_columns<T> + u0 - lane_id() + warp - 1;
 #pragma unroll
     for (int i = 0; i < Sums<T>::S; i++)
 #pragma unroll
       for (int k = 0; k < K; k++) {
-        const double difference = p.x[at_x + k] - p.y[at_y + i], dt = d.x[at_x + k] - d.y[at_y + i];
+        const double difference = p.x[at_x + k * rows_apart] - p.y[at_y + i],
+                     dt = d.x[at_x + k * rows_apart] - d.y[at_y + i];
         const double direction =
             absolute ? core::CityBlock::direction(difference) : core::SqEuclidean::direction(difference);
         sums.v[i][k] = fma(direction, dt, sums.v[i][k]);

@@ -13,19 +13,16 @@ namespace sdtw::cuda::general {
 __device__ __forceinline__ bool is_nothing(float w) { return fabsf(w) < 1e-25f; }
 __device__ __forceinline__ bool is_nothing(double w) { return w == 0; }
 
-// Adds to elements that other blocks add to before and after, past L1: those f
-// for which wanted(f).
+// Adds to elements that others add to before and after, though never at the same time: those f for which wanted(f). By
+// atomics whose results are not used, so the thread does not wait for them.
 template <int count, class Real, class Wanted>
 __device__ __forceinline__ void add_to(const Target &t, int64_t at, int64_t stride, const Real (&v)[count],
                                        Wanted wanted) {
   const auto add = [&](auto *data) {
     using Element = std::remove_reference_t<decltype(*data)>;
-    Element old[count];
-#pragma unroll
-    for (int f = 0; f < count; f++) old[f] = wanted(f) ? *const_cast<volatile Element *>(data + at + f * stride) : 0;
 #pragma unroll
     for (int f = 0; f < count; f++)
-      if (wanted(f)) *const_cast<volatile Element *>(data + at + f * stride) = old[f] + static_cast<Element>(v[f]);
+      if (wanted(f)) atomicAdd(data + at + f * stride, static_cast<Element>(v[f]));
   };
   if (t.dtype == SDTW_F64)
     add(static_cast<double *>(t.data));
@@ -99,8 +96,8 @@ struct Gradients {
       Real x[F], dx[F], sum[F];
 #pragma unroll
       for (int f = 0; f < F; f++) {
-        x[f] = points.x[f * staged_rows + thread], sum[f] = 0;
-        if constexpr (with_directions) dx[f] = directions.x[f * staged_rows + thread];
+        x[f] = points.x[f * staged_rows + place_of_row(thread)], sum[f] = 0;
+        if constexpr (with_directions) dx[f] = directions.x[f * staged_rows + place_of_row(thread)];
       }
 #pragma unroll 1
       for (int u = 0; u < T; u++) {
@@ -146,9 +143,10 @@ struct Gradients {
         if (is_nothing(weight) && is_nothing(other)) continue;
 #pragma unroll
         for (int f = 0; f < own; f++) {
-          sum[f] = fma(weight, direction<absolute>(y[f] - points.x[(f0 + f) * staged_rows + row]), sum[f]);
+          sum[f] =
+              fma(weight, direction<absolute>(y[f] - points.x[(f0 + f) * staged_rows + place_of_row(row)]), sum[f]);
           if constexpr (with_directions)
-            sum[f] = fma(other, dy[f] - directions.x[(f0 + f) * staged_rows + row], sum[f]);
+            sum[f] = fma(other, dy[f] - directions.x[(f0 + f) * staged_rows + place_of_row(row)], sum[f]);
         }
       }
       const int column = first_step - (warp - 1) + place;

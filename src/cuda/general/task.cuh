@@ -84,9 +84,9 @@ struct Block {
   int first[strip_rows],
       end[strip_rows];         // columns that each row admits; none if end <= first
   int above_first, above_end;  // of the row above the strip
-  int begin, steps;            // steps from the first admitted cell, or the column before if E can leave the strip in it,
-                               // to behind the last one
-  int action[2], entry;        // of backward
+  int begin, steps;      // steps from the first admitted cell, or the column before if E can leave the strip in it,
+                         // to behind the last one
+  int action[2], entry;  // of backward
 };
 
 // Called by all threads; ends with a barrier.
