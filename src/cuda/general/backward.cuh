@@ -203,14 +203,14 @@ struct Backward {
                                                  thread};
     if (a.dense.data) {
       gradients.put_dense(first);
-      return producers_barrier();  // then the planes are free
+      return producers_barrier<tangents>();  // then the planes are free
     }
     if (thread == 0 && !s.last()) {
       const int enough = s.m - max(first - (warp - 1), 0);
       wait_until(graded(s.strip + 1), [&](int columns) { return columns >= enough; });
     }
     gradients.run(first);  // which has a barrier before it adds anything
-    producers_barrier();
+    producers_barrier<tangents>();
     if (thread == 0 && s.strip > 0) publish(graded(s.strip), s.m - min(first, s.m));
   }
 
@@ -245,7 +245,7 @@ struct Backward {
       const int entry = adjoint.entry();
       if (lane_id() == 0) block.entry = entry < 0 ? none : entry / T;
     }
-    roles_barrier();
+    roles_barrier<tangents>();
     const int last = min(block.entry, (block.steps + T - 1) / T - 1);
     Part part = first_of(last), filled{none, none};
     int parity = 0, pending = none;  // the tile of which gradients are to be
@@ -253,7 +253,7 @@ struct Backward {
     while (part.tile >= begin) {
       if (!(part == filled)) {
         if (thread >= 0) fill(part, parity);
-        roles_barrier();
+        roles_barrier<tangents>();
       }
       const Part next = after(part, true);
       if (thread < 0) {
@@ -263,7 +263,7 @@ struct Backward {
         if (pending != none) make_gradients(pending, parity ^ 1);
         if (next.tile >= begin) fill(next, parity ^ 1);
       }
-      roles_barrier();
+      roles_barrier<tangents>();
       const int action = block.action[parity];
       pending = action == E::sweep && part.is_tile() ? part.tile : none;
       if (action == E::end) break;
@@ -282,7 +282,7 @@ struct Backward {
 };
 
 template <class Cell, bool tangents>
-__global__ void __launch_bounds__(block_threads) general_backward_kernel(const __grid_constant__ Args a) {
+__global__ void __launch_bounds__(block_threads<tangents>) general_backward_kernel(const __grid_constant__ Args a) {
   unsigned char *const raw = ptx::shared_memory();
   Block &block = ptx::shared_object<Block>();
   if (!a.primary && *a.any_double == 0) return;
@@ -305,7 +305,8 @@ __global__ void __launch_bounds__(block_threads) general_backward_kernel(const _
 template <class Cell, bool tangents>
 void Kernels<Cell, tangents>::backward(const Args &a, cudaStream_t stream) {
   using Kernel = decltype(&general_backward_kernel<Cell, tangents>);
-  launch_tasks<Kernel, general_backward_kernel<Cell, tangents>>(BackwardMemory<Cell, tangents>::bytes(a), a, stream);
+  launch_tasks<Kernel, general_backward_kernel<Cell, tangents>>(BackwardMemory<Cell, tangents>::bytes(a),
+                                                                block_threads<tangents>, a, stream);
 }
 
 }  // namespace sdtw::cuda::general

@@ -1,6 +1,6 @@
-// Fills a tile with costs, by the four producer warps of a block: the sums over
+// Fills a tile with costs, by the producer warps of a block: the sums over
 // features in double, by differences, which cancel nowhere. A thread has four
-// rows and steps / 4 columns of the tile; points come through shared memory,
+// rows and a share of the columns of the tile; points come through shared memory,
 // `at_once` features at a time, as doubles.
 #pragma once
 
@@ -40,10 +40,16 @@ __device__ __forceinline__ void put_element(void *data, int64_t i, sdtw_dtype dt
   }
 }
 
-__device__ __forceinline__ void producers_barrier() { barrier(1, producers); }
+template <bool tangents>
+__device__ __forceinline__ void producers_barrier() {
+  barrier(1, producers<tangents>);
+}
 // All threads of the block, which may come from two places: the sweeping warp from one and the producers from another.
 // Of __syncthreads CUDA asks that all come from one.
-__device__ __forceinline__ void roles_barrier() { barrier(2, block_threads); }
+template <bool tangents>
+__device__ __forceinline__ void roles_barrier() {
+  barrier(2, block_threads<tangents>);
+}
 
 // Points of a tile in shared memory: x [at_once][staged_rows], y
 // [at_once][staged_columns]; column 0 of y is the one in which the last lane is
@@ -56,10 +62,10 @@ struct Points {
 // Loads features [from, from + at_once) of the tile's points. Those outside of
 // the pair are 0. thread: of the producers. All of a thread's loads are on
 // their way before the first of them is waited for.
-template <int T, class In, class Real>
+template <int T, bool tangents, class In, class Real>
 __device__ __forceinline__ void stage_as(const Args &a, const Task &s, const Series &x, const Series &y, int first_step,
                                          int from, int thread, Points<Real> to) {
-  constexpr int rows_at_once = producers / at_once, of_x = strip_rows / rows_at_once;
+  constexpr int rows_at_once = producers<tangents> / at_once, of_x = strip_rows / rows_at_once;
   constexpr int of_y = (T + warp + rows_at_once - 1) / rows_at_once;
   const int f = thread % at_once, first_row = thread / at_once, first_column = first_step - (warp - 1) + first_row;
   const bool wanted = from + f < a.features;
@@ -94,22 +100,21 @@ __device__ __forceinline__ void stage_as(const Args &a, const Task &s, const Ser
     if (first_row + i * rows_at_once < T + warp)
       to.y[f * staged_columns<T> + first_row + i * rows_at_once] = of_columns[i];
 }
-template <int T, class Real>
+template <int T, bool tangents, class Real>
 __device__ __forceinline__ void stage(const Args &a, const Task &s, const Series &x, const Series &y, int first_step,
                                       int from, int thread, Points<Real> to) {
   switch (a.x.dtype) {  // which is that of all series
-    case SDTW_F64: return stage_as<T, double>(a, s, x, y, first_step, from, thread, to);
-    case SDTW_F16: return stage_as<T, __half>(a, s, x, y, first_step, from, thread, to);
-    case SDTW_BF16: return stage_as<T, __nv_bfloat16>(a, s, x, y, first_step, from, thread, to);
-    default: return stage_as<T, float>(a, s, x, y, first_step, from, thread, to);
+    case SDTW_F64: return stage_as<T, tangents, double>(a, s, x, y, first_step, from, thread, to);
+    case SDTW_F16: return stage_as<T, tangents, __half>(a, s, x, y, first_step, from, thread, to);
+    case SDTW_BF16: return stage_as<T, tangents, __nv_bfloat16>(a, s, x, y, first_step, from, thread, to);
+    default: return stage_as<T, tangents, float>(a, s, x, y, first_step, from, thread, to);
   }
 }
 
-// A thread's cells of a tile: rows K l, ... of its lane l, and S steps from u0
-// on.
-template <int T>
+// A thread's cells of a tile: rows K l, ... of its lane l, and S steps from u0 on.
+template <int S_>
 struct Sums {
-  static constexpr int S = T / producer_warps;
+  static constexpr int S = S_;
   double v[S][K];
 
   __device__ __forceinline__ void clear() {
@@ -121,8 +126,8 @@ struct Sums {
 };
 
 // Adds the staged features' terms. absolute: of cityblock, not of squares.
-template <bool absolute, int T>
-__device__ __forceinline__ void add_terms(Points<double> p, int features, int u0, Sums<T> &sums) {
+template <bool absolute, int T, int S>
+__device__ __forceinline__ void add_terms(Points<double> p, int features, int u0, Sums<S> &sums) {
 #pragma unroll 1
   for (int f = 0; f < features; f++) {
     double x[K];
@@ -130,7 +135,7 @@ __device__ __forceinline__ void add_terms(Points<double> p, int features, int u0
     for (int k = 0; k < K; k++) x[k] = p.x[f * staged_rows + k * rows_apart + lane_id()];
     const double *y = p.y + f * staged_columns<T> + u0 - lane_id() + warp - 1;
 #pragma unroll
-    for (int i = 0; i < Sums<T>::S; i++) {
+    for (int i = 0; i < S; i++) {
       const double here = y[i];
 #pragma unroll
       for (int k = 0; k < K; k++) {
@@ -144,13 +149,13 @@ __device__ __forceinline__ void add_terms(Points<double> p, int features, int u0
   }
 }
 // Adds direction(x - y) times the difference of the tangents.
-template <bool absolute, int T>
-__device__ __forceinline__ void add_along(Points<double> p, Points<double> d, int features, int u0, Sums<T> &sums) {
+template <bool absolute, int T, int S>
+__device__ __forceinline__ void add_along(Points<double> p, Points<double> d, int features, int u0, Sums<S> &sums) {
 #pragma unroll 1
   for (int f = 0; f < features; f++) {
     const int at_x = f * staged_rows + lane_id(), at_y = f * staged_columns<T> + u0 - lane_id() + warp - 1;
 #pragma unroll
-    for (int i = 0; i < Sums<T>::S; i++)
+    for (int i = 0; i < S; i++)
 #pragma unroll
       for (int k = 0; k < K; k++) {
         const double difference = p.x[at_x + k * rows_apart] - p.y[at_y + i],
@@ -177,6 +182,7 @@ struct Planes {
 template <class Cell, bool tangents, int T, bool with_slope>
 struct Fill {
   using Real = typename Cell::Real;
+  static constexpr int S = T / producer_warps<tangents>;
 
   const Args &a;
   const Task &s;
@@ -184,13 +190,13 @@ struct Fill {
   Points<double> points, directions;  // directions: of tangents only
 
   // The costs given, or the metric's, of the thread's cells.
-  __device__ __forceinline__ void measure(int first_step, int thread, Sums<T> &sums, Sums<T> &along) const {
-    const int u0 = thread / warp * Sums<T>::S;
+  __device__ __forceinline__ void measure(int first_step, int thread, Sums<S> &sums, Sums<S> &along) const {
+    const int u0 = thread / warp * S;
     sums.clear();
     if constexpr (tangents) along.clear();
     if (!a.fused) {
 #pragma unroll
-      for (int i = 0; i < Sums<T>::S; i++)
+      for (int i = 0; i < S; i++)
 #pragma unroll
         for (int k = 0; k < K; k++) {
           const int row = lane_id() * K + k, column = first_step + u0 + i - lane_id();
@@ -208,10 +214,10 @@ struct Fill {
     }
     const bool absolute = a.metric == SDTW_CITYBLOCK;
     for (int from = 0; from < a.features; from += at_once) {
-      producers_barrier();  // what was staged before has been read
-      stage<T>(a, s, a.x, a.y, first_step, from, thread, points);
-      if constexpr (tangents) stage<T>(a, s, a.tangent_x, a.tangent_y, first_step, from, thread, directions);
-      producers_barrier();
+      producers_barrier<tangents>();  // what was staged before has been read
+      stage<T, tangents>(a, s, a.x, a.y, first_step, from, thread, points);
+      if constexpr (tangents) stage<T, tangents>(a, s, a.tangent_x, a.tangent_y, first_step, from, thread, directions);
+      producers_barrier<tangents>();
       const int features = min(at_once, a.features - from);
       absolute ? add_terms<true, T>(points, features, u0, sums) : add_terms<false, T>(points, features, u0, sums);
       if constexpr (tangents)
@@ -220,9 +226,9 @@ struct Fill {
     }
     finish(sums, along);
   }
-  __device__ __forceinline__ void finish(Sums<T> &sums, Sums<T> &along) const {
+  __device__ __forceinline__ void finish(Sums<S> &sums, Sums<S> &along) const {
 #pragma unroll
-    for (int i = 0; i < Sums<T>::S; i++)
+    for (int i = 0; i < S; i++)
 #pragma unroll
       for (int k = 0; k < K; k++) {
         double &sum = sums.v[i][k];
@@ -241,12 +247,12 @@ struct Fill {
   // pair is rejected.
   __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &to, int first_step, int thread,
                                       double limit) const {
-    Sums<T> sums, along;
+    Sums<S> sums, along;
     measure(first_step, thread, sums, along);
-    const int u0 = thread / warp * Sums<T>::S;
+    const int u0 = thread / warp * S;
     int flags = 0;
 #pragma unroll
-    for (int i = 0; i < Sums<T>::S; i++) {
+    for (int i = 0; i < S; i++) {
       typename Cell::Costs costs;
       const int column = first_step + u0 + i - lane_id();
       Rows<Real> slope{}, derivative{};

@@ -141,18 +141,18 @@ __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block
   Fill<Cell, tangents, T, false> fill{a, s, block, Memory::staged(raw, 0), Memory::staged(raw, tangents ? 1 : 0)};
   if (thread >= 0) {
     if (begin < end) fill.run(Memory::tile(raw, begin & 1), begin * T, thread, limit);
-    roles_barrier();
+    roles_barrier<tangents>();
     for (int tile = begin; tile < end; tile++) {
       if (tile + 1 < end) fill.run(Memory::tile(raw, (tile + 1) & 1), (tile + 1) * T, thread, limit);
-      roles_barrier();
+      roles_barrier<tangents>();
     }
     return;
   }
   ForwardSweep<Cell, tangents, T> forward(a, s, block, begin * T);
-  roles_barrier();
+  roles_barrier<tangents>();
   for (int tile = begin; tile < end; tile++) {
     forward.run(Memory::tile(raw, tile & 1), tile * T, tile == begin);
-    roles_barrier();
+    roles_barrier<tangents>();
   }
   forward.finish();
   const auto &sweep = forward.sweep;
@@ -169,7 +169,7 @@ __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block
 }
 
 template <class Cell, bool tangents>
-__global__ void __launch_bounds__(block_threads, blocks_of<Cell, tangents>)
+__global__ void __launch_bounds__(block_threads<tangents>, blocks_of<Cell, tangents>)
     general_forward_kernel(const __grid_constant__ Args a) {
   unsigned char *const raw = ptx::shared_memory();
   Block &block = ptx::shared_object<Block>();
@@ -188,7 +188,8 @@ __global__ void __launch_bounds__(block_threads, blocks_of<Cell, tangents>)
 template <class Cell, bool tangents>
 void Kernels<Cell, tangents>::forward(const Args &a, cudaStream_t stream) {
   using Kernel = decltype(&general_forward_kernel<Cell, tangents>);
-  launch_tasks<Kernel, general_forward_kernel<Cell, tangents>>(ForwardMemory<Cell, tangents>::bytes, a, stream);
+  launch_tasks<Kernel, general_forward_kernel<Cell, tangents>>(ForwardMemory<Cell, tangents>::bytes,
+                                                               block_threads<tangents>, a, stream);
 }
 
 }  // namespace sdtw::cuda::general

@@ -48,7 +48,7 @@ struct Gradients {
     if (a.scale_dense && a.grad_value)
       factor = a.f64_values ? static_cast<const double *>(a.grad_value)[s.index.pair]
                             : static_cast<const float *>(a.grad_value)[s.index.pair];
-    for (int i = thread; i < strip_rows * T; i += producers) {
+    for (int i = thread; i < strip_rows * T; i += producers<tangents>) {
       const int row = i / T, u = i % T, column = first_step + u - row / K;
       if (column < block.first[row] || column >= block.end[row]) continue;
       const Real w = from[u * pitch + row];
@@ -70,7 +70,7 @@ struct Gradients {
     const bool euclidean = a.metric == SDTW_EUCLIDEAN;
     const Real constant = a.metric == SDTW_SQEUCLIDEAN ? 2 : 1;
     if (!tangents && !euclidean && constant == 1) return;
-    for (int i = thread; i < T * strip_rows; i += producers) {
+    for (int i = thread; i < T * strip_rows; i += producers<tangents>) {
       const int at = i / strip_rows * pitch + i % strip_rows;
       const Real slope = euclidean ? tile.slope[at] : constant, g = tile.plane(0)[at];
       if constexpr (tangents) {
@@ -91,31 +91,37 @@ struct Gradients {
   template <bool absolute, bool with_directions, int F>
   __device__ __forceinline__ void add_some(const Real *w, const Real *d, int from, int first_step, const Target &to_x,
                                            const Target &to_y) const {
-    const int features = min(at_once, a.features - from);
-    if (to_x.data) {
-      Real x[F], dx[F], sum[F];
-#pragma unroll
-      for (int f = 0; f < F; f++) {
-        x[f] = points.x[f * staged_rows + place_of_row(thread)], sum[f] = 0;
-        if constexpr (with_directions) dx[f] = directions.x[f * staged_rows + place_of_row(thread)];
-      }
-#pragma unroll 1
-      for (int u = 0; u < T; u++) {
-        const Real weight = w[u * pitch + thread], other = with_directions ? d[u * pitch + thread] : Real(0);
-        if (is_nothing(weight) && is_nothing(other)) continue;
-        const int column = u - thread / K + warp - 1;
-#pragma unroll
-        for (int f = 0; f < F; f++) {
-          sum[f] = fma(weight, direction<absolute>(x[f] - points.y[f * staged_columns<T> + column]), sum[f]);
-          if constexpr (with_directions)
-            sum[f] = fma(other, dx[f] - directions.y[f * staged_columns<T> + column], sum[f]);
-        }
-      }
-      const int64_t at = s.local * to_x.stride[0] + (s.row + thread) * to_x.stride[1] + from * to_x.stride[2];
-      const bool there = s.row + thread < s.n;
-      add_to(to_x, at, to_x.stride[2], sum, [&](int f) { return there && f < features && sum[f] != 0; });
-    }
+    if (to_x.data) add_rows<absolute, with_directions, F>(w, d, from, to_x);
     if (to_y.data) add_columns<absolute, with_directions, F>(w, d, from, first_step, to_y);
+  }
+
+  // A thread has a row; threads of the same row have features of their own.
+  template <bool absolute, bool with_directions, int F>
+  __device__ __forceinline__ void add_rows(const Real *w, const Real *d, int from, const Target &to) const {
+    constexpr int groups = producers<tangents> / strip_rows, own = (F + groups - 1) / groups;
+    const int row = thread % strip_rows, f0 = thread / strip_rows * own;
+    if (f0 >= F) return;
+    const int of_x = f0 * staged_rows + place_of_row(row), of_y = f0 * staged_columns<T> + warp - 1 - row / K;
+    Real x[own], dx[own], sum[own];
+#pragma unroll
+    for (int f = 0; f < own; f++) {
+      x[f] = points.x[of_x + f * staged_rows], sum[f] = 0;
+      if constexpr (with_directions) dx[f] = directions.x[of_x + f * staged_rows];
+    }
+#pragma unroll 1
+    for (int u = 0; u < T; u++) {
+      const Real weight = w[u * pitch + row], other = with_directions ? d[u * pitch + row] : Real(0);
+      if (is_nothing(weight) && is_nothing(other)) continue;
+#pragma unroll
+      for (int f = 0; f < own; f++) {
+        const int at = of_y + u + f * staged_columns<T>;
+        sum[f] = fma(weight, direction<absolute>(x[f] - points.y[at]), sum[f]);
+        if constexpr (with_directions) sum[f] = fma(other, dx[f] - directions.y[at], sum[f]);
+      }
+    }
+    const int64_t at = s.local * to.stride[0] + (s.row + row) * to.stride[1] + (from + f0) * to.stride[2];
+    const bool there = s.row + row < s.n;
+    add_to(to, at, to.stride[2], sum, [&](int f) { return there && from + f0 + f < a.features && sum[f] != 0; });
   }
 
   // Four threads have the same columns, each one row of every lane. Where the
@@ -124,8 +130,9 @@ struct Gradients {
   template <bool absolute, bool with_directions, int F>
   __device__ __forceinline__ void add_columns(const Real *w, const Real *d, int from, int first_step,
                                               const Target &to) const {
-    constexpr int groups = producers / (K * T), own = (F + groups - 1) / groups;
+    constexpr int groups = producers<tangents> / (K * T), own = (F + groups - 1) / groups;
     const int k = thread % K, j = thread / K % T, f0 = thread / (K * T) * own;
+    if (f0 >= F) return;
     const unsigned four = 0xfu << (lane_id() & ~3);
 #pragma unroll 1
     for (int lane = 0; lane < warp;) {
@@ -175,10 +182,10 @@ struct Gradients {
     make_weights();
     const bool absolute = a.metric == SDTW_CITYBLOCK;
     for (int from = 0; from < a.features; from += at_once) {
-      producers_barrier();
-      stage<T>(a, s, a.x, a.y, first_step, from, thread, points);
-      if constexpr (tangents) stage<T>(a, s, a.tangent_x, a.tangent_y, first_step, from, thread, directions);
-      producers_barrier();
+      producers_barrier<tangents>();
+      stage<T, tangents>(a, s, a.x, a.y, first_step, from, thread, points);
+      if constexpr (tangents) stage<T, tangents>(a, s, a.tangent_x, a.tangent_y, first_step, from, thread, directions);
+      producers_barrier<tangents>();
       if constexpr (tangents) {
         if (absolute)
           add<true, false>(tile.plane(transitions), nullptr, from, first_step, a.turn_x, a.turn_y);

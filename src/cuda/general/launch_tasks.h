@@ -8,7 +8,7 @@ namespace sdtw::cuda::general {
 
 // Launches as many blocks as are resident at once, or fewer if there are fewer tasks.
 template <class Kernel, Kernel kernel>
-void launch_tasks(size_t shared, const Args &a, cudaStream_t stream) {
+void launch_tasks(size_t shared, int threads, const Args &a, cudaStream_t stream) {
   static thread_local struct {
     int device = -1;
     unsigned long long context = 0;
@@ -27,12 +27,12 @@ void launch_tasks(size_t shared, const Args &a, cudaStream_t stream) {
                                static_cast<int>(device.shared_memory - sizeof(Block))),
           "cudaFuncSetAttribute");
     int resident = 0;
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, shared),
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, shared),
           "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
     known = {device.id, context, shared, static_cast<int64_t>(resident) * device.multiprocessors};
   }
-  launch_kernel(false, kernel, dim3(static_cast<unsigned>(std::min(a.tasks, known.resident))), block_threads, shared,
-                stream, a);
+  launch_kernel(false, kernel, dim3(static_cast<unsigned>(std::min(a.tasks, known.resident))), threads, shared, stream,
+                a);
 }
 
 }  // namespace sdtw::cuda::general

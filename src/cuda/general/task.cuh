@@ -10,13 +10,18 @@
 
 namespace sdtw::cuda::general {
 
-constexpr int producer_warps = 4, producers = producer_warps * warp;
-constexpr int block_threads = producers + warp;  // the first warp sweeps
+// The first warp of a block sweeps. With tangents a thread needs more registers than twelve warps have.
+template <bool tangents>
+constexpr int producer_warps = tangents ? 4 : 8;
+template <bool tangents>
+constexpr int producers = warp *producer_warps<tangents>;
+template <bool tangents>
+constexpr int block_threads = warp + producers<tangents>;
 
 // Blocks of forward that a multiprocessor is to hold: so many that their
 // registers suffice.
 template <class Cell, bool tangents>
-constexpr int blocks_of = tangents || Cell::wide ? 2 : 3;
+constexpr int blocks_of = tangents || !Cell::wide ? 2 : 1;
 
 // The k-th of the pairs that are computed. SDTW_SYMMETRIC: of those with x <=
 // y, row by row.
