@@ -12,6 +12,29 @@ unsigned grid_for(int64_t work) {
   return static_cast<unsigned>(std::min<int64_t>(std::max<int64_t>((work + threads - 1) / threads, 1), 132 * 32));
 }
 
+// The grid of each_element: its y goes through the series, its x through the elements of one, a few for each thread.
+dim3 grid_for(int64_t series, int64_t elements) {
+  constexpr int64_t each = 4, most = 132 * 32, most_y = 65535;
+  const int64_t x = std::min(std::max<int64_t>((elements + each * threads - 1) / (each * threads), 1), most);
+  const int64_t y = std::min({std::max<int64_t>(series, 1), std::max<int64_t>(most / x, 1), most_y});
+  return dim3(static_cast<unsigned>(x), static_cast<unsigned>(y));
+}
+// Calls of_series(b)(row, column) for all elements of `count` series. A thread divides twice, not for each element.
+template <class OfSeries>
+__device__ __forceinline__ void each_element(int64_t count, int rows, int columns, const OfSeries &of_series) {
+  const unsigned first = blockIdx.x * threads + threadIdx.x, step = gridDim.x * threads;
+  const int rows_on = static_cast<int>(step / columns), columns_on = static_cast<int>(step % columns);
+  for (int64_t b = blockIdx.y; b < count; b += gridDim.y) {
+    const auto at = of_series(b);
+    int column = static_cast<int>(first % columns);
+    for (int64_t row = first / columns; row < rows;) {
+      at(row, column);
+      row += rows_on, column += columns_on;
+      if (column >= columns) column -= columns, row++;
+    }
+  }
+}
+
 __device__ __forceinline__ double sum_of_warp(double v) {
   for (int step = warp / 2; step > 0; step /= 2) v += __shfl_xor_sync(all_lanes, v, step);
   return v;
@@ -70,13 +93,13 @@ __global__ void __launch_bounds__(threads) normalise_kernel(Side side, Series po
 
 __global__ void __launch_bounds__(threads)
     fill_kernel(Target to, int64_t count, int rows, int columns, const int *status) {
-  const int64_t each = static_cast<int64_t>(rows) * columns, all = each * count;
   const double nan = __longlong_as_double(0x7ff8000000000000ll);
-  for (int64_t i = blockIdx.x * int64_t{threads} + threadIdx.x; i < all; i += int64_t{threads} * gridDim.x) {
-    const int64_t b = i / each, row = i % each / columns, column = i % columns;
-    put_element(to.data, place_in(to, b, row, column), to.dtype,
-                status && status[b] == status_not_a_number ? nan : 0.0);
-  }
+  each_element(count, rows, columns, [&](int64_t b) {
+    const double value = status && status[b] == status_not_a_number ? nan : 0.0;
+    return [&to, b, value](int64_t row, int column) {
+      put_element(to.data, place_in(to, b, row, column), to.dtype, value);
+    };
+  });
 }
 
 __device__ __forceinline__ double grad_of(const void *grad_value, bool f64, int64_t pair) {
@@ -102,16 +125,17 @@ __device__ __forceinline__ Factor factor_of(const Finish &f, int64_t b, int64_t 
 }
 
 __global__ void __launch_bounds__(threads) finish_kernel(const __grid_constant__ Finish f) {
-  const int columns = f.side.features;
-  const int64_t each = static_cast<int64_t>(f.side.rows) * columns, all = each * f.count;
   const Target &from = f.turns.data ? f.turns : f.sums;
-  for (int64_t i = blockIdx.x * int64_t{threads} + threadIdx.x; i < all; i += int64_t{threads} * gridDim.x) {
-    const int64_t b = i / each, row = i % each / columns, column = i % columns;
-    const Factor factor = factor_of(f, b, row);
-    // Summed up in place where the array is the caller's: read before it is written.
-    const double v = factor.fixed ? factor.value : factor.g * element_of(from, place_in(from, b, row, column));
-    put_element(f.to.data, place_in(f.to, b, row, column), f.to.dtype, v);
-  }
+  each_element(f.count, f.side.rows, f.side.features, [&](int64_t b) {
+    const Factor inside = factor_of(f, b, 0), beyond = factor_of(f, b, f.side.rows);
+    const int length = f.status ? length_of(f.side, b) : f.side.rows;
+    return [&f, &from, b, inside, beyond, length](int64_t row, int column) {
+      const Factor factor = row < length ? inside : beyond;
+      // Summed up in place where the array is the caller's: read before it is written.
+      const double v = factor.fixed ? factor.value : factor.g * element_of(from, place_in(from, b, row, column));
+      put_element(f.to.data, place_in(f.to, b, row, column), f.to.dtype, v);
+    };
+  });
 }
 
 // A warp has a point. With u the normalised point, s the sum over it and P = 1 - u u^T, the gradient is P s / |x|; its
@@ -165,24 +189,23 @@ __device__ __forceinline__ int64_t number_of_pair(const Args &a, int64_t x, int6
 }
 
 __global__ void __launch_bounds__(threads) fill_symmetric_kernel(const __grid_constant__ Args a) {
-  const int64_t each = static_cast<int64_t>(a.n) * a.m, all = each * a.batch_x * a.batch_y;
-  for (int64_t i = blockIdx.x * int64_t{threads} + threadIdx.x; i < all; i += int64_t{threads} * gridDim.x) {
-    const int64_t pair = i / each, x = pair / a.batch_y, y = pair % a.batch_y;
+  each_element(a.batch_x * a.batch_y, a.n, a.m, [&](int64_t pair) {
+    const int64_t x = pair / a.batch_y, y = pair % a.batch_y;
     const int64_t local = number_of_pair(a, min(x, y), max(x, y)) - a.first;
-    if (local < 0 || local >= a.pairs) continue;
-    put_element(a.dense.data, place_in(a.dense, pair, i % each / a.m, i % a.m), a.dense.dtype,
-                a.status[local] == status_not_a_number ? __longlong_as_double(0x7ff8000000000000ll) : 0.0);
-  }
+    const bool there = local >= 0 && local < a.pairs;
+    const double value =
+        there && a.status[local] == status_not_a_number ? __longlong_as_double(0x7ff8000000000000ll) : 0.0;
+    return [&a, pair, there, value](int64_t row, int column) {
+      if (there) put_element(a.dense.data, place_in(a.dense, pair, row, column), a.dense.dtype, value);
+    };
+  });
 }
 
 // Adds what the wave's pairs have for one element of a series.
 __global__ void __launch_bounds__(threads)
     reduce_kernel(const __grid_constant__ Args a, Target of_pairs, Target of_series, int side) {
-  const int rows = side ? a.m : a.n, columns = a.features;
-  const int64_t each = static_cast<int64_t>(rows) * columns, series = side ? a.batch_y : a.batch_x;
   const double nan = __longlong_as_double(0x7ff8000000000000ll);
-  for (int64_t i = blockIdx.x * int64_t{threads} + threadIdx.x; i < each * series; i += int64_t{threads} * gridDim.x) {
-    const int64_t own = i / each, row = i % each / columns, column = i % columns;
+  const auto add_up = [&](int64_t own, int64_t row, int column) {
     double sum = 0;
     const auto add = [&](int64_t x, int64_t y) {
       const int64_t local = number_of_pair(a, x, y) - a.first;
@@ -204,18 +227,21 @@ __global__ void __launch_bounds__(threads)
     }
     double *to = static_cast<double *>(of_series.data) + place_in(of_series, own, row, column);
     *to += sum;
-  }
+  };
+  each_element(side ? a.batch_y : a.batch_x, side ? a.m : a.n, a.features,
+               [&](int64_t own) { return [&add_up, own](int64_t row, int column) { add_up(own, row, column); }; });
 }
 
 __global__ void __launch_bounds__(threads) convert_kernel(Side side, Series from, Target to) {
-  const int64_t each = static_cast<int64_t>(side.rows) * side.features, all = each * side.batch;
-  for (int64_t i = blockIdx.x * int64_t{threads} + threadIdx.x; i < all; i += int64_t{threads} * gridDim.x) {
-    const int64_t b = i / each, row = i % each / side.features, column = i % side.features;
-    if (row >= length_of(side, b)) continue;
-    put_element(
-        to.data, place_in(to, b, row, column), to.dtype,
-        element<float>(from.data, b * from.stride[0] + row * from.stride[1] + column * from.stride[2], from.dtype));
-  }
+  each_element(side.batch, side.rows, side.features, [&](int64_t b) {
+    const int length = length_of(side, b);
+    return [&from, &to, b, length](int64_t row, int column) {
+      if (row >= length) return;
+      put_element(
+          to.data, place_in(to, b, row, column), to.dtype,
+          element<float>(from.data, b * from.stride[0] + row * from.stride[1] + column * from.stride[2], from.dtype));
+    };
+  });
 }
 
 }  // namespace
@@ -226,27 +252,28 @@ void launch_normalise(const Side &side, const Series &points, const Series &tang
                 points, tangents, to);
 }
 void launch_fill(const Target &to, int64_t count, int rows, int columns, const int *status, cudaStream_t stream) {
-  launch_kernel(false, fill_kernel, dim3(grid_for(count * rows * columns)), threads, 0, stream, to, count, rows,
+  launch_kernel(false, fill_kernel, grid_for(count, int64_t{rows} * columns), threads, 0, stream, to, count, rows,
                 columns, status);
 }
 void launch_fill_symmetric(const Args &a, cudaStream_t stream) {
-  launch_kernel(false, fill_symmetric_kernel, dim3(grid_for(a.batch_x * a.batch_y * a.n * a.m)), threads, 0, stream, a);
+  launch_kernel(false, fill_symmetric_kernel, grid_for(a.batch_x * a.batch_y, int64_t{a.n} * a.m), threads, 0, stream,
+                a);
 }
 void launch_finish(const Finish &finish, cudaStream_t stream) {
   if (finish.cosine)
     launch_kernel(false, finish_cosine_kernel, dim3(grid_for(finish.count * finish.side.rows * warp)), threads, 0,
                   stream, finish, finish.tangents);
   else
-    launch_kernel(false, finish_kernel, dim3(grid_for(finish.count * finish.side.rows * finish.side.features)), threads,
-                  0, stream, finish);
+    launch_kernel(false, finish_kernel, grid_for(finish.count, int64_t{finish.side.rows} * finish.side.features),
+                  threads, 0, stream, finish);
 }
 void launch_reduce(const Args &a, const Target &of_pairs, const Target &of_series, int side, cudaStream_t stream) {
-  const int64_t work = (side ? a.batch_y * a.m : a.batch_x * a.n) * a.features;
-  launch_kernel(false, reduce_kernel, dim3(grid_for(work)), threads, 0, stream, a, of_pairs, of_series, side);
+  const dim3 grid = grid_for(side ? a.batch_y : a.batch_x, int64_t{side ? a.m : a.n} * a.features);
+  launch_kernel(false, reduce_kernel, grid, threads, 0, stream, a, of_pairs, of_series, side);
 }
 void launch_convert(const Side &side, const Series &from, const Target &to, cudaStream_t stream) {
-  launch_kernel(false, convert_kernel, dim3(grid_for(side.batch * side.rows * side.features)), threads, 0, stream, side,
-                from, to);
+  launch_kernel(false, convert_kernel, grid_for(side.batch, int64_t{side.rows} * side.features), threads, 0, stream,
+                side, from, to);
 }
 
 }  // namespace sdtw::cuda::general
