@@ -7,6 +7,6 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 set_source_files_properties(${sources} TARGET_DIRECTORY sdtw_objects PROPERTIES
   LANGUAGE CXX
-  COMPILE_OPTIONS "-xc++;-iquote${emulated};-isystem${emulated};-include;${emulated}/cuda_runtime.h;-O1;${fused};-ffp-contract=fast;-w"
+  COMPILE_OPTIONS "-xc++;-iquote${emulated};-isystem${emulated}/include;-include;${emulated}/include/cuda_runtime.h;-O1;${fused};-ffp-contract=fast;-w"
   COMPILE_DEFINITIONS "SDTW_CUDA_COUNTED_BARRIERS;SDTW_CUDA_BUILD=\"emulated\"")
 target_sources(sdtw_objects PRIVATE ${emulated}/emulator.cpp)

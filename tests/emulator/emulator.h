@@ -1,6 +1,6 @@
 // Runs CUDA kernels on the CPU, so that their logic is tested where there is no GPU: every thread of a grid is a fiber
 // with a stack of its own, and what threads of a warp or a block do together is a meeting of fibers. The kernels are
-// compiled as C++ with the headers of this folder in place of CUDA's (cuda_runtime.h and its like, cuda/ptx.cuh).
+// compiled as C++ with the headers of this folder in place of CUDA's (include/) and of cuda/ptx.cuh.
 //
 // It finds wrong arithmetic, wrong indices (with AddressSanitizer), meetings that not all threads come to, and waits
 // that never end. Between two meetings, fibers of a warp run in random order and warps take turns at random; a seed

@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "emulator.h"
+#include "../emulator.h"
 
 #define __host__
 #define __device__
