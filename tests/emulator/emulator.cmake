@@ -5,8 +5,12 @@ set(fused)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(fused "-mfma") # elsewhere the baseline has them
 endif()
+set(sanitized)
+if(SDTW_SANITIZE MATCHES undefined) # kernels have addresses in arrays that a call has not got, and do not use them
+  set(sanitized "-fno-sanitize=pointer-overflow")
+endif()
 set_source_files_properties(${sources} TARGET_DIRECTORY sdtw_objects PROPERTIES
   LANGUAGE CXX
-  COMPILE_OPTIONS "-xc++;-iquote${emulated};-isystem${emulated}/include;-include;${emulated}/include/cuda_runtime.h;-O1;${fused};-ffp-contract=fast;-w"
+  COMPILE_OPTIONS "-xc++;-iquote${emulated};-isystem${emulated}/include;-include;${emulated}/include/cuda_runtime.h;-O1;${fused};-ffp-contract=fast;-w;${sanitized}"
   COMPILE_DEFINITIONS "SDTW_CUDA_COUNTED_BARRIERS;SDTW_CUDA_BUILD=\"emulated\"")
 target_sources(sdtw_objects PRIVATE ${emulated}/emulator.cpp)

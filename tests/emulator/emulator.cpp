@@ -27,8 +27,8 @@ constexpr long most_idle_turns = 20'000'000;  // turns in a row in which threads
 class Stack {
  public:
   Stack() {
-    void *all = mmap(nullptr, stack_bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                     -1, 0);
+    void *all =
+        mmap(nullptr, stack_bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED) stop("no memory for a stack");
     base_ = static_cast<char *>(all);
     mprotect(base_, page, PROT_NONE);
@@ -144,9 +144,9 @@ struct Thread {
 struct Warp {
   Block *block = nullptr;
   Thread *threads = nullptr;
-  unsigned live = 0;   // have not ended
-  unsigned ready = 0;  // have something to do in this turn
-  unsigned later = 0;  // gave way until the next turn
+  unsigned live = 0;     // have not ended
+  unsigned ready = 0;    // have something to do in this turn
+  unsigned later = 0;    // gave way until the next turn
   unsigned meeting = 0;  // wait for others of the warp
   bool runnable() const { return (ready | later) != 0; }
 };
@@ -198,8 +198,7 @@ Gpu &gpu() {
 // The next thread of the warp that has something to do, from a random end.
 Thread *next_of(Warp &warp) {
   if (!warp.ready) return nullptr;
-  const int lane =
-      gpu().draw(2) ? __builtin_ctz(warp.ready) : warp_size - 1 - __builtin_clz(warp.ready);
+  const int lane = gpu().draw(2) ? __builtin_ctz(warp.ready) : warp_size - 1 - __builtin_clz(warp.ready);
   warp.ready &= ~(1u << lane);
   return &warp.threads[lane];
 }
@@ -217,7 +216,8 @@ void describe(const Block &block) {
   std::fprintf(stderr, "  block (%u, %u, %u):\n", block.index.x, block.index.y, block.index.z);
   for (size_t w = 0; w < block.warps.size(); w++) {
     const Warp &warp = block.warps[w];
-    std::fprintf(stderr, "    warp %zu: live %08x, running %08x, giving way %08x\n", w, warp.live, warp.ready, warp.later);
+    std::fprintf(stderr, "    warp %zu: live %08x, running %08x, giving way %08x\n", w, warp.live, warp.ready,
+                 warp.later);
     for (int lane = 0; lane < warp_size; lane++) {
       const Thread &thread = warp.threads[lane];
       if (!(warp.meeting >> lane & 1)) continue;
@@ -336,7 +336,9 @@ std::unique_ptr<Block> make_block(const Launch &launch, Index index) {
   for (unsigned t = 0; t < threads; t++) {
     Thread &thread = block->threads[t];
     thread.position = {{t % launch.block.x, t / launch.block.x % launch.block.y, t / launch.block.x / launch.block.y},
-                       index, launch.block, launch.grid};
+                       index,
+                       launch.block,
+                       launch.grid};
     Warp &warp = block->warps[t / warp_size];
     thread.lane = static_cast<int>(t % warp_size), thread.warp = &warp;
     if (thread.lane == 0) warp.threads = &thread, warp.block = block.get();

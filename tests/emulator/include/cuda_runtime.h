@@ -171,7 +171,10 @@ inline int __double2hiint(double v) { return static_cast<int>(__double_as_longlo
 inline double __hiloint2double(int high, int low) {
   return __longlong_as_double(static_cast<long long>(high) << 32 | static_cast<unsigned>(low));
 }
-inline int __float2int_rn(float v) { return static_cast<int>(std::nearbyint(v)); }
+inline int __float2int_rn(float v) {
+  if (std::isnan(v)) return 0;
+  return v >= 0x1p31f ? INT_MAX : v < -0x1p31f ? INT_MIN : static_cast<int>(std::nearbyint(v));
+}
 inline double __dmul_rn(double a, double b) {
   const volatile double product = a * b;  // not to become part of a fused multiply-add
   return product;
@@ -270,10 +273,10 @@ inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline cudaError_t cudaGetDeviceCount(int *count) { return *count = 1, cudaSuccess; }
 inline cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
 inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
-  *value = attribute == cudaDevAttrMultiProcessorCount            ? emulator::multiprocessors
-           : attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? static_cast<int>(emulator::shared_memory_of_block)
-                                                                  : static_cast<int>(
-                                                                        emulator::shared_memory_of_multiprocessor);
+  *value = attribute == cudaDevAttrMultiProcessorCount ? emulator::multiprocessors
+           : attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin
+               ? static_cast<int>(emulator::shared_memory_of_block)
+               : static_cast<int>(emulator::shared_memory_of_multiprocessor);
   return cudaSuccess;
 }
 inline cudaError_t cudaGetDriverEntryPointByVersion(const char *, void **found, unsigned, int,
