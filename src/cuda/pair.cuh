@@ -95,7 +95,7 @@ constexpr float most_in_word = 1 << 14;
 // more than the sums of TensorCosts have.
 __device__ __forceinline__ int fraction_bits(const Args &a, int64_t pair) {
   const int exponent = (__float_as_int(cost_bound(a, pair) + 1) >> 23) - 127;
-  return min(30 - min(exponent, 14), 32 - fraction_shift(a, pair));
+  return min(30 - min(max(exponent, 0), 14), 32 - fraction_shift(a, pair));  // of a pair without bounds anything
 }
 
 // What the points of a pair add to its costs, first those of the rows and then those of the columns: see TensorCosts.

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <algorithm>
-#include <climits>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -173,7 +173,8 @@ inline double __hiloint2double(int high, int low) {
 }
 inline int __float2int_rn(float v) {
   if (std::isnan(v)) return 0;
-  return v >= 0x1p31f ? INT_MAX : v < -0x1p31f ? INT_MIN : static_cast<int>(std::nearbyint(v));
+  using Limits = std::numeric_limits<int>;
+  return v >= 0x1p31f ? Limits::max() : v < -0x1p31f ? Limits::min() : static_cast<int>(std::nearbyint(v));
 }
 inline double __dmul_rn(double a, double b) {
   const volatile double product = a * b;  // not to become part of a fused multiply-add
