@@ -43,7 +43,7 @@ class Job:
             raise InvalidArgumentError(
                 f"x has {self.x.features} features and y has {other.features}: expected the same number"
             )
-        symmetric = self.y is None and self.keep.mirrors and self.options.mirrored
+        symmetric = self.y is None and self.options.mirrored
         self.block_rows, self.block_columns = self._block(symmetric)
         panels = -(-len(self.x) // self.block_rows)
         wide = np.result_type(self.x.value_dtype, other.value_dtype)
@@ -156,7 +156,7 @@ class Job:
         need = (
             3 * self.block_rows * self.block_columns * size
         )  # values, and twice that while they are looked through
-        if self.keep.mirrors:  # a matrix: a panel is written when it is complete
+        if self.keep.whole_panel:  # a matrix: a panel is written when it is complete
             need += self.block_rows * self.pairs.columns * size
         if need > free:
             fits = max(1, int(np.sqrt(free / (6 * size))))

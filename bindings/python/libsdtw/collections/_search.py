@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._blocks import Job
 from ._checkpoint import Directory, Memory
-from ._keep import Arrays, Histogram, Keep, Matrix, Sums, TopK
+from ._keep import Arrays, Histogram, Keep, Matrix, Panel, Sums, TopK, merges
 from ._pairs import PairOptions, resolve_gamma
 from ._progress import Bar
 from ._series import as_series, library_of
@@ -99,11 +99,25 @@ def run(
             shares = _dask.shares(job, panels, cluster)
         else:
             shares = ((panel, job.share(panel)) for panel in panels)
+        if merges(job.keep, job.pairs) and job.keep.ordered:
+            shares = in_order(panels, shares)
         with Bar(progress, job.pairs.panels, "pairs", done=len(store.done)) as bar:
             for panel, share in shares:
                 store.put(job, panel, share)
                 bar.update()
     return store.arrays
+
+
+def in_order(panels: list[Panel], shares: Iterable[tuple[Panel, Any]]) -> Iterator[tuple[Panel, Any]]:
+    """Shares that come as they are finished, in the order of their panels."""
+    early: dict[int, Any] = {}
+    rest = iter(panels)
+    due = next(rest, None)
+    for panel, share in shares:
+        early[panel.number] = share
+        while due is not None and due.number in early:
+            yield due, early.pop(due.number)
+            due = next(rest, None)
 
 
 def open_store(job: Job, checkpoint: str | os.PathLike[str] | None) -> Memory:
