@@ -205,7 +205,7 @@ def description(job: Job) -> dict[str, Any]:
         "columns": job.pairs.columns,
         "dtype": np.dtype(job.pairs.dtype).name,
         "block": [job.block_rows, job.block_columns],
-        "device": "cpu" if job.x.on_host else "cuda",
+        "device": "cpu" if job.on_host else "cuda",
         **job.options.named(),
         **job.keep.named(),
     }
