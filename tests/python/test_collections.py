@@ -86,8 +86,8 @@ def test_half_of_a_set_with_itself_is_enough(normalize, dtype, block, rng, monke
     options = {"gamma": 0.5, "block": block, "normalize": normalize}
     computed, real = [], _blocks.raw_values
 
-    def raw_values(x, y, options):
-        values = real(x, y, options)
+    def raw_values(x, y, *options):
+        values = real(x, y, *options)
         computed.append(values.size if y is not None else len(x) * (len(x) + 1) // 2)
         return values
 
