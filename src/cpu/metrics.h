@@ -23,7 +23,7 @@ inline __attribute__((always_inline)) typename V::Real finish(Metric, typename V
 template <class Metric, class T, int K, class Out>
 inline void metric_sums(const FusedTile<T> &a, int64_t begin, int64_t end, Out out) {
   using V = Vec<T>;
-  constexpr int R = K < 4 ? K : 4, B = sizeof(typename V::Real) == 64 ? 4 : 3;
+  constexpr int R = K < 4 ? K : 4, B = V::block_steps;
   const auto block = [&](int64_t s, int r, auto steps) __attribute__((always_inline)) {
     constexpr int S = decltype(steps)::value;
     typename V::Real sum[S][R];
