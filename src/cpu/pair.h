@@ -124,7 +124,8 @@ inline Engine engine_for(const CostBound &bound, int64_t n, int64_t m, const Pro
   if (!core::is_float_scale(scale) || !(total <= core::Exponent<float>::limit)) return Engine::float64;
   if (std::max(n, m) > 4096 && core::is_thin(n, m)) return Engine::float64;
   const bool precise = p.metric == SDTW_COSINE || bound.tiny;
-  if (!precise && total <= core::plain_cost_limit && step <= core::plain_cost_step(double(p.features)))
+  const double thinness = double(std::max(n, m)) / double(std::min(n, m));
+  if (!precise && total * thinness <= core::plain_cost_limit && step <= core::plain_cost_step(double(p.features)))
     return Engine::plain;
   // Split costs are weighed as floats.
   const bool alike = p.step_weight[0] == p.step_weight[1] && p.step_weight[1] == p.step_weight[2];
