@@ -68,6 +68,10 @@ constexpr double float_cost_limit = 1 << 21;
 constexpr double plain_cost_limit = 170000;
 inline double plain_cost_step(double features) { return std::fmin(128, 240 / std::sqrt(features)); }
 
+// Up to this t squared distances of many features may be had from products of points, which cancel: of the 2^-53 of the
+// norms that float64 leaves, few times over, 2^-31 of a bit is left.
+constexpr double product_cost_step = 1 << 20;
+
 // A pair of so many steps beside so few that float32's rounding errors, which go one way where costs are alike, would
 // show in its gradients: it is the float64 engine's, on CPUs from 4096 steps on.
 SDTW_HOST_DEVICE inline bool is_thin(int64_t n, int64_t m) { return n > 100 * m || m > 100 * n; }
