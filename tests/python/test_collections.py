@@ -10,6 +10,7 @@ from libsdtw.collections import (
     Matrix,
     Sums,
     TopK,
+    _blocks,
     _keep,
     median_gamma,
     reduce_pairs,
@@ -75,6 +76,50 @@ def test_what_is_kept_is_that_of_the_matrix(dtype, block, rng):
     np.testing.assert_array_equal(
         soft_dtw_histogram(x, y, edges=edges, **options), np.histogram(matrix, edges)[0]
     )
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("block", [None, (4, 3), (1, 1), (5, 100)])
+def test_half_of_a_set_with_itself_is_enough(normalize, dtype, block, rng, monkeypatch):
+    x = np.repeat(rng.normal(size=(9, 8, 2)), 2, axis=0)[:17].astype(dtype)  # twins, so that there are ties
+    options = {"gamma": 0.5, "block": block, "normalize": normalize}
+    computed, real = [], _blocks.raw_values
+
+    def raw_values(x, y, *options):
+        values = real(x, y, *options)
+        computed.append(values.size if y is not None else len(x) * (len(x) + 1) // 2)
+        return values
+
+    monkeypatch.setattr(_blocks, "raw_values", raw_values)
+    matrix = soft_dtw_matrix(x, **options)
+    np.testing.assert_array_equal(matrix, matrix.T)
+    order = np.argsort(matrix, axis=1, kind="stable")
+    for k in (1, 3, 17):
+        found = reduce_pairs(x, keep=TopK(k), **options)
+        np.testing.assert_array_equal(found["indices"], order[:, :k])
+        np.testing.assert_array_equal(found["values"], np.take_along_axis(matrix, order[:, :k], 1))
+    others = np.array([[j for j in row if j != i] for i, row in enumerate(order)])
+    values, indices = soft_dtw_top_k(x, k=16, **options)
+    np.testing.assert_array_equal(indices, others)
+    np.testing.assert_array_equal(values, np.take_along_axis(matrix, others, 1))
+    np.testing.assert_allclose(
+        soft_dtw_sums(x, **options), matrix.sum(1, dtype=np.float64), rtol=1e-12, atol=1e-12
+    )
+    edges = np.quantile(matrix, [0.1, 0.4, 0.9])
+    counts = soft_dtw_histogram(x, edges=edges, **options)
+    np.testing.assert_array_equal(counts, np.histogram(matrix, edges)[0])
+    assert sum(computed) == 7 * 17 * 18 // 2
+
+
+def test_infinite_values_come_before_a_series_itself(rng):
+    x = np.concatenate([np.full((3, 4, 1), 1e25), rng.normal(size=(2, 4, 1))]).astype(np.float32)
+    for step_penalties in ((0, 0, 0), (0, 0.5, 0)):  # half of the values are computed, and all
+        options = {"gamma": 0.5, "normalize": False, "block": (2, 2), "step_penalties": step_penalties}
+        values, indices = soft_dtw_top_k(x, k=4, **options)
+        assert np.isinf(values[3, 1:]).all()
+        for own, found in enumerate(indices):
+            assert sorted([*found, own]) == list(range(5))
 
 
 def test_two_types_are_computed_in_the_wider(rng):

@@ -10,6 +10,7 @@ import pytest
 from libsdtw.collections import (
     Histogram,
     Matrix,
+    Sums,
     TopK,
     _checkpoint,
     reduce_pairs,
@@ -38,7 +39,7 @@ def cluster():
         yield client
 
 
-@pytest.mark.parametrize("keep", [TopK(3), Matrix(), Histogram([0, 1, 2, 5])])
+@pytest.mark.parametrize("keep", [TopK(3), Sums(), Matrix(), Histogram([0, 1, 2, 5])])
 @pytest.mark.parametrize("own", [False, True])
 def test_dask_gives_the_same_bits(keep, own, cluster, rng, tmp_path):
     x, y = rng.normal(size=(60, 30, 1)), None if own else rng.normal(size=(50, 25, 1))

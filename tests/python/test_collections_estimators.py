@@ -293,7 +293,7 @@ MISUSES = [  # estimator, exception, what its message says
     (SoftDTWKMeans(2, center_length=0), ValueError, "center_length is 0"),
     (SoftDTWKMeans(2, gamma=-1), ValueError, "gamma is -1: expected"),
     (SoftDTWKMeans(2, scaler="z"), ValueError, "scaler is 'z': expected one of 'standard', 'minmax'"),
-    (SoftDTWKMeans(2, device="tpu"), ValueError, "device is 'tpu': expected one of 'cpu', 'cuda'"),
+    (SoftDTWKMeans(2, device="tpu"), ValueError, "device is 'tpu': expected 'cpu', 'cuda' or"),
     (SoftDTWKMeans(2, band="absolute"), TypeError, "radius is None: expected a number, with band 'absolute'"),
     (SoftDTWKMedoids(9), ValueError, "n_clusters is 9, and there are fewer series"),
     (

@@ -17,7 +17,7 @@ from .._core import InvalidArgumentError
 from .._problem import choice
 from ._barycenter import check_weights, descend
 from ._base import SeriesEstimator, documented
-from ._blocks import Job, in_parts
+from ._blocks import in_parts
 from ._keep import TopK, count
 from ._pairs import raw_values
 from ._progress import Bar
@@ -64,6 +64,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         n_iter_: rounds of the best start; converged_ and interrupted_ say how it ended.
         gamma_: the number that gamma is.
     """
+
+    _several_devices = False
 
     def __init__(
         self,
@@ -304,7 +306,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
 
     def _assigned(self, given: Any, lengths: Any) -> Any:
         series = self._new_series(given, lengths)
-        return run(Job(series, _batch(self.cluster_centers_, series), self._options(), TopK(1)))
+        return run(self._job(series, _batch(self.cluster_centers_, series), TopK(1)))
 
     @property
     def _n_features_out(self) -> int:
