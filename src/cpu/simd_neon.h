@@ -6,6 +6,7 @@
 #include <arm_neon.h>
 
 #include <cstdint>
+#include <cstring>
 
 #include "core/half.h"
 #include "core/numbers.h"
@@ -14,35 +15,44 @@
 
 namespace sdtw::cpu::neon {
 
-constexpr int registers = 2;
-
+// Two members rather than an array, which GCC would write to memory in every turn of a loop.
 template <class Register>
 struct Parts {
-  Register part[registers];
+  Register low, high;
 };
 
-// f of each part.
+// f of both parts.
 template <class F, class First, class... Rest>
 SDTW_INLINE auto each(F f, Parts<First> a, Parts<Rest>... rest) {
-  Parts<decltype(f(a.part[0], rest.part[0]...))> result;
-  for (int i = 0; i < registers; ++i) result.part[i] = f(a.part[i], rest.part[i]...);
-  return result;
+  return Parts<decltype(f(a.low, rest.low...))>{f(a.low, rest.low...), f(a.high, rest.high...)};
+}
+
+// A register from and to memory that may hold numbers of any type.
+template <class Register>
+SDTW_INLINE Register load_register(const void *p) {
+  Register a;
+  std::memcpy(&a, p, sizeof a);
+  return a;
+}
+template <class Register>
+SDTW_INLINE void store_register(void *p, Register a) {
+  std::memcpy(p, &a, sizeof a);
 }
 
 // Four floats of any type that inputs may have.
-SDTW_INLINE float32x4_t load_four(const float *p) { return vld1q_f32(p); }
-SDTW_INLINE void store_four(float *p, float32x4_t a) { vst1q_f32(p, a); }
+SDTW_INLINE float32x4_t load_four(const float *p) { return load_register<float32x4_t>(p); }
+SDTW_INLINE void store_four(float *p, float32x4_t a) { store_register(p, a); }
 SDTW_INLINE float32x4_t load_four(const core::Half *p) {
-  return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(&p->bits)));
+  return vcvt_f32_f16(vreinterpret_f16_u16(load_register<uint16x4_t>(p)));
 }
-SDTW_INLINE void store_four(core::Half *p, float32x4_t a) { vst1_u16(&p->bits, vreinterpret_u16_f16(vcvt_f16_f32(a))); }
+SDTW_INLINE void store_four(core::Half *p, float32x4_t a) { store_register(p, vreinterpret_u16_f16(vcvt_f16_f32(a))); }
 SDTW_INLINE float32x4_t load_four(const core::BFloat16 *p) {
-  return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(&p->bits), 16));
+  return vreinterpretq_f32_u32(vshll_n_u16(load_register<uint16x4_t>(p), 16));
 }
 SDTW_INLINE void store_four(core::BFloat16 *p, float32x4_t a) {
   const uint32x4_t bits = vreinterpretq_u32_f32(a), odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
   const uint16x4_t rounded = vaddhn_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
-  vst1_u16(&p->bits, vbsl_u16(vmovn_u32(vceqq_f32(a, a)), rounded, vdup_n_u16(0x7fc0)));
+  store_register(p, vbsl_u16(vmovn_u32(vceqq_f32(a, a)), rounded, vdup_n_u16(0x7fc0)));
 }
 
 // What both types have in common.
@@ -51,7 +61,7 @@ struct VecBase {
   using Scalar = T;
   using Real = Parts<Register>;
   using Mask = Parts<BitsRegister>;
-  static constexpr int lanes = sizeof(Register) / sizeof(T), width = registers * lanes, block_steps = 2;
+  static constexpr int lanes = sizeof(Register) / sizeof(T), width = 2 * lanes, block_steps = 2;
 
   static SDTW_INLINE Real add(Real a, Real b) {
     return each([](auto x, auto y) { return x + y; }, a, b);
@@ -65,7 +75,7 @@ struct VecBase {
   static SDTW_INLINE Real div(Real a, Real b) {
     return each([](auto x, auto y) { return x / y; }, a, b);
   }
-  static SDTW_INLINE T first(Real a) { return a.part[0][0]; }
+  static SDTW_INLINE T first(Real a) { return a.low[0]; }
 };
 
 template <class T>
@@ -80,19 +90,14 @@ struct Vec<float> : VecBase<float, float32x4_t, uint32x4_t> {
 
   template <class Number>
   static SDTW_INLINE Real load(const Number *p) {
-    Real a;
-    for (int i = 0; i < registers; ++i) a.part[i] = load_four(p + i * lanes);
-    return a;
+    return {load_four(p), load_four(p + lanes)};
   }
   template <class Number>
   static SDTW_INLINE void store(Number *p, Real a) {
-    for (int i = 0; i < registers; ++i) store_four(p + i * lanes, a.part[i]);
+    store_four(p, a.low), store_four(p + lanes, a.high);
   }
-  static SDTW_INLINE Real set1(float a) {
-    Real r;
-    for (auto &part : r.part) part = vdupq_n_f32(a);
-    return r;
-  }
+  static SDTW_INLINE Real reciprocal(Real a) { return div(set1(1), a); }
+  static SDTW_INLINE Real set1(float a) { return {vdupq_n_f32(a), vdupq_n_f32(a)}; }
   static SDTW_INLINE Real larger(Real a, Real b) {
     return each([](auto x, auto y) { return vmaxq_f32(x, y); }, a, b);
   }
@@ -100,8 +105,7 @@ struct Vec<float> : VecBase<float, float32x4_t, uint32x4_t> {
     return each([](auto x, auto least) { return masked(vcgeq_f32(x, least), x); }, a, set1(bound));
   }
   static SDTW_INLINE bool any_nonzero(Real a) {
-    uint32x4_t any = vdupq_n_u32(0);
-    for (const auto part : a.part) any = vorrq_u32(any, vreinterpretq_u32_f32(part));
+    const uint32x4_t any = vorrq_u32(vreinterpretq_u32_f32(a.low), vreinterpretq_u32_f32(a.high));
     return vmaxvq_u32(vshlq_n_u32(any, 1)) != 0;  // but for signs
   }
   static SDTW_INLINE Real abs(Real a) {
@@ -130,13 +134,9 @@ struct Vec<float> : VecBase<float, float32x4_t, uint32x4_t> {
   }
 
   static SDTW_INLINE Exponent load(const int32_t *p) {
-    Exponent a;
-    for (int i = 0; i < registers; ++i) a.part[i] = vld1q_s32(p + i * lanes);
-    return a;
+    return {load_register<int32x4_t>(p), load_register<int32x4_t>(p + lanes)};
   }
-  static SDTW_INLINE void store(int32_t *p, Exponent a) {
-    for (int i = 0; i < registers; ++i) vst1q_s32(p + i * lanes, a.part[i]);
-  }
+  static SDTW_INLINE void store(int32_t *p, Exponent a) { store_register(p, a.low), store_register(p + lanes, a.high); }
   static SDTW_INLINE Exponent sub(Exponent a, Exponent b) {
     return each([](auto x, auto y) { return vsubq_s32(x, y); }, a, b);
   }
@@ -146,11 +146,7 @@ struct Vec<float> : VecBase<float, float32x4_t, uint32x4_t> {
   static SDTW_INLINE Exponent max(Exponent a, Exponent b) {
     return each([](auto x, auto y) { return vmaxq_s32(x, y); }, a, b);
   }
-  static SDTW_INLINE Exponent whole(int32_t a) {
-    Exponent r;
-    for (auto &part : r.part) part = vdupq_n_s32(a);
-    return r;
-  }
+  static SDTW_INLINE Exponent whole(int32_t a) { return {vdupq_n_s32(a), vdupq_n_s32(a)}; }
 
   static SDTW_INLINE Mask at_most(Real a, Real b) {
     return each([](auto x, auto y) { return vcleq_f32(x, y); }, a, b);
@@ -195,35 +191,18 @@ struct Vec<float> : VecBase<float, float32x4_t, uint32x4_t> {
   }
 
   static SDTW_INLINE Real rotate_up(Real a) {
-    Real r;
-    for (int i = 0; i < registers; ++i)
-      r.part[i] = vextq_f32(a.part[(i + registers - 1) % registers], a.part[i], lanes - 1);
-    return r;
+    return {vextq_f32(a.high, a.low, lanes - 1), vextq_f32(a.low, a.high, lanes - 1)};
   }
-  static SDTW_INLINE Real rotate_down(Real a) {
-    Real r;
-    for (int i = 0; i < registers; ++i) r.part[i] = vextq_f32(a.part[i], a.part[(i + 1) % registers], 1);
-    return r;
-  }
+  static SDTW_INLINE Real rotate_down(Real a) { return {vextq_f32(a.low, a.high, 1), vextq_f32(a.high, a.low, 1)}; }
   static SDTW_INLINE Exponent rotate_up(Exponent a) {
-    Exponent r;
-    for (int i = 0; i < registers; ++i)
-      r.part[i] = vextq_s32(a.part[(i + registers - 1) % registers], a.part[i], lanes - 1);
-    return r;
+    return {vextq_s32(a.high, a.low, lanes - 1), vextq_s32(a.low, a.high, lanes - 1)};
   }
-  static SDTW_INLINE Real insert_first(Real a, const float *p) {
-    a.part[0] = vld1q_lane_f32(p, a.part[0], 0);
-    return a;
-  }
+  static SDTW_INLINE Real insert_first(Real a, const float *p) { return {vld1q_lane_f32(p, a.low, 0), a.high}; }
   static SDTW_INLINE Exponent insert_first(Exponent a, const int32_t *p) {
-    a.part[0] = vld1q_lane_s32(p, a.part[0], 0);
-    return a;
+    return {vld1q_lane_s32(p, a.low, 0), a.high};
   }
-  static SDTW_INLINE Real insert_last(Real a, const float *p) {
-    a.part[registers - 1] = vld1q_lane_f32(p, a.part[registers - 1], lanes - 1);
-    return a;
-  }
-  static SDTW_INLINE int32_t first(Exponent a) { return vgetq_lane_s32(a.part[0], 0); }
+  static SDTW_INLINE Real insert_last(Real a, const float *p) { return {a.low, vld1q_lane_f32(p, a.high, lanes - 1)}; }
+  static SDTW_INLINE int32_t first(Exponent a) { return vgetq_lane_s32(a.low, 0); }
 
   static SDTW_INLINE Real where_live(Real, Real a) { return a; }
 
@@ -233,25 +212,21 @@ struct Vec<float> : VecBase<float, float32x4_t, uint32x4_t> {
     return each([](auto most, auto x) { return vmaxq_s32(most, vreinterpretq_s32_f32(vabsq_f32(x))); }, w, a);
   }
   static SDTW_INLINE int verdict(Watch w, float limit) {
-    int32x4_t most = w.part[0];
-    for (const auto part : w.part) most = vmaxq_s32(most, part);
-    return vmaxvq_s32(most) > vgetq_lane_s32(vreinterpretq_s32_f32(vdupq_n_f32(limit)), 0);
+    return vmaxvq_s32(vmaxq_s32(w.low, w.high)) > vgetq_lane_s32(vreinterpretq_s32_f32(vdupq_n_f32(limit)), 0);
   }
 
-  // In blocks of a register's size, which change places with those across the diagonal.
-  static SDTW_INLINE void transpose(Real (&r)[width]) {
-    Real t[width];
-    for (int i = 0; i < registers; ++i)
-      for (int j = 0; j < registers; ++j) {
-        Real *const from = r + j * lanes, *const to = t + i * lanes;
-        const auto a = vzip1q_f32(from[0].part[i], from[2].part[i]), b = vzip2q_f32(from[0].part[i], from[2].part[i]);
-        const auto c = vzip1q_f32(from[1].part[i], from[3].part[i]), d = vzip2q_f32(from[1].part[i], from[3].part[i]);
-        to[0].part[j] = vzip1q_f32(a, c);
-        to[1].part[j] = vzip2q_f32(a, c);
-        to[2].part[j] = vzip1q_f32(b, d);
-        to[3].part[j] = vzip2q_f32(b, d);
-      }
-    for (int i = 0; i < width; ++i) r[i] = t[i];
+  // In blocks of a register's size, of which those beside the diagonal change places.
+  static SDTW_INLINE void transpose(Real (&r)[8]) {
+    float32x4_t t[4][4];
+    for (int k = 0; k < 4; ++k)
+      t[0][k] = r[k].low, t[1][k] = r[k].high, t[2][k] = r[k + 4].low, t[3][k] = r[k + 4].high;
+    for (auto &block : t) {
+      const auto a = vzip1q_f32(block[0], block[2]), b = vzip2q_f32(block[0], block[2]);
+      const auto c = vzip1q_f32(block[1], block[3]), d = vzip2q_f32(block[1], block[3]);
+      block[0] = vzip1q_f32(a, c), block[1] = vzip2q_f32(a, c);
+      block[2] = vzip1q_f32(b, d), block[3] = vzip2q_f32(b, d);
+    }
+    for (int k = 0; k < 4; ++k) r[k] = {t[0][k], t[2][k]}, r[k + 4] = {t[1][k], t[3][k]};
   }
 
  private:
@@ -269,33 +244,20 @@ struct Vec<double> : VecBase<double, float64x2_t, uint64x2_t> {
   using ScalarExponent = double;
 
   static SDTW_INLINE Real load(const double *p) {
-    Real a;
-    for (int i = 0; i < registers; ++i) a.part[i] = vld1q_f64(p + i * lanes);
-    return a;
+    return {load_register<float64x2_t>(p), load_register<float64x2_t>(p + lanes)};
   }
-  static SDTW_INLINE void store(double *p, Real a) {
-    for (int i = 0; i < registers; ++i) vst1q_f64(p + i * lanes, a.part[i]);
-  }
+  static SDTW_INLINE void store(double *p, Real a) { store_register(p, a.low), store_register(p + lanes, a.high); }
   template <class Number>
   static SDTW_INLINE Real load(const Number *p) {
-    Real a;
-    for (int i = 0; i < registers; i += 2) {
-      const float32x4_t four = load_four(p + i * lanes);
-      a.part[i] = vcvt_f64_f32(vget_low_f32(four));
-      a.part[i + 1] = vcvt_high_f64_f32(four);
-    }
-    return a;
+    const float32x4_t four = load_four(p);
+    return {vcvt_f64_f32(vget_low_f32(four)), vcvt_high_f64_f32(four)};
   }
   template <class Number>
   static SDTW_INLINE void store(Number *p, Real a) {
-    for (int i = 0; i < registers; i += 2)
-      store_four(p + i * lanes, vcvt_high_f32_f64(vcvt_f32_f64(a.part[i]), a.part[i + 1]));
+    store_four(p, vcvt_high_f32_f64(vcvt_f32_f64(a.low), a.high));
   }
-  static SDTW_INLINE Real set1(double a) {
-    Real r;
-    for (auto &part : r.part) part = vdupq_n_f64(a);
-    return r;
-  }
+  static SDTW_INLINE Real reciprocal(Real a) { return div(set1(1), a); }
+  static SDTW_INLINE Real set1(double a) { return {vdupq_n_f64(a), vdupq_n_f64(a)}; }
   static SDTW_INLINE Real larger(Real a, Real b) {
     return each([](auto x, auto y) { return vmaxq_f64(x, y); }, a, b);
   }
@@ -303,8 +265,7 @@ struct Vec<double> : VecBase<double, float64x2_t, uint64x2_t> {
     return each([](auto x, auto least) { return masked(vcgeq_f64(x, least), x); }, a, set1(bound));
   }
   static SDTW_INLINE bool any_nonzero(Real a) {
-    uint64x2_t any = vdupq_n_u64(0);
-    for (const auto part : a.part) any = vorrq_u64(any, vreinterpretq_u64_f64(part));
+    const uint64x2_t any = vorrq_u64(vreinterpretq_u64_f64(a.low), vreinterpretq_u64_f64(a.high));
     return any_bit(vshlq_n_u64(any, 1));
   }
   static SDTW_INLINE Real abs(Real a) {
@@ -372,7 +333,7 @@ struct Vec<double> : VecBase<double, float64x2_t, uint64x2_t> {
   }
   static SDTW_INLINE void store_split(Real t, int32_t *n, float *f) {
     const Real integer = each([](auto x) { return vrndnq_f64(x); }, t);
-    for (int i = 0; i < registers; ++i) vst1_s32(n + i * lanes, vqmovn_s64(vcvtq_s64_f64(integer.part[i])));
+    store_register(n, vqmovn_high_s64(vqmovn_s64(vcvtq_s64_f64(integer.low)), vcvtq_s64_f64(integer.high)));
     store(f, sub(t, integer));
   }
 
@@ -387,24 +348,10 @@ struct Vec<double> : VecBase<double, float64x2_t, uint64x2_t> {
              m);
   }
 
-  static SDTW_INLINE Real rotate_up(Real a) {
-    Real r;
-    for (int i = 0; i < registers; ++i) r.part[i] = vextq_f64(a.part[(i + registers - 1) % registers], a.part[i], 1);
-    return r;
-  }
-  static SDTW_INLINE Real rotate_down(Real a) {
-    Real r;
-    for (int i = 0; i < registers; ++i) r.part[i] = vextq_f64(a.part[i], a.part[(i + 1) % registers], 1);
-    return r;
-  }
-  static SDTW_INLINE Real insert_first(Real a, const double *p) {
-    a.part[0] = vld1q_lane_f64(p, a.part[0], 0);
-    return a;
-  }
-  static SDTW_INLINE Real insert_last(Real a, const double *p) {
-    a.part[registers - 1] = vld1q_lane_f64(p, a.part[registers - 1], 1);
-    return a;
-  }
+  static SDTW_INLINE Real rotate_up(Real a) { return {vextq_f64(a.high, a.low, 1), vextq_f64(a.low, a.high, 1)}; }
+  static SDTW_INLINE Real rotate_down(Real a) { return {vextq_f64(a.low, a.high, 1), vextq_f64(a.high, a.low, 1)}; }
+  static SDTW_INLINE Real insert_first(Real a, const double *p) { return {vld1q_lane_f64(p, a.low, 0), a.high}; }
+  static SDTW_INLINE Real insert_last(Real a, const double *p) { return {a.low, vld1q_lane_f64(p, a.high, 1)}; }
 
   static SDTW_INLINE Real where_live(Real weight, Real a) {
     return each([](auto w, auto x) { return unmasked(vceqzq_f64(w), x); }, weight, a);
@@ -420,21 +367,14 @@ struct Vec<double> : VecBase<double, float64x2_t, uint64x2_t> {
   static SDTW_INLINE Real unless_infinite(Real a) {
     return each([](auto x) { return unmasked(vceqq_f64(x, vdupq_n_f64(__builtin_inf())), x); }, a);
   }
-  static SDTW_INLINE int verdict(Watch w, double) {
-    uint64x2_t any = w.part[0];
-    for (const auto part : w.part) any = vorrq_u64(any, part);
-    return any_bit(any);
-  }
+  static SDTW_INLINE int verdict(Watch w, double) { return any_bit(vorrq_u64(w.low, w.high)); }
 
-  static SDTW_INLINE void transpose(Real (&r)[width]) {
-    Real t[width];
-    for (int i = 0; i < registers; ++i)
-      for (int j = 0; j < registers; ++j) {
-        const float64x2_t a = r[j * lanes].part[i], b = r[j * lanes + 1].part[i];
-        t[i * lanes].part[j] = vtrn1q_f64(a, b);
-        t[i * lanes + 1].part[j] = vtrn2q_f64(a, b);
-      }
-    for (int i = 0; i < width; ++i) r[i] = t[i];
+  static SDTW_INLINE void transpose(Real (&r)[4]) {
+    const Real a = r[0], b = r[1], c = r[2], d = r[3];
+    r[0] = {vtrn1q_f64(a.low, b.low), vtrn1q_f64(c.low, d.low)};
+    r[1] = {vtrn2q_f64(a.low, b.low), vtrn2q_f64(c.low, d.low)};
+    r[2] = {vtrn1q_f64(a.high, b.high), vtrn1q_f64(c.high, d.high)};
+    r[3] = {vtrn2q_f64(a.high, b.high), vtrn2q_f64(c.high, d.high)};
   }
 
  private:
