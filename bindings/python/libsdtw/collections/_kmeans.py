@@ -15,10 +15,12 @@ from sklearn.utils import check_random_state
 
 from .._core import InvalidArgumentError
 from .._problem import choice
-from ._barycenter import check_weights, descend
+from ._barycenter import check_weights
 from ._base import SeriesEstimator, documented
 from ._blocks import in_parts
+from ._descent import Descents
 from ._keep import TopK, count
+from ._objective import Objectives
 from ._pairs import raw_values
 from ._progress import Bar
 from ._search import run
@@ -41,9 +43,9 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
     """k-means of series under soft-DTW or its divergence (Cuturi and Blondel 2017, section 4).
 
     Series are given to their nearest center, and each center becomes the average of its series, by L-BFGS
-    from where it was; and again, until nothing changes. A cluster that is left without a series takes the
-    one that is farthest from its center. Ctrl-C during ``fit`` keeps the best clusters so far and sets
-    ``interrupted_``.
+    from where it was, for all clusters at once; and again, until nothing changes. A cluster that is left
+    without a series takes the one that is farthest from its center. Ctrl-C during ``fit`` keeps the best
+    clusters so far and sets ``interrupted_``.
 
     Args:
         n_clusters: clusters.
@@ -51,7 +53,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         n_init: starts, of which the one with the least inertia is kept.
         max_iter: rounds of one start at most.
         tol: stop where a round lowers the inertia by less than this share of it.
-        max_iter_barycenter: steps of L-BFGS in each round: the next one goes on from there.
+        max_iter_barycenter: steps of L-BFGS in each round at most, which ends before where a step gains
+            little: the next one goes on from there.
         center_length: time steps of the centers; None: of the longest series.
         random_state: seed, or numpy.random.RandomState.
         verbose: 1: a line for each start; 2: for each round.
@@ -177,6 +180,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         best: _Start | None = None
         try:
             centers = self._first_centers(series, weights, rng)
+            descents = Descents(self.n_clusters, self.metric, self.gamma_)
+            before: NDArray[Any] | None = None
             with Bar(self.progress, self.max_iter, "k-means") as bar:
                 for iteration in range(1, self.max_iter + 1):
                     values = self._to_centers(series, centers)
@@ -192,7 +197,9 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                     if stop or iteration == self.max_iter:
                         return best._replace(converged=stop)
                     used = self._with_a_series_each(labels, nearest, weights)
-                    centers = self._averages(series, weights, used, centers, moved=used != labels)
+                    descents.forget(_other_clusters(before, used, self.n_clusters))
+                    centers = self._averages(series, weights, used, centers, used != labels, descents)
+                    before = used
                     if self.interrupted_:
                         break
         except KeyboardInterrupt:
@@ -258,23 +265,23 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         labels: NDArray[Any],
         centers: NDArray[Any],
         moved: NDArray[Any],
+        descents: Descents,
     ) -> NDArray[np.float64]:
         """Each cluster's average, searched from its center, or from the series that an empty one was
         given."""
-        averages = centers.copy()
-        for cluster in range(self.n_clusters):
+        begin, anew = centers.copy(), np.zeros(self.n_clusters, bool)
+        for cluster in np.unique(labels[moved & (weights > 0)]):
             members = np.flatnonzero((labels == cluster) & (weights > 0))
-            if not members.size:
-                continue
-            begin = centers[cluster]
-            if moved[members].any():
-                begin = stretched(series.one(int(members[0])), len(begin))
-            averages[cluster], _, interrupted = descend(
-                begin, series.take(members), weights[members], self._options(), self.max_iter_barycenter
-            )
-            if interrupted:
-                self.interrupted_ = True
-                break
+            begin[cluster] = stretched(series.one(int(members[0])), begin.shape[1])
+            anew[cluster] = True
+        descents.forget(anew)
+
+        def objectives(some: NDArray[np.bool_]) -> Objectives:
+            share = np.where(some[labels], weights, 0)
+            return Objectives(begin.shape[1:], series, share, labels, self.n_clusters, self._options())
+
+        averages, interrupted = descents.run(begin, objectives, self.max_iter_barycenter)
+        self.interrupted_ |= interrupted
         return averages
 
     def fit_predict(
@@ -311,6 +318,15 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
     @property
     def _n_features_out(self) -> int:
         return self.n_clusters
+
+
+def _other_clusters(before: NDArray[Any] | None, labels: NDArray[Any], clusters: int) -> NDArray[np.bool_]:
+    """Clusters of which a third of the series have come or gone."""
+    if before is None:
+        return np.zeros(clusters, bool)
+    changed = before != labels
+    moves = sum(np.bincount(one[changed], minlength=clusters) for one in (before, labels))
+    return np.asarray(moves > np.bincount(labels, minlength=clusters) / 3)
 
 
 def _batch(centers: NDArray[Any], series: Series) -> Series:
