@@ -49,6 +49,7 @@ struct Vec<float> {
   static Real sub(Real a, Real b) { return _mm256_sub_ps(a, b); }
   static Real mul(Real a, Real b) { return _mm256_mul_ps(a, b); }
   static Real div(Real a, Real b) { return _mm256_div_ps(a, b); }
+  static Real reciprocal(Real a) { return div(set1(1), a); }
   static Real larger(Real a, Real b) { return _mm256_max_ps(a, b); }
   static Real at_least(Real a, float bound) {
     return _mm256_and_ps(_mm256_cmp_ps(a, _mm256_set1_ps(bound), _CMP_GE_OQ), a);
@@ -188,6 +189,7 @@ struct Vec<double> {
   static Real sub(Real a, Real b) { return _mm256_sub_pd(a, b); }
   static Real mul(Real a, Real b) { return _mm256_mul_pd(a, b); }
   static Real div(Real a, Real b) { return _mm256_div_pd(a, b); }
+  static Real reciprocal(Real a) { return div(set1(1), a); }
   static Real larger(Real a, Real b) { return _mm256_max_pd(a, b); }
   static Real at_least(Real a, double bound) {
     return _mm256_and_pd(_mm256_cmp_pd(a, _mm256_set1_pd(bound), _CMP_GE_OQ), a);

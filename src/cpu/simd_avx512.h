@@ -46,6 +46,11 @@ struct Vec<float> {
   static Real sub(Real a, Real b) { return _mm512_sub_ps(a, b); }
   static Real mul(Real a, Real b) { return _mm512_mul_ps(a, b); }
   static Real div(Real a, Real b) { return _mm512_div_ps(a, b); }
+  // 1 / a for a near 1, to 2^-23 or so: a division takes as long as most of a cell.
+  static Real reciprocal(Real a) {
+    const Real r = _mm512_rcp14_ps(a);
+    return _mm512_fmadd_ps(_mm512_fnmadd_ps(a, r, set1(1)), r, r);
+  }
   static Real larger(Real a, Real b) { return _mm512_max_ps(a, b); }
   // a where it is at least the bound, else 0; whether any lane is not 0; a where another number is positive, else 0.
   static Real at_least(Real a, float bound) {
@@ -197,6 +202,7 @@ struct Vec<double> {
   static Real sub(Real a, Real b) { return _mm512_sub_pd(a, b); }
   static Real mul(Real a, Real b) { return _mm512_mul_pd(a, b); }
   static Real div(Real a, Real b) { return _mm512_div_pd(a, b); }
+  static Real reciprocal(Real a) { return div(set1(1), a); }
   static Real larger(Real a, Real b) { return _mm512_max_pd(a, b); }
   static Real at_least(Real a, double bound) {
     return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a, _mm512_set1_pd(bound), _CMP_GE_OQ), a);
