@@ -54,7 +54,9 @@ Mapping choose_mapping(const Problem &p) {
   if (std::max(p.n, p.m) > longest_of_lanes && !beside_short) return Mapping::strips;
   const double strips = std::max(filled_by_strips(p.n, p.m), p.fused() ? filled_by_strips(p.m, p.n) : 0);
   const int64_t works = works_of(p);
-  const double lanes = double(works) / double(round_up(works, lane_group));
+  // Lanes sweep several rows at a time.
+  const double rows = double(std::min<int64_t>({p.n, p.m, lane_rows})) / lane_rows;
+  const double lanes = rows * double(works) / double(round_up(works, lane_group));
   // Fewer than four groups leave threads idle that strips would use.
   return lanes * (works >= 4 * lane_group ? 1.1 : 0.6) > strips ? Mapping::lanes : Mapping::strips;
 }
