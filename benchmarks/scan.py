@@ -2,8 +2,8 @@
 
     python benchmarks/scan.py [--device cuda] [--only n,d] [--output benchmarks/results/scan.json]
 
-From each base one axis at a time is varied: n, m, both, d, batch, gamma, data, layout, lengths, dtype, metric.
-Of sizes and gamma, which are in order, neighbours are next to each other; of the others the base is every
+From each base one axis at a time is varied: n, m, both, d, batch, gamma, the minimum (gamma 0), data, layout,
+lengths, dtype, metric. Of sizes and gamma, which are in order, neighbours are next to each other; of the others the base is every
 point's. Time is per cell and (8 + features), as a cell takes about as long as eight of them. What stands out is
 measured again in turns with its neighbour, and the least is taken of each, so that the machine may have other
 things to do. Calls that are too short to tell, or too long, are left out.
@@ -117,7 +117,7 @@ BASES = (
     Point(64, 16, 16, 2),
     Point(2, 1024, 1024, 2),
 )
-GAMMAS = (0.0, *(10.0**k for k in range(-6, 5)))
+GAMMAS = tuple(10.0**k for k in range(-6, 5))
 DATA = ("noise", "smooth", "constant", "zeros", "walk", "spikes", "offset", "equal", "times 1000")
 LAYOUTS = ("rows", "columns", "time first", "backwards", "broadcast", "gaps")
 
@@ -133,6 +133,7 @@ def axes(base):
     yield "batch", [replace(base, B=B) for B in LONG_SIZES], True
     for metric in ("sqeuclidean", "euclidean", "cityblock", "cosine", "precomputed"):
         yield "gamma", [replace(base, metric=metric, gamma=gamma) for gamma in GAMMAS], True
+        yield "minimum", [replace(base, metric=metric, gamma=gamma) for gamma in (1.0, 0.0)], False
     for gamma in (1.0, 1e-3):
         yield "data", [replace(base, data=data, gamma=gamma) for data in DATA], False
     yield "layout", [replace(base, layout=layout) for layout in LAYOUTS], False
