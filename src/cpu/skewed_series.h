@@ -72,9 +72,11 @@ struct SkewedSeries {
     T *const end = x + strip(strips() - 1);
     const int64_t present = (n - 1) % strip_rows + 1;
     const auto at = [&](int64_t row) { return (row % K) * W + row / K; };
-    for (int64_t f = 0; f < features; ++f)
+    int64_t absent[strip_rows];
+    for (int64_t row = present; row < strip_rows; ++row) absent[row] = at(row);
+    for (int64_t f = 0, last = at(present - 1); f < features; ++f)
       for (int64_t row = present; row < strip_rows; ++row)
-        end[f * strip_rows + at(row)] = end[f * strip_rows + at(present - 1)];
+        end[f * strip_rows + absent[row]] = end[f * strip_rows + last];
     for (int64_t f = 0; f < features; ++f) {
       T *row = y + f * y_length();
       std::fill(row, row + pad, row[pad]);

@@ -52,11 +52,11 @@ def test_dask_gives_the_same_bits(keep, own, cluster, rng, tmp_path):
         np.testing.assert_array_equal(saved[name], array)
 
 
-def test_a_killed_worker_changes_nothing(cluster, rng, monkeypatch):
+def killed_midway(victim, cluster, rng, monkeypatch):
+    """Whether a search is that of one process although one worker of its cluster is killed."""
     x, y = rng.normal(size=(200, 128, 1)), rng.normal(size=(200, 128, 1))
     options = {"gamma": 0.5, "block": (5, 200), "k": 2}
     expected = soft_dtw_top_k(x, y, **options)
-    victim = next(iter(cluster.run(os.getpid).values()))
     put = _checkpoint.Memory.put
 
     def kill_after_some(self, job, panel, share):
@@ -66,9 +66,39 @@ def test_a_killed_worker_changes_nothing(cluster, rng, monkeypatch):
 
     monkeypatch.setattr(_checkpoint.Memory, "put", kill_after_some)
     ours = soft_dtw_top_k(x, y, cluster=cluster, **options)
-    assert victim not in cluster.run(os.getpid).values()
     for array, other in zip(ours, expected, strict=True):
         np.testing.assert_array_equal(array, other)
+
+
+def test_a_killed_worker_changes_nothing(cluster, rng, monkeypatch):
+    victim = next(iter(cluster.run(os.getpid).values()))
+    killed_midway(victim, cluster, rng, monkeypatch)
+    assert victim not in cluster.run(os.getpid).values()
+
+
+@pytest.fixture(scope="module")
+def started_ray():
+    ray = pytest.importorskip("ray")  # too large to be installed for every run
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield ray
+    ray.shutdown()
+
+
+@pytest.mark.parametrize("keep", [TopK(3), Sums(), Matrix()])
+@pytest.mark.parametrize("own", [False, True])
+def test_ray_gives_the_same_bits(keep, own, started_ray, rng, tmp_path):
+    x, y = rng.normal(size=(60, 30, 1)), None if own else rng.normal(size=(50, 25, 1))
+    options = {"keep": keep, "gamma": 0.5, "block": (8, 20)}
+    expected = reduce_pairs(x, y, **options)
+    found = reduce_pairs(x, y, cluster=started_ray, checkpoint=tmp_path / "run", **options)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
+def test_a_killed_worker_of_ray_changes_nothing(started_ray, rng, monkeypatch):
+    victim = started_ray.get(started_ray.remote(lambda: os.getpid()).remote())
+    killed_midway(victim, started_ray, rng, monkeypatch)
+    assert victim not in started_ray.get([started_ray.remote(lambda: os.getpid()).remote() for _ in range(8)])
 
 
 def test_matrix_of_dask_arrays(rng):

@@ -22,8 +22,9 @@ from libsdtw.collections import (
     SoftDTWKNeighborsClassifier,
     SoftDTWKNeighborsRegressor,
     SoftDTWNearestNeighbors,
-    _kmeans,
+    _descent,
     _medoids,
+    _objective,
     soft_dtw_matrix,
     soft_dtw_top_k,
 )
@@ -144,15 +145,20 @@ def test_more_clusters_than_different_series():
 
 def test_interrupt_keeps_the_best_so_far(rng, monkeypatch):
     x, _ = waves(rng)
-    calls, descend = [], _kmeans.descend
+    rounds, runs, evaluate = [], _descent.Descents._run, _objective.Objectives.__call__
+
+    def run(*args):
+        rounds.append(0)
+        return runs(*args)
 
     def interrupted(*args):
-        calls.append(1)
-        if len(calls) == 5:
+        rounds[-1] += 1
+        if len(rounds) == 2 and rounds[-1] == 3:
             raise KeyboardInterrupt
-        return descend(*args)
+        return evaluate(*args)
 
-    monkeypatch.setattr(_kmeans, "descend", interrupted)
+    monkeypatch.setattr(_descent.Descents, "_run", run)
+    monkeypatch.setattr(_objective.Objectives, "__call__", interrupted)
     with pytest.warns(ConvergenceWarning, match="was interrupted: these are the best clusters so far"):
         model = SoftDTWKMeans(3, random_state=0, max_iter=20, tol=0).fit(x)
     assert model.interrupted_

@@ -128,7 +128,7 @@ def own_values(x: Series, options: PairOptions) -> NDArray[Any]:
 def sum_and_grad(
     center: NDArray[Any], series: Series, weights: NDArray[Any], options: PairOptions
 ) -> tuple[float, NDArray[Any]]:
-    """What _objective.Objective gives, for arrays of any kind and any steps."""
+    """What _objective.Objectives gives of a cluster, for arrays of any kind and any steps."""
     total, grad = 0.0, np.zeros(center.shape)
     for i in range(0, len(series), STATE_PAIRS):
         part, share = series.part(i, i + STATE_PAIRS), weights[i : i + STATE_PAIRS]
