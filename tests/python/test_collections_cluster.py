@@ -122,14 +122,14 @@ import os
 import sys
 import numpy as np
 import torch.distributed as dist
-from libsdtw.collections import TopK, Matrix, reduce_pairs
+from libsdtw.collections import TopK, Matrix, Sums, reduce_pairs
 rank, folder = int(sys.argv[1]), sys.argv[2]
 dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
 x, y = np.load(f"{folder}/x.npy"), np.load(f"{folder}/y.npy")
-for name, keep, checkpoint in (("top", TopK(3), f"{folder}/run"), ("all", Matrix(), None)):
-    found = reduce_pairs(x, y, keep=keep, gamma=0.5, block=(8, 20), cluster=dist.group.WORLD,
-    checkpoint=checkpoint,
-                         num_threads=1)
+jobs = ("top", TopK(3), y, f"{folder}/run"), ("all", Matrix(), y, None), ("own", Sums(), None, f"{folder}/own")
+for name, keep, other, checkpoint in jobs:
+    options = {"gamma": 0.5, "block": (8, 20), "cluster": dist.group.WORLD, "num_threads": 1}
+    found = reduce_pairs(x, other, keep=keep, checkpoint=checkpoint, **options)
     np.savez(f"{folder}/{name}{rank}.npz", **found)
 try:  # one rank's error is all ranks'
     group = dist.group.WORLD
@@ -152,6 +152,7 @@ def test_two_ranks_resume(rng, tmp_path):
     expected = {
         "top": {name: array.copy() for name, array in top.items()},
         "all": reduce_pairs(x, y, keep=Matrix(), **options),
+        "own": reduce_pairs(x, keep=Sums(), **options),
     }
     # As if it had been cut off in its middle, with nonsense where it did not come to
     (tmp_path / "run" / "done").write_text("0\n1\n5\n")
