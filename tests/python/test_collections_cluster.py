@@ -126,7 +126,8 @@ from libsdtw.collections import TopK, Matrix, Sums, reduce_pairs
 rank, folder = int(sys.argv[1]), sys.argv[2]
 dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
 x, y = np.load(f"{folder}/x.npy"), np.load(f"{folder}/y.npy")
-jobs = ("top", TopK(3), y, f"{folder}/run"), ("all", Matrix(), y, None), ("own", Sums(), None, f"{folder}/own")
+jobs = [("top", TopK(3), y, f"{folder}/run"), ("all", Matrix(), y, None)]
+jobs += [("own", Sums(), None, f"{folder}/own")]  # of half of the values
 for name, keep, other, checkpoint in jobs:
     options = {"gamma": 0.5, "block": (8, 20), "cluster": dist.group.WORLD, "num_threads": 1}
     found = reduce_pairs(x, other, keep=keep, checkpoint=checkpoint, **options)
