@@ -2,8 +2,6 @@
 // come from these functions, and none depends on the instruction set.
 #pragma once
 
-#include <atomic>
-
 #include "core/metric.h"
 #include "cpu/kernels.h"
 #include "plan.h"
@@ -66,14 +64,6 @@ struct Need {
   static Need jvp(bool gradient) { return {true, gradient, true, true}; }
 };
 
-// How far a strip is that several threads work on, on a cache line of its own.
-struct StripProgress {
-  std::atomic<int64_t> swept{0};      // steps
-  std::atomic<int64_t> spent{0};      // backward: of which E has become gradients
-  std::atomic<bool> has_live{false};  // backward: whether it has come to a tile that is swept
-  char rest[64 - 2 * sizeof(std::atomic<int64_t>) - sizeof(std::atomic<bool>)];
-};
-
 // Scratch of one pair or group of pairs that is being worked on, and of one thread within it. An element is a double,
 // for the float64 engine that any float32 problem may need, or a whole vector when lanes hold pairs.
 struct ScratchLayout {
@@ -116,7 +106,7 @@ struct ScratchLayout {
     of_points_y = arena.add(cols * normed, lanes ? 2 * vector : vector);
     centre = arena.add(features, 8);
     adjoint_row = arena.add(backward ? cols : 0, vector);
-    progress = arena.add(plan.wavefront ? size_t(plan.tiles_down) : 0, sizeof(StripProgress));
+    progress = arena.add(plan.wavefront ? size_t(plan.tiles_down) + 8 : 0, 8);
     if (need.recompute) block = arena.add(StateLayout(problem, plan).block, 1);
     tangents = need.tangents;
     if (tangents) add_tangents(arena, problem, plan, rows, cols, features);

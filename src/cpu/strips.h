@@ -52,7 +52,7 @@ class StripPair {
     of_x = at<double>(scratch, layout.of_points_x);
     of_y = at<double>(scratch, layout.of_points_y);
     adjoint_row = at<T>(scratch, layout.adjoint_row) + pad;
-    progress = at<StripProgress>(scratch, layout.progress);
+    progress = at<std::atomic<int64_t>>(scratch, layout.progress);
     matrix_limit = largest_given_cost<T>(p);
   }
 
@@ -245,14 +245,6 @@ class StripPair {
   void backward_path(std::byte *local, In *target, const int64_t (&stride)[3], T factor, bool derivative);
   // How the cells were entered, of a tile recomputed from its boundaries in state.
   void probabilities(int64_t i, const Corridor &within, int64_t first_step, int64_t count, std::byte *local) const;
-  // Whether backward is to recompute a tile while it waits for the strip below to have swept `target` steps: if it is
-  // likely that E enters. That strip's E may leave through these columns once it has any.
-  bool worth_preparing(int64_t i, int64_t target, bool enters) const {
-    if (!shared || i + 1 == strips() || tangents.wanted()) return false;
-    const StripProgress &below = progress[i + 1];
-    return below.swept.load(std::memory_order_relaxed) < target &&
-           (enters || below.has_live.load(std::memory_order_relaxed));
-  }
   void adjoint(int64_t first_step, int64_t count, std::byte *local, bool derivative, double &lost) const;
   // What becomes of a tile's E.
   void spend(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local, In *target,
@@ -286,7 +278,7 @@ class StripPair {
       Store::load(data, capacity, at, m_, e_, count);
   }
 
-  // Hands strips out by ticket.
+  // Hands strips out by ticket; progress[i] is how many steps strip i has done.
   template <class Locals, class Strip>
   void run(Locals &&locals, int threads, Strip &&strip) {
     if (threads == 1) {
@@ -295,17 +287,17 @@ class StripPair {
     }
     std::atomic<int64_t> tickets{0};
     std::atomic<int> members{0};
-    for (int64_t i = 0; i < strips(); ++i) new (progress + i) StripProgress;
+    for (int64_t i = 0; i < strips(); ++i) new (progress + i) std::atomic<int64_t>(0);
     parallel(threads, [&] {
       std::byte *const local = locals(members.fetch_add(1));
       for (int64_t i; (i = tickets.fetch_add(1)) < strips();) strip(i, local);
     });
   }
   void advance(int64_t i, int64_t to) {
-    if (shared) progress[i].swept.store(to, std::memory_order_release);
+    if (shared) progress[i].store(to, std::memory_order_release);
   }
   void wait(int64_t i, int64_t target) const {
-    if (shared) wait_until(progress[i].swept, target);
+    if (shared) wait_until(progress[i], target);
   }
 
   const Problem &p;
@@ -328,7 +320,7 @@ class StripPair {
   E *row_e;
   double *wide_x, *wide_y, *of_x, *of_y;
   int64_t features = p.features;  // of the series that costs are computed from
-  StripProgress *progress;
+  std::atomic<int64_t> *progress;
   bool shared = false;  // by several threads
   std::atomic<bool> broken{false};
   CostForm form = plain_cost;

@@ -79,8 +79,6 @@ void StripPair<T, In>::spend(int64_t i, const Extent &cells, int64_t first_step,
       t, tangents.wanted() ? tangents.alignment_dot(local) : at<T>(local, layout.alignment), factors);
 }
 
-// Threads that share a pair hand on E as soon as a tile has been swept, and what becomes of it comes behind: in turn as
-// well, as strips add to the same columns.
 template <class T, class In>
 void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, const int64_t (&stride)[3], T factor,
                                       bool derivative) {
@@ -92,26 +90,15 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
   std::fill(diagonal, diagonal + strip_rows, T(0));
   if (i == strips() - 1) left[corner_row() * W + corner_lane()] = 1;
   if (tangents.carried()) tangents.clear_carry(local);
-  const auto recompute = [&](int64_t s, int64_t count) {
-    cost(i, cells, s, count, local);
-    if (tangents.carried()) tangent_cost(i, cells, s, count, local);
-    const FlushDenormals flush;
-    probabilities(i, within, s, count, local);
-  };
   double lost = 0;
   for (int64_t end = within.end, s; end > within.begin; end = s) {
     s = std::max((end - 1) / plan.tile_cols * plan.tile_cols, within.begin);
     const int64_t count = end - s;
-    const bool enters = any_live(left, strip_rows + W) || any_live(diagonal, strip_rows);
     // The strip below has passed up all of this tile's columns once it is through with the tile before this one.
-    const int64_t below =
-        i + 1 < strips() ? steps(i + 1) - std::max<int64_t>(0, std::min(s - plan.tile_cols, steps(i + 1))) : 0;
-    const bool prepared = worth_preparing(i, below, enters);
-    if (prepared) recompute(s, count);
-    if (i + 1 < strips()) wait(i + 1, below);
+    if (i + 1 < strips()) wait(i + 1, steps(i + 1) - std::max<int64_t>(0, std::min(s - plan.tile_cols, steps(i + 1))));
     // Where nothing comes from the right, steps past the last one that anything comes from below in are not swept.
     int64_t live = count;
-    if (!enters) {
+    if (!any_live(left, strip_rows + W) && !any_live(diagonal, strip_rows)) {
       live = live_part(adjoint_row + s - W + 1, count);
       std::fill(left, left + strip_rows + W, T(0));
       std::fill(diagonal, diagonal + strip_rows, T(0));
@@ -119,20 +106,20 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
       if (tangents.carried()) tangents.skip(s + live, count - live, local);
     }
     if (live > 0) {
-      if (shared) progress[i].has_live.store(true, std::memory_order_relaxed);
-      if (!prepared) recompute(s, live);
-      const FlushDenormals flush;
-      adjoint(s, live, local, derivative, lost);
+      cost(i, cells, s, live, local);
+      if (tangents.carried()) tangent_cost(i, cells, s, live, local);
+      {
+        const FlushDenormals flush;
+        probabilities(i, within, s, live, local);
+        adjoint(s, live, local, derivative, lost);
+      }
+      spend(i, cells, s, live, local, target, stride, factor);
     }
     if (s == within.begin) adjoint_row[s] = above[0];
     if (s == within.begin && tangents.carried()) tangents.adjoint_row[s] = tangents.left(local)[strip_rows];
     advance(i, steps(i) - s);
-    if (shared && i + 1 < strips()) wait_until(progress[i + 1].spent, below);
-    if (live > 0) spend(i, cells, s, live, local, target, stride, factor);
-    if (shared) progress[i].spent.store(steps(i) - s, std::memory_order_release);
   }
   advance(i, steps(i));
-  if (shared) progress[i].spent.store(steps(i), std::memory_order_release);
 }
 
 // At gamma = 0 the best path is all there is: from the corner back, in each tile that it goes through.
