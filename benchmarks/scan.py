@@ -3,12 +3,13 @@
     python benchmarks/scan.py [--device cuda] [--only n,d] [--output benchmarks/results/scan.json]
 
 From each base one axis at a time is varied: n, m, both, d, batch, gamma, the minimum (gamma 0), data, layout,
-lengths, dtype, metric. Of sizes and gamma, which are in order, neighbours are next to each other; of the others the base is every
-point's. Time is per cell and (8 + features), as a cell takes about as long as eight of them. What stands out is
-measured again in turns with its neighbour, and the least is taken of each, so that the machine may have other
-things to do. Calls that are too short to tell, or too long, are left out.
+lengths, dtype, metric. Of sizes and gamma, which are in order, neighbours are next to each other; of the others
+the base is every point's. Time is per cell and (8 + features), as a cell takes about as long as eight of them.
+What stands out is measured again in turns with its neighbour, and the least is taken of each, so that the machine
+may have other things to do. Calls that are too short to tell, or too long, are left out.
 
-The output has every point, and the cliffs, the worst first. What it has of the same device is replaced.
+The output has how many points were measured, and the cliffs, the worst first. What it has of the same device is
+replaced.
 """
 
 import argparse
@@ -338,12 +339,12 @@ def main():
                     print(
                         f"{axis}: {point} takes {times:.1f} times as long a cell as {neighbour}", flush=True
                     )
-    points = [{**asdict(p), "us": round(t * 1e6, 1)} for p, t in scan.seconds.items()]
-    result = {**fields, "points": points, "cliffs": sorted(found, key=lambda row: -row["times"])}
+    found.sort(key=lambda row: -row["times"])
+    result = {**fields, "points": len(scan.seconds), "cliffs": found}
     kept = json.loads(args.output.read_text()) if args.output.exists() else []
     kept = [row for row in kept if row["device"] != args.device] + [result]
     args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.write_text(json.dumps(kept) + "\n")
+    args.output.write_text(json.dumps(kept, indent=1) + "\n")
     print(f"{len(scan.seconds)} points, {len(found)} cliffs")
 
 
