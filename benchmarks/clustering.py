@@ -142,10 +142,10 @@ def first_centers(x, clusters, seed=0):
     return centers
 
 
-def kmeans(name, x, labels, gamma, peers):
+def kmeans(name, x, labels, gamma, peers, seed):
     """The same rounds from the same centers; inertia is that of raw soft-DTW, which is what both minimise."""
     clusters = len(np.unique(labels))
-    init = first_centers(x, clusters)
+    init = first_centers(x, clusters, seed)
 
     def ours(normalize=False, steps=STEPS, rounds=ROUNDS):
         return SoftDTWKMeans(
@@ -343,6 +343,7 @@ def main():
     parser.add_argument("--output", type=Path, help="JSON; without it rows are printed only")
     parser.add_argument("--smoke", action="store_true", help="GunPoint alone, and no other package")
     parser.add_argument("--million", type=float, default=0, metavar="SECONDS")
+    parser.add_argument("--seed", type=int, default=0, help="of the first centers of k-means")
     parser.add_argument("--only", nargs="+", help="names of data")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -377,7 +378,7 @@ def main():
             warm(x, gamma)
         keep(neighbours(name, x, labels, test, of_test, gamma, not args.smoke))
         keep(barycenters(name, x, labels, gamma, not args.smoke))
-        keep(kmeans(name, x, labels, gamma, not args.smoke))
+        keep(kmeans(name, x, labels, gamma, not args.smoke, args.seed))
     if args.million:
         keep(million(args.million))
 

@@ -157,7 +157,7 @@ sdtw::Plan make_plan(const Problem &given, const Exec &exec) {
 }
 
 std::string describe(const sdtw::Plan &whole) {
-  static const char *const isas[] = {"auto", "baseline", "avx2", "avx512"};
+  static const char *const isas[] = {"auto", "baseline", "avx2", "avx512", "neon"};
   const Plan &plan = whole.cpu;
   char text[500];
   std::snprintf(text, sizeof text,

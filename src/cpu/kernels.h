@@ -267,6 +267,7 @@ inline const Kernels<double> &Isa::kernels<double>() const {
 const Isa &isa_baseline();
 const Isa &isa_avx2();
 const Isa &isa_avx512();
+const Isa &isa_neon();
 const Isa &isa_kernels(sdtw_cpu_isa isa);  // of one that has_isa
 
 }  // namespace sdtw::cpu

@@ -23,7 +23,7 @@ inline __attribute__((always_inline)) typename V::Real finish(Metric, typename V
 template <class Metric, class T, int K, class Out>
 inline void metric_sums(const FusedTile<T> &a, int64_t begin, int64_t end, Out out) {
   using V = Vec<T>;
-  constexpr int R = K < 4 ? K : 4, B = sizeof(typename V::Real) == 64 ? 4 : 3;
+  constexpr int R = K < 4 ? K : 4, B = V::block_steps;
   const auto block = [&](int64_t s, int r, auto steps) __attribute__((always_inline)) {
     constexpr int S = decltype(steps)::value;
     typename V::Real sum[S][R];
@@ -106,7 +106,7 @@ void metric_double(const FusedTile<T> &a) {
 template <class T, int K>
 void metric_products(const FusedTile<T> &a) {
   using V = Vec<double>;
-  constexpr int W = Vec<T>::width, H = V::width, R = K < 4 ? K : 4, B = sizeof(typename V::Real) == 64 ? 6 : 3;
+  constexpr int W = Vec<T>::width, H = V::width, R = K < 4 ? K : 4, B = V::block_steps == 4 ? 6 : V::block_steps;
   const auto block = [&](int64_t s, int r, int h, auto steps) __attribute__((always_inline)) {
     constexpr int S = decltype(steps)::value;
     typename V::Real sum[S][R];

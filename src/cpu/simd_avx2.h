@@ -20,7 +20,7 @@ struct Vec<float> {
   using Real = __m256;
   using Exponent = __m256i;
   using ScalarExponent = int32_t;
-  static constexpr int width = 8;
+  static constexpr int width = 8, block_steps = 3;
 
   static Real load(const float *p) { return _mm256_loadu_ps(p); }
   static void store(float *p, Real a) { _mm256_storeu_ps(p, a); }
@@ -162,7 +162,7 @@ struct Vec<double> {
   using Real = __m256d;
   using Exponent = __m256d;
   using ScalarExponent = double;
-  static constexpr int width = 4;
+  static constexpr int width = 4, block_steps = 3;
 
   static Real load(const double *p) { return _mm256_loadu_pd(p); }
   static Real load(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }

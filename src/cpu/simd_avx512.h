@@ -20,6 +20,8 @@ struct Vec<float> {
   using Exponent = __m512i;
   using ScalarExponent = int32_t;
   static constexpr int width = 16;
+  // Steps of a block of costs, 4 rows by so many, that registers hold beside what is added to them.
+  static constexpr int block_steps = 4;
 
   static Real load(const float *p) { return _mm512_loadu_ps(p); }
   static void store(float *p, Real a) { _mm512_storeu_ps(p, a); }
@@ -175,7 +177,7 @@ struct Vec<double> {
   using Real = __m512d;
   using Exponent = __m512d;
   using ScalarExponent = double;
-  static constexpr int width = 8;
+  static constexpr int width = 8, block_steps = 4;
   using Mask = __mmask8;
 
   static Real load(const double *p) { return _mm512_loadu_pd(p); }

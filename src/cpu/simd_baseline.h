@@ -20,7 +20,7 @@ struct VecBase {
   using Scalar = T;
   typedef T Real __attribute__((vector_size(N * sizeof(T))));
   typedef Int Bits __attribute__((vector_size(N * sizeof(T))));
-  static constexpr int width = N;
+  static constexpr int width = N, block_steps = 3;
 
   static Real load(const T *p) {
     Real a;

@@ -165,7 +165,7 @@ except KeyboardInterrupt:
 def test_interrupted_and_resumed(signal, rng, tmp_path, computed):
     import signal as signals
 
-    x, done = rng.normal(size=(1000, 60, 1)), tmp_path / "run" / "done"
+    x, done = rng.normal(size=(1000, 40, 1)), tmp_path / "run" / "done"
     np.save(tmp_path / "x.npy", x)
     restore = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     command = [sys.executable, "-c", restore + INTERRUPTED, str(tmp_path / "x.npy"), str(tmp_path / "run")]

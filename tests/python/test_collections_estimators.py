@@ -23,6 +23,7 @@ from libsdtw.collections import (
     SoftDTWKNeighborsRegressor,
     SoftDTWNearestNeighbors,
     _descent,
+    _kmeans,
     _medoids,
     _objective,
     soft_dtw_matrix,
@@ -111,6 +112,26 @@ def test_each_round_lowers_the_inertia(init, normalize, rng, capsys):
         -2
     ]  # the last may stop it
     assert min(rounds) == pytest.approx(model.inertia_, rel=1e-5)
+
+
+def test_clusters_that_gain_nothing_rest(rng, monkeypatch):
+    x, _ = waves(rng, each=20)
+    columns, raw_values = [], _kmeans.raw_values
+
+    def counted(series, others, options):
+        columns.append(len(others))
+        return raw_values(series, others, options)
+
+    monkeypatch.setattr(_kmeans, "raw_values", counted)
+    options = {"init": np.stack([s[:18] for s in x[:4]]), "gamma": 0.1, "max_iter": 30}
+    model = SoftDTWKMeans(4, tol=1e-4, **options).fit(x)
+    assert model.converged_
+    assert sum(columns) < 4 * len(columns)
+    monkeypatch.undo()
+    assert model.transform(x).min(1).sum() == pytest.approx(model.inertia_, rel=1e-9)
+    # With tol 0 all go on: what rests has given up less than tol
+    whole = SoftDTWKMeans(4, tol=0, **options).fit(x)
+    assert model.inertia_ <= whole.inertia_ * (1 + 30 * 1e-4)
 
 
 def test_weights_are_repetitions(rng):

@@ -21,6 +21,7 @@ PANEL_CELLS = 4e9  # of a panel: a second or two of one CPU core, what a crash m
 GPU_PANEL_CELLS = 1e11  # a quarter of a second of an H200: what is shared by several is to end together
 BLOCK_PAIRS = 1 << 20  # of a block: 4 MB of float32 values, far above what a call costs beside its work
 MOST_ROWS = 4096
+MOST_SYMMETRIC_ROWS = 1024  # of a panel's own square, of which half is computed and mirrored through memory
 
 
 @dataclass
@@ -68,7 +69,8 @@ class Job:
         if self.block is None:
             cells = PANEL_CELLS if self.on_host else GPU_PANEL_CELLS
             work = columns * self.x.steps * self.other.steps
-            high = int(min(max(1, cells // work), MOST_ROWS, rows))
+            most = MOST_SYMMETRIC_ROWS if symmetric else MOST_ROWS
+            high = int(min(max(1, cells // work), most, rows))
             chunks = getattr(getattr(self.keep, "out", None), "chunks", None)
             if chunks:  # whole chunks of a Zarr array: of one that is cut, two panels would write parts
                 step = int(np.lcm(*chunks[:2])) if symmetric else int(chunks[0])
@@ -142,11 +144,8 @@ class Job:
     ) -> NDArray[Any]:
         square = self.pairs.symmetric and begin == panel.begin
         values = raw_values(x, None if square else self.other.part(begin, end), self.options, self.fetch)
-        if own is not None:
-            values -= 0.5 * own[:, None]
-            values -= 0.5 * self.own_of_y()[begin:end]
-        if square:  # equal bits on both sides of the diagonal, whatever was subtracted first
-            values = np.triu(values) + np.triu(values, 1).T
+        if own is not None:  # both at once, so that the value of (j, i) has the bits of that of (i, j)
+            values -= 0.5 * (own[:, None] + self.own_of_y()[begin:end])
         if own is not None and self.y is None:  # a divergence of a series with itself, but for rounding
             both = np.arange(max(begin, panel.begin), min(end, panel.end))
             values[both - panel.begin, both - begin] = 0

@@ -31,6 +31,7 @@ class Descents:
         self.metric, self.unit = metric, gamma if gamma > 0 else 1.0
         self.steps: list[tuple[Floats, Floats, Floats]] = []  # steps, changes, and 1 / their product or 0
         self.scale = np.full(clusters, np.nan)
+        self.gained = np.full(clusters, np.inf)  # what its last round lowered a cluster's weighted sum by
 
     def forget(self, clusters: NDArray[np.bool_]) -> None:
         """Begins anew with clusters that are others than they were."""
@@ -39,18 +40,26 @@ class Descents:
         self.scale[clusters] = np.nan
 
     def run(
-        self, begin: Floats, objectives: Callable[[NDArray[np.bool_]], Objectives], max_iter: int
+        self,
+        begin: Floats,
+        objectives: Callable[[NDArray[np.bool_]], Objectives],
+        max_iter: int,
+        resting: NDArray[np.bool_] | None = None,
     ) -> tuple[Floats, bool]:
         """Centers (k, M, D) that are better than begin, and whether Ctrl-C cut the search short.
 
         Args:
             objectives: makes the objectives of some clusters.
             max_iter: steps at most.
+            resting: clusters that stay where they are.
         """
+        active = np.ones(len(begin), bool) if resting is None else ~resting
+        if not active.any():
+            return begin, False
         at = begin.reshape(len(begin), -1).copy()
         try:
             with np.errstate(invalid="ignore", over="ignore"):  # a step may lead where there is no value
-                self._run(at, begin.shape, objectives, max_iter)
+                self._run(at, begin.shape, objectives, max_iter, active)
         except KeyboardInterrupt:
             return at.reshape(begin.shape), True
         return at.reshape(begin.shape), False
@@ -61,13 +70,14 @@ class Descents:
         shape: tuple[int, ...],
         objectives: Callable[[NDArray[np.bool_]], Objectives],
         max_iter: int,
+        active: NDArray[np.bool_],
     ) -> None:
         """Moves `at`, where each row is at any time the best that is known."""
-        active = np.ones(len(at), bool)
         objective = objectives(active)
         totals = objective.totals
-        active = totals > 0
-        mean = 1 / np.where(active, totals, 1)
+        mean = 1 / np.where(totals > 0, totals, 1)
+        active = active & (totals > 0)
+        self.gained[active] = 0
         held = float(totals.sum())
 
         def evaluate(centers: Floats) -> tuple[Floats, Floats]:
@@ -92,6 +102,7 @@ class Descents:
             worse = active & ~better
             self._remember(trial - at, slopes - slope, better)
             gain = value - there
+            self.gained[better] += (gain * totals)[better]
             taken += better
             tried = np.where(better, 0, tried + 1)
             done = better & ((taken >= max_iter) | (gain <= ENOUGH * (first - there)))

@@ -128,9 +128,6 @@ class _Gpu:
         import torch
 
         own = self.own
-        if not hasattr(own, "stream"):  # in hold
-            result: NDArray[Any] = values.cpu().numpy()
-            return result
         if own.pinned is None or own.pinned.numel() < values.numel() or own.pinned.dtype != values.dtype:
             own.pinned = torch.empty(values.numel(), dtype=values.dtype, pin_memory=True)
         host = own.pinned[: values.numel()].view(values.shape)
@@ -153,7 +150,9 @@ def _opened(job: Job) -> list[_Cpu | _Gpu]:
 def _default_threads() -> int:
     """What OpenMP takes by default."""
     given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return int(given) if given.isdigit() and int(given) else len(os.sched_getaffinity(0))
+    if given.isdigit() and int(given):
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def shares(job: Job, panels: list[Panel]) -> Generator[tuple[Panel, Any], None, None]:

@@ -54,7 +54,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         n_init: starts, of which the one with the least inertia is kept.
         max_iter: rounds of one start at most.
         tol: stop where a round lowers the inertia by less than this share of it; with batches where ten have
-            not lowered its moving average so.
+            not lowered its moving average so. A center rests while its series stay and it has gained less
+            than its part of that.
         batch_size: None: each round takes all series. A number: each takes so many, drawn at random, and
             moves a center to their average by their share of all that it was given (Sculley 2010, as
             scikit-learn's MiniBatchKMeans). Labels and inertia are of all series.
@@ -230,10 +231,12 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         try:
             centers = self._first_centers(series, weights, rng)
             descents = Descents(self.n_clusters, self.metric, self.gamma_)
-            before: NDArray[Any] | None = None
+            before = np.full(len(series), -1, np.int32)
+            values, moving = np.empty((len(series), self.n_clusters)), np.ones(self.n_clusters, bool)
             with Bar(self.progress, self.max_iter, "k-means") as bar:
                 for iteration in range(1, self.max_iter + 1):
-                    values = self._to_centers(series, centers)
+                    if moving.any():
+                        values[:, moving] = self._to_centers(series, centers[moving])
                     labels = values.argmin(axis=1).astype(np.int32)
                     nearest = np.take_along_axis(values, labels[:, None].astype(np.intp), 1)[:, 0]
                     inertia = float(weights @ nearest)
@@ -246,8 +249,14 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                     if stop or iteration == self.max_iter:
                         return best._replace(converged=stop)
                     used = self._with_a_series_each(labels, nearest, weights)
-                    descents.forget(_other_clusters(before, used, self.n_clusters))
-                    centers = self._averages(series, weights, used, centers, used != labels, descents)
+                    moves = _moves(before, used, self.n_clusters)
+                    descents.forget(moves > np.bincount(used, minlength=self.n_clusters) / 3)
+                    # What has its series, and gained less than its share of tol, stays where it is
+                    enough = descents.gained >= self.tol * abs(inertia) / self.n_clusters
+                    moving = (moves > 0) | enough
+                    centers = self._averages(
+                        series, weights, used, centers, used != labels, descents, ~moving
+                    )
                     before = used
                     if self.interrupted_:
                         break
@@ -315,6 +324,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         centers: NDArray[Any],
         moved: NDArray[Any],
         descents: Descents,
+        resting: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float64]:
         """Each cluster's average, searched from its center, or from the series that an empty one was
         given."""
@@ -329,7 +339,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
             share = np.where(some[labels], weights, 0)
             return Objectives(begin.shape[1:], series, share, labels, self.n_clusters, self._options())
 
-        averages, interrupted = descents.run(begin, objectives, self.max_iter_barycenter)
+        averages, interrupted = descents.run(begin, objectives, self.max_iter_barycenter, resting)
         self.interrupted_ |= interrupted
         return averages
 
@@ -369,13 +379,12 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         return self.n_clusters
 
 
-def _other_clusters(before: NDArray[Any] | None, labels: NDArray[Any], clusters: int) -> NDArray[np.bool_]:
-    """Clusters of which a third of the series have come or gone."""
-    if before is None:
-        return np.zeros(clusters, bool)
+def _moves(before: NDArray[Any], labels: NDArray[Any], clusters: int) -> NDArray[np.int64]:
+    """How many series have come to each cluster and gone from it."""
     changed = before != labels
-    moves = sum(np.bincount(one[changed], minlength=clusters) for one in (before, labels))
-    return np.asarray(moves > np.bincount(labels, minlength=clusters) / 3)
+    came = np.bincount(labels[changed], minlength=clusters)
+    gone = before[changed]
+    return np.asarray(came + np.bincount(gone[gone >= 0], minlength=clusters), np.int64)
 
 
 def _batch(centers: NDArray[Any], series: Series) -> Series:

@@ -60,9 +60,9 @@ def reduce_pairs(
             writes of a checkpoint. None: chosen by the sizes.
         checkpoint: a directory. A call that was killed goes on from it when it is called again with the same
             arguments, and gives the same bits; what it has finished is not computed again.
-        cluster: None: this process; a dask.distributed.Client: its workers, of which any may be lost; or a
-            process group of torch.distributed, all of whose ranks make the same call and get the same arrays.
-            The bits are those of one process.
+        cluster: None: this process; a dask.distributed.Client: its workers, of which any may be lost; the
+            module ray, after ray.init(): likewise; or a process group of torch.distributed, all of whose
+            ranks make the same call and get the same arrays. The bits are those of one process.
         device: "cpu", "cuda" or "cuda:N"; None: where x is. A list, as ["cuda:0", "cuda:1"]: all of them,
             each of which takes the next panel when it is free; the bits are those of one. "cpu" in a list is
             a share of the cores.
@@ -91,9 +91,12 @@ def run(
     """All panels of a job that are not yet done."""
     job.check_memory(checkpoint is not None)
     shares: Iterable[tuple[Panel, Any]]
-    library = "" if cluster is None else library_of(cluster)
-    if library not in ("", "distributed", "torch"):
-        raise TypeError(f"cluster is {cluster!r}: expected a dask.distributed.Client or a torch ProcessGroup")
+    library = "" if cluster is None else getattr(cluster, "__name__", library_of(cluster))
+    if library not in ("", "distributed", "ray", "torch"):
+        raise TypeError(
+            f"cluster is {cluster!r}: expected a dask.distributed.Client, a torch ProcessGroup or the module "
+            "ray"
+        )
     if library and job.devices:
         raise InvalidArgumentError(
             f"device is {list(job.devices)} and cluster is given: expected one device in each process"
@@ -109,6 +112,10 @@ def run(
             from . import _dask
 
             shares = _dask.shares(job, panels, cluster)
+        elif library == "ray":
+            from . import _ray
+
+            shares = _ray.shares(job, panels, cluster)
         elif job.devices:
             shares = stack.enter_context(closing(_devices.shares(job, panels)))  # which ends its threads
         else:
