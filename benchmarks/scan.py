@@ -3,12 +3,14 @@
     python benchmarks/scan.py [--device cuda] [--only n,d] [--output benchmarks/results/scan.json]
 
 From each base one axis at a time is varied: n, m, both, d, batch, gamma, the minimum (gamma 0), data, layout,
-lengths, dtype, metric. Of sizes and gamma, which are in order, neighbours are next to each other; of the others the base is every
-point's. Time is per cell and (8 + features), as a cell takes about as long as eight of them. What stands out is
-measured again in turns with its neighbour, and the least is taken of each, so that the machine may have other
-things to do. Calls that are too short to tell, or too long, are left out.
+lengths, dtype, metric. Of sizes and gamma, which are in order, neighbours are next to each other; of the
+others the base is every point's. Time is per cell and (8 + features), as a cell takes about as long as eight
+of them. What stands out is measured again in turns with its neighbour, and the least is taken of each; on the
+CPU it is the processor's time of one thread, so that the machine may have other things to do. Calls that are
+too short to tell, or too long, are left out.
 
-The output has every point, and the cliffs, the worst first. What it has of the same device is replaced.
+The output has how many points were measured, and the cliffs, the worst first. What it has of the same device
+is replaced.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import ctypes as ct
 import itertools
 import json
 import math
+import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -265,8 +268,15 @@ class Scan:
         prepared = [Prepared(self._library, self._device, p) for p in points]
         for call in prepared:
             call.run()
-        rounds = [[self._device.time(call.run) for call in prepared] for _ in range(calls)]
+        rounds = [[self._time(call.run) for call in prepared] for _ in range(calls)]
         return [min(times) for times in zip(*rounds, strict=True)]
+
+    def _time(self, work):
+        if self._device.name != "cpu":
+            return self._device.time(work)
+        begin = time.process_time_ns()
+        work()
+        return (time.process_time_ns() - begin) / 1e9
 
     def measure(self, point):
         """Seconds, or None of a call that is too long."""
@@ -284,9 +294,7 @@ class Scan:
         return mine / point.work() / (other / neighbour.work())
 
     def confirmed(self, point, neighbour):
-        mine, other = self.least([point, neighbour], 9)
-        self.seconds[point] = min(self.seconds[point], mine)
-        self.seconds[neighbour] = min(self.seconds[neighbour], other)
+        self.seconds[point], self.seconds[neighbour] = self.least([point, neighbour], 9)
         return self.ratio(point, neighbour)
 
     def cliffs(self, points, ordered):
@@ -338,12 +346,12 @@ def main():
                     print(
                         f"{axis}: {point} takes {times:.1f} times as long a cell as {neighbour}", flush=True
                     )
-    points = [{**asdict(p), "us": round(t * 1e6, 1)} for p, t in scan.seconds.items()]
-    result = {**fields, "points": points, "cliffs": sorted(found, key=lambda row: -row["times"])}
+    found.sort(key=lambda row: -row["times"])
+    result = {**fields, "points": len(scan.seconds), "cliffs": found}
     kept = json.loads(args.output.read_text()) if args.output.exists() else []
     kept = [row for row in kept if row["device"] != args.device] + [result]
     args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.write_text(json.dumps(kept) + "\n")
+    args.output.write_text(json.dumps(kept, indent=1) + "\n")
     print(f"{len(scan.seconds)} points, {len(found)} cliffs")
 
 

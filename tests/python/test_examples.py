@@ -80,6 +80,14 @@ def test_benchmark_runner(tmp_path: Path) -> None:
     run(sys.executable, ROOT / "benchmarks/compare.py", "rows.json", "rows.json", cwd=tmp_path)
 
 
+def test_scan(tmp_path: Path) -> None:
+    scan = [sys.executable, ROOT / "benchmarks/scan.py", "--library", shared_library(), "--bases", "1"]
+    run(*scan, "--only", "layout,lengths,dtype", "--output", "scan.json", cwd=tmp_path)
+    (result,) = json.loads((tmp_path / "scan.json").read_text())
+    assert result["points"] == 22  # of both phases; the base is on every axis
+    assert all(row["times"] > 3 for row in result["cliffs"])
+
+
 def test_overhead(tmp_path: Path) -> None:
     script = [sys.executable, ROOT / "benchmarks/overhead.py", "--shape", "2,3,1"]
     printed = run(*script, "--device", "cpu", "--library", shared_library(), cwd=tmp_path)
