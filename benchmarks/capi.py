@@ -9,7 +9,7 @@ METRICS = {"precomputed": 0, "sqeuclidean": 1, "euclidean": 2, "cityblock": 3, "
 DTYPES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 3}
 BANDS = {"none": 0, "sakoe_chiba": 1, "absolute": 2, "itakura": 3}
 DEVICES = {"cpu": 0, "cuda": 1}
-ISAS = {"": 0, "baseline": 1, "avx2": 2, "avx512": 3}
+ISAS = {"": 0, "baseline": 1, "avx2": 2, "avx512": 3, "neon": 4}
 ALL_PAIRS, SYMMETRIC = 1, 2  # of Problem.flags
 NO_STATE = 2  # of Exec.flags
 

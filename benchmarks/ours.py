@@ -18,7 +18,7 @@ def available_isas(library):
     """Names of the instruction sets that this processor and this build of the library have, fastest first."""
     problem = library.problem(batch_x=1, batch_y=1, n=1, m=1, features=1)
     found = []
-    for isa in ("avx512", "avx2", "baseline"):
+    for isa in ("avx512", "avx2", "neon", "baseline"):
         with contextlib.suppress(capi.SdtwError):
             library.sizes(problem, library.exec(cpu_isa=capi.ISAS[isa]))
             found.append(isa)

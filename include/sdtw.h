@@ -109,15 +109,16 @@ enum {
 typedef int32_t sdtw_device;
 enum { SDTW_CPU = 0, SDTW_CUDA = 1 };
 
-/* Instruction set of the CPU backend. AVX2 and AVX512 give the same values bit for bit while |value| < 2^52 gamma, and
- * gradients that differ by rounding; BASELINE is the code for processors without fused multiply-add, and rounds
- * differently throughout. */
+/* Instruction set of the CPU backend. AVX2, AVX512 and NEON give the same values bit for bit while |value| < 2^52
+ * gamma, and gradients that differ by rounding; BASELINE is the code for processors without fused multiply-add, and
+ * rounds differently throughout. */
 typedef int32_t sdtw_cpu_isa;
 enum {
   SDTW_CPU_ISA_AUTO = 0, /* the best that this processor has */
   SDTW_CPU_ISA_BASELINE = 1,
-  SDTW_CPU_ISA_AVX2 = 2,  /* AVX2 and FMA */
-  SDTW_CPU_ISA_AVX512 = 3 /* AVX-512 F, VL, BW, DQ */
+  SDTW_CPU_ISA_AVX2 = 2,   /* AVX2 and FMA */
+  SDTW_CPU_ISA_AVX512 = 3, /* AVX-512 F, VL, BW, DQ */
+  SDTW_CPU_ISA_NEON = 4    /* Advanced SIMD, which every AArch64 processor has */
 };
 
 /* sdtw_problem.flags */

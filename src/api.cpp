@@ -124,6 +124,9 @@ std::string describe_build() {
 #if defined(SDTW_HAVE_AVX512)
   text += ", avx512";
 #endif
+#if defined(SDTW_HAVE_NEON)
+  text += ", neon";
+#endif
   return text + "), " + cuda::build_info();
 }
 

@@ -20,12 +20,14 @@ double filled_by_strips(int64_t n, int64_t m) {
   return double(n) / double(round_up<int64_t>(n, strip_rows)) * double(m) / double(m + max_width);
 }
 
+// Short pairs stay as they are, so that their results do not depend on what they are padded to; and Itakura's rounding
+// takes x's rows.
+bool may_transpose(const Problem &p) { return std::max(p.n, p.m) > longest_of_lanes && p.band != SDTW_BAND_ITAKURA; }
+
 // Few rows fill a strip badly, few columns less so. A matrix of given costs is read along its rows much faster. Where
 // lanes hold pairs, rows are to be the few: what columns add up over them is not kept as precisely as what rows do.
-// Short pairs stay as they are, so that their results do not depend on what they are padded to.
 bool choose_transposed(const Problem &p, Mapping mapping) {
-  if (std::max(p.n, p.m) <= longest_of_lanes) return false;
-  if (p.band == SDTW_BAND_ITAKURA) return false;  // its rounding takes x's rows
+  if (!may_transpose(p)) return false;
   if (mapping == Mapping::lanes) return p.n > p.m;
   return filled_by_strips(p.m, p.n) > (p.fused() ? 1.3 : 3) * filled_by_strips(p.n, p.m);
 }
@@ -52,9 +54,12 @@ Mapping choose_mapping(const Problem &p) {
   const bool beside_short =
       std::min(p.n, p.m) <= shortest && (p.n + p.m) * std::max<int64_t>(p.features, 1) <= most_numbers;
   if (std::max(p.n, p.m) > longest_of_lanes && !beside_short) return Mapping::strips;
-  const double strips = std::max(filled_by_strips(p.n, p.m), p.fused() ? filled_by_strips(p.m, p.n) : 0);
+  const bool turns = may_transpose(p) && p.fused();
+  const double strips = std::max(filled_by_strips(p.n, p.m), turns ? filled_by_strips(p.m, p.n) : 0);
   const int64_t works = works_of(p);
-  const double lanes = double(works) / double(round_up(works, lane_group));
+  // Lanes sweep several rows at a time.
+  const double rows = double(std::min<int64_t>({p.n, p.m, lane_rows})) / lane_rows;
+  const double lanes = rows * double(works) / double(round_up(works, lane_group));
   // Fewer than four groups leave threads idle that strips would use.
   return lanes * (works >= 4 * lane_group ? 1.1 : 0.6) > strips ? Mapping::lanes : Mapping::strips;
 }
@@ -152,7 +157,7 @@ sdtw::Plan make_plan(const Problem &given, const Exec &exec) {
 }
 
 std::string describe(const sdtw::Plan &whole) {
-  static const char *const isas[] = {"auto", "baseline", "avx2", "avx512"};
+  static const char *const isas[] = {"auto", "baseline", "avx2", "avx512", "neon"};
   const Plan &plan = whole.cpu;
   char text[500];
   std::snprintf(text, sizeof text,

@@ -18,7 +18,7 @@ constexpr const char *band_names[] = {"SDTW_BAND_NONE", "SDTW_BAND_SAKOE_CHIBA",
                                       "SDTW_BAND_ITAKURA"};
 constexpr const char *device_names[] = {"SDTW_CPU", "SDTW_CUDA"};
 constexpr const char *isa_names[] = {"SDTW_CPU_ISA_AUTO", "SDTW_CPU_ISA_BASELINE", "SDTW_CPU_ISA_AVX2",
-                                     "SDTW_CPU_ISA_AVX512"};
+                                     "SDTW_CPU_ISA_AVX512", "SDTW_CPU_ISA_NEON"};
 
 // Our enumerations count from 0, so that a table of names is also the list of valid values.
 template <size_t count>

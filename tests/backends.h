@@ -28,7 +28,8 @@ inline std::vector<Backend> all_backends() {
   if (options().device == SDTW_CUDA) return {{"cuda", SDTW_CUDA, SDTW_CPU_ISA_AUTO}};
   return {{"baseline", SDTW_CPU, SDTW_CPU_ISA_BASELINE},
           {"avx2", SDTW_CPU, SDTW_CPU_ISA_AVX2},
-          {"avx512", SDTW_CPU, SDTW_CPU_ISA_AVX512}};
+          {"avx512", SDTW_CPU, SDTW_CPU_ISA_AVX512},
+          {"neon", SDTW_CPU, SDTW_CPU_ISA_NEON}};
 }
 
 // What the processor itself says: a library that refused an instruction set which is there must not pass for a skip.
@@ -39,7 +40,9 @@ inline bool processor_has(sdtw_cpu_isa isa) {
     return processor_has(SDTW_CPU_ISA_AVX2) && __builtin_cpu_supports("avx512f") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq");
-  return true;
+  return isa != SDTW_CPU_ISA_NEON;
+#elif defined(__aarch64__)
+  return isa == SDTW_CPU_ISA_BASELINE || isa == SDTW_CPU_ISA_NEON;
 #else
   return isa == SDTW_CPU_ISA_BASELINE;
 #endif

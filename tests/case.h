@@ -71,7 +71,7 @@ inline Case make_case(sdtw_metric metric, int64_t batch, int64_t n, int64_t m, i
 inline constexpr const char *metric_names[] = {"precomputed", "sqeuclidean", "euclidean", "cityblock", "cosine"};
 inline constexpr const char *dtype_names[] = {"f32", "f64", "f16", "bf16"};
 inline constexpr const char *band_names[] = {"none", "sakoe_chiba", "absolute", "itakura"};
-inline constexpr const char *isa_names[] = {"auto", "baseline", "avx2", "avx512"};
+inline constexpr const char *isa_names[] = {"auto", "baseline", "avx2", "avx512", "neon"};
 
 // One line that problem.h reads again: all of the problem, and of the data what made them.
 inline std::string describe(const Case &c) {

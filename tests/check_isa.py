@@ -19,7 +19,7 @@ arguments = parser.parse_args()
 checked, shared = [], []
 for path in arguments.objects:
     path.stat()  # raises where the build has moved them
-    isa = re.match(r"kernels_(avx\w+)\.", path.name)
+    isa = re.match(r"kernels_(avx\w+|neon)\.", path.name)
     if not isa:
         continue
     listing = subprocess.run([arguments.nm, "-C", path], check=True, capture_output=True, text=True).stdout

@@ -47,8 +47,22 @@ inline void draw_rules(std::ostream &line, Random &random, int64_t n, int64_t m,
 
 }  // namespace grammar
 
+// thin: 1 to 20 steps beside 200 to 3000, where paths go straight on and rounding errors of alike costs add up.
+enum class Shapes { any, thin };
+
+inline void draw_lengths(Random &random, Shapes shapes, int64_t &cells, int64_t &n, int64_t &m) {
+  if (shapes == Shapes::any) {
+    n = draw_length(random), m = draw_length(random);
+  } else {
+    n = random.integer(1, 20), m = static_cast<int64_t>(200 * std::pow(15.0, random.uniform()));
+    if (random.uniform() < 0.5) std::swap(n, m);
+  }
+  if (random.uniform() < 0.95) cells /= 20;
+  while (n * m > cells) (n > m ? n : m) = (n > m ? n : m) / 2 + 1;
+}
+
 // cells: how many a problem may have, most of them a twentieth of that.
-inline std::string draw_line(uint64_t seed, int64_t cells) {
+inline std::string draw_line(uint64_t seed, int64_t cells, Shapes shapes = Shapes::any) {
   Random random(seed * 0x9e3779b97f4a7c15u + 1);
   std::ostringstream line;
   const bool core = random.uniform() < 0.25;
@@ -59,10 +73,9 @@ inline std::string draw_line(uint64_t seed, int64_t cells) {
                     : type < 0.85      ? SDTW_F16
                                        : SDTW_BF16;
   const bool all = !core && batching < 0.3, symmetric = all && batching < 0.12 && kind != SDTW_PRECOMPUTED;
-  int64_t n = draw_length(random), m = draw_length(random);
-  if (random.uniform() < 0.95) cells /= 20;
-  while (n * m > cells) (n > m ? n : m) = (n > m ? n : m) / 2 + 1;
-  if (symmetric) m = n;
+  int64_t n = 0, m = 0;
+  draw_lengths(random, shapes, cells, n, m);
+  if (symmetric) m = n = shapes == Shapes::thin ? std::min(n, m) : n;
   int64_t most = std::clamp<int64_t>(cells / (n * m), 1, 33);
   if (all) most = std::max<int64_t>(1, static_cast<int64_t>(std::sqrt(static_cast<double>(most))));
   line << "metric=" << metric_names[kind] << " dtype=" << dtype_names[dtype];

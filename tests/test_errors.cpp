@@ -116,7 +116,7 @@ Table exec_table() {
   add_values(t, every, invalid, "exec.flags", {4u, 0xffffffffu}, [](World &w, uint32_t v) { w.exec.flags = v; });
   add_values(t, every, invalid, "exec.num_threads", {-1, 4097, INT32_MIN},
              [](World &w, int v) { w.exec.num_threads = v; });
-  add_values(t, every, invalid, "exec.cpu_isa", {-1, 4}, [](World &w, int v) { w.exec.cpu_isa = v; });
+  add_values(t, every, invalid, "exec.cpu_isa", {-1, 5}, [](World &w, int v) { w.exec.cpu_isa = v; });
   return t;
 }
 

@@ -27,3 +27,7 @@ TEST_CASE("every operation of AVX-512's vectors is what it is in plain C++") {
   if (sdtw::cpu::has_isa(SDTW_CPU_ISA_AVX512)) require_none(test::check_avx512_vectors());
 }
 #endif
+
+#ifdef SDTW_HAVE_NEON
+TEST_CASE("every operation of NEON's vectors is what it is in plain C++") { require_none(test::check_neon_vectors()); }
+#endif

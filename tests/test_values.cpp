@@ -1,4 +1,7 @@
 // Values: published ones, the oracle's over shapes on every side of a tile, and forward's options.
+#include <cstdio>
+#include <cstring>
+
 #include "check.h"
 
 using namespace test;
@@ -101,6 +104,24 @@ TEST_CASE("AVX2 and AVX-512 give the same values bit for bit", "[values]") {
         CHECK(same(avx512.value, avx2.value));
         CHECK(same(run(c), avx512));  // the best that there is
       });
+}
+
+// Of what this processor does best: ./dev arm compares what is printed here with what is printed there.
+TEST_CASE("bits of values, to be compared between processors", "[.bits]") {
+  for (const sdtw_metric metric : {SDTW_PRECOMPUTED, SDTW_SQEUCLIDEAN, SDTW_EUCLIDEAN, SDTW_CITYBLOCK, SDTW_COSINE})
+    for (const sdtw_dtype dtype : {SDTW_F32, SDTW_F64}) {
+      uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+      each_shape(500, 20000, [&](uint64_t seed, int64_t batch, int64_t n, int64_t m) {
+        Case c = random_case(seed, metric, batch, n, m, seed % 3 ? 2 : 40, seed % 2 ? 1.0 : 0.01);
+        c.problem.dtype = dtype;
+        for (const double value : run(c).value) {
+          uint64_t bits;
+          std::memcpy(&bits, &value, sizeof bits);
+          hash = (hash ^ bits) * 0x100000001b3;
+        }
+      });
+      std::printf("metric %d, float%d: %016llx\n", metric, dtype == SDTW_F32 ? 32 : 64, (unsigned long long)hash);
+    }
 }
 
 TEST_CASE("an empty batch succeeds and writes nothing", "[values]") {

@@ -106,10 +106,10 @@ inline __attribute__((always_inline)) Scaled<V> enter(const Sum<V> &of, const Sp
   return {V::fma(of.sum, exp2_minus_1<V>(t.fraction), of.sum), V::sub(of.x, t.integer)};
 }
 
-// a / b from b's rounded reciprocal, correctly rounded (Markstein 1990). A mere product with the reciprocal comes out
-// as 1 or just below where one predecessor has it all, never above, so that E leaks all along a path. Both backends
-// scale the E that has left a tile to what has entered it (cpu/lanes.h, cuda/sweep/adjoint_sweep.cuh), which makes that
-// good; CUDA leaves it at the product.
+// a / b from b's reciprocal, correctly rounded (Markstein 1990), or all but, where that is not. A mere product with the
+// reciprocal comes out as 1 or just below where one predecessor has it all, never above, so that E leaks all along a
+// path. Both backends scale the E that has left a tile to what has entered it (cpu/lanes.h,
+// cuda/sweep/adjoint_sweep.cuh), which makes that good; CUDA leaves it at the product.
 template <class V>
 inline __attribute__((always_inline)) typename V::Real quotient(typename V::Real a, typename V::Real b,
                                                                 typename V::Real reciprocal) {
@@ -119,7 +119,7 @@ inline __attribute__((always_inline)) typename V::Real quotient(typename V::Real
 
 template <class V>
 inline __attribute__((always_inline)) Transition<V> probabilities(const Terms<V> &terms, typename V::Real sum) {
-  const auto reciprocal = V::div(V::set1(1), sum);
+  const auto reciprocal = V::reciprocal(sum);
   return {quotient<V>(terms.up, sum, reciprocal), quotient<V>(terms.left, sum, reciprocal),
           quotient<V>(terms.diagonal, sum, reciprocal)};
 }

@@ -61,10 +61,16 @@ constexpr double float_cost_limit = 1 << 21;
 
 // Costs of series computed in float32 carry a relative error of 2^-24 or, of many features, a few times that, and the
 // errors along competing paths add up to a gradient error of 4e-8 to 1e-7 times sqrt(t (n + m)), t the largest
-// D log2(e) / gamma; in short series, whose paths differ in few cells, to one of 1e-7 times t. Up to this product and
-// this t costs are computed in float32, beyond either in float64 (cpu/tiles.h). Measured: docs/numerics.md.
+// D log2(e) / gamma; in short series, whose paths differ in few cells, to one of 1e-7 times t. Beside a short series
+// likely paths stay apart for as many steps as the long one has times more, and so do their errors: what is limited is
+// t (n + m) max(n, m) / min(n, m). Up to this product and this t costs are computed in float32, beyond either in
+// float64 (cpu/tiles.h). Measured: docs/numerics.md.
 constexpr double plain_cost_limit = 170000;
 inline double plain_cost_step(double features) { return std::fmin(128, 240 / std::sqrt(features)); }
+
+// Up to this t squared distances of many features may be had from products of points, which cancel: of the 2^-53 of the
+// norms that float64 leaves, few times over, 2^-31 of a bit is left.
+constexpr double product_cost_step = 1 << 20;
 
 // A pair of so many steps beside so few that float32's rounding errors, which go one way where costs are alike, would
 // show in its gradients: it is the float64 engine's, on CPUs from 4096 steps on.

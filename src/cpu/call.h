@@ -5,7 +5,7 @@
 #include "cpu/lanes.h"
 #include "cpu/parallel.h"
 #include "cpu/poisoned.h"
-#include "cpu/strips.h"
+#include "cpu/strips_backward.h"
 #include "cpu/sums.h"
 
 namespace sdtw::cpu {
@@ -172,7 +172,8 @@ template <class In>
 template <class T>
 bool Call<In>::try_pair(Unit &unit) {
   auto solver = pair_solver<T>(unit);
-  const Engine needed = solver.prepare(local(unit.thread));
+  solver.prepare(local(unit.thread));
+  const Engine needed = solver.needed();
   if (sizeof(T) == 4 && needed == Engine::float64) return false;
   unit.engine = needed;
   solver.use(needed);
@@ -213,7 +214,10 @@ bool Call<In>::try_group(Unit &unit) {
   Engine needed = sizeof(T) == 4 ? Engine::plain : Engine::float64;
   if (sizeof(T) == 4)
     for (int64_t l = 0; l < lane_group; l += W)
-      if (auto g = group_solver<T>(unit, l); !g.empty()) needed = std::max(needed, g.prepare());
+      if (auto g = group_solver<T>(unit, l); !g.empty()) {
+        g.prepare();
+        needed = std::max(needed, g.needed());
+      }
   if (sizeof(T) == 4 && needed == Engine::float64) return false;
   unit.engine = needed;
   bool ok = true;
@@ -292,6 +296,7 @@ bool Call<In>::is_sound(int64_t work) const {
   if (what != Kind::solved) return what == Kind::zero || what == Kind::nan;
   const Engine used = engine(work / works_each());
   if (used == Engine::float64) return true;
+  if (used == Engine::products) return has_float && has_products(p);
   return has_float && (used == Engine::plain || (used == Engine::double_costs && p.fused()));
 }
 

@@ -34,12 +34,15 @@ bool has_isa(sdtw_cpu_isa isa) {
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && has_f16c();
 #endif
+#if defined(SDTW_HAVE_NEON)
+    case SDTW_CPU_ISA_NEON: return true;
+#endif
     default: return false;
   }
 }
 
 sdtw_cpu_isa best_isa() {
-  for (const sdtw_cpu_isa isa : {SDTW_CPU_ISA_AVX512, SDTW_CPU_ISA_AVX2})
+  for (const sdtw_cpu_isa isa : {SDTW_CPU_ISA_AVX512, SDTW_CPU_ISA_AVX2, SDTW_CPU_ISA_NEON})
     if (has_isa(isa)) return isa;
   return SDTW_CPU_ISA_BASELINE;
 }
@@ -51,6 +54,9 @@ const Isa &isa_kernels(sdtw_cpu_isa isa) {
 #endif
 #if defined(SDTW_HAVE_AVX512)
     case SDTW_CPU_ISA_AVX512: return isa_avx512();
+#endif
+#if defined(SDTW_HAVE_NEON)
+    case SDTW_CPU_ISA_NEON: return isa_neon();
 #endif
     default: return isa_baseline();
   }

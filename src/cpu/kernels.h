@@ -145,6 +145,8 @@ struct FusedTile {
   int64_t x_feature, x_row, y_feature, y_step;
   const double *wide_x, *wide_y;  // double_cost: the series widened, laid out as x and y
   double scale;                   // split: log2(e) / gamma
+  const double *norm_x, *norm_y;  // products: in place of x and y wide_x and wide_y have what `centred` makes of them,
+  int64_t norm_step;              // and these the norms: of row k at norm_x + k W, of step s at norm_y + s norm_step
   T *cost;                        // cost: written; slopes: read
   T *alignment;                   // slopes: multiplied; gradient: read. May be where the cost is, but for slopes
   T *grad_x, *grad_y;             // gradient: laid out as x and y; sum E (y - x), or its sign, added to both,
@@ -175,6 +177,16 @@ struct MatrixTile {
   double limit;                // load: largest |cost| that T's engine takes; for double |cost| is below it
 };
 
+// Packed points: feature f of point i of a block at data + block `block` + f stride + i, i < count, which is a multiple
+// of all widths. Centre: one number a feature, or, of lanes, as a block has them.
+template <class T>
+struct PointBlocks {
+  const T *data;
+  int64_t blocks, block, features, stride, count;
+  const T *centre;
+  bool lanes;
+};
+
 // How costs of series come to the float engine; the float64 engine knows plain ones only.
 enum CostForm { plain_cost, double_cost, cost_forms };
 
@@ -182,6 +194,7 @@ enum CostForm { plain_cost, double_cost, cost_forms };
 template <class T>
 struct MetricKernels {
   void (*cost[cost_forms])(const FusedTile<T> &);
+  void (*products)(const FusedTile<T> &);            // double_cost by products of points; null where there is none
   void (*slopes[cost_forms])(const FusedTile<T> &);  // null where the slope is the same for all costs
   void (*gradient)(const FusedTile<T> &);
   void (*tangent[cost_forms])(const TangentTile<T> &);
@@ -229,6 +242,11 @@ struct Kernels {
   decltype(MappingKernels<T>::load) pack;
   decltype(MappingKernels<T>::store) unpack;
   RuleKernels<T> rules;
+  double (*total)(const T *values, int64_t count);
+  void (*grow)(T *values, int64_t count, T excess);                 // times 1 + excess
+  void (*reach[2])(const PointBlocks<T> &, T *largest, T *poison);  // [absolute]; results: [W]
+  // wide: laid out as the data; norm: [blocks][count].
+  void (*centred)(const PointBlocks<T> &, double factor, double of_norm, double *wide, double *norm);
 };
 
 struct Isa {
@@ -249,6 +267,7 @@ inline const Kernels<double> &Isa::kernels<double>() const {
 const Isa &isa_baseline();
 const Isa &isa_avx2();
 const Isa &isa_avx512();
+const Isa &isa_neon();
 const Isa &isa_kernels(sdtw_cpu_isa isa);  // of one that has_isa
 
 }  // namespace sdtw::cpu

@@ -81,6 +81,13 @@ struct LaneSeries {
     }
   }
 
+  // As SkewedSeries::centre_points.
+  void centre_points(double scale, const T *x, int64_t x_count, double *wide_x, double *norm_x, const T *y,
+                     int64_t y_count, double *wide_y, double *norm_y) const {
+    kernels.centred(points(x, x_count, y), -2 * scale, scale, wide_x, norm_x);
+    kernels.centred(points(y, y_count, y), 1, scale, wide_y, norm_y);
+  }
+
   // Points of norm 1 / sqrt(2) in place of `rows` packed ones; whether any has norm 0. Lanes without cells (lengths 0)
   // count for nothing.
   bool normalise(T *data, double *wide, double *inverse, int64_t rows, const int64_t *lengths) const {
@@ -116,14 +123,10 @@ struct LaneSeries {
 
   // As SkewedSeries::cost_bound, the largest over the group. Counts are those of the longest lane.
   CostBound cost_bound(sdtw_metric metric, const T *x, int64_t x_count, const T *y, int64_t y_count) const {
-    T largest[2][max_width] = {}, poison = 0;
+    T largest[2][max_width] = {}, poison[2][max_width] = {};
     const bool absolute = metric == SDTW_CITYBLOCK;
-    for (int side = 0; side < 2; ++side) {
-      const T *data = side ? y : x;
-      const int64_t count = side ? y_count : x_count;
-      absolute ? reach<true>(data, count, y, largest[side], poison)
-               : reach<false>(data, count, y, largest[side], poison);
-    }
+    kernels.reach[absolute](points(x, x_count, y), largest[0], poison[0]);
+    kernels.reach[absolute](points(y, y_count, y), largest[1], poison[1]);
     CostBound bound;
     for (int l = 0; l < W; ++l) {
       const double a = double(largest[0][l]), c = double(largest[1][l]);
@@ -131,7 +134,7 @@ struct LaneSeries {
       bound.largest = std::max(bound.largest, metric == SDTW_SQEUCLIDEAN ? sum * sum : sum);
     }
     if (metric == SDTW_COSINE) bound.largest = 2;
-    bound.largest += double(poison);
+    for (int l = 0; l < W; ++l) bound.largest += double(poison[0][l]) + double(poison[1][l]);
     if (metric == SDTW_EUCLIDEAN)
       bound.tiny = any_tiny(x, x_count * features * W) || any_tiny(y, y_count * features * W);
     return bound;
@@ -142,26 +145,9 @@ struct LaneSeries {
     return {data + row * each * W, wide ? wide + row * each * W : nullptr, inverse + row * W, W, W};
   }
 
-  // How far `count` points are from the first one of y, lane by lane. poison: NaN once a sum is not finite.
-  template <bool absolute>
-  void reach(const T *data, int64_t count, const T *y, T (&result)[max_width], T &poisoned) const {
-    T centre[max_width], largest[max_width] = {}, poison = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      T sum[max_width] = {};
-      for (int64_t f = 0; f < features; ++f) {
-        for (int l = 0; l < W; ++l) centre[l] = y[f * W + l];
-        for (int l = 0; l < W; ++l) {
-          const T d = data[(i * features + f) * W + l] - centre[l];
-          sum[l] += absolute ? std::abs(d) : d * d;
-        }
-      }
-      for (int l = 0; l < W; ++l) {
-        largest[l] = sum[l] > largest[l] ? sum[l] : largest[l];
-        poison += 0 * sum[l];
-      }
-    }
-    std::copy(largest, largest + max_width, result);
-    poisoned += poison;
+  // Relative to the first one of y.
+  PointBlocks<T> points(const T *data, int64_t count, const T *y) const {
+    return {data, count, features * W, features, W, W, y, true};
   }
 };
 

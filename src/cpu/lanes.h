@@ -44,8 +44,8 @@ class LaneGroup {
     rest_x = at<T>(shared, layout.rest_x);
     wide_x = at<double>(shared, layout.wide_x);
     wide_y = at<double>(shared, layout.wide_y);
-    inverse_x = at<double>(shared, layout.inverse_x);
-    inverse_y = at<double>(shared, layout.inverse_y);
+    of_x = at<double>(shared, layout.of_points_x);
+    of_y = at<double>(shared, layout.of_points_y);
     adjoint_row = at<T>(shared, layout.adjoint_row);
     tile = at<T>(local, layout.tile);
     alignment = at<T>(local, layout.alignment);
@@ -67,19 +67,25 @@ class LaneGroup {
 
   bool empty() const { return longest_n == 0; }
 
-  // Packs the series and says which engine the group's costs need.
-  Engine prepare() {
+  // Packs the series.
+  void prepare() {
     if (p.fused()) {
       series.template pack<In>(b.x, offsets(b.x, &Place::x, places).at, n, longest_n, padded_n(), x);
       series.template pack<In>(b.y, offsets(b.y, &Place::y, places).at, m, longest_m, longest_m, y);
     }
+  }
+  // Which engine the group's costs need.
+  Engine needed() const {
     if (sizeof(T) == 8) return Engine::float64;
     return engine_for(p.fused() ? series.cost_bound(p.metric, x, longest_n, y, longest_m) : CostBound{}, p.n, p.m, p);
   }
   void use(Engine engine) {
     form = cost_form(engine);
+    products = engine == Engine::products;
     if (p.metric == SDTW_COSINE) {
       normalise();
+    } else if (products) {
+      series.centre_points(core::log2_e / p.gamma, x, padded_n(), wide_x, of_x, y, longest_m, wide_y, of_y);
     } else if (form == double_cost) {
       std::copy(x, x + padded_n() * p.features * W, wide_x);
       std::copy(y, y + longest_m * p.features * W, wide_y);
@@ -99,11 +105,11 @@ class LaneGroup {
     const bool project = p.metric == SDTW_COSINE;
     const Place *const where = others ? others : places;
     if (to_x.data) {
-      if (project) series.project(x, wide_or_null(wide_x), inverse_x, longest_n, features, grad_x);
+      if (project) series.project(x, wide_or_null(wide_x), of_x, longest_n, features, grad_x);
       series.template unpack<Out>(to_x, offsets(to_x, &Place::x, where).at, n, longest_n, grad_x, factor, -slope);
     }
     if (to_y.data) {
-      if (project) series.project(y, wide_or_null(wide_y), inverse_y, longest_m, features, grad_y);
+      if (project) series.project(y, wide_or_null(wide_y), of_y, longest_m, features, grad_y);
       series.template unpack<Out>(to_y, offsets(to_y, &Place::y, where).at, m, longest_m, grad_y, factor, slope);
     }
   }
@@ -130,11 +136,11 @@ class LaneGroup {
   double *wide_or_null(double *wide) const { return sizeof(T) == 4 ? wide : nullptr; }
   void normalise() {
     double *const wide[2] = {wide_or_null(wide_x), wide_or_null(wide_y)};
-    const bool zeros_x = series.normalise(x, wide[0], inverse_x, padded_n(), n);
-    const bool zeros_y = series.normalise(y, wide[1], inverse_y, longest_m, m);
+    const bool zeros_x = series.normalise(x, wide[0], of_x, padded_n(), n);
+    const bool zeros_y = series.normalise(y, wide[1], of_y, longest_m, m);
     if (!zeros_x && !zeros_y) return;
-    series.mark_zeros(x, wide[0], inverse_x, padded_n(), 0);
-    series.mark_zeros(y, wide[1], inverse_y, longest_m, 1);
+    series.mark_zeros(x, wide[0], of_x, padded_n(), 0);
+    series.mark_zeros(y, wide[1], of_y, longest_m, 1);
     features = packed_features(p);
   }
   const MetricKernels<T> &metric() const { return mapping.metric[p.metric]; }
@@ -160,7 +166,7 @@ class LaneGroup {
 
   void cost(int64_t r, int64_t c, int64_t count, bool &ok) const {
     if (p.fused()) {
-      metric().cost[form](fused(r, c, count));
+      (products ? metric().products : metric().cost[form])(fused(r, c, count));
       return;
     }
     const Offsets at = offsets(b.x, &Place::x, places);
@@ -181,6 +187,9 @@ class LaneGroup {
             wide_x + r * d * W,
             wide_y + c * d * W,
             core::log2_e / p.gamma,
+            of_x + r * W,
+            of_y + c * W,
+            W,
             tile,
             alignment,
             grad_x + r * d * W,
@@ -246,10 +255,11 @@ class LaneGroup {
   double matrix_limit;
   int64_t n[max_width], m[max_width], longest_n = 0, longest_m = 0;
   CostForm form = plain_cost;
+  bool products = false;
   T *x, *y, *row_m, *grad_x, *grad_y, *rest_x, *adjoint_row, *tile, *alignment, *probability, *state_m, *left,
       *diagonal, *above_m;
   E *row_e, *state_e, *above_e;
-  double *wide_x, *wide_y, *inverse_x, *inverse_y;
+  double *wide_x, *wide_y, *of_x, *of_y;
   int64_t features = p.features;  // of the series that costs are computed from
 };
 

@@ -19,6 +19,12 @@ inline int64_t packed_features(const Problem &problem) {
   return problem.features + (problem.metric == SDTW_COSINE ? core::Cosine::more_features : 0);
 }
 
+// Whether a pair's costs in double may come from products of points, for which there is room then: where features are
+// so few that this would not be faster, equal points keep a cost of 0.
+inline bool has_products(const Problem &problem) {
+  return problem.metric == SDTW_SQEUCLIDEAN && problem.dtype != SDTW_F64 && problem.features >= 8;
+}
+
 // state: a header, of each pair that is computed its lengths and a byte that says what became of it, a byte per unit
 // (its engine), a block per unit.
 struct StateLayout {
@@ -62,7 +68,8 @@ struct Need {
 // for the float64 engine that any float32 problem may need, or a whole vector when lanes hold pairs.
 struct ScratchLayout {
   size_t x = 0, y = 0, wide_x = 0, wide_y = 0, row_m = 0, row_e = 0, grad_x = 0, grad_y = 0, adjoint_row = 0;
-  size_t rest_x = 0, rest_y = 0, inverse_x = 0, inverse_y = 0;
+  size_t rest_x = 0, rest_y = 0, centre = 0;
+  size_t of_points_x = 0, of_points_y = 0;  // a number for each: inverse norms (cosine), or norms (products)
   size_t progress = 0, tile = 0, alignment = 0, probability = 0, state_m = 0, state_e = 0, carry_left = 0,
          carry_diagonal = 0;
   size_t segment_m = 0, segment_e = 0;
@@ -94,9 +101,10 @@ struct ScratchLayout {
     const size_t rested = gradient ? widened : 0, narrow = lanes ? vector : sizeof(float);  // of sums in float alone
     rest_x = arena.add(rows * rested, narrow);
     rest_y = arena.add(lanes ? 0 : cols * rested, narrow);
-    const size_t normalised = problem.metric == SDTW_COSINE ? 1 : 0;
-    inverse_x = arena.add(rows * normalised, lanes ? 2 * vector : vector);
-    inverse_y = arena.add(cols * normalised, lanes ? 2 * vector : vector);
+    const size_t normed = problem.metric == SDTW_COSINE || has_products(problem) ? 1 : 0;
+    of_points_x = arena.add(rows * normed, lanes ? 2 * vector : vector);
+    of_points_y = arena.add(cols * normed, lanes ? 2 * vector : vector);
+    centre = arena.add(features, 8);
     adjoint_row = arena.add(backward ? cols : 0, vector);
     progress = arena.add(plan.wavefront ? size_t(plan.tiles_down) + 8 : 0, 8);
     if (need.recompute) block = arena.add(StateLayout(problem, plan).block, 1);

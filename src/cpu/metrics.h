@@ -23,7 +23,7 @@ inline __attribute__((always_inline)) typename V::Real finish(Metric, typename V
 template <class Metric, class T, int K, class Out>
 inline void metric_sums(const FusedTile<T> &a, int64_t begin, int64_t end, Out out) {
   using V = Vec<T>;
-  constexpr int R = K < 4 ? K : 4, B = sizeof(typename V::Real) == 64 ? 4 : 3;
+  constexpr int R = K < 4 ? K : 4, B = V::block_steps;
   const auto block = [&](int64_t s, int r, auto steps) __attribute__((always_inline)) {
     constexpr int S = decltype(steps)::value;
     typename V::Real sum[S][R];
@@ -99,6 +99,43 @@ void metric_double(const FusedTile<T> &a) {
           V::store_split(V::mul(finish<V>(Metric{}, sum), scale), reinterpret_cast<int32_t *>(t), t + W);
         });
   }
+}
+
+// The same of sqeuclidean, as |x|^2 + |y|^2 - 2 <x, y> of points relative to a centre of the pair: half of the
+// arithmetic, and what cancels cancels in float64. Everything comes scaled.
+template <class T, int K>
+void metric_products(const FusedTile<T> &a) {
+  using V = Vec<double>;
+  constexpr int W = Vec<T>::width, H = V::width, R = K < 4 ? K : 4, B = V::block_steps == 4 ? 6 : V::block_steps;
+  const auto block = [&](int64_t s, int r, int h, auto steps) __attribute__((always_inline)) {
+    constexpr int S = decltype(steps)::value;
+    typename V::Real sum[S][R];
+    for (int b = 0; b < S; ++b)
+      for (int k = 0; k < R; ++k)
+        sum[b][k] = V::add(V::load(a.norm_x + (r + k) * W + h), V::load(a.norm_y + (s + b) * a.norm_step + h));
+    const double *x = a.wide_x + r * a.x_row + h, *y = a.wide_y + s * a.y_step + h;
+    for (int64_t f = 0; f < a.features; ++f, x += a.x_feature, y += a.y_feature) {
+      typename V::Real row[R];
+      for (int k = 0; k < R; ++k) row[k] = V::load(x + k * a.x_row);
+      for (int b = 0; b < S; ++b) {
+        const auto column = V::load(y + b * a.y_step);
+        for (int k = 0; k < R; ++k) sum[b][k] = V::fma(row[k], column, sum[b][k]);
+      }
+    }
+    for (int b = 0; b < S; ++b)
+      for (int k = 0; k < R; ++k) {
+        T *t = a.cost + ((s + b) * K + r + k) * 2 * W + h;
+        V::store_split(sum[b][k], reinterpret_cast<int32_t *>(t), t + W);
+      }
+  };
+  for (int h = 0; h < W; h += H)
+    for (int r = 0; r < K; r += R) {
+      int64_t s = 0;
+      for (; s + B <= a.steps; s += B) block(s, r, h, Int<B>{});
+      if constexpr (B > 4)
+        for (; s + 4 <= a.steps; s += 4) block(s, r, h, Int<4>{});
+      for (; s < a.steps; ++s) block(s, r, h, Int<1>{});
+    }
 }
 
 // E times the slope of a metric whose slope is the reciprocal of its cost, and 0 where that is 0. The costs are still

@@ -73,13 +73,12 @@ inline double read_grad_value(const Problem &p, const Buffers &b, int64_t pair) 
                              : static_cast<const float *>(b.grad_value)[pair];
 }
 
-// What computes a pair: cells in float, from costs of series in one of two forms, or everything in double.
-enum class Engine : uint8_t {
-  plain = plain_cost,
-  double_costs = double_cost,
-  float64,
-};
-inline CostForm cost_form(Engine engine) { return engine == Engine::float64 ? plain_cost : CostForm(engine); }
+// What computes a pair: cells in float, from costs of series in float or double, the latter by products of points or
+// as they are, or everything in double.
+enum class Engine : uint8_t { plain, products, double_costs, float64 };
+inline CostForm cost_form(Engine engine) {
+  return engine == Engine::products || engine == Engine::double_costs ? double_cost : plain_cost;
+}
 
 // Bounds of what a step costs: its weight times that of the cell, and its penalty.
 struct StepBounds {
@@ -124,11 +123,13 @@ inline Engine engine_for(const CostBound &bound, int64_t n, int64_t m, const Pro
   if (!core::is_float_scale(scale) || !(total <= core::Exponent<float>::limit)) return Engine::float64;
   if (std::max(n, m) > 4096 && core::is_thin(n, m)) return Engine::float64;
   const bool precise = p.metric == SDTW_COSINE || bound.tiny;
-  if (!precise && total <= core::plain_cost_limit && step <= core::plain_cost_step(double(p.features)))
+  const double thinness = double(std::max(n, m)) / double(std::min(n, m));
+  if (!precise && total * thinness <= core::plain_cost_limit && step <= core::plain_cost_step(double(p.features)))
     return Engine::plain;
   // Split costs are weighed as floats.
   const bool alike = p.step_weight[0] == p.step_weight[1] && p.step_weight[1] == p.step_weight[2];
-  return alike || step < core::float_cost_limit ? Engine::double_costs : Engine::float64;
+  if (!alike && step >= core::float_cost_limit) return Engine::float64;
+  return has_products(p) && step <= core::product_cost_step ? Engine::products : Engine::double_costs;
 }
 
 // The largest given |cost| that T's engine takes; that of float64 must be below it (core/numbers.h).
@@ -203,6 +204,16 @@ bool any_live(const T *values, int64_t count) {
   return live;
 }
 
+// How many of `count` values there are up to the last one that is live.
+template <class T>
+int64_t live_part(const T *values, int64_t count) {
+  while (count > 0 && !(values[count - 1] >= T(core::negligible_alignment))) --count;
+  return count;
+}
+
+// What a flow is short of another, relative to itself.
+inline double lack_of_flow(double of, double other) { return of > 0 ? (other - of) / of : 0; }
+
 // What flows through a tile. E is a unit of flow from the last cell to the first: as much leaves a tile as has entered
 // it, but for rounding, which over thousands of steps would show in E[0,0] = 1. So outflow is scaled to inflow, tile by
 // tile or more often, and lane by lane where lanes are pairs. Sums are kept in 16 columns, whatever the lanes, which
@@ -237,18 +248,13 @@ class Flow {
   Correction settle(const Flow &inflow, double *lost) const {
     Correction correction;
     for (int k = 0; k < pairs_; ++k) {
-      lost[k] += lacks(inflow, k);
+      lost[k] += lack_of_flow(total(k), inflow.total(k));
       const bool mends = std::abs(lost[k]) >= least;
       for (int l = k; l < columns; l += pairs_) correction.excess[l] = mends ? T(lost[k]) : T(0);
       if (mends) lost[k] = 0;
       correction.any |= mends;
     }
     return correction;
-  }
-  // What there is less of than in another flow.
-  double lacks(const Flow &other, int pair = 0) const {
-    const double here = total(pair);
-    return here > 0 ? (other.total(pair) - here) / here : 0;
   }
 
  private:
@@ -278,7 +284,7 @@ struct StateHeader {
   double step_weight[3], step_penalty[3], band_radius;
   int32_t band, symmetric;
   int64_t unused[7];
-  static constexpr uint64_t expected_magic = 0x325f777464735f63;  // "c_sdtw_2", 2 being the version of the layout
+  static constexpr uint64_t expected_magic = 0x335f777464735f63;  // "c_sdtw_3", 3 being the version of the layout
 
   static StateHeader of(const sdtw::Plan &plan, sdtw_cpu_isa isa) {
     const Problem &p = plan.problem;

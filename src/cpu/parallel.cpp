@@ -40,6 +40,8 @@ class Patience {
     if (turns_ < 1000) {
 #if defined(__x86_64__) || defined(__i386__)
       __builtin_ia32_pause();
+#elif defined(__aarch64__)
+      __asm__ __volatile__("isb");  // takes about as long, where `yield` does nothing
 #endif
       if (++turns_ == 1000) end_ = Clock::now() + std::chrono::microseconds(200);
       return true;

@@ -20,7 +20,7 @@ struct Vec<float> {
   using Real = __m256;
   using Exponent = __m256i;
   using ScalarExponent = int32_t;
-  static constexpr int width = 8;
+  static constexpr int width = 8, block_steps = 3;
 
   static Real load(const float *p) { return _mm256_loadu_ps(p); }
   static void store(float *p, Real a) { _mm256_storeu_ps(p, a); }
@@ -49,6 +49,7 @@ struct Vec<float> {
   static Real sub(Real a, Real b) { return _mm256_sub_ps(a, b); }
   static Real mul(Real a, Real b) { return _mm256_mul_ps(a, b); }
   static Real div(Real a, Real b) { return _mm256_div_ps(a, b); }
+  static Real reciprocal(Real a) { return div(set1(1), a); }
   static Real larger(Real a, Real b) { return _mm256_max_ps(a, b); }
   static Real at_least(Real a, float bound) {
     return _mm256_and_ps(_mm256_cmp_ps(a, _mm256_set1_ps(bound), _CMP_GE_OQ), a);
@@ -161,7 +162,7 @@ struct Vec<double> {
   using Real = __m256d;
   using Exponent = __m256d;
   using ScalarExponent = double;
-  static constexpr int width = 4;
+  static constexpr int width = 4, block_steps = 3;
 
   static Real load(const double *p) { return _mm256_loadu_pd(p); }
   static Real load(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
@@ -188,6 +189,7 @@ struct Vec<double> {
   static Real sub(Real a, Real b) { return _mm256_sub_pd(a, b); }
   static Real mul(Real a, Real b) { return _mm256_mul_pd(a, b); }
   static Real div(Real a, Real b) { return _mm256_div_pd(a, b); }
+  static Real reciprocal(Real a) { return div(set1(1), a); }
   static Real larger(Real a, Real b) { return _mm256_max_pd(a, b); }
   static Real at_least(Real a, double bound) {
     return _mm256_and_pd(_mm256_cmp_pd(a, _mm256_set1_pd(bound), _CMP_GE_OQ), a);

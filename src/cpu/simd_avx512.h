@@ -20,6 +20,8 @@ struct Vec<float> {
   using Exponent = __m512i;
   using ScalarExponent = int32_t;
   static constexpr int width = 16;
+  // Steps of a block of costs, 4 rows by so many, that registers hold beside what is added to them.
+  static constexpr int block_steps = 4;
 
   static Real load(const float *p) { return _mm512_loadu_ps(p); }
   static void store(float *p, Real a) { _mm512_storeu_ps(p, a); }
@@ -46,6 +48,11 @@ struct Vec<float> {
   static Real sub(Real a, Real b) { return _mm512_sub_ps(a, b); }
   static Real mul(Real a, Real b) { return _mm512_mul_ps(a, b); }
   static Real div(Real a, Real b) { return _mm512_div_ps(a, b); }
+  // 1 / a for a near 1, to 2^-23 or so: a division takes as long as most of a cell.
+  static Real reciprocal(Real a) {
+    const Real r = _mm512_rcp14_ps(a);
+    return _mm512_fmadd_ps(_mm512_fnmadd_ps(a, r, set1(1)), r, r);
+  }
   static Real larger(Real a, Real b) { return _mm512_max_ps(a, b); }
   // a where it is at least the bound, else 0; whether any lane is not 0; a where another number is positive, else 0.
   static Real at_least(Real a, float bound) {
@@ -170,7 +177,8 @@ struct Vec<double> {
   using Real = __m512d;
   using Exponent = __m512d;
   using ScalarExponent = double;
-  static constexpr int width = 8;
+  static constexpr int width = 8, block_steps = 4;
+  using Mask = __mmask8;
 
   static Real load(const double *p) { return _mm512_loadu_pd(p); }
   static Real load(const float *p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
@@ -197,13 +205,29 @@ struct Vec<double> {
   static Real sub(Real a, Real b) { return _mm512_sub_pd(a, b); }
   static Real mul(Real a, Real b) { return _mm512_mul_pd(a, b); }
   static Real div(Real a, Real b) { return _mm512_div_pd(a, b); }
+  static Real reciprocal(Real a) { return div(set1(1), a); }
   static Real larger(Real a, Real b) { return _mm512_max_pd(a, b); }
   static Real at_least(Real a, double bound) {
     return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a, _mm512_set1_pd(bound), _CMP_GE_OQ), a);
   }
   static bool any_nonzero(Real a) { return _mm512_cmp_pd_mask(a, _mm512_setzero_pd(), _CMP_NEQ_UQ) != 0; }
   static Real abs(Real a) { return _mm512_abs_pd(a); }
-  static Real sqrt(Real a) { return _mm512_sqrt_pd(a); }
+  // The rounded root, as of a square root instruction, which would take longer than all the rest of a cost: from an
+  // estimate, by Newton's iteration for the root g and half its inverse h, and a last step that rounds (Markstein
+  // 1990).
+  static Real sqrt(Real a) {
+    const Real half = set1(.5), y = _mm512_rsqrt14_pd(a);
+    Real g = mul(a, y), h = mul(half, y);
+    for (int i = 0; i < 2; ++i) {
+      const Real r = fnma(g, h, half);
+      g = fma(g, r, g), h = fma(h, r, h);
+    }
+    const Real root = fma(fnma(g, g, a), h, g);
+    // Not of 0, infinities and NaN, nor where the residual would leave a double's range.
+    const Mask fits =
+        _mm512_mask_cmp_pd_mask(_mm512_cmp_pd_mask(a, set1(1e-270), _CMP_GE_OQ), a, set1(1e290), _CMP_LE_OQ);
+    return __builtin_expect(fits == 0xff, 1) ? root : _mm512_sqrt_pd(a);
+  }
   static Real where_positive(Real of, Real a) {
     return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(of, _mm512_setzero_pd(), _CMP_GT_OQ), a);
   }
@@ -219,7 +243,6 @@ struct Vec<double> {
   static Real smaller(Real a, Real b) { return _mm512_min_pd(a, b); }
   static Exponent whole(double a) { return set1(a); }
 
-  using Mask = __mmask8;
   static Mask at_most(Real a, Real b) { return _mm512_cmp_pd_mask(a, b, _CMP_LE_OQ); }
   static Mask within(Exponent at, Exponent first, Exponent end) {
     return _mm512_mask_cmp_pd_mask(at_most(first, at), at, end, _CMP_LT_OQ);

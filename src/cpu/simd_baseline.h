@@ -20,7 +20,7 @@ struct VecBase {
   using Scalar = T;
   typedef T Real __attribute__((vector_size(N * sizeof(T))));
   typedef Int Bits __attribute__((vector_size(N * sizeof(T))));
-  static constexpr int width = N;
+  static constexpr int width = N, block_steps = 3;
 
   static Real load(const T *p) {
     Real a;
@@ -47,6 +47,7 @@ struct VecBase {
   static Real sub(Real a, Real b) { return a - b; }
   static Real mul(Real a, Real b) { return a * b; }
   static Real div(Real a, Real b) { return a / b; }
+  static Real reciprocal(Real a) { return set1(1) / a; }
   static Real larger(Real a, Real b) { return a > b ? a : b; }
   static Real at_least(Real a, T bound) { return a >= set1(bound) ? a : Real{}; }
   static bool any_nonzero(Real a) {

@@ -31,6 +31,7 @@ struct SkewedSeries {
   T *x, *y;
   int64_t features, n, m;  // the pair's own lengths
   int64_t room;            // packed_features
+  T *centre = nullptr;     // [features]: of `points`
 
   int64_t y_length() const { return padded_length(m); }
   int64_t strips() const { return ceil_div<int64_t>(n, strip_rows); }
@@ -71,9 +72,11 @@ struct SkewedSeries {
     T *const end = x + strip(strips() - 1);
     const int64_t present = (n - 1) % strip_rows + 1;
     const auto at = [&](int64_t row) { return (row % K) * W + row / K; };
-    for (int64_t f = 0; f < features; ++f)
+    int64_t absent[strip_rows];
+    for (int64_t row = present; row < strip_rows; ++row) absent[row] = at(row);
+    for (int64_t f = 0, last = at(present - 1); f < features; ++f)
       for (int64_t row = present; row < strip_rows; ++row)
-        end[f * strip_rows + at(row)] = end[f * strip_rows + at(present - 1)];
+        end[f * strip_rows + absent[row]] = end[f * strip_rows + last];
     for (int64_t f = 0; f < features; ++f) {
       T *row = y + f * y_length();
       std::fill(row, row + pad, row[pad]);
@@ -152,6 +155,13 @@ struct SkewedSeries {
     }
   }
 
+  // What costs from products take: scale is that of costs.
+  void centre_points(double scale, double *wide_x, double *wide_y, double *norm_x, double *norm_y) const {
+    find_centre();
+    kernels->centred(points_x(), -2 * scale, scale, wide_x, norm_x);
+    kernels->centred(points_y(), 1, scale, wide_y, norm_y);
+  }
+
   // Points of norm 1 / sqrt(2) in place of what has been packed, and their number of features.
   int64_t normalise(double *wide_x, double *wide_y, double *inverse_x, double *inverse_y) const {
     bool zeros = false;
@@ -192,14 +202,16 @@ struct SkewedSeries {
   // An upper bound of D over all cells, by the triangle inequality around a mean of y.
   CostBound cost_bound(sdtw_metric metric) const {
     CostBound bound;
-    const bool absolute = metric == SDTW_CITYBLOCK;
-    double reach_x = 0;
-    for (int64_t i = 0; i < strips(); ++i) {
-      const double r = reach(absolute, x + strip(i), strip_rows, strip_rows);
-      if (std::isnan(r)) return {r};
-      reach_x = std::max(reach_x, r);
-    }
-    const double sum = reach_x + reach(absolute, y, y_length(), y_length());
+    find_centre();
+    const auto reach = [&](const PointBlocks<T> &points) {
+      T largest[max_width], poison[max_width];
+      const bool absolute = metric == SDTW_CITYBLOCK;
+      kernels->reach[absolute](points, largest, poison);
+      double all = 0;
+      for (int l = 0; l < kernels->width; ++l) all = std::max(all, double(largest[l])) + double(poison[l]);
+      return absolute ? all : std::sqrt(all);
+    };
+    const double sum = reach(points_x()) + reach(points_y());
     bound.largest = metric == SDTW_SQEUCLIDEAN ? sum * sum : sum;
     if (metric == SDTW_COSINE) bound.largest = 2 + 0 * sum;
     if (metric == SDTW_EUCLIDEAN)
@@ -214,34 +226,21 @@ struct SkewedSeries {
   }
   CosineBlock<T> cosine_y(double *wide, double *inverse) const { return {y, wide, inverse, y_length(), y_length()}; }
 
-  // The largest distance of any of `count` points from the centre.
-  double reach(bool absolute, const T *data, int64_t feature, int64_t count) const {
-    return absolute ? reach<true>(data, feature, count) : reach<false>(data, feature, count);
+  PointBlocks<T> points_x() const {
+    return {x, strips(), strip_rows * room, features, strip_rows, strip_rows, centre, false};
   }
-  template <bool absolute>
-  double reach(const T *data, int64_t feature, int64_t count) const {
-    T largest = 0, poison = 0;  // poison: NaN once a sum is not finite
-    for (int64_t i = 0; i < count; i += strip_rows) {
-      const int64_t width = std::min<int64_t>(strip_rows, count - i);
-      T sum[strip_rows] = {};
-      for (int64_t f = 0; f < features; ++f) {
-        const T c = centre(f), *row = data + f * feature + i;
-        for (int64_t j = 0; j < width; ++j) sum[j] += absolute ? std::abs(row[j] - c) : (row[j] - c) * (row[j] - c);
-      }
-      for (const T s : sum) {
-        largest = s > largest ? s : largest;
-        poison += 0 * s;
-      }
-    }
-    const double all = double(largest) + double(poison);
-    return absolute ? all : std::sqrt(all);
-  }
+  PointBlocks<T> points_y() const { return {y, 1, 0, features, y_length(), y_length(), centre, false}; }
 
-  T centre(int64_t f) const {
+  // A mean of y.
+  void find_centre() const {
     const int64_t samples = std::min<int64_t>(m, 16);
-    T sum = 0;
-    for (int64_t i = 0; i < samples; ++i) sum += y[f * y_length() + pad + i * m / samples];
-    return sum / T(samples);
+    int64_t at[16];
+    for (int64_t i = 0; i < samples; ++i) at[i] = pad + i * m / samples;
+    for (int64_t f = 0; f < features; ++f) {
+      T sum = 0;
+      for (int64_t i = 0; i < samples; ++i) sum += y[f * y_length() + at[i]];
+      centre[f] = sum / T(samples);
+    }
   }
 };
 

@@ -39,7 +39,8 @@ class StripPair {
         tangents(p, plan, kernels, b, at_place, n, m, layout, scratch),
         scale(T(core::log2_e / p.gamma)),
         scale_low(T(core::log2_e / p.gamma - double(scale))) {
-    series = {&kernels, at<T>(scratch, layout.x), at<T>(scratch, layout.y), p.features, n, m, packed_features(p)};
+    series = {&kernels, at<T>(scratch, layout.x), at<T>(scratch, layout.y),     p.features, n,
+              m,        packed_features(p),       at<T>(scratch, layout.centre)};
     row_m = at<T>(scratch, layout.row_m) + pad;
     row_e = at<E>(scratch, layout.row_e) + pad;
     grad_x = at<T>(scratch, layout.grad_x);
@@ -48,29 +49,34 @@ class StripPair {
     rest_y = at<T>(scratch, layout.rest_y);
     wide_x = at<double>(scratch, layout.wide_x);
     wide_y = at<double>(scratch, layout.wide_y);
-    inverse_x = at<double>(scratch, layout.inverse_x);
-    inverse_y = at<double>(scratch, layout.inverse_y);
+    of_x = at<double>(scratch, layout.of_points_x);
+    of_y = at<double>(scratch, layout.of_points_y);
     adjoint_row = at<T>(scratch, layout.adjoint_row) + pad;
     progress = at<std::atomic<int64_t>>(scratch, layout.progress);
     matrix_limit = largest_given_cost<T>(p);
   }
 
-  // Packs the series and says which engine the pair's costs need.
-  Engine prepare(std::byte *local) {
+  // Packs the series.
+  void prepare(std::byte *local) {
     if (p.fused())
       series.pack(Strided<In>{element<In>(b.x, at_place.x), b.x.stride[1], b.x.stride[2]},
                   Strided<In>{element<In>(b.y, at_place.y), b.y.stride[1], b.y.stride[2]}, at<T>(local, layout.tile));
     if (p.fused() && tangents.wanted()) tangents.pack(local);
+  }
+  // Which engine the pair's costs need.
+  Engine needed() const {
     if (sizeof(T) == 8) return Engine::float64;
     const Engine engine = engine_for(p.fused() ? series.cost_bound(p.metric) : CostBound{}, n, m, p);
     return !p.fused() && engine == Engine::double_costs ? Engine::plain : engine;
   }
   void use(Engine engine) {
     form = cost_form(engine);
+    products = engine == Engine::products;
     if (p.metric == SDTW_COSINE) {
-      features = series.normalise(wide_or_null(wide_x), wide_or_null(wide_y), inverse_x, inverse_y);
-      if (tangents.wanted())
-        tangents.normalise(series, wide_or_null(wide_x), wide_or_null(wide_y), inverse_x, inverse_y);
+      features = series.normalise(wide_or_null(wide_x), wide_or_null(wide_y), of_x, of_y);
+      if (tangents.wanted()) tangents.normalise(series, wide_or_null(wide_x), wide_or_null(wide_y), of_x, of_y);
+    } else if (products) {
+      series.centre_points(split_scale(), wide_x, wide_y, of_x, of_y);
     } else if (form == double_cost) {
       std::copy(series.x, series.x + series.size_x(), wide_x);
       std::copy(series.y, series.y + series.size_y(), wide_y);
@@ -170,6 +176,9 @@ class StripPair {
             wide_x + row,
             wide_y + column,
             split_scale(),
+            of_x + i * strip_rows,
+            of_y + column,
+            -1,
             at<T>(local, layout.tile),
             at<T>(local, layout.alignment),
             grad_x + row,
@@ -182,7 +191,7 @@ class StripPair {
   // Fills the tile with costs; false if a given one is not for this engine.
   bool cost(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local) const {
     if (p.fused()) {
-      metric().cost[form](fused(i, first_step, count, local));
+      (products ? metric().products : metric().cost[form])(fused(i, first_step, count, local));
       return true;
     }
     MatrixTile t = matrix(i, first_step, count, element<In>(b.x, at_place.x), nullptr, b.x.stride);
@@ -309,12 +318,13 @@ class StripPair {
   SkewedSeries<T> series;
   T *row_m, *grad_x, *grad_y, *rest_x, *rest_y, *adjoint_row;
   E *row_e;
-  double *wide_x, *wide_y, *inverse_x, *inverse_y;
+  double *wide_x, *wide_y, *of_x, *of_y;
   int64_t features = p.features;  // of the series that costs are computed from
   std::atomic<int64_t> *progress;
   bool shared = false;  // by several threads
   std::atomic<bool> broken{false};
   CostForm form = plain_cost;
+  bool products = false;
 };
 
 template <class T, class In>
@@ -372,204 +382,6 @@ bool StripPair<T, In>::forward(double &value, Locals &&locals, int threads) {
   });
   if (broken.load()) value = std::numeric_limits<double>::infinity();
   return ok;
-}
-
-// Sweeps E back through a tile, a few steps at a time for the sake of the flow's rounding errors. lost: see Flow.
-template <class T, class In>
-void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *local, bool derivative,
-                               double &lost) const {
-  const int64_t portion = m < 16 ? 2 : 16;  // a path through few columns goes through many rows in a step
-  T *const left = at<T>(local, layout.carry_left), *const diagonal = at<T>(local, layout.carry_diagonal);
-  const T *const probability = at<T>(local, layout.probability);
-  for (int64_t end = count, s; end > 0; end = s) {
-    s = std::max<int64_t>(0, end - portion);
-    T *const row = adjoint_row + first_step + s;
-    const auto flow = [&](T *of_row) {
-      Flow<T> sum(1);
-      sum.add(left, strip_rows + W);
-      sum.add(diagonal, strip_rows);
-      sum.add(of_row, end - s);
-      return sum;
-    };
-    const Flow<T> inflow = flow(row - W + 1);
-    const AdjointSweep<T> part{end - s,
-                               probability + s * (tangents.carried() ? 6 : 3) * strip_rows,
-                               at<T>(local, layout.alignment) + s * strip_rows,
-                               left,
-                               diagonal,
-                               left + strip_rows,
-                               row};
-    if (tangents.carried())
-      kernels.rules.adjoint_tangent(tangents.adjoint(part, rule.steps, first_step, s, local));
-    else if (derivative && rule.weighted)
-      kernels.rules.adjoint({part, &rule.steps, nullptr, nullptr, nullptr, nullptr, nullptr});
-    else
-      mapping.adjoint(part);
-    const Flow<T> outflow = flow(row + 1);
-    const double wanted = lost + outflow.lacks(inflow);
-    const auto correction = outflow.settle(inflow, &lost);
-    if (!correction.any) continue;
-    correction.apply(left, strip_rows + W);
-    correction.apply(diagonal, strip_rows);
-    correction.apply(row + 1, end - s);
-    // What the correction itself has been rounded by, which is more only where next to nothing flows.
-    const double rest = wanted + flow(row + 1).lacks(outflow);
-    lost = std::abs(rest) < 2 * Flow<T>::least ? rest : 0;
-  }
-}
-
-template <class T, class In>
-void StripPair<T, In>::probabilities(int64_t i, const Corridor &within, int64_t first_step, int64_t count,
-                                     std::byte *local) const {
-  const LaneState<T> lanes = lane_state(local);
-  T *const above_m = at<T>(local, layout.segment_m) + pad;
-  E *const above_e = at<E>(local, layout.segment_e) + pad;
-  rule.forbid(above_m, above_e, count);
-  if (i > 0 && first_step < m)
-    load(boundary_row(i), p.m, first_step, above_m, above_e, std::min(count, m - first_step));
-  if (first_step > within.begin)
-    load(boundary_column(i, first_step / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
-  else
-    start_strip(i, lanes);
-  T *above_dot = nullptr;
-  if (tangents.carried())
-    above_dot = tangents.load(i, first_step / plan.tile_cols, first_step, count, local, first_step > within.begin);
-  sweep({count, at<T>(local, layout.tile), scale, scale_low, lanes, above_m, above_e, at<T>(local, layout.probability)},
-        within, first_step, true, above_dot, local);
-}
-
-template <class T, class In>
-void StripPair<T, In>::spend(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local,
-                             In *target, const int64_t (&stride)[3], T factor) const {
-  if (p.fused() && !target) gradient(i, first_step, count, local);
-  if (!target) return;
-  T factors[max_width];
-  std::fill(factors, factors + max_width, factor);
-  MatrixTile t = matrix(i, first_step, count, nullptr, target, stride);
-  t.first = cells.first;
-  t.last = cells.last;
-  mapping.store[core::dtype_of<In>](
-      t, tangents.wanted() ? tangents.alignment_dot(local) : at<T>(local, layout.alignment), factors);
-}
-
-template <class T, class In>
-void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, const int64_t (&stride)[3], T factor,
-                                      bool derivative) {
-  const Extent cells = extent(i);
-  const Corridor within = corridor(i);
-  T *const left = at<T>(local, layout.carry_left), *const diagonal = at<T>(local, layout.carry_diagonal);
-  T *const above = left + strip_rows;
-  std::fill(left, left + strip_rows + W, T(0));
-  std::fill(diagonal, diagonal + strip_rows, T(0));
-  if (i == strips() - 1) left[corner_row() * W + corner_lane()] = 1;
-  if (tangents.carried()) tangents.clear_carry(local);
-  double lost = 0;
-  for (int64_t end = within.end, s; end > within.begin; end = s) {
-    s = std::max((end - 1) / plan.tile_cols * plan.tile_cols, within.begin);
-    const int64_t count = end - s;
-    // The strip below has passed up all of this tile's columns once it is through with the tile before this one.
-    if (i + 1 < strips()) wait(i + 1, steps(i + 1) - std::max<int64_t>(0, std::min(s - plan.tile_cols, steps(i + 1))));
-    if (any_live(left, strip_rows + W) || any_live(diagonal, strip_rows) || any_live(adjoint_row + s - W + 1, count)) {
-      cost(i, cells, s, count, local);
-      if (tangents.carried()) tangent_cost(i, cells, s, count, local);
-      {
-        const FlushDenormals flush;
-        probabilities(i, within, s, count, local);
-        adjoint(s, count, local, derivative, lost);
-      }
-      spend(i, cells, s, count, local, target, stride, factor);
-    } else {
-      std::fill(left, left + strip_rows + W, T(0));
-      std::fill(diagonal, diagonal + strip_rows, T(0));
-      std::fill(adjoint_row + s + 1, adjoint_row + s + count + 1, T(0));
-      if (tangents.carried()) tangents.skip(s, count, local);
-    }
-    if (s == within.begin) adjoint_row[s] = above[0];
-    if (s == within.begin && tangents.carried()) tangents.adjoint_row[s] = tangents.left(local)[strip_rows];
-    advance(i, steps(i) - s);
-  }
-  advance(i, steps(i));
-}
-
-// At gamma = 0 the best path is all there is: from the corner back, in each tile that it goes through.
-template <class T, class In>
-void StripPair<T, In>::backward_path(std::byte *local, In *target, const int64_t (&stride)[3], T factor,
-                                     bool derivative) {
-  T *const tile = at<T>(local, layout.alignment);
-  const T *const taken = at<T>(local, layout.probability);
-  int64_t row = n - 1, column = m - 1;
-  while (row >= 0) {
-    const int64_t i = row / strip_rows, top = i * strip_rows;
-    const Extent cells = extent(i);
-    const Corridor within = corridor(i);
-    while (row >= top) {
-      const auto step_of_row = [&] { return column + (row - top) / K; };
-      const int64_t s = std::max(step_of_row() / plan.tile_cols * plan.tile_cols, within.begin);
-      const int64_t count = tile_end(within, s) - s;
-      cost(i, cells, s, count, local);
-      if (tangents.wanted()) {
-        tangent_cost(i, cells, s, count, local);
-        std::fill(tangents.alignment_dot(local), tangents.alignment_dot(local) + count * strip_rows, T(0));
-      }
-      probabilities(i, within, s, count, local);
-      std::fill(tile, tile + count * strip_rows, T(0));
-      while (row >= top && step_of_row() >= s) {
-        const int64_t at_row = (row - top) % K * W + (row - top) / K, cell = (step_of_row() - s) * strip_rows + at_row;
-        const int step = row + column == 0 ? core::diagonal : int(taken[cell]);
-        tile[cell] = derivative ? rule.steps.weight[step] : T(1);
-        if (tangents.wanted()) tangents.value += double(tile[cell]) * double(tangents.tile(local)[cell]);
-        if (step != core::horizontal) --row;
-        if (step != core::vertical) --column;
-      }
-      spend(i, cells, s, count, local, target, stride, factor);
-    }
-  }
-}
-
-template <class T, class In>
-template <class Locals>
-void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor, bool derivative, Locals &&locals,
-                                int threads) {
-  shared = threads > 1;
-  std::fill(adjoint_row - pad, adjoint_row + m + pad, T(0));
-  if (p.fused() && !target) {
-    const int64_t size_x = series.size_x(), size_y = series.size_y();
-    std::fill(grad_x, grad_x + size_x, T(0));
-    std::fill(grad_y, grad_y + size_y, T(0));
-    if (sizeof(T) == 4) {
-      std::fill(rest_x, rest_x + size_x, T(0));
-      std::fill(rest_y, rest_y + size_y, T(0));
-    }
-  }
-  if (tangents.wanted()) {
-    tangents.clear_gradients();
-    tangents.start_adjoint();
-  }
-  if (rule.hard) return backward_path(locals(0), target, stride, factor, derivative);
-  run(locals, threads, [&](int64_t ticket, std::byte *local) {
-    backward_strip(strips() - 1 - ticket, local, target, stride, factor, derivative);
-  });
-}
-
-template <class T, class In>
-template <class Out>
-void StripPair<T, In>::write_gradients(double g, StridedOut<Out> to_x, StridedOut<Out> to_y, std::byte *local) const {
-  const T factor = T(metric().slope * g);
-  const bool project = p.metric == SDTW_COSINE;
-  if (to_x.data) {
-    if (project && tangents.wanted())
-      tangents.project_x(series, wide_or_null(wide_x), inverse_x, grad_x);
-    else if (project)
-      series.project_x(wide_or_null(wide_x), inverse_x, grad_x);
-    series.unpack_x(to_x, grad_x, -factor);
-  }
-  if (to_y.data) {
-    if (project && tangents.wanted())
-      tangents.project_y(series, wide_or_null(wide_y), inverse_y, grad_y);
-    else if (project)
-      series.project_y(wide_or_null(wide_y), inverse_y, grad_y);
-    series.unpack_y(to_y, grad_y, factor, at<T>(local, layout.tile));
-  }
 }
 
 }  // namespace sdtw::cpu

@@ -102,3 +102,28 @@ void adjoint(const AdjointSweep<T> &a) {
     V::store(a.diagonal + k * W, diagonal[k]);
   }
 }
+
+// What flows, as far as it lies in these values.
+template <class T>
+double total(const T *values, int64_t count) {
+  using V = Vec<double>;
+  auto sum = V::set1(0);
+  int64_t i = 0;
+  for (; i + V::width <= count; i += V::width) sum = V::add(sum, V::load(values + i));
+  double each[V::width], all = 0;
+  V::store(each, sum);
+  for (const double part : each) all += part;
+  for (; i < count; ++i) all += static_cast<double>(values[i]);
+  return all;
+}
+
+template <class T>
+void grow(T *values, int64_t count, T excess) {
+  using V = Vec<T>;
+  int64_t i = 0;
+  for (; i + V::width <= count; i += V::width) {
+    const auto v = V::load(values + i);
+    V::store(values + i, V::fma(v, V::set1(excess), v));
+  }
+  for (; i < count; ++i) values[i] += values[i] * excess;
+}

@@ -7,6 +7,7 @@ struct Int {
 
 #include "cpu/hard_sweeps.h"
 #include "cpu/metrics.h"
+#include "cpu/points.h"
 #include "cpu/rule_sweeps.h"
 #include "cpu/sweeps.h"
 #include "cpu/tangent_tiles.h"
@@ -18,6 +19,7 @@ constexpr MetricKernels<T> metric_kernels(double slope) {
   MetricKernels<T> kernels{};
   kernels.cost[plain_cost] = kernels.cost[double_cost] = metric_cost<Metric, T, K>;
   if constexpr (split) kernels.cost[double_cost] = metric_double<Metric, T, K>;
+  if constexpr (split && std::is_same_v<Metric, core::SqEuclidean>) kernels.products = metric_products<T, K>;
   if constexpr (std::is_same_v<Metric, core::Euclidean>) {
     kernels.slopes[plain_cost] = reciprocal_slopes<T, K, false>;
     kernels.slopes[double_cost] = reciprocal_slopes<T, K, split>;
@@ -102,5 +104,9 @@ constexpr Kernels<T> kernels() {
            load_matrix<T, 1, core::BFloat16>},
           {store_matrix<T, 1, float>, store_matrix<T, 1, Double<T>>, store_matrix<T, 1, core::Half>,
            store_matrix<T, 1, core::BFloat16>},
-          rules<T, strip_rows / W>()};
+          rules<T, strip_rows / W>(),
+          total<T>,
+          grow<T>,
+          {reach<T, false>, reach<T, true>},
+          centred<T>};
 }

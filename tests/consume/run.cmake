@@ -1,7 +1,8 @@
 # Builds consume/ as projects of other people's and runs what they made: projects in C alone and in C and C++, that link
 # the shared and the static library. With way=installed, against `build` installed below `scratch` and moved elsewhere,
 # by find_package and by pkg-config; else with the sources of the library in the project, by add_subdirectory or
-# FetchContent. Run with cmake -P; definitions in tests/CMakeLists.txt.
+# FetchContent. What another processor is to run is run by `emulator`. Run with cmake -P; definitions in
+# tests/CMakeLists.txt.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   string(JOIN " " command ${ARGN})
@@ -14,10 +15,11 @@ endfunction()
 # consume(NAME LANGUAGES [CMAKE-OPTION...])
 function(consume name languages)
   run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${scratch}/${name} -G ${generator} -D languages=${languages}
-      -D CMAKE_C_COMPILER=${c_compiler} -D CMAKE_CXX_COMPILER=${cxx_compiler} --no-warn-unused-cli ${ARGN})
+      -D CMAKE_C_COMPILER=${c_compiler} -D CMAKE_CXX_COMPILER=${cxx_compiler} -D CMAKE_TOOLCHAIN_FILE=${toolchain}
+      --no-warn-unused-cli ${ARGN})
   run(${CMAKE_COMMAND} --build ${scratch}/${name})
-  run(${scratch}/${name}/use_sdtw)
-  run(${scratch}/${name}/use_sdtw_static)
+  run(${emulator} ${scratch}/${name}/use_sdtw)
+  run(${emulator} ${scratch}/${name}/use_sdtw_static)
 endfunction()
 
 file(REMOVE_RECURSE ${scratch})
@@ -69,10 +71,10 @@ set(compile ${c_compiler} -std=c99 ${CMAKE_CURRENT_LIST_DIR}/main.c)
 ask_pkg_config(flags --cflags --libs)
 ask_pkg_config(lib_dir --variable=libdir)
 run(${compile} -o ${scratch}/use_pkg_config ${flags} -lm -Wl,-rpath,${lib_dir})
-run(${scratch}/use_pkg_config)
+run(${emulator} ${scratch}/use_pkg_config)
 
 # The static library by its file's name, since linkers prefer the shared one.
 ask_pkg_config(flags --static --cflags --libs)
 list(TRANSFORM flags REPLACE "^-lsdtw$" "-l:libsdtw.a")
 run(${compile} -o ${scratch}/use_pkg_config_static -DSDTW_STATIC ${flags} -Wl,-z,nodelete)
-run(${scratch}/use_pkg_config_static)
+run(${emulator} ${scratch}/use_pkg_config_static)

@@ -3,9 +3,10 @@
 //
 //   sdtw_differential --problem 'metric=cityblock dtype=f16 B=3 n=40 m=52 d=7 seed=42' [--device cuda]
 //   sdtw_differential [--device cuda] [--seed S] [--problems N] [--seconds T] [--threads J] [--cells C] [--share R]
-//                     [--verbose]
+//                     [--thin] [--verbose]
 //
-// share: of problems that are held against a reference, too. cells: see draw_line. The grammar of lines: problem.h.
+// share: of problems that are held against a reference, too. cells, thin: see draw_line. The grammar of lines:
+// problem.h.
 #include <getopt.h>
 
 #include <atomic>
@@ -30,6 +31,7 @@ struct Settings {
   int64_t cells = 600000;
   int threads = 0;
   bool verbose = false;
+  Shapes shapes = Shapes::any;
   std::string problem;
 };
 
@@ -97,12 +99,17 @@ void run_problem(const Settings &settings, const std::string &line, bool compare
 }
 
 Settings parse(int argc, char **argv) {
-  static const option options[] = {
-      {"device", required_argument, nullptr, 'd'},   {"seed", required_argument, nullptr, 's'},
-      {"problems", required_argument, nullptr, 'p'}, {"seconds", required_argument, nullptr, 't'},
-      {"share", required_argument, nullptr, 'r'},    {"threads", required_argument, nullptr, 'j'},
-      {"cells", required_argument, nullptr, 'c'},    {"problem", required_argument, nullptr, 'l'},
-      {"verbose", no_argument, nullptr, 'v'},        {}};
+  static const option options[] = {{"device", required_argument, nullptr, 'd'},
+                                   {"seed", required_argument, nullptr, 's'},
+                                   {"problems", required_argument, nullptr, 'p'},
+                                   {"seconds", required_argument, nullptr, 't'},
+                                   {"share", required_argument, nullptr, 'r'},
+                                   {"threads", required_argument, nullptr, 'j'},
+                                   {"cells", required_argument, nullptr, 'c'},
+                                   {"problem", required_argument, nullptr, 'l'},
+                                   {"thin", no_argument, nullptr, 'n'},
+                                   {"verbose", no_argument, nullptr, 'v'},
+                                   {}};
   Settings settings;
   for (int key; (key = getopt_long(argc, argv, "", options, nullptr)) != -1;) switch (key) {
       case 'd': settings.device = std::string(optarg) == "cuda" ? SDTW_CUDA : SDTW_CPU; break;
@@ -113,6 +120,7 @@ Settings parse(int argc, char **argv) {
       case 'j': settings.threads = std::atoi(optarg); break;
       case 'c': settings.cells = std::atoll(optarg); break;
       case 'l': settings.problem = optarg; break;
+      case 'n': settings.shapes = Shapes::thin; break;
       case 'v': settings.verbose = true; break;
       default: std::exit(2);
     }
@@ -161,7 +169,8 @@ int main(int argc, char **argv) {
     workers.emplace_back([&] {
       for (uint64_t k; elapsed() < settings.seconds && (k = next.fetch_add(1)) < settings.problems;) {
         const uint64_t seed = settings.seed + k;
-        run_problem(settings, draw_line(seed, settings.cells), Random(seed).uniform() < settings.share);
+        run_problem(settings, draw_line(seed, settings.cells, settings.shapes),
+                    Random(seed).uniform() < settings.share);
       }
     });
   for (std::thread &worker : workers) worker.join();

@@ -99,7 +99,7 @@ inline void expect_exec(Expected &e, const sdtw_exec &exec) {
   if (!valid_enum(exec.device, 2)) e.invalid("exec.device");
   if (exec.flags > (SDTW_DETERMINISTIC | SDTW_NO_STATE)) e.invalid("exec.flags");
   if (exec.num_threads < 0 || exec.num_threads > 4096) e.invalid("exec.num_threads");
-  if (!valid_enum(exec.cpu_isa, 4)) e.invalid("exec.cpu_isa");
+  if (!valid_enum(exec.cpu_isa, 5)) e.invalid("exec.cpu_isa");
 }
 
 // Valid, but not in this version or not on this machine.

@@ -20,6 +20,7 @@ static int count_threads(void) {
 int main(int argc, char **argv) {
   const struct timespec moment = {0, 2000000};
   enum { threads = 3 };
+  const int before = count_threads(); /* an emulator has more than ours */
   int round;
   for (round = 0; round < 20; ++round) {
     void *const plugin = argc == 2 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
@@ -36,7 +37,7 @@ int main(int argc, char **argv) {
     }
     dlclose(plugin);
     nanosleep(&moment, NULL); /* its threads wake, and go to sleep, without it */
-    if (count_threads() > threads) {
+    if (count_threads() > before + threads - 1) {
       fprintf(stderr, "round %d: there are %d threads\n", round, count_threads());
       return 1;
     }

@@ -10,6 +10,7 @@ from libsdtw.collections import (
     Matrix,
     Sums,
     TopK,
+    _blocks,
     _keep,
     median_gamma,
     reduce_pairs,
@@ -75,6 +76,50 @@ def test_what_is_kept_is_that_of_the_matrix(dtype, block, rng):
     np.testing.assert_array_equal(
         soft_dtw_histogram(x, y, edges=edges, **options), np.histogram(matrix, edges)[0]
     )
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("block", [None, (4, 3), (1, 1), (5, 100)])
+def test_half_of_a_set_with_itself_is_enough(normalize, dtype, block, rng, monkeypatch):
+    x = np.repeat(rng.normal(size=(9, 8, 2)), 2, axis=0)[:17].astype(dtype)  # twins, so that there are ties
+    options = {"gamma": 0.5, "block": block, "normalize": normalize}
+    computed, real = [], _blocks.raw_values
+
+    def raw_values(x, y, *options):
+        values = real(x, y, *options)
+        computed.append(values.size if y is not None else len(x) * (len(x) + 1) // 2)
+        return values
+
+    monkeypatch.setattr(_blocks, "raw_values", raw_values)
+    matrix = soft_dtw_matrix(x, **options)
+    np.testing.assert_array_equal(matrix, matrix.T)
+    order = np.argsort(matrix, axis=1, kind="stable")
+    for k in (1, 3, 17):
+        found = reduce_pairs(x, keep=TopK(k), **options)
+        np.testing.assert_array_equal(found["indices"], order[:, :k])
+        np.testing.assert_array_equal(found["values"], np.take_along_axis(matrix, order[:, :k], 1))
+    others = np.array([[j for j in row if j != i] for i, row in enumerate(order)])
+    values, indices = soft_dtw_top_k(x, k=16, **options)
+    np.testing.assert_array_equal(indices, others)
+    np.testing.assert_array_equal(values, np.take_along_axis(matrix, others, 1))
+    np.testing.assert_allclose(
+        soft_dtw_sums(x, **options), matrix.sum(1, dtype=np.float64), rtol=1e-12, atol=1e-12
+    )
+    edges = np.quantile(matrix, [0.1, 0.4, 0.9])
+    counts = soft_dtw_histogram(x, edges=edges, **options)
+    np.testing.assert_array_equal(counts, np.histogram(matrix, edges)[0])
+    assert sum(computed) == 7 * 17 * 18 // 2
+
+
+def test_infinite_values_come_before_a_series_itself(rng):
+    x = np.concatenate([np.full((3, 4, 1), 1e25), rng.normal(size=(2, 4, 1))]).astype(np.float32)
+    for step_penalties in ((0, 0, 0), (0, 0.5, 0)):  # half of the values are computed, and all
+        options = {"gamma": 0.5, "normalize": False, "block": (2, 2), "step_penalties": step_penalties}
+        values, indices = soft_dtw_top_k(x, k=4, **options)
+        assert np.isinf(values[3, 1:]).all()
+        for own, found in enumerate(indices):
+            assert sorted([*found, own]) == list(range(5))
 
 
 def test_two_types_are_computed_in_the_wider(rng):
@@ -209,42 +254,44 @@ def test_barycenter_is_a_minimum(normalize, rng):
 
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("penalties", [(0, 0, 0), (0, 1, 0)])
-def test_objective_of_averages(normalize, penalties, rng, monkeypatch):
+def test_objectives_of_averages(normalize, penalties, rng, monkeypatch):
     torch = pytest.importorskip("torch")
     from libsdtw.collections import _objective, _pairs
     from libsdtw.collections._series import Series, as_series
 
-    series, weights = as_series("x", ragged(rng, 6)), rng.uniform(size=6)
-    weights[2] = 0
+    series, weights = as_series("x", ragged(rng, 9)), rng.uniform(size=9)
+    labels = np.array([3, 0, 3, 1, 0, 3, 3, 1, 0])  # the third of four clusters has none
+    weights[[2, 5]] = 0
     options = _pairs.PairOptions(gamma=0.4, normalize=normalize, step_penalties=penalties)
     for steps in (5, 12):  # shorter than the series, and longer
-        center = rng.normal(size=(steps, 2))
-        objective = _objective.Objective(center.shape, series, weights, options)
-        assert bool(objective.calls) == (penalties == (0, 0, 0) or not normalize)
-        value, grad = objective(center)
-        others = [series.one(b) for b in range(6)]
-        expected = (
-            weights
-            @ soft_dtw_matrix(
-                others, [center], gamma=0.4, normalize=False, step_penalties=(penalties[0], *penalties[:0:-1])
-            )[:, 0]
-        )
-        if normalize:
-            own = soft_dtw_matrix([center], gamma=0.4, normalize=False, step_penalties=penalties)[0, 0]
-            expected -= 0.5 * weights.sum() * own
-        assert value == pytest.approx(expected, rel=1e-10)
-        for index in np.ndindex(center.shape):
-            step = np.zeros_like(center)
+        centers = rng.normal(size=(4, steps, 2))
+        objectives = _objective.Objectives((steps, 2), series, weights, labels, 4, options)
+        assert bool(objectives.parts) == (penalties == (0, 0, 0) or not normalize)
+        values, grads = objectives(centers)
+        plain = {"gamma": 0.4, "normalize": False}
+        for k, center in enumerate(centers):
+            of = np.flatnonzero(labels == k)
+            backwards = penalties[0], *penalties[:0:-1]
+            found = soft_dtw_matrix(
+                [series.one(b) for b in [*of, 0]], [center], step_penalties=backwards, **plain
+            )
+            expected = weights[of] @ found[:-1, 0]
+            if normalize:
+                own = soft_dtw_matrix([center], step_penalties=penalties, **plain)[0, 0]
+                expected -= 0.5 * weights[of].sum() * own
+            assert values[k] == pytest.approx(expected, rel=1e-10)
+        for index in np.ndindex(centers.shape):
+            step = np.zeros_like(centers)
             step[index] = 1e-5
-            ends = [objective(center + s)[0] for s in (step, -step)]
-            assert grad[index] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6, abs=1e-7)
+            ends = [objectives(centers + s)[0].sum() for s in (step, -step)]
+            assert grads[index] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6, abs=1e-7)
         # In parts, and as a tensor on a GPU would be handled
         monkeypatch.setattr(_pairs, "STATE_PAIRS", 2)
         tensors = Series(torch.from_numpy(series.data), series.lengths)
         for batch in (series, tensors):
-            other = _objective.Objective(center.shape, batch, weights, options)(center)
-            assert other[0] == pytest.approx(value, rel=1e-12)
-            np.testing.assert_allclose(other[1], grad, rtol=1e-10, atol=1e-12)
+            other = _objective.Objectives((steps, 2), batch, weights, labels, 4, options)(centers)
+            np.testing.assert_allclose(other[0], values, rtol=1e-12)
+            np.testing.assert_allclose(other[1], grads, rtol=1e-10, atol=1e-12)
         monkeypatch.undo()
 
 

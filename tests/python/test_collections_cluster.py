@@ -10,6 +10,7 @@ import pytest
 from libsdtw.collections import (
     Histogram,
     Matrix,
+    Sums,
     TopK,
     _checkpoint,
     reduce_pairs,
@@ -38,7 +39,7 @@ def cluster():
         yield client
 
 
-@pytest.mark.parametrize("keep", [TopK(3), Matrix(), Histogram([0, 1, 2, 5])])
+@pytest.mark.parametrize("keep", [TopK(3), Sums(), Matrix(), Histogram([0, 1, 2, 5])])
 @pytest.mark.parametrize("own", [False, True])
 def test_dask_gives_the_same_bits(keep, own, cluster, rng, tmp_path):
     x, y = rng.normal(size=(60, 30, 1)), None if own else rng.normal(size=(50, 25, 1))
@@ -51,11 +52,11 @@ def test_dask_gives_the_same_bits(keep, own, cluster, rng, tmp_path):
         np.testing.assert_array_equal(saved[name], array)
 
 
-def test_a_killed_worker_changes_nothing(cluster, rng, monkeypatch):
+def killed_midway(victim, cluster, rng, monkeypatch):
+    """Whether a search is that of one process although one worker of its cluster is killed."""
     x, y = rng.normal(size=(200, 128, 1)), rng.normal(size=(200, 128, 1))
     options = {"gamma": 0.5, "block": (5, 200), "k": 2}
     expected = soft_dtw_top_k(x, y, **options)
-    victim = next(iter(cluster.run(os.getpid).values()))
     put = _checkpoint.Memory.put
 
     def kill_after_some(self, job, panel, share):
@@ -65,9 +66,39 @@ def test_a_killed_worker_changes_nothing(cluster, rng, monkeypatch):
 
     monkeypatch.setattr(_checkpoint.Memory, "put", kill_after_some)
     ours = soft_dtw_top_k(x, y, cluster=cluster, **options)
-    assert victim not in cluster.run(os.getpid).values()
     for array, other in zip(ours, expected, strict=True):
         np.testing.assert_array_equal(array, other)
+
+
+def test_a_killed_worker_changes_nothing(cluster, rng, monkeypatch):
+    victim = next(iter(cluster.run(os.getpid).values()))
+    killed_midway(victim, cluster, rng, monkeypatch)
+    assert victim not in cluster.run(os.getpid).values()
+
+
+@pytest.fixture(scope="module")
+def started_ray():
+    ray = pytest.importorskip("ray")  # too large to be installed for every run
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield ray
+    ray.shutdown()
+
+
+@pytest.mark.parametrize("keep", [TopK(3), Sums(), Matrix()])
+@pytest.mark.parametrize("own", [False, True])
+def test_ray_gives_the_same_bits(keep, own, started_ray, rng, tmp_path):
+    x, y = rng.normal(size=(60, 30, 1)), None if own else rng.normal(size=(50, 25, 1))
+    options = {"keep": keep, "gamma": 0.5, "block": (8, 20)}
+    expected = reduce_pairs(x, y, **options)
+    found = reduce_pairs(x, y, cluster=started_ray, checkpoint=tmp_path / "run", **options)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
+def test_a_killed_worker_of_ray_changes_nothing(started_ray, rng, monkeypatch):
+    victim = started_ray.get(started_ray.remote(lambda: os.getpid()).remote())
+    killed_midway(victim, started_ray, rng, monkeypatch)
+    assert victim not in started_ray.get([started_ray.remote(lambda: os.getpid()).remote() for _ in range(8)])
 
 
 def test_matrix_of_dask_arrays(rng):
@@ -91,14 +122,15 @@ import os
 import sys
 import numpy as np
 import torch.distributed as dist
-from libsdtw.collections import TopK, Matrix, reduce_pairs
+from libsdtw.collections import TopK, Matrix, Sums, reduce_pairs
 rank, folder = int(sys.argv[1]), sys.argv[2]
 dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
 x, y = np.load(f"{folder}/x.npy"), np.load(f"{folder}/y.npy")
-for name, keep, checkpoint in (("top", TopK(3), f"{folder}/run"), ("all", Matrix(), None)):
-    found = reduce_pairs(x, y, keep=keep, gamma=0.5, block=(8, 20), cluster=dist.group.WORLD,
-    checkpoint=checkpoint,
-                         num_threads=1)
+jobs = [("top", TopK(3), y, f"{folder}/run"), ("all", Matrix(), y, None)]
+jobs += [("own", Sums(), None, f"{folder}/own")]  # of half of the values
+for name, keep, other, checkpoint in jobs:
+    options = {"gamma": 0.5, "block": (8, 20), "cluster": dist.group.WORLD, "num_threads": 1}
+    found = reduce_pairs(x, other, keep=keep, checkpoint=checkpoint, **options)
     np.savez(f"{folder}/{name}{rank}.npz", **found)
 try:  # one rank's error is all ranks'
     group = dist.group.WORLD
@@ -121,6 +153,7 @@ def test_two_ranks_resume(rng, tmp_path):
     expected = {
         "top": {name: array.copy() for name, array in top.items()},
         "all": reduce_pairs(x, y, keep=Matrix(), **options),
+        "own": reduce_pairs(x, keep=Sums(), **options),
     }
     # As if it had been cut off in its middle, with nonsense where it did not come to
     (tmp_path / "run" / "done").write_text("0\n1\n5\n")

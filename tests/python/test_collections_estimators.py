@@ -22,8 +22,10 @@ from libsdtw.collections import (
     SoftDTWKNeighborsClassifier,
     SoftDTWKNeighborsRegressor,
     SoftDTWNearestNeighbors,
+    _descent,
     _kmeans,
     _medoids,
+    _objective,
     soft_dtw_matrix,
     soft_dtw_top_k,
 )
@@ -112,6 +114,26 @@ def test_each_round_lowers_the_inertia(init, normalize, rng, capsys):
     assert min(rounds) == pytest.approx(model.inertia_, rel=1e-5)
 
 
+def test_clusters_that_gain_nothing_rest(rng, monkeypatch):
+    x, _ = waves(rng, each=20)
+    columns, raw_values = [], _kmeans.raw_values
+
+    def counted(series, others, options):
+        columns.append(len(others))
+        return raw_values(series, others, options)
+
+    monkeypatch.setattr(_kmeans, "raw_values", counted)
+    options = {"init": np.stack([s[:18] for s in x[:4]]), "gamma": 0.1, "max_iter": 30}
+    model = SoftDTWKMeans(4, tol=1e-4, **options).fit(x)
+    assert model.converged_
+    assert sum(columns) < 4 * len(columns)
+    monkeypatch.undo()
+    assert model.transform(x).min(1).sum() == pytest.approx(model.inertia_, rel=1e-9)
+    # With tol 0 all go on: what rests has given up less than tol
+    whole = SoftDTWKMeans(4, tol=0, **options).fit(x)
+    assert model.inertia_ <= whole.inertia_ * (1 + 30 * 1e-4)
+
+
 def test_weights_are_repetitions(rng):
     x, _ = waves(rng, each=4)
     weights = rng.integers(0, 4, len(x))
@@ -144,15 +166,20 @@ def test_more_clusters_than_different_series():
 
 def test_interrupt_keeps_the_best_so_far(rng, monkeypatch):
     x, _ = waves(rng)
-    calls, descend = [], _kmeans.descend
+    rounds, runs, evaluate = [], _descent.Descents._run, _objective.Objectives.__call__
+
+    def run(*args):
+        rounds.append(0)
+        return runs(*args)
 
     def interrupted(*args):
-        calls.append(1)
-        if len(calls) == 5:
+        rounds[-1] += 1
+        if len(rounds) == 2 and rounds[-1] == 3:
             raise KeyboardInterrupt
-        return descend(*args)
+        return evaluate(*args)
 
-    monkeypatch.setattr(_kmeans, "descend", interrupted)
+    monkeypatch.setattr(_descent.Descents, "_run", run)
+    monkeypatch.setattr(_objective.Objectives, "__call__", interrupted)
     with pytest.warns(ConvergenceWarning, match="was interrupted: these are the best clusters so far"):
         model = SoftDTWKMeans(3, random_state=0, max_iter=20, tol=0).fit(x)
     assert model.interrupted_
@@ -293,7 +320,7 @@ MISUSES = [  # estimator, exception, what its message says
     (SoftDTWKMeans(2, center_length=0), ValueError, "center_length is 0"),
     (SoftDTWKMeans(2, gamma=-1), ValueError, "gamma is -1: expected"),
     (SoftDTWKMeans(2, scaler="z"), ValueError, "scaler is 'z': expected one of 'standard', 'minmax'"),
-    (SoftDTWKMeans(2, device="tpu"), ValueError, "device is 'tpu': expected one of 'cpu', 'cuda'"),
+    (SoftDTWKMeans(2, device="tpu"), ValueError, "device is 'tpu': expected 'cpu', 'cuda' or"),
     (SoftDTWKMeans(2, band="absolute"), TypeError, "radius is None: expected a number, with band 'absolute'"),
     (SoftDTWKMedoids(9), ValueError, "n_clusters is 9, and there are fewer series"),
     (

@@ -8,7 +8,16 @@ import time
 import numpy as np
 import pytest
 
-from libsdtw.collections import Histogram, Matrix, Sums, TopK, _blocks, reduce_pairs, soft_dtw_matrix
+from libsdtw.collections import (
+    Histogram,
+    Matrix,
+    Sums,
+    TopK,
+    _blocks,
+    _checkpoint,
+    reduce_pairs,
+    soft_dtw_matrix,
+)
 
 PROGRAM = """
 import sys
@@ -50,6 +59,8 @@ KEEPERS = [
     (Matrix(), False),
     (Sums(), False),
     (Histogram([0, 1, 2.5]), False),
+    (TopK(3, skip_self=True), True),  # of half of the values: shares are merged
+    (Sums(), True),
 ]
 
 
@@ -114,7 +125,7 @@ def test_killed_and_resumed_into_zarr(rng, tmp_path, counted):
 
 def test_a_line_that_was_cut_is_computed_again(rng, tmp_path, counted):
     x = rng.normal(size=(48, 10, 1))
-    options = {"keep": TopK(1), "gamma": 0.5, "block": 4}
+    options = {"y": x[:40], "keep": TopK(1), "gamma": 0.5, "block": 4}
     expected = reduce_pairs(x, checkpoint=tmp_path / "run", **options)["values"].copy()
     done = tmp_path / "run" / "done"
     done.write_bytes(done.read_bytes()[:-1])  # "11\n" is cut to "11"
@@ -125,6 +136,50 @@ def test_a_line_that_was_cut_is_computed_again(rng, tmp_path, counted):
     np.testing.assert_array_equal(reduce_pairs(x, checkpoint=tmp_path / "run", **options)["values"], expected)
     assert counted == [11]
     assert done.read_text().split()[-1] == "11"
+
+
+class CutError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("keep", [TopK(2, skip_self=True), Sums()])
+@pytest.mark.parametrize("where", ["before redo", "in the arrays", "before done", "in done"])
+def test_a_merge_that_was_cut_is_made_once(keep, where, rng, tmp_path, counted, monkeypatch):
+    # As if the process had been killed at each point of one panel's writing
+    x, folder = rng.normal(size=(30, 10, 1)), tmp_path / "run"
+    options = {"keep": keep, "gamma": 0.5, "block": (4, 7)}
+    expected = reduce_pairs(x, **options)
+    writes, write, save = [], _checkpoint.Directory._write, _checkpoint.Directory._save
+
+    def writing(self, job, changes):
+        writes.append(1)
+        if len(writes) < 4:
+            return write(self, job, changes)
+        if where == "in the arrays":  # some rows, of some arrays
+            rows, content = changes[0]
+            name = next(iter(content))
+            self.arrays[name][rows] = content[name]
+        elif where != "before redo":
+            write(self, job, changes)
+            if where == "in done":
+                os.write(self._journal, b"3")
+        raise CutError
+
+    def saving(self, panel, changes):
+        if where == "before redo" and len(writes) == 3:
+            raise CutError
+        save(self, panel, changes)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_checkpoint.Directory, "_write", writing)
+        patched.setattr(_checkpoint.Directory, "_save", saving)
+        with pytest.raises(CutError):
+            reduce_pairs(x, checkpoint=folder, **options)
+    counted.clear()
+    resumed = reduce_pairs(x, checkpoint=folder, **options)
+    assert counted == list(range(3 if where == "before redo" else 4, 8))
+    for name, array in expected.items():
+        np.testing.assert_array_equal(resumed[name], array)
 
 
 def test_killed_before_the_first_panel(rng, tmp_path):

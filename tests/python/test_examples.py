@@ -80,6 +80,14 @@ def test_benchmark_runner(tmp_path: Path) -> None:
     run(sys.executable, ROOT / "benchmarks/compare.py", "rows.json", "rows.json", cwd=tmp_path)
 
 
+def test_scan(tmp_path: Path) -> None:
+    scan = [sys.executable, ROOT / "benchmarks/scan.py", "--library", shared_library(), "--bases", "1"]
+    run(*scan, "--only", "layout,lengths,dtype", "--output", "scan.json", cwd=tmp_path)
+    (result,) = json.loads((tmp_path / "scan.json").read_text())
+    assert result["points"] == 22  # of both phases; the base is on every axis
+    assert all(row["times"] > 3 for row in result["cliffs"])
+
+
 def test_overhead(tmp_path: Path) -> None:
     script = [sys.executable, ROOT / "benchmarks/overhead.py", "--shape", "2,3,1"]
     printed = run(*script, "--device", "cpu", "--library", shared_library(), cwd=tmp_path)
@@ -105,3 +113,16 @@ def test_benchmark_of_collections(tmp_path: Path) -> None:
     run(sys.executable, script, "--smoke", "--output", "rows.json", cwd=tmp_path)
     rows = json.loads((tmp_path / "rows.json").read_text())
     assert {row["what"] for row in rows} >= {"k-means", "neighbours", "barycenter"}
+
+
+def test_benchmarks_of_several_devices(tmp_path):
+    pairs = [ROOT / "benchmarks/several_devices.py", "--cpu", "--rows", "30", "--steps", "5", "--repeat", "1"]
+    run(sys.executable, *pairs, "--output", "rows.json", cwd=tmp_path)
+    assert all(row["same_bits"] for row in json.loads((tmp_path / "rows.json").read_text()))
+    training = [ROOT / "benchmarks/training_scale.py", "--cpu", "--devices", "1", "--batch", "2"]
+    printed = run(sys.executable, *training, "--length", "8", "--steps", "1", cwd=tmp_path)
+    assert [json.loads(line)["way"] for line in printed.splitlines() if line[0] == "{"] == [
+        "loss",
+        "DistributedDataParallel",
+        "fully_shard",
+    ]

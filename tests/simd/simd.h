@@ -10,5 +10,6 @@ using Failures = std::vector<std::string>;
 Failures check_baseline_vectors();
 Failures check_avx2_vectors();
 Failures check_avx512_vectors();
+Failures check_neon_vectors();
 
 }  // namespace test

@@ -1,5 +1,5 @@
 # The average of a collection: L-BFGS of SciPy on the exact gradient.
-"""soft_dtw_barycenter, and the descent that k-means takes with each cluster."""
+"""soft_dtw_barycenter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._core import InvalidArgumentError
 from ._keep import count
-from ._objective import Objective
+from ._objective import Objectives
 from ._pairs import PairOptions, resolve_gamma
 from ._progress import Bar
 from ._series import Series, as_series, stretched
@@ -123,15 +123,16 @@ def descend(
 
     scale = 1.0 / (float(share.sum()) * (options.gamma if options.gamma > 0 else 1.0))
     best: tuple[float, NDArray[Any]] = np.inf, begin
-    evaluate = Objective(begin.shape, batch, share, options)
+    steps, features = begin.shape
+    evaluate = Objectives((steps, features), batch, share, np.zeros(len(batch), np.intp), 1, options)
 
     def objective(flat: NDArray[Any]) -> tuple[float, NDArray[Any]]:
         nonlocal best
         center = flat.reshape(begin.shape)
-        value, grad = evaluate(center)
+        (value,), grad = evaluate(center[None])
         if value < best[0]:
-            best = value, center.copy()
-        return value * scale, grad.reshape(-1) * scale
+            best = float(value), center.copy()
+        return float(value) * scale, grad.reshape(-1) * scale
 
     def after(*_: Any) -> None:
         if bar is not None:

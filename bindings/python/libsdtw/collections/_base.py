@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._core import DEVICES, InvalidArgumentError
+from .._core import InvalidArgumentError
 from .._problem import choice
 from ._blocks import Job
-from ._keep import Matrix
+from ._devices import parse
+from ._keep import Keep, Matrix
 from ._pairs import PairOptions, resolve_gamma
 from ._search import run
 from ._series import SCALERS, Series, as_series, scaled
@@ -26,7 +27,8 @@ SHARED = """        gamma: smoothing, a number; "median": a tenth of the median 
         normalize: compare by the soft-DTW divergence; False: by soft-DTW itself.
         scaler: what is done to each feature of each series first: None, nothing; "standard", mean 0 and
             deviation 1; "minmax", in [0, 1].
-        device: "cpu" or "cuda"; None: where the series are.
+        device: "cpu", "cuda" or "cuda:N"; None: where the series are. A list: several that
+            share the work (not of k-means).
         num_threads: threads of the calls; 0: OpenMP's default. Any number gives the same result.
 """
 T = TypeVar("T", bound=type)
@@ -50,8 +52,9 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
     step_penalties: Sequence[float]
     normalize: bool
     scaler: str | None
-    device: str | None
+    device: str | Sequence[str] | None
     num_threads: int
+    _several_devices = True
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -62,13 +65,15 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
     def _check_shared(self) -> None:
         if self.scaler is not None:
             choice("scaler", self.scaler, SCALERS)
-        if self.device is not None:
-            choice("device", self.device, DEVICES)
+        if parse(self.device)[1] and not self._several_devices:
+            raise InvalidArgumentError(
+                f"device is {self.device!r}: expected one device, on which {type(self).__name__} computes"
+            )
 
     def _fit_series(self, given: Any, lengths: Any) -> Series:
         """The training series; sets n_features_in_ and gamma_."""
         self._check_shared()
-        series = scaled(as_series("X", given, lengths, self.device), self.scaler)
+        series = scaled(as_series("X", given, lengths, parse(self.device)[0]), self.scaler)
         self.n_features_in_ = series.features
         self.gamma_ = resolve_gamma(self.gamma, series, self.metric)
         self._options().check()
@@ -77,7 +82,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
     def _new_series(self, given: Any, lengths: Any) -> Series:
         """Series to predict."""
         check_is_fitted(self)
-        series = scaled(as_series("X", given, lengths, self.device), self.scaler)
+        series = scaled(as_series("X", given, lengths, parse(self.device)[0]), self.scaler)
         if series.features != self.n_features_in_:
             raise InvalidArgumentError(
                 f"X has {series.features} features, but {type(self).__name__} is expecting "
@@ -94,8 +99,11 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _values(self, x: Series, y: Series | None, progress: bool = False) -> NDArray[Any]:
         """The matrix of all pairs."""
-        matrix: NDArray[Any] = run(Job(x, y, self._options(), Matrix()), progress=progress)["matrix"]
+        matrix: NDArray[Any] = run(self._job(x, y, Matrix()), progress=progress)["matrix"]
         return matrix
+
+    def _job(self, x: Series, y: Series | None, keep: Keep) -> Job:
+        return Job(x, y, self._options(), keep, devices=parse(self.device)[1])
 
 
 def encoded(targets: Any, size: int) -> tuple[NDArray[Any], NDArray[np.intp]]:

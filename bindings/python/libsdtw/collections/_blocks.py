@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from .._core import InvalidArgumentError
 from ._keep import Keep, Pairs, Panel, count
 from ._pairs import PairOptions, own_values, raw_values
-from ._series import Series
+from ._series import Series, on_host
 
 PANEL_CELLS = 4e9  # of a panel: a second or two of one CPU core, what a crash may lose
-GPU_PANEL_CELLS = 4e12
+GPU_PANEL_CELLS = 1e11  # a quarter of a second of an H200: what is shared by several is to end together
 BLOCK_PAIRS = 1 << 20  # of a block: 4 MB of float32 values, far above what a call costs beside its work
 MOST_ROWS = 4096
+MOST_SYMMETRIC_ROWS = 1024  # of a panel's own square, of which half is computed and mirrored through memory
 
 
 @dataclass
@@ -32,6 +33,8 @@ class Job:
     options: PairOptions
     keep: Keep
     block: tuple[int, int] | int | None = None
+    devices: tuple[str, ...] = ()  # that share the panels; none: where x is
+    fetch: Callable[[Any], NDArray[Any]] = on_host  # values to the host
     pairs: Pairs = field(init=False)
     block_rows: int = field(init=False)
     block_columns: int = field(init=False)
@@ -43,7 +46,7 @@ class Job:
             raise InvalidArgumentError(
                 f"x has {self.x.features} features and y has {other.features}: expected the same number"
             )
-        symmetric = self.y is None and self.keep.mirrors and self.options.mirrored
+        symmetric = self.y is None and self.options.mirrored
         self.block_rows, self.block_columns = self._block(symmetric)
         panels = -(-len(self.x) // self.block_rows)
         wide = np.result_type(self.x.value_dtype, other.value_dtype)
@@ -54,14 +57,20 @@ class Job:
     def other(self) -> Series:
         return self.x if self.y is None else self.y
 
+    @property
+    def on_host(self) -> bool:
+        """Whether values are computed on the CPU."""
+        return self.devices[0] == "cpu" if self.devices else self.x.on_host
+
     def _block(self, symmetric: bool) -> tuple[int, int]:
         """Rows of a panel and columns of a block. Functions of the sizes alone: they decide which bits come
         out."""
         rows, columns = len(self.x), len(self.other)
         if self.block is None:
-            cells = PANEL_CELLS if self.x.on_host else GPU_PANEL_CELLS
+            cells = PANEL_CELLS if self.on_host else GPU_PANEL_CELLS
             work = columns * self.x.steps * self.other.steps
-            high = int(min(max(1, cells // work), MOST_ROWS, rows))
+            most = MOST_SYMMETRIC_ROWS if symmetric else MOST_ROWS
+            high = int(min(max(1, cells // work), most, rows))
             chunks = getattr(getattr(self.keep, "out", None), "chunks", None)
             if chunks:  # whole chunks of a Zarr array: of one that is cut, two panels would write parts
                 step = int(np.lcm(*chunks[:2])) if symmetric else int(chunks[0])
@@ -98,8 +107,11 @@ class Job:
         lean.x = self.x.part(0, 0)
         return lean
 
-    def share(self, panel: Panel, x: Series | None = None) -> Any:
-        """What is kept of one panel, whose series x are, if the job is one without."""
+    def share(
+        self, panel: Panel, x: Series | None = None, stopped: Callable[[], bool] = lambda: False
+    ) -> Any:
+        """What is kept of one panel, whose series x are, if the job is one without; nothing once it is
+        stopped."""
         if x is None:
             x = self.x.part(panel.begin, panel.end)
         x = x.as_values(self.pairs.dtype)
@@ -107,6 +119,8 @@ class Job:
         share = self.keep.begin(self.pairs, panel)
         try:
             for columns in self._columns(panel):
+                if stopped():
+                    return None
                 share = self.keep.add(share, self._values(x, panel, own, *columns), columns[0])
         except MemoryError as error:
             raise self._too_large() from error
@@ -129,12 +143,9 @@ class Job:
         self, x: Series, panel: Panel, own: NDArray[Any] | None, begin: int, end: int
     ) -> NDArray[Any]:
         square = self.pairs.symmetric and begin == panel.begin
-        values = raw_values(x, None if square else self.other.part(begin, end), self.options)
-        if own is not None:
-            values -= 0.5 * own[:, None]
-            values -= 0.5 * self.own_of_y()[begin:end]
-        if square:  # equal bits on both sides of the diagonal, whatever was subtracted first
-            values = np.triu(values) + np.triu(values, 1).T
+        values = raw_values(x, None if square else self.other.part(begin, end), self.options, self.fetch)
+        if own is not None:  # both at once, so that the value of (j, i) has the bits of that of (i, j)
+            values -= 0.5 * (own[:, None] + self.own_of_y()[begin:end])
         if own is not None and self.y is None:  # a divergence of a series with itself, but for rounding
             both = np.arange(max(begin, panel.begin), min(end, panel.end))
             values[both - panel.begin, both - begin] = 0
@@ -156,8 +167,9 @@ class Job:
         need = (
             3 * self.block_rows * self.block_columns * size
         )  # values, and twice that while they are looked through
-        if self.keep.mirrors:  # a matrix: a panel is written when it is complete
+        if self.keep.whole_panel:  # a matrix: a panel is written when it is complete
             need += self.block_rows * self.pairs.columns * size
+        need *= max(1, len(self.devices))
         if need > free:
             fits = max(1, int(np.sqrt(free / (6 * size))))
             raise MemoryError(

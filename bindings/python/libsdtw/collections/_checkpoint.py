@@ -4,11 +4,15 @@
 ``job.json`` says which job it is, ``NAME.npy`` are the kept arrays, memory-mapped, and each line of ``done``
 is the number of a panel whose share is in them. A line is written when the share is on the disk, so that a
 panel is either counted and whole, or computed again: into the same elements, with the same bits.
+
+Where shares are merged, half a merge would be taken for what was there. So the elements that a panel changes
+are in ``redo.npz``, whole, before they are written, and whoever goes on writes them once more.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 from pathlib import Path
@@ -19,27 +23,39 @@ from numpy.typing import NDArray
 
 from .._core import InvalidArgumentError
 from ._blocks import Job
-from ._keep import Panel
+from ._keep import Arrays, Change, Panel, merges
 from ._series import Series, on_host
 
-FORMAT = 1
+FORMAT = 2  # 1: before halves of a set with itself were merged
 
 
 class Memory:
     """What a job without a checkpoint keeps: arrays in memory."""
 
     def __init__(self, job: Job) -> None:
-        self.arrays = {
+        self.arrays: Arrays = {
             name: np.empty(shape, kind) for name, (shape, kind) in job.keep.arrays(job.pairs).items()
         }
+        self._begin(job)
         self.done: set[int] = set()
+
+    def _begin(self, job: Job) -> None:
+        if merges(job.keep, job.pairs):
+            for name, nothing in job.keep.first.items():
+                self.arrays[name][...] = nothing
 
     def close(self) -> None:
         pass
 
     def put(self, job: Job, panel: Panel, share: Any) -> None:
-        job.keep.store(self.arrays, panel, share, job.pairs)
+        self._write(job, job.keep.changes(self.arrays, panel, share, job.pairs))
         self.done.add(panel.number)
+
+    def _write(self, job: Job, changes: list[Change]) -> None:
+        for where, content in changes:
+            for name, what in content.items():
+                target: Any = self.arrays.get(name, getattr(job.keep, "out", None))
+                target[where] = what
 
 
 class Directory(Memory):
@@ -90,9 +106,12 @@ class Directory(Memory):
                 name: np.lib.format.open_memmap(self._file(name), "w+", kind, shape)
                 for name, (shape, kind) in job.keep.arrays(job.pairs).items()
             }
+            self._begin(job)
             self.done = set()
-            _write_whole(file, json.dumps(wanted, indent=1))
+            _write_whole(file, json.dumps(wanted, indent=1).encode())
         self._journal = os.open(self.path / "done", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        if merges(job.keep, job.pairs):
+            self._redo(job)
 
     def _file(self, name: str) -> Path:
         return self.path / f"{name}.npy"
@@ -119,24 +138,55 @@ class Directory(Memory):
         return {int(line) for line in whole.split()} & set(range(panels))
 
     def put(self, job: Job, panel: Panel, share: Any) -> None:
-        job.keep.store(self.arrays, panel, share, job.pairs)
+        changes = job.keep.changes(self.arrays, panel, share, job.pairs)
+        if merges(job.keep, job.pairs):
+            self._save(panel, changes)
+        self._finish(job, panel.number, changes)
+
+    def _finish(self, job: Job, number: int, changes: list[Change]) -> None:
+        self._write(job, changes)
         for array in (*self.arrays.values(), getattr(job.keep, "out", None)):
             if isinstance(array, np.memmap):
                 array.flush()
-        os.write(self._journal, f"{panel.number}\n".encode())
+        os.write(self._journal, f"{number}\n".encode())
         os.fsync(self._journal)
-        self.done.add(panel.number)
+        self.done.add(number)
+
+    def _save(self, panel: Panel, changes: list[Change]) -> None:
+        """The changes in a file, before they are made."""
+        kept = {"panel": np.array(panel.number)}
+        for number, (where, content) in enumerate(changes):
+            rows = np.arange(where.start, where.stop) if isinstance(where, slice) else where
+            kept |= {f"{number} {name}": what for name, what in {"rows": rows, **content}.items()}
+        buffer = io.BytesIO()
+        np.savez(buffer, **kept)  # type: ignore[arg-type]  # which mypy takes for allow_pickle
+        _write_whole(self.path / "redo.npz", buffer.getbuffer())
+
+    def _redo(self, job: Job) -> None:
+        """The changes that were saved last, unless they are known to be made."""
+        file = self.path / "redo.npz"
+        if not file.exists():
+            return
+        with np.load(file) as kept:
+            number = int(kept["panel"])
+            if number in self.done:
+                return
+            by_change: dict[str, dict[str, Any]] = {}
+            for key in set(kept.files) - {"panel"}:
+                change, _, name = key.partition(" ")
+                by_change.setdefault(change, {})[name] = kept[key]
+        self._finish(job, number, [Change(content.pop("rows"), content) for content in by_change.values()])
 
     def close(self) -> None:
         os.close(self._journal)
         self._lock.close()
 
 
-def _write_whole(file: Path, text: str) -> None:
+def _write_whole(file: Path, content: Any) -> None:
     """All of it or nothing, whenever the process ends."""
     part = file.with_suffix(".part")
-    with open(part, "w") as stream:
-        stream.write(text)
+    with open(part, "wb") as stream:
+        stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
     part.replace(file)
@@ -155,7 +205,7 @@ def description(job: Job) -> dict[str, Any]:
         "columns": job.pairs.columns,
         "dtype": np.dtype(job.pairs.dtype).name,
         "block": [job.block_rows, job.block_columns],
-        "device": "cpu" if job.x.on_host else "cuda",
+        "device": "cpu" if job.on_host else "cuda",
         **job.options.named(),
         **job.keep.named(),
     }

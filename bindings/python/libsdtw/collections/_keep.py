@@ -2,14 +2,18 @@
 """Keepers: what :func:`libsdtw.collections.reduce_pairs` makes of blocks of values.
 
 A keeper names its arrays, makes one panel's share of them (the values of a few series of x with all of y),
-and knows which elements of the arrays that share fills. No two panels fill the same element: that is why
-panels may be computed in any order, by anybody, and again after a crash.
+and knows what that share changes in the arrays. Panels may be computed in any order, by anybody, and again
+after a crash, for no two fill the same element.
+
+Of a set with itself half of the values are enough, where they are symmetric: a panel's blocks right of its
+own square are those of later series, too. Then the shares of several panels meet in one element, and a
+keeper merges them: see `first` and `ordered`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,10 +39,19 @@ class Panel(NamedTuple):
     end: int
 
 
+class Change(NamedTuple):
+    """Elements of the arrays and what they are to be: the index of all of them, and the content by name."""
+
+    where: Any
+    content: dict[str, Any]
+
+
 class Keep(Protocol):
     """What a keeper is."""
 
-    mirrors: bool  # whether half of the values of a set with itself are enough
+    first: ClassVar[dict[str, Any]]  # what merging begins with, by name; empty if there is nothing to merge
+    ordered: ClassVar[bool]  # whether the bits depend on the order in which shares are merged
+    whole_panel: ClassVar[bool]  # whether a share holds all values of a panel
 
     def arrays(self, pairs: Pairs) -> dict[str, tuple[tuple[int, ...], Any]]:
         """Shapes and types of what is kept, by name."""
@@ -49,11 +62,16 @@ class Keep(Protocol):
     def add(self, share: Any, values: NDArray[Any], first_column: int) -> Any:
         """The share with one more block, (end - begin, columns)."""
 
-    def store(self, arrays: Arrays, panel: Panel, share: Any, pairs: Pairs) -> None:
-        """Writes a finished share where it belongs."""
+    def changes(self, arrays: Arrays, panel: Panel, share: Any, pairs: Pairs) -> list[Change]:
+        """What a finished share makes of the arrays."""
 
     def named(self) -> dict[str, Any]:
         """What a checkpoint must agree on."""
+
+
+def merges(keep: Keep, pairs: Pairs) -> bool:
+    """Whether what a share makes of the arrays depends on what is there."""
+    return pairs.symmetric and bool(keep.first)
 
 
 def count(name: str, value: Any, least: int = 1) -> int:
@@ -63,6 +81,19 @@ def count(name: str, value: Any, least: int = 1) -> int:
     if value < least:
         raise InvalidArgumentError(f"{name} is {value}: expected an integer >= {least}")
     return int(value)
+
+
+_NOBODY = np.iinfo(np.int64).max  # an index behind all others
+
+
+class _Best(NamedTuple):
+    """The least values so far of a panel's series, and of the later ones with which it was compared."""
+
+    values: NDArray[Any]
+    indices: NDArray[np.int64]
+    panel: Panel
+    symmetric: bool
+    later: tuple[tuple[int, NDArray[Any], NDArray[np.int64]], ...] = ()  # from which series on, and theirs
 
 
 @dataclass(frozen=True)
@@ -75,7 +106,10 @@ class TopK:
 
     k: int = 1
     skip_self: bool = False
-    mirrors = False
+    # Behind every series. Sorted by value and index, the least of a union are the same in any order.
+    first: ClassVar[dict[str, Any]] = {"values": np.inf, "indices": _NOBODY}
+    ordered: ClassVar[bool] = False
+    whole_panel: ClassVar[bool] = False
 
     def arrays(self, pairs: Pairs) -> dict[str, tuple[tuple[int, ...], Any]]:
         most = pairs.columns - self.skip_self
@@ -88,24 +122,49 @@ class TopK:
 
     def begin(self, pairs: Pairs, panel: Panel) -> Any:
         rows = panel.end - panel.begin
-        return np.empty((rows, 0), pairs.dtype), np.empty((rows, 0), np.int64), panel
+        empty = np.empty((rows, 0), pairs.dtype), np.empty((rows, 0), np.int64)
+        return _Best(*empty, panel, pairs.symmetric)
 
     def add(self, share: Any, values: NDArray[Any], first_column: int) -> Any:
-        best, where, panel = share
+        panel, later = share.panel, share.later
         if np.isnan(values.min()):
             values = np.where(np.isnan(values), np.inf, values)
+        if share.symmetric and first_column >= panel.end:
+            columns = np.ascontiguousarray(values.T)
+            theirs = _least(columns, self.k)
+            later += ((first_column, np.take_along_axis(columns, theirs, 1), theirs + panel.begin),)
+        rows = np.arange(panel.begin, panel.end)
         if self.skip_self:
-            rows = np.arange(panel.begin, panel.end)
             inside = (rows >= first_column) & (rows < first_column + values.shape[1])
             values[np.flatnonzero(inside), rows[inside] - first_column] = np.inf
-        chosen = _least(values, self.k)
-        best = np.concatenate([best, np.take_along_axis(values, chosen, 1)], 1)
-        where = np.concatenate([where, chosen + first_column], 1)
-        order = np.argsort(best, axis=1, kind="stable")[:, : self.k]  # earlier blocks have the lower indices
-        return np.take_along_axis(best, order, 1), np.take_along_axis(where, order, 1), panel
+        chosen = _least(values, self.k + self.skip_self)
+        best = np.concatenate([share.values, np.take_along_axis(values, chosen, 1)], 1)
+        where = np.concatenate([share.indices, chosen + first_column], 1)
+        if self.skip_self:  # infinite values of others come before a series' own
+            where[where == rows[:, None]] = _NOBODY
+        order = np.lexsort((where, best), axis=1)[:, : self.k]
+        best, where = np.take_along_axis(best, order, 1), np.take_along_axis(where, order, 1)
+        return share._replace(values=best, indices=where, later=later)
 
-    def store(self, arrays: Arrays, panel: Panel, share: Any, pairs: Pairs) -> None:
-        arrays["values"][panel.begin : panel.end], arrays["indices"][panel.begin : panel.end] = share[:2]
+    def changes(self, arrays: Arrays, panel: Panel, share: Any, pairs: Pairs) -> list[Change]:
+        own = panel.begin, share.values, share.indices
+        if not pairs.symmetric:
+            return [Change(slice(panel.begin, panel.end), {"values": own[1], "indices": own[2]})]
+        return [self._merged(arrays, *some) for some in (own, *share.later)]
+
+    def _merged(self, arrays: Arrays, begin: int, values: NDArray[Any], indices: NDArray[np.int64]) -> Change:
+        """The rows from begin on into which some of these come."""
+        there = slice(begin, begin + len(values))
+        rows = np.flatnonzero(values[:, 0] <= arrays["values"][there, -1])
+        where = rows + begin
+        values = np.concatenate([arrays["values"][where], values[rows]], 1)
+        indices = np.concatenate([arrays["indices"][where], indices[rows]], 1)
+        order = np.lexsort((indices, values), axis=1)[:, : self.k]
+        content = {
+            "values": np.take_along_axis(values, order, 1),
+            "indices": np.take_along_axis(indices, order, 1),
+        }
+        return Change(where, content)
 
     def named(self) -> dict[str, Any]:
         return {"keep": "top_k", "k": self.k, "skip_self": self.skip_self}
@@ -132,19 +191,29 @@ def _least(values: NDArray[Any], k: int) -> NDArray[np.int64]:
 class Sums:
     """sum, (P,): the sum of the values of each series of x with all of y, in float64."""
 
-    mirrors = False
+    first: ClassVar[dict[str, Any]] = {"sum": 0.0}
+    ordered: ClassVar[bool] = True  # for rounding
+    whole_panel: ClassVar[bool] = False
 
     def arrays(self, pairs: Pairs) -> dict[str, tuple[tuple[int, ...], Any]]:
         return {"sum": ((pairs.rows,), np.float64)}
 
     def begin(self, pairs: Pairs, panel: Panel) -> Any:
-        return np.zeros(panel.end - panel.begin)
+        return np.zeros(pairs.rows - panel.begin if pairs.symmetric else panel.end - panel.begin), panel
 
     def add(self, share: Any, values: NDArray[Any], first_column: int) -> Any:
-        return share + values.sum(axis=1, dtype=np.float64)
+        sums, panel = share
+        rows = panel.end - panel.begin
+        sums[:rows] += values.sum(axis=1, dtype=np.float64)
+        if len(sums) > rows and first_column >= panel.end:
+            later = first_column - panel.begin
+            sums[later : later + values.shape[1]] += values.sum(axis=0, dtype=np.float64)
+        return share
 
-    def store(self, arrays: Arrays, panel: Panel, share: Any, pairs: Pairs) -> None:
-        arrays["sum"][panel.begin : panel.end] = share
+    def changes(self, arrays: Arrays, panel: Panel, share: Any, pairs: Pairs) -> list[Change]:
+        sums, _ = share
+        where = slice(panel.begin, panel.begin + len(sums))
+        return [Change(where, {"sum": arrays["sum"][where] + sums if pairs.symmetric else sums})]
 
     def named(self) -> dict[str, Any]:
         return {"keep": "sums"}
@@ -154,11 +223,14 @@ class Sums:
 class Histogram:
     """counts, (panels, bins): how many values are in each bin, as numpy.histogram counts them, by panel.
 
-    ``counts.sum(0)`` is the histogram. Values outside the edges are not counted.
+    ``counts.sum(0)`` is the histogram. Values outside the edges are not counted. Of a set with itself, of
+    which half is computed, a value that stands for two is counted twice in its panel.
     """
 
     edges: ArrayLike
-    mirrors = False
+    first: ClassVar[dict[str, Any]] = {}
+    ordered: ClassVar[bool] = False
+    whole_panel: ClassVar[bool] = False
 
     def _edges(self) -> NDArray[np.float64]:
         edges = np.asarray(self.edges, np.float64)
@@ -170,13 +242,15 @@ class Histogram:
         return {"counts": ((pairs.panels, len(self._edges()) - 1), np.int64)}
 
     def begin(self, pairs: Pairs, panel: Panel) -> Any:
-        return np.zeros(len(self._edges()) - 1, np.int64)
+        return np.zeros(len(self._edges()) - 1, np.int64), panel.end if pairs.symmetric else pairs.columns
 
     def add(self, share: Any, values: NDArray[Any], first_column: int) -> Any:
-        return share + np.histogram(values[~np.isnan(values)], self._edges())[0]
+        counts, mirrored_from = share
+        found = np.histogram(values[~np.isnan(values)], self._edges())[0]
+        return counts + (2 if first_column >= mirrored_from else 1) * found, mirrored_from
 
-    def store(self, arrays: Arrays, panel: Panel, share: Any, pairs: Pairs) -> None:
-        arrays["counts"][panel.number] = share
+    def changes(self, arrays: Arrays, panel: Panel, share: Any, pairs: Pairs) -> list[Change]:
+        return [Change(panel.number, {"counts": share[0]})]
 
     def named(self) -> dict[str, Any]:
         return {"keep": "histogram", "edges": self._edges().tolist()}
@@ -190,7 +264,9 @@ class Matrix:
     """
 
     out: Any = None
-    mirrors = True
+    first: ClassVar[dict[str, Any]] = {}
+    ordered: ClassVar[bool] = False
+    whole_panel: ClassVar[bool] = True
 
     def __reduce__(self) -> Any:
         return Matrix, ()  # who computes shares elsewhere does not write them
@@ -212,13 +288,14 @@ class Matrix:
     def add(self, share: Any, values: NDArray[Any], first_column: int) -> Any:
         return [*share, (first_column, values)]
 
-    def store(self, arrays: Arrays, panel: Panel, share: Any, pairs: Pairs) -> None:
-        out = arrays["matrix"] if self.out is None else self.out
+    def changes(self, arrays: Arrays, panel: Panel, share: Any, pairs: Pairs) -> list[Change]:
+        rows, changes = slice(panel.begin, panel.end), []
         for first, values in share:
             columns = slice(first, first + values.shape[1])
             if pairs.symmetric:  # row i of a panel begins at the panel's own square, whose lower half mirrors
-                out[columns, panel.begin : panel.end] = np.ascontiguousarray(values.T)
-            out[panel.begin : panel.end, columns] = values
+                changes.append(Change((columns, rows), {"matrix": np.ascontiguousarray(values.T)}))
+            changes.append(Change((rows, columns), {"matrix": values}))
+        return changes
 
     def named(self) -> dict[str, Any]:
         return {"keep": "matrix", "out": None if self.out is None else type(self.out).__name__}

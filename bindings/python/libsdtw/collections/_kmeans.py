@@ -15,10 +15,13 @@ from sklearn.utils import check_random_state
 
 from .._core import InvalidArgumentError
 from .._problem import choice
-from ._barycenter import check_weights, descend
+from ._barycenter import check_weights
 from ._base import SeriesEstimator, documented
-from ._blocks import Job, in_parts
+from ._batches import Batches
+from ._blocks import in_parts
+from ._descent import Descents
 from ._keep import TopK, count
+from ._objective import Objectives
 from ._pairs import raw_values
 from ._progress import Bar
 from ._search import run
@@ -41,17 +44,23 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
     """k-means of series under soft-DTW or its divergence (Cuturi and Blondel 2017, section 4).
 
     Series are given to their nearest center, and each center becomes the average of its series, by L-BFGS
-    from where it was; and again, until nothing changes. A cluster that is left without a series takes the
-    one that is farthest from its center. Ctrl-C during ``fit`` keeps the best clusters so far and sets
-    ``interrupted_``.
+    from where it was, for all clusters at once; and again, until nothing changes. A cluster that is left
+    without a series takes the one that is farthest from its center. Ctrl-C during ``fit`` keeps the best
+    clusters so far and sets ``interrupted_``.
 
     Args:
         n_clusters: clusters.
         init: "k-means++"; "random", series drawn at random; or centers, (k, M, D).
         n_init: starts, of which the one with the least inertia is kept.
         max_iter: rounds of one start at most.
-        tol: stop where a round lowers the inertia by less than this share of it.
-        max_iter_barycenter: steps of L-BFGS in each round: the next one goes on from there.
+        tol: stop where a round lowers the inertia by less than this share of it; with batches where ten have
+            not lowered its moving average so. A center rests while its series stay and it has gained less
+            than its part of that.
+        batch_size: None: each round takes all series. A number: each takes so many, drawn at random, and
+            moves a center to their average by their share of all that it was given (Sculley 2010, as
+            scikit-learn's MiniBatchKMeans). Labels and inertia are of all series.
+        max_iter_barycenter: steps of L-BFGS in each round at most, which ends before where a step gains
+            little: the next one goes on from there.
         center_length: time steps of the centers; None: of the longest series.
         random_state: seed, or numpy.random.RandomState.
         verbose: 1: a line for each start; 2: for each round.
@@ -65,6 +74,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         gamma_: the number that gamma is.
     """
 
+    _several_devices = False
+
     def __init__(
         self,
         n_clusters: int = 8,
@@ -73,6 +84,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         n_init: int = 1,
         max_iter: int = 50,
         tol: float = 1e-3,
+        batch_size: int | None = None,
         max_iter_barycenter: int = 10,
         center_length: int | None = None,
         gamma: float | str = "median",
@@ -94,6 +106,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
+        self.batch_size = batch_size
         self.max_iter_barycenter = max_iter_barycenter
         self.center_length = center_length
         self.gamma = gamma
@@ -116,12 +129,15 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         weights = check_weights("sample_weight", sample_weight, len(series))
         self._check(series, weights)
         rng = check_random_state(self.random_state)
-        self._own = in_parts(series, self._options()).astype(np.float64) if self.normalize else None
+        start = self._start if self.batch_size is None else self._start_of_batches
+        self._own: NDArray[np.float64] | None = None
+        if self.batch_size is None:
+            self._set_own(series)
         starts = 1 if not isinstance(self.init, str) else self.n_init
         best: _Start | None = None
         self.interrupted_ = False
         for number in range(starts):
-            found = self._start(series, weights, rng)
+            found = start(series, weights, rng)
             if found is not None and (best is None or found.inertia < best.inertia):
                 best = found
             if self.verbose and found is not None:
@@ -140,8 +156,9 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
     def _check(self, series: Series, weights: NDArray[Any]) -> None:
         for name in ("n_clusters", "n_init", "max_iter", "max_iter_barycenter"):
             count(name, getattr(self, name))
-        if self.center_length is not None:
-            count("center_length", self.center_length)
+        for name in ("center_length", "batch_size"):
+            if getattr(self, name) is not None:
+                count(name, getattr(self, name))
         there = int((weights > 0).sum())
         if self.n_clusters > there:
             raise InvalidArgumentError(
@@ -170,14 +187,56 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                 stacklevel=3,
             )
 
+    def _set_own(self, series: Series) -> None:
+        """The series whose values with centers are asked for next."""
+        self._own = in_parts(series, self._options()).astype(np.float64) if self.normalize else None
+
+    def _start_of_batches(
+        self, series: Series, weights: NDArray[Any], rng: np.random.RandomState
+    ) -> _Start | None:
+        """One start of which each round sees a batch."""
+        batches = Batches(series, weights, self.batch_size or 1, self.n_clusters, self.tol)
+        centers: NDArray[np.float64] | None = None
+        try:
+            sample = series.take(batches.first(rng))
+            self._set_own(sample)
+            centers = self._first_centers(sample, np.ones(len(sample)), rng)
+            with Bar(self.progress, self.max_iter, "k-means") as bar:
+                while batches.rounds < self.max_iter and not batches.settled:
+                    batch = series.take(batches.draw(rng))
+                    self._set_own(batch)
+                    values = self._to_centers(batch, centers)
+                    labels = values.argmin(axis=1)
+                    bar.update(inertia=f"{batches.watch(values.min(axis=1)):.6g}")
+                    if self.verbose > 1:
+                        print(f"  batch {batches.rounds}: inertia {batches.inertia:.6g}")
+                    nobody = np.zeros(len(batch), bool)
+                    descents = Descents(self.n_clusters, self.metric, self.gamma_)
+                    found = self._averages(batch, np.ones(len(batch)), labels, centers, nobody, descents)
+                    centers = batches.moved(centers, found, labels)
+                    if self.interrupted_:
+                        break
+        except KeyboardInterrupt:
+            self.interrupted_ = True
+        if centers is None:
+            return None
+        nearest = run(self._job(series, _batch(centers, series), TopK(1)))
+        inertia = float(weights @ nearest["values"][:, 0].astype(np.float64))
+        labels = nearest["indices"][:, 0].astype(np.int32)
+        return _Start(inertia, centers, labels, batches.rounds, batches.settled)
+
     def _start(self, series: Series, weights: NDArray[Any], rng: np.random.RandomState) -> _Start | None:
         """One start; None if Ctrl-C came before there were any clusters."""
         best: _Start | None = None
         try:
             centers = self._first_centers(series, weights, rng)
+            descents = Descents(self.n_clusters, self.metric, self.gamma_)
+            before = np.full(len(series), -1, np.int32)
+            values, moving = np.empty((len(series), self.n_clusters)), np.ones(self.n_clusters, bool)
             with Bar(self.progress, self.max_iter, "k-means") as bar:
                 for iteration in range(1, self.max_iter + 1):
-                    values = self._to_centers(series, centers)
+                    if moving.any():
+                        values[:, moving] = self._to_centers(series, centers[moving])
                     labels = values.argmin(axis=1).astype(np.int32)
                     nearest = np.take_along_axis(values, labels[:, None].astype(np.intp), 1)[:, 0]
                     inertia = float(weights @ nearest)
@@ -190,7 +249,15 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                     if stop or iteration == self.max_iter:
                         return best._replace(converged=stop)
                     used = self._with_a_series_each(labels, nearest, weights)
-                    centers = self._averages(series, weights, used, centers, moved=used != labels)
+                    moves = _moves(before, used, self.n_clusters)
+                    descents.forget(moves > np.bincount(used, minlength=self.n_clusters) / 3)
+                    # What has its series, and gained less than its share of tol, stays where it is
+                    enough = descents.gained >= self.tol * abs(inertia) / self.n_clusters
+                    moving = (moves > 0) | enough
+                    centers = self._averages(
+                        series, weights, used, centers, used != labels, descents, ~moving
+                    )
+                    before = used
                     if self.interrupted_:
                         break
         except KeyboardInterrupt:
@@ -256,23 +323,24 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         labels: NDArray[Any],
         centers: NDArray[Any],
         moved: NDArray[Any],
+        descents: Descents,
+        resting: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float64]:
         """Each cluster's average, searched from its center, or from the series that an empty one was
         given."""
-        averages = centers.copy()
-        for cluster in range(self.n_clusters):
+        begin, anew = centers.copy(), np.zeros(self.n_clusters, bool)
+        for cluster in np.unique(labels[moved & (weights > 0)]):
             members = np.flatnonzero((labels == cluster) & (weights > 0))
-            if not members.size:
-                continue
-            begin = centers[cluster]
-            if moved[members].any():
-                begin = stretched(series.one(int(members[0])), len(begin))
-            averages[cluster], _, interrupted = descend(
-                begin, series.take(members), weights[members], self._options(), self.max_iter_barycenter
-            )
-            if interrupted:
-                self.interrupted_ = True
-                break
+            begin[cluster] = stretched(series.one(int(members[0])), begin.shape[1])
+            anew[cluster] = True
+        descents.forget(anew)
+
+        def objectives(some: NDArray[np.bool_]) -> Objectives:
+            share = np.where(some[labels], weights, 0)
+            return Objectives(begin.shape[1:], series, share, labels, self.n_clusters, self._options())
+
+        averages, interrupted = descents.run(begin, objectives, self.max_iter_barycenter, resting)
+        self.interrupted_ |= interrupted
         return averages
 
     def fit_predict(
@@ -304,11 +372,19 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
 
     def _assigned(self, given: Any, lengths: Any) -> Any:
         series = self._new_series(given, lengths)
-        return run(Job(series, _batch(self.cluster_centers_, series), self._options(), TopK(1)))
+        return run(self._job(series, _batch(self.cluster_centers_, series), TopK(1)))
 
     @property
     def _n_features_out(self) -> int:
         return self.n_clusters
+
+
+def _moves(before: NDArray[Any], labels: NDArray[Any], clusters: int) -> NDArray[np.int64]:
+    """How many series have come to each cluster and gone from it."""
+    changed = before != labels
+    came = np.bincount(labels[changed], minlength=clusters)
+    gone = before[changed]
+    return np.asarray(came + np.bincount(gone[gone >= 0], minlength=clusters), np.int64)
 
 
 def _batch(centers: NDArray[Any], series: Series) -> Series:

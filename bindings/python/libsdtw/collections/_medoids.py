@@ -15,7 +15,6 @@ from .._core import InvalidArgumentError
 from .._problem import choice
 from ._barycenter import check_weights
 from ._base import SeriesEstimator, documented
-from ._blocks import Job
 from ._keep import TopK, count
 from ._progress import Bar
 from ._search import run
@@ -65,7 +64,7 @@ class SoftDTWKMedoids(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         random_state: Any = None,
         verbose: int = 0,
         progress: bool = False,
-        device: str | None = None,
+        device: str | Sequence[str] | None = None,
         num_threads: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -161,7 +160,7 @@ class SoftDTWKMedoids(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
     def predict(self, X: Any, *, lengths: Any = None) -> NDArray[np.int32]:
         """The cluster of each series of X, (B,), in memory of one block of values."""
         series = self._new_series(X, lengths)
-        found = run(Job(series, self._medoids, self._options(), TopK(1)))
+        found = run(self._job(series, self._medoids, TopK(1)))
         indices: NDArray[np.int32] = found["indices"][:, 0].astype(np.int32)
         return indices
 

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._core import InvalidArgumentError
 from .._problem import choice
 from ._base import SeriesEstimator, check_size, documented, encoded
-from ._blocks import Job
 from ._keep import TopK, count
 from ._search import run
 from ._series import Series
@@ -62,7 +61,7 @@ class _Neighbors(SeriesEstimator):
             )
         series = self._series if X is None else self._new_series(X, lengths)
         other = None if X is None else self._series
-        found = run(Job(series, other, self._options(), TopK(k, X is None)), self.checkpoint, self.progress)
+        found = run(self._job(series, other, TopK(k, X is None)), self.checkpoint, self.progress)
         return (found["values"], found["indices"]) if return_distance else found["indices"]
 
 
@@ -90,7 +89,7 @@ class SoftDTWNearestNeighbors(_Neighbors):
         scaler: str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         progress: bool = False,
-        device: str | None = None,
+        device: str | Sequence[str] | None = None,
         num_threads: int = 0,
     ) -> None:
         self.n_neighbors = n_neighbors
@@ -131,7 +130,7 @@ class _Supervised(_Neighbors):
         scaler: str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         progress: bool = False,
-        device: str | None = None,
+        device: str | Sequence[str] | None = None,
         num_threads: int = 0,
     ) -> None:
         self.n_neighbors = n_neighbors

@@ -1,5 +1,5 @@
-# What an average minimises, evaluated again and again: everything but the center is prepared once.
-"""Objective."""
+# What averages minimise, evaluated again and again: everything but the centers is prepared once.
+"""Objectives."""
 
 from __future__ import annotations
 
@@ -15,96 +15,143 @@ from ._pairs import PairOptions, sum_and_grad
 from ._series import Series
 
 
-class Objective:
-    """sum_b weights[b] value(center, series b), and its gradient by the center; the divergence's with
-    normalize, less the series' own share, which does not depend on the center.
+class Objectives:
+    """Of each cluster k, sum_b weights[b] value(center k, series b) over its series, and the gradient by its
+    center; the divergence's with normalize, less the series' own share, which does not depend on the center.
 
-    A call of the library takes tens of microseconds for short series, as much as checking its arguments does.
-    So the calls are made ready once, for the memory that centers are then written to. Under the divergence
-    the center is one of the series, too: with weight W of all, d/dc (-W/2 s(c, c)) is -W times the derivative
-    by the first argument.
+    A call of the library takes tens of microseconds for short series, as much as checking its arguments does,
+    and computes several pairs at a time. So the pairs of all clusters are those of one call, or of one for
+    each 2048 of them, made ready once for memory that series and centers are then written to. Under the
+    divergence a center is one of its series, too: with weight W of all, d/dc (-W/2 s(c, c)) is -W times the
+    derivative by the first argument.
     """
 
     def __init__(
-        self, shape: tuple[int, ...], series: Series, weights: NDArray[Any], options: PairOptions
+        self,
+        shape: tuple[int, int],
+        series: Series,
+        weights: NDArray[Any],
+        labels: NDArray[Any],
+        clusters: int,
+        options: PairOptions,
     ) -> None:
         there = np.flatnonzero(weights > 0)  # a series without weight has no say, be it ever so far away
-        self.series = series if len(there) == len(series) else series.take(there)
-        self.weights, self.options = weights[there], options
-        self.calls: list[_Prepared] = []
+        self.order = there[np.argsort(labels[there], kind="stable")]
+        self.labels, self.weights = labels[self.order], weights[self.order]
+        self.totals = np.bincount(self.labels, self.weights, clusters)
+        self.series, self.options, self.shape = series, options, shape
+        self.parts: list[_Part] = []
         if series.on_host and (options.mirrored or not options.normalize):
-            self._prepare(shape)
+            self._prepare()
 
-    def _prepare(self, shape: tuple[int, ...]) -> None:
-        series, whole, step = self.series, float(self.weights.sum()), _pairs.STATE_PAIRS
-        self.center = np.zeros((1, *shape), series.data.dtype)
-        state: Any = np.empty(0, np.uint8)
-        workspace = state
-        for i in range(0, len(series), step):
-            part, share = series.part(i, i + step), self.weights[i : i + step]
-            slopes = share
-            own = self.options.normalize and i + step >= len(series)
-            if own:
-                part = _with_one_more(part, shape)
-                share, slopes = np.append(share, -0.5 * whole), np.append(share, -whole)
-            call = _Prepared(self.center, part, share, slopes, self.options, own, state, workspace)
-            state, workspace = call.state, call.workspace  # the largest come first
-            self.calls.append(call)
+    def _prepare(self) -> None:
+        own = np.flatnonzero(self.totals) if self.options.normalize else np.empty(0, np.intp)
+        step = _pairs.STATE_PAIRS
+        starts = range(0, len(self.order), step)
+        sizes = [min(step, len(self.order) - i) for i in starts]
+        sizes[-1] += len(own)
+        memory = _Memory(self.series, self.shape, max(sizes), bool(len(own)))
+        calls = {size: _Prepared(memory, size, self.options) for size in dict.fromkeys(sizes)}
+        for i, size in zip(starts, sizes, strict=True):
+            chosen = slice(i, min(i + step, len(self.order)))
+            self.parts.append(_Part(self, chosen, own if i == starts[-1] else own[:0], memory, calls[size]))
+        if len(self.parts) == 1:
+            self.parts[0].load()
 
-    def __call__(self, center: NDArray[Any]) -> tuple[float, NDArray[Any]]:
-        if not self.calls:
-            return sum_and_grad(center, self.series, self.weights, self.options)
-        self.center[0] = center
-        parts = [call.evaluate(center) for call in self.calls]
-        return sum(value for value, _ in parts), np.sum([grad for _, grad in parts], axis=0)
+    def __call__(self, centers: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Values (k,) and gradients (k, M, D) for centers (k, M, D); zeros for clusters without a series."""
+        values, grads = np.zeros(len(centers)), np.zeros(centers.shape)
+        for part in self.parts:
+            if len(self.parts) > 1:
+                part.load()
+            part.add(centers, values, grads)
+        if not self.parts:
+            for k in np.flatnonzero(self.totals):
+                of = self.labels == k
+                values[k], grads[k] = sum_and_grad(
+                    centers[k], self.series.take(self.order[of]), self.weights[of], self.options
+                )
+        return values, grads
 
 
-def _with_one_more(part: Series, shape: tuple[int, ...]) -> Series:
-    """The series, and room for one of another shape behind them."""
-    data = np.zeros((len(part) + 1, max(part.steps, shape[0]), shape[1]), part.data.dtype)
-    data[:-1, : part.steps] = part.data
-    return Series(data, np.append(part.sizes(), shape[0]))
+class _Memory:
+    """What the parts of an objective are computed in, one after the other."""
+
+    def __init__(self, series: Series, shape: tuple[int, int], pairs: int, own: bool) -> None:
+        steps = max(series.steps, shape[0]) if own else series.steps
+        kind = series.data.dtype
+        self.centers = np.zeros((pairs, *shape), kind)
+        self.series = np.zeros((pairs, steps, shape[1]), kind)
+        self.grads = np.zeros((pairs, *shape), kind)
+        ragged = series.lengths is not None or (own and shape[0] != series.steps)
+        self.lengths = np.zeros(pairs, np.int64) if ragged else None
+        self.state: Any = np.empty(0, np.uint8)
+        self.workspace = self.state
 
 
 class _Prepared(Call):
-    """One series with all of a part, of which values and the gradient by the one are wanted."""
+    """The first so many pairs of the memory, of which values and the gradient by the centers are wanted."""
 
-    def __init__(
-        self,
-        center: NDArray[Any],
-        part: Series,
-        share: NDArray[Any],
-        slopes: NDArray[Any],
-        options: PairOptions,
-        own: bool,
-        state: Any,
-        workspace: Any,
-    ) -> None:
-        of_call = options.of_call(part.data)
+    def __init__(self, memory: _Memory, size: int, options: PairOptions) -> None:
+        lengths = None if memory.lengths is None else memory.lengths[:size]
+        of_call = options.of_call(memory.series)
         super().__init__(
-            center,
-            part.data,
-            Options(x_lengths=None, y_lengths=part.lengths, **of_call),
-            no_state=True,
-            all_pairs=True,
+            memory.centers[:size],
+            memory.series[:size],
+            Options(x_lengths=None, y_lengths=lengths, **of_call),
+            no_state=True,  # which is that of the memory
         )
         self.exec = _core.Exec(num_threads=options.num_threads)
         self.bytes = _core.get_sizes(self.problem, self.exec)
         needed = max(self.bytes.forward, self.bytes.backward)
-        self.state = state if state.size >= self.bytes.state else self.arrays.memory(self.bytes.state)
-        self.workspace = workspace if workspace.size >= needed else self.arrays.memory(needed)
-        self.share, self.slopes = share, slopes.astype(self.value_dtype)[None]
-        self.last = part.data[-1, : center.shape[1]] if own else None
-        self.value, self.grad = np.empty(self.shape, self.value_dtype), np.empty(center.shape, self.dtype)
-        memory = self.arrays.span(self.state), self.arrays.span(self.workspace)
-        call = self.problem, self.exec, *self._inputs()
-        self.to_forward = *call, self.arrays.address(self.value), *memory
-        of_x = self.arrays.view(self.grad)
-        self.to_backward = *call, self.arrays.address(self.slopes), of_x, None, *memory
+        if memory.state.size < self.bytes.state:
+            memory.state = self.arrays.memory(self.bytes.state)
+        if memory.workspace.size < needed:
+            memory.workspace = self.arrays.memory(needed)
+        self.value = np.empty(size, self.value_dtype)
+        self.slopes = np.empty(size, self.value_dtype)
+        self.memory, self.grads = memory, memory.grads[:size]
 
-    def evaluate(self, center: NDArray[Any]) -> tuple[float, NDArray[Any]]:
-        if self.last is not None:
-            self.last[...] = center
-        _core.forward(*self.to_forward)
-        _core.backward(*self.to_backward)
-        return float(self.value[0].astype(np.float64) @ self.share), self.grad[0].astype(np.float64)
+    def evaluate(self) -> None:
+        memory = self.memory
+        spans = self.arrays.span(memory.state), self.arrays.span(memory.workspace)
+        call = self.problem, self.exec, *self._inputs()
+        _core.forward(*call, self.arrays.address(self.value), *spans)
+        _core.backward(*call, self.arrays.address(self.slopes), self.arrays.view(self.grads), None, *spans)
+
+
+class _Part:
+    """Some pairs of series with their centers, by cluster, and behind them centers with themselves."""
+
+    def __init__(
+        self, of: Objectives, chosen: slice, own: NDArray[np.intp], memory: _Memory, call: _Prepared
+    ) -> None:
+        self.series, self.order = of.series, of.order[chosen]
+        self.labels, self.own, self.memory, self.call = of.labels[chosen], own, memory, call
+        self.starts = np.flatnonzero(np.diff(self.labels, prepend=-1))  # of clusters
+        totals = of.totals[own]
+        self.share = np.concatenate([of.weights[chosen], -0.5 * totals])
+        self.slopes = np.concatenate([of.weights[chosen], -totals])
+
+    def load(self) -> None:
+        """Brings the series to the memory of the call."""
+        size, memory = len(self.order), self.memory
+        memory.series[:size, : self.series.steps] = self.series.data[self.order]
+        if memory.lengths is not None:
+            memory.lengths[:size] = self.series.sizes()[self.order]
+            memory.lengths[size : len(self.share)] = memory.centers.shape[1]
+        self.call.slopes[:] = self.slopes
+
+    def add(self, centers: NDArray[Any], values: NDArray[Any], grads: NDArray[Any]) -> None:
+        size, memory, steps = len(self.order), self.memory, centers.shape[1]
+        memory.centers[:size] = centers[self.labels]
+        if len(self.own):
+            memory.centers[size : len(self.share)] = centers[self.own]
+            memory.series[size : len(self.share), :steps] = centers[self.own]
+        self.call.evaluate()
+        shares, found = self.call.value * self.share, self.call.grads
+        there = self.labels[self.starts]
+        values[there] += np.add.reduceat(shares[:size], self.starts)
+        grads[there] += np.add.reduceat(found[:size], self.starts, axis=0, dtype=np.float64)
+        values[self.own] += shares[size:]
+        grads[self.own] += found[size:]

@@ -6,7 +6,7 @@ libsdtw.cupy."""
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,15 +104,15 @@ def _package(array: Any) -> Any:
         raise TypeError(f"a collection is an array of {name}: expected NumPy, PyTorch or CuPy") from None
 
 
-def raw_values(x: Series, y: Series | None, options: PairOptions) -> NDArray[Any]:
+def raw_values(
+    x: Series, y: Series | None, options: PairOptions, fetch: Callable[[Any], NDArray[Any]] = on_host
+) -> NDArray[Any]:
     """Soft-DTW of every series of x with every one of y, or of x itself for y None; (P, Q) on the host."""
     lengths: dict[str, Any] = {"x_lengths": x.lengths}
     if y is not None:
         lengths["y_lengths"] = y.lengths
     package, other = _package(x.data), None if y is None else y.data
-    values = package.soft_dtw_cdist(x.data, other, **lengths, **options.of_call(x.data))
-    result: NDArray[Any] = on_host(values)
-    return result
+    return fetch(package.soft_dtw_cdist(x.data, other, **lengths, **options.of_call(x.data)))
 
 
 def own_values(x: Series, options: PairOptions) -> NDArray[Any]:
@@ -128,7 +128,7 @@ def own_values(x: Series, options: PairOptions) -> NDArray[Any]:
 def sum_and_grad(
     center: NDArray[Any], series: Series, weights: NDArray[Any], options: PairOptions
 ) -> tuple[float, NDArray[Any]]:
-    """What _objective.Objective gives, for arrays of any kind and any steps."""
+    """What _objective.Objectives gives of a cluster, for arrays of any kind and any steps."""
     total, grad = 0.0, np.zeros(center.shape)
     for i in range(0, len(series), STATE_PAIRS):
         part, share = series.part(i, i + STATE_PAIRS), weights[i : i + STATE_PAIRS]

@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._core import InvalidArgumentError
+from . import _devices
 from ._blocks import Job
 from ._checkpoint import Directory, Memory
-from ._keep import Arrays, Histogram, Keep, Matrix, Sums, TopK
+from ._devices import parse
+from ._keep import Arrays, Histogram, Keep, Matrix, Panel, Sums, TopK, merges
 from ._pairs import PairOptions, resolve_gamma
 from ._progress import Bar
 from ._series import as_series, library_of
@@ -36,7 +39,7 @@ def reduce_pairs(
     block: tuple[int, int] | int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     cluster: Any = None,
-    device: str | None = None,
+    device: str | Sequence[str] | None = None,
     progress: bool = False,
     num_threads: int = 0,
 ) -> Arrays:
@@ -57,23 +60,26 @@ def reduce_pairs(
             writes of a checkpoint. None: chosen by the sizes.
         checkpoint: a directory. A call that was killed goes on from it when it is called again with the same
             arguments, and gives the same bits; what it has finished is not computed again.
-        cluster: None: this process; a dask.distributed.Client: its workers, of which any may be lost; or a
-            process group of torch.distributed, all of whose ranks make the same call and get the same arrays.
-            The bits are those of one process.
-        device: "cpu" or "cuda"; None: where x is.
+        cluster: None: this process; a dask.distributed.Client: its workers, of which any may be lost; the
+            module ray, after ray.init(): likewise; or a process group of torch.distributed, all of whose
+            ranks make the same call and get the same arrays. The bits are those of one process.
+        device: "cpu", "cuda" or "cuda:N"; None: where x is. A list, as ["cuda:0", "cuda:1"]: all of them,
+            each of which takes the next panel when it is free; the bits are those of one. "cpu" in a list is
+            a share of the cores.
         progress: show a progress bar of tqdm.
         num_threads: threads of the calls; 0: OpenMP's default. Any number gives the same bits.
 
     Returns:
         The keeper's arrays by name; with a checkpoint they are memory-mapped.
     """
-    first = as_series("x", x, x_lengths, device)
-    second = None if y is None else as_series("y", y, y_lengths, device)
+    place, devices = parse(device)
+    first = as_series("x", x, x_lengths, place)
+    second = None if y is None else as_series("y", y, y_lengths, place)
     options = PairOptions(
         resolve_gamma(gamma, first, metric),
         *(metric, band, radius, step_weights, step_penalties, normalize, num_threads),
     )
-    return run(Job(first, second, options, keep, block), checkpoint, progress, cluster)
+    return run(Job(first, second, options, keep, block, devices), checkpoint, progress, cluster)
 
 
 def run(
@@ -84,26 +90,55 @@ def run(
 ) -> Arrays:
     """All panels of a job that are not yet done."""
     job.check_memory(checkpoint is not None)
-    library = "" if cluster is None else library_of(cluster)
-    if library not in ("", "distributed", "torch"):
-        raise TypeError(f"cluster is {cluster!r}: expected a dask.distributed.Client or a torch ProcessGroup")
+    shares: Iterable[tuple[Panel, Any]]
+    library = "" if cluster is None else getattr(cluster, "__name__", library_of(cluster))
+    if library not in ("", "distributed", "ray", "torch"):
+        raise TypeError(
+            f"cluster is {cluster!r}: expected a dask.distributed.Client, a torch ProcessGroup or the module "
+            "ray"
+        )
+    if library and job.devices:
+        raise InvalidArgumentError(
+            f"device is {list(job.devices)} and cluster is given: expected one device in each process"
+        )
     if library == "torch":
         from . import _ranks
 
         return _ranks.run(job, checkpoint, progress, cluster)
-    with closing(open_store(job, checkpoint)) as store:
+    with ExitStack() as stack:
+        store = stack.enter_context(closing(open_store(job, checkpoint)))
         panels = [panel for panel in job.panels() if panel.number not in store.done]
         if library == "distributed":
             from . import _dask
 
             shares = _dask.shares(job, panels, cluster)
+        elif library == "ray":
+            from . import _ray
+
+            shares = _ray.shares(job, panels, cluster)
+        elif job.devices:
+            shares = stack.enter_context(closing(_devices.shares(job, panels)))  # which ends its threads
         else:
             shares = ((panel, job.share(panel)) for panel in panels)
-        with Bar(progress, job.pairs.panels, "pairs", done=len(store.done)) as bar:
-            for panel, share in shares:
-                store.put(job, panel, share)
-                bar.update()
+        if merges(job.keep, job.pairs) and job.keep.ordered:
+            shares = in_order(panels, shares)
+        bar = stack.enter_context(Bar(progress, job.pairs.panels, "pairs", done=len(store.done)))
+        for panel, share in shares:
+            store.put(job, panel, share)
+            bar.update()
     return store.arrays
+
+
+def in_order(panels: list[Panel], shares: Iterable[tuple[Panel, Any]]) -> Iterator[tuple[Panel, Any]]:
+    """Shares that come as they are finished, in the order of their panels."""
+    early: dict[int, Any] = {}
+    rest = iter(panels)
+    due = next(rest, None)
+    for panel, share in shares:
+        early[panel.number] = share
+        while due is not None and due.number in early:
+            yield due, early.pop(due.number)
+            due = next(rest, None)
 
 
 def open_store(job: Job, checkpoint: str | os.PathLike[str] | None) -> Memory:

@@ -73,7 +73,7 @@ def as_series(name: str, given: Any, lengths: Any = None, device: str | None = N
         given: (B, N, D), or (B, N) of one feature; a list of series (N_b, D) or (N_b,); either may end in
             time steps that are NaN, which are padding. Or a :class:`Series`, which has been checked.
         lengths: (B,) integers, or None.
-        device: "cpu" or "cuda": where the data are to be; None: where they are.
+        device: "cpu", "cuda" or "cuda:N": where the data are to be; None: where they are.
     """
     if isinstance(given, Series):
         return given
@@ -233,8 +233,10 @@ def _moved(series: Series, device: str | None) -> Series:
     try:
         import torch
     except ImportError:
-        raise ImportError("device is 'cuda' and the data are on the host: PyTorch moves them there") from None
-    return Series(torch.from_numpy(np.ascontiguousarray(series.data)).to("cuda"), series.lengths)
+        raise ImportError(
+            f"device is {device!r} and the data are on the host: PyTorch moves them there"
+        ) from None
+    return Series(torch.from_numpy(np.ascontiguousarray(series.data)).to(device), series.lengths)
 
 
 def scaled(series: Series, scaler: str | None) -> Series:

@@ -1,0 +1,206 @@
+// Backward of one pair in strips: E sweeps back through tiles recomputed from their boundaries, and becomes gradients.
+#pragma once
+
+#include "cpu/strips.h"
+
+namespace sdtw::cpu {
+
+// Sweeps E back through a tile, a few steps at a time for the sake of the flow's rounding errors. lost: see Flow.
+template <class T, class In>
+void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *local, bool derivative,
+                               double &lost) const {
+  const int64_t portion = m < 16 ? 2 : 16;  // a path through few columns goes through many rows in a step
+  T *const left = at<T>(local, layout.carry_left), *const diagonal = at<T>(local, layout.carry_diagonal);
+  const T *const probability = at<T>(local, layout.probability);
+  const auto inside = [&] { return kernels.total(left, strip_rows + W) + kernels.total(diagonal, strip_rows); };
+  double carried = inside();
+  for (int64_t end = count, s; end > 0; end = s) {
+    s = std::max<int64_t>(0, end - portion);
+    T *const row = adjoint_row + first_step + s;
+    const double inflow = carried + kernels.total(row - W + 1, end - s);
+    const AdjointSweep<T> part{end - s,
+                               probability + s * (tangents.carried() ? 6 : 3) * strip_rows,
+                               at<T>(local, layout.alignment) + s * strip_rows,
+                               left,
+                               diagonal,
+                               left + strip_rows,
+                               row};
+    if (tangents.carried())
+      kernels.rules.adjoint_tangent(tangents.adjoint(part, rule.steps, first_step, s, local));
+    else if (derivative && rule.weighted)
+      kernels.rules.adjoint({part, &rule.steps, nullptr, nullptr, nullptr, nullptr, nullptr});
+    else
+      mapping.adjoint(part);
+    carried = inside();
+    const double outflow = carried + kernels.total(row + 1, end - s);
+    lost += lack_of_flow(outflow, inflow);
+    if (std::abs(lost) < Flow<T>::least) continue;
+    kernels.grow(left, strip_rows + W, T(lost));
+    kernels.grow(diagonal, strip_rows, T(lost));
+    kernels.grow(row + 1, end - s, T(lost));
+    carried = inside();
+    // What the correction itself has been rounded by, which is more only where next to nothing flows.
+    const double rest = lost + lack_of_flow(carried + kernels.total(row + 1, end - s), outflow);
+    lost = std::abs(rest) < 2 * Flow<T>::least ? rest : 0;
+  }
+}
+
+template <class T, class In>
+void StripPair<T, In>::probabilities(int64_t i, const Corridor &within, int64_t first_step, int64_t count,
+                                     std::byte *local) const {
+  const LaneState<T> lanes = lane_state(local);
+  T *const above_m = at<T>(local, layout.segment_m) + pad;
+  E *const above_e = at<E>(local, layout.segment_e) + pad;
+  rule.forbid(above_m, above_e, count);
+  if (i > 0 && first_step < m)
+    load(boundary_row(i), p.m, first_step, above_m, above_e, std::min(count, m - first_step));
+  if (first_step > within.begin)
+    load(boundary_column(i, first_step / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
+  else
+    start_strip(i, lanes);
+  T *above_dot = nullptr;
+  if (tangents.carried())
+    above_dot = tangents.load(i, first_step / plan.tile_cols, first_step, count, local, first_step > within.begin);
+  sweep({count, at<T>(local, layout.tile), scale, scale_low, lanes, above_m, above_e, at<T>(local, layout.probability)},
+        within, first_step, true, above_dot, local);
+}
+
+template <class T, class In>
+void StripPair<T, In>::spend(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local,
+                             In *target, const int64_t (&stride)[3], T factor) const {
+  if (p.fused() && !target) gradient(i, first_step, count, local);
+  if (!target) return;
+  T factors[max_width];
+  std::fill(factors, factors + max_width, factor);
+  MatrixTile t = matrix(i, first_step, count, nullptr, target, stride);
+  t.first = cells.first;
+  t.last = cells.last;
+  mapping.store[core::dtype_of<In>](
+      t, tangents.wanted() ? tangents.alignment_dot(local) : at<T>(local, layout.alignment), factors);
+}
+
+template <class T, class In>
+void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, const int64_t (&stride)[3], T factor,
+                                      bool derivative) {
+  const Extent cells = extent(i);
+  const Corridor within = corridor(i);
+  T *const left = at<T>(local, layout.carry_left), *const diagonal = at<T>(local, layout.carry_diagonal);
+  T *const above = left + strip_rows;
+  std::fill(left, left + strip_rows + W, T(0));
+  std::fill(diagonal, diagonal + strip_rows, T(0));
+  if (i == strips() - 1) left[corner_row() * W + corner_lane()] = 1;
+  if (tangents.carried()) tangents.clear_carry(local);
+  double lost = 0;
+  for (int64_t end = within.end, s; end > within.begin; end = s) {
+    s = std::max((end - 1) / plan.tile_cols * plan.tile_cols, within.begin);
+    const int64_t count = end - s;
+    // The strip below has passed up all of this tile's columns once it is through with the tile before this one.
+    if (i + 1 < strips()) wait(i + 1, steps(i + 1) - std::max<int64_t>(0, std::min(s - plan.tile_cols, steps(i + 1))));
+    // Where nothing comes from the right, steps past the last one that anything comes from below in are not swept.
+    int64_t live = count;
+    if (!any_live(left, strip_rows + W) && !any_live(diagonal, strip_rows)) {
+      live = live_part(adjoint_row + s - W + 1, count);
+      std::fill(left, left + strip_rows + W, T(0));
+      std::fill(diagonal, diagonal + strip_rows, T(0));
+      std::fill(adjoint_row + s + live + 1, adjoint_row + s + count + 1, T(0));
+      if (tangents.carried()) tangents.skip(s + live, count - live, local);
+    }
+    if (live > 0) {
+      cost(i, cells, s, live, local);
+      if (tangents.carried()) tangent_cost(i, cells, s, live, local);
+      {
+        const FlushDenormals flush;
+        probabilities(i, within, s, live, local);
+        adjoint(s, live, local, derivative, lost);
+      }
+      spend(i, cells, s, live, local, target, stride, factor);
+    }
+    if (s == within.begin) adjoint_row[s] = above[0];
+    if (s == within.begin && tangents.carried()) tangents.adjoint_row[s] = tangents.left(local)[strip_rows];
+    advance(i, steps(i) - s);
+  }
+  advance(i, steps(i));
+}
+
+// At gamma = 0 the best path is all there is: from the corner back, in each tile that it goes through.
+template <class T, class In>
+void StripPair<T, In>::backward_path(std::byte *local, In *target, const int64_t (&stride)[3], T factor,
+                                     bool derivative) {
+  T *const tile = at<T>(local, layout.alignment);
+  const T *const taken = at<T>(local, layout.probability);
+  int64_t row = n - 1, column = m - 1;
+  while (row >= 0) {
+    const int64_t i = row / strip_rows, top = i * strip_rows;
+    const Extent cells = extent(i);
+    const Corridor within = corridor(i);
+    while (row >= top) {
+      const auto step_of_row = [&] { return column + (row - top) / K; };
+      const int64_t s = std::max(step_of_row() / plan.tile_cols * plan.tile_cols, within.begin);
+      const int64_t count = tile_end(within, s) - s;
+      cost(i, cells, s, count, local);
+      if (tangents.wanted()) {
+        tangent_cost(i, cells, s, count, local);
+        std::fill(tangents.alignment_dot(local), tangents.alignment_dot(local) + count * strip_rows, T(0));
+      }
+      probabilities(i, within, s, count, local);
+      std::fill(tile, tile + count * strip_rows, T(0));
+      while (row >= top && step_of_row() >= s) {
+        const int64_t at_row = (row - top) % K * W + (row - top) / K, cell = (step_of_row() - s) * strip_rows + at_row;
+        const int step = row + column == 0 ? core::diagonal : int(taken[cell]);
+        tile[cell] = derivative ? rule.steps.weight[step] : T(1);
+        if (tangents.wanted()) tangents.value += double(tile[cell]) * double(tangents.tile(local)[cell]);
+        if (step != core::horizontal) --row;
+        if (step != core::vertical) --column;
+      }
+      spend(i, cells, s, count, local, target, stride, factor);
+    }
+  }
+}
+
+template <class T, class In>
+template <class Locals>
+void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor, bool derivative, Locals &&locals,
+                                int threads) {
+  shared = threads > 1;
+  std::fill(adjoint_row - pad, adjoint_row + m + pad, T(0));
+  if (p.fused() && !target) {
+    const int64_t size_x = series.size_x(), size_y = series.size_y();
+    std::fill(grad_x, grad_x + size_x, T(0));
+    std::fill(grad_y, grad_y + size_y, T(0));
+    if (sizeof(T) == 4) {
+      std::fill(rest_x, rest_x + size_x, T(0));
+      std::fill(rest_y, rest_y + size_y, T(0));
+    }
+  }
+  if (tangents.wanted()) {
+    tangents.clear_gradients();
+    tangents.start_adjoint();
+  }
+  if (rule.hard) return backward_path(locals(0), target, stride, factor, derivative);
+  run(locals, threads, [&](int64_t ticket, std::byte *local) {
+    backward_strip(strips() - 1 - ticket, local, target, stride, factor, derivative);
+  });
+}
+
+template <class T, class In>
+template <class Out>
+void StripPair<T, In>::write_gradients(double g, StridedOut<Out> to_x, StridedOut<Out> to_y, std::byte *local) const {
+  const T factor = T(metric().slope * g);
+  const bool project = p.metric == SDTW_COSINE;
+  if (to_x.data) {
+    if (project && tangents.wanted())
+      tangents.project_x(series, wide_or_null(wide_x), of_x, grad_x);
+    else if (project)
+      series.project_x(wide_or_null(wide_x), of_x, grad_x);
+    series.unpack_x(to_x, grad_x, -factor);
+  }
+  if (to_y.data) {
+    if (project && tangents.wanted())
+      tangents.project_y(series, wide_or_null(wide_y), of_y, grad_y);
+    else if (project)
+      series.project_y(wide_or_null(wide_y), of_y, grad_y);
+    series.unpack_y(to_y, grad_y, factor, at<T>(local, layout.tile));
+  }
+}
+
+}  // namespace sdtw::cpu

@@ -1,0 +1,71 @@
+# Training on several devices: jax.shard_map with the loss, on two virtual CPU devices.
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import jax, jax.numpy as jnp
+import numpy as np
+from functools import partial
+from jax.sharding import Mesh, PartitionSpec as P
+from libsdtw.jax import soft_dtw
+
+assert len(jax.devices()) == 2
+mesh = Mesh(jax.devices(), ("batch",))
+x, y = (jax.random.normal(jax.random.key(n), (8, n, 2)) for n in (9, 7))
+lengths = jnp.array([9, 8, 7, 6, 5, 4, 3, 2])
+first = {"w": 0.5 * jax.random.normal(jax.random.key(0), (2, 16)), "v": jnp.ones((16, 2)) / 16}
+
+def loss(parameters, x, y, lengths):
+    moved = jnp.tanh(x @ parameters["w"]) @ parameters["v"]
+    return soft_dtw(moved, y, gamma=0.5, x_lengths=lengths, normalize=True).mean()
+
+def step(parameters, *batch):
+    value, slopes = jax.value_and_grad(loss)(parameters, *batch)
+    return jax.tree.map(lambda p, g: p - 0.1 * g, parameters, slopes), value
+
+def train(step):
+    parameters, values = first, []
+    for _ in range(3):
+        parameters, value = step(parameters, x, y, lengths)
+        values.append(value)
+    return parameters, jnp.stack(values)
+
+expected = train(jax.jit(step))
+
+@jax.jit
+@partial(jax.shard_map, mesh=mesh, in_specs=(P(), *[P("batch")] * 3), out_specs=(P(), P()))
+def mapped(parameters, *batch):
+    # Each device has its own copy of the parameters, whose slopes are then those of its own part
+    local = jax.tree.map(lambda p: jax.lax.pcast(p, "batch", to="varying"), parameters)
+    value, slopes = jax.lax.pmean(jax.value_and_grad(loss)(local, *batch), "batch")
+    return jax.tree.map(lambda p, g: p - 0.1 * g, parameters, slopes), value
+
+def summed(parameters, *batch):  # or its mean over all, of which JAX takes the slopes
+    return jax.lax.pmean(loss(parameters, *batch), "batch")
+
+@jax.jit
+def outside(parameters, *batch):
+    split = jax.shard_map(summed, mesh=mesh, in_specs=(P(), *[P("batch")] * 3), out_specs=P())
+    value, slopes = jax.value_and_grad(split)(parameters, *batch)
+    return jax.tree.map(lambda p, g: p - 0.1 * g, parameters, slopes), value
+
+for way in (mapped, outside):
+    assert "all-gather" not in way.lower(first, x, y, lengths).compile().as_text()
+    for a, b in zip(jax.tree.leaves(train(way)), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+print("trained")
+"""
+
+
+def test_two_devices():
+    jax = pytest.importorskip("jax")
+    if not (hasattr(jax, "shard_map") and hasattr(jax.lax, "pcast")):
+        pytest.skip("of JAX before 0.7 shard_map has other names")
+    devices = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    environment = {**os.environ, **devices}
+    command = [sys.executable, "-c", PROGRAM]
+    result = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=240)
+    assert result.stdout.strip() == "trained", result.stderr
