@@ -59,56 +59,82 @@ struct Points {
   T *x, *y;
 };
 
-// Loads features [from, from + at_once) of the tile's points. Those outside of
-// the pair are 0. thread: of the producers. All of a thread's loads are on
-// their way before the first of them is waited for.
-template <int T, bool tangents, class In, class Real>
-__device__ __forceinline__ void stage_as(const Args &a, const Task &s, const Series &x, const Series &y, int first_step,
-                                         int from, int thread, Points<Real> to) {
-  constexpr int rows_at_once = producers<tangents> / at_once, of_x = strip_rows / rows_at_once;
-  constexpr int of_y = (T + warp + rows_at_once - 1) / rows_at_once;
-  const int f = thread % at_once, first_row = thread / at_once, first_column = first_step - (warp - 1) + first_row;
-  const bool wanted = from + f < a.features;
-  const auto load = [](const In *p) {
-    if constexpr (std::is_same_v<In, __half>)
-      return static_cast<Real>(__half2float(*p));
-    else if constexpr (std::is_same_v<In, __nv_bfloat16>)
-      return static_cast<Real>(__bfloat162float(*p));
+// A thread's share of the features [from, from + at_once) of a tile's points, on its way from global to shared memory.
+// Points outside of the pair are 0. thread: of the producers. All of a thread's loads are on their way before the first
+// of them is waited for.
+template <int T, bool tangents, class In>
+struct Fetched {
+  static constexpr int rows_at_once = producers<tangents> / at_once, of_x = strip_rows / rows_at_once;
+  static constexpr int of_y = (T + warp + rows_at_once - 1) / rows_at_once;
+  In x[of_x], y[of_y];
+
+  static __device__ __forceinline__ In load(const In *p) {
+    if constexpr (sizeof(In) == 2)
+      return *p;
     else
-      return static_cast<Real>(__ldg(p));
-  };
-  const In *from_x = static_cast<const In *>(x.data) + s.index.x * x.stride[0] + (s.row + first_row) * x.stride[1] +
-                     (from + f) * x.stride[2];
-  const In *from_y =
-      static_cast<const In *>(y.data) + s.index.y * y.stride[0] + first_column * y.stride[1] + (from + f) * y.stride[2];
-  Real of_rows[of_x], of_columns[of_y];
-#pragma unroll
-  for (int i = 0; i < of_x; i++) {
-    const bool there = wanted && x.data && s.row + first_row + i * rows_at_once < s.n;
-    of_rows[i] = there ? load(from_x + i * rows_at_once * x.stride[1]) : Real(0);
+      return __ldg(p);
   }
-#pragma unroll
-  for (int i = 0; i < of_y; i++) {
-    const int column = first_column + i * rows_at_once;
-    const bool there = wanted && y.data && column >= 0 && column < s.m;
-    of_columns[i] = there ? load(from_y + i * rows_at_once * y.stride[1]) : Real(0);
+  template <class Real>
+  static __device__ __forceinline__ Real number(In v) {
+    if constexpr (std::is_same_v<In, __half>)
+      return static_cast<Real>(__half2float(v));
+    else if constexpr (std::is_same_v<In, __nv_bfloat16>)
+      return static_cast<Real>(__bfloat162float(v));
+    else
+      return static_cast<Real>(v);
   }
+
+  __device__ __forceinline__ void load(const Args &a, const Task &s, const Series &of_rows, const Series &of_columns,
+                                       int first_step, int from, int thread) {
+    const int f = thread % at_once, row = s.row + thread / at_once, column = first_step - (warp - 1) + thread / at_once;
+    const bool wanted = from + f < a.features;
+    const In *from_x = static_cast<const In *>(of_rows.data) + s.index.x * of_rows.stride[0] + row * of_rows.stride[1] +
+                       (from + f) * of_rows.stride[2];
+    const In *from_y = static_cast<const In *>(of_columns.data) + s.index.y * of_columns.stride[0] +
+                       column * of_columns.stride[1] + (from + f) * of_columns.stride[2];
+    const In zero(0.0f);
 #pragma unroll
-  for (int i = 0; i < of_x; i++) to.x[f * staged_rows + place_of_row(first_row + i * rows_at_once)] = of_rows[i];
+    for (int i = 0; i < of_x; i++) {
+      const bool there = wanted && of_rows.data && row + i * rows_at_once < s.n;
+      x[i] = there ? load(from_x + i * rows_at_once * of_rows.stride[1]) : zero;
+    }
 #pragma unroll
-  for (int i = 0; i < of_y; i++)
-    if (first_row + i * rows_at_once < T + warp)
-      to.y[f * staged_columns<T> + first_row + i * rows_at_once] = of_columns[i];
+    for (int i = 0; i < of_y; i++) {
+      const int at = column + i * rows_at_once;
+      const bool there = wanted && of_columns.data && at >= 0 && at < s.m;
+      y[i] = there ? load(from_y + i * rows_at_once * of_columns.stride[1]) : zero;
+    }
+  }
+  template <class Real>
+  __device__ __forceinline__ void store(Points<Real> to, int thread) const {
+    const int f = thread % at_once, first = thread / at_once;
+#pragma unroll
+    for (int i = 0; i < of_x; i++) to.x[f * staged_rows + place_of_row(first + i * rows_at_once)] = number<Real>(x[i]);
+#pragma unroll
+    for (int i = 0; i < of_y; i++)
+      if (first + i * rows_at_once < T + warp)
+        to.y[f * staged_columns<T> + first + i * rows_at_once] = number<Real>(y[i]);
+  }
+};
+
+// Calls visit with a number of the type that series have.
+template <class Visit>
+__device__ __forceinline__ void with_type(sdtw_dtype dtype, const Visit &visit) {
+  switch (dtype) {
+    case SDTW_F64: return visit(double(0));
+    case SDTW_F16: return visit(__half(0.0f));
+    case SDTW_BF16: return visit(__nv_bfloat16(0.0f));
+    default: return visit(0.0f);
+  }
 }
 template <int T, bool tangents, class Real>
 __device__ __forceinline__ void stage(const Args &a, const Task &s, const Series &x, const Series &y, int first_step,
                                       int from, int thread, Points<Real> to) {
-  switch (a.x.dtype) {  // which is that of all series
-    case SDTW_F64: return stage_as<T, tangents, double>(a, s, x, y, first_step, from, thread, to);
-    case SDTW_F16: return stage_as<T, tangents, __half>(a, s, x, y, first_step, from, thread, to);
-    case SDTW_BF16: return stage_as<T, tangents, __nv_bfloat16>(a, s, x, y, first_step, from, thread, to);
-    default: return stage_as<T, tangents, float>(a, s, x, y, first_step, from, thread, to);
-  }
+  with_type(a.x.dtype, [&](auto zero) {  // which is that of all series
+    Fetched<T, tangents, decltype(zero)> fetched;
+    fetched.load(a, s, x, y, first_step, from, thread);
+    fetched.store(to, thread);
+  });
 }
 
 // A thread's cells of a tile: rows K l, ... of its lane l, and S steps from u0 on.
@@ -213,16 +239,33 @@ struct Fill {
       return;
     }
     const bool absolute = a.metric == SDTW_CITYBLOCK;
-    for (int from = 0; from < a.features; from += at_once) {
-      producers_barrier<tangents>();  // what was staged before has been read
-      stage<T, tangents>(a, s, a.x, a.y, first_step, from, thread, points);
-      if constexpr (tangents) stage<T, tangents>(a, s, a.tangent_x, a.tangent_y, first_step, from, thread, directions);
-      producers_barrier<tangents>();
+    const auto add = [&](int from) {
       const int features = min(at_once, a.features - from);
       absolute ? add_terms<true, T>(points, features, u0, sums) : add_terms<false, T>(points, features, u0, sums);
       if constexpr (tangents)
         absolute ? add_along<true, T>(points, directions, features, u0, along)
                  : add_along<false, T>(points, directions, features, u0, along);
+    };
+    if constexpr (tangents) {
+      for (int from = 0; from < a.features; from += at_once) {
+        producers_barrier<tangents>();  // what was staged before has been read
+        stage<T, tangents>(a, s, a.x, a.y, first_step, from, thread, points);
+        stage<T, tangents>(a, s, a.tangent_x, a.tangent_y, first_step, from, thread, directions);
+        producers_barrier<tangents>();
+        add(from);
+      }
+    } else {
+      with_type(a.x.dtype, [&](auto zero) {
+        Fetched<T, tangents, decltype(zero)> next;  // is on its way while the features before are added
+        next.load(a, s, a.x, a.y, first_step, 0, thread);
+        for (int from = 0; from < a.features; from += at_once) {
+          producers_barrier<tangents>();  // what was staged before has been read
+          next.store(points, thread);
+          if (from + at_once < a.features) next.load(a, s, a.x, a.y, first_step, from + at_once, thread);
+          producers_barrier<tangents>();
+          add(from);
+        }
+      });
     }
     finish(sums, along);
   }

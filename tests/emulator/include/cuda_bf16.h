@@ -5,6 +5,8 @@
 
 struct __nv_bfloat16 {
   sdtw::core::BFloat16 value;
+  __nv_bfloat16() = default;
+  explicit __nv_bfloat16(float v) : value(v) {}
 };
 inline float __bfloat162float(__nv_bfloat16 v) { return v.value; }
-inline __nv_bfloat16 __float2bfloat16_rn(float v) { return {sdtw::core::BFloat16(v)}; }
+inline __nv_bfloat16 __float2bfloat16_rn(float v) { return __nv_bfloat16(v); }
