@@ -1,3 +1,4 @@
+// Fibers, what the threads of a warp or a block wait for, and which of them goes on.
 #include "emulator.h"
 
 #include <sys/mman.h>
@@ -180,9 +181,6 @@ struct Gpu {
   Gpu() {
     const char *seed = std::getenv("SDTW_EMULATOR_SEED");
     random = 0x9e3779b97f4a7c15u + (seed ? std::strtoull(seed, nullptr, 10) : 0) * 0xbf58476d1ce4e5b9u;
-#ifdef __SANITIZE_ADDRESS__
-    // Bounds of the host's own stack are told by the first switch away from it.
-#endif
   }
   unsigned draw(size_t below) {
     random ^= random << 13, random ^= random >> 7, random ^= random << 17;
