@@ -1,5 +1,5 @@
-# Resolves SDTW_CUDA into SDTW_HAVE_CUDA and enables the language, which an emulated backend does not need. Comes before the first target, which takes its
-# architectures from here.
+# Resolves SDTW_CUDA into SDTW_HAVE_CUDA and enables the language, which an emulated backend does not need. Comes before
+# the first target, which takes its architectures from here.
 set(SDTW_HAVE_CUDA ${SDTW_CUDA})
 if(SDTW_CUDA STREQUAL "AUTO")
   include(CheckLanguage)
