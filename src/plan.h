@@ -42,6 +42,9 @@ namespace cuda {
 // bit whatever it is padded to.
 constexpr int rows_per_lane = 4;
 
+// Those of a stream's lanes at gamma = 0, whose cells take less time, beside which what is done once a step counts.
+constexpr int hard_rows_per_lane = 8;
+
 // Up to so many features the sweeping warp computes costs, and gradients, itself.
 constexpr int max_inline_features = 2;
 
@@ -107,6 +110,14 @@ struct Waves {
   size_t state, value, workspace, bytes;
 };
 
+// Values of pairs of short series of few features, without state (src/cuda/streams/).
+struct Streams {
+  bool fit;              // whether there is room for them in the workspace of forward
+  int64_t lanes, warps;  // that have the rows of one x
+  int64_t exact_warps;   // of the kernel for pairs that need double, each with a row of m cells; 0: as many as there may be
+  size_t control, rows, bytes;
+};
+
 // The class that a kernel has its costs from: those of cuda/costs/, and names for them in cuda/select_kernel.cuh.
 enum class Source : int {
   none,
@@ -144,6 +155,7 @@ struct Plan {
   Route route;
   Scratch scratch;
   Waves waves;
+  Streams streams;
   general::Plan general;  // of Route::general, of jvp, and of the alignment of what is converted
   Costs costs;
   int64_t lanes;        // of a warp for a pair: 32, or 16 or 8 if that is enough for all its rows
@@ -204,6 +216,9 @@ Exec with_state(const Exec &exec);
 // The part of a plan that is the general engine's (plan_cuda_general.cpp).
 general::Plan make_general_plan(const Problem &problem, const Exec &exec);
 std::string describe_general(const sdtw::Plan &plan);
+// That of the streams (plan_cuda_streams.cpp).
+Streams make_streams(const Problem &problem, const Exec &exec);
+std::string describe_streams(const sdtw::Plan &plan);
 }  // namespace cuda
 
 }  // namespace sdtw

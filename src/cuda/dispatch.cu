@@ -1,10 +1,12 @@
 // The CUDA backend's entry points: which kernels a call goes to. The core case has kernels of its own. Series of half
 // precision that are the core case otherwise are converted to float32, and gradients back. Without state the core
-// kernels compute forward again, a wave of pairs at a time. All else is the general engine's.
+// kernels compute forward again, a wave of pairs at a time. Values alone of many short series are the streams'. All else
+// is the general engine's.
 #include "backend.h"
 #include "cuda/core_calls.h"
 #include "cuda/general/backend.h"
 #include "cuda/general/series.h"
+#include "cuda/streams/backend.h"
 
 namespace sdtw::cuda {
 
@@ -101,6 +103,7 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
 }
 
 void forward(const sdtw::Plan &plan, const Buffers &buffers) {
+  if (streams::suits(plan, buffers)) return streams::forward(plan, buffers);
   if (plan.cuda.route == Route::converted) return converted(plan, buffers, Call::forward, core_forward);
   plan.cuda.route == Route::core ? core_forward(plan, buffers) : general::forward(plan, buffers);
 }
