@@ -114,7 +114,8 @@ struct Waves {
 struct Streams {
   bool fit;              // whether there is room for them in the workspace of forward
   int64_t lanes, warps;  // that have the rows of one x
-  int64_t exact_warps;   // of the kernel for pairs that need double, each with a row of m cells; 0: as many as there may be
+  int64_t
+      exact_warps;  // of the kernel for pairs that need double, each with a row of m cells; 0: as many as there may be
   size_t control, rows, bytes;
 };
 

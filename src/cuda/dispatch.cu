@@ -1,7 +1,7 @@
 // The CUDA backend's entry points: which kernels a call goes to. The core case has kernels of its own. Series of half
 // precision that are the core case otherwise are converted to float32, and gradients back. Without state the core
-// kernels compute forward again, a wave of pairs at a time. Values alone of many short series are the streams'. All else
-// is the general engine's.
+// kernels compute forward again, a wave of pairs at a time. Values alone of many short series are the streams'. All
+// else is the general engine's.
 #include "backend.h"
 #include "cuda/core_calls.h"
 #include "cuda/general/backend.h"

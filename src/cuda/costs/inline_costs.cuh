@@ -27,8 +27,8 @@ struct TakesAll {
   static __device__ __forceinline__ bool takes(const Args &, const Pair &) { return true; }
 };
 
-// Costs of K rows and a column of y, both relative to the same origin and scaled by sqrt(log2(e) / gamma). Features of y
-// are `pitch` apart.
+// Costs of K rows and a column of y, both relative to the same origin and scaled by sqrt(log2(e) / gamma). Features of
+// y are `pitch` apart.
 template <int rows, int D>
 __device__ __forceinline__ void squared_distances(const double (&x)[rows][D], const double *y, int pitch,
                                                   FloatCell::Cost (&cost)[rows]) {

@@ -1,5 +1,5 @@
-// The arguments of the streams' kernels. The host fills Args once per call (streams/backend.cu); kernels get it by value
-// and never change it.
+// The arguments of the streams' kernels. The host fills Args once per call (streams/backend.cu); kernels get it by
+// value and never change it.
 //
 // Streams compute values, without state, of very many pairs of short series of one or two features. A warp has the rows
 // of one x, and the columns of many y go through it, one series behind the other without a gap: a lane begins the next
@@ -28,11 +28,11 @@ struct Args {
   bool every_pair, symmetric;  // pair (i, j) is x_i with y_j, symmetric: i <= j; else pair j is x_j with y_j
   int64_t batch_x, batch_y;
   int n, m, features;  // padded
-  double scale;  // log2(e) / gamma; 0: gamma = 0
-  double root;   // what points are multiplied by: its square root, or 1
-  int warps;     // that have the rows of one x: more than one are a block
-  int lane_bits;  // log2 of the lanes that have the rows of one x; 5 if there are several warps
-  int64_t range;  // of every pair: how many y a task has
+  double scale;        // log2(e) / gamma; 0: gamma = 0
+  double root;         // what points are multiplied by: its square root, or 1
+  int warps;           // that have the rows of one x: more than one are a block
+  int lane_bits;       // log2 of the lanes that have the rows of one x; 5 if there are several warps
+  int64_t range;       // of every pair: how many y a task has
   int64_t ranges, tasks;
   float *value;
   Control *control;

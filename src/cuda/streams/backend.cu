@@ -1,8 +1,8 @@
 // A call of the streams: its arguments, how the pairs are cut into tasks, and the two kernels, of which the second ends
 // at once unless the first has left pairs to it.
-#include "cuda/streams/backend.h"
-
 #include "core/numbers.h"
+#include "cuda/launch.h"
+#include "cuda/streams/backend.h"
 #include "cuda/streams/exact.cuh"
 
 namespace sdtw::cuda::streams {
@@ -65,7 +65,8 @@ void run(Args &a, cudaStream_t stream) {
 void launch_exact(const Args &a, int64_t warps, cudaStream_t stream) {
   const int64_t enough = int64_t{8} * current_device().multiprocessors;
   const int64_t pairs = a.every_pair ? a.batch_x * a.batch_y : a.batch_y;
-  const int64_t blocks = std::min(ceil_div<int64_t>(pairs, warp * exact_warps), warps > 0 ? warps / exact_warps : enough);
+  const int64_t blocks =
+      std::min(ceil_div<int64_t>(pairs, warp * exact_warps), warps > 0 ? warps / exact_warps : enough);
   launch_kernel(true, a.scale > 0 ? exact_kernel<ExactSoft> : exact_kernel<ExactHard>,
                 dim3(static_cast<unsigned>(std::max<int64_t>(blocks, 1))), exact_warps * warp, 0, stream, a);
 }

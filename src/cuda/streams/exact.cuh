@@ -81,9 +81,8 @@ __device__ __noinline__ double exact_value(const Args &a, int64_t x, int64_t y, 
         cost[k] = 0;
         for (int f = 0; f < features; f++) {
           const double difference =
-              general::element<double>(a.x.data,
-                                       x * a.x.stride[0] + clamp(own + k, n) * a.x.stride[1] + f * a.x.stride[2],
-                                       a.x.dtype) -
+              general::element<double>(
+                  a.x.data, x * a.x.stride[0] + clamp(own + k, n) * a.x.stride[1] + f * a.x.stride[2], a.x.dtype) -
               general::element<double>(
                   a.y.data, y * a.y.stride[0] + clamp(column, m) * a.y.stride[1] + f * a.y.stride[2], a.y.dtype);
           cost[k] = fma(difference, difference, cost[k]);
@@ -122,8 +121,8 @@ __global__ void __launch_bounds__(exact_warps *warp) exact_kernel(const __grid_c
     const int64_t pair = lane_id() * turns + turn;
     const auto series_x = [&](int64_t p) { return a.every_pair ? p / a.batch_y : p; };
     const auto series_y = [&](int64_t p) { return a.every_pair ? p % a.batch_y : p; };
-    const bool wanted = pair < pairs && __float_as_uint(a.value[pair]) == mark &&
-                        !(a.symmetric && series_x(pair) > series_y(pair));
+    const bool wanted =
+        pair < pairs && __float_as_uint(a.value[pair]) == mark && !(a.symmetric && series_x(pair) > series_y(pair));
     for (unsigned left = __ballot_sync(all_lanes, wanted); left; left &= left - 1) {
       const int64_t of = (__ffs(static_cast<int>(left)) - 1) * turns + turn;
       const double value = exact_value<Exact>(a, series_x(of), series_y(of), row);

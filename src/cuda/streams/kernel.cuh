@@ -39,11 +39,11 @@ struct Sweep {
   Ring<Rows> ring;
   Rows rows;
   Feeder<Rows> feeder;
-  int part;     // the warp's number in its group
-  Items item;   // the pair that ends next
-  int number;   // of it among the items of the task
-  int end;      // the step after which its last cell is known, of those of the lane that has it
-  Z corner;     // that cell
+  int part;    // the warp's number in its group
+  Items item;  // the pair that ends next
+  int number;  // of it among the items of the task
+  int end;     // the step after which its last cell is known, of those of the lane that has it
+  Z corner;    // that cell
 
   __device__ __forceinline__ Sweep(const Args &args, const Task &task, const Ring<Rows> &of, int warp_of_group)
       : a(args), t(task), ring(of), part(warp_of_group) {}
@@ -88,8 +88,8 @@ struct Sweep {
   __device__ __forceinline__ void block(int first) {
     const double *const at = ring.from(first - t.lane);
     const Z *const tops = ring.rows + part * cells, *const from = tops + (first + warp) % cells;
-    Z *const below = several && t.lane == warp - 1 && part + 1 < a.warps ? ring.rows + (part + 1) * cells + first % cells
-                                                                        : nullptr;
+    Z *const below =
+        several && t.lane == warp - 1 && part + 1 < a.warps ? ring.rows + (part + 1) * cells + first % cells : nullptr;
     const int ending = item.m > 0 && part == t.warp_of_end && t.lane == t.end_lane ? end - first : -1;
     typename Rows::Ahead ahead = rows.look(at, ring.pitch(), 0);
     Z top = load_now(tops + (first + warp - 1) % cells);

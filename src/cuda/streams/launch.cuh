@@ -45,18 +45,16 @@ template <class Rows, class Visit>
 auto visit_kernel(const Args &a, Visit visit) {
   const Shape<Rows> shape(a);
   using Function = decltype(&stream_kernel<Rows, false>);
-  return a.warps > 1
-             ? visit(stream_kernel<Rows, true>, shape,
-                     resident_blocks<Function, stream_kernel<Rows, true>>(shape.threads, shape.shared))
-             : visit(stream_kernel<Rows, false>, shape,
-                     resident_blocks<Function, stream_kernel<Rows, false>>(shape.threads, shape.shared));
+  return a.warps > 1 ? visit(stream_kernel<Rows, true>, shape,
+                             resident_blocks<Function, stream_kernel<Rows, true>>(shape.threads, shape.shared))
+                     : visit(stream_kernel<Rows, false>, shape,
+                             resident_blocks<Function, stream_kernel<Rows, false>>(shape.threads, shape.shared));
 }
 
 template <class Rows>
 int64_t Kernels<Rows>::resident(const Args &a) {
-  return visit_kernel<Rows>(a, [&](auto, const Shape<Rows> &shape, int64_t blocks) {
-    return blocks * shape.groups * (warp >> a.lane_bits);
-  });
+  return visit_kernel<Rows>(
+      a, [&](auto, const Shape<Rows> &shape, int64_t blocks) { return blocks * shape.groups * (warp >> a.lane_bits); });
 }
 
 template <class Rows>

@@ -110,7 +110,8 @@ __device__ __forceinline__ void leave_all(const Args &a, const Task &t) {
 template <class Rows>
 struct Ring {
   using Z = typename Rows::Z;
-  static constexpr int cells = 64;  // of a row: steps are taken in blocks of 16, and a warp is three behind the one above
+  static constexpr int cells =
+      64;  // of a row: steps are taken in blocks of 16, and a warp is three behind the one above
 
   double *y;    // [features][2][columns]: every column twice, so that those of 16 steps are contiguous
   int columns;  // a power of two: those of the steps of all warps, and of the next block
@@ -192,8 +193,8 @@ struct Feeder {
       if (kind[i] != regular) continue;
 #pragma unroll
       for (int f = 0; f < D; f++)
-        ahead[i][f] = general::element<float>(
-            a.y.data, series * a.y.stride[0] + of * a.y.stride[1] + f * a.y.stride[2], a.y.dtype);
+        ahead[i][f] = general::element<float>(a.y.data, series * a.y.stride[0] + of * a.y.stride[1] + f * a.y.stride[2],
+                                              a.y.dtype);
     }
     column += block_steps;
     if (column < size) return;
