@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(threads) finish_cosine_kernel(const __grid_con
 
 // The number of the computed pair (x, y) in the order in which pairs are computed.
 __device__ __forceinline__ int64_t number_of_pair(const Args &a, int64_t x, int64_t y) {
-  return a.symmetric ? x * a.batch_x - x * (x - 1) / 2 + y - x : x * a.batch_y + y;
+  return a.symmetric ? core::number_in_triangle(x, y, a.batch_x) : x * a.batch_y + y;
 }
 
 __global__ void __launch_bounds__(threads) fill_symmetric_kernel(const __grid_constant__ Args a) {
@@ -201,34 +201,42 @@ __global__ void __launch_bounds__(threads) fill_symmetric_kernel(const __grid_co
   });
 }
 
-// Adds what the wave's pairs have for one element of a series.
+// Adds what the wave's pairs have for one element of a series, pair by pair. Several are loaded at once.
 __global__ void __launch_bounds__(threads)
-    reduce_kernel(const __grid_constant__ Args a, Target of_pairs, Target of_series, int side) {
+    reduce_kernel(const __grid_constant__ PairsOfWave wave, Target of_pairs, Target of_series, Side side, int which) {
+  constexpr int at_once = 4;
   const double nan = __longlong_as_double(0x7ff8000000000000ll);
+  const auto number = [&](int64_t x, int64_t y) {  // in the wave
+    return (wave.symmetric ? core::number_in_triangle(x, y, wave.batch_x) : x * wave.batch_y + y) - wave.first;
+  };
   const auto add_up = [&](int64_t own, int64_t row, int column) {
+    // Of the pairs that the series has with others those that may be in the wave.
+    const int64_t least = which == 0 ? (wave.symmetric ? own : 0) : wave.first_x;
+    const int64_t before = which == 0 ? max(-number(own, least), int64_t{0}) : 0, from = least + before;
+    const int64_t end = which == 0 ? min(wave.batch_y, least + wave.pairs - number(own, least))
+                                   : min(wave.last_x, wave.symmetric ? own : wave.last_x) + 1;
+    if (from >= end) return;
     double sum = 0;
-    const auto add = [&](int64_t x, int64_t y) {
-      const int64_t local = number_of_pair(a, x, y) - a.first;
-      if (local < 0 || local >= a.pairs || a.status[local] == status_unreachable) return;
-      double g = grad_of(a.grad_value, a.f64_values, x * a.batch_y + y);
-      if (a.symmetric && x != y) g += grad_of(a.grad_value, a.f64_values, y * a.batch_y + x);
-      sum += a.status[local] == status_not_a_number ? nan
-                                                    : g * element_of(of_pairs, place_in(of_pairs, local, row, column));
-    };
-    // Of the series' pairs those that may be in the wave.
-    if (side == 0) {
-      const int64_t first = a.symmetric ? own : 0;
-      const int64_t before = number_of_pair(a, own, first);
-      const int64_t from = max(a.first - before, int64_t{0}) + first;
-      const int64_t to = min(a.first + a.pairs - before + first, a.batch_y);
-      for (int64_t y = from; y < to; y++) add(own, y);
-    } else {
-      for (int64_t x = 0; x < (a.symmetric ? own + 1 : a.batch_x); x++) add(x, own);
+    for (int64_t other = from; other < end; other += at_once) {
+      double element[at_once], factor[at_once];
+#pragma unroll
+      for (int i = 0; i < at_once; i++) {
+        const int64_t with = min(other + i, end - 1), x = which == 0 ? own : with, y = which == 0 ? with : own;
+        const int64_t local = number(x, y), valid = min(max(local, int64_t{0}), wave.pairs - 1);
+        const int status = wave.status[valid];
+        double g = grad_of(wave.grad_value, wave.f64_values, x * wave.batch_y + y);
+        if (wave.symmetric && x != y) g += grad_of(wave.grad_value, wave.f64_values, y * wave.batch_y + x);
+        const bool counts = other + i < end && local == valid && status != status_unreachable;
+        element[i] = counts ? element_of(of_pairs, place_in(of_pairs, valid, row, column)) : 0;
+        factor[i] = !counts ? 0 : status == status_not_a_number ? nan : g;
+      }
+#pragma unroll
+      for (int i = 0; i < at_once; i++) sum += factor[i] * element[i];
     }
     double *to = static_cast<double *>(of_series.data) + place_in(of_series, own, row, column);
     *to += sum;
   };
-  each_element(side ? a.batch_y : a.batch_x, side ? a.m : a.n, a.features,
+  each_element(side.batch, side.rows, side.features,
                [&](int64_t own) { return [&add_up, own](int64_t row, int column) { add_up(own, row, column); }; });
 }
 
@@ -267,9 +275,14 @@ void launch_finish(const Finish &finish, cudaStream_t stream) {
     launch_kernel(false, finish_kernel, grid_for(finish.count, int64_t{finish.side.rows} * finish.side.features),
                   threads, 0, stream, finish);
 }
-void launch_reduce(const Args &a, const Target &of_pairs, const Target &of_series, int side, cudaStream_t stream) {
-  const dim3 grid = grid_for(side ? a.batch_y : a.batch_x, int64_t{side ? a.m : a.n} * a.features);
-  launch_kernel(false, reduce_kernel, grid, threads, 0, stream, a, of_pairs, of_series, side);
+void launch_reduce(PairsOfWave wave, const Target &of_pairs, const Target &of_series, const Side &side, int which,
+                   cudaStream_t stream) {
+  const auto x_of = [&](int64_t pair) {
+    return wave.symmetric ? core::pair_of_triangle(pair, wave.batch_x).x : pair / wave.batch_y;
+  };
+  wave.first_x = x_of(wave.first), wave.last_x = x_of(wave.first + wave.pairs - 1);
+  launch_kernel(false, reduce_kernel, grid_for(side.batch, int64_t{side.rows} * side.features), threads, 0, stream,
+                wave, of_pairs, of_series, side, which);
 }
 void launch_convert(const Side &side, const Series &from, const Target &to, cudaStream_t stream) {
   launch_kernel(false, convert_kernel, grid_for(side.batch, int64_t{side.rows} * side.features), threads, 0, stream,
