@@ -81,8 +81,8 @@ class AllPairs {
       const int *status = at<int>(wave.state, part.cuda.status);
       const general::PairsOfWave of{p.symmetric, p.batch_x, p.batch_y,    first,
                                     pairs,       status,    b.grad_value, p.dtype == SDTW_F64};
-      if (of_x) launch_reduce(of, target(wave.grad_x, p.dtype), sums(0), side_of(0), 0, stream());
-      if (of_y) launch_reduce(of, target(wave.grad_y, p.dtype), sums(p.symmetric ? 0 : 1), side_of(1), 1, stream());
+      if (of_x) launch_reduce(of, target(wave.grad_x, p.dtype), sums(0), true, stream());
+      if (of_y) launch_reduce(of, target(wave.grad_y, p.dtype), sums(p.symmetric ? 0 : 1), false, stream());
     });
     if (of_x) finish(0, b.grad_x);
     if (of_y && !p.symmetric) finish(1, b.grad_y);

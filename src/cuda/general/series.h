@@ -56,10 +56,9 @@ struct PairsOfWave {
   bool f64_values;
   int64_t first_x = 0, last_x = 0;  // of the wave: launch_reduce finds out
 };
-// Adds the gradients of a wave of pairs, times grad_value, to those of their series. which: 0 for x, 1 for y. side: of
-// the gradients, whose features need not be the caller's.
-void launch_reduce(PairsOfWave wave, const Target &of_pairs, const Target &of_series, const Side &side, int which,
-                   cudaStream_t stream);
+// Adds the gradients of x, or of y, of a wave of pairs, times grad_value, to those of their series. Both are
+// contiguous, float or double, and double.
+void launch_reduce(PairsOfWave wave, const Target &of_pairs, const Target &of_series, bool of_x, cudaStream_t stream);
 
 // Copies series from one type to another: rows beyond the lengths are left out.
 void launch_convert(const Side &side, const Series &from, const Target &to, cudaStream_t stream);
