@@ -133,7 +133,8 @@ PairWaves make_pair_waves(const Problem &p, const Exec &exec, Call call) {
   const bool back = call == Call::backward;
   const int64_t all = p.symmetric ? core::pairs_of_triangle(p.batch_x) : p.batch, some = std::min<int64_t>(all, 64);
   const size_t each = std::max<size_t>(sizes_of_wave(p, exec, back, some).bytes / some, 1);
-  const int64_t most = std::max<int64_t>(static_cast<int64_t>(most_of_wave / each), 1);
+  const size_t budget = back ? most_of_wave : most_of_wave / 2;  // forward takes less for a pair
+  const int64_t most = std::max<int64_t>(static_cast<int64_t>(budget / each), 1);
   constexpr int64_t of_warp = warp / 8;  // most pairs that share a warp
   const int64_t pairs = std::min(all, round_up(ceil_div(all, ceil_div(all, most)), of_warp));
   const PairWaves first = sizes_of_wave(p, exec, back, pairs);
