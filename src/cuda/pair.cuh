@@ -186,6 +186,15 @@ __device__ __forceinline__ int warp_max(int v) {
   for (int step = warp / 2; step > 0; step /= 2) v = max(v, __shfl_xor_sync(all_lanes, v, step));
   return v;
 }
+__device__ __forceinline__ int warp_sum(int v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  return __reduce_add_sync(all_lanes, v);
+#else
+#pragma unroll
+  for (int step = warp / 2; step > 0; step /= 2) v += __shfl_xor_sync(all_lanes, v, step);
+  return v;
+#endif
+}
 // The maximum over the lanes of a pair.
 __device__ __forceinline__ int pair_max(int v, int lanes) {
   for (int step = lanes / 2; step > 0; step /= 2) v = max(v, __shfl_xor_sync(all_lanes, v, step));
