@@ -1,5 +1,5 @@
 # The CUDA backend: one generated file per engine and pass, so that they compile in parallel.
-set(sources src/cuda/backend.cu src/cuda/dispatch.cu src/cuda/pair_kernels.cu
+set(sources src/cuda/backend.cu src/cuda/dispatch.cu src/cuda/all_pairs.cu src/cuda/pair_kernels.cu
             src/cuda/general/backend.cu src/cuda/general/series.cu src/cuda/streams/backend.cu)
 foreach(engine FloatCell DoubleCell)
   foreach(pass Forward Backward)

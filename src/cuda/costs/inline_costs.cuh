@@ -83,8 +83,9 @@ struct InlineCosts : InlineBase {
     sought = no_columns;
     root = sqrt(a.scale);
     reach_x = reach_y = 0;
-    const float *xs = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0];
-    data = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + s.first_column() * a.y.stride[1];
+    const float *xs = static_cast<const float *>(a.x.data) + x_of(a, s.pair.index) * a.x.stride[0];
+    data =
+        static_cast<const float *>(a.y.data) + y_of(a, s.pair.index) * a.y.stride[0] + s.first_column() * a.y.stride[1];
     stride[0] = s.sign() * a.y.stride[1], stride[1] = a.y.stride[2];
 #pragma unroll
     for (int f = 0; f < D; f++) origin[f] = __ldg(xs + f * a.x.stride[2]);

@@ -337,8 +337,8 @@ struct DifferenceCosts : TileReader<DoubleRing>, TakesAll {
                                         unsigned char *, int shift_steps, int &)
         : RowsOfProducer{args, s.pair.m, strip_lane * K + lane_id() % 4}, ring(to), shift(shift_steps + s.lane) {
       const int k = lane_id() % 4;
-      x = s.pair.index * a.x.stride[0] + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1];
-      y = s.pair.index * a.y.stride[0] + s.first_column() * a.y.stride[1];
+      x = x_of(a, s.pair.index) * a.x.stride[0] + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1];
+      y = y_of(a, s.pair.index) * a.y.stride[0] + s.first_column() * a.y.stride[1];
       step = s.sign() * a.y.stride[1];
     }
 

@@ -40,7 +40,9 @@ struct BackwardMemory {
 };
 
 // E as it enters a strip from the one below and leaves for the one above, by
-// the first warp.
+// the first warp. In float no E is gained or lost on its way through a strip: as in sweep/adjoint_sweep.cuh, what is
+// inside and what has left are scaled to what has entered, after every tile. Else rounding errors of the transition
+// probabilities, which are the same where costs are, would add up to 1e-5 along a thousand steps.
 template <class Cell, bool tangents, int T>
 struct AdjointSweep {
   using Real = typename Cell::Real;
@@ -54,9 +56,10 @@ struct AdjointSweep {
   int reached;         // from here on to `high` columns are stored
   Real inflow[count];  // in the tile's step of the lane's number
   Real weight[transitions];
+  int due;  // float: E that has entered the strip and not left it, as Measure has it
 
   __device__ __forceinline__ AdjointSweep(const Args &args, const Task &task)
-      : a(args), s(task), below{-1, 0, true}, high(-1), reached(task.m) {
+      : a(args), s(task), below{-1, 0, true}, high(-1), reached(task.m), due(0) {
     flow.clear();
     for (int way = 0; way < transitions; way++) weight[way] = static_cast<Real>(a.out_weight[way]);
   }
@@ -138,7 +141,19 @@ struct AdjointSweep {
         out[i] = lane_id() == u ? left : out[i];
       }
     }
+    if constexpr (!Cell::wide) conserve(end >= 0 && end < T && lane_id() == s.end_lane(), out[0]);
     leave(first, out);
+  }
+  // Scales E inside the strip, and `out`, which leaves it. begins: E has begun in the lane.
+  __device__ __forceinline__ void conserve(bool begins, float &out) {
+    using Measure = cuda::Measure<float>;
+    const int left = warp_sum(Measure::of(out));
+    const int there = warp_sum(Measure::of(flow.inside())) + left;
+    due += warp_sum(Measure::of(inflow[0] + (begins ? 1.0f : 0.0f)));
+    const float all = static_cast<float>(there) * Measure::unit;
+    const float excess = all >= Measure::least ? static_cast<float>(due - there) * Measure::unit / all : 0.0f;
+    due -= left + Measure::of(static_cast<float>(left) * Measure::unit * excess);
+    flow.scale(excess), out = fmaf(out, excess, out);
   }
 };
 

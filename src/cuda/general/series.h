@@ -46,10 +46,31 @@ struct Finish {
 };
 void launch_finish(const Finish &finish, cudaStream_t stream);
 
-// Adds the gradients of a wave of pairs, times grad_value, to those of their series: all pairs. side: 0 for x, 1 for y.
-void launch_reduce(const Args &a, const Target &of_pairs, const Target &of_series, int side, cudaStream_t stream);
+// A wave of all pairs.
+struct PairsOfWave {
+  bool symmetric;
+  int64_t batch_x, batch_y;
+  int64_t first, pairs;    // of those that are computed
+  const int *status;       // [pairs]
+  const void *grad_value;  // [batch_x][batch_y]; null: 1
+  bool f64_values;
+  int64_t first_x = 0, last_x = 0;  // of the wave: launch_reduce finds out
+};
+// Adds the gradients of x, or of y, of a wave of pairs, times grad_value, to those of their series. Both are
+// contiguous, float or double, and double.
+void launch_reduce(PairsOfWave wave, const Target &of_pairs, const Target &of_series, bool of_x, cudaStream_t stream);
 
-// Copies series from one type to another: rows beyond the lengths are left out.
-void launch_convert(const Side &side, const Series &from, const Target &to, cudaStream_t stream);
+// Copies of series of a half type as float32, or of float32 as a half type, in one launch: rows beyond the lengths may
+// be left out.
+struct Conversion {
+  Side side;
+  Series from;
+  Target to;
+};
+struct Conversions {
+  int count = 0;
+  Conversion of[2];
+};
+void launch_convert(const Conversions &conversions, cudaStream_t stream);
 
 }  // namespace sdtw::cuda::general

@@ -243,6 +243,20 @@ struct Adjoint {
     }
   }
 
+  // E on its way from the lane. What the first lane has sent up has left the strip.
+  __device__ __forceinline__ Real inside() const {
+    Real sum = lane_id() > 0 ? up[0] : Real(0);
+#pragma unroll
+    for (int k = 0; k < K; k++) sum += left[0][k] + diag[0][k];
+    return sum;
+  }
+  // Multiplies all by 1 + excess.
+  __device__ __forceinline__ void scale(Real excess) {
+#pragma unroll
+    for (int k = 0; k < K; k++)
+      left[0][k] = fma(left[0][k], excess, left[0][k]), diag[0][k] = fma(diag[0][k], excess, diag[0][k]);
+    up[0] = fma(up[0], excess, up[0]);
+  }
   // Whether any E is on its way from the lane. What the first lane has sent up
   // has left the strip.
   __device__ __forceinline__ bool any() const {

@@ -111,10 +111,11 @@ struct ShuffleGradients {
     y = reinterpret_cast<float *>(memory) + (reader * pairs + pair) * (2 * slots);
     leaving = y + slots;
     factor = s.active ? gradient_factor<float>(a, s.pair.index) : 0;
-    ys = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + feature * a.y.stride[2];
+    ys = static_cast<const float *>(a.y.data) + y_of(a, s.pair.index) * a.y.stride[0] + feature * a.y.stride[2];
     of_y = sums_of(a.grad_y);
     separate = sums_of(a.side);
-    const float *from = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0] + feature * a.x.stride[2];
+    const float *from =
+        static_cast<const float *>(a.x.data) + x_of(a, s.pair.index) * a.x.stride[0] + feature * a.x.stride[2];
 #pragma unroll
     for (int k = 0; k < K; k++) {
       grad_x[k] = rest[k] = 0;

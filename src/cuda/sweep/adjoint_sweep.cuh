@@ -18,21 +18,6 @@
 
 namespace sdtw::cuda {
 
-// Amounts of E, to be added up over many steps and lanes: doubles in float64, floats as integers in units of 2^-30,
-// which an int has room for because there is never more than 1 of E.
-template <class Real>
-struct Measure {
-  using Amount = double;
-  static constexpr Real unit = 1, least = 0x1p-20;  // least: of a smaller amount it is not known what rounding has cost
-  static __device__ __forceinline__ Amount of(double flow) { return flow; }
-};
-template <>
-struct Measure<float> {
-  using Amount = int;
-  static constexpr float unit = 0x1p-30f, least = 0x1p-8f;
-  static __device__ __forceinline__ Amount of(float flow) { return __float2int_rn(flow * 0x1p30f); }
-};
-
 // The first warp's sweep of a strip. marks: it records in BackwardPipeline::live in which steps lanes have any E.
 template <class Cell, bool marks>
 struct SweepBack {
@@ -173,10 +158,8 @@ struct SweepBack {
   }
   // The sum over the lanes of the pair.
   __device__ __forceinline__ Amount of_pair(Amount of_lane) const {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     if constexpr (std::is_same_v<Amount, int>)
-      if (a.lanes == warp) return __reduce_add_sync(all_lanes, of_lane);
-#endif
+      if (a.lanes == warp) return warp_sum(of_lane);
     for (int step = s.lanes / 2; step > 0; step /= 2) of_lane += __shfl_xor_sync(all_lanes, of_lane, step);
     return of_lane;
   }

@@ -280,4 +280,19 @@ __device__ __forceinline__ bool is_live(Real e) {
   return !(e < static_cast<Real>(core::negligible_alignment));
 }
 
+// Amounts of E, to be added up over many steps and lanes: doubles in float64, floats as integers in units of 2^-30,
+// which an int has room for because there is never more than 1 of E.
+template <class Real>
+struct Measure {
+  using Amount = double;
+  static constexpr Real unit = 1, least = 0x1p-20;  // least: of a smaller amount it is not known what rounding has cost
+  static __device__ __forceinline__ Amount of(double flow) { return flow; }
+};
+template <>
+struct Measure<float> {
+  using Amount = int;
+  static constexpr float unit = 0x1p-30f, least = 0x1p-8f;
+  static __device__ __forceinline__ Amount of(float flow) { return __float2int_rn(flow * 0x1p30f); }
+};
+
 }  // namespace sdtw::cuda
