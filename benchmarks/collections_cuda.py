@@ -88,7 +88,7 @@ def main():
                 "gpu_s": gpu_s, "core_s": core_s, "times_a_core": core_s * on_gpu / on_core / gpu_s,
                 **{name: value for name, value in found.items() if np.ndim(value) == 0},
                 "difference": difference(expected, work(on_core, GPU)),
-                "gpu": torch.cuda.get_device_name(0), "cpu": timing.cpu_name(),
+                "device": "cuda", "hardware": f"{torch.cuda.get_device_name(0)}, {timing.cpu_name()}",
                 "commit": timing.commit(Path(__file__).parents[1]), "date": date.today().isoformat(),
             })  # fmt: skip
             print(json.dumps(rows[-1]), flush=True)

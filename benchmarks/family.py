@@ -14,6 +14,7 @@ or the milliseconds, are to be at most on an H200.
 
 import argparse
 import ctypes as ct
+import itertools
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -83,6 +84,10 @@ def variants(device):
         yield Variant(
             "all pairs", series, 128, 1, "value", aim=aim, By=series, pairs=pairs, gamma=gamma, **many
         )
+    if device == "cuda":
+        for steps, gamma in itertools.product((127, 128, 1023), (1.0, 0.0)):
+            count = 65536 if steps < 1000 else 8192
+            yield Variant("one and many", 1, steps, 1, "value", By=count, pairs="all", gamma=gamma, **many)
     some_pairs = 256 if device == "cuda" else 32
     for phase in ("value", "value+grad"):
         yield Variant("all pairs", some_pairs, 128, 3, phase, By=some_pairs, pairs="all", **many)

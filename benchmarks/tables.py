@@ -268,6 +268,64 @@ def collections(rows):
     return markdown(["", "data", "package", "processor time", "slower", "memory", "result"], lines)
 
 
+def options_of(row):
+    """What a row of family.json is of, beside its shape."""
+    usual = {
+        "metric": "sqeuclidean",
+        "dtype": "f32",
+        "gamma": 1.0,
+        "weights": [1.0] * 3,
+        "penalties": [0.0] * 3,
+    }
+    names = {"f16": "float16", "bf16": "bfloat16"}
+    parts = []
+    for name, of_core in usual.items():
+        if row[name] == of_core:
+            continue
+        value = row[name] if not isinstance(row[name], list) else ", ".join(f"{v:g}" for v in row[name])
+        alone = name in ("metric", "dtype")
+        parts.append(
+            names.get(value, value)
+            if alone
+            else f"{name} {value if isinstance(value, str) else f'{value:g}'}"
+        )
+    if row["band"] != "none":
+        parts.append(f"{row['band']}, radius {row['radius']:g}")
+    if row["what"] == "text to speech":
+        parts.append("lengths 300 to 1000")
+    if row["pairs"] != "batch":
+        parts.append("pairs of one set" if row["pairs"] == "symmetric" else "all pairs")
+    elif not row["state"]:
+        parts.append("without state")
+    return ", ".join(parts) or "squared Euclidean"
+
+
+def family(rows):
+    """The family on a GPU, beside the core's problem of the same shape."""
+    lines = []
+    for row in rows:
+        size = f"{row['B']} x {row['By']}" if row["pairs"] != "batch" else row["B"]
+        shape = f"({size}, {row['N']}, {row['M']}, {row['d']})"
+        phase = {"value": "value", "value+grad": "with gradients", "jvp": "gradients' derivatives"}[
+            row["phase"]
+        ]
+        of_core = "" if row["of_core"] is None else digits(row["of_core"])
+        lines.append([options_of(row), shape, phase, milliseconds(row), of_core, row["aim"]])
+    return markdown(["problem", "shape", "phase", "time", "times the core", "aim"], lines)
+
+
+def collections_cuda(rows):
+    """The estimators on a GPU, beside one core of its host."""
+    lines = []
+    for row in rows:
+        of = f"{row['series']:,} of {row['steps']} steps".replace(",", " ")
+        times = scaled(row["gpu_s"] * 1e6, ["us", "ms", "s"]), scaled(row["core_s"] * 1e6, ["us", "ms", "s"])
+        shares = [row["of_gpu"], times[0], row["of_core"], times[1]]
+        lines.append([row["what"], of, *shares, digits(row["times_a_core"])])
+    header = ["", "collection", "series or queries", "GPU", "of them for the core", "core", "faster"]
+    return markdown(header, lines)
+
+
 def rows_of(table, file):
     """What a table is of: accuracy.json has two parts, and of the grid's rows the CPU's are shown."""
     rows = load(RESULTS / file)
@@ -275,7 +333,7 @@ def rows_of(table, file):
         return [row for row in rows if "extreme" in row]
     if file == "accuracy.json":
         return [row for row in rows if "extreme" not in row and row["device"] == "cpu"]
-    return rows
+    return [row for row in rows if row["device"] == "cuda"] if table == "family" else rows
 
 
 TABLES = {
@@ -291,6 +349,8 @@ TABLES = {
     "accuracy": ("accuracy.json", accuracy),
     "extremes": ("accuracy.json", extremes),
     "collections": ("collections.json", collections),
+    "collections-cuda": ("collections-cuda.json", collections_cuda),
+    "family": ("family.json", family),
     "scaled-costs": ("accuracy.json", scaled_costs),
 }
 
