@@ -93,8 +93,9 @@ class Execution {
     a.f64_values = p.dtype == SDTW_F64;
     a.format = p.dtype == SDTW_F64 || work.tangents ? two_words : one_word;
     a.words = (soft() ? a.format == two_words ? 2 : 1 : 1) + (work.tangents ? 1 : 0);
-    a.strips = static_cast<int>(g.strips), a.interval = static_cast<int>(g.interval);
-    a.slots = static_cast<int>(g.slots), a.row_columns = g.row_columns;
+    a.strips = static_cast<int>(g.strips);
+    a.interval = static_cast<int>(layout.interval), a.slots = static_cast<int>(layout.slots),
+    a.row_columns = g.row_columns;
     a.value = b.value, a.value_tangent = b.value_tangent, a.grad_value = b.grad_value;
   }
 
@@ -132,13 +133,15 @@ class Execution {
     of.flags = at<int>(base, run.flags) + skip, of.status = at<int>(base, run.status) + skip;
     of.rows = at<Word>(base, run.rows) + skip * strips * of.row_columns * words;
     of.saved =
-        run.saved < run.bytes ? at<Word>(base, run.saved) + skip * strips * of.slots * 5 * warp * words : nullptr;
-    of.progress = at<int>(b.workspace, layout.progress);
+        run.saved < run.bytes ? at<Word>(base, run.saved) + skip * strips * of.slots * (K + 1) * warp * words : nullptr;
+    of.done = at<int>(b.workspace, layout.done);
+    of.rows_reset = at<Word>(b.workspace, layout.tickets) + 4;
+    of.snapshots = at<Word>(b.workspace, layout.snapshots);
     of.returned = at<Word>(b.workspace, layout.returned), of.graded = at<int>(b.workspace, layout.graded);
     of.flows = at<Word>(b.workspace, layout.flows);
     of.tasks = of.pairs * strips;
     zero(at<void>(b.workspace, layout.tickets), layout.reset_end - layout.tickets);
-    if (work.forward) zero(at<void>(base, run.control), run.status - run.control);
+    if (work.forward) zero(at<void>(base, run.control), run.saved - run.control);  // the wave is all pairs of its run
   }
   void zero(void *data, size_t bytes) const { check(cudaMemsetAsync(data, 0, bytes, stream()), "cudaMemsetAsync"); }
 
@@ -160,7 +163,7 @@ class Execution {
           launch(Type<Kernels<Soft<FloatCell, true>, false>>{}, of);
         else
           launch(Type<Kernels<Soft<FloatCell, false>, false>>{}, of);
-        of.primary = false, of.ticket = tickets + 1, of.progress += of.pairs * of.strips;
+        of.primary = false, of.ticket = tickets + 1, of.done += of.pairs * of.strips;
       }
       if (stepped())
         launch(Type<Kernels<Soft<DoubleCell, true>, false>>{}, of);

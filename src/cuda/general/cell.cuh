@@ -3,6 +3,9 @@
 // itself in double. Steps may have weights and penalties: then each of the
 // three transitions into a cell has a cost of its own (`stepped`).
 //
+// Words of stored cells are never 0, which is what a word is that has not been written: those of a row that a strip
+// hands on are looked at until they are there.
+//
 // Costs wait for the sweep in planes in shared memory, [steps][pitch] each: a
 // lane's four rows lie side by side. A forbidden cell is one of which the cost
 // is +infinity, or one outside of the band or of the pair.
@@ -136,10 +139,17 @@ struct Soft {
       return __fmul_rn(a, b);
   }
 
-  static __device__ __forceinline__ void store(Word *p, Format format, const Z &z) { Base::store(p, 0, format, z); }
-  static __device__ __forceinline__ Z load(const Word *p, Format format) {
-    const Word first = load_relaxed(p), second = words(format) == 2 ? load_relaxed(p + 1) : 0;
-    return Base::unpack(first, second, format);
+  static __device__ __forceinline__ void store(Word *p, Format format, const Z &z) {
+    if constexpr (!wide) {
+      store_relaxed(p, ~Base::pack(z));
+    } else if (format == two_words) {
+      store_relaxed(p, ~Base::pack(z.m)), store_relaxed(p + 1, ~Base::pack(z.e));
+    } else {
+      store_relaxed(p, ~core::pack({z.m, z.e}));
+    }
+  }
+  static __device__ __forceinline__ Z unpack(Word first, Word second, Format format) {
+    return Base::unpack(~first, ~second, format);
   }
   static __device__ __forceinline__ Z from_above(const Z &z) {
     return {__shfl_up_sync(all_lanes, z.m, 1), __shfl_up_sync(all_lanes, z.e, 1)};
@@ -207,9 +217,9 @@ struct Hard {
   static __device__ __forceinline__ double product(double a, double b) { return __dmul_rn(a, b); }
 
   static __device__ __forceinline__ void store(Word *p, Format, const Z &z) {
-    store_relaxed(p, __double_as_longlong(z.r));
+    store_relaxed(p, ~DoubleCell::pack(z.r));
   }
-  static __device__ __forceinline__ Z load(const Word *p, Format) { return {__longlong_as_double(load_relaxed(p))}; }
+  static __device__ __forceinline__ Z unpack(Word first, Word, Format) { return {__longlong_as_double(~first)}; }
   static __device__ __forceinline__ Z from_above(const Z &z) { return {__shfl_up_sync(all_lanes, z.r, 1)}; }
   static __device__ __forceinline__ Z of_lane(const Z &z, int lane) { return {__shfl_sync(all_lanes, z.r, lane)}; }
   static __device__ __forceinline__ Z choose(bool first, const Z &a, const Z &b) { return {first ? a.r : b.r}; }
@@ -217,12 +227,12 @@ struct Hard {
   static __device__ __forceinline__ double value(const Z &z) { return z.r; }
 };
 
-// The steps of a tile: what fits shared memory a few times over.
+// The steps of a tile of forward, of which a block has two, and of half a tile of backward, of which it has four.
 template <class Cell, bool tangents>
-constexpr int forward_steps = tangents || (Cell::wide && Cell::soft && Cell::stepped) ? 8 : 16;
+constexpr int forward_steps = tangents || (Cell::wide && Cell::soft && Cell::stepped) ? 8
+                              : (Cell::wide || Cell::stepped) && Cell::soft           ? 16
+                                                                                      : 32;
 template <class Cell, bool tangents>
-constexpr int backward_steps = tangents || (Cell::wide && Cell::soft && Cell::stepped) ? 8
-                               : Cell::wide || Cell::stepped                           ? 16
-                                                                                       : 32;
+constexpr int backward_steps = tile_steps(Cell::soft, Cell::wide, Cell::stepped, tangents) / 2;
 
 }  // namespace sdtw::cuda::general
