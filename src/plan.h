@@ -80,8 +80,8 @@ struct Layout {
 };
 
 // Steps of a tile of backward: what fits shared memory. wide: of the double engine, or of gamma = 0.
-constexpr int tile_steps(bool soft, bool wide, bool stepped, bool tangents) {
-  return tangents || (soft && wide && stepped) ? 8 : wide || stepped ? 16 : 32;
+constexpr int tile_steps(bool soft, bool wide, bool weighted, bool tangents) {
+  return tangents || (soft && wide && weighted) ? 8 : wide || weighted ? 16 : 32;
 }
 
 struct Plan {

@@ -24,7 +24,8 @@ constexpr int64_t budget = int64_t{96} << 20;
 // The steps of a tile of backward: of the engine that takes most pairs, or of the one that takes what that leaves.
 int64_t tile_of(const Problem &p, bool tangents, bool rest) {
   const bool soft = p.gamma > 0, wide = rest || !soft || p.dtype == SDTW_F64;
-  return tile_steps(soft, wide, !p.has_unit_steps(), tangents);
+  const bool equal = p.step_weight[0] == p.step_weight[1] && p.step_weight[0] == p.step_weight[2];
+  return tile_steps(soft, wide, !(p.has_unit_steps() || (equal && !wide)), tangents);
 }
 // Steps between two checkpoints. As of the core kernels: most of the state are checkpoints, and backward recomputes few
 // tiles of long pairs. Shorter pairs have one for each tile.

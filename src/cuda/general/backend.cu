@@ -70,7 +70,7 @@ class Execution {
   bool cosine() const { return p.metric == SDTW_COSINE; }
   bool soft() const { return p.gamma > 0; }
   bool wide() const { return p.dtype == SDTW_F64 || work.tangents || !soft(); }  // there is no float engine
-  bool stepped() const { return !p.has_unit_steps(); }
+  bool weighted() const { return p.step_weight[0] != p.step_weight[1] || p.step_weight[0] != p.step_weight[2]; }
   sdtw_dtype sum_type() const { return p.dtype == SDTW_F64 || g.wide_sums ? SDTW_F64 : SDTW_F32; }
   bool plain() const { return !work.tangents || cosine(); }
 
@@ -156,19 +156,24 @@ class Execution {
       else
         launch(Type<Kernels<Hard, false>>{}, of);
     } else if (work.tangents) {
-      launch(Type<Kernels<Soft<DoubleCell, true>, true>>{}, of);
+      if (p.has_unit_steps())
+        launch(Type<Kernels<Soft<DoubleCell, Rule::unit>, true>>{}, of);
+      else
+        launch(Type<Kernels<Soft<DoubleCell, Rule::weighted>, true>>{}, of);
     } else {
       if (!wide()) {
-        if (stepped())
-          launch(Type<Kernels<Soft<FloatCell, true>, false>>{}, of);
+        if (p.has_unit_steps())
+          launch(Type<Kernels<Soft<FloatCell, Rule::unit>, false>>{}, of);
+        else if (!weighted())
+          launch(Type<Kernels<Soft<FloatCell, Rule::penalised>, false>>{}, of);
         else
-          launch(Type<Kernels<Soft<FloatCell, false>, false>>{}, of);
+          launch(Type<Kernels<Soft<FloatCell, Rule::weighted>, false>>{}, of);
         of.primary = false, of.ticket = tickets + 1, of.done += of.pairs * of.strips;
       }
-      if (stepped())
-        launch(Type<Kernels<Soft<DoubleCell, true>, false>>{}, of);
+      if (p.has_unit_steps())
+        launch(Type<Kernels<Soft<DoubleCell, Rule::unit>, false>>{}, of);
       else
-        launch(Type<Kernels<Soft<DoubleCell, false>, false>>{}, of);
+        launch(Type<Kernels<Soft<DoubleCell, Rule::weighted>, false>>{}, of);
     }
   }
   template <class T>

@@ -151,10 +151,10 @@ struct Backward {
         const Half tile = half_of(t.number, half);
         if (t.is_tile())
           sweep.template run<true>(
-              tile, first, none, [](int) {}, [](int) {});
+              tile, first, cuda::none, [](int) {}, [](int) {});
         else
           sweep.template run<false>(
-              tile, first, none, [](int) {}, [](int) {});
+              tile, first, cuda::none, [](int) {}, [](int) {});
         if (half == 1) {
           const bool follows = !t.is_tile();
           t.advance();

@@ -47,20 +47,25 @@ struct ForwardSweep {
   __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &tile, int first) {
     const Args &a = sweep.a;
     const Task &s = sweep.s;
-    const int end = s.last() ? s.end_step() - first : -1;
+    const int end = s.last() ? s.end_step() - first : -1, words = Cell::wide ? a.words : 1;
+    // The last lane's first column of the next steps, in the row that it hands on, and where its cell lies.
+    int place = 0;
+    Word *to = row;
+    const unsigned columns = row && lane_id() == warp - 1 ? max(row_end - row_first, 0) : 0;
     sweep.template run<false>(
         tile, first, end,
         [&](int u) {
           const int step = first + u, segment = step / a.interval;
           if (a.saved && segment > first_segment && step % a.interval == 0 && step < sweep.block.steps)
             sweep.save(checkpoint_of(a, s, segment, first_segment));
+          place = step - (warp - 1) - row_first;
+          to = row + static_cast<int64_t>(place) * words;
         },
-        [&](int u) {
-          const int column = first + u - (warp - 1);
-          if (!row || lane_id() < warp - 1 || column < row_first || column >= row_end) return;
-          Word *to = row + static_cast<int64_t>(column - row_first) * a.words;
-          Cell::store(to, a.format, sweep.z[K - 1]);
-          if constexpr (tangents) store_relaxed(to + a.words - 1, ~DoubleCell::pack(sweep.dot[K - 1]));
+        [&](int i) {
+          if (static_cast<unsigned>(place + i) >= columns) return;
+          Word *cell = to + i * words;
+          Cell::store(cell, a.format, sweep.z[K - 1]);
+          if constexpr (tangents) store_relaxed(cell + words - 1, ~DoubleCell::pack(sweep.dot[K - 1]));
         });
   }
 

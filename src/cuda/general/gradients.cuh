@@ -23,19 +23,26 @@ __device__ __forceinline__ void add_to(const Target &t, int64_t at, Real v) {
     atomicAdd(static_cast<float *>(t.data) + at, static_cast<float>(v));
 }
 
-// A series' points of one type, as gradients read them.
-template <class In>
+// A series of one type, as gradients read it: `own` features of a point. Addresses and distances are in bytes.
+template <class In, int own>
 struct PointsOf {
-  const In *data;
+  const char *data;
   int64_t of_point, of_feature;
+  int64_t offset[own];  // of the thread's features
 
   __device__ __forceinline__ PointsOf(const Series &series, int64_t number)
-      : data(static_cast<const In *>(series.data) + (series.data ? number * series.stride[0] : 0)),
-        of_point(series.stride[1]),
-        of_feature(series.stride[2]) {}
+      : data(static_cast<const char *>(series.data) + (series.data ? number * series.stride[0] * size() : 0)),
+        of_point(series.stride[1] * size()),
+        of_feature(series.stride[2] * size()) {}
+  static __device__ __forceinline__ int64_t size() { return sizeof(In); }
+  __device__ __forceinline__ void choose(int first, int apart) {
+#pragma unroll
+    for (int i = 0; i < own; i++) offset[i] = (first + i * apart) * of_feature;
+  }
+  __device__ __forceinline__ const char *at(int point) const { return data + point * of_point; }
   template <class Real>
-  __device__ __forceinline__ Real at(int point, int feature, bool there) const {
-    return there ? static_cast<Real>(number_of(data[point * of_point + feature * of_feature])) : Real(0);
+  __device__ __forceinline__ Real load(const char *point, int i, bool there) const {
+    return there ? static_cast<Real>(number_of(*reinterpret_cast<const In *>(point + offset[i]))) : Real(0);
   }
 };
 
@@ -89,9 +96,10 @@ struct Gradients {
   struct Worker {
     const Gradients &g;
     const Sum &sum;
-    PointsOf<In> x, y, dx, dy;
+    PointsOf<In, own> x, y, dx, dy;
     int apart, place, first;  // place: the thread's among those that share a point
     int point, points;        // which of the warp's points at a time is the thread's, and of how many
+    bool has[own];            // there are so many features
 
     __device__ __forceinline__ Worker(const Gradients &of, const Sum &what)
         : g(of),
@@ -103,19 +111,27 @@ struct Gradients {
       apart = own > 1 || g.a.features > warp / 2 ? warp : g.a.features > 1 ? 2 << (31 - __clz(g.a.features - 1)) : 1;
       place = lane_id() & (apart - 1), point = lane_id() / apart, points = warp / apart;
     }
+    __device__ __forceinline__ void choose(int from) {
+      first = from + place;
+      x.choose(first, apart), y.choose(first, apart);
+      if constexpr (with_directions) dx.choose(first, apart), dy.choose(first, apart);
+#pragma unroll
+      for (int i = 0; i < own; i++) has[i] = first + i * apart < g.a.features;
+    }
 
     struct Features {
       Real v[own], along[own];
     };
-    __device__ __forceinline__ Features load(const PointsOf<In> &of, const PointsOf<In> &along, int at,
-                                             bool there) const {
+    // What there is of a point at two addresses; zeros if it is not there.
+    __device__ __forceinline__ Features load(const PointsOf<In, own> &of, const char *at,
+                                             [[maybe_unused]] const PointsOf<In, own> &along,
+                                             [[maybe_unused]] const char *tangent, bool there) const {
       Features p{};
 #pragma unroll
       for (int i = 0; i < own; i++) {
-        const int f = first + i * apart;
-        const bool has = there && f < g.a.features;
-        p.v[i] = of.template at<Real>(at, f, has);
-        if constexpr (with_directions) p.along[i] = along.template at<Real>(at, f, has && along.data);
+        p.v[i] = of.template load<Real>(at, i, there && has[i]);
+        if constexpr (with_directions)
+          p.along[i] = along.template load<Real>(tangent, i, there && has[i] && along.data);
       }
       return p;
     }
@@ -133,8 +149,7 @@ struct Gradients {
       const int64_t row = g.s.local * to.stride[0] + at * to.stride[1];
 #pragma unroll
       for (int i = 0; i < own; i++) {
-        const int f = first + i * apart;
-        if (f < g.a.features) add_to(to, row + f * to.stride[2], sum.factor * v[i]);
+        if (has[i]) add_to(to, row + (first + i * apart) * to.stride[2], sum.factor * v[i]);
       }
     }
     static __device__ __forceinline__ Rows<Real> weights(const Real *plane, int u, int lane) {
@@ -143,18 +158,19 @@ struct Gradients {
 
     // The rows of a lane.
     __device__ __forceinline__ void to_x(int lane, unsigned steps, int first_step) const {
-      const int row = g.s.row + lane * K, end = warp - __clz(steps);
+      const int row = g.s.row + lane * K, begin = __ffs(steps) - 1, end = warp - __clz(steps);
       Features here[K];
       Real v[K][own];
 #pragma unroll
       for (int k = 0; k < K; k++) {
-        here[k] = load(x, dx, row + k, row + k < g.s.n);
+        here[k] = load(x, x.at(row + k), dx, dx.at(row + k), row + k < g.s.n);
 #pragma unroll
         for (int i = 0; i < own; i++) v[k][i] = 0;
       }
+      const char *at = y.at(first_step + begin - lane), *tangent = dy.at(first_step + begin - lane);
 #pragma unroll 2
-      for (int u = __ffs(steps) - 1; u < end; u++) {
-        const Features there = load(y, dy, first_step + u - lane, true);
+      for (int u = begin; u < end; u++, at += y.of_point, tangent += dy.of_point) {
+        const Features there = load(y, at, dy, tangent, true);
         const Rows<Real> w = weights(sum.w, u, lane);
         Rows<Real> d{};
         if constexpr (with_directions) d = weights(sum.d, u, lane);
@@ -167,17 +183,23 @@ struct Gradients {
     }
     // A column. lanes: bits of those that have any E in it.
     __device__ __forceinline__ void to_y(int column, unsigned lanes, int first_step) const {
-      const Features here = load(y, dy, column, true);
-      const int end = warp - __clz(lanes);
+      const Features here = load(y, y.at(column), dy, dy.at(column), true);
+      const int begin = __ffs(lanes) - 1, end = warp - __clz(lanes);
       Real v[own] = {};
+      int row = g.s.row + begin * K;
+      const char *at = x.at(row), *tangent = dx.at(row);
 #pragma unroll 2
-      for (int lane = __ffs(lanes) - 1; lane < end; lane++) {
-        const int row = g.s.row + lane * K, u = column - first_step + lane;
+      for (int lane = begin; lane < end; lane++) {
+        const int u = column - first_step + lane;
+        Features there[K];
+#pragma unroll
+        for (int k = 0; k < K; k++, row++, at += x.of_point, tangent += dx.of_point)
+          there[k] = load(x, at, dx, tangent, row < g.s.n);
         const Rows<Real> w = weights(sum.w, u, lane);
         Rows<Real> d{};
         if constexpr (with_directions) d = weights(sum.d, u, lane);
 #pragma unroll
-        for (int k = 0; k < K; k++) add(w.v[k], d.v[k], here, load(x, dx, row + k, row + k < g.s.n), v);
+        for (int k = 0; k < K; k++) add(w.v[k], d.v[k], here, there[k], v);
       }
       put(sum.to_y, column, v);
     }
@@ -189,7 +211,7 @@ struct Gradients {
       for (int lane = number * points + point; lane < warp; lane += warps * points) {
         const unsigned steps = g.live[lane];
         if (steps == 0) continue;
-        for (first = place; first - place < g.a.features; first += own * apart) to_x(lane, steps, first_step);
+        for (int from = 0; from < g.a.features; from += own * apart) choose(from), to_x(lane, steps, first_step);
       }
     }
     __device__ __forceinline__ void columns(int first_step) {
@@ -203,8 +225,8 @@ struct Gradients {
           lanes = i == point ? any : lanes;
         }
         if (lanes == 0) continue;
-        for (first = place; first - place < g.a.features; first += own * apart)
-          to_y(first_step - (warp - 1) + base + point, lanes, first_step);
+        for (int from = 0; from < g.a.features; from += own * apart)
+          choose(from), to_y(first_step - (warp - 1) + base + point, lanes, first_step);
       }
     }
   };

@@ -15,22 +15,21 @@ struct Sweep {
   using Z = typename Cell::Z;
   using Real = typename Cell::Real;
   using Tile = Planes<Cell, tangents, T>;
-  static constexpr int together = T < 8 ? T : 8;  // steps between two renormalisations
+  static constexpr int together = T < Cell::together ? T : Cell::together;  // steps between two renormalisations
   static constexpr int unrolled = Cell::wide ? 2 : 4;
 
   const Args &a;
   const Task &s;
   const Block &block;
-  Steps steps;
+  typename Cell::Steps steps;
   Z z[K], above;           // as in Strip
   Real dot[K], dot_above;  // the derivatives of R along the tangents; of
                            // forbidden cells anything finite
   Z corner;                // the cell in which the pair's paths end, in lane Task::end_lane
   Real corner_dot;
 
-  __device__ __forceinline__ Sweep(const Args &args, const Task &task, const Block &of) : a(args), s(task), block(of) {
-    for (int way = 0; way < transitions; way++) steps.weight[way] = a.weight[way], steps.penalty[way] = a.penalty[way];
-  }
+  __device__ __forceinline__ Sweep(const Args &args, const Task &task, const Block &of)
+      : a(args), s(task), block(of), steps(args) {}
 
   // Before the strip's first tile, which begins with step `first`.
   __device__ __forceinline__ void start(int first) {
@@ -40,10 +39,7 @@ struct Sweep {
     if (lane_id() > 0) return;
     if (s.strip == 0) {
       if (first > 0) return;
-      if constexpr (Cell::soft)
-        above = Cell::one();
-      else
-        above = {-steps.penalty[diagonal]};  // the first cell has no penalty
+      above = steps.before_first();
     } else if (first - 1 >= block.above_first && first - 1 < block.above_end) {
       Ahead corner_above{};
       corner_above.look(a, cell_above(first - 1));
@@ -90,11 +86,11 @@ struct Sweep {
     ahead.look(a, lane_id() < together ? cell_above(first + lane_id()) : nullptr);
   }
 
-  // first: the step of the strip with which the tile begins. end: the tile's step in which the pair ends, or none of
-  // them. before: called with a step before those that are between two renormalisations. row: called in each step with
-  // the step, for the last row. record: transitions take the place of costs.
+  // first: the step of the strip with which the tile begins. ends: the tile's step in which the pair ends, or none of
+  // them. before: called with a step before those that are between two renormalisations. row: called in each of them,
+  // with its number among them, for the last row. record: transitions take the place of costs.
   template <bool record, class Before, class Row>
-  __device__ __forceinline__ void run(const Tile &tile, int first, int end, Before before, Row row) {
+  __device__ __forceinline__ void run(const Tile &tile, int first, int ends, Before before, Row row) {
 #pragma unroll 1
     for (int u0 = 0; u0 < T; u0 += together) {
       Z top_here = Cell::forbidden();
@@ -103,15 +99,21 @@ struct Sweep {
       __syncwarp();
       look_above(first + u0 + together);
       before(u0);
-#pragma unroll unrolled
-      for (int i = 0; i < together; i++) {
-        const int u = u0 + i;
+      const auto one = [&](int i) {
         const Z top = Cell::of_lane(top_here, i);
         Real dot_top = 0;
         if constexpr (tangents) dot_top = __shfl_sync(all_lanes, dot_here, i);
-        step<record>(tile, u, top, dot_top);
-        row(u);
-        if (u == end) {
+        step<record>(tile, u0 + i, top, dot_top);
+        row(i);
+      };
+      if (static_cast<unsigned>(ends - u0) >= together) {
+#pragma unroll unrolled
+        for (int i = 0; i < together; i++) one(i);
+      } else {
+#pragma unroll 1
+        for (int i = 0; i < together; i++) {
+          one(i);
+          if (u0 + i != ends) continue;
 #pragma unroll
           for (int k = 0; k < K; k++) {
             corner = Cell::choose(k == s.end_row(), z[k], corner);
@@ -153,7 +155,7 @@ struct Sweep {
         Real ahead[transitions], mean = 0;
 #pragma unroll
         for (int way = 0; way < transitions; way++) {
-          ahead[way] = fma(static_cast<Real>(steps.weight[way]), along.v[k], from[way]);
+          ahead[way] = fma(static_cast<Real>(a.weight[way]), along.v[k], from[way]);
           mean = of[way] > 0 ? fma(of[way], ahead[way], mean) : mean;
         }
 #pragma unroll
@@ -250,9 +252,11 @@ struct Adjoint {
       Real flow[transitions];
 #pragma unroll
       for (int way = 0; way < transitions; way++) flow[way] = Cell::product(p[way].v[k], here);
-      if constexpr (Cell::stepped)
+      if constexpr (Cell::weighted)
         out[0].v[k] = weight[diagonal] * flow[diagonal] + weight[vertical] * flow[vertical] +
                       weight[horizontal] * flow[horizontal];
+      else if constexpr (Cell::penalised)
+        out[0].v[k] = weight[0] * here;
       else
         out[0].v[k] = here;
       in[0] = flow[vertical] + diag[0][k], left[0][k] = flow[horizontal], diag[0][k] = flow[diagonal];

@@ -17,7 +17,7 @@ namespace sdtw::cuda::general {
 template <bool tangents>
 constexpr int fill_warps = tangents ? 4 : 8;
 template <bool tangents>
-constexpr int gradient_warps = tangents ? 2 : 4;
+constexpr int gradient_warps = tangents ? 2 : 6;
 template <bool tangents>
 constexpr int forward_threads = warp *(1 + fill_warps<tangents>);
 template <bool tangents>
