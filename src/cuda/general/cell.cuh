@@ -106,7 +106,7 @@ struct Soft {
     return DoubleCell::larger(DoubleCell::larger(a, b), c);
   }
 
-  // 2^-penalty of each step as factor 2^shift, the factor in [2^-1/2, 2^1/2].
+  // 2^-penalty of each step as factor 2^-shift, the factor in [2^-1/2, 2^1/2].
   struct Steps {
     Real factor[transitions];
     Integer shift[transitions];
@@ -116,15 +116,15 @@ struct Soft {
 #pragma unroll
         for (int way = 0; way < transitions; way++) {
           // Pairs are rejected long before a penalty leaves the range of an exponent.
-          const double penalty = fmin(fmax(a.penalty[way], -0x1p27), 0x1p27), whole = rint(-penalty);
-          factor[way] = static_cast<Real>(1 + exp2_minus_1(penalty + whole)), shift[way] = static_cast<int>(whole);
+          const double penalty = fmin(fmax(a.penalty[way], -0x1p27), 0x1p27), whole = rint(penalty);
+          factor[way] = static_cast<Real>(1 + exp2_minus_1(penalty - whole)), shift[way] = static_cast<int>(whole);
         }
       }
     }
     // The neighbour of a pair's first cell, which is entered without a penalty.
     __device__ __forceinline__ Z before_first() const {
       if constexpr (penalised)
-        return {1 / factor[diagonal], -shift[diagonal]};
+        return {1 / factor[diagonal], shift[diagonal]};
       else
         return one();
     }
@@ -145,7 +145,11 @@ struct Soft {
     if constexpr (weighted) {
       d.e = less(d.e, c.n[diagonal].v[k]), v.e = less(v.e, c.n[vertical].v[k]), h.e = less(h.e, c.n[horizontal].v[k]);
     }
-    if constexpr (penalised) d.e += steps.shift[diagonal], v.e += steps.shift[vertical], h.e += steps.shift[horizontal];
+    // No exponent goes below that of a forbidden cell, of which the cost would else take it out of the range of an int.
+    if constexpr (penalised) {
+      d.e = less(d.e, steps.shift[diagonal]), v.e = less(v.e, steps.shift[vertical]);
+      h.e = less(h.e, steps.shift[horizontal]);
+    }
     const Integer x = largest(d.e, h.e, v.e);
     Real td = term(d, x, steps, diagonal), th = term(h, x, steps, horizontal), tv = term(v, x, steps, vertical);
     if constexpr (weighted) {
