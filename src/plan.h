@@ -43,7 +43,7 @@ namespace cuda {
 constexpr int rows_per_lane = 4;
 
 // Up to so many features the sweeping warp computes costs, and gradients, itself.
-constexpr int max_inline_features = 2;
+constexpr int max_inline_features = 3;
 
 // Warps of a block that compute costs of more features.
 constexpr int producers_of_tiles = 4;
@@ -120,6 +120,7 @@ enum class Source : int {
   given,
   inline_one,
   inline_two,
+  inline_three,
   split_alone,
   split_of_many,
   split,

@@ -143,7 +143,8 @@ PairWaves make_pair_waves(const Problem &p, const Exec &exec, Call call) {
   Arena arena;
   const auto place = [&](size_t PairWaves::*array) { return arena.add(std::max(first.*array, last.*array), 1); };
   const auto sums = [&](int64_t series, int64_t rows) {
-    return arena.add(back ? checked_mul(checked_mul(series, rows), p.features) : 0, sizeof(double));
+    const bool needed = back && (p.symmetric || pairs < all);  // else they are written where they belong at once
+    return arena.add(needed ? checked_mul(checked_mul(series, rows), p.features) : 0, sizeof(double));
   };
   PairWaves waves{};
   waves.pairs = pairs;
@@ -270,6 +271,7 @@ const char *name_of(Source source) {
     case Source::given: return "GivenCosts";
     case Source::inline_one: return "InlineCosts<1>";
     case Source::inline_two: return "InlineCosts<2>";
+    case Source::inline_three: return "InlineCosts<3>";
     case Source::split_alone: return "SplitAlone";
     case Source::split_of_many: return "SplitOfMany";
     case Source::split: return "Split";

@@ -1,4 +1,4 @@
-// InlineCosts: squared distances of one or two features for FloatCell, which the sweeping warp computes itself, with x
+// InlineCosts: squared distances of up to three features for FloatCell, which the sweeping warp computes itself, with x
 // in registers and y in shared memory.
 // They are computed in float64, relative to the first point of x. That takes no more time than splitting a float32
 // distance into integer and fraction would: the addition that splits t is the first term of the sum of squares
@@ -27,7 +27,7 @@ struct TakesAll {
   static __device__ __forceinline__ bool takes(const Args &, const Pair &) { return true; }
 };
 
-// Tells InlineCosts<1> and InlineCosts<2> from other sources.
+// Tells InlineCosts from other sources.
 struct InlineBase : TakesAll {};
 
 template <int D>
