@@ -71,13 +71,15 @@ void converted(const sdtw::Plan &plan, const Buffers &buffers, Call which, Funct
   const auto series = [](const auto &in, sdtw_dtype dtype) {
     return general::Series{in.data, {in.stride[0], in.stride[1], in.stride[2]}, dtype};
   };
+  general::Conversions loads, stores;
   const auto load = [&](sdtw_in &in, size_t offset, const general::Side &side) {
     const sdtw_out to = place(offset, side);
-    launch_convert(side, series(in, p.dtype), target(to, SDTW_F32), plan.exec.stream);
+    loads.of[loads.count++] = {side, series(in, p.dtype), target(to, SDTW_F32)};
     in = {to.data, {to.stride[0], to.stride[1], to.stride[2]}};
   };
   load(b.x, scratch.x, x);
   if (p.has_y()) load(b.y, scratch.y, y);
+  launch_convert(loads, plan.exec.stream);
   if (b.grad_x.data) b.grad_x = place(scratch.grad_x, x);
   if (b.grad_y.data) b.grad_y = place(scratch.grad_y, y);
   sdtw::Plan inner = plan;
@@ -87,9 +89,10 @@ void converted(const sdtw::Plan &plan, const Buffers &buffers, Call which, Funct
   const auto store = [&](const sdtw_out &from, const sdtw_out &to, general::Side side) {
     if (!to.data) return;
     side.lengths = nullptr;  // gradients are there beyond the lengths, too
-    launch_convert(side, series(from, SDTW_F32), target(to, p.dtype), plan.exec.stream);
+    stores.of[stores.count++] = {side, series(from, SDTW_F32), target(to, p.dtype)};
   };
   store(b.grad_x, buffers.grad_x, x), store(b.grad_y, buffers.grad_y, y);
+  launch_convert(stores, plan.exec.stream);
 }
 
 // A call's functions by Route.

@@ -285,13 +285,72 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-__global__ void __launch_bounds__(threads) convert_kernel(Side side, Series from, Target to) {
+// Numbers that are loaded and stored as one, or two.
+template <class T>
+struct alignas(16) Eight {
+  static constexpr int count = 8;
+  T v[count];
+};
+__device__ __forceinline__ float widened(float v) { return v; }
+__device__ __forceinline__ float widened(__half v) { return __half2float(v); }
+__device__ __forceinline__ float widened(__nv_bfloat16 v) { return __bfloat162float(v); }
+__device__ __forceinline__ void round_to(float &to, float v) { to = v; }
+__device__ __forceinline__ void round_to(__half &to, float v) { to = __float2half_rn(v); }
+__device__ __forceinline__ void round_to(__nv_bfloat16 &to, float v) { to = __float2bfloat16_rn(v); }
+
+// Arrays without gaps, by all threads of a slice of the grid.
+template <class In, class Out>
+__device__ __forceinline__ void convert_dense(const In *from, Out *to, int64_t count) {
+  constexpr int each = Eight<In>::count;
+  const int64_t thread = (int64_t{blockIdx.y} * gridDim.x + blockIdx.x) * threads + threadIdx.x;
+  const int64_t all = int64_t{gridDim.x} * gridDim.y * threads, eights = count / each;
+#pragma unroll 2
+  for (int64_t i = thread; i < eights; i += all) {
+    const Eight<In> in = reinterpret_cast<const Eight<In> *>(from)[i];
+    Eight<Out> out;
+#pragma unroll
+    for (int k = 0; k < each; k++) round_to(out.v[k], widened(in.v[k]));
+    reinterpret_cast<Eight<Out> *>(to)[i] = out;
+  }
+  if (thread < count % each) round_to(to[eights * each + thread], widened(from[eights * each + thread]));
+}
+template <class Array>
+__device__ __forceinline__ bool is_dense(const Array &array, const Side &side) {
+  return array.stride[2] == 1 && array.stride[1] == side.features &&
+         array.stride[0] == int64_t{side.rows} * side.features && reinterpret_cast<uintptr_t>(array.data) % 16 == 0;
+}
+// Calls visit with a number of one of the half types.
+template <class Visit>
+__device__ __forceinline__ void with_half(sdtw_dtype dtype, const Visit &visit) {
+  if (dtype == SDTW_F16)
+    visit(__half(0.0f));
+  else
+    visit(__nv_bfloat16(0.0f));
+}
+
+// blockIdx.z: which of the conversions. Where there are no gaps rows beyond the lengths are converted as well.
+__global__ void __launch_bounds__(threads) convert_kernel(const __grid_constant__ Conversions conversions) {
+  const Conversion &c = conversions.of[blockIdx.z];
+  const Side &side = c.side;
+  if (is_dense(c.from, side) && is_dense(c.to, side)) {
+    const int64_t count = side.batch * side.rows * side.features;
+    if (c.from.dtype == SDTW_F32)
+      with_half(c.to.dtype, [&](auto zero) {
+        convert_dense(static_cast<const float *>(c.from.data), static_cast<decltype(zero) *>(c.to.data), count);
+      });
+    else
+      with_half(c.from.dtype, [&](auto zero) {
+        convert_dense(static_cast<const decltype(zero) *>(c.from.data), static_cast<float *>(c.to.data), count);
+      });
+    return;
+  }
   each_element(side.batch, side.rows, side.features, [&](int64_t b) {
     const int length = length_of(side, b);
-    return [&from, &to, b, length](int64_t row, int column) {
+    return [&c, b, length](int64_t row, int column) {
       if (row >= length) return;
+      const Series &from = c.from;
       put_element(
-          to.data, place_in(to, b, row, column), to.dtype,
+          c.to.data, place_in(c.to, b, row, column), c.to.dtype,
           element<float>(from.data, b * from.stride[0] + row * from.stride[1] + column * from.stride[2], from.dtype));
     };
   });
@@ -340,9 +399,14 @@ void launch_reduce(PairsOfWave wave, const Target &of_pairs, const Target &to, b
   else
     launch(reduce_kernel<float>, static_cast<const float *>(of_pairs.data));
 }
-void launch_convert(const Side &side, const Series &from, const Target &to, cudaStream_t stream) {
-  launch_kernel(false, convert_kernel, grid_for(side.batch, int64_t{side.rows} * side.features), threads, 0, stream,
-                side, from, to);
+void launch_convert(const Conversions &conversions, cudaStream_t stream) {
+  dim3 grid(1, 1, static_cast<unsigned>(conversions.count));
+  for (int i = 0; i < conversions.count; i++) {
+    const Side &side = conversions.of[i].side;
+    const dim3 own = grid_for(side.batch, int64_t{side.rows} * side.features);
+    if (own.x * own.y > grid.x * grid.y) grid.x = own.x, grid.y = own.y;
+  }
+  if (conversions.count > 0) launch_kernel(false, convert_kernel, grid, threads, 0, stream, conversions);
 }
 
 }  // namespace sdtw::cuda::general

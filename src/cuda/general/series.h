@@ -62,7 +62,17 @@ struct PairsOfWave {
 void launch_reduce(PairsOfWave wave, const Target &of_pairs, const Target &to, bool of_x, bool adds,
                    cudaStream_t stream);
 
-// Copies series from one type to another: rows beyond the lengths are left out.
-void launch_convert(const Side &side, const Series &from, const Target &to, cudaStream_t stream);
+// Copies of series of a half type as float32, or of float32 as a half type, in one launch: rows beyond the lengths may
+// be left out.
+struct Conversion {
+  Side side;
+  Series from;
+  Target to;
+};
+struct Conversions {
+  int count = 0;
+  Conversion of[2];
+};
+void launch_convert(const Conversions &conversions, cudaStream_t stream);
 
 }  // namespace sdtw::cuda::general
