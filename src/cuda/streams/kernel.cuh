@@ -69,13 +69,10 @@ struct Sweep {
   }
 
   __device__ __forceinline__ void start() {
-    const bool first = part == 0 && t.lane == 0;
-    Z above = Rows::forbidden();
-    if (first) above = Rows::corner();
     const int own = lane_id();
-    rows.start(above, own - t.lane + (t.lane + t.lanes - 1) % t.lanes, t.lane == t.lanes - 1);
+    rows.start(own - t.lane + (t.lane + t.lanes - 1) % t.lanes, t.lane == t.lanes - 1);
     item.find(a, t, t.first);
-    number = 0, end = item.m - 1 + t.end_lane;
+    number = 0, end = columns_of_item(item.m) - 1 + t.end_lane;
   }
 
   // Left of the first column, whose cells are forbidden, any finite y will do.
@@ -123,9 +120,8 @@ struct Sweep {
         put_value(a, t.x, item.item, Rows::value(corner, a));
       bad = 0;
     }
-    const int begin = end - (item.m - 1) + columns_of_item(item.m);
     item.find(a, t, item.item + 1);
-    number++, end = begin + item.m - 1;
+    number++, end += columns_of_item(item.m);
   }
 };
 

@@ -2,8 +2,8 @@
 // the float engine's cell with the costs of InlineCosts; HardRows has R itself, in double, whose sums are exact to
 // float32's digits however long a path is.
 //
-// Where a pair ends, a column of infinities goes through all lanes: its cells are forbidden, and so are the left
-// neighbours of the pair behind it. What infinity makes of a cost must be a forbidden cell, and one such column must
+// Before each pair a column of infinities goes through all lanes: its cells are forbidden, and these are the left
+// neighbours of the pair. What infinity makes of a cost must be a forbidden cell, and one such column must
 // not make the next pair's cells any other than if they were the first.
 #pragma once
 
@@ -39,10 +39,11 @@ struct SoftRows {
     return fminf(cost_limit(Costs::inlined), 268435456.0f / steps);
   }
 
-  __device__ __forceinline__ void start(const Z &above, int upper, bool lowest) {
+  // Before the first pair comes a column of infinities as well, and any finite cells will do.
+  __device__ __forceinline__ void start(int upper, bool lowest) {
 #pragma unroll
-    for (int k = 0; k < K; k++) strip.z[k] = forbidden();
-    strip.above = above, strip.upper = upper, strip.lowest = lowest;
+    for (int k = 0; k < K; k++) strip.z[k] = corner();
+    strip.above = corner(), strip.upper = upper, strip.lowest = lowest;
   }
   // at: y of the lane's column in step 0, of feature 0; those of the next feature are `pitch` further.
   __device__ __forceinline__ Ahead look(const double *at, int pitch, int u) const {
@@ -80,10 +81,10 @@ struct HardRows {
   static __device__ __forceinline__ Z corner() { return 0; }
   static __device__ __forceinline__ float limit(float) { return 3.402823466e38f; }
 
-  __device__ __forceinline__ void start(const Z &corner_above, int upper_lane, bool is_lowest) {
+  __device__ __forceinline__ void start(int upper_lane, bool is_lowest) {
 #pragma unroll
-    for (int k = 0; k < K; k++) z[k] = forbidden();
-    above = corner_above, upper = upper_lane, lowest = is_lowest;
+    for (int k = 0; k < K; k++) z[k] = corner();
+    above = corner(), upper = upper_lane, lowest = is_lowest;
   }
   __device__ __forceinline__ Ahead look(const double *at, int pitch, int u) const {
     Ahead a;

@@ -2,9 +2,10 @@
 // stream is the lanes of a warp, or all warps of a block, that have the rows of one x: 8, 16 or 32 lanes, 32 in each of
 // several warps. What is said of a stream is the same in all of its lanes.
 //
-// The columns of a stream are those of the task's series, one behind the other, and behind each a column of infinities
-// that separates it from the next: `item` is a series with its separator. Items have at least 17 columns, so that in a
-// block of 16 steps one series ends at most.
+// The columns of a stream are those of the task's series, one behind the other, and before each a column of infinities
+// that separates it from what comes before: an item is a separator and a series. Items have at least 17 columns, so
+// that in a block of 16 steps one series ends at most: short series have columns before the separator, which are
+// outside of all series and are computed with any finite y.
 #pragma once
 
 #include "cuda/general/costs.cuh"
@@ -147,7 +148,7 @@ __host__ __device__ __forceinline__ constexpr int ring_columns_of(int warps) {
 template <class Rows>
 struct Feeder {
   static constexpr int D = Rows::features, most = 2;  // columns of a lane, if a stream has 8 lanes only
-  enum Kind { outside, regular, separator };          // columns outside of all series are never part of a path
+  enum Kind { outside, regular, separator };
 
   Items now, next;
   int column, size;             // of `now`: the block's first column; its columns
@@ -186,9 +187,10 @@ struct Feeder {
       const int c = column + t.lane + i * t.lanes;
       if (t.lane + i * t.lanes >= block_steps) break;
       const bool behind = c >= size;
-      const int of = behind ? c - size : c, m = behind ? next.m : now.m;
+      const int place = behind ? c - size : c, m = behind ? next.m : now.m;
+      const int of = place - (columns_of_item(m) - m);  // column of the series
       const int64_t series = behind ? next.item : now.item;
-      kind[i] = of < m ? regular : m > 0 && of + 1 == columns_of_item(m) ? separator : outside;
+      kind[i] = m == 0 || of < -1 ? outside : of < 0 ? separator : regular;
       item_of[i] = number + behind, limit_of[i] = behind ? next_limit : now_limit;
       if (kind[i] != regular) continue;
 #pragma unroll
