@@ -42,6 +42,9 @@ namespace cuda {
 // bit whatever it is padded to.
 constexpr int rows_per_lane = 4;
 
+// Those of a stream's lanes at gamma = 0, whose cells take less time, beside which what is done once a step counts.
+constexpr int hard_rows_per_lane = 8;
+
 // Up to so many features the sweeping warp computes costs, and gradients, itself.
 constexpr int max_inline_features = 3;
 
@@ -114,6 +117,14 @@ struct PairWaves {
   size_t series, value, state, workspace, grad_x, grad_y, sums_x, sums_y, bytes;
 };
 
+// Values of pairs of short series of few features, without state (src/cuda/streams/).
+struct Streams {
+  bool fit;              // whether there is room for them in the workspace of forward
+  int64_t lanes, warps;  // that have the rows of one x
+  int64_t exact_warps;   // each with a row of m cells, of the kernel for pairs that need double; 0: as many as may be
+  size_t control, rows, bytes;
+};
+
 // The class that a kernel has its costs from: those of cuda/costs/, and names for them in cuda/select_kernel.cuh.
 enum class Source : int {
   none,
@@ -154,6 +165,7 @@ struct Plan {
   Scratch scratch;
   Waves waves;
   PairWaves forward_pairs, backward_pairs;
+  Streams streams;
   general::Plan general;  // of Route::general, of jvp, and of the alignment of what is converted and of all pairs
   Costs costs;
   int64_t lanes;        // of a warp for a pair: 32, or 16 or 8 if that is enough for all its rows
@@ -216,6 +228,9 @@ Exec with_state(const Exec &exec);
 // The part of a plan that is the general engine's (plan_cuda_general.cpp).
 general::Plan make_general_plan(const Problem &problem, const Exec &exec);
 std::string describe_general(const sdtw::Plan &plan);
+// That of the streams (plan_cuda_streams.cpp).
+Streams make_streams(const Problem &problem, const Exec &exec);
+std::string describe_streams(const sdtw::Plan &plan);
 }  // namespace cuda
 
 }  // namespace sdtw

@@ -189,9 +189,10 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   alone.no_state = exec.no_state || plan.route != Route::general;  // the engine knows no state of the core kernels
   plan.general = make_general_plan(problem, alone);
   plan.jvp_bytes = plan.general.jvp.bytes;
+  plan.streams = make_streams(problem, exec);
   if (plan.route == Route::general) {
     plan.state_bytes = plan.general.state.bytes;
-    plan.forward_bytes = plan.general.forward.bytes;
+    plan.forward_bytes = plan.streams.fit ? plan.streams.bytes : plan.general.forward.bytes;
     plan.backward_bytes = plan.general.backward.bytes, plan.alignment_bytes = plan.general.alignment.bytes;
     return result;
   }
@@ -211,6 +212,7 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
     plan.scratch.grad_x = arena.add(x, sizeof(float)), plan.scratch.grad_y = arena.add(y, sizeof(float));
     plan.backward_bytes = arena.bytes();
   }
+  plan.forward_bytes = std::max(plan.forward_bytes, plan.streams.bytes);  // which of the two strides tell
   return result;
 }
 
@@ -315,7 +317,7 @@ void append_kernels(std::string &text, sdtw::Plan plan, const char *name, Call c
 }  // namespace
 
 std::string describe(const sdtw::Plan &plan) {
-  if (plan.cuda.route == Route::general) return describe_general(plan);
+  if (plan.cuda.route == Route::general) return describe_general(plan) + describe_streams(plan);
   const cuda::Plan &p = plan.cuda;
   const auto number = [](auto value) { return static_cast<long long>(value); };
   std::string text = "cuda: ";
@@ -337,6 +339,7 @@ std::string describe(const sdtw::Plan &plan) {
          p.wide_sums || plan.problem.dtype == SDTW_F64 ? "float64" : "float32");
   append(text, "; state %zu, workspace forward %zu backward %zu alignment %zu bytes", p.state_bytes, p.forward_bytes,
          p.backward_bytes, p.alignment_bytes);
+  text += describe_streams(plan);
   try {
     require_device();
   } catch (const Error &) {

@@ -1,11 +1,12 @@
 // The CUDA backend's entry points: which kernels a call goes to. The core case has kernels of its own, which compute
 // all pairs as well if they are asked for without state (all_pairs.cu). Series of half precision that are the core case
 // otherwise are converted to float32, and gradients back. Without state the core kernels compute forward again, a wave
-// of pairs at a time. All else is the general engine's.
+// of pairs at a time. Values alone of many short series are the streams'. All else is the general engine's.
 #include "backend.h"
 #include "cuda/core_calls.h"
 #include "cuda/general/backend.h"
 #include "cuda/general/series.h"
+#include "cuda/streams/backend.h"
 
 namespace sdtw::cuda {
 
@@ -116,6 +117,7 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
 }
 
 void forward(const sdtw::Plan &plan, const Buffers &buffers) {
+  if (streams::suits(plan, buffers)) return streams::forward(plan, buffers);
   compute(plan, buffers, Call::forward, {forward_of_core, pairs_forward, general::forward});
 }
 

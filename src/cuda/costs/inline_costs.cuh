@@ -27,6 +27,27 @@ struct TakesAll {
   static __device__ __forceinline__ bool takes(const Args &, const Pair &) { return true; }
 };
 
+// Costs of K rows and a column of y, both relative to the same origin and scaled by sqrt(log2(e) / gamma). Features of
+// y are `pitch` apart.
+template <int rows, int D>
+__device__ __forceinline__ void squared_distances(const double (&x)[rows][D], const double *y, int pitch,
+                                                  FloatCell::Cost (&cost)[rows]) {
+  double sum[rows];
+#pragma unroll
+  for (int k = 0; k < rows; k++) sum[k] = fixed_point;
+#pragma unroll
+  for (int f = 0; f < D; f++) {
+    const double yf = y[f * pitch];
+#pragma unroll
+    for (int k = 0; k < rows; k++) {
+      const double difference = x[k][f] - yf;
+      sum[k] = fma(difference, difference, sum[k]);
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < rows; k++) cost[k] = FloatCell::split_fixed(sum[k]);
+}
+
 // Tells InlineCosts from other sources.
 struct InlineBase : TakesAll {};
 
@@ -161,20 +182,7 @@ struct InlineCosts : InlineBase {
   __device__ __forceinline__ void seek(int first) { at = y + static_cast<unsigned>(first - lane) % ring_columns; }
 
   __device__ __forceinline__ void costs(int u, FloatCell::Cost (&cost)[K]) const {
-    double sum[K];
-#pragma unroll
-    for (int k = 0; k < K; k++) sum[k] = fixed_point;
-#pragma unroll
-    for (int f = 0; f < D; f++) {
-      const double yf = at[f * row + u];
-#pragma unroll
-      for (int k = 0; k < K; k++) {
-        const double difference = x[k][f] - yf;
-        sum[k] = fma(difference, difference, sum[k]);
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < K; k++) cost[k] = FloatCell::split_fixed(sum[k]);
+    squared_distances<K, D>(x, at + u, row, cost);
   }
 
   // Whether the pair may have costs that are too large for FloatCell, or NaN: the same in all lanes of the pair.
