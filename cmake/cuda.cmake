@@ -1,6 +1,6 @@
 # The CUDA backend: one generated file per engine and pass, so that they compile in parallel.
-set(sources src/cuda/backend.cu src/cuda/dispatch.cu src/cuda/pair_kernels.cu
-            src/cuda/general/backend.cu src/cuda/general/series.cu)
+set(sources src/cuda/backend.cu src/cuda/dispatch.cu src/cuda/all_pairs.cu src/cuda/pair_kernels.cu
+            src/cuda/general/backend.cu src/cuda/general/series.cu src/cuda/streams/backend.cu)
 foreach(engine FloatCell DoubleCell)
   foreach(pass Forward Backward)
     set(file ${PROJECT_BINARY_DIR}/cuda/${pass}_${engine}.cu)
@@ -17,6 +17,12 @@ foreach(kernels "Soft<FloatCell, Rule::unit>;false" "Soft<FloatCell, Rule::penal
   list(GET kernels 1 tangents)
   string(MAKE_C_IDENTIFIER "general_${cell}_${tangents}" name)
   configure_file(src/cuda/general/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/${name}.cu @ONLY)
+  list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/${name}.cu)
+endforeach()
+# The streams'.
+foreach(rows "SoftRows<1>" "SoftRows<2>" "HardRows<1>" "HardRows<2>")
+  string(MAKE_C_IDENTIFIER "streams_${rows}" name)
+  configure_file(src/cuda/streams/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/${name}.cu @ONLY)
   list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/${name}.cu)
 endforeach()
 target_sources(sdtw_objects PRIVATE ${sources})

@@ -42,8 +42,11 @@ namespace cuda {
 // bit whatever it is padded to.
 constexpr int rows_per_lane = 4;
 
+// Those of a stream's lanes at gamma = 0, whose cells take less time, beside which what is done once a step counts.
+constexpr int hard_rows_per_lane = 8;
+
 // Up to so many features the sweeping warp computes costs, and gradients, itself.
-constexpr int max_inline_features = 2;
+constexpr int max_inline_features = 3;
 
 // Warps of a block that compute costs of more features.
 constexpr int producers_of_tiles = 4;
@@ -99,11 +102,11 @@ struct Plan {
 
 }  // namespace general
 
-// Which kernels compute forward and backward: those of the core case, these after half precision has been converted to
-// float32, or the general engine.
-enum class Route : int { core, converted, general };
+// Which kernels compute forward and backward: those of the core case, of a batch of pairs; these with a list of all
+// pairs, a wave at a time, without state; or the general engine.
+enum class Route : int { core, pairs, general };
 
-// In the workspace of Route::converted: series in float32, and their gradients.
+// In the workspace of what is converted: series in float32, and their gradients.
 struct Scratch {
   size_t x, y, grad_x, grad_y;
 };
@@ -114,12 +117,28 @@ struct Waves {
   size_t state, value, workspace, bytes;
 };
 
+// Waves of Route::pairs in a call's workspace: which series each pair is of, the pairs' own values, state and
+// gradients, and, of all waves, sums of the gradients of each series, in double.
+struct PairWaves {
+  int64_t pairs;
+  size_t series, value, state, workspace, grad_x, grad_y, sums_x, sums_y, bytes;
+};
+
+// Values of pairs of short series of few features, without state (src/cuda/streams/).
+struct Streams {
+  bool fit;              // whether there is room for them in the workspace of forward
+  int64_t lanes, warps;  // that have the rows of one x
+  int64_t exact_warps;   // each with a row of m cells, of the kernel for pairs that need double; 0: as many as may be
+  size_t control, rows, bytes;
+};
+
 // The class that a kernel has its costs from: those of cuda/costs/, and names for them in cuda/select_kernel.cuh.
 enum class Source : int {
   none,
   given,
   inline_one,
   inline_two,
+  inline_three,
   split_alone,
   split_of_many,
   split,
@@ -149,9 +168,12 @@ struct Kernels {
 // Decisions of the CUDA backend.
 struct Plan {
   Route route;
+  bool converted;  // series are of half precision, and computed in float32
   Scratch scratch;
   Waves waves;
-  general::Plan general;  // of Route::general, of jvp, and of the alignment of what is converted
+  PairWaves forward_pairs, backward_pairs;
+  Streams streams;
+  general::Plan general;  // of Route::general, of jvp, and of the alignment of what is converted and of all pairs
   Costs costs;
   int64_t lanes;        // of a warp for a pair: 32, or 16 or 8 if that is enough for all its rows
   int64_t strips;       // of a pair
@@ -205,12 +227,17 @@ void require_supported(const Problem &problem);
 void require_supported(const Problem &problem, const Exec &exec, Call call);
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec);
 std::string describe(const sdtw::Plan &plan);
-// Of a core problem: so many of its pairs, and the exec with state.
+// Bytes that a call without state takes at most for a wave of pairs: tests make it small, to have several.
+extern size_t most_of_wave;
+// So many pairs of a core problem, or of one that is but for SDTW_ALL_PAIRS, as a batch; and the exec with state.
 Problem part_of(const Problem &problem, int64_t pairs);
 Exec with_state(const Exec &exec);
 // The part of a plan that is the general engine's (plan_cuda_general.cpp).
 general::Plan make_general_plan(const Problem &problem, const Exec &exec);
 std::string describe_general(const sdtw::Plan &plan);
+// That of the streams (plan_cuda_streams.cpp).
+Streams make_streams(const Problem &problem, const Exec &exec);
+std::string describe_streams(const sdtw::Plan &plan);
 }  // namespace cuda
 
 }  // namespace sdtw

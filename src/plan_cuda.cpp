@@ -65,6 +65,8 @@ bool sweeps_fully(const Problem &p, const Plan &plan) {
 
 }  // namespace
 
+size_t most_of_wave = size_t{192} << 20;
+
 // Everything is implemented, by the core kernels or by the general engine.
 void require_supported(const Problem &) {}
 void require_supported(const Problem &, const Exec &, Call) {}
@@ -72,6 +74,7 @@ void require_supported(const Problem &, const Exec &, Call) {}
 Problem part_of(const Problem &problem, int64_t pairs) {
   Problem part = problem;
   part.batch = part.batch_x = part.batch_y = pairs;
+  part.all_pairs = part.symmetric = false;
   return part;
 }
 Exec with_state(const Exec &exec) {
@@ -86,7 +89,7 @@ Plan make_core_plan(const Problem &problem, const Exec &exec);
 
 // As many pairs at a time as the state of which takes this much.
 Waves make_waves(const Problem &p, const Exec &exec) {
-  constexpr size_t budget = size_t{96} << 20;
+  const size_t budget = std::min(size_t{96} << 20, most_of_wave);
   const Exec stateful = with_state(exec);
   const auto room = [&](int64_t pairs) {
     const Plan plan = make_core_plan(part_of(p, pairs), stateful);
@@ -106,11 +109,63 @@ Waves make_waves(const Problem &p, const Exec &exec) {
   return {waves.pairs, state, value, workspace, arena.bytes()};
 }
 
-// The core case but for the type of its series.
-bool is_converted(const Problem &p) {
-  Problem as_float = p;
-  as_float.dtype = SDTW_F32;
-  return !p.is_core() && p.fused() && as_float.is_core();
+// What each array of so many pairs takes, with the names of where it lies.
+PairWaves sizes_of_wave(const Problem &p, const Exec &exec, bool back, int64_t pairs) {
+  const Plan plan = make_core_plan(part_of(p, pairs), back ? with_state(exec) : exec);
+  const auto points = [&](int64_t rows) {
+    return back ? checked_mul(checked_mul(pairs, checked_mul(rows, p.features)), p.element_size()) : 0;
+  };
+  PairWaves sizes{};
+  sizes.pairs = pairs;
+  sizes.series = checked_mul(pairs, sizeof(SeriesOfPair));
+  sizes.value = back || p.symmetric ? checked_mul(pairs, p.value_size()) : 0;
+  sizes.state = back ? plan.state_bytes : 0;
+  sizes.workspace = back ? plan.backward_bytes : plan.forward_bytes;
+  sizes.grad_x = points(p.n), sizes.grad_y = points(p.m);
+  for (size_t part : {sizes.series, sizes.value, sizes.state, sizes.workspace, sizes.grad_x, sizes.grad_y})
+    sizes.bytes = checked_add(sizes.bytes, part);
+  return sizes;
+}
+
+// The waves of all pairs. Each takes as many pairs as there is room for, but all take about the same number, so that
+// the last one does not leave the GPU idle.
+PairWaves make_pair_waves(const Problem &p, const Exec &exec, Call call) {
+  const bool back = call == Call::backward;
+  const int64_t all = p.symmetric ? core::pairs_of_triangle(p.batch_x) : p.batch, some = std::min<int64_t>(all, 64);
+  const size_t each = std::max<size_t>(sizes_of_wave(p, exec, back, some).bytes / some, 1);
+  const size_t budget = back ? most_of_wave : most_of_wave / 2;  // forward takes less for a pair
+  const int64_t most = std::max<int64_t>(static_cast<int64_t>(budget / each), 1);
+  constexpr int64_t of_warp = warp / 8;  // most pairs that share a warp
+  const int64_t pairs = std::min(all, round_up(ceil_div(all, ceil_div(all, most)), of_warp));
+  const PairWaves first = sizes_of_wave(p, exec, back, pairs);
+  // The plan of the last wave may take more: of few pairs both sweeps go through all strips.
+  const PairWaves last = all % pairs > 0 ? sizes_of_wave(p, exec, back, all % pairs) : first;
+  Arena arena;
+  const auto place = [&](size_t PairWaves::*array) { return arena.add(std::max(first.*array, last.*array), 1); };
+  const auto sums = [&](int64_t series, int64_t rows) {
+    const bool needed = back && (p.symmetric || pairs < all);  // else they are written where they belong at once
+    return arena.add(needed ? checked_mul(checked_mul(series, rows), p.features) : 0, sizeof(double));
+  };
+  PairWaves waves{};
+  waves.pairs = pairs;
+  waves.series = place(&PairWaves::series), waves.value = place(&PairWaves::value);
+  waves.state = place(&PairWaves::state), waves.workspace = place(&PairWaves::workspace);
+  waves.grad_x = place(&PairWaves::grad_x), waves.grad_y = place(&PairWaves::grad_y);
+  waves.sums_x = sums(p.batch_x, p.n), waves.sums_y = sums(p.symmetric ? 0 : p.batch_y, p.m);
+  waves.bytes = arena.bytes();
+  return waves;
+}
+
+// The problem in the type in which it is computed, if that is by the core kernels.
+Problem as_float(const Problem &p) {
+  Problem result = p;
+  if (p.fused() && p.dtype != SDTW_F64) result.dtype = SDTW_F32;
+  return result;
+}
+
+Route choose_route(const Problem &p, const Exec &exec) {
+  if (p.is_core()) return Route::core;
+  return exec.no_state && p.fused() && part_of(p, 1).is_core() ? Route::pairs : Route::general;
 }
 
 }  // namespace
@@ -118,36 +173,37 @@ bool is_converted(const Problem &p) {
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
   sdtw::Plan result{problem, exec, {}, {}};
   Plan &plan = result.cuda;
-  if (problem.is_core()) {
-    plan = make_core_plan(problem, exec);
-    plan.route = Route::core;
-  } else if (is_converted(problem)) {
-    Problem as_float = problem;
-    as_float.dtype = SDTW_F32;
-    plan = make_core_plan(as_float, exec);
-    plan.route = Route::converted;
-    if (exec.no_state) plan.waves = make_waves(as_float, exec);
-  } else {
-    plan.route = Route::general;
+  const Problem p = as_float(problem);
+  const Route route = choose_route(p, exec);
+  if (route == Route::core) {
+    plan = make_core_plan(p, exec);
+    if (exec.no_state) plan.waves = make_waves(p, exec);
+  } else if (route == Route::pairs) {
+    const PairWaves forward = make_pair_waves(p, exec, Call::forward);
+    plan = make_core_plan(part_of(p, forward.pairs), exec);
+    plan.forward_pairs = forward, plan.backward_pairs = make_pair_waves(p, exec, Call::backward);
   }
+  plan.route = route;
+  plan.converted = route != Route::general && p.dtype != problem.dtype;
   Exec alone = exec;
   alone.no_state = exec.no_state || plan.route != Route::general;  // the engine knows no state of the core kernels
   plan.general = make_general_plan(problem, alone);
   plan.jvp_bytes = plan.general.jvp.bytes;
+  plan.streams = make_streams(problem, exec);
   if (plan.route == Route::general) {
     plan.state_bytes = plan.general.state.bytes;
-    plan.forward_bytes = plan.general.forward.bytes;
+    plan.forward_bytes = plan.streams.fit ? plan.streams.bytes : plan.general.forward.bytes;
     plan.backward_bytes = plan.general.backward.bytes, plan.alignment_bytes = plan.general.alignment.bytes;
     return result;
   }
-  if (exec.no_state) {
-    if (plan.route == Route::core) plan.waves = make_waves(problem, exec);
+  if (plan.route == Route::pairs)
+    plan.forward_bytes = plan.forward_pairs.bytes, plan.backward_bytes = plan.backward_pairs.bytes;
+  else if (exec.no_state)
     plan.backward_bytes = plan.alignment_bytes = plan.waves.bytes;
-  }
-  if (plan.route == Route::converted) {
-    plan.alignment_bytes = plan.general.alignment.bytes;
+  if (plan.route == Route::pairs || plan.converted) plan.alignment_bytes = plan.general.alignment.bytes;
+  if (plan.converted) {
     const size_t x = checked_mul(checked_mul(problem.batch_x, problem.n), problem.features);
-    const size_t y = checked_mul(checked_mul(problem.batch_y, problem.m), problem.features);
+    const size_t y = p.symmetric ? 0 : checked_mul(checked_mul(problem.batch_y, problem.m), problem.features);
     // Behind the larger of the two workspaces, which no call has both of.
     Arena arena;
     arena.add(std::max(plan.forward_bytes, plan.backward_bytes), 1);
@@ -156,6 +212,7 @@ sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
     plan.scratch.grad_x = arena.add(x, sizeof(float)), plan.scratch.grad_y = arena.add(y, sizeof(float));
     plan.backward_bytes = arena.bytes();
   }
+  plan.forward_bytes = std::max(plan.forward_bytes, plan.streams.bytes);  // which of the two strides tell
   return result;
 }
 
@@ -216,6 +273,7 @@ const char *name_of(Source source) {
     case Source::given: return "GivenCosts";
     case Source::inline_one: return "InlineCosts<1>";
     case Source::inline_two: return "InlineCosts<2>";
+    case Source::inline_three: return "InlineCosts<3>";
     case Source::split_alone: return "SplitAlone";
     case Source::split_of_many: return "SplitOfMany";
     case Source::split: return "Split";
@@ -259,18 +317,20 @@ void append_kernels(std::string &text, sdtw::Plan plan, const char *name, Call c
 }  // namespace
 
 std::string describe(const sdtw::Plan &plan) {
-  if (plan.cuda.route == Route::general) return describe_general(plan);
+  if (plan.cuda.route == Route::general) return describe_general(plan) + describe_streams(plan);
   const cuda::Plan &p = plan.cuda;
   const auto number = [](auto value) { return static_cast<long long>(value); };
-  std::string text;
+  std::string text = "cuda: ";
+  if (p.route == Route::pairs)
+    append(text, "all pairs, %lld at a time, with gradients %lld; ", number(p.forward_pairs.pairs),
+           number(p.backward_pairs.pairs));
   if (p.lanes == warp)
-    append(text, "cuda: strips of %lld rows, %lld a pair, a warp each%s; ", number(rows_per_lane * warp),
-           number(p.strips),
+    append(text, "strips of %lld rows, %lld a pair, a warp each%s; ", number(rows_per_lane * warp), number(p.strips),
            p.full_sweeps  ? ", from both ends through all"
            : p.strips > 1 ? ", from both ends"
                           : "");
   else
-    append(text, "cuda: %lld pairs a warp; ", number(warp / p.lanes));
+    append(text, "%lld pairs a warp; ", number(warp / p.lanes));
   append(text, "costs %s; %lld checkpoints a warp, one every %lld steps; gradients summed up in %s",
          p.costs == Costs::given     ? "given"
          : p.costs == Costs::inlined ? "by the warp that sweeps"
@@ -279,6 +339,7 @@ std::string describe(const sdtw::Plan &plan) {
          p.wide_sums || plan.problem.dtype == SDTW_F64 ? "float64" : "float32");
   append(text, "; state %zu, workspace forward %zu backward %zu alignment %zu bytes", p.state_bytes, p.forward_bytes,
          p.backward_bytes, p.alignment_bytes);
+  text += describe_streams(plan);
   try {
     require_device();
   } catch (const Error &) {
@@ -286,7 +347,7 @@ std::string describe(const sdtw::Plan &plan) {
   }
   append_kernels(text, plan, "forward", Call::forward);
   append_kernels(text, plan, "backward", Call::backward);
-  append_kernels(text, plan, "alignment", Call::alignment);
+  if (p.route == Route::core) append_kernels(text, plan, "alignment", Call::alignment);
   return text;
 }
 

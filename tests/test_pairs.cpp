@@ -1,5 +1,6 @@
 // All pairs, symmetric ones, and calls without state.
 #include "family.h"
+#include "plan.h"
 
 using namespace test;
 
@@ -104,6 +105,58 @@ TEST_CASE("without state everything is as with it", "[pairs]") {
                     });
   check_line("B=5x6 n=33 m=20 d=2 pairs=all state=no gamma=0.5 grad=random");
   check_line("B=6 n=33 m=33 d=2 pairs=symmetric state=no gamma=0.5 grad=random");
+}
+
+namespace {
+
+// Of one or two features and of more; of pairs that share a warp, have one of their own, or several.
+constexpr const char *of_core[] = {" B=5x7 n=40 m=33 d=1",  " B=3x5 n=20 m=30 d=2",  " B=5x6 n=25 m=17 d=5",
+                                   " B=3x3 n=60 m=40 d=19", " B=2x3 n=90 m=70 d=3",  " B=2x3 n=140 m=50 d=1",
+                                   " B=2x2 n=270 m=40 d=4", " B=1x9 n=30 m=300 d=8", " B=9x1 n=30 m=20 d=8"};
+constexpr const char *of_core_symmetric[] = {" B=5 n=33 d=1", " B=6 n=20 d=3", " B=4 n=60 d=2", " B=3 n=70 d=6",
+                                             " B=3 n=140 d=2"};
+
+// Waves of few pairs.
+struct SmallWaves {
+  const size_t usual = sdtw::cuda::most_of_wave;
+  explicit SmallWaves(size_t bytes) { sdtw::cuda::most_of_wave = bytes; }
+  ~SmallWaves() { sdtw::cuda::most_of_wave = usual; }
+};
+
+}  // namespace
+
+TEST_CASE("all pairs without state are the oracle's, in one wave and in several", "[pairs]") {
+  for (const size_t bytes : {size_t{192} << 20, size_t{100000}, size_t{1}}) {
+    const SmallWaves waves(bytes);
+    for (const char *shape : of_core)
+      check_line(std::string(shape) + " pairs=all state=no gamma=0.5 lengths=0 grad=random layout=mixed");
+    for (const char *shape : of_core_symmetric)
+      check_line(std::string(shape) + " pairs=symmetric state=no gamma=0.5 lengths=0 grad=random layout=mixed");
+  }
+  for (const char *more : {" gamma=0.001", " gamma=0.5 data=mixed", " gamma=0.5 lengths=1", " gamma=2 scale=100"}) {
+    check_line(std::string("B=3x4 n=40 m=30 d=3 pairs=all state=no grad=random") + more);
+    check_line(std::string("B=5 n=40 d=1 pairs=symmetric state=no grad=random") + more);
+  }
+}
+
+TEST_CASE("without state, too, a series that is no good spoils what it is in alone", "[pairs]") {
+  const SmallWaves waves(100000);
+  for (const char *how : {"nan", "length", "inf"})
+    for (const char *pairs : {" B=4x3 pairs=all", " B=4 pairs=symmetric"})
+      for (const char *features : {" d=2", " d=5"})
+        check_line(std::string("dtype=f32 n=20 m=20 gamma=0.5 state=no spoil=") + how + pairs + features);
+}
+
+TEST_CASE("values of all pairs do not depend on the waves, nor gradients on the run", "[pairs]") {
+  for (const char *line : {"B=5x7 n=40 m=33 d=1 pairs=all state=no", "B=6 n=50 m=50 d=3 pairs=symmetric state=no"})
+    for (const Case &c : on_backends(line)) {
+      const Result first = run(c), second = run(c);
+      CHECK(first.value == second.value);
+      CHECK(first.grad_x == second.grad_x);
+      CHECK(first.grad_y == second.grad_y);
+      const SmallWaves waves(50000);
+      CHECK(run(c).value == first.value);
+    }
 }
 
 TEST_CASE("workspace without state does not grow with the pairs", "[pairs]") {

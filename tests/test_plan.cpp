@@ -61,14 +61,38 @@ TEST_CASE("CUDA: pairs of few rows share a warp, others are cut into strips of 1
 TEST_CASE("CUDA: sources of costs, sweeps and sums by shape") {
   using sdtw::cuda::Costs;
   CHECK(cuda_plan(SDTW_PRECOMPUTED, 8, 300, 300, 0).costs == Costs::given);
-  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 2).costs == Costs::inlined);
-  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 3).costs == Costs::tensor);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 3).costs == Costs::inlined);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 4).costs == Costs::tensor);
   CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 2, 2048, 2048, 1).full_sweeps);
   CHECK_FALSE(cuda_plan(SDTW_SQEUCLIDEAN, 64, 2048, 2048, 1).full_sweeps);
   CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 1, 100, 8193, 1).wide_sums);
   CHECK_FALSE(cuda_plan(SDTW_SQEUCLIDEAN, 1, 100, 8192, 8).wide_sums);
   CHECK_FALSE(cuda_plan(SDTW_PRECOMPUTED, 1, 100, 9000, 0).wide_sums);
   CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 3, SDTW_F64).snapshots_each == 0);
+}
+
+TEST_CASE("CUDA: all pairs without state take the core kernels, in waves of about the same size") {
+  using sdtw::cuda::Route;
+  const auto plan = [](sdtw_metric metric, uint32_t flags, uint32_t exec, sdtw_dtype dtype = SDTW_F32) {
+    Case c = make_case(metric, 300, 128, 128, 3, 1);
+    c.problem.dtype = dtype;
+    c.problem.flags = flags;
+    c.exec.device = SDTW_CUDA;
+    c.exec.flags = exec;
+    return plan_of(c).cuda;
+  };
+  constexpr uint32_t both = SDTW_ALL_PAIRS | SDTW_SYMMETRIC;
+  for (const sdtw_dtype dtype : {SDTW_F32, SDTW_F64, SDTW_F16, SDTW_BF16})
+    for (const uint32_t flags : {uint32_t{SDTW_ALL_PAIRS}, both}) {
+      const auto p = plan(SDTW_SQEUCLIDEAN, flags, SDTW_NO_STATE, dtype);
+      CHECK(p.route == Route::pairs);
+      CHECK(p.converted == (dtype == SDTW_F16 || dtype == SDTW_BF16));
+      CHECK(plan(SDTW_SQEUCLIDEAN, flags, 0, dtype).route == Route::general);
+      CHECK(plan(SDTW_CITYBLOCK, flags, SDTW_NO_STATE, dtype).route == Route::general);
+    }
+  const int64_t pairs = plan(SDTW_SQEUCLIDEAN, SDTW_ALL_PAIRS, SDTW_NO_STATE).backward_pairs.pairs;
+  CHECK(pairs > 4000);
+  CHECK((90000 - 1) % pairs + 1 > pairs / 2);  // the last wave
 }
 
 TEST_CASE("sdtw_describe names what runs") {

@@ -51,19 +51,25 @@ static_assert(sizeof(Control) == 64, "the arrays behind it stay aligned");
 // How forward of a pair ended.
 enum Status : int { status_finite = 0, status_unreachable = 1, status_not_a_number = 2 };
 
+// Which series a pair is made of.
+struct SeriesOfPair {
+  int64_t x, y;
+};
+
 struct Args {
-  sdtw_in x, y;               // the series; with given costs x is the cost matrix, and y is unused
-  const void *x_len, *y_len;  // [batch]: lengths of the series; null: all are n, or m
-  void *value;                // forward: [batch], of the problem's dtype
-  const void *grad_value;     // backward: [batch], the gradient that flows into each value; null: 1
-  sdtw_out grad_x, grad_y;    // backward: the gradients; with wide_sums, sums in the workspace; no data: not wanted
-  sdtw_out dense;             // the alignment, or the gradient of a given cost: one element a cell
-  bool scale_dense;           // whether dense is E times grad_value, not E
-  bool f64, long_lengths;     // whether the problem's dtype is float64; whether lengths have 64 bits, not 32
-  Costs costs;                // where FloatCell's costs come from
-  int64_t batch;              // pairs
-  int n, m, features;         // rows and columns that arrays are padded to; features of a point
-  double scale;               // log2(e) / gamma
+  sdtw_in x, y;                // the series; with given costs x is the cost matrix, and y is unused
+  const void *x_len, *y_len;   // lengths of the series; null: all are n, or m
+  const SeriesOfPair *series;  // [batch]; null: pair b is x_b and y_b
+  void *value;                 // forward: [batch], of the problem's dtype
+  const void *grad_value;      // backward: [batch], the gradient that flows into each value; null: 1
+  sdtw_out grad_x, grad_y;     // backward: the gradients; with wide_sums, sums in the workspace; no data: not wanted
+  sdtw_out dense;              // the alignment, or the gradient of a given cost: one element a cell
+  bool scale_dense;            // whether dense is E times grad_value, not E
+  bool f64, long_lengths;      // whether the problem's dtype is float64; whether lengths have 64 bits, not 32
+  Costs costs;                 // where FloatCell's costs come from
+  int64_t batch;               // pairs
+  int n, m, features;          // rows and columns that arrays are padded to; features of a point
+  double scale;                // log2(e) / gamma
 
   int lanes;         // lanes of a warp for a pair: 32, or 16 or 8 if these are enough for n rows
   int lane_bits;     // log2(lanes)

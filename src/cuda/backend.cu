@@ -13,11 +13,6 @@ namespace sdtw::cuda {
 
 namespace {
 
-template <class T>
-T *at(void *base, size_t offset) {
-  return reinterpret_cast<T *>(static_cast<unsigned char *>(base) + offset);
-}
-
 // run: the buffer that forward runs on, which is the state, or the workspace if there is no state.
 Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   const Problem &p = plan.problem;
@@ -115,11 +110,12 @@ void choose_core_kernels(sdtw::Plan &plan, Call call) {
 
 const char *build_info() { return "cuda " SDTW_CUDA_BUILD; }
 
-void core_forward(const sdtw::Plan &plan, const Buffers &buffers) {
+void core_forward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOfPair *series) {
   const cudaStream_t stream = plan.exec.stream;
   const bool stateful = buffers.state && !plan.exec.no_state;
   void *run = stateful ? buffers.state : buffers.workspace;
   Args a = make_args(plan, buffers, run);
+  a.series = series;
   a.value = buffers.value;
   a.saved = stateful ? at<Word>(buffers.state, plan.cuda.saved) : nullptr;
   const Kernels &kernels = plan.cuda.kernels;
@@ -132,8 +128,9 @@ void core_forward(const sdtw::Plan &plan, const Buffers &buffers) {
   ForwardSweeps<DoubleCell>::launch(a, kernels.wide, stream);
 }
 
-void core_backward(const sdtw::Plan &plan, const Buffers &buffers) {
+void core_backward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOfPair *series) {
   Args a = make_args(plan, buffers, buffers.state);
+  a.series = series;
   a.grad_value = buffers.grad_value;
   if (a.costs == Costs::given) {
     a.dense = buffers.grad_x;

@@ -1,10 +1,12 @@
-// The CUDA backend's entry points: which kernels a call goes to. The core case has kernels of its own. Series of half
-// precision that are the core case otherwise are converted to float32, and gradients back. Without state the core
-// kernels compute forward again, a wave of pairs at a time. All else is the general engine's.
+// The CUDA backend's entry points: which kernels a call goes to. The core case has kernels of its own, which compute
+// all pairs as well if they are asked for without state (all_pairs.cu). Series of half precision that are the core case
+// otherwise are converted to float32, and gradients back. Without state the core kernels compute forward again, a wave
+// of pairs at a time. Values alone of many short series are the streams'. All else is the general engine's.
 #include "backend.h"
 #include "cuda/core_calls.h"
 #include "cuda/general/backend.h"
 #include "cuda/general/series.h"
+#include "cuda/streams/backend.h"
 
 namespace sdtw::cuda {
 
@@ -12,10 +14,6 @@ namespace {
 
 using Function = void (*)(const sdtw::Plan &, const Buffers &);
 
-template <class T>
-T *at(void *base, size_t offset) {
-  return reinterpret_cast<T *>(static_cast<unsigned char *>(base) + offset);
-}
 template <class Array>
 void skip(Array &array, int64_t first, size_t element) {
   if (!array.data) return;
@@ -49,6 +47,7 @@ void in_waves(const sdtw::Plan &plan, const Buffers &buffers, Call which) {
   }
 }
 
+void forward_of_core(const sdtw::Plan &plan, const Buffers &buffers) { core_forward(plan, buffers); }
 void backward_of_core(const sdtw::Plan &plan, const Buffers &buffers) {
   plan.exec.no_state ? in_waves(plan, buffers, Call::backward) : core_backward(plan, buffers);
 }
@@ -73,45 +72,62 @@ void converted(const sdtw::Plan &plan, const Buffers &buffers, Call which, Funct
   const auto series = [](const auto &in, sdtw_dtype dtype) {
     return general::Series{in.data, {in.stride[0], in.stride[1], in.stride[2]}, dtype};
   };
+  general::Conversions loads, stores;
   const auto load = [&](sdtw_in &in, size_t offset, const general::Side &side) {
     const sdtw_out to = place(offset, side);
-    launch_convert(side, series(in, p.dtype), target(to, SDTW_F32), plan.exec.stream);
+    loads.of[loads.count++] = {side, series(in, p.dtype), target(to, SDTW_F32)};
     in = {to.data, {to.stride[0], to.stride[1], to.stride[2]}};
   };
-  load(b.x, scratch.x, x), load(b.y, scratch.y, y);
+  load(b.x, scratch.x, x);
+  if (p.has_y()) load(b.y, scratch.y, y);
+  launch_convert(loads, plan.exec.stream);
   if (b.grad_x.data) b.grad_x = place(scratch.grad_x, x);
   if (b.grad_y.data) b.grad_y = place(scratch.grad_y, y);
   sdtw::Plan inner = plan;
   inner.problem.dtype = SDTW_F32;
-  choose_core_kernels(inner, which);
+  choose_kernels(inner, which);
   call(inner, b);
   const auto store = [&](const sdtw_out &from, const sdtw_out &to, general::Side side) {
     if (!to.data) return;
     side.lengths = nullptr;  // gradients are there beyond the lengths, too
-    launch_convert(side, series(from, SDTW_F32), target(to, p.dtype), plan.exec.stream);
+    stores.of[stores.count++] = {side, series(from, SDTW_F32), target(to, p.dtype)};
   };
   store(b.grad_x, buffers.grad_x, x), store(b.grad_y, buffers.grad_y, y);
+  launch_convert(stores, plan.exec.stream);
+}
+
+// A call's functions by Route.
+void compute(const sdtw::Plan &plan, const Buffers &buffers, Call call, const Function (&by_route)[3]) {
+  const Function function = by_route[static_cast<int>(plan.cuda.route)];
+  plan.cuda.converted ? converted(plan, buffers, call, function) : function(plan, buffers);
 }
 
 }  // namespace
 
 void choose_kernels(sdtw::Plan &plan, Call call) {
+  if (plan.cuda.route == Route::pairs && (call == Call::forward || call == Call::backward)) {
+    sdtw::Plan wave = plan;
+    const PairWaves &waves = call == Call::forward ? plan.cuda.forward_pairs : plan.cuda.backward_pairs;
+    wave.problem = part_of(plan.problem, waves.pairs);
+    choose_core_kernels(wave, call);
+    plan.cuda.kernels = wave.cuda.kernels;
+  }
   const bool recomputes = plan.exec.no_state && call != Call::forward;
   if (plan.cuda.route == Route::core && !recomputes && call != Call::jvp) choose_core_kernels(plan, call);
 }
 
 void forward(const sdtw::Plan &plan, const Buffers &buffers) {
-  if (plan.cuda.route == Route::converted) return converted(plan, buffers, Call::forward, core_forward);
-  plan.cuda.route == Route::core ? core_forward(plan, buffers) : general::forward(plan, buffers);
+  if (streams::suits(plan, buffers)) return streams::forward(plan, buffers);
+  compute(plan, buffers, Call::forward, {forward_of_core, pairs_forward, general::forward});
 }
 
 void backward(const sdtw::Plan &plan, const Buffers &buffers) {
-  if (plan.cuda.route == Route::converted) return converted(plan, buffers, Call::backward, backward_of_core);
-  plan.cuda.route == Route::core ? backward_of_core(plan, buffers) : general::backward(plan, buffers);
+  compute(plan, buffers, Call::backward, {backward_of_core, pairs_backward, general::backward});
 }
 
 void alignment(const sdtw::Plan &plan, const Buffers &buffers) {
-  plan.cuda.route == Route::core ? alignment_of_core(plan, buffers) : general::alignment(plan, buffers);
+  const bool of_core = plan.cuda.route == Route::core && !plan.cuda.converted;
+  of_core ? alignment_of_core(plan, buffers) : general::alignment(plan, buffers);
 }
 
 void jvp(const sdtw::Plan &plan, const Buffers &buffers) { general::jvp(plan, buffers); }

@@ -19,6 +19,11 @@ inline void check(cudaError_t error, const char *what) {
   }
 }
 
+template <class T>
+T *at(void *base, size_t offset) {
+  return reinterpret_cast<T *>(static_cast<unsigned char *>(base) + offset);
+}
+
 struct Device {
   int id, multiprocessors;
   size_t shared_memory;  // bytes of dynamic shared memory for a block: 64 are kept for static shared memory

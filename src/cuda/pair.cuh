@@ -24,7 +24,7 @@ struct alignas(16) Rows {
 enum class LengthCase { regular, empty, unreachable, invalid };
 
 struct Pair {
-  int64_t index;  // in the batch
+  int64_t index;  // in the batch, or the wave
   int n, m;       // its own rows and columns; 0 if invalid
   LengthCase lengths;
 };
@@ -34,8 +34,13 @@ __device__ __forceinline__ int64_t read_length(const void *lengths, int64_t b, i
   return long_lengths ? static_cast<const int64_t *>(lengths)[b] : static_cast<const int32_t *>(lengths)[b];
 }
 
+// The series of a pair, read where they are needed, so that nobody has to hold them.
+__device__ __forceinline__ int64_t x_of(const Args &a, int64_t b) { return a.series ? a.series[b].x : b; }
+__device__ __forceinline__ int64_t y_of(const Args &a, int64_t b) { return a.series ? a.series[b].y : b; }
+
 __device__ __forceinline__ Pair read_pair(const Args &a, int64_t b) {
-  const int64_t n = read_length(a.x_len, b, a.n, a.long_lengths), m = read_length(a.y_len, b, a.m, a.long_lengths);
+  const int64_t n = a.x_len ? read_length(a.x_len, x_of(a, b), a.n, a.long_lengths) : a.n;
+  const int64_t m = a.y_len ? read_length(a.y_len, y_of(a, b), a.m, a.long_lengths) : a.m;
   const bool valid = n >= 0 && n <= a.n && m >= 0 && m <= a.m;
   if (!valid) return {b, 0, 0, LengthCase::invalid};
   const LengthCase lengths = n && m ? LengthCase::regular : n || m ? LengthCase::unreachable : LengthCase::empty;

@@ -35,12 +35,13 @@ template <bool of_x, bool vec4>
 __device__ __forceinline__ int measure(const Args &a, const sdtw_in &series, int64_t pair, int size, double *norms,
                                        int lane_bits) {
   const int lanes = 1 << lane_bits, groups = block >> lane_bits, lane = threadIdx.x & (lanes - 1);
-  const int64_t origin = pair * a.x.stride[0];
+  const int64_t origin = x_of(a, pair) * a.x.stride[0];
+  const int64_t begin = of_x ? origin : y_of(a, pair) * series.stride[0];
   int largest = 0;
   // All lanes of a warp take part in its shuffles, so a group of lanes past the end measures the last point again.
   for (int first = blockIdx.x * groups; first < size; first += gridDim.x * groups) {
     const int64_t i = min(first + static_cast<int>(threadIdx.x >> lane_bits), size - 1);
-    const int64_t at = pair * series.stride[0] + i * series.stride[1];
+    const int64_t at = begin + i * series.stride[1];
     Measures sum;
     if constexpr (vec4) {
 #pragma unroll 2
@@ -71,8 +72,9 @@ __device__ __forceinline__ int measure(const Args &a, const sdtw_in &series, int
 // |x_0|^2 as bits of a float, computed by a warp.
 __device__ int measure_origin(const Args &a, int64_t pair) {
   float sum = 0;
+  const int64_t origin = x_of(a, pair) * a.x.stride[0];
   for (int f = lane_id(); f < a.features; f += warp) {
-    const float v = load<float>(a.x.data, pair * a.x.stride[0] + f * a.x.stride[2], false);
+    const float v = load<float>(a.x.data, origin + f * a.x.stride[2], false);
     sum = fmaf(v, v, sum);
   }
   for (int step = warp / 2; step > 0; step /= 2) sum += __shfl_xor_sync(all_lanes, sum, step);

@@ -44,6 +44,7 @@ decltype(auto) visit_forward(Source source, Visit &&visit) {
       case Source::given: return visit(Type<GivenCosts>{});
       case Source::inline_one: return visit(Type<InlineCosts<1>>{});
       case Source::inline_two: return visit(Type<InlineCosts<2>>{});
+      case Source::inline_three: return visit(Type<InlineCosts<3>>{});
       case Source::split_alone: return visit(Type<SplitAlone>{});
       case Source::split_of_many: return visit(Type<SplitOfMany>{});
       case Source::split: return visit(Type<Split>{});
@@ -63,6 +64,7 @@ decltype(auto) visit_backward(Source source, Visit &&visit) {
       case Source::given: return visit(Type<GivenCosts>{});
       case Source::inline_one: return visit(Type<InlineCosts<1>>{});
       case Source::inline_two: return visit(Type<InlineCosts<2>>{});
+      case Source::inline_three: return visit(Type<InlineCosts<3>>{});
       case Source::words: return visit(Type<Words>{});
       case Source::smallest_words: return visit(Type<SmallestWords>{});
       case Source::packed: return visit(Type<Packed>{});
@@ -191,7 +193,7 @@ Source forward_source(const Args &a) {
   if constexpr (Cell::wide)
     return a.costs != Costs::given && fits_forward<DifferenceCosts>(a) ? Source::differences : Source::direct;
   if (a.costs == Costs::given) return Source::given;
-  if (a.costs == Costs::inlined) return a.features == 1 ? Source::inline_one : Source::inline_two;
+  if (a.costs == Costs::inlined) return static_cast<Source>(static_cast<int>(Source::inline_one) + a.features - 1);
   if (a.lanes == warp) {
     if (a.features > Split::at_once && fits_forward<SplitOfMany>(a)) return Source::split_of_many;
     if (forward_tasks(a) <= current_device().multiprocessors && fits_forward<SplitAlone>(a)) return Source::split_alone;

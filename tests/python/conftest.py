@@ -50,3 +50,12 @@ def x64() -> Iterator[None]:
 
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def on_cpu() -> Iterator[None]:
+    """JAX on the CPU, also where it sees a GPU: for a test of what GPUs have not."""
+    import jax
+
+    with jax.default_device(jax.devices("cpu")[0]):
+        yield

@@ -30,12 +30,12 @@ struct DirectCosts : TakesAll {
     a = &args;
     scale = DoubleCell::Scale(args.scale);
     lane = s.lane, columns = s.pair.m;
+    const int64_t x = x_of(args, s.pair.index) * args.x.stride[0];
 #pragma unroll
-    for (int k = 0; k < K; k++)
-      row[k] = s.pair.index * args.x.stride[0] + clamp(s.row_of(k), s.pair.n) * args.x.stride[1];
+    for (int k = 0; k < K; k++) row[k] = x + clamp(s.row_of(k), s.pair.n) * args.x.stride[1];
     given = args.costs == Costs::given;
     const int64_t along = given ? args.x.stride[2] : args.y.stride[1];
-    first = s.first_column() * along + (given ? 0 : s.pair.index * args.y.stride[0]);
+    first = s.first_column() * along + (given ? 0 : y_of(args, s.pair.index) * args.y.stride[0]);
     step = s.sign() * along;
   }
 

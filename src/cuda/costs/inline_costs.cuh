@@ -1,4 +1,4 @@
-// InlineCosts: squared distances of one or two features for FloatCell, which the sweeping warp computes itself, with x
+// InlineCosts: squared distances of up to three features for FloatCell, which the sweeping warp computes itself, with x
 // in registers and y in shared memory.
 // They are computed in float64, relative to the first point of x. That takes no more time than splitting a float32
 // distance into integer and fraction would: the addition that splits t is the first term of the sum of squares
@@ -27,7 +27,28 @@ struct TakesAll {
   static __device__ __forceinline__ bool takes(const Args &, const Pair &) { return true; }
 };
 
-// Tells InlineCosts<1> and InlineCosts<2> from other sources.
+// Costs of K rows and a column of y, both relative to the same origin and scaled by sqrt(log2(e) / gamma). Features of
+// y are `pitch` apart.
+template <int rows, int D>
+__device__ __forceinline__ void squared_distances(const double (&x)[rows][D], const double *y, int pitch,
+                                                  FloatCell::Cost (&cost)[rows]) {
+  double sum[rows];
+#pragma unroll
+  for (int k = 0; k < rows; k++) sum[k] = fixed_point;
+#pragma unroll
+  for (int f = 0; f < D; f++) {
+    const double yf = y[f * pitch];
+#pragma unroll
+    for (int k = 0; k < rows; k++) {
+      const double difference = x[k][f] - yf;
+      sum[k] = fma(difference, difference, sum[k]);
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < rows; k++) cost[k] = FloatCell::split_fixed(sum[k]);
+}
+
+// Tells InlineCosts from other sources.
 struct InlineBase : TakesAll {};
 
 template <int D>
@@ -62,8 +83,9 @@ struct InlineCosts : InlineBase {
     sought = no_columns;
     root = sqrt(a.scale);
     reach_x = reach_y = 0;
-    const float *xs = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0];
-    data = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + s.first_column() * a.y.stride[1];
+    const float *xs = static_cast<const float *>(a.x.data) + x_of(a, s.pair.index) * a.x.stride[0];
+    data =
+        static_cast<const float *>(a.y.data) + y_of(a, s.pair.index) * a.y.stride[0] + s.first_column() * a.y.stride[1];
     stride[0] = s.sign() * a.y.stride[1], stride[1] = a.y.stride[2];
 #pragma unroll
     for (int f = 0; f < D; f++) origin[f] = __ldg(xs + f * a.x.stride[2]);
@@ -160,20 +182,7 @@ struct InlineCosts : InlineBase {
   __device__ __forceinline__ void seek(int first) { at = y + static_cast<unsigned>(first - lane) % ring_columns; }
 
   __device__ __forceinline__ void costs(int u, FloatCell::Cost (&cost)[K]) const {
-    double sum[K];
-#pragma unroll
-    for (int k = 0; k < K; k++) sum[k] = fixed_point;
-#pragma unroll
-    for (int f = 0; f < D; f++) {
-      const double yf = at[f * row + u];
-#pragma unroll
-      for (int k = 0; k < K; k++) {
-        const double difference = x[k][f] - yf;
-        sum[k] = fma(difference, difference, sum[k]);
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < K; k++) cost[k] = FloatCell::split_fixed(sum[k]);
+    squared_distances<K, D>(x, at + u, row, cost);
   }
 
   // Whether the pair may have costs that are too large for FloatCell, or NaN: the same in all lanes of the pair.

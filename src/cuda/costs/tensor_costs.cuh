@@ -160,9 +160,9 @@ struct TensorCosts : TileReader<Ring_> {
       y = reinterpret_cast<double *>(reinterpret_cast<unsigned char *>(scratch) + rows_bytes +
                                      (strip_lane >> a.lane_bits) * pair_bytes);
       n = s.pair.n, sign = s.sign(), first_row = s.row_of(0) - sign * (lane / 4 * K);
-      xs = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0] + feature() * a.x.stride[2];
-      ys = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + s.first_column() * a.y.stride[1] +
-           feature() * a.y.stride[2];
+      xs = static_cast<const float *>(a.x.data) + x_of(a, s.pair.index) * a.x.stride[0] + feature() * a.x.stride[2];
+      ys = static_cast<const float *>(a.y.data) + y_of(a, s.pair.index) * a.y.stride[0] +
+           s.first_column() * a.y.stride[1] + feature() * a.y.stride[2];
       y_step = sign * a.y.stride[1];
       const double *x_norms = norms_of(a, s.pair.index);
       norms = x_norms + a.n + s.first_column();

@@ -4,7 +4,7 @@
 // Invariant: a cost lies in the ring slot of the step in which its row's lane meets it, so the sweeping warp reads K
 // rows of one slot in each lane. Steps in which a lane is left of the first column or beyond the last have costs, too,
 // which may be any number but no NaN.
-// Trade-off: the sweeping warp only reads, but shared memory and four warps are taken. Series of one or two features
+// Trade-off: the sweeping warp only reads, but shared memory and four warps are taken. Series of up to three features
 // and given costs do without (inline_costs.cuh, given_costs.cuh).
 #pragma once
 
@@ -337,8 +337,8 @@ struct DifferenceCosts : TileReader<DoubleRing>, TakesAll {
                                         unsigned char *, int shift_steps, int &)
         : RowsOfProducer{args, s.pair.m, strip_lane * K + lane_id() % 4}, ring(to), shift(shift_steps + s.lane) {
       const int k = lane_id() % 4;
-      x = s.pair.index * a.x.stride[0] + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1];
-      y = s.pair.index * a.y.stride[0] + s.first_column() * a.y.stride[1];
+      x = x_of(a, s.pair.index) * a.x.stride[0] + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1];
+      y = y_of(a, s.pair.index) * a.y.stride[0] + s.first_column() * a.y.stride[1];
       step = s.sign() * a.y.stride[1];
     }
 

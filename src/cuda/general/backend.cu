@@ -274,11 +274,13 @@ class Execution {
     }
   }
   void reduce(const Args &of) const {
+    const PairsOfWave wave{p.symmetric, p.batch_x, p.batch_y,    of.first,
+                           of.pairs,    of.status, b.grad_value, a.f64_values};
     for (int which = 0; which < 2; which++) {
       const Target &sum = which ? of.sum_y : of.sum_x, &turn = which ? of.turn_y : of.turn_x;
       const int to = p.symmetric ? 0 : which;
-      if (sum.data) launch_reduce(of, sum, sum_of_series(to, false), which, stream());
-      if (turn.data) launch_reduce(of, turn, sum_of_series(to, true), which, stream());
+      if (sum.data) launch_reduce(wave, sum, sum_of_series(to, false), which == 0, true, stream());
+      if (turn.data) launch_reduce(wave, turn, sum_of_series(to, true), which == 0, true, stream());
     }
   }
   void finish_series(const Target (&gradients)[2]) const {

@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(threads) finish_cosine_kernel(const __grid_con
 
 // The number of the computed pair (x, y) in the order in which pairs are computed.
 __device__ __forceinline__ int64_t number_of_pair(const Args &a, int64_t x, int64_t y) {
-  return a.symmetric ? x * a.batch_x - x * (x - 1) / 2 + y - x : x * a.batch_y + y;
+  return a.symmetric ? core::number_in_triangle(x, y, a.batch_x) : x * a.batch_y + y;
 }
 
 __global__ void __launch_bounds__(threads) fill_symmetric_kernel(const __grid_constant__ Args a) {
@@ -201,44 +201,156 @@ __global__ void __launch_bounds__(threads) fill_symmetric_kernel(const __grid_co
   });
 }
 
-// Adds what the wave's pairs have for one element of a series.
-__global__ void __launch_bounds__(threads)
-    reduce_kernel(const __grid_constant__ Args a, Target of_pairs, Target of_series, int side) {
-  const double nan = __longlong_as_double(0x7ff8000000000000ll);
-  const auto add_up = [&](int64_t own, int64_t row, int column) {
-    double sum = 0;
-    const auto add = [&](int64_t x, int64_t y) {
-      const int64_t local = number_of_pair(a, x, y) - a.first;
-      if (local < 0 || local >= a.pairs || a.status[local] == status_unreachable) return;
-      double g = grad_of(a.grad_value, a.f64_values, x * a.batch_y + y);
-      if (a.symmetric && x != y) g += grad_of(a.grad_value, a.f64_values, y * a.batch_y + x);
-      sum += a.status[local] == status_not_a_number ? nan
-                                                    : g * element_of(of_pairs, place_in(of_pairs, local, row, column));
-    };
-    // Of the series' pairs those that may be in the wave.
-    if (side == 0) {
-      const int64_t first = a.symmetric ? own : 0;
-      const int64_t before = number_of_pair(a, own, first);
-      const int64_t from = max(a.first - before, int64_t{0}) + first;
-      const int64_t to = min(a.first + a.pairs - before + first, a.batch_y);
-      for (int64_t y = from; y < to; y++) add(own, y);
+// Of a series' pair in the wave: which one it is, and what its gradient is multiplied with.
+struct Partner {
+  int64_t pair;
+  double factor;
+};
+struct Reduction {
+  Partner partners[threads];
+  double sums[threads / warp][warp];
+};
+
+// The pair that a series has with another, by their numbers: x and y of it.
+__device__ __forceinline__ core::PairIndex pair_with(int64_t own, int64_t other, bool of_x) {
+  return of_x ? core::PairIndex{0, own, other} : core::PairIndex{0, other, own};
+}
+__device__ __forceinline__ int64_t number_in_wave(const PairsOfWave &wave, const core::PairIndex &p) {
+  return (wave.symmetric ? core::number_in_triangle(p.x, p.y, wave.batch_x) : p.x * wave.batch_y + p.y) - wave.first;
+}
+__device__ __forceinline__ Partner partner_of(const PairsOfWave &wave, int64_t own, int64_t other, bool of_x) {
+  const core::PairIndex p = pair_with(own, other, of_x);
+  const int64_t pair = number_in_wave(wave, p);
+  const int status = wave.status[pair];
+  double factor = grad_of(wave.grad_value, wave.f64_values, p.x * wave.batch_y + p.y);
+  if (wave.symmetric && p.x != p.y) factor += grad_of(wave.grad_value, wave.f64_values, p.y * wave.batch_y + p.x);
+  if (status == status_unreachable) factor = 0;  // whose gradient is 0, and stays so if grad_value is infinite
+  if (status == status_not_a_number) factor = __longlong_as_double(0x7ff8000000000000ll);
+  return {pair, factor};
+}
+// With which series [begin, end) one has pairs in the wave.
+struct Partners {
+  int64_t begin, end;
+  __device__ __forceinline__ Partners(const PairsOfWave &wave, int64_t own, bool of_x) {
+    const auto number = [&](int64_t other) { return number_in_wave(wave, pair_with(own, other, of_x)); };
+    if (of_x) {
+      const int64_t first = wave.symmetric ? own : 0, skipped = -number(first);
+      begin = first + max(skipped, int64_t{0}), end = min(wave.batch_y, first + skipped + wave.pairs);
     } else {
-      for (int64_t x = 0; x < (a.symmetric ? own + 1 : a.batch_x); x++) add(x, own);
+      begin = wave.first_x, end = (wave.symmetric ? min(wave.last_x, own) : wave.last_x) + 1;
+      if (begin < end && number(begin) < 0) begin++;
+      if (begin < end && number(end - 1) >= wave.pairs) end--;
     }
-    double *to = static_cast<double *>(of_series.data) + place_in(of_series, own, row, column);
-    *to += sum;
-  };
-  each_element(side ? a.batch_y : a.batch_x, side ? a.m : a.n, a.features,
-               [&](int64_t own) { return [&add_up, own](int64_t row, int column) { add_up(own, row, column); }; });
+  }
+};
+
+// Sums up for each element of a series what the wave's pairs have for it. A lane has an element; the warps of a block
+// share the pairs, a stretch of each 256 for each warp, and their sums are added in the order of warps.
+template <class Real>
+__global__ void __launch_bounds__(threads)
+    reduce_kernel(const __grid_constant__ PairsOfWave wave, const Real *of_pairs, Target to, int64_t elements,
+                  int columns, bool of_x, bool adds) {
+  Reduction &shared = ptx::shared_object<Reduction>();
+  const int own_warp = threadIdx.x / warp;
+  for (int64_t own = blockIdx.y; own < (of_x ? wave.batch_x : wave.batch_y); own += gridDim.y) {
+    const Partners partners(wave, own, of_x);
+    if (partners.begin >= partners.end) continue;
+    for (int64_t group = blockIdx.x * warp; group < elements; group += gridDim.x * warp) {
+      const Real *const from = of_pairs + min(group + lane_id(), elements - 1);
+      double sum = 0;
+      for (int64_t first = partners.begin; first < partners.end; first += threads) {
+        __syncthreads();
+        if (first + threadIdx.x < partners.end)
+          shared.partners[threadIdx.x] = partner_of(wave, own, first + threadIdx.x, of_x);
+        __syncthreads();
+        const int count = static_cast<int>(min(int64_t{threads}, partners.end - first));
+        const int stop = min((own_warp + 1) * warp, count);
+        constexpr int at_once = 8;  // loads that are under way
+        for (int i = own_warp * warp; i < stop; i += at_once) {
+          Real element[at_once];
+#pragma unroll
+          for (int k = 0; k < at_once; k++) element[k] = from[shared.partners[min(i + k, stop - 1)].pair * elements];
+#pragma unroll
+          for (int k = 0; k < at_once; k++)
+            if (i + k < stop) sum = fma(shared.partners[i + k].factor, static_cast<double>(element[k]), sum);
+        }
+      }
+      shared.sums[own_warp][lane_id()] = sum;
+      __syncthreads();
+      if (own_warp > 0 || group + lane_id() >= elements) continue;
+      for (int i = 1; i < threads / warp; i++) sum += shared.sums[i][lane_id()];
+      const int64_t element = group + lane_id(), place = place_in(to, own, element / columns, element % columns);
+      put_element(to.data, place, to.dtype, adds ? element_of(to, place) + sum : sum);
+    }
+  }
 }
 
-__global__ void __launch_bounds__(threads) convert_kernel(Side side, Series from, Target to) {
+// Numbers that are loaded and stored as one, or two.
+template <class T>
+struct alignas(16) Eight {
+  static constexpr int count = 8;
+  T v[count];
+};
+__device__ __forceinline__ float widened(float v) { return v; }
+__device__ __forceinline__ float widened(__half v) { return __half2float(v); }
+__device__ __forceinline__ float widened(__nv_bfloat16 v) { return __bfloat162float(v); }
+__device__ __forceinline__ void round_to(float &to, float v) { to = v; }
+__device__ __forceinline__ void round_to(__half &to, float v) { to = __float2half_rn(v); }
+__device__ __forceinline__ void round_to(__nv_bfloat16 &to, float v) { to = __float2bfloat16_rn(v); }
+
+// Arrays without gaps, by all threads of a slice of the grid.
+template <class In, class Out>
+__device__ __forceinline__ void convert_dense(const In *from, Out *to, int64_t count) {
+  constexpr int each = Eight<In>::count;
+  const int64_t thread = (int64_t{blockIdx.y} * gridDim.x + blockIdx.x) * threads + threadIdx.x;
+  const int64_t all = int64_t{gridDim.x} * gridDim.y * threads, eights = count / each;
+#pragma unroll 2
+  for (int64_t i = thread; i < eights; i += all) {
+    const Eight<In> in = reinterpret_cast<const Eight<In> *>(from)[i];
+    Eight<Out> out;
+#pragma unroll
+    for (int k = 0; k < each; k++) round_to(out.v[k], widened(in.v[k]));
+    reinterpret_cast<Eight<Out> *>(to)[i] = out;
+  }
+  if (thread < count % each) round_to(to[eights * each + thread], widened(from[eights * each + thread]));
+}
+template <class Array>
+__device__ __forceinline__ bool is_dense(const Array &array, const Side &side) {
+  return array.stride[2] == 1 && array.stride[1] == side.features &&
+         array.stride[0] == int64_t{side.rows} * side.features && reinterpret_cast<uintptr_t>(array.data) % 16 == 0;
+}
+// Calls visit with a number of one of the half types.
+template <class Visit>
+__device__ __forceinline__ void with_half(sdtw_dtype dtype, const Visit &visit) {
+  if (dtype == SDTW_F16)
+    visit(__half(0.0f));
+  else
+    visit(__nv_bfloat16(0.0f));
+}
+
+// blockIdx.z: which of the conversions. Where there are no gaps rows beyond the lengths are converted as well.
+__global__ void __launch_bounds__(threads) convert_kernel(const __grid_constant__ Conversions conversions) {
+  const Conversion &c = conversions.of[blockIdx.z];
+  const Side &side = c.side;
+  if (is_dense(c.from, side) && is_dense(c.to, side)) {
+    const int64_t count = side.batch * side.rows * side.features;
+    if (c.from.dtype == SDTW_F32)
+      with_half(c.to.dtype, [&](auto zero) {
+        convert_dense(static_cast<const float *>(c.from.data), static_cast<decltype(zero) *>(c.to.data), count);
+      });
+    else
+      with_half(c.from.dtype, [&](auto zero) {
+        convert_dense(static_cast<const decltype(zero) *>(c.from.data), static_cast<float *>(c.to.data), count);
+      });
+    return;
+  }
   each_element(side.batch, side.rows, side.features, [&](int64_t b) {
     const int length = length_of(side, b);
-    return [&from, &to, b, length](int64_t row, int column) {
+    return [&c, b, length](int64_t row, int column) {
       if (row >= length) return;
+      const Series &from = c.from;
       put_element(
-          to.data, place_in(to, b, row, column), to.dtype,
+          c.to.data, place_in(c.to, b, row, column), c.to.dtype,
           element<float>(from.data, b * from.stride[0] + row * from.stride[1] + column * from.stride[2], from.dtype));
     };
   });
@@ -267,13 +379,34 @@ void launch_finish(const Finish &finish, cudaStream_t stream) {
     launch_kernel(false, finish_kernel, grid_for(finish.count, int64_t{finish.side.rows} * finish.side.features),
                   threads, 0, stream, finish);
 }
-void launch_reduce(const Args &a, const Target &of_pairs, const Target &of_series, int side, cudaStream_t stream) {
-  const dim3 grid = grid_for(side ? a.batch_y : a.batch_x, int64_t{side ? a.m : a.n} * a.features);
-  launch_kernel(false, reduce_kernel, grid, threads, 0, stream, a, of_pairs, of_series, side);
+void launch_reduce(PairsOfWave wave, const Target &of_pairs, const Target &to, bool of_x, bool adds,
+                   cudaStream_t stream) {
+  const auto x_of = [&](int64_t pair) {
+    return wave.symmetric ? core::pair_of_triangle(pair, wave.batch_x).x : pair / wave.batch_y;
+  };
+  wave.first_x = x_of(wave.first), wave.last_x = x_of(wave.first + wave.pairs - 1);
+  const int64_t elements = of_pairs.stride[0], columns = of_pairs.stride[1],
+                series = of_x ? wave.batch_x : wave.batch_y;
+  constexpr int64_t most = 132 * 32;
+  const int64_t x = std::min((elements + warp - 1) / warp, most);
+  const dim3 grid(static_cast<unsigned>(x), static_cast<unsigned>(std::min(series, std::max<int64_t>(most / x, 1))));
+  const auto launch = [&](auto kernel, auto *from) {
+    launch_kernel(false, kernel, grid, threads, 0, stream, wave, from, to, elements, static_cast<int>(columns), of_x,
+                  adds);
+  };
+  if (of_pairs.dtype == SDTW_F64)
+    launch(reduce_kernel<double>, static_cast<const double *>(of_pairs.data));
+  else
+    launch(reduce_kernel<float>, static_cast<const float *>(of_pairs.data));
 }
-void launch_convert(const Side &side, const Series &from, const Target &to, cudaStream_t stream) {
-  launch_kernel(false, convert_kernel, grid_for(side.batch, int64_t{side.rows} * side.features), threads, 0, stream,
-                side, from, to);
+void launch_convert(const Conversions &conversions, cudaStream_t stream) {
+  dim3 grid(1, 1, static_cast<unsigned>(conversions.count));
+  for (int i = 0; i < conversions.count; i++) {
+    const Side &side = conversions.of[i].side;
+    const dim3 own = grid_for(side.batch, int64_t{side.rows} * side.features);
+    if (own.x * own.y > grid.x * grid.y) grid.x = own.x, grid.y = own.y;
+  }
+  if (conversions.count > 0) launch_kernel(false, convert_kernel, grid, threads, 0, stream, conversions);
 }
 
 }  // namespace sdtw::cuda::general

@@ -46,10 +46,33 @@ struct Finish {
 };
 void launch_finish(const Finish &finish, cudaStream_t stream);
 
-// Adds the gradients of a wave of pairs, times grad_value, to those of their series: all pairs. side: 0 for x, 1 for y.
-void launch_reduce(const Args &a, const Target &of_pairs, const Target &of_series, int side, cudaStream_t stream);
+// A wave of all pairs.
+struct PairsOfWave {
+  bool symmetric;
+  int64_t batch_x, batch_y;
+  int64_t first, pairs;    // of those that are computed
+  const int *status;       // [pairs]
+  const void *grad_value;  // [batch_x][batch_y]; null: 1
+  bool f64_values;
+  int64_t first_x = 0, last_x = 0;  // of the wave: launch_reduce finds out
+};
+// Sums up the gradients of x, or of y, of a wave of pairs, times grad_value, for each of their series. Those of pairs
+// are contiguous, float or double. adds: the sums are added to what is there, for series that have pairs in the wave;
+// else the wave has all pairs.
+void launch_reduce(PairsOfWave wave, const Target &of_pairs, const Target &to, bool of_x, bool adds,
+                   cudaStream_t stream);
 
-// Copies series from one type to another: rows beyond the lengths are left out.
-void launch_convert(const Side &side, const Series &from, const Target &to, cudaStream_t stream);
+// Copies of series of a half type as float32, or of float32 as a half type, in one launch: rows beyond the lengths may
+// be left out.
+struct Conversion {
+  Side side;
+  Series from;
+  Target to;
+};
+struct Conversions {
+  int count = 0;
+  Conversion of[2];
+};
+void launch_convert(const Conversions &conversions, cudaStream_t stream);
 
 }  // namespace sdtw::cuda::general

@@ -38,15 +38,7 @@ constexpr int blocks_of = tangents || !Cell::wide || !Cell::soft ? 2 : 1;
 // The k-th of the pairs that are computed. SDTW_SYMMETRIC: of those with x <=
 // y, row by row.
 __device__ __forceinline__ core::PairIndex pair_at(const Args &a, int64_t k) {
-  if (!a.symmetric) return core::pair_index(k, a.all_pairs, a.batch_y);
-  const int64_t batch = a.batch_x;
-  const double size = 2.0 * static_cast<double>(batch) + 1;
-  int64_t i = static_cast<int64_t>((size - sqrt(fmax(size * size - 8.0 * static_cast<double>(k), 0.0))) / 2);
-  const auto before = [&](int64_t row) { return row * batch - row * (row - 1) / 2; };  // pairs of the rows above
-  while (i > 0 && before(i) > k) i--;
-  while (before(i + 1) <= k) i++;
-  const int64_t j = i + k - before(i);
-  return {i * batch + j, i, j};
+  return a.symmetric ? core::pair_of_triangle(k, a.batch_x) : core::pair_index(k, a.all_pairs, a.batch_y);
 }
 
 struct Lengths {

@@ -1,5 +1,5 @@
 // Epilogues: what a backward block's last warps do with E of each half tile once the adjoint sweep has written it.
-// SparseGradients makes gradients of any series, ShuffleGradients of one or two float32 features, and AlignmentOutput
+// SparseGradients makes gradients of any series, ShuffleGradients of up to three float32 features, and AlignmentOutput
 // writes E itself, as the alignment or as the gradient of given costs.
 //
 // Invariant: results are the same bit for bit in every run, because the order of additions is fixed. Rows belong to one
@@ -74,7 +74,7 @@ struct Progress {
   }
 };
 
-// ShuffleGradients: gradients of one or two float32 features for FloatCell, by one warp for each feature. Its lanes
+// ShuffleGradients: gradients of up to three float32 features for FloatCell, by one warp for each feature. Its lanes
 // have the same rows as those of the adjoint sweep: grad_x is summed up in the lane's registers, and the sum of a
 // column of grad_y goes from lane to lane by shuffles, in the steps in which E went. DoubleCell and more features take
 // SparseGradients.
@@ -111,10 +111,11 @@ struct ShuffleGradients {
     y = reinterpret_cast<float *>(memory) + (reader * pairs + pair) * (2 * slots);
     leaving = y + slots;
     factor = s.active ? gradient_factor<float>(a, s.pair.index) : 0;
-    ys = static_cast<const float *>(a.y.data) + s.pair.index * a.y.stride[0] + feature * a.y.stride[2];
+    ys = static_cast<const float *>(a.y.data) + y_of(a, s.pair.index) * a.y.stride[0] + feature * a.y.stride[2];
     of_y = sums_of(a.grad_y);
     separate = sums_of(a.side);
-    const float *from = static_cast<const float *>(a.x.data) + s.pair.index * a.x.stride[0] + feature * a.x.stride[2];
+    const float *from =
+        static_cast<const float *>(a.x.data) + x_of(a, s.pair.index) * a.x.stride[0] + feature * a.x.stride[2];
 #pragma unroll
     for (int k = 0; k < K; k++) {
       grad_x[k] = rest[k] = 0;

@@ -4,7 +4,7 @@
 // Invariant: within a strip each row and each column of a pair has one warp that adds to it, so the order of additions
 // is the same in every run and the hardware's atomics can do them: no warp waits for their results.
 // Trade-off: matrix instructions for E times points were tried and were slower, because E is sparse and the additions
-// to memory take the time. Series of one or two features use ShuffleGradients instead (epilogues.cuh).
+// to memory take the time. Series of up to three features use ShuffleGradients instead (epilogues.cuh).
 #pragma once
 
 #include "cuda/pipeline/barrier.cuh"
@@ -80,21 +80,25 @@ __host__ __device__ __forceinline__ bool has_wide_sums(const Args &a) { return a
 __device__ __forceinline__ int64_t series_size(const Args &a) { return a.f64 ? sizeof(double) : sizeof(float); }
 __device__ __forceinline__ int64_t sum_size(const Args &a) { return has_wide_sums(a) ? sizeof(double) : sizeof(float); }
 
-// Addresses of a series or its gradient, in the order in which the task meets the points; all steps are in bytes.
-// Addresses are advanced from point to point, not computed anew: each load would otherwise wait for the kernel's
-// arguments again.
-template <class Real>
+// Steps through a series or its gradient, in bytes, in the order in which the task meets the points. Addresses are
+// advanced from point to point, not computed anew: each load would otherwise wait for the kernel's arguments again.
 struct Points {
-  char *first;                  // the point of the task's first pair at which the task begins
-  int64_t pair, next, feature;  // from a pair, a point, a feature to the next
+  int64_t next, feature;  // from a point, a feature to the next
 
   // size: bytes of an element.
   template <class Series>
-  __device__ __forceinline__ Points(const Args &a, const StripView &s, const Series &of, int begin, int64_t size) {
+  __device__ __forceinline__ Points(const StripView &s, const Series &of, int64_t size)
+      : next(s.sign() * of.stride[1] * size), feature(of.stride[2] * size) {}
+};
+// Sums of gradients, of which those of the task's pairs follow each other, as their series need not (Facts).
+struct SumsOfPairs : Points {
+  char *first;   // the point of the task's first pair at which the task begins
+  int64_t pair;  // from a pair to the next
+
+  __device__ __forceinline__ SumsOfPairs(const Args &a, const StripView &s, const sdtw_out &of, int begin, int64_t size)
+      : Points(s, of, size), pair(of.stride[0] * size) {
     const int64_t index = a.lanes == warp ? s.pair.index : s.task * (warp >> a.lane_bits);
-    first =
-        const_cast<char *>(static_cast<const char *>(of.data)) + (index * of.stride[0] + begin * of.stride[1]) * size;
-    pair = of.stride[0] * size, next = s.sign() * of.stride[1] * size, feature = of.stride[2] * size;
+    first = static_cast<char *>(of.data) + (index * of.stride[0] + begin * of.stride[1]) * size;
   }
   __device__ __forceinline__ char *at(int of_pair, int i) const { return first + of_pair * pair + i * next; }
 };
@@ -116,16 +120,14 @@ struct Features {
     count = layout == strided ? a.features - feature : size;
   }
   // Bytes from a feature of a series to the next; and from a sum to the next.
-  __device__ __forceinline__ int64_t along(const Points<Real> &points) const {
+  __device__ __forceinline__ int64_t along(const Points &points) const {
     return layout == strided ? points.feature : sizeof(Real);
   }
-  __device__ __forceinline__ int64_t along_sums(const Points<Real> &points) const {
+  __device__ __forceinline__ int64_t along_sums(const Points &points) const {
     return wide_sums ? points.feature : along(points);
   }
-  __device__ __forceinline__ int64_t offset(const Points<Real> &points) const { return first * along(points); }
-  __device__ __forceinline__ int64_t offset_of_sums(const Points<Real> &points) const {
-    return first * along_sums(points);
-  }
+  __device__ __forceinline__ int64_t offset(const Points &points) const { return first * along(points); }
+  __device__ __forceinline__ int64_t offset_of_sums(const Points &points) const { return first * along_sums(points); }
   // Loads the lane's features of the point at `at`; zeros if the point does not exist.
   __device__ __forceinline__ Point<Real> load(const char *at, int64_t along, bool exists) const {
     Point<Real> p{};
@@ -193,6 +195,7 @@ struct Gradients {
 
   // What a warp needs to know of a pair.
   struct alignas(8) Facts {
+    const char *x, *y;  // the points at which the task begins
     int rows;
     Real factor;  // see gradient_factor; 0 if this kernel does not compute the pair
   };
@@ -207,25 +210,31 @@ struct Gradients {
   const Args &a;
   const StripView &s;
   LaneShare<Real> share;
-  Points<Real> x, y, out;  // out: the gradient that the warp adds to
-  Facts *facts_of;         // of each pair of the task
-  Item *items;             // the warp's list
-  int worker;              // the warp's number among those that share the rows, or the columns
+  Points x, y;
+  SumsOfPairs out;  // the gradient that the warp adds to
+  Facts *facts_of;  // of each pair of the task
+  Item *items;      // the warp's list
+  int worker;       // the warp's number among those that share the rows, or the columns
 
   __device__ __forceinline__ Gradients(const Args &args, const StripView &view, bool of_x, int number,
                                        unsigned char *notes)
       : a(args),
         s(view),
         share(args.features),
-        x(args, view, args.x, view.row, series_size(args)),
-        y(args, view, args.y, view.first_column(), series_size(args)),
+        x(view, args.x, series_size(args)),
+        y(view, args.y, series_size(args)),
         out(args, view, of_x ? args.grad_x : args.grad_y, of_x ? view.row : view.first_column(), sum_size(args)),
         facts_of(reinterpret_cast<Facts *>(notes)),
         items(reinterpret_cast<Item *>(notes + facts_bytes(args))),
         worker(number) {
     __syncwarp();
     if (s.lane == 0)
-      facts_of[lane_id() >> a.lane_bits] = {s.pair.n, s.active ? gradient_factor<Real>(a, s.pair.index) : 0};
+      facts_of[lane_id() >> a.lane_bits] = {point_of(a.x, x_of(a, s.pair.index), s.row),
+                                            point_of(a.y, y_of(a, s.pair.index), s.first_column()), s.pair.n,
+                                            s.active ? gradient_factor<Real>(a, s.pair.index) : 0};
+  }
+  __device__ __forceinline__ const char *point_of(const sdtw_in &in, int64_t series, int i) const {
+    return static_cast<const char *>(in.data) + (series * in.stride[0] + i * in.stride[1]) * series_size(a);
   }
 
   __device__ __forceinline__ int top() const { return a.lanes - 1; }
@@ -256,12 +265,12 @@ struct Gradients {
       const int pair = pair_of(lane), row = row_of(lane), end = warp - __clz(steps);
       const Facts facts = facts_of[pair];
       Point<Real> here[K], sum[K]{};
-      const char *point = x.at(pair, row) + own.offset(x);
+      const char *point = facts.x + row * x.next + own.offset(x);
 #pragma unroll
       for (int k = 0; k < K; k++, point += x.next) here[k] = own.load(point, of_x, exists(row + k, facts.rows));
       int u = __ffs(steps) - 1;
       const Rows<Real> *e = half.of_lane(u, lane);
-      point = y.at(pair, half.step + u - (lane & top())) + own.offset(y);
+      point = facts.y + (half.step + u - (lane & top())) * y.next + own.offset(y);
 #pragma unroll 1
       for (; u < end; u++, point += y.next, e += half.next_step) {
         const Point<Real> other = own.load(point, of_y, true);
@@ -304,9 +313,9 @@ struct Gradients {
       const int pair = pair_of(lane), end = warp - __clz(lanes), column = half.step + c - top();
       const Facts facts = facts_of[pair];
       int row = row_of(lane);
-      const Point<Real> here = own.load(y.at(pair, column) + own.offset(y), of_y, true);
+      const Point<Real> here = own.load(facts.y + column * y.next + own.offset(y), of_y, true);
       Point<Real> sum{};
-      const char *point = x.at(pair, row) + own.offset(x);
+      const char *point = facts.x + row * x.next + own.offset(x);
       const Rows<Real> *e = half.of_lane(c - top() + (lane & top()), lane);
 #pragma unroll 1
       for (; lane < end; lane++, row += K, e += half.next_step + 1) {
@@ -321,7 +330,7 @@ struct Gradients {
       }
       const int j = s.column_of(s.pair, column);
       if (j >= separate && j < separate_end) {
-        const Points<Real> side(a, s, a.side, j - separate, sum_size(a));
+        const SumsOfPairs side(a, s, a.side, j - separate, sum_size(a));
         own.add(side.first + own.offset_of_sums(side), own.along_sums(side), facts.factor, sum);
       } else {
         own.add(out.at(pair, column) + own.offset_of_sums(out), of_out, facts.factor, sum);

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from .._core import InvalidArgumentError, UnsupportedError
 from .._problem import choice
-from . import _derivatives, _options, _primitives
+from . import _derivatives, _library, _options, _primitives
 from ._arguments import Gamma, GivenRules, Lengths, Metric, Pairs, Series, check_reduction, prepare
 from ._ragged import padded
 
@@ -214,7 +214,7 @@ def _mean_cost(pairs: Pairs) -> jax.Array:
         raise UnsupportedError("mean costs with step_weights or step_penalties are not implemented")
     if options.has_y:
         options, operands = _derivatives.of_costs(options, operands)
-    if options.known_gamma is not None:
+    if _library.on_gpus():
         options = options._replace(known_gamma=1.0)
     free = operands._replace(x=jnp.zeros_like(operands.x), gamma=_options.number(1.0))
     value, visits = _primitives.alignment(options, free)

@@ -1,0 +1,53 @@
+// The arguments of the streams' kernels. The host fills Args once per call (streams/backend.cu); kernels get it by
+// value and never change it.
+//
+// Streams compute values, without state, of very many pairs of short series of one or two features. A warp has the rows
+// of one x, and the columns of many y go through it, one series behind the other without a gap: a lane begins the next
+// pair as soon as it has ended the one before. So x is loaded once, and the steps in which lanes wait for the first
+// column to reach them are paid once for all pairs of a task.
+#pragma once
+
+#include <cstdint>
+
+#include "core/numbers.h"
+#include "cuda/general/args.h"
+
+namespace sdtw::cuda::streams {
+
+// Counters of a call, zero at its beginning.
+struct Control {
+  Word ticket;  // tasks that have been taken
+  int left;     // 1 if there are pairs for the exact kernel, whose values are `mark` until then
+  int unused;
+};
+
+struct Args {
+  general::Series x, y;
+  const void *x_len, *y_len;  // of series; null: all are n, or m
+  bool long_lengths;
+  bool every_pair, symmetric;  // pair (i, j) is x_i with y_j, symmetric: i <= j; else pair j is x_j with y_j
+  int64_t batch_x, batch_y;
+  int n, m, features;  // padded
+  double scale;        // log2(e) / gamma; 0: gamma = 0
+  double root;         // what points are multiplied by: its square root, or 1
+  int warps;           // that have the rows of one x: more than one are a block
+  int lane_bits;       // log2 of the lanes that have the rows of one x; 5 if there are several warps
+  int64_t range;       // of every pair: how many y a task has
+  int64_t ranges, tasks;
+  float *value;
+  Control *control;
+  Word *rows;  // of the exact kernel: for each of its warps a row of m cells of two words; null if one strip suffices
+};
+
+// Items have at least so many columns: see stream.cuh.
+constexpr int least_columns = 17;
+SDTW_HOST_DEVICE constexpr int columns_of_item(int m) { return m + 1 > least_columns ? m + 1 : least_columns; }
+
+template <class Rows>
+struct Kernels {
+  // Groups of lanes with an x of their own that are resident at once.
+  static int64_t resident(const Args &a);
+  static void launch(const Args &a, cudaStream_t stream);
+};
+
+}  // namespace sdtw::cuda::streams

@@ -1,0 +1,92 @@
+// A call of the streams: its arguments, how the pairs are cut into tasks, and the two kernels, of which the second ends
+// at once unless the first has left pairs to it.
+#include "core/numbers.h"
+#include "cuda/launch.h"
+#include "cuda/streams/backend.h"
+#include "cuda/streams/exact.cuh"
+
+namespace sdtw::cuda::streams {
+namespace {
+
+template <class T>
+T *at(void *base, size_t offset) {
+  return reinterpret_cast<T *>(static_cast<unsigned char *>(base) + offset);
+}
+
+// All pairs, or a batch in which x is the same in all.
+bool is_every_pair(const Problem &p, const Buffers &buffers) {
+  return p.all_pairs || (buffers.x.stride[0] == 0 && !buffers.x_len && p.batch_y > 1);
+}
+
+int log2_of(int64_t power) { return 63 - __builtin_clzll(static_cast<unsigned long long>(power)); }
+
+Args make_args(const sdtw::Plan &plan, const Buffers &b) {
+  const Problem &p = plan.problem;
+  const Streams &s = plan.cuda.streams;
+  const auto series = [&](const sdtw_in &in) {
+    return general::Series{in.data, {in.stride[0], in.stride[1], in.stride[2]}, p.dtype};
+  };
+  Args a{};
+  a.x = series(b.x), a.y = series(p.symmetric ? b.x : b.y);
+  a.x_len = b.x_len, a.y_len = p.symmetric ? b.x_len : b.y_len, a.long_lengths = p.length_bits == 64;
+  a.every_pair = is_every_pair(p, b), a.symmetric = p.symmetric;
+  a.batch_x = p.all_pairs || !a.every_pair ? p.batch_x : 1, a.batch_y = p.batch_y;
+  a.n = static_cast<int>(p.n), a.m = static_cast<int>(p.m), a.features = static_cast<int>(p.features);
+  a.scale = p.gamma > 0 ? core::log2_e / p.gamma : 0;
+  a.root = p.gamma > 0 ? std::sqrt(a.scale) : 1;
+  a.warps = static_cast<int>(s.warps), a.lane_bits = log2_of(s.lanes);
+  a.value = static_cast<float *>(b.value);
+  a.control = at<Control>(b.workspace, s.control);
+  a.rows = s.exact_warps > 0 ? at<Word>(b.workspace, s.rows) : nullptr;
+  return a;
+}
+
+// Tasks are short enough for all groups to have some, of which the last end at nearly the same time, and long enough
+// for the steps before the first column has reached the last lane to count little.
+void cut(Args &a, int64_t resident) {
+  if (!a.every_pair) {
+    a.range = a.ranges = 1, a.tasks = a.batch_y;
+    return;
+  }
+  constexpr int64_t tasks_each = 6, least_columns_each = 1024, most_columns_each = int64_t{1} << 28;
+  const int64_t columns = columns_of_item(a.m), pairs = a.batch_x * a.batch_y / (a.symmetric ? 2 : 1);
+  const int64_t even = ceil_div(pairs, tasks_each * resident), least = ceil_div(least_columns_each, columns);
+  a.range = std::clamp<int64_t>(std::max(even, std::min(least, ceil_div(pairs, resident))), 1,
+                                std::min(a.batch_y, most_columns_each / columns));
+  a.ranges = ceil_div(a.batch_y, a.range), a.tasks = a.batch_x * a.ranges;
+}
+
+template <class Rows>
+void run(Args &a, cudaStream_t stream) {
+  cut(a, Kernels<Rows>::resident(a));
+  Kernels<Rows>::launch(a, stream);
+}
+
+void launch_exact(const Args &a, int64_t warps, cudaStream_t stream) {
+  const int64_t enough = int64_t{8} * current_device().multiprocessors;
+  const int64_t pairs = a.every_pair ? a.batch_x * a.batch_y : a.batch_y;
+  const int64_t blocks =
+      std::min(ceil_div<int64_t>(pairs, warp * exact_warps), warps > 0 ? warps / exact_warps : enough);
+  launch_kernel(true, a.scale > 0 ? exact_kernel<ExactSoft> : exact_kernel<ExactHard>,
+                dim3(static_cast<unsigned>(std::max<int64_t>(blocks, 1))), exact_warps * warp, 0, stream, a);
+}
+
+}  // namespace
+
+bool suits(const sdtw::Plan &plan, const Buffers &buffers) {
+  const Problem &p = plan.problem;
+  return plan.cuda.streams.fit && (p.gamma == 0 || is_every_pair(p, buffers));
+}
+
+void forward(const sdtw::Plan &plan, const Buffers &buffers) {
+  const cudaStream_t stream = plan.exec.stream;
+  Args a = make_args(plan, buffers);
+  check(cudaMemsetAsync(a.control, 0, sizeof(Control), stream), "cudaMemsetAsync");
+  if (a.scale > 0)
+    a.features == 1 ? run<SoftRows<1>>(a, stream) : run<SoftRows<2>>(a, stream);
+  else
+    a.features == 1 ? run<HardRows<1>>(a, stream) : run<HardRows<2>>(a, stream);
+  launch_exact(a, plan.cuda.streams.exact_warps, stream);
+}
+
+}  // namespace sdtw::cuda::streams

@@ -1,0 +1,216 @@
+// The kernel of the streams. A group takes tasks: a warp, or with long x all warps of a block, of which each has the
+// rows behind those of the warp before, and gets the row above its own through shared memory, three blocks of steps
+// later: that is when its last lane has computed them. A warp may have two or four streams of short x side by side.
+// Results do not depend on which group takes a task, nor on what a task's other pairs are.
+#pragma once
+
+#include "cuda/launch.h"
+#include "cuda/streams/stream.cuh"
+
+namespace sdtw::cuda::streams {
+
+constexpr int lag = 3;               // blocks of steps by which a warp is behind the one above
+constexpr int warps_alone = 4;       // of a block, if each is a group
+constexpr int most_warps = 8;        // of a group
+constexpr size_t more_shared = 128;  // bytes of shared memory beside the rings: what warps tell each other
+
+struct Shared {
+  Word ticket;
+  int reach, total;  // the largest |x| as bits
+};
+static_assert(sizeof(Shared) <= more_shared);
+
+template <bool several>
+__device__ __forceinline__ void sync() {
+  if constexpr (several)
+    __syncthreads();
+  else
+    __syncwarp();
+}
+
+// One warp's part of a task.
+template <class Rows, bool several>
+struct Sweep {
+  using Z = typename Rows::Z;
+  static constexpr int K = Rows::K, D = Rows::features, cells = Ring<Rows>::cells;
+
+  const Args &a;
+  const Task &t;
+  Ring<Rows> ring;
+  Rows rows;
+  Feeder<Rows> feeder;
+  int part;    // the warp's number in its group
+  Items item;  // the pair that ends next
+  int number;  // of it among the items of the task
+  int end;     // the step after which its last cell is known, of those of the lane that has it
+  Z corner;    // that cell
+
+  __device__ __forceinline__ Sweep(const Args &args, const Task &task, const Ring<Rows> &of, int warp_of_group)
+      : a(args), t(task), ring(of), part(warp_of_group) {}
+
+  // Loads x; origin: its first point. Returns the largest |x| of the lane, as bits: those of NaN are the largest.
+  __device__ __forceinline__ int load(double (&origin)[D]) {
+    const int64_t base = t.x * a.x.stride[0];
+    int reach = 0;
+#pragma unroll
+    for (int f = 0; f < D; f++)
+      origin[f] = Rows::soft ? general::element<float>(a.x.data, base + f * a.x.stride[2], a.x.dtype) : 0;
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+      const int64_t row = base + clamp((part * warp + t.lane) * K + k, t.n) * a.x.stride[1];
+#pragma unroll
+      for (int f = 0; f < D; f++) {
+        const float value = general::element<float>(a.x.data, row + f * a.x.stride[2], a.x.dtype);
+        rows.x[k][f] = Rows::soft ? (value - origin[f]) * a.root : value;
+        reach = max(reach, __float_as_int(static_cast<float>(rows.x[k][f])) & 0x7fffffff);
+      }
+    }
+    return reach;
+  }
+
+  __device__ __forceinline__ void start() {
+    const int own = lane_id();
+    rows.start(own - t.lane + (t.lane + t.lanes - 1) % t.lanes, t.lane == t.lanes - 1);
+    item.find(a, t, t.first);
+    number = 0, end = columns_of_item(item.m) - 1 + t.end_lane;
+  }
+
+  // Left of the first column, whose cells are forbidden, any finite y will do.
+  __device__ __forceinline__ void clear_ring() const {
+    for (int c = t.lane; c < ring.columns; c += t.lanes)
+      for (int f = 0; f < D; f++) ring.put(c, f, 0);
+    for (int c = t.lane; c < cells; c += t.lanes) ring.bad[c] = 0, ring.rows[c] = Rows::forbidden();
+  }
+
+  __device__ __forceinline__ void block(int first) {
+    const double *const at = ring.from(first - t.lane);
+    const Z *const tops = ring.rows + part * cells, *const from = tops + (first + warp) % cells;
+    Z *const below =
+        several && t.lane == warp - 1 && part + 1 < a.warps ? ring.rows + (part + 1) * cells + first % cells : nullptr;
+    const int ending = item.m > 0 && part == t.warp_of_end && t.lane == t.end_lane ? end - first : -1;
+    typename Rows::Ahead ahead = rows.look(at, ring.pitch(), 0);
+    Z top = load_now(tops + (first + warp - 1) % cells);
+#pragma unroll
+    for (int u = 0; u < block_steps; u++) {
+      typename Rows::Ahead after;
+      Z top_after;
+      rows.step(ahead, top, [&] {
+        top_after = load_now(from + u);  // of the step after; in the last one not used
+        after = rows.look(at, ring.pitch(), min(u + 1, block_steps - 1));
+      });
+      if (several && below) below[u] = rows.row(K - 1);
+      if (u == ending) {
+#pragma unroll
+        for (int k = 0; k < K; k++)
+          if (k == t.end_row) corner = rows.row(k);
+      }
+      ahead = after, top = top_after;
+      if (u % renormalise_every == renormalise_every - 1) rows.renormalise();
+    }
+    if (item.m > 0 && end < first + block_steps) finish();
+  }
+
+  // Of the pair that has ended: in all lanes of the stream, of which one has its last cell.
+  __device__ __forceinline__ void finish() {
+    if (part == t.warp_of_end && t.lane == t.end_lane) {
+      int &bad = ring.bad[number % cells];
+      if (bad || (Rows::soft && core::is_thin(t.n, item.m)))
+        leave_pair(a, t.x, item.item);
+      else
+        put_value(a, t.x, item.item, Rows::value(corner, a));
+      bad = 0;
+    }
+    item.find(a, t, item.item + 1);
+    number++, end += columns_of_item(item.m);
+  }
+};
+
+// The largest v of a stream's lanes; with several warps of all of the block, in which `in` is for that.
+template <bool several>
+__device__ __forceinline__ int largest_of(int v, int lanes, int &in) {
+  v = pair_max(v, lanes);
+  if constexpr (!several) return v;
+  if (threadIdx.x == 0) in = 0;
+  __syncthreads();
+  if (lane_id() == 0) atomicMax(&in, v);
+  __syncthreads();
+  return in;
+}
+
+template <class Rows, bool several>
+__device__ __forceinline__ void run_task(const Args &a, const Task &t, const Ring<Rows> &ring, Shared &shared) {
+  const int part = several ? threadIdx.x / warp : 0;
+  int columns = settle_trivial(a, t, part == 0);
+  Sweep<Rows, several> sweep(a, t, ring, part);
+  double origin[Rows::features];
+  int reach = 0;
+  if (columns > 0) reach = sweep.load(origin);
+  reach = largest_of<several>(reach, t.lanes, shared.reach);
+  // The largest |x| at which costs of points near it are still within the limit.
+  const float largest = Rows::soft ? sqrtf(Rows::limit(0) / Rows::features) : Rows::limit(0);
+  if (!(__int_as_float(reach) <= largest)) {
+    if (part == 0) leave_all(a, t);
+    columns = 0;
+  }
+  int blocks = columns > 0 ? (columns + t.lanes - 1 + block_steps - 1) / block_steps : 0;
+  if (!several) blocks = warp_max(blocks);
+  if (blocks == 0) return;
+  if (columns == 0) {  // beside a stream that has work: its lanes go through columns that are outside of all series
+    for (int k = 0; k < Rows::K; k++)
+      for (int f = 0; f < Rows::features; f++) sweep.rows.x[k][f] = 0;
+  }
+  Task own = t;
+  if (columns == 0) own.end = own.first;
+  const int rounds = blocks + (several ? lag * t.warp_of_end : 0);
+  if (part == 0) {
+    sweep.clear_ring();
+    sync<false>();
+    sweep.feeder.begin(a, own, origin, __int_as_float(reach));
+    sweep.feeder.ask(a, own);
+    sweep.feeder.stage(a, own, ring, 0);
+  }
+  sweep.start();
+  if (columns == 0) sweep.item.m = 0;
+#pragma unroll 1
+  for (int round = 0; round < rounds; round++) {
+    sync<several>();
+    if (part == 0) sweep.feeder.ask(a, own);
+    const int block = round - (several ? lag * part : 0);
+    if (block >= 0 && block < blocks && part <= t.warp_of_end) sweep.block(block * block_steps);
+    if (part == 0) sweep.feeder.stage(a, own, ring, (round + 1) * block_steps);
+  }
+  sync<several>();
+}
+
+template <class Rows, bool several>
+__global__ void __launch_bounds__(several ? most_warps *warp : warps_alone *warp)
+    stream_kernel(const __grid_constant__ Args a) {
+  unsigned char *const raw = ptx::shared_memory();
+  Shared &shared = *reinterpret_cast<Shared *>(raw);
+  let_next_kernel_in();
+  wait_for_kernel_before();
+  const int streams = warp >> a.lane_bits;  // of a group
+  const int columns = ring_columns_of(a.warps);
+  const size_t each = Ring<Rows>::bytes(columns, a.warps);
+  const int place = several ? 0 : threadIdx.x / warp * streams + (lane_id() >> a.lane_bits);
+  Ring<Rows> ring;
+  ring.place(raw + more_shared + place * each, columns, a.warps);
+  const int64_t turns = (a.tasks + streams - 1) / streams;
+  for (;;) {
+    Word turn = 0;
+    if (several) {
+      __syncthreads();
+      if (threadIdx.x == 0) shared.ticket = atomicAdd(&a.control->ticket, Word(1));
+      __syncthreads();
+      turn = shared.ticket;
+    } else {
+      if (lane_id() == 0) turn = atomicAdd(&a.control->ticket, Word(1));
+      turn = __shfl_sync(all_lanes, turn, 0);
+    }
+    if (turn >= static_cast<Word>(turns)) return;
+    const int64_t number = static_cast<int64_t>(turn) * streams + (lane_id() >> a.lane_bits);
+    run_task<Rows, several>(a, make_task<Rows::K>(a, number), ring, shared);
+  }
+}
+
+}  // namespace sdtw::cuda::streams

@@ -1,0 +1,227 @@
+// Tasks, and the series y that go through a warp's lanes. A task is an x and some of the y that it makes pairs with. A
+// stream is the lanes of a warp, or all warps of a block, that have the rows of one x: 8, 16 or 32 lanes, 32 in each of
+// several warps. What is said of a stream is the same in all of its lanes.
+//
+// The columns of a stream are those of the task's series, one behind the other, and before each a column of infinities
+// that separates it from what comes before: an item is a separator and a series. Items have at least 17 columns, so
+// that in a block of 16 steps one series ends at most: short series have columns before the separator, which are
+// outside of all series and are computed with any finite y.
+#pragma once
+
+#include "cuda/general/costs.cuh"
+#include "cuda/streams/rows.cuh"
+
+namespace sdtw::cuda::streams {
+
+static_assert(least_columns > block_steps);
+
+// What values of pairs are that are left to the exact kernel: a NaN that no computation makes.
+constexpr unsigned mark = 0xffedb9c3u;
+
+__device__ __forceinline__ int length_of(const void *lengths, int64_t series, int padded, bool long_lengths) {
+  const int64_t length = read_length(lengths, series, padded, long_lengths);
+  return length >= 0 && length <= padded ? static_cast<int>(length) : -1;
+}
+__device__ __forceinline__ int length_of_x(const Args &a, int64_t i) {
+  return length_of(a.x_len, i, a.n, a.long_lengths);
+}
+__device__ __forceinline__ int length_of_y(const Args &a, int64_t j) {
+  return length_of(a.y_len, j, a.m, a.long_lengths);
+}
+
+// Stores the value of x_i with y_j, and of symmetric pairs that of x_j with x_i.
+__device__ __forceinline__ void put_bits(const Args &a, int64_t i, int64_t j, unsigned bits) {
+  unsigned *const to = reinterpret_cast<unsigned *>(a.value);
+  if (!a.every_pair) {
+    to[j] = bits;
+    return;
+  }
+  to[i * a.batch_y + j] = bits;
+  if (a.symmetric) to[j * a.batch_y + i] = bits;
+}
+__device__ __forceinline__ void put_value(const Args &a, int64_t i, int64_t j, double value) {
+  put_bits(a, i, j, __float_as_uint(static_cast<float>(value)));
+}
+__device__ __forceinline__ void leave_pair(const Args &a, int64_t i, int64_t j) {
+  put_bits(a, i, j, mark);
+  a.control->left = 1;
+}
+
+// A lane's view of its stream's task.
+struct Task {
+  int64_t x, first, end;  // the series x, and the range of y
+  int n;                  // rows; 0 if there are none, and then no y is swept
+  int lane, lanes;        // the lane's number among those of the stream's lanes in its warp, and how many these are
+  int warp_of_end, end_lane, end_row;  // where the last row is
+
+  __device__ __forceinline__ bool is_there() const { return first < end; }
+};
+template <int K>
+__device__ __forceinline__ Task make_task(const Args &a, int64_t number) {
+  Task t{};
+  t.lanes = 1 << a.lane_bits, t.lane = lane_id() & (t.lanes - 1);
+  if (number >= a.tasks) return t;
+  if (a.every_pair) {
+    t.x = number / a.ranges;
+    t.first = number % a.ranges * a.range;
+    t.end = min(t.first + a.range, a.batch_y);
+    if (a.symmetric) t.first = max(t.first, t.x);
+  } else {
+    t.x = t.first = number, t.end = number + 1;
+  }
+  t.n = length_of_x(a, t.x);
+  const int last = max(t.n, 1) - 1;
+  t.warp_of_end = last / (K * warp), t.end_lane = last % (K * warp) / K, t.end_row = last % K;
+  return t;
+}
+
+// Goes through the series of a task that have columns.
+struct Items {
+  int64_t item;
+  int m;  // 0: there is none left
+
+  __device__ __forceinline__ void find(const Args &a, const Task &t, int64_t from) {
+    for (item = from; item < t.end; item++)
+      if ((m = length_of_y(a, item)) > 0) return;
+    m = 0;
+  }
+};
+
+// Values of a task's pairs that need no sweep: all of them if x has no rows. Returns how many columns the task's items
+// have together. writes: whether this warp is to store the values.
+__device__ __forceinline__ int settle_trivial(const Args &a, const Task &t, bool writes) {
+  const double nan = __longlong_as_double(0x7ff8000000000000ll);
+  int columns = 0;
+  for (int64_t j = t.first + t.lane; j < t.end; j += t.lanes) {
+    const int m = length_of_y(a, j);
+    if (t.n > 0 && m > 0)
+      columns += columns_of_item(m);
+    else if (writes)
+      put_value(a, t.x, j, t.n < 0 || m < 0 ? nan : t.n == m ? 0 : infinity);
+  }
+  for (int step = t.lanes / 2; step > 0; step /= 2) columns += __shfl_xor_sync(all_lanes, columns, step);
+  return columns;
+}
+__device__ __forceinline__ void leave_all(const Args &a, const Task &t) {
+  for (int64_t j = t.first + t.lane; j < t.end; j += t.lanes)
+    if (length_of_y(a, j) > 0) leave_pair(a, t.x, j);
+}
+
+// What a stream has in shared memory.
+template <class Rows>
+struct Ring {
+  using Z = typename Rows::Z;
+  static constexpr int cells =
+      64;  // of a row: steps are taken in blocks of 16, and a warp is three behind the one above
+
+  double *y;    // [features][2][columns]: every column twice, so that those of 16 steps are contiguous
+  int columns;  // a power of two: those of the steps of all warps, and of the next block
+  Z *rows;      // [warps][cells]: the row above each warp; column c lies in slot (c + 31) % cells, which is that of the
+                // step in which the lowest lane of the warp above has it
+  int *bad;     // [cells]: whether a series has points that Rows cannot take, by the item's number in the task
+
+  static __host__ __device__ __forceinline__ size_t bytes(int columns, int warps) {
+    return static_cast<size_t>(Rows::features) * 2 * columns * sizeof(double) +
+           static_cast<size_t>(warps) * cells * sizeof(Z) + cells * sizeof(int);
+  }
+  __device__ __forceinline__ void place(unsigned char *memory, int of_columns, int warps) {
+    columns = of_columns;
+    y = reinterpret_cast<double *>(memory);
+    rows = reinterpret_cast<Z *>(y + Rows::features * 2 * columns);
+    bad = reinterpret_cast<int *>(rows + warps * cells);
+  }
+  __device__ __forceinline__ int pitch() const { return 2 * columns; }
+  __device__ __forceinline__ void put(int column, int feature, double v) const {
+    double *to = y + feature * pitch() + (column & (columns - 1));
+    to[0] = to[columns] = v;
+  }
+  __device__ __forceinline__ const double *from(int column) const { return y + (column & (columns - 1)); }
+};
+// Columns of the ring: those of 31 steps before a block, of the block, of the next one, and of three more for each warp
+// but the first.
+__host__ __device__ __forceinline__ constexpr int ring_columns_of(int warps) {
+  return warps > 4 ? 512 : warps > 2 ? 256 : 64 * warps;
+}
+
+// Puts columns into the ring, a block of 16 at a time: in the stream's first warp. `ask` loads what `stage` stores a
+// block of steps later.
+template <class Rows>
+struct Feeder {
+  static constexpr int D = Rows::features, most = 2;  // columns of a lane, if a stream has 8 lanes only
+  enum Kind { outside, regular, separator };
+
+  Items now, next;
+  int column, size;             // of `now`: the block's first column; its columns
+  int number;                   // of `now` among the items of the task
+  float now_limit, next_limit;  // of |y| as it is in the ring
+  float reach;                  // the largest |x|
+  double origin[D];
+  float ahead[most][D];
+  Kind kind[most];
+  int item_of[most];
+  float limit_of[most];
+
+  __device__ __forceinline__ float limit(const Task &t, int m) const {
+    if (!Rows::soft) return Rows::limit(0);
+    return 0.999f * sqrtf(Rows::limit(static_cast<float>(t.n) + m) / D) - reach;
+  }
+  __device__ __forceinline__ void begin(const Args &a, const Task &t, const double (&from)[D], float largest) {
+    for (int f = 0; f < D; f++) origin[f] = from[f];
+    reach = largest, column = number = 0;
+    now.find(a, t, t.first);
+    take_up(a, t);
+  }
+  __device__ __forceinline__ void take_up(const Args &a, const Task &t) {
+    if (now.m == 0) {
+      size = 1 << 30, next = now;
+      return;
+    }
+    size = columns_of_item(now.m);
+    next.find(a, t, now.item + 1);
+    now_limit = limit(t, now.m), next_limit = limit(t, next.m);
+  }
+
+  __device__ __forceinline__ void ask(const Args &a, const Task &t) {
+#pragma unroll
+    for (int i = 0; i < most; i++) {
+      const int c = column + t.lane + i * t.lanes;
+      if (t.lane + i * t.lanes >= block_steps) break;
+      const bool behind = c >= size;
+      const int place = behind ? c - size : c, m = behind ? next.m : now.m;
+      const int of = place - (columns_of_item(m) - m);  // column of the series
+      const int64_t series = behind ? next.item : now.item;
+      kind[i] = m == 0 || of < -1 ? outside : of < 0 ? separator : regular;
+      item_of[i] = number + behind, limit_of[i] = behind ? next_limit : now_limit;
+      if (kind[i] != regular) continue;
+#pragma unroll
+      for (int f = 0; f < D; f++)
+        ahead[i][f] = general::element<float>(a.y.data, series * a.y.stride[0] + of * a.y.stride[1] + f * a.y.stride[2],
+                                              a.y.dtype);
+    }
+    column += block_steps;
+    if (column < size) return;
+    column -= size, now = next, number++;
+    take_up(a, t);
+  }
+
+  // first: of the block that was asked for.
+  __device__ __forceinline__ void stage(const Args &a, const Task &t, const Ring<Rows> &ring, int first) const {
+#pragma unroll
+    for (int i = 0; i < most; i++) {
+      const int place = t.lane + i * t.lanes, c = first + place;
+      if (place >= block_steps) break;
+#pragma unroll
+      for (int f = 0; f < D; f++) {
+        double v = kind[i] == separator ? infinity : 0;
+        if (kind[i] == regular) {
+          v = Rows::soft ? (ahead[i][f] - origin[f]) * a.root : ahead[i][f];
+          if (!(fabs(v) <= limit_of[i])) v = 0, ring.bad[item_of[i] % Ring<Rows>::cells] = 1;
+        }
+        ring.put(c, f, v);
+      }
+      ring.rows[(c + warp - 1) % Ring<Rows>::cells] = kind[i] == separator ? Rows::corner() : Rows::forbidden();
+    }
+  }
+};
+
+}  // namespace sdtw::cuda::streams
