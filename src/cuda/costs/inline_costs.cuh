@@ -55,7 +55,7 @@ template <int D>
 struct InlineCosts : InlineBase {
   static constexpr bool cooperative = false;      // each warp sweeps by itself, without producer warps
   static constexpr int warps = 4;                 // of a block of forward
-  static constexpr int resident = D > 4 ? 2 : 3;  // blocks of forward that registers must leave room for
+  static constexpr int resident = D > 6 ? 2 : 3;  // blocks of forward that registers must leave room for
   static constexpr int unrolled = block_steps;    // steps that forward unrolls
   static constexpr int features = D;
   static constexpr bool exact = D <= 4;  // else there may be fewer features, and the others count as 0
