@@ -47,6 +47,8 @@ constexpr int hard_rows_per_lane = 8;
 
 // Up to so many features the sweeping warp computes costs, and gradients, itself.
 constexpr int max_inline_features = 3;
+// Costs alone, where no gradients are to follow and there are enough strips to keep the GPU busy.
+constexpr int max_inline_features_of_values = 8;
 
 // Warps of a block that compute costs of more features.
 constexpr int producers_of_tiles = 4;
@@ -139,6 +141,9 @@ enum class Source : int {
   inline_one,
   inline_two,
   inline_three,
+  inline_four,
+  inline_six,
+  inline_eight,
   split_alone,
   split_of_many,
   split,

@@ -71,6 +71,24 @@ TEST_CASE("CUDA: sources of costs, sweeps and sums by shape") {
   CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 3, SDTW_F64).snapshots_each == 0);
 }
 
+TEST_CASE("CUDA: values alone of many pairs have costs of up to eight features in the warp that sweeps") {
+  using sdtw::cuda::Costs;
+  const auto costs = [](int64_t batch, int64_t n, int64_t features, uint32_t flags, sdtw_dtype dtype = SDTW_F32) {
+    Case c = make_case(SDTW_SQEUCLIDEAN, batch, n, n, features, 1);
+    c.problem.dtype = dtype;
+    c.exec.device = SDTW_CUDA;
+    c.exec.flags = flags;
+    return plan_of(c).cuda.costs;
+  };
+  CHECK(costs(1000, 128, 8, SDTW_NO_STATE) == Costs::inlined);
+  CHECK(costs(1000, 128, 8, SDTW_NO_STATE, SDTW_F16) == Costs::inlined);
+  CHECK(costs(1000, 128, 9, SDTW_NO_STATE) == Costs::tensor);
+  CHECK(costs(1000, 128, 8, 0) == Costs::tensor);
+  CHECK(costs(100, 128, 8, SDTW_NO_STATE) == Costs::tensor);
+  CHECK(costs(10000, 20, 8, SDTW_NO_STATE) == Costs::tensor);
+  CHECK(costs(10000, 20, 4, SDTW_NO_STATE) == Costs::inlined);
+}
+
 TEST_CASE("CUDA: all pairs without state take the core kernels, in waves of about the same size") {
   using sdtw::cuda::Route;
   const auto plan = [](sdtw_metric metric, uint32_t flags, uint32_t exec, sdtw_dtype dtype = SDTW_F32) {
