@@ -39,9 +39,14 @@ struct Args {
   Word *rows;  // of the exact kernel: for each of its warps a row of m cells of two words; null if one strip suffices
 };
 
-// Items have at least so many columns: see stream.cuh.
+// Items, which are what the columns of a stream are made of (stream.cuh), have at least so many columns, and a multiple
+// of `alignment`.
 constexpr int least_columns = 17;
-SDTW_HOST_DEVICE constexpr int columns_of_item(int m) { return m + 1 > least_columns ? m + 1 : least_columns; }
+template <int alignment>
+SDTW_HOST_DEVICE constexpr int columns_of_item(int m) {
+  const int columns = m + 1 > least_columns ? m + 1 : least_columns;
+  return (columns + alignment - 1) / alignment * alignment;
+}
 
 template <class Rows>
 struct Kernels {

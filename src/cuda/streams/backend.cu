@@ -43,13 +43,15 @@ Args make_args(const sdtw::Plan &plan, const Buffers &b) {
 
 // Tasks are short enough for all groups to have some, of which the last end at nearly the same time, and long enough
 // for the steps before the first column has reached the last lane to count little.
-void cut(Args &a, int64_t resident) {
+template <class Rows>
+void cut(Args &a) {
   if (!a.every_pair) {
     a.range = a.ranges = 1, a.tasks = a.batch_y;
     return;
   }
+  const int64_t resident = Kernels<Rows>::resident(a);
   constexpr int64_t tasks_each = 6, least_columns_each = 1024, most_columns_each = int64_t{1} << 28;
-  const int64_t columns = columns_of_item(a.m), pairs = a.batch_x * a.batch_y / (a.symmetric ? 2 : 1);
+  const int64_t columns = columns_of_item<Rows::alignment>(a.m), pairs = a.batch_x * a.batch_y / (a.symmetric ? 2 : 1);
   const int64_t even = ceil_div(pairs, tasks_each * resident), least = ceil_div(least_columns_each, columns);
   a.range = std::clamp<int64_t>(std::max(even, std::min(least, ceil_div(pairs, resident))), 1,
                                 std::min(a.batch_y, most_columns_each / columns));
@@ -58,7 +60,7 @@ void cut(Args &a, int64_t resident) {
 
 template <class Rows>
 void run(Args &a, cudaStream_t stream) {
-  cut(a, Kernels<Rows>::resident(a));
+  cut<Rows>(a);
   Kernels<Rows>::launch(a, stream);
 }
 

@@ -21,7 +21,8 @@ constexpr double infinity = __builtin_huge_val();
 template <int D>
 struct SoftRows {
   static constexpr bool soft = true;
-  static constexpr int K = cuda::K, features = D;
+  static constexpr int K = cuda::K, features = D, alignment = 1, renormalised = renormalise_every;
+  using Point = double;
   using Z = FloatCell::Z;
   struct Ahead {  // what a step needs and does not depend on the step before
     FloatCell::Cost cost[K];
@@ -60,61 +61,97 @@ struct SoftRows {
   static __device__ __forceinline__ double value(const Z &z, const Args &a) {
     return -(z.e + log2(static_cast<double>(z.m))) / a.scale;
   }
+  static __device__ __forceinline__ bool is_rough(double) { return false; }
 };
 
-// gamma = 0.
+// gamma = 0: R in float32, as b + r. The base b is the lane's own and the same for all of its rows: no larger than any
+// R that the lane has or gets, and near the least of them. So sums are rounded relative to what R has grown by in the
+// last steps, not to R itself, and rounding does not add up to more than that of the costs does, however long a path
+// is. Every 8 steps b is raised to the least R of the lane, but for the digits behind its 16th: so differences of bases
+// are exact unless one is hundreds of times the other. Where the cell above is less than b, or where the lane is in the
+// first column of a pair, it takes over b from the lane above, exactly, and the values of its own rows, which are the
+// larger ones, are rounded to what that takes. Items have multiples of 8 columns, so that where bases are raised, and
+// so all rounding, depends on the pair alone.
+// As no r is negative their order is that of their bits.
 template <int D>
 struct HardRows {
   static constexpr bool soft = false;
-  static constexpr int K = hard_rows_per_lane, features = D;
-  using Z = double;
+  static constexpr int K = hard_rows_per_lane, features = D, alignment = 8, renormalised = 4;
+  using Point = float;
+  struct Z {
+    float r, b;
+  };
   struct Ahead {
-    double y[D];
+    float y[D];
   };
 
-  Z z[K], above;
+  float z[K], above, b;
   int upper;
   bool lowest;
-  double x[K][D];
+  float x[K][D];
 
-  static __device__ __forceinline__ Z forbidden() { return infinity; }
-  static __device__ __forceinline__ Z corner() { return 0; }
-  static __device__ __forceinline__ float limit(float) { return 3.402823466e38f; }
+  static __device__ __forceinline__ float infinite() { return __int_as_float(0x7f800000); }
+  static __device__ __forceinline__ Z forbidden() { return {infinite(), 0}; }
+  static __device__ __forceinline__ Z corner() { return {0, 0}; }
+  // Of |x| and |y|: sums of the squares of such differences along the longest paths stay within the range of a float.
+  static __device__ __forceinline__ float limit(float) { return 1e16f; }
 
   __device__ __forceinline__ void start(int upper_lane, bool is_lowest) {
 #pragma unroll
-    for (int k = 0; k < K; k++) z[k] = corner();
-    above = corner(), upper = upper_lane, lowest = is_lowest;
+    for (int k = 0; k < K; k++) z[k] = 0;
+    above = b = 0, upper = upper_lane, lowest = is_lowest;
   }
-  __device__ __forceinline__ Ahead look(const double *at, int pitch, int u) const {
+  __device__ __forceinline__ Ahead look(const float *at, int pitch, int u) const {
     Ahead a;
 #pragma unroll
     for (int f = 0; f < D; f++) a.y[f] = at[f * pitch + u];
     return a;
   }
-  static __device__ __forceinline__ Z least(Z a, Z b) { return a < b ? a : b; }
+  // Without the digits behind the 16th.
+  static __device__ __forceinline__ float coarse(float v) { return __uint_as_float(__float_as_uint(v) & 0xffffff00u); }
+  static __device__ __forceinline__ float least(float a, float b, float c) {
+    return __int_as_float(__vimin3_s32(__float_as_int(a), __float_as_int(b), __float_as_int(c)));
+  }
   template <class Meanwhile>
   __device__ __forceinline__ void step(const Ahead &a, const Z &top, Meanwhile meanwhile) {
-    Z up = __shfl_sync(all_lanes, lowest ? top : z[K - 1], upper);
+    const float from_above = __shfl_sync(all_lanes, lowest ? top.r : z[K - 1], upper);
+    const float base_above = __shfl_sync(all_lanes, lowest ? top.b : b, upper);
     meanwhile();
-    Z corner = above;
-    above = up;
+    // The base that the lane would take over, and the cell above relative to it and to the lane's own.
+    const float base = coarse(base_above + from_above), to_base = from_above - (base - base_above);
+    const float to_own = from_above + (base_above - b);
+    const bool takes_over = base < (z[0] == infinite() ? infinite() : b);
+    const float shift = takes_over ? base - b : 0;
+    float up = takes_over ? to_base : to_own, corner = above - shift;
+    b = takes_over ? base : b, above = up;
 #pragma unroll
     for (int k = 0; k < K; k++) {
-      const Z left = z[k];
-      Z r = least(least(corner, left), up);
+      const float left = z[k] - shift;
+      float r = least(corner, left, up);
 #pragma unroll
       for (int f = 0; f < D; f++) {
-        const double difference = x[k][f] - a.y[f];
-        r = fma(difference, difference, r);
+        const float difference = x[k][f] - a.y[f];
+        r = fmaf(difference, difference, r);
       }
       z[k] = up = r;
       corner = left;
     }
   }
-  __device__ __forceinline__ void renormalise() {}
-  __device__ __forceinline__ Z row(int k) const { return z[k]; }
-  static __device__ __forceinline__ double value(const Z &z, const Args &) { return z; }
+  __device__ __forceinline__ void renormalise() {
+    float low = least(above, z[0], z[1]);
+#pragma unroll
+    for (int k = 2; k < K; k += 2) low = least(low, z[k], z[k + 1]);
+    const float raised = coarse(b + low), by = low == infinite() ? 0 : raised - b;
+    b = low == infinite() ? b : raised, above -= by;
+#pragma unroll
+    for (int k = 0; k < K; k++) z[k] -= by;
+  }
+  __device__ __forceinline__ Z row(int k) const { return {z[k], b}; }
+  static __device__ __forceinline__ double value(const Z &z, const Args &) {
+    return static_cast<double>(z.b) + static_cast<double>(z.r);
+  }
+  // Whether costs on the way to a value may be so small that float32 has not all of their digits.
+  static __device__ __forceinline__ bool is_rough(double value) { return value > 0 && value < 1e-25; }
 };
 
 }  // namespace sdtw::cuda::streams

@@ -89,13 +89,14 @@ struct Items {
 
 // Values of a task's pairs that need no sweep: all of them if x has no rows. Returns how many columns the task's items
 // have together. writes: whether this warp is to store the values.
+template <class Rows>
 __device__ __forceinline__ int settle_trivial(const Args &a, const Task &t, bool writes) {
   const double nan = __longlong_as_double(0x7ff8000000000000ll);
   int columns = 0;
   for (int64_t j = t.first + t.lane; j < t.end; j += t.lanes) {
     const int m = length_of_y(a, j);
     if (t.n > 0 && m > 0)
-      columns += columns_of_item(m);
+      columns += columns_of_item<Rows::alignment>(m);
     else if (writes)
       put_value(a, t.x, j, t.n < 0 || m < 0 ? nan : t.n == m ? 0 : infinity);
   }
@@ -111,31 +112,32 @@ __device__ __forceinline__ void leave_all(const Args &a, const Task &t) {
 template <class Rows>
 struct Ring {
   using Z = typename Rows::Z;
+  using Point = typename Rows::Point;
   static constexpr int cells =
       64;  // of a row: steps are taken in blocks of 16, and a warp is three behind the one above
 
-  double *y;    // [features][2][columns]: every column twice, so that those of 16 steps are contiguous
+  Point *y;     // [features][2][columns]: every column twice, so that those of 16 steps are contiguous
   int columns;  // a power of two: those of the steps of all warps, and of the next block
   Z *rows;      // [warps][cells]: the row above each warp; column c lies in slot (c + 31) % cells, which is that of the
                 // step in which the lowest lane of the warp above has it
   int *bad;     // [cells]: whether a series has points that Rows cannot take, by the item's number in the task
 
   static __host__ __device__ __forceinline__ size_t bytes(int columns, int warps) {
-    return static_cast<size_t>(Rows::features) * 2 * columns * sizeof(double) +
+    return static_cast<size_t>(Rows::features) * 2 * columns * sizeof(Point) +
            static_cast<size_t>(warps) * cells * sizeof(Z) + cells * sizeof(int);
   }
   __device__ __forceinline__ void place(unsigned char *memory, int of_columns, int warps) {
     columns = of_columns;
-    y = reinterpret_cast<double *>(memory);
+    y = reinterpret_cast<Point *>(memory);
     rows = reinterpret_cast<Z *>(y + Rows::features * 2 * columns);
     bad = reinterpret_cast<int *>(rows + warps * cells);
   }
   __device__ __forceinline__ int pitch() const { return 2 * columns; }
-  __device__ __forceinline__ void put(int column, int feature, double v) const {
-    double *to = y + feature * pitch() + (column & (columns - 1));
+  __device__ __forceinline__ void put(int column, int feature, Point v) const {
+    Point *to = y + feature * pitch() + (column & (columns - 1));
     to[0] = to[columns] = v;
   }
-  __device__ __forceinline__ const double *from(int column) const { return y + (column & (columns - 1)); }
+  __device__ __forceinline__ const Point *from(int column) const { return y + (column & (columns - 1)); }
 };
 // Columns of the ring: those of 31 steps before a block, of the block, of the next one, and of three more for each warp
 // but the first.
@@ -148,6 +150,7 @@ __host__ __device__ __forceinline__ constexpr int ring_columns_of(int warps) {
 template <class Rows>
 struct Feeder {
   static constexpr int D = Rows::features, most = 2;  // columns of a lane, if a stream has 8 lanes only
+  using Point = typename Rows::Point;
   enum Kind { outside, regular, separator };
 
   Items now, next;
@@ -176,7 +179,7 @@ struct Feeder {
       size = 1 << 30, next = now;
       return;
     }
-    size = columns_of_item(now.m);
+    size = columns_of_item<Rows::alignment>(now.m);
     next.find(a, t, now.item + 1);
     now_limit = limit(t, now.m), next_limit = limit(t, next.m);
   }
@@ -188,7 +191,7 @@ struct Feeder {
       if (t.lane + i * t.lanes >= block_steps) break;
       const bool behind = c >= size;
       const int place = behind ? c - size : c, m = behind ? next.m : now.m;
-      const int of = place - (columns_of_item(m) - m);  // column of the series
+      const int of = place - (columns_of_item<Rows::alignment>(m) - m);  // column of the series
       const int64_t series = behind ? next.item : now.item;
       kind[i] = m == 0 || of < -1 ? outside : of < 0 ? separator : regular;
       item_of[i] = number + behind, limit_of[i] = behind ? next_limit : now_limit;
@@ -212,9 +215,9 @@ struct Feeder {
       if (place >= block_steps) break;
 #pragma unroll
       for (int f = 0; f < D; f++) {
-        double v = kind[i] == separator ? infinity : 0;
+        Point v = kind[i] == separator ? static_cast<Point>(infinity) : 0;
         if (kind[i] == regular) {
-          v = Rows::soft ? (ahead[i][f] - origin[f]) * a.root : ahead[i][f];
+          v = static_cast<Point>(Rows::soft ? (ahead[i][f] - origin[f]) * a.root : ahead[i][f]);
           if (!(fabs(v) <= limit_of[i])) v = 0, ring.bad[item_of[i] % Ring<Rows>::cells] = 1;
         }
         ring.put(c, f, v);
