@@ -120,6 +120,7 @@ struct PairWaves {
 // Values of pairs of short series of few features, without state (src/cuda/streams/).
 struct Streams {
   bool fit;              // whether there is room for them in the workspace of forward
+  bool swapped;          // x and y have changed places
   int64_t lanes, warps;  // that have the rows of one x
   int64_t exact_warps;   // each with a row of m cells, of the kernel for pairs that need double; 0: as many as may be
   size_t control, rows, bytes;

@@ -72,7 +72,7 @@ struct Sweep {
     const int own = lane_id();
     rows.start(own - t.lane + (t.lane + t.lanes - 1) % t.lanes, t.lane == t.lanes - 1);
     item.find(a, t, t.first);
-    number = 0, end = columns_of_item<Rows::alignment>(item.m) - 1 + t.end_lane;
+    number = 0, end = columns_of_item(item.m) - 1 + t.end_lane;
   }
 
   // Left of the first column, whose cells are forbidden, any finite y will do.
@@ -83,6 +83,10 @@ struct Sweep {
   }
 
   __device__ __forceinline__ void block(int first) {
+    if (several && Rows::soft && part > 0) {  // see the range of m in cell.cuh
+      if (t.lane < block_steps) Rows::renormalise(ring.rows[part * cells + (first + warp - 1 + t.lane) % cells]);
+      __syncwarp();
+    }
     const typename Rows::Point *const at = ring.from(first - t.lane);
     const Z *const tops = ring.rows + part * cells, *const from = tops + (first + warp) % cells;
     Z *const below =
@@ -105,7 +109,7 @@ struct Sweep {
           if (k == t.end_row) corner = rows.row(k);
       }
       ahead = after, top = top_after;
-      if (u % Rows::renormalised == Rows::renormalised - 1) rows.renormalise();
+      if (u % renormalise_every == renormalise_every - 1) rows.renormalise();
     }
     if (item.m > 0 && end < first + block_steps) finish();
   }
@@ -115,14 +119,14 @@ struct Sweep {
     if (part == t.warp_of_end && t.lane == t.end_lane) {
       int &bad = ring.bad[number % cells];
       const double value = Rows::value(corner, a);
-      if (bad || Rows::is_rough(value) || (Rows::soft && core::is_thin(t.n, item.m)))
+      if (bad || Rows::is_rough(t.n, item.m, value))
         leave_pair(a, t.x, item.item);
       else
         put_value(a, t.x, item.item, value);
       bad = 0;
     }
     item.find(a, t, item.item + 1);
-    number++, end += columns_of_item<Rows::alignment>(item.m);
+    number++, end += columns_of_item(item.m);
   }
 };
 
@@ -141,7 +145,7 @@ __device__ __forceinline__ int largest_of(int v, int lanes, int &in) {
 template <class Rows, bool several>
 __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Ring<Rows> &ring, Shared &shared) {
   const int part = several ? threadIdx.x / warp : 0;
-  int columns = settle_trivial<Rows>(a, t, part == 0);
+  int columns = settle_trivial(a, t, part == 0);
   Sweep<Rows, several> sweep(a, t, ring, part);
   double origin[Rows::features];
   int reach = 0;

@@ -32,12 +32,8 @@ __device__ __forceinline__ int length_of_y(const Args &a, int64_t j) {
 // Stores the value of x_i with y_j, and of symmetric pairs that of x_j with x_i.
 __device__ __forceinline__ void put_bits(const Args &a, int64_t i, int64_t j, unsigned bits) {
   unsigned *const to = reinterpret_cast<unsigned *>(a.value);
-  if (!a.every_pair) {
-    to[j] = bits;
-    return;
-  }
-  to[i * a.batch_y + j] = bits;
-  if (a.symmetric) to[j * a.batch_y + i] = bits;
+  to[i * a.value_stride[0] + j * a.value_stride[1]] = bits;
+  if (a.symmetric) to[j * a.value_stride[0] + i * a.value_stride[1]] = bits;
 }
 __device__ __forceinline__ void put_value(const Args &a, int64_t i, int64_t j, double value) {
   put_bits(a, i, j, __float_as_uint(static_cast<float>(value)));
@@ -89,14 +85,13 @@ struct Items {
 
 // Values of a task's pairs that need no sweep: all of them if x has no rows. Returns how many columns the task's items
 // have together. writes: whether this warp is to store the values.
-template <class Rows>
 __device__ __forceinline__ int settle_trivial(const Args &a, const Task &t, bool writes) {
   const double nan = __longlong_as_double(0x7ff8000000000000ll);
   int columns = 0;
   for (int64_t j = t.first + t.lane; j < t.end; j += t.lanes) {
     const int m = length_of_y(a, j);
     if (t.n > 0 && m > 0)
-      columns += columns_of_item<Rows::alignment>(m);
+      columns += columns_of_item(m);
     else if (writes)
       put_value(a, t.x, j, t.n < 0 || m < 0 ? nan : t.n == m ? 0 : infinity);
   }
@@ -179,7 +174,7 @@ struct Feeder {
       size = 1 << 30, next = now;
       return;
     }
-    size = columns_of_item<Rows::alignment>(now.m);
+    size = columns_of_item(now.m);
     next.find(a, t, now.item + 1);
     now_limit = limit(t, now.m), next_limit = limit(t, next.m);
   }
@@ -191,7 +186,7 @@ struct Feeder {
       if (t.lane + i * t.lanes >= block_steps) break;
       const bool behind = c >= size;
       const int place = behind ? c - size : c, m = behind ? next.m : now.m;
-      const int of = place - (columns_of_item<Rows::alignment>(m) - m);  // column of the series
+      const int of = place - (columns_of_item(m) - m);  // column of the series
       const int64_t series = behind ? next.item : now.item;
       kind[i] = m == 0 || of < -1 ? outside : of < 0 ? separator : regular;
       item_of[i] = number + behind, limit_of[i] = behind ? next_limit : now_limit;
