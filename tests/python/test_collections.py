@@ -256,7 +256,7 @@ def test_barycenter_is_a_minimum(normalize, rng):
 @pytest.mark.parametrize("penalties", [(0, 0, 0), (0, 1, 0)])
 def test_objectives_of_averages(normalize, penalties, rng, monkeypatch):
     torch = pytest.importorskip("torch")
-    from libsdtw.collections import _objective, _pairs
+    from libsdtw.collections import _objective, _objective_torch, _pairs
     from libsdtw.collections._series import Series, as_series
 
     series, weights = as_series("x", ragged(rng, 9)), rng.uniform(size=9)
@@ -285,10 +285,12 @@ def test_objectives_of_averages(normalize, penalties, rng, monkeypatch):
             step[index] = 1e-5
             ends = [objectives(centers + s)[0].sum() for s in (step, -step)]
             assert grads[index] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6, abs=1e-7)
-        # In parts, and as a tensor on a GPU would be handled
-        monkeypatch.setattr(_pairs, "STATE_PAIRS", 2)
+        # In parts; and as a tensor on a GPU would be handled, in one part and in several
         tensors = Series(torch.from_numpy(series.data), series.lengths)
-        for batch in (series, tensors):
+        for batch, parts in ((series, 5), (tensors, 1), (tensors, 5)):
+            if parts > 1:
+                monkeypatch.setattr(_pairs, "STATE_PAIRS", 2)
+                monkeypatch.setattr(_objective_torch, "CELLS", 2 * steps * series.steps)
             other = _objective.Objectives((steps, 2), batch, weights, labels, 4, options)(centers)
             np.testing.assert_allclose(other[0], values, rtol=1e-12)
             np.testing.assert_allclose(other[1], grads, rtol=1e-10, atol=1e-12)

@@ -49,7 +49,7 @@ def test_is_what_numpy_computes(device, rules, metric, gamma):
     ours = soft_dtw(x, y, **options)
     np.testing.assert_allclose(*numbers(ours), value, rtol=1e-12)
     for grad, want in zip(grads(torch.where(ours.isfinite(), ours, 0), x, y), expected, strict=True):
-        np.testing.assert_allclose(*numbers(grad), want, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(*numbers(grad), want, rtol=1e-10, atol=1e-11)  # E below 1e-12 may be 0
     plain = [t.detach() for t in (x, y)]
     alignment = libsdtw.numpy.soft_dtw_alignment(*numbers(x, y), **options)
     np.testing.assert_allclose(*numbers(soft_dtw_alignment(*plain, **options)), alignment, atol=1e-12)

@@ -61,9 +61,9 @@ template <class Exact>
 __device__ __noinline__ double exact_value(const Args &a, int64_t x, int64_t y, Word *row) {
   using Z = typename Exact::Z;
   const int n = length_of_x(a, x), m = length_of_y(a, y), lane = lane_id();
-  const auto point = [&](const general::Series &series, int64_t i, int row, double(&to)[max_inline_features]) {
+  const auto point = [&](const general::Series &series, int64_t i, int row, double(&to)[max_stream_features]) {
 #pragma unroll
-    for (int f = 0; f < max_inline_features; f++)
+    for (int f = 0; f < max_stream_features; f++)
       to[f] = f < a.features
                   ? general::element<double>(
                         series.data, i * series.stride[0] + row * series.stride[1] + f * series.stride[2], series.dtype)
@@ -79,19 +79,19 @@ __device__ __noinline__ double exact_value(const Args &a, int64_t x, int64_t y, 
     strip.above = first == 0 && lane == 0 ? Exact::origin() : Exact::forbidden();
     strip.upper = (lane + warp - 1) % warp, strip.lowest = lane == warp - 1;
     const int end_lane = last / K;
-    double of_x[K][max_inline_features];
+    double of_x[K][max_stream_features];
 #pragma unroll
     for (int k = 0; k < K; k++) point(a.x, x, clamp(own + k, n), of_x[k]);
     for (int step = 0; step < m + end_lane; step++) {
       const int column = step - lane;
       const bool inside = column >= 0 && column < m;
-      double cost[K], of_y[max_inline_features];
+      double cost[K], of_y[max_stream_features];
       point(a.y, y, clamp(column, m), of_y);
 #pragma unroll
       for (int k = 0; k < K; k++) {
         cost[k] = 0;
 #pragma unroll
-        for (int f = 0; f < max_inline_features; f++) {
+        for (int f = 0; f < max_stream_features; f++) {
           const double difference = of_x[k][f] - of_y[f];
           cost[k] = fma(difference, difference, cost[k]);
         }

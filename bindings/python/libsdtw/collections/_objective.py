@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,10 @@ from .. import _core
 from .._calls import Call, Options
 from . import _pairs
 from ._pairs import PairOptions, sum_and_grad
-from ._series import Series
+from ._series import Series, library_of
+
+if TYPE_CHECKING:
+    from ._objective_torch import TensorParts
 
 
 class Objectives:
@@ -41,8 +44,15 @@ class Objectives:
         self.totals = np.bincount(self.labels, self.weights, clusters)
         self.series, self.options, self.shape = series, options, shape
         self.parts: list[_Part] = []
-        if series.on_host and (options.mirrored or not options.normalize):
+        self.on_device: TensorParts | None = None
+        if not options.mirrored and options.normalize:
+            return
+        if series.on_host:
             self._prepare()
+        elif library_of(series.data) == "torch" and len(self.order):
+            from ._objective_torch import TensorParts
+
+            self.on_device = TensorParts(self)
 
     def _prepare(self) -> None:
         own = np.flatnonzero(self.totals) if self.options.normalize else np.empty(0, np.intp)
@@ -60,6 +70,8 @@ class Objectives:
 
     def __call__(self, centers: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Values (k,) and gradients (k, M, D) for centers (k, M, D); zeros for clusters without a series."""
+        if self.on_device is not None:
+            return self.on_device(centers)
         values, grads = np.zeros(len(centers)), np.zeros(centers.shape)
         for part in self.parts:
             if len(self.parts) > 1:

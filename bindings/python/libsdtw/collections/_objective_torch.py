@@ -1,0 +1,91 @@
+# The same objectives of tensors: all pairs of a collection with their centers in a few calls, on its device.
+"""Objectives on the device of a collection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..torch import soft_dtw
+from ._pairs import PairOptions
+
+if TYPE_CHECKING:
+    from ._objective import Objectives
+
+CELLS = 1 << 30  # of a call: so many keep a third of a GiB for their gradients
+SUMS = 1 << 24  # elements of the matrix that adds up what a call has
+
+
+class TensorParts:
+    """Values and gradients of the pairs of an Objectives whose series are tensors, a call for each part.
+
+    A part's gradients are added up to those of its clusters by a product with a matrix of zeros and ones, in
+    float64: that is the same in every run, as sums by atomics are not. Nothing is waited for but the results.
+    """
+
+    def __init__(self, of: Objectives) -> None:
+        self.data, self.options = of.series.data, of.options
+        self.own = np.flatnonzero(of.totals) if of.options.normalize else np.empty(0, np.intp)
+        self.totals = self._there(of.totals[self.own])
+        cells = of.series.steps * of.shape[0]
+        most = max(1, min(CELLS // cells, SUMS // max(1, min(len(of.totals), 4096))))
+        self.parts = [_Part(self, of, slice(i, i + most)) for i in range(0, len(of.order), most)]
+        if len(self.parts) == 1:
+            self.parts[0].series = self.data[self.parts[0].order]
+
+    def _there(self, array: NDArray[Any]) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.data.device)
+
+    def __call__(self, centers: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Values (k,) and gradients (k, M, D) for centers (k, M, D)."""
+        at = self._there(centers).to(self.data.dtype)
+        # A row of each cluster: its value, and its gradient.
+        sums = torch.zeros(len(at), 1 + at[0].numel(), dtype=torch.float64, device=at.device)
+        for part in self.parts:
+            part.add(self, at, sums)
+        if len(self.own):
+            own = at[self._there(self.own)]
+            found = -0.5 * self.totals[:, None] * _rows(own, own, None, None, self.options)
+            found[:, 1:] *= 2
+            sums[self._there(self.own)] += found
+        result = sums.cpu().numpy()
+        return result[:, 0].copy(), result[:, 1:].reshape(centers.shape)
+
+
+class _Part:
+    """Some pairs of series with their centers, by cluster."""
+
+    def __init__(self, of: TensorParts, objectives: Objectives, chosen: slice) -> None:
+        labels, order = objectives.labels[chosen], objectives.order[chosen]
+        first, last = int(labels[0]), int(labels[-1]) + 1
+        self.clusters = slice(first, last)
+        self.order, self.labels = of._there(order), of._there(labels)
+        self.weights = of._there(objectives.weights[chosen])
+        lengths = objectives.series.lengths
+        self.lengths = None if lengths is None else of._there(lengths[order])
+        self.ones = (self.labels == torch.arange(first, last, device=self.labels.device)[:, None]).double()
+        self.series: torch.Tensor | None = None  # unless it is the only part: gathered for each call
+
+    def add(self, of: TensorParts, centers: torch.Tensor, sums: torch.Tensor) -> None:
+        series = of.data[self.order] if self.series is None else self.series
+        found = _rows(centers[self.labels], series, self.lengths, self.weights, of.options)
+        sums[self.clusters] += self.ones @ found
+
+
+def _rows(
+    centers: torch.Tensor,
+    series: torch.Tensor,
+    lengths: torch.Tensor | None,
+    weights: torch.Tensor | None,
+    options: PairOptions,
+) -> torch.Tensor:
+    """Of each pair weight times value, and weight times the gradient by the center: (B, 1 + M D), float64."""
+    with torch.enable_grad():
+        centers = centers.detach().requires_grad_()
+        values = soft_dtw(centers, series.detach(), y_lengths=lengths, **options.of_call(centers))
+        share = torch.ones_like(values) if weights is None else weights
+        (grads,) = torch.autograd.grad(values, centers, share.to(values.dtype))
+    return torch.cat([(values.detach() * share.double())[:, None], grads.double().flatten(1)], 1)
