@@ -20,9 +20,20 @@ int64_t choose_interval(const Problem &p) {
   return cells < int64_t{1} << 22 ? 32 : cells < int64_t{1} << 24 ? 64 : cells < int64_t{1} << 28 ? 128 : 256;
 }
 
-Costs choose_costs(const Problem &p) {
+// Costs of few features take fewer instructions in the warp that sweeps than producers need to pass them on, but its
+// steps take longer. So values alone of up to eight features have them there if there is more than one round of strips
+// for the warps that sweep beside producers, two a multiprocessor. Four pairs a warp would leave too little shared
+// memory to several blocks.
+bool are_values_of_many(const Problem &p, const Exec &exec, const Plan &plan) {
+  constexpr int64_t many = 512, few_features = 4;
+  return exec.no_state && p.dtype == SDTW_F32 && p.features <= max_inline_features_of_values && plan.tasks > many &&
+         (plan.lanes > warp / 4 || p.features <= few_features);
+}
+
+// plan: of which lanes and tasks are known.
+Costs choose_costs(const Problem &p, const Exec &exec, const Plan &plan) {
   if (!p.fused()) return Costs::given;
-  return p.features <= max_inline_features ? Costs::inlined : Costs::tensor;
+  return p.features <= max_inline_features || are_values_of_many(p, exec, plan) ? Costs::inlined : Costs::tensor;
 }
 
 // A pair of few rows takes only as many lanes of a warp as it has use for: two or four pairs share it.
@@ -143,7 +154,8 @@ PairWaves make_pair_waves(const Problem &p, const Exec &exec, Call call) {
   Arena arena;
   const auto place = [&](size_t PairWaves::*array) { return arena.add(std::max(first.*array, last.*array), 1); };
   const auto sums = [&](int64_t series, int64_t rows) {
-    return arena.add(back ? checked_mul(checked_mul(series, rows), p.features) : 0, sizeof(double));
+    const bool needed = back && (p.symmetric || pairs < all);  // else they are written where they belong at once
+    return arena.add(needed ? checked_mul(checked_mul(series, rows), p.features) : 0, sizeof(double));
   };
   PairWaves waves{};
   waves.pairs = pairs;
@@ -219,11 +231,11 @@ namespace {
 
 Plan make_core_plan(const Problem &problem, const Exec &exec) {
   Plan plan{};
-  plan.costs = choose_costs(problem);
   plan.lanes = choose_lanes(problem);
   plan.strips = ceil_div(problem.n, rows_per_lane * warp);
   plan.tasks = plan.lanes == warp ? static_cast<int64_t>(checked_mul(problem.batch, plan.strips))
                                   : ceil_div(problem.batch, warp / plan.lanes);
+  plan.costs = choose_costs(problem, exec, plan);
   plan.interval = choose_interval(problem);
   plan.checkpoints = ceil_div(problem.m + plan.lanes - 1, plan.interval) - 1;
   plan.words = problem.dtype == SDTW_F64 ? 2 : 1;
@@ -272,6 +284,10 @@ const char *name_of(Source source) {
     case Source::given: return "GivenCosts";
     case Source::inline_one: return "InlineCosts<1>";
     case Source::inline_two: return "InlineCosts<2>";
+    case Source::inline_three: return "InlineCosts<3>";
+    case Source::inline_four: return "InlineCosts<4>";
+    case Source::inline_six: return "InlineCosts<6>";
+    case Source::inline_eight: return "InlineCosts<8>";
     case Source::split_alone: return "SplitAlone";
     case Source::split_of_many: return "SplitOfMany";
     case Source::split: return "Split";

@@ -139,6 +139,15 @@ TEST_CASE("all pairs without state are the oracle's, in one wave and in several"
   }
 }
 
+// Where values alone have other kernels than values and gradients.
+TEST_CASE("values of many pairs of few features are the oracle's", "[pairs]") {
+  for (const char *features : {" d=4", " d=5", " d=6", " d=7", " d=8"})
+    for (const char *shape : {"B=23x24 n=70 m=3 pairs=all", "B=33x32 n=34 m=3 pairs=all", "B=270 n=140 m=2"})
+      check_line(std::string(shape) + features + " state=none gamma=0.5 dtype=f32 layout=mixed lengths=1");
+  check_line("B=47x47 n=5 m=7 d=4 pairs=all state=none gamma=0.5 dtype=f32");
+  check_line("B=23x24 n=70 m=5 d=6 pairs=all state=none gamma=0.01 dtype=f32 data=mixed spoil=nan");
+}
+
 TEST_CASE("without state, too, a series that is no good spoils what it is in alone", "[pairs]") {
   const SmallWaves waves(100000);
   for (const char *how : {"nan", "length", "inf"})

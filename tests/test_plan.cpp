@@ -61,14 +61,32 @@ TEST_CASE("CUDA: pairs of few rows share a warp, others are cut into strips of 1
 TEST_CASE("CUDA: sources of costs, sweeps and sums by shape") {
   using sdtw::cuda::Costs;
   CHECK(cuda_plan(SDTW_PRECOMPUTED, 8, 300, 300, 0).costs == Costs::given);
-  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 2).costs == Costs::inlined);
-  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 3).costs == Costs::tensor);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 3).costs == Costs::inlined);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 4).costs == Costs::tensor);
   CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 2, 2048, 2048, 1).full_sweeps);
   CHECK_FALSE(cuda_plan(SDTW_SQEUCLIDEAN, 64, 2048, 2048, 1).full_sweeps);
   CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 1, 100, 8193, 1).wide_sums);
   CHECK_FALSE(cuda_plan(SDTW_SQEUCLIDEAN, 1, 100, 8192, 8).wide_sums);
   CHECK_FALSE(cuda_plan(SDTW_PRECOMPUTED, 1, 100, 9000, 0).wide_sums);
   CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 3, SDTW_F64).snapshots_each == 0);
+}
+
+TEST_CASE("CUDA: values alone of many pairs have costs of up to eight features in the warp that sweeps") {
+  using sdtw::cuda::Costs;
+  const auto costs = [](int64_t batch, int64_t n, int64_t features, uint32_t flags, sdtw_dtype dtype = SDTW_F32) {
+    Case c = make_case(SDTW_SQEUCLIDEAN, batch, n, n, features, 1);
+    c.problem.dtype = dtype;
+    c.exec.device = SDTW_CUDA;
+    c.exec.flags = flags;
+    return plan_of(c).cuda.costs;
+  };
+  CHECK(costs(1000, 128, 8, SDTW_NO_STATE) == Costs::inlined);
+  CHECK(costs(1000, 128, 8, SDTW_NO_STATE, SDTW_F16) == Costs::inlined);
+  CHECK(costs(1000, 128, 9, SDTW_NO_STATE) == Costs::tensor);
+  CHECK(costs(1000, 128, 8, 0) == Costs::tensor);
+  CHECK(costs(100, 128, 8, SDTW_NO_STATE) == Costs::tensor);
+  CHECK(costs(10000, 20, 8, SDTW_NO_STATE) == Costs::tensor);
+  CHECK(costs(10000, 20, 4, SDTW_NO_STATE) == Costs::inlined);
 }
 
 TEST_CASE("CUDA: all pairs without state take the core kernels, in waves of about the same size") {

@@ -66,8 +66,9 @@ class AllPairs {
 
   void backward() const {
     const bool of_x = b.grad_x.data, of_y = p.symmetric ? of_x : b.grad_y.data != nullptr;
-    if (of_x) clear(0);
-    if (of_y && !p.symmetric) clear(1);
+    const bool sums_x = of_x && sums_up(), sums_y = of_y && sums_up() && !p.symmetric;
+    if (sums_x) clear(0);
+    if (sums_y) clear(1);
     each_wave([&](int64_t first, int64_t pairs, const SeriesOfPair *series) {
       Buffers wave = of_wave();
       wave.state = workspace<void>(waves.state), wave.value = workspace<void>(waves.value);
@@ -81,11 +82,11 @@ class AllPairs {
       const int *status = at<int>(wave.state, part.cuda.status);
       const general::PairsOfWave of{p.symmetric, p.batch_x, p.batch_y,    first,
                                     pairs,       status,    b.grad_value, p.dtype == SDTW_F64};
-      if (of_x) launch_reduce(of, target(wave.grad_x, p.dtype), sums(0), true, stream());
-      if (of_y) launch_reduce(of, target(wave.grad_y, p.dtype), sums(p.symmetric ? 0 : 1), false, stream());
+      if (of_x) add(of, wave.grad_x, 0);
+      if (of_y) add(of, wave.grad_y, 1);
     });
-    if (of_x) finish(0, b.grad_x);
-    if (of_y && !p.symmetric) finish(1, b.grad_y);
+    if (sums_x) finish(0);
+    if (sums_y) finish(1);
   }
 
  private:
@@ -101,12 +102,12 @@ class AllPairs {
     return at<T>(b.workspace, offset);
   }
 
+  int64_t all() const { return p.symmetric ? core::pairs_of_triangle(p.batch_x) : p.batch; }
   template <class OfWave>
   void each_wave(const OfWave &compute) const {
-    const int64_t all = p.symmetric ? core::pairs_of_triangle(p.batch_x) : p.batch;
     SeriesOfPair *const series = workspace<SeriesOfPair>(waves.series);
-    for (int64_t first = 0; first < all; first += waves.pairs) {
-      const List list{series, first, std::min(waves.pairs, all - first), p.batch_x, p.batch_y, p.symmetric};
+    for (int64_t first = 0; first < all(); first += waves.pairs) {
+      const List list{series, first, std::min(waves.pairs, all() - first), p.batch_x, p.batch_y, p.symmetric};
       launch_kernel(false, list_kernel, grid_of(list.pairs), threads, 0, stream(), list);
       compute(first, list.pairs, series);
     }
@@ -139,15 +140,24 @@ class AllPairs {
     return {out.data, {out.stride[0], out.stride[1], out.stride[2]}, dtype};
   }
   general::Target sums(int which) const { return target(place(which ? waves.sums_y : waves.sums_x, which), SDTW_F64); }
+  // Whether what is added to a series comes in several parts, which the workspace has the sums of.
+  bool sums_up() const { return p.symmetric || waves.pairs < all(); }
+  general::Target output(int which) const { return target(which ? b.grad_y : b.grad_x, p.dtype); }
   void clear(int which) const {
     const general::Side side = side_of(which);
     const size_t bytes = side.batch * side.rows * static_cast<size_t>(side.features) * sizeof(double);
     check(cudaMemsetAsync(sums(which).data, 0, bytes, stream()), "cudaMemsetAsync");
   }
-  void finish(int which, const sdtw_out &to) const {
+  // what: 0 for gradients of x, 1 for those of y, which of symmetric pairs are x's as well.
+  void add(const general::PairsOfWave &wave, const sdtw_out &of_pairs, int what) const {
+    const int which = p.symmetric ? 0 : what;
+    launch_reduce(wave, target(of_pairs, p.dtype), sums_up() ? sums(which) : output(which), what == 0, sums_up(),
+                  stream());
+  }
+  void finish(int which) const {
     general::Finish f{};
     f.side = side_of(which), f.count = f.side.batch;
-    f.sums = sums(which), f.to = target(to, p.dtype);
+    f.sums = sums(which), f.to = output(which);
     f.f64_values = p.dtype == SDTW_F64;
     launch_finish(f, stream());
   }

@@ -106,9 +106,10 @@ void compute(const sdtw::Plan &plan, const Buffers &buffers, Call call, const Fu
 
 void choose_kernels(sdtw::Plan &plan, Call call) {
   if (plan.cuda.route == Route::pairs && (call == Call::forward || call == Call::backward)) {
-    sdtw::Plan wave = plan;
-    const PairWaves &waves = call == Call::forward ? plan.cuda.forward_pairs : plan.cuda.backward_pairs;
-    wave.problem = part_of(plan.problem, waves.pairs);
+    const bool forward = call == Call::forward;
+    const Problem of_wave =
+        part_of(plan.problem, forward ? plan.cuda.forward_pairs.pairs : plan.cuda.backward_pairs.pairs);
+    sdtw::Plan wave = cuda::make_plan(of_wave, forward ? plan.exec : with_state(plan.exec));
     choose_core_kernels(wave, call);
     plan.cuda.kernels = wave.cuda.kernels;
   }

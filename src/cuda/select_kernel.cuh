@@ -44,6 +44,10 @@ decltype(auto) visit_forward(Source source, Visit &&visit) {
       case Source::given: return visit(Type<GivenCosts>{});
       case Source::inline_one: return visit(Type<InlineCosts<1>>{});
       case Source::inline_two: return visit(Type<InlineCosts<2>>{});
+      case Source::inline_three: return visit(Type<InlineCosts<3>>{});
+      case Source::inline_four: return visit(Type<InlineCosts<4>>{});
+      case Source::inline_six: return visit(Type<InlineCosts<6>>{});
+      case Source::inline_eight: return visit(Type<InlineCosts<8>>{});
       case Source::split_alone: return visit(Type<SplitAlone>{});
       case Source::split_of_many: return visit(Type<SplitOfMany>{});
       case Source::split: return visit(Type<Split>{});
@@ -63,6 +67,7 @@ decltype(auto) visit_backward(Source source, Visit &&visit) {
       case Source::given: return visit(Type<GivenCosts>{});
       case Source::inline_one: return visit(Type<InlineCosts<1>>{});
       case Source::inline_two: return visit(Type<InlineCosts<2>>{});
+      case Source::inline_three: return visit(Type<InlineCosts<3>>{});
       case Source::words: return visit(Type<Words>{});
       case Source::smallest_words: return visit(Type<SmallestWords>{});
       case Source::packed: return visit(Type<Packed>{});
@@ -185,13 +190,19 @@ bool fits_twice(const Args &a) {
   return 2 * (forward_bytes<Source>(a) + reserved) <= current_device().shared_memory_of_multiprocessor;
 }
 
+// InlineCosts of so many features.
+inline Source inline_source(int features) {
+  if (features > 4) return features > 6 ? Source::inline_eight : Source::inline_six;
+  return static_cast<Source>(static_cast<int>(Source::inline_one) + features - 1);
+}
+
 // The source of costs for forward.
 template <class Cell>
 Source forward_source(const Args &a) {
   if constexpr (Cell::wide)
     return a.costs != Costs::given && fits_forward<DifferenceCosts>(a) ? Source::differences : Source::direct;
   if (a.costs == Costs::given) return Source::given;
-  if (a.costs == Costs::inlined) return a.features == 1 ? Source::inline_one : Source::inline_two;
+  if (a.costs == Costs::inlined) return inline_source(a.features);
   if (a.lanes == warp) {
     if (a.features > Split::at_once && fits_forward<SplitOfMany>(a)) return Source::split_of_many;
     if (forward_tasks(a) <= current_device().multiprocessors && fits_forward<SplitAlone>(a)) return Source::split_alone;

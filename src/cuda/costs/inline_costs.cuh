@@ -1,4 +1,4 @@
-// InlineCosts: squared distances of one or two features for FloatCell, which the sweeping warp computes itself, with x
+// InlineCosts: squared distances of up to three features for FloatCell, which the sweeping warp computes itself, with x
 // in registers and y in shared memory.
 // They are computed in float64, relative to the first point of x. That takes no more time than splitting a float32
 // distance into integer and fraction would: the addition that splits t is the first term of the sum of squares
@@ -48,16 +48,17 @@ __device__ __forceinline__ void squared_distances(const double (&x)[rows][D], co
   for (int k = 0; k < rows; k++) cost[k] = FloatCell::split_fixed(sum[k]);
 }
 
-// Tells InlineCosts<1> and InlineCosts<2> from other sources.
+// Tells InlineCosts from other sources.
 struct InlineBase : TakesAll {};
 
 template <int D>
 struct InlineCosts : InlineBase {
-  static constexpr bool cooperative = false;    // each warp sweeps by itself, without producer warps
-  static constexpr int warps = 4;               // of a block of forward
-  static constexpr int resident = 3;            // blocks of forward that registers must leave room for
-  static constexpr int unrolled = block_steps;  // steps that forward unrolls
+  static constexpr bool cooperative = false;      // each warp sweeps by itself, without producer warps
+  static constexpr int warps = 4;                 // of a block of forward
+  static constexpr int resident = D > 6 ? 2 : 3;  // blocks of forward that registers must leave room for
+  static constexpr int unrolled = block_steps;    // steps that forward unrolls
   static constexpr int features = D;
+  static constexpr bool exact = D <= 4;  // else there may be fewer features, and the others count as 0
   static constexpr int row = 2 * ring_columns;
   static constexpr int no_columns = -1;
 
@@ -72,13 +73,14 @@ struct InlineCosts : InlineBase {
   int reach_x, reach_y;      // the largest scaled squared distances from the origin, as bits: a NaN is the largest
   const float *data;         // the task's first column of y, in the caller's array
   int64_t stride[2];         // from a column of the task to the next, and from a feature to the next
+  int count;                 // of features
   int columns, lane, lanes;  // of the pair; the lane's number among the pair's lanes; how many these are
   const float *next;         // forward: the lane's first column of the next block, in the caller's array
   float ahead[2][D];         // y of up to two columns that the lane has asked for
   int sought;                // backward: the first step of the tile that `ahead` is for, or no_columns
 
   __device__ __forceinline__ void begin(const Args &a, const StripView &s, unsigned char *memory) {
-    lane = s.lane, lanes = s.lanes, columns = s.pair.m;
+    lane = s.lane, lanes = s.lanes, columns = s.pair.m, count = a.features;
     y = reinterpret_cast<double *>(memory) + (lane_id() >> a.lane_bits) * (D * row);
     sought = no_columns;
     root = sqrt(a.scale);
@@ -88,20 +90,23 @@ struct InlineCosts : InlineBase {
         static_cast<const float *>(a.y.data) + y_of(a, s.pair.index) * a.y.stride[0] + s.first_column() * a.y.stride[1];
     stride[0] = s.sign() * a.y.stride[1], stride[1] = a.y.stride[2];
 #pragma unroll
-    for (int f = 0; f < D; f++) origin[f] = __ldg(xs + f * a.x.stride[2]);
+    for (int f = 0; f < D; f++) origin[f] = feature(xs, a.x.stride[2], f);
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const int64_t row = static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1];
       float distance = 0;
 #pragma unroll
       for (int f = 0; f < D; f++) {
-        x[k][f] = (__ldg(xs + row + f * a.x.stride[2]) - origin[f]) * root;
+        x[k][f] = (feature(xs + row, a.x.stride[2], f) - origin[f]) * root;
         distance += static_cast<float>(x[k][f] * x[k][f]);
       }
       widen(reach_x, distance);
     }
   }
 
+  __device__ __forceinline__ float feature(const float *point, int64_t step, int f) const {
+    return exact || f < count ? __ldg(point + f * step) : 0;
+  }
   static __device__ __forceinline__ void widen(int &reach, float distance) {
     reach = max(reach, __float_as_int(distance) & 0x7fffffff);
   }
@@ -109,7 +114,7 @@ struct InlineCosts : InlineBase {
   __device__ __forceinline__ void fetch(int column, float (&to)[D]) const {
     const float *from = data + clamp(column, columns) * stride[0];
 #pragma unroll
-    for (int f = 0; f < D; f++) to[f] = __ldg(from + f * stride[1]);
+    for (int f = 0; f < D; f++) to[f] = feature(from, stride[1], f);
   }
   __device__ __forceinline__ double scaled(float value, int f) const { return (value - origin[f]) * root; }
   // Backward. look_ahead asks for the columns of some steps, into registers; window puts them where costs finds them.
@@ -166,11 +171,11 @@ struct InlineCosts : InlineBase {
   __device__ __forceinline__ void ask(int first) {
     if (lane >= block_steps) return;
 #pragma unroll
-    for (int f = 0; f < D; f++) ahead[0][f] = __ldg(next + f * stride[1]);
+    for (int f = 0; f < D; f++) ahead[0][f] = feature(next, stride[1], f);
     if (lanes >= block_steps) return;
     const int64_t further = first + lane + lanes < columns ? lanes * stride[0] : 0;
 #pragma unroll
-    for (int f = 0; f < D; f++) ahead[1][f] = __ldg(next + further + f * stride[1]);
+    for (int f = 0; f < D; f++) ahead[1][f] = feature(next + further, stride[1], f);
   }
   __device__ __forceinline__ void stage(int first) {
 #pragma unroll

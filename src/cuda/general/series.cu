@@ -244,11 +244,12 @@ struct Partners {
   }
 };
 
-// Adds to each element of a series what the wave's pairs have for it. A lane has an element; the warps of a block share
-// the pairs, a stretch of each 256 for each warp, and their sums are added in the order of warps.
+// Sums up for each element of a series what the wave's pairs have for it. A lane has an element; the warps of a block
+// share the pairs, a stretch of each 256 for each warp, and their sums are added in the order of warps.
 template <class Real>
-__global__ void __launch_bounds__(threads) reduce_kernel(const __grid_constant__ PairsOfWave wave, const Real *of_pairs,
-                                                         double *of_series, int64_t elements, bool of_x) {
+__global__ void __launch_bounds__(threads)
+    reduce_kernel(const __grid_constant__ PairsOfWave wave, const Real *of_pairs, Target to, int64_t elements,
+                  int columns, bool of_x, bool adds) {
   Reduction &shared = ptx::shared_object<Reduction>();
   const int own_warp = threadIdx.x / warp;
   for (int64_t own = blockIdx.y; own < (of_x ? wave.batch_x : wave.batch_y); own += gridDim.y) {
@@ -278,7 +279,8 @@ __global__ void __launch_bounds__(threads) reduce_kernel(const __grid_constant__
       __syncthreads();
       if (own_warp > 0 || group + lane_id() >= elements) continue;
       for (int i = 1; i < threads / warp; i++) sum += shared.sums[i][lane_id()];
-      of_series[own * elements + group + lane_id()] += sum;
+      const int64_t element = group + lane_id(), place = place_in(to, own, element / columns, element % columns);
+      put_element(to.data, place, to.dtype, adds ? element_of(to, place) + sum : sum);
     }
   }
 }
@@ -377,18 +379,20 @@ void launch_finish(const Finish &finish, cudaStream_t stream) {
     launch_kernel(false, finish_kernel, grid_for(finish.count, int64_t{finish.side.rows} * finish.side.features),
                   threads, 0, stream, finish);
 }
-void launch_reduce(PairsOfWave wave, const Target &of_pairs, const Target &of_series, bool of_x, cudaStream_t stream) {
+void launch_reduce(PairsOfWave wave, const Target &of_pairs, const Target &to, bool of_x, bool adds,
+                   cudaStream_t stream) {
   const auto x_of = [&](int64_t pair) {
     return wave.symmetric ? core::pair_of_triangle(pair, wave.batch_x).x : pair / wave.batch_y;
   };
   wave.first_x = x_of(wave.first), wave.last_x = x_of(wave.first + wave.pairs - 1);
-  const int64_t elements = of_pairs.stride[0], series = of_x ? wave.batch_x : wave.batch_y;
+  const int64_t elements = of_pairs.stride[0], columns = of_pairs.stride[1],
+                series = of_x ? wave.batch_x : wave.batch_y;
   constexpr int64_t most = 132 * 32;
   const int64_t x = std::min((elements + warp - 1) / warp, most);
   const dim3 grid(static_cast<unsigned>(x), static_cast<unsigned>(std::min(series, std::max<int64_t>(most / x, 1))));
   const auto launch = [&](auto kernel, auto *from) {
-    launch_kernel(false, kernel, grid, threads, 0, stream, wave, from, static_cast<double *>(of_series.data), elements,
-                  of_x);
+    launch_kernel(false, kernel, grid, threads, 0, stream, wave, from, to, elements, static_cast<int>(columns), of_x,
+                  adds);
   };
   if (of_pairs.dtype == SDTW_F64)
     launch(reduce_kernel<double>, static_cast<const double *>(of_pairs.data));

@@ -56,9 +56,11 @@ struct PairsOfWave {
   bool f64_values;
   int64_t first_x = 0, last_x = 0;  // of the wave: launch_reduce finds out
 };
-// Adds the gradients of x, or of y, of a wave of pairs, times grad_value, to those of their series. Both are
-// contiguous, float or double, and double.
-void launch_reduce(PairsOfWave wave, const Target &of_pairs, const Target &of_series, bool of_x, cudaStream_t stream);
+// Sums up the gradients of x, or of y, of a wave of pairs, times grad_value, for each of their series. Those of pairs
+// are contiguous, float or double. adds: the sums are added to what is there, for series that have pairs in the wave;
+// else the wave has all pairs.
+void launch_reduce(PairsOfWave wave, const Target &of_pairs, const Target &to, bool of_x, bool adds,
+                   cudaStream_t stream);
 
 // Copies of series of a half type as float32, or of float32 as a half type, in one launch: rows beyond the lengths may
 // be left out.

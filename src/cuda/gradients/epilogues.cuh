@@ -1,5 +1,5 @@
 // Epilogues: what a backward block's last warps do with E of each half tile once the adjoint sweep has written it.
-// SparseGradients makes gradients of any series, ShuffleGradients of one or two float32 features, and AlignmentOutput
+// SparseGradients makes gradients of any series, ShuffleGradients of up to three float32 features, and AlignmentOutput
 // writes E itself, as the alignment or as the gradient of given costs.
 //
 // Invariant: results are the same bit for bit in every run, because the order of additions is fixed. Rows belong to one
@@ -74,7 +74,7 @@ struct Progress {
   }
 };
 
-// ShuffleGradients: gradients of one or two float32 features for FloatCell, by one warp for each feature. Its lanes
+// ShuffleGradients: gradients of up to three float32 features for FloatCell, by one warp for each feature. Its lanes
 // have the same rows as those of the adjoint sweep: grad_x is summed up in the lane's registers, and the sum of a
 // column of grad_y goes from lane to lane by shuffles, in the steps in which E went. DoubleCell and more features take
 // SparseGradients.

@@ -69,13 +69,10 @@ struct Sweep {
   }
 
   __device__ __forceinline__ void start() {
-    const bool first = part == 0 && t.lane == 0;
-    Z above = Rows::forbidden();
-    if (first) above = Rows::corner();
     const int own = lane_id();
-    rows.start(above, own - t.lane + (t.lane + t.lanes - 1) % t.lanes, t.lane == t.lanes - 1);
+    rows.start(own - t.lane + (t.lane + t.lanes - 1) % t.lanes, t.lane == t.lanes - 1);
     item.find(a, t, t.first);
-    number = 0, end = item.m - 1 + t.end_lane;
+    number = 0, end = columns_of_item(item.m) - 1 + t.end_lane;
   }
 
   // Left of the first column, whose cells are forbidden, any finite y will do.
@@ -86,7 +83,11 @@ struct Sweep {
   }
 
   __device__ __forceinline__ void block(int first) {
-    const double *const at = ring.from(first - t.lane);
+    if (several && Rows::soft && part > 0) {  // see the range of m in cell.cuh
+      if (t.lane < block_steps) Rows::renormalise(ring.rows[part * cells + (first + warp - 1 + t.lane) % cells]);
+      __syncwarp();
+    }
+    const typename Rows::Point *const at = ring.from(first - t.lane);
     const Z *const tops = ring.rows + part * cells, *const from = tops + (first + warp) % cells;
     Z *const below =
         several && t.lane == warp - 1 && part + 1 < a.warps ? ring.rows + (part + 1) * cells + first % cells : nullptr;
@@ -117,15 +118,15 @@ struct Sweep {
   __device__ __forceinline__ void finish() {
     if (part == t.warp_of_end && t.lane == t.end_lane) {
       int &bad = ring.bad[number % cells];
-      if (bad || (Rows::soft && core::is_thin(t.n, item.m)))
+      const double value = Rows::value(corner, a);
+      if (bad || Rows::is_rough(t.n, item.m, value))
         leave_pair(a, t.x, item.item);
       else
-        put_value(a, t.x, item.item, Rows::value(corner, a));
+        put_value(a, t.x, item.item, value);
       bad = 0;
     }
-    const int begin = end - (item.m - 1) + columns_of_item(item.m);
     item.find(a, t, item.item + 1);
-    number++, end = begin + item.m - 1;
+    number++, end += columns_of_item(item.m);
   }
 };
 
