@@ -330,7 +330,7 @@ def test_batches_split_over_devices_stay_split(platform):
                          out_specs=(P("batch"), P()))
     here = jax.grad(lambda x, y: total(x, jnp.concatenate([y, y]), n, 0.5), (0, 1))(x, y[:2])
     for a, b in zip(here, both(x, y[:2], n, 0.5), strict=True):  # y is the same on both devices
-        np.testing.assert_allclose(a, b, rtol=1e-5)
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)  # a sum in another order
     slope = jax.jit(jax.grad(total, 3))
     np.testing.assert_allclose(slope(*args), slope(x, y, n, 0.5), rtol=1e-6)
     outside = soft_dtw(*args[:2])  # not in a program
