@@ -46,7 +46,7 @@ constexpr int rows_per_lane = 4;
 constexpr int hard_rows_per_lane = 8;
 
 // Up to so many features the sweeping warp computes costs, and gradients, itself.
-constexpr int max_inline_features = 3;
+constexpr int max_inline_features = 4;
 // Costs alone, where no gradients are to follow and there are enough strips to keep the GPU busy.
 constexpr int max_inline_features_of_values = 8;
 
