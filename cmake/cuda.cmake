@@ -9,8 +9,10 @@ foreach(engine FloatCell DoubleCell)
   endforeach()
 endforeach()
 # The general engine's: a file for each cell, and whether it carries tangents.
-foreach(kernels "Soft<FloatCell, false>;false" "Soft<FloatCell, true>;false" "Soft<DoubleCell, false>;false"
-                "Soft<DoubleCell, true>;false" "Soft<DoubleCell, true>;true" "Hard;false" "Hard;true")
+foreach(kernels "Soft<FloatCell, Rule::unit>;false" "Soft<FloatCell, Rule::penalised>;false"
+                "Soft<FloatCell, Rule::weighted>;false" "Soft<DoubleCell, Rule::unit>;false"
+                "Soft<DoubleCell, Rule::weighted>;false" "Soft<DoubleCell, Rule::unit>;true"
+                "Soft<DoubleCell, Rule::weighted>;true" "Hard;false" "Hard;true")
   list(GET kernels 0 cell)
   list(GET kernels 1 tangents)
   string(MAKE_C_IDENTIFIER "general_${cell}_${tangents}" name)

@@ -45,6 +45,9 @@ constexpr int rows_per_lane = 4;
 // Those of a stream's lanes at gamma = 0, whose cells take less time, beside which what is done once a step counts.
 constexpr int hard_rows_per_lane = 8;
 
+// Series of more features are not for streams.
+constexpr int max_stream_features = 2;
+
 // Up to so many features the sweeping warp computes costs, and gradients, itself.
 constexpr int max_inline_features = 4;
 // Costs alone, where no gradients are to follow and there are enough strips to keep the GPU busy.
@@ -75,23 +78,30 @@ struct Layout {
   int64_t wave;  // pairs of a launch: all, or as many as the budget of workspace has room for
   Run run;       // of a wave, from `run_at` on, unless the caller's state has it
   size_t run_at;
-  size_t tickets, progress, returned, graded, reset_end;  // zeroed for each wave, from tickets on
-  size_t flows;
+  int64_t interval, slots;                            // steps between checkpoints; checkpoints of a strip
+  size_t tickets, done, returned, graded, reset_end;  // zeroed for each wave, from tickets on
+  size_t flows, snapshots;
   size_t points[2], directions[2], norms[2];  // of x and y: normalised, for SDTW_COSINE
   size_t pair_sums[2], pair_turns[2];         // gradients of each pair of the wave, and their derivatives
   size_t sums[2], turns[2];                   // of each series: all pairs
   size_t bytes;
 };
 
+// Steps of a tile of backward: what fits shared memory. wide: of the double engine, or of gamma = 0.
+constexpr int tile_steps(bool soft, bool wide, bool weighted, bool tangents) {
+  return tangents || (soft && wide && weighted) ? 8 : wide || weighted ? 16 : 32;
+}
+
 struct Plan {
-  int64_t pairs;                    // that are computed: of symmetric ones, a little more than half
-  int64_t strips, interval, slots;  // of a pair; steps between checkpoints; checkpoints of a strip
-  int64_t row_columns;              // of a row that a strip hands on
-  int64_t words;                    // of a stored cell, as state has it
-  int64_t point_features;           // as points are read by the sweeps: of normalised ones two more
-  bool wide_sums;                   // gradients are summed up in double
-  bool direct;                      // gradients are summed up in the caller's arrays
-  Run state;                        // of all pairs
+  int64_t pairs;            // that are computed: of symmetric ones, a little more than half
+  int64_t strips;           // of a pair
+  int64_t interval, slots;  // of what forward leaves for backward, as in Layout
+  int64_t row_columns;      // of a row that a strip hands on
+  int64_t words;            // of a stored cell, as state has it
+  int64_t point_features;   // as points are read by the sweeps: of normalised ones two more
+  bool wide_sums;           // gradients are summed up in double
+  bool direct;              // gradients are summed up in the caller's arrays
+  Run state;                // of all pairs
   Layout forward, backward, alignment, jvp;
 };
 
@@ -122,6 +132,7 @@ struct PairWaves {
 // Values of pairs of short series of few features, without state (src/cuda/streams/).
 struct Streams {
   bool fit;              // whether there is room for them in the workspace of forward
+  bool swapped;          // x and y have changed places
   int64_t lanes, warps;  // that have the rows of one x
   int64_t exact_warps;   // each with a row of m cells, of the kernel for pairs that need double; 0: as many as may be
   size_t control, rows, bytes;

@@ -13,6 +13,7 @@ namespace {
 
 using general::Layout;
 using general::Run;
+using general::tile_steps;
 
 constexpr int64_t warp = 32;
 constexpr int64_t saved_cells = (rows_per_lane + 1) * warp;
@@ -20,10 +21,18 @@ constexpr int64_t saved_cells = (rows_per_lane + 1) * warp;
 // Calls that need not keep all pairs at once take as many as this much workspace has room for, one at least.
 constexpr int64_t budget = int64_t{96} << 20;
 
-// As of the core kernels: most of the state are checkpoints, and backward recomputes few tiles of long pairs.
-int64_t choose_interval(const Problem &p) {
+// The steps of a tile of backward: of the engine that takes most pairs, or of the one that takes what that leaves.
+int64_t tile_of(const Problem &p, bool tangents, bool rest) {
+  const bool soft = p.gamma > 0, wide = rest || !soft || p.dtype == SDTW_F64;
+  const bool equal = p.step_weight[0] == p.step_weight[1] && p.step_weight[0] == p.step_weight[2];
+  return tile_steps(soft, wide, !(p.has_unit_steps() || (equal && !wide)), tangents);
+}
+// Steps between two checkpoints. As of the core kernels: most of the state are checkpoints, and backward recomputes few
+// tiles of long pairs. Shorter pairs have one for each tile.
+int64_t choose_interval(const Problem &p, bool tangents) {
   const int64_t cells = checked_mul(p.n, p.m);
-  return cells < int64_t{1} << 22 ? 32 : cells < int64_t{1} << 24 ? 64 : cells < int64_t{1} << 28 ? 128 : 256;
+  if (cells <= int64_t{1} << 20) return tile_of(p, tangents, false);
+  return cells <= int64_t{1} << 22 ? 32 : cells < int64_t{1} << 24 ? 64 : cells < int64_t{1} << 28 ? 128 : 256;
 }
 
 // The most columns that a row's band admits, whatever the lengths of its pair: only the absolute band is the same for
@@ -33,7 +42,13 @@ int64_t widest_row(const Problem &p) {
   return std::min<int64_t>(p.m, 2 * static_cast<int64_t>(std::min(p.band_radius, 1e9)) + 1);
 }
 
-Run make_run(const general::Plan &plan, int64_t pairs, int64_t words, bool saves) {
+// Checkpoints of a strip.
+int64_t count_slots(const Problem &p, const general::Plan &plan, int64_t interval) {
+  const int64_t steps = std::min(p.m, plan.row_columns + rows_per_lane * warp - 1) + warp - 1;
+  return std::min(ceil_div(p.m + warp - 1, interval) - 1, ceil_div(steps, interval));
+}
+
+Run make_run(const general::Plan &plan, int64_t pairs, int64_t words, int64_t slots) {
   Run run{};
   Arena arena;
   const size_t strips = checked_mul(pairs, plan.strips), of_rows = plan.strips > 1 ? strips : 0;
@@ -41,7 +56,7 @@ Run make_run(const general::Plan &plan, int64_t pairs, int64_t words, bool saves
   run.flags = arena.add(pairs, sizeof(int));
   run.status = arena.add(pairs, sizeof(int));
   run.rows = arena.add(checked_mul(of_rows, plan.row_columns), words * sizeof(Word));
-  run.saved = arena.add(saves ? checked_mul(strips, checked_mul(plan.slots, saved_cells)) : 0, words * sizeof(Word));
+  run.saved = arena.add(checked_mul(strips, checked_mul(slots, saved_cells)), words * sizeof(Word));
   run.bytes = arena.bytes();
   return run;
 }
@@ -58,14 +73,18 @@ Layout make_layout(const Problem &p, const general::Plan &plan, const Parts &par
   const size_t pairs = wave, strips = checked_mul(pairs, plan.strips), word = sizeof(Word);
   const bool back = parts.dense || parts.gradients;
   const size_t words = parts.tangents ? (p.gamma > 0 ? 3 : 2) : plan.words;
-  if (parts.stateless) layout.run = make_run(plan, wave, words, back);
+  layout.interval = parts.tangents ? choose_interval(p, true) : plan.interval;
+  layout.slots = parts.tangents ? count_slots(p, plan, layout.interval) : plan.slots;
+  if (parts.stateless) layout.run = make_run(plan, wave, words, back ? layout.slots : 0);
   layout.run_at = arena.add(layout.run.bytes, 1);
   layout.tickets = arena.add(8, word);
-  layout.progress = arena.add(parts.forward || parts.stateless ? checked_mul(2, strips) : 0, sizeof(int));
+  layout.done = arena.add(parts.forward || parts.stateless ? checked_mul(2, strips) : 0, sizeof(int));
   layout.returned = arena.add(back ? strips : 0, word);
   layout.graded = arena.add(back ? strips : 0, sizeof(int));
   layout.reset_end = arena.bytes();
   layout.flows = arena.add(back && plan.strips > 1 ? checked_mul(pairs, p.m) : 0, parts.tangents ? 2 * word : word);
+  const int64_t tiles = layout.interval / tile_of(p, parts.tangents, true);  // between two checkpoints
+  layout.snapshots = arena.add(back ? checked_mul(strips, checked_mul(tiles - 1, saved_cells)) : 0, words * word);
   // Symmetric pairs have normalised points of x twice, since a point of norm 0 has cost 1 to itself, too.
   const size_t batch[2] = {static_cast<size_t>(p.batch_x), static_cast<size_t>(p.fused() ? p.batch_y : 0)};
   const size_t rows[2] = {static_cast<size_t>(p.n), static_cast<size_t>(p.m)};
@@ -105,17 +124,16 @@ general::Plan make_general_plan(const Problem &p, const Exec &exec) {
   general::Plan plan{};
   plan.pairs = p.symmetric ? core::pairs_of_triangle(p.batch_x) : p.batch;
   plan.strips = ceil_div(p.n, rows_per_lane * warp);
-  plan.interval = choose_interval(p);
+  plan.interval = choose_interval(p, false);
   plan.row_columns = widest_row(p);
-  const int64_t steps = std::min(p.m, plan.row_columns + rows_per_lane * warp - 1) + warp - 1;
-  plan.slots = std::min(ceil_div(p.m + warp - 1, plan.interval) - 1, ceil_div(steps, plan.interval));
+  plan.slots = count_slots(p, plan, plan.interval);
   plan.words = p.gamma > 0 && p.dtype == SDTW_F64 ? 2 : 1;
   plan.point_features = p.features + (p.metric == SDTW_COSINE ? core::Cosine::more_features : 0);
   constexpr int64_t longest = 8192;  // as of the core kernels
   plan.wide_sums = p.dtype != SDTW_F64 && std::max(p.n, p.m) > longest;
   plan.direct =
       !p.all_pairs && p.metric != SDTW_COSINE && !plan.wide_sums && (p.dtype == SDTW_F32 || p.dtype == SDTW_F64);
-  plan.state = make_run(plan, plan.pairs, plan.words, true);
+  plan.state = make_run(plan, plan.pairs, plan.words, plan.slots);
   const bool alone = exec.no_state;
   plan.forward = fit_layout(p, plan, {true, alone, false, false, false});
   plan.backward = fit_layout(p, plan, {false, alone, !p.fused(), false, p.fused()});

@@ -3,10 +3,10 @@
 //
 // The general engine computes whatever is not the core case (Problem::is_core): other metrics, types, bands, steps,
 // gamma = 0, all pairs, tangents. It has one direction, from the first row to the last. A block takes a strip of a
-// pair, 128 rows, and goes through its tiles in phases: its producers fill a tile with costs, its first warp sweeps it.
+// pair, 128 rows, and goes through its tiles: some of its warps fill a tile with costs, another one sweeps it.
 // A launch takes `pairs` pairs from `first` on, a wave; arrays of state and workspace are indexed by the pair's number
 // in the wave.
-// Invariant: what is reset at the beginning of a wave is zeros: tickets, flags, and all progress.
+// Invariant: what is reset at the beginning of a wave is zeros: tickets, flags, rows, and all progress.
 #pragma once
 
 #include <cstdint>
@@ -64,17 +64,19 @@ struct Args {
   int64_t row_columns;   // columns of a row that a strip hands on
   int64_t tasks;
   Word *ticket;
-  int *any_double;  // 1 if there are rejected pairs
-  int *flags;       // [pairs]
-  int *status;      // [pairs]: a Status each
-  int *progress;    // forward: [pairs][strips]: columns of the row that the strip has handed on; all of them: INT_MAX
-  Word *rows;       // [pairs][strips][row_columns][words]
-  Word *saved;      // [pairs][strips][slots][5 * 32][words]; null: none are kept
+  int *any_double;   // 1 if there are rejected pairs
+  int *flags;        // [pairs]
+  int *status;       // [pairs]: a Status each
+  Word *rows_reset;  // forward of rejected pairs: how many of all pairs need no rows to be reset any more
+  int *done;         // forward: [pairs][strips]: 1 once the strip and all above it have been swept
+  Word *rows;        // [pairs][strips][row_columns][words], zeros before forward
+  Word *saved;       // [pairs][strips][slots][5 * 32][words]; null: none are kept
   void *value, *value_tangent;
 
   // Backward.
   const void *grad_value;
   Word *returned;         // [pairs][strips]: in which columns E has left a strip: Returned in task.cuh
+  Word *snapshots;        // [pairs][strips][interval / 2 halves of a tile - 1][5 * 32][words]
   Word *flows;            // [pairs][m], of tangents [pairs][m][2]: E on its way from a strip into the one above
   int *graded;            // [pairs][strips]: columns, from the last on, to which the strip has added its gradients
   Target sum_x, sum_y;    // sums of gradients, each pair's own, float or double

@@ -70,7 +70,7 @@ class Execution {
   bool cosine() const { return p.metric == SDTW_COSINE; }
   bool soft() const { return p.gamma > 0; }
   bool wide() const { return p.dtype == SDTW_F64 || work.tangents || !soft(); }  // there is no float engine
-  bool stepped() const { return !p.has_unit_steps(); }
+  bool weighted() const { return p.step_weight[0] != p.step_weight[1] || p.step_weight[0] != p.step_weight[2]; }
   sdtw_dtype sum_type() const { return p.dtype == SDTW_F64 || g.wide_sums ? SDTW_F64 : SDTW_F32; }
   bool plain() const { return !work.tangents || cosine(); }
 
@@ -93,8 +93,9 @@ class Execution {
     a.f64_values = p.dtype == SDTW_F64;
     a.format = p.dtype == SDTW_F64 || work.tangents ? two_words : one_word;
     a.words = (soft() ? a.format == two_words ? 2 : 1 : 1) + (work.tangents ? 1 : 0);
-    a.strips = static_cast<int>(g.strips), a.interval = static_cast<int>(g.interval);
-    a.slots = static_cast<int>(g.slots), a.row_columns = g.row_columns;
+    a.strips = static_cast<int>(g.strips);
+    a.interval = static_cast<int>(layout.interval), a.slots = static_cast<int>(layout.slots),
+    a.row_columns = g.row_columns;
     a.value = b.value, a.value_tangent = b.value_tangent, a.grad_value = b.grad_value;
   }
 
@@ -132,13 +133,15 @@ class Execution {
     of.flags = at<int>(base, run.flags) + skip, of.status = at<int>(base, run.status) + skip;
     of.rows = at<Word>(base, run.rows) + skip * strips * of.row_columns * words;
     of.saved =
-        run.saved < run.bytes ? at<Word>(base, run.saved) + skip * strips * of.slots * 5 * warp * words : nullptr;
-    of.progress = at<int>(b.workspace, layout.progress);
+        run.saved < run.bytes ? at<Word>(base, run.saved) + skip * strips * of.slots * (K + 1) * warp * words : nullptr;
+    of.done = at<int>(b.workspace, layout.done);
+    of.rows_reset = at<Word>(b.workspace, layout.tickets) + 4;
+    of.snapshots = at<Word>(b.workspace, layout.snapshots);
     of.returned = at<Word>(b.workspace, layout.returned), of.graded = at<int>(b.workspace, layout.graded);
     of.flows = at<Word>(b.workspace, layout.flows);
     of.tasks = of.pairs * strips;
     zero(at<void>(b.workspace, layout.tickets), layout.reset_end - layout.tickets);
-    if (work.forward) zero(at<void>(base, run.control), run.status - run.control);
+    if (work.forward) zero(at<void>(base, run.control), run.saved - run.control);  // the wave is all pairs of its run
   }
   void zero(void *data, size_t bytes) const { check(cudaMemsetAsync(data, 0, bytes, stream()), "cudaMemsetAsync"); }
 
@@ -153,19 +156,24 @@ class Execution {
       else
         launch(Type<Kernels<Hard, false>>{}, of);
     } else if (work.tangents) {
-      launch(Type<Kernels<Soft<DoubleCell, true>, true>>{}, of);
+      if (p.has_unit_steps())
+        launch(Type<Kernels<Soft<DoubleCell, Rule::unit>, true>>{}, of);
+      else
+        launch(Type<Kernels<Soft<DoubleCell, Rule::weighted>, true>>{}, of);
     } else {
       if (!wide()) {
-        if (stepped())
-          launch(Type<Kernels<Soft<FloatCell, true>, false>>{}, of);
+        if (p.has_unit_steps())
+          launch(Type<Kernels<Soft<FloatCell, Rule::unit>, false>>{}, of);
+        else if (!weighted())
+          launch(Type<Kernels<Soft<FloatCell, Rule::penalised>, false>>{}, of);
         else
-          launch(Type<Kernels<Soft<FloatCell, false>, false>>{}, of);
-        of.primary = false, of.ticket = tickets + 1, of.progress += of.pairs * of.strips;
+          launch(Type<Kernels<Soft<FloatCell, Rule::weighted>, false>>{}, of);
+        of.primary = false, of.ticket = tickets + 1, of.done += of.pairs * of.strips;
       }
-      if (stepped())
-        launch(Type<Kernels<Soft<DoubleCell, true>, false>>{}, of);
+      if (p.has_unit_steps())
+        launch(Type<Kernels<Soft<DoubleCell, Rule::unit>, false>>{}, of);
       else
-        launch(Type<Kernels<Soft<DoubleCell, false>, false>>{}, of);
+        launch(Type<Kernels<Soft<DoubleCell, Rule::weighted>, false>>{}, of);
     }
   }
   template <class T>

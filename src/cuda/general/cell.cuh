@@ -1,11 +1,12 @@
-// The cells of the general engine: softmin with Z = exp(-R / gamma) of a float
-// and an int or of two doubles, as in sweep/cell.cuh, and the minimum with R
-// itself in double. Steps may have weights and penalties: then each of the
-// three transitions into a cell has a cost of its own (`stepped`).
+// The cells of the general engine: softmin with Z = exp(-R / gamma) of a float and an int or of two doubles, as in
+// sweep/cell.cuh, and the minimum with R itself in double. Steps may have penalties, by which Z of a neighbour is
+// multiplied, and may differ in weight: then each of the three transitions into a cell has a cost of its own.
 //
-// Costs wait for the sweep in planes in shared memory, [steps][pitch] each: a
-// lane's four rows lie side by side. A forbidden cell is one of which the cost
-// is +infinity, or one outside of the band or of the pair.
+// Words of stored cells are never 0, which is what a word is that has not been written: those of a row that a strip
+// hands on are looked at until they are there.
+//
+// Costs wait for the sweep in planes in shared memory, [steps][pitch] each: a lane's four rows lie side by side. A
+// forbidden cell is one of which the cost is +infinity, or one outside of the band or of the pair.
 #pragma once
 
 #include "cuda/general/args.h"
@@ -17,10 +18,8 @@ constexpr int strip_rows = K * warp;
 constexpr int pitch = strip_rows + K;  // of a step in a plane: so that columns,
                                        // too, are read without bank conflicts
 
-// What a step of one kind costs beside the cell's own cost.
-struct Steps {
-  double weight[transitions], penalty[transitions];
-};
+// What steps of a problem have: nothing; penalties, and one weight; weights of their own, and penalties.
+enum class Rule { unit, penalised, weighted };
 
 // A lane's rows of a plane in step u.
 template <class T>
@@ -29,13 +28,17 @@ __device__ __forceinline__ Rows<T> *rows_at(void *plane, int u) {
 }
 
 // t = D log2(e) / gamma of a transition as n + f, |f| <= 1/2; q = 2^-f - 1.
-template <class Base, bool stepped_>
+template <class Base, Rule rule>
 struct Soft {
   using Real = typename Base::Real;
   using Integer = std::conditional_t<Base::wide, double, int>;
   using Z = typename Base::Z;
-  static constexpr bool wide = Base::wide, soft = true, stepped = stepped_;
-  static constexpr int ways = stepped ? transitions : 1, cost_planes = 2 * ways;
+  static constexpr bool wide = Base::wide, soft = true, penalised = rule == Rule::penalised;
+  static constexpr bool weighted = rule == Rule::weighted;  // and penalties are part of the cells' costs, too
+  static constexpr int ways = weighted ? transitions : 1, cost_planes = 2 * ways;
+  // Steps between two renormalisations. With penalties m may lose another half of a bit in each cell (sweep/cell.cuh):
+  // in 4 steps it stays in [2^-16, 2^22].
+  static constexpr int together = penalised ? 4 : 8;
 
   static __device__ __forceinline__ Z forbidden() { return Base::forbidden(); }
   static __device__ __forceinline__ Z one() { return Base::one(); }
@@ -72,7 +75,8 @@ struct Soft {
 #pragma unroll
       for (int way = 0; way < ways; way++) {
         double t = cost * a.scale;
-        if constexpr (stepped) t = fma(a.weight[way], t, begins ? 0.0 : a.penalty[way]);
+        if constexpr (penalised) t *= a.weight[way];
+        if constexpr (weighted) t = fma(a.weight[way], t, begins ? 0.0 : a.penalty[way]);
         if (forbid) t = 0;
         if (!(fabs(t) <= limit)) {
           flags |= !(fabs(t) < core::largest_wide_cost) ? not_a_number : rejected;
@@ -102,23 +106,59 @@ struct Soft {
     return DoubleCell::larger(DoubleCell::larger(a, b), c);
   }
 
-  // The cell of row k from its neighbours; if with_terms, p is the three terms
-  // of its sum.
+  // 2^-penalty of each step as factor 2^-shift, the factor in [2^-1/2, 2^1/2].
+  struct Steps {
+    Real factor[transitions];
+    Integer shift[transitions];
+
+    __device__ __forceinline__ explicit Steps(const Args &a) {
+      if constexpr (penalised) {
+#pragma unroll
+        for (int way = 0; way < transitions; way++) {
+          // Pairs are rejected long before a penalty leaves the range of an exponent.
+          const double penalty = fmin(fmax(a.penalty[way], -0x1p27), 0x1p27), whole = rint(penalty);
+          factor[way] = static_cast<Real>(1 + exp2_minus_1(penalty - whole)), shift[way] = static_cast<int>(whole);
+        }
+      }
+    }
+    // The neighbour of a pair's first cell, which is entered without a penalty.
+    __device__ __forceinline__ Z before_first() const {
+      if constexpr (penalised)
+        return {1 / factor[diagonal], shift[diagonal]};
+      else
+        return one();
+    }
+  };
+
+  // m 2^(e - x) of a neighbour, times 2^-penalty; e has its shift already.
+  static __device__ __forceinline__ Real term(const Z &z, Integer x, const Steps &steps, int way) {
+    if constexpr (penalised)
+      return z.m *
+             __uint_as_float(__float_as_uint(steps.factor[way]) + (static_cast<unsigned>(Base::shift(z, x)) << 23));
+    else
+      return Base::term(z, x);
+  }
+  // The cell of row k from its neighbours; if with_terms, p is the three terms of its sum.
   template <bool with_terms>
-  static __device__ __forceinline__ Z next(const Costs &c, int k, const Steps &, Z d, Z v, Z h,
+  static __device__ __forceinline__ Z next(const Costs &c, int k, const Steps &steps, Z d, Z v, Z h,
                                            Real (&p)[transitions]) {
-    if constexpr (stepped) {
+    if constexpr (weighted) {
       d.e = less(d.e, c.n[diagonal].v[k]), v.e = less(v.e, c.n[vertical].v[k]), h.e = less(h.e, c.n[horizontal].v[k]);
     }
+    // No exponent goes below that of a forbidden cell, of which the cost would else take it out of the range of an int.
+    if constexpr (penalised) {
+      d.e = less(d.e, steps.shift[diagonal]), v.e = less(v.e, steps.shift[vertical]);
+      h.e = less(h.e, steps.shift[horizontal]);
+    }
     const Integer x = largest(d.e, h.e, v.e);
-    Real td = Base::term(d, x), th = Base::term(h, x), tv = Base::term(v, x);
-    if constexpr (stepped) {
+    Real td = term(d, x, steps, diagonal), th = term(h, x, steps, horizontal), tv = term(v, x, steps, vertical);
+    if constexpr (weighted) {
       td = fma(td, c.q[diagonal].v[k], td), th = fma(th, c.q[horizontal].v[k], th);
       tv = fma(tv, c.q[vertical].v[k], tv);
     }
     if constexpr (with_terms) p[diagonal] = td, p[vertical] = tv, p[horizontal] = th;
     const Real s = td + th + tv;
-    if constexpr (stepped)
+    if constexpr (weighted)
       return {s, x};
     else
       return {fma(s, c.q[0].v[k], s), less(x, c.n[0].v[k])};
@@ -136,10 +176,17 @@ struct Soft {
       return __fmul_rn(a, b);
   }
 
-  static __device__ __forceinline__ void store(Word *p, Format format, const Z &z) { Base::store(p, 0, format, z); }
-  static __device__ __forceinline__ Z load(const Word *p, Format format) {
-    const Word first = load_relaxed(p), second = words(format) == 2 ? load_relaxed(p + 1) : 0;
-    return Base::unpack(first, second, format);
+  static __device__ __forceinline__ void store(Word *p, Format format, const Z &z) {
+    if constexpr (!wide) {
+      store_relaxed(p, ~Base::pack(z));
+    } else if (format == two_words) {
+      store_relaxed(p, ~Base::pack(z.m)), store_relaxed(p + 1, ~Base::pack(z.e));
+    } else {
+      store_relaxed(p, ~core::pack({z.m, z.e}));
+    }
+  }
+  static __device__ __forceinline__ Z unpack(Word first, Word second, Format format) {
+    return Base::unpack(~first, ~second, format);
   }
   static __device__ __forceinline__ Z from_above(const Z &z) {
     return {__shfl_up_sync(all_lanes, z.m, 1), __shfl_up_sync(all_lanes, z.e, 1)};
@@ -164,8 +211,8 @@ struct Hard {
   struct Z {
     double r;
   };
-  static constexpr bool wide = true, soft = false, stepped = true;
-  static constexpr int cost_planes = 1;
+  static constexpr bool wide = true, soft = false, penalised = false, weighted = true;
+  static constexpr int cost_planes = 1, together = 8;
 
   static __device__ __forceinline__ double infinity() { return __longlong_as_double(0x7ff0000000000000ll); }
   static __device__ __forceinline__ Z forbidden() { return {infinity()}; }
@@ -185,14 +232,23 @@ struct Hard {
     }
   };
 
+  struct Steps {
+    double weight[transitions], penalty[transitions];
+
+    __device__ __forceinline__ explicit Steps(const Args &a) {
+#pragma unroll
+      for (int way = 0; way < transitions; way++) weight[way] = a.weight[way], penalty[way] = a.penalty[way];
+    }
+    __device__ __forceinline__ Z before_first() const { return {-penalty[diagonal]}; }  // taken back exactly so
+  };
+
   template <bool with_terms>
   static __device__ __forceinline__ Z next(const Costs &c, int k, const Steps &steps, const Z &d, const Z &v,
                                            const Z &h, double (&p)[transitions]) {
     const double cost = c.d.v[k];
     const bool forbid = cost == infinity();
     const double at = forbid ? 0 : cost;
-    // Penalties first: that of the first cell is taken back exactly so
-    // (Sweep::start).
+    // Penalties first: that of the first cell has been taken back.
     const double td = fma(steps.weight[diagonal], at, d.r + steps.penalty[diagonal]);
     const double tv = fma(steps.weight[vertical], at, v.r + steps.penalty[vertical]);
     const double th = fma(steps.weight[horizontal], at, h.r + steps.penalty[horizontal]);
@@ -207,9 +263,9 @@ struct Hard {
   static __device__ __forceinline__ double product(double a, double b) { return __dmul_rn(a, b); }
 
   static __device__ __forceinline__ void store(Word *p, Format, const Z &z) {
-    store_relaxed(p, __double_as_longlong(z.r));
+    store_relaxed(p, ~DoubleCell::pack(z.r));
   }
-  static __device__ __forceinline__ Z load(const Word *p, Format) { return {__longlong_as_double(load_relaxed(p))}; }
+  static __device__ __forceinline__ Z unpack(Word first, Word, Format) { return {__longlong_as_double(~first)}; }
   static __device__ __forceinline__ Z from_above(const Z &z) { return {__shfl_up_sync(all_lanes, z.r, 1)}; }
   static __device__ __forceinline__ Z of_lane(const Z &z, int lane) { return {__shfl_sync(all_lanes, z.r, lane)}; }
   static __device__ __forceinline__ Z choose(bool first, const Z &a, const Z &b) { return {first ? a.r : b.r}; }
@@ -217,12 +273,12 @@ struct Hard {
   static __device__ __forceinline__ double value(const Z &z) { return z.r; }
 };
 
-// The steps of a tile: what fits shared memory a few times over.
+// The steps of a tile of forward, of which a block has two, and of half a tile of backward, of which it has four.
 template <class Cell, bool tangents>
-constexpr int forward_steps = tangents || (Cell::wide && Cell::soft && Cell::stepped) ? 8 : 16;
-template <class Cell, bool tangents>
-constexpr int backward_steps = tangents || (Cell::wide && Cell::soft && Cell::stepped) ? 8
-                               : Cell::wide || Cell::stepped                           ? 16
+constexpr int forward_steps = tangents || (Cell::wide && Cell::soft && Cell::weighted) ? 8
+                              : (Cell::wide || Cell::weighted) && Cell::soft           ? 16
                                                                                        : 32;
+template <class Cell, bool tangents>
+constexpr int backward_steps = tile_steps(Cell::soft, Cell::wide, Cell::weighted, tangents) / 2;
 
 }  // namespace sdtw::cuda::general

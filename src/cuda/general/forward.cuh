@@ -1,5 +1,4 @@
-// Forward of the general engine: while the first warp of a block sweeps a tile,
-// the producers fill the next one.
+// Forward of the general engine: while the first warp of a block sweeps a tile, the others fill the next one.
 #pragma once
 
 #include "cuda/general/launch_tasks.h"
@@ -13,78 +12,71 @@ struct ForwardMemory {
   static constexpr int T = forward_steps<Cell, tangents>;
   static constexpr int planes = Cell::cost_planes + (tangents ? 1 : 0);
   static constexpr size_t tile_bytes = planes * T * pitch * sizeof(Real);
-  static constexpr int points = at_once * (staged_rows + staged_columns<T>);
-  static constexpr size_t bytes = 2 * tile_bytes + (tangents ? 2 : 1) * points * sizeof(double);
+  using Costs = Fill<Cell, tangents, T, false>;
+  static constexpr size_t bytes = 2 * tile_bytes + Costs::points * points_size<T> * sizeof(double);
+  static_assert(Costs::exchange_bytes <= tile_bytes, "sums are exchanged in the memory of a tile");
 
   static __device__ __forceinline__ Planes<Cell, tangents, T> tile(unsigned char *raw, int parity) {
     Real *base = reinterpret_cast<Real *>(raw + parity * tile_bytes);
     return {base, nullptr, base + Cell::cost_planes * T * pitch};
   }
-  static __device__ __forceinline__ Points<double> staged(unsigned char *raw, int which) {
-    double *x = reinterpret_cast<double *>(raw + 2 * tile_bytes) + which * points;
-    return {x, x + at_once * staged_rows};
+  static __device__ __forceinline__ double *staged(unsigned char *raw) {
+    return reinterpret_cast<double *>(raw + 2 * tile_bytes);
   }
 };
 
-// Sweeps a tile; reads the row above, which the block of the strip above may
-// still be writing, and hands on the last.
+// Sweeps a tile; reads the row above, which the block of the strip above may still be writing, and hands on the last:
+// whoever reads a cell of it waits until its words are there.
 template <class Cell, bool tangents, int T>
 struct ForwardSweep {
-  Sweep<Cell, tangents, T> sweep;
+  Sweep<Cell, tangents, T, true> sweep;
   Word *row;               // that the strip hands on; null if none does
   int row_first, row_end;  // its columns
-  int ready;               // columns of the row above that are known to be there
-  int first_segment;
+  int first_segment;       // the first checkpoint is behind it
 
   __device__ __forceinline__ ForwardSweep(const Args &a, const Task &s, const Block &block, int first_step)
       : sweep(a, s, block),
         row(s.last() ? nullptr : row_of(a, s, s.strip)),
         row_first(block.first[strip_rows - 1]),
         row_end(block.end[strip_rows - 1]),
-        ready(0),
-        first_segment(first_step / a.interval) {
-    wait_above(first_step);
+        first_segment(block.begin / a.interval) {
     sweep.start(first_step);
+    sweep.look_above(first_step);
   }
 
-  // Until the row above is there up to column `end`.
-  __device__ __forceinline__ void wait_above(int end) {
-    const Task &s = sweep.s;
-    end = min(end, sweep.block.above_end);
-    if (s.strip == 0 || end <= sweep.block.above_first || end <= ready) return;
-    if (lane_id() == 0) ready = wait_until(progress(-1), [&](int columns) { return columns >= end; });
-    ready = __shfl_sync(all_lanes, ready, 0);
-  }
-  __device__ __forceinline__ int *progress(int strip) const {
-    return sweep.a.progress + sweep.s.local * sweep.a.strips + sweep.s.strip + strip;
-  }
-
-  __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &tile, int first, bool begins) {
+  __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &tile, int first) {
     const Args &a = sweep.a;
     const Task &s = sweep.s;
-    wait_above(first + T);
-    const auto tops = sweep.top_of(first + lane_id());
-    if (a.saved && !begins && first % a.interval == 0)
-      sweep.save(checkpoint_of(a, s, first / a.interval, first_segment));
-    const int end = s.last() ? s.end_step() - first : -1;
-    sweep.template run<false>(tile, tops, end, [&](int u) {
-      const int column = first + u - (warp - 1);
-      if (!row || lane_id() < warp - 1 || column < row_first || column >= row_end) return;
-      Word *to = row + static_cast<int64_t>(column - row_first) * a.words;
-      Cell::store(to, a.format, sweep.z[K - 1]);
-      if constexpr (tangents) store_relaxed(to + a.words - 1, __double_as_longlong(sweep.dot[K - 1]));
-    });
-    if (!row) return;
-    __syncwarp();
-    if (lane_id() == 0 && first + T - (warp - 1) > row_first) publish(progress(0), first + T - (warp - 1));
+    const int end = s.last() ? s.end_step() - first : -1, words = Cell::wide ? a.words : 1;
+    // The last lane's first column of the next steps, in the row that it hands on, and where its cell lies.
+    int place = 0;
+    Word *to = row;
+    const unsigned columns = row && lane_id() == warp - 1 ? max(row_end - row_first, 0) : 0;
+    sweep.template run<false>(
+        tile, first, end,
+        [&](int u) {
+          const int step = first + u, segment = step / a.interval;
+          if (a.saved && segment > first_segment && step % a.interval == 0 && step < sweep.block.steps)
+            sweep.save(checkpoint_of(a, s, segment, first_segment));
+          place = step - (warp - 1) - row_first;
+          to = row + static_cast<int64_t>(place) * words;
+        },
+        [&](int i) {
+          if (static_cast<unsigned>(place + i) >= columns) return;
+          Word *cell = to + i * words;
+          Cell::store(cell, a.format, sweep.z[K - 1]);
+          if constexpr (tangents) store_relaxed(cell + words - 1, ~DoubleCell::pack(sweep.dot[K - 1]));
+        });
   }
 
-  // All strips above are done, with all that they may have found in their
-  // costs.
+  // All strips above are done, with all that they may have found in their costs.
   __device__ __forceinline__ void finish() {
-    if (sweep.s.strip > 0 && lane_id() == 0) wait_until(progress(-1), [](int columns) { return columns == INT_MAX; });
+    int *done = sweep.a.done + sweep.s.local * sweep.a.strips + sweep.s.strip;
+    if (lane_id() == 0) {
+      if (sweep.s.strip > 0) wait_until(done - 1, [](int yes) { return yes != 0; });
+      publish(done, 1);
+    }
     __syncwarp();
-    if (lane_id() == 0) publish(progress(0), INT_MAX);
   }
 };
 
@@ -132,27 +124,30 @@ __device__ __forceinline__ bool is_settled(const Args &a, const Task &s, int64_t
 }
 
 template <class Cell, bool tangents>
-__device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block &block, unsigned char *raw) {
+__device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block &block, unsigned char *raw, int &met) {
   using Memory = ForwardMemory<Cell, tangents>;
   constexpr int T = Memory::T;
   find_columns(s, block);
   const int begin = block.begin / T, end = (block.steps + T - 1) / T, thread = threadIdx.x - warp;
-  const double limit = limit_of<Cell>(s);
-  Fill<Cell, tangents, T, false> fill{a, s, block, Memory::staged(raw, 0), Memory::staged(raw, tangents ? 1 : 0)};
   if (thread >= 0) {
-    if (begin < end) fill.run(Memory::tile(raw, begin & 1), begin * T, thread, limit);
-    roles_barrier<tangents>();
+    const double limit = limit_of<Cell>(a, s);
+    const typename Memory::Costs costs{a, s, block, Memory::staged(raw)};
+    const auto fill = [&](int tile) {
+      costs.run(Memory::tile(raw, tile & 1), tile * T, thread, tile == begin, limit, [] {});
+    };
+    if (begin < end) fill(begin);
+    block.rounds.meet(met);
     for (int tile = begin; tile < end; tile++) {
-      if (tile + 1 < end) fill.run(Memory::tile(raw, (tile + 1) & 1), (tile + 1) * T, thread, limit);
-      roles_barrier<tangents>();
+      if (tile + 1 < end) fill(tile + 1);
+      block.rounds.meet(met);
     }
     return;
   }
   ForwardSweep<Cell, tangents, T> forward(a, s, block, begin * T);
-  roles_barrier<tangents>();
+  block.rounds.meet(met);
   for (int tile = begin; tile < end; tile++) {
-    forward.run(Memory::tile(raw, tile & 1), tile * T, tile == begin);
-    roles_barrier<tangents>();
+    forward.run(Memory::tile(raw, tile & 1), tile * T);
+    block.rounds.meet(met);
   }
   forward.finish();
   const auto &sweep = forward.sweep;
@@ -168,19 +163,45 @@ __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block
       sweep.corner_dot);
 }
 
+// Makes the rows of pairs that have been rejected look unwritten again. These are the first tickets of a launch of the
+// engine that takes such pairs; all strips wait for them.
+__device__ __forceinline__ void reset_rows(const Args &a, int64_t pair) {
+  if (load_acquire(a.flags + pair) & rejected) {
+    const int64_t words = static_cast<int64_t>(a.strips) * a.row_columns * a.words;
+    if (a.strips > 1)
+      for (int64_t i = threadIdx.x; i < words; i += blockDim.x) store_relaxed(a.rows + pair * words + i, 0);
+  }
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  __threadfence();
+  atomicAdd(a.rows_reset, Word(1));
+}
+
 template <class Cell, bool tangents>
-__global__ void __launch_bounds__(block_threads<tangents>, blocks_of<Cell, tangents>)
+__global__ void __launch_bounds__(forward_threads<tangents>, blocks_of<Cell, tangents>)
     general_forward_kernel(const __grid_constant__ Args a) {
   unsigned char *const raw = ptx::shared_memory();
   Block &block = ptx::shared_object<Block>();
   if (!a.primary && *a.any_double == 0) return;
+  if (threadIdx.x == 0) block.rounds.barrier.init(1 + fill_warps<tangents>);
+  int met = 0;
+  const int64_t resets = a.primary ? 0 : a.pairs;
+  bool all_reset = a.primary;
   for (;;) {
     if (threadIdx.x == 0) block.ticket = static_cast<int64_t>(atomicAdd(a.ticket, Word(1)));
     __syncthreads();
-    const int64_t ticket = block.ticket;
+    const int64_t ticket = block.ticket - resets;
     if (ticket >= a.tasks) return;
-    const Task s = make_task(a, ticket, false);
-    if (!is_settled<Cell>(a, s, ticket)) forward_task<Cell, tangents>(a, s, block, raw);
+    if (ticket < 0) {
+      reset_rows(a, block.ticket);
+    } else {
+      if (!all_reset && threadIdx.x == 0)
+        wait_until(a.rows_reset, [&](Word pairs) { return pairs >= static_cast<Word>(a.pairs); });
+      if (!all_reset) __syncthreads();
+      all_reset = true;
+      const Task s = make_task(a, ticket, false);
+      if (!is_settled<Cell>(a, s, ticket)) forward_task<Cell, tangents>(a, s, block, raw, met);
+    }
     __syncthreads();
   }
 }
@@ -189,7 +210,7 @@ template <class Cell, bool tangents>
 void Kernels<Cell, tangents>::forward(const Args &a, cudaStream_t stream) {
   using Kernel = decltype(&general_forward_kernel<Cell, tangents>);
   launch_tasks<Kernel, general_forward_kernel<Cell, tangents>>(ForwardMemory<Cell, tangents>::bytes,
-                                                               block_threads<tangents>, a, stream);
+                                                               forward_threads<tangents>, a, stream);
 }
 
 }  // namespace sdtw::cuda::general

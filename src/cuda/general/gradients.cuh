@@ -1,45 +1,68 @@
-// What becomes of a tile of E, by the producer warps: dense outputs, or sums of
-// gradients. Each row, and each column, of a tile is summed up by one thread,
-// or by four whose sums are added in a fixed order; strips add to the columns
-// of a pair one after the other. So results are the same in every run.
+// What becomes of half a tile of E, by warps of their own: dense outputs, or sums of gradients. E is in few cells as a
+// rule, around the likely paths, and the sweep tells in which steps a lane has any. What a lane's rows get from their
+// steps, and what a column gets from its rows, is summed up by one thread for each feature, straight from the points in
+// global memory; strips add to the columns of a pair one after the other. So results are the same in every run.
 #pragma once
 
 #include "cuda/general/costs.cuh"
 
 namespace sdtw::cuda::general {
 
-// Weights that are nothing: FloatCell leaves 2^-100 where a neighbour is
-// forbidden.
+// Weights that are nothing: FloatCell leaves 2^-100 where a neighbour is forbidden.
 __device__ __forceinline__ bool is_nothing(float w) { return fabsf(w) < 1e-25f; }
 __device__ __forceinline__ bool is_nothing(double w) { return w == 0; }
 
-// Adds to elements that others add to before and after, though never at the same time: those f for which wanted(f). By
-// atomics whose results are not used, so the thread does not wait for them.
-template <int count, class Real, class Wanted>
-__device__ __forceinline__ void add_to(const Target &t, int64_t at, int64_t stride, const Real (&v)[count],
-                                       Wanted wanted) {
-  const auto add = [&](auto *data) {
-    using Element = std::remove_reference_t<decltype(*data)>;
-#pragma unroll
-    for (int f = 0; f < count; f++)
-      if (wanted(f)) atomicAdd(data + at + f * stride, static_cast<Element>(v[f]));
-  };
+// Adds to an element that others add to before and after, though never at the same time. By an atomic whose result is
+// not used, so the thread does not wait for it.
+template <class Real>
+__device__ __forceinline__ void add_to(const Target &t, int64_t at, Real v) {
+  if (v == 0) return;
   if (t.dtype == SDTW_F64)
-    add(static_cast<double *>(t.data));
+    atomicAdd(static_cast<double *>(t.data) + at, static_cast<double>(v));
   else
-    add(static_cast<float *>(t.data));
+    atomicAdd(static_cast<float *>(t.data) + at, static_cast<float>(v));
 }
+
+// A series as gradients read it: `own` features of a point. Addresses and distances are in bytes. In: its type, or Any.
+struct Any {};
+template <class In, int own>
+struct PointsOf {
+  const char *data;
+  int64_t of_point, of_feature;
+  int64_t offset[own];  // of the thread's features
+  sdtw_dtype dtype;
+
+  __device__ __forceinline__ PointsOf(const Series &series, int64_t number) : dtype(series.dtype) {
+    const int64_t size = dtype == SDTW_F64 ? 8 : dtype == SDTW_F32 ? 4 : 2;
+    data = static_cast<const char *>(series.data) + (series.data ? number * series.stride[0] * size : 0);
+    of_point = series.stride[1] * size, of_feature = series.stride[2] * size;
+  }
+  __device__ __forceinline__ void choose(int first, int apart) {
+#pragma unroll
+    for (int i = 0; i < own; i++) offset[i] = (first + i * apart) * of_feature;
+  }
+  __device__ __forceinline__ const char *at(int point) const { return data + point * of_point; }
+  template <class Real>
+  __device__ __forceinline__ Real load(const char *point, int i, bool there) const {
+    if (!there) return 0;
+    if constexpr (std::is_same_v<In, Any>)
+      return element<Real>(point + offset[i], 0, dtype);
+    else
+      return static_cast<Real>(*reinterpret_cast<const In *>(point + offset[i]));
+  }
+};
 
 template <class Cell, bool tangents, int T>
 struct Gradients {
   using Real = typename Cell::Real;
+  static constexpr int warps = gradient_warps<tangents>, threads = warps * warp;
 
   const Args &a;
   const Task &s;
   const Block &block;
   Planes<Cell, tangents, T> tile;
-  Points<Real> points, directions;
-  int thread;  // of the producers
+  const unsigned *live;  // of each lane, bits of the steps in which it has any E
+  int thread;            // of those that make gradients
 
   // The tile's E, or its derivative, into the dense output.
   __device__ __forceinline__ void put_dense(int first_step) const {
@@ -48,7 +71,7 @@ struct Gradients {
     if (a.scale_dense && a.grad_value)
       factor = a.f64_values ? static_cast<const double *>(a.grad_value)[s.index.pair]
                             : static_cast<const float *>(a.grad_value)[s.index.pair];
-    for (int i = thread; i < strip_rows * T; i += producers<tangents>) {
+    for (int i = thread; i < strip_rows * T; i += threads) {
       const int row = i / T, u = i % T, column = first_step + u - row / K;
       if (column < block.first[row] || column >= block.end[row]) continue;
       const Real w = from[u * pitch + row];
@@ -62,142 +85,196 @@ struct Gradients {
     }
   }
 
-  // Turns E, or G = E times the expected weight of its step, into what
-  // multiplies the points' differences: in plane 0 G slope. With tangents G'
-  // slope less what the slope itself changes by goes into plane 3, and G slope,
-  // which multiplies the tangents' differences, into plane 0.
-  __device__ __forceinline__ void make_weights() const {
-    const bool euclidean = a.metric == SDTW_EUCLIDEAN;
-    const Real constant = a.metric == SDTW_SQEUCLIDEAN ? 2 : 1;
-    if (!tangents && !euclidean && constant == 1) return;
-    for (int i = thread; i < T * strip_rows; i += producers<tangents>) {
-      const int at = i / strip_rows * pitch + i % strip_rows;
-      const Real slope = euclidean ? tile.slope[at] : constant, g = tile.plane(0)[at];
-      if constexpr (tangents) {
-        Real &turn = tile.plane(transitions)[at];
-        turn = turn * slope - (euclidean ? g * slope * slope * tile.along[at] : Real(0));
-      }
-      tile.plane(0)[at] = g * slope;
+  // What is summed up: w direction(x - y), and d times the difference of the tangents if given, times a factor.
+  struct Sum {
+    const Real *w, *d;
+    Real factor;
+    Target to_x, to_y;
+  };
+
+  // A thread's features of a point: `own` of them, `apart` apart, of [0, features).
+  template <class In, bool with_directions, int own>
+  struct Worker {
+    const Gradients &g;
+    const Sum &sum;
+    PointsOf<In, own> x, y, dx, dy;
+    int apart, place, first;  // place: the thread's among those that share a point
+    int point, points;        // which of the warp's points at a time is the thread's, and of how many
+    bool has[own];            // there are so many features
+    bool absolute;            // the metric is cityblock
+
+    __device__ __forceinline__ Worker(const Gradients &of, const Sum &what)
+        : g(of),
+          sum(what),
+          x(of.a.x, of.s.index.x),
+          y(of.a.y, of.s.index.y),
+          dx(of.a.tangent_x, of.s.index.x),
+          dy(of.a.tangent_y, of.s.index.y) {
+      apart = own > 1 || g.a.features > warp / 2 ? warp : g.a.features > 1 ? 2 << (31 - __clz(g.a.features - 1)) : 1;
+      absolute = g.a.metric == SDTW_CITYBLOCK;
+      place = lane_id() & (apart - 1), point = lane_id() / apart, points = warp / apart;
     }
-  }
-
-  template <bool absolute>
-  static __device__ __forceinline__ Real direction(Real difference) {
-    return absolute ? core::CityBlock::direction(difference) : difference;
-  }
-
-  // Adds the sums over rows and over columns of w direction(x - y), and of d
-  // times the tangents' differences if given.
-  template <bool absolute, bool with_directions, int F>
-  __device__ __forceinline__ void add_some(const Real *w, const Real *d, int from, int first_step, const Target &to_x,
-                                           const Target &to_y) const {
-    if (to_x.data) add_rows<absolute, with_directions, F>(w, d, from, to_x);
-    if (to_y.data) add_columns<absolute, with_directions, F>(w, d, from, first_step, to_y);
-  }
-
-  // A thread has a row; threads of the same row have features of their own.
-  template <bool absolute, bool with_directions, int F>
-  __device__ __forceinline__ void add_rows(const Real *w, const Real *d, int from, const Target &to) const {
-    constexpr int groups = producers<tangents> / strip_rows, own = (F + groups - 1) / groups;
-    const int row = thread % strip_rows, f0 = thread / strip_rows * own;
-    if (f0 >= F) return;
-    const int of_x = f0 * staged_rows + place_of_row(row), of_y = f0 * staged_columns<T> + warp - 1 - row / K;
-    Real x[own], dx[own], sum[own];
+    __device__ __forceinline__ void choose(int from) {
+      first = from + place;
+      x.choose(first, apart), y.choose(first, apart);
+      if constexpr (with_directions) dx.choose(first, apart), dy.choose(first, apart);
 #pragma unroll
-    for (int f = 0; f < own; f++) {
-      x[f] = points.x[of_x + f * staged_rows], sum[f] = 0;
-      if constexpr (with_directions) dx[f] = directions.x[of_x + f * staged_rows];
+      for (int i = 0; i < own; i++) has[i] = first + i * apart < g.a.features;
     }
-#pragma unroll 1
-    for (int u = 0; u < T; u++) {
-      const Real weight = w[u * pitch + row], other = with_directions ? d[u * pitch + row] : Real(0);
-      if (is_nothing(weight) && is_nothing(other)) continue;
+
+    struct Features {
+      Real v[own], along[own];
+    };
+    // What there is of a point at two addresses; zeros if it is not there.
+    __device__ __forceinline__ Features load(const PointsOf<In, own> &of, const char *at,
+                                             [[maybe_unused]] const PointsOf<In, own> &along,
+                                             [[maybe_unused]] const char *tangent, bool there) const {
+      Features p{};
 #pragma unroll
-      for (int f = 0; f < own; f++) {
-        const int at = of_y + u + f * staged_columns<T>;
-        sum[f] = fma(weight, direction<absolute>(x[f] - points.y[at]), sum[f]);
-        if constexpr (with_directions) sum[f] = fma(other, dx[f] - directions.y[at], sum[f]);
+      for (int i = 0; i < own; i++) {
+        p.v[i] = of.template load<Real>(at, i, there && has[i]);
+        if constexpr (with_directions)
+          p.along[i] = along.template load<Real>(tangent, i, there && has[i] && along.data);
+      }
+      return p;
+    }
+    // Adds what a cell's weights make of the points here and there.
+    __device__ __forceinline__ void add(Real w, Real d, const Features &here, const Features &there,
+                                        Real (&to)[own]) const {
+      const bool any = !is_nothing(w), more = with_directions && !is_nothing(d);
+#pragma unroll
+      for (int i = 0; i < own; i++) {
+        const Real difference = here.v[i] - there.v[i];
+        const Real direction = absolute ? core::CityBlock::direction(difference) : difference;
+        to[i] = any ? fma(w, direction, to[i]) : to[i];
+        if constexpr (with_directions) to[i] = more ? fma(d, here.along[i] - there.along[i], to[i]) : to[i];
       }
     }
-    const int64_t at = s.local * to.stride[0] + (s.row + row) * to.stride[1] + (from + f0) * to.stride[2];
-    const bool there = s.row + row < s.n;
-    add_to(to, at, to.stride[2], sum, [&](int f) { return there && from + f0 + f < a.features && sum[f] != 0; });
-  }
-
-  // Four threads have the same columns, each one row of every lane. Where the
-  // tile has fewer steps than a warp lanes, groups of threads have features of
-  // their own.
-  template <bool absolute, bool with_directions, int F>
-  __device__ __forceinline__ void add_columns(const Real *w, const Real *d, int from, int first_step,
-                                              const Target &to) const {
-    constexpr int groups = producers<tangents> / (K * T), own = (F + groups - 1) / groups;
-    const int k = thread % K, j = thread / K % T, f0 = thread / (K * T) * own;
-    if (f0 >= F) return;
-    const unsigned four = 0xfu << (lane_id() & ~3);
-#pragma unroll 1
-    for (int lane = 0; lane < warp;) {
-      const int u0 = (j + lane + 1) % T, end = min(lane + T - u0, warp), place = u0 - lane + warp - 1;
-      Real y[own], dy[own], sum[own];
+    __device__ __forceinline__ void put(const Target &to, int at, const Real (&v)[own]) const {
+      const int64_t row = g.s.local * to.stride[0] + at * to.stride[1];
 #pragma unroll
-      for (int f = 0; f < own; f++) {
-        y[f] = points.y[(f0 + f) * staged_columns<T> + place], sum[f] = 0;
-        if constexpr (with_directions) dy[f] = directions.y[(f0 + f) * staged_columns<T> + place];
+      for (int i = 0; i < own; i++) {
+        if (has[i]) add_to(to, row + (first + i * apart) * to.stride[2], sum.factor * v[i]);
       }
-#pragma unroll 1
-      for (int u = u0; lane < end; lane++, u++) {
-        const int row = lane * K + k;
-        const Real weight = w[u * pitch + row], other = with_directions ? d[u * pitch + row] : Real(0);
-        if (is_nothing(weight) && is_nothing(other)) continue;
+    }
+    static __device__ __forceinline__ Rows<Real> weights(const Real *plane, int u, int lane) {
+      return *reinterpret_cast<const Rows<Real> *>(plane + u * pitch + lane * K);
+    }
+
+    // The rows of a lane.
+    __device__ __forceinline__ void to_x(int lane, unsigned steps, int first_step) const {
+      const int row = g.s.row + lane * K, begin = __ffs(steps) - 1, end = warp - __clz(steps);
+      Features here[K];
+      Real v[K][own];
 #pragma unroll
-        for (int f = 0; f < own; f++) {
-          sum[f] =
-              fma(weight, direction<absolute>(y[f] - points.x[(f0 + f) * staged_rows + place_of_row(row)]), sum[f]);
-          if constexpr (with_directions)
-            sum[f] = fma(other, dy[f] - directions.x[(f0 + f) * staged_rows + place_of_row(row)], sum[f]);
+      for (int k = 0; k < K; k++) {
+        here[k] = load(x, x.at(row + k), dx, dx.at(row + k), row + k < g.s.n);
+#pragma unroll
+        for (int i = 0; i < own; i++) v[k][i] = 0;
+      }
+      const char *at = y.at(first_step + begin - lane), *tangent = dy.at(first_step + begin - lane);
+#pragma unroll 2
+      for (int u = begin; u < end; u++, at += y.of_point, tangent += dy.of_point) {
+        const Features there = load(y, at, dy, tangent, true);
+        const Rows<Real> w = weights(sum.w, u, lane);
+        Rows<Real> d{};
+        if (with_directions && sum.d) d = weights(sum.d, u, lane);
+#pragma unroll
+        for (int k = 0; k < K; k++) add(w.v[k], d.v[k], here[k], there, v[k]);
+      }
+#pragma unroll
+      for (int k = 0; k < K; k++)
+        if (row + k < g.s.n) put(sum.to_x, row + k, v[k]);
+    }
+    // A column. lanes: bits of those that have any E in it.
+    __device__ __forceinline__ void to_y(int column, unsigned lanes, int first_step) const {
+      const Features here = load(y, y.at(column), dy, dy.at(column), true);
+      const int begin = __ffs(lanes) - 1, end = warp - __clz(lanes);
+      Real v[own] = {};
+      int row = g.s.row + begin * K;
+      const char *at = x.at(row), *tangent = dx.at(row);
+#pragma unroll 2
+      for (int lane = begin; lane < end; lane++) {
+        const int u = column - first_step + lane;
+        Features there[K];
+#pragma unroll
+        for (int k = 0; k < K; k++, row++, at += x.of_point, tangent += dx.of_point)
+          there[k] = load(x, at, dx, tangent, row < g.s.n);
+        const Rows<Real> w = weights(sum.w, u, lane);
+        Rows<Real> d{};
+        if (with_directions && sum.d) d = weights(sum.d, u, lane);
+#pragma unroll
+        for (int k = 0; k < K; k++) add(w.v[k], d.v[k], here, there[k], v);
+      }
+      put(sum.to_y, column, v);
+    }
+
+    // All lanes, from the last warp on; all columns, from the first warp on: so that all have something where there is
+    // little.
+    __device__ __forceinline__ void rows(int first_step) {
+      const int number = warps - 1 - g.thread / warp;
+      for (int lane = number * points + point; lane < warp; lane += warps * points) {
+        const unsigned steps = g.live[lane];
+        if (steps == 0) continue;
+        for (int from = 0; from < g.a.features; from += own * apart) choose(from), to_x(lane, steps, first_step);
+      }
+    }
+    __device__ __forceinline__ void columns(int first_step) {
+      constexpr int count = T + warp - 1;
+      const unsigned steps = g.live[lane_id()];
+      for (int base = g.thread / warp * points; base < count; base += warps * points) {
+        unsigned lanes = 0;
+        for (int i = 0; i < points; i++) {
+          const int u = base + i - (warp - 1) + lane_id();
+          const unsigned any = __ballot_sync(all_lanes, u >= 0 && u < T && (steps >> u & 1) != 0);
+          lanes = i == point ? any : lanes;
         }
-      }
-      const int column = first_step - (warp - 1) + place;
-      const int64_t at = s.local * to.stride[0] + column * to.stride[1] + (from + f0) * to.stride[2];
-#pragma unroll
-      for (int f = 0; f < own; f++) {
-        sum[f] += __shfl_xor_sync(four, sum[f], 1);
-        sum[f] += __shfl_xor_sync(four, sum[f], 2);
-      }
-      const bool there = column >= 0 && column < s.m;
-      add_to(to, at, to.stride[2], sum,
-             [&](int f) { return f % K == k && there && f0 + f < F && from + f0 + f < a.features && sum[f] != 0; });
-    }
-  }
-
-  template <bool absolute, bool with_directions>
-  __device__ __forceinline__ void add(const Real *w, const Real *d, int from, int first_step, const Target &to_x,
-                                      const Target &to_y) const {
-    if (a.features == 1) return add_some<absolute, with_directions, 1>(w, d, from, first_step, to_x, to_y);
-    add_some<absolute, with_directions, at_once>(w, d, from, first_step, to_x, to_y);
-  }
-
-  // All of a tile, but for dense outputs. In order: whoever calls has waited
-  // for the strip below.
-  __device__ __forceinline__ void run(int first_step) const {
-    make_weights();
-    const bool absolute = a.metric == SDTW_CITYBLOCK;
-    for (int from = 0; from < a.features; from += at_once) {
-      producers_barrier<tangents>();
-      stage<T, tangents>(a, s, a.x, a.y, first_step, from, thread, points);
-      if constexpr (tangents) stage<T, tangents>(a, s, a.tangent_x, a.tangent_y, first_step, from, thread, directions);
-      producers_barrier<tangents>();
-      if constexpr (tangents) {
-        if (absolute)
-          add<true, false>(tile.plane(transitions), nullptr, from, first_step, a.turn_x, a.turn_y);
-        else
-          add<false, true>(tile.plane(transitions), tile.plane(0), from, first_step, a.turn_x, a.turn_y);
-        if (a.metric == SDTW_COSINE)  // which needs the gradient for its projection
-          add<false, false>(tile.plane(0), nullptr, from, first_step, a.sum_x, a.sum_y);
-      } else {
-        absolute ? add<true, false>(tile.plane(0), nullptr, from, first_step, a.sum_x, a.sum_y)
-                 : add<false, false>(tile.plane(0), nullptr, from, first_step, a.sum_x, a.sum_y);
+        if (lanes == 0) continue;
+        for (int from = 0; from < g.a.features; from += own * apart)
+          choose(from), to_y(first_step - (warp - 1) + base + point, lanes, first_step);
       }
     }
+  };
+
+  // Calls visit with the workers of one sum: of the type that most calls have, or of any.
+  template <bool with_directions, class Visit>
+  __device__ __forceinline__ void with_worker(const Sum &sum, const Visit &visit) const {
+    constexpr bool wide = Cell::wide && Cell::soft && !tangents;
+    if (a.x.dtype != (wide ? SDTW_F64 : SDTW_F32)) {
+      Worker<Any, with_directions, 1> worker(*this, sum);
+      visit(worker);
+    } else if (!Cell::wide && a.features > warp) {
+      Worker<float, with_directions, Cell::wide ? 1 : 2> worker(*this, sum);
+      visit(worker);
+    } else {
+      Worker<std::conditional_t<wide, double, float>, with_directions, 1> worker(*this, sum);
+      visit(worker);
+    }
+  }
+  template <class Visit>
+  __device__ __forceinline__ void visit_sums(const Visit &visit) const {
+    const Real factor = a.metric == SDTW_SQEUCLIDEAN ? 2 : 1;
+    if constexpr (tangents) {
+      // The slopes of cityblock do not change.
+      with_worker<true>(
+          {tile.plane(transitions), a.metric == SDTW_CITYBLOCK ? nullptr : tile.plane(0), factor, a.turn_x, a.turn_y},
+          visit);
+      if (a.metric != SDTW_COSINE) return;  // which needs the gradient for its projection
+    }
+    with_worker<false>({tile.plane(0), nullptr, factor, a.sum_x, a.sum_y}, visit);
+  }
+
+  // The gradients of half a tile. Rows are the strip's own; columns are added to in order: wait() is where the strips
+  // below are waited for.
+  template <class Wait>
+  __device__ __forceinline__ void run(int first_step, const Wait &wait) const {
+    visit_sums([&](auto &worker) {
+      if (worker.sum.to_x.data) worker.rows(first_step);
+    });
+    wait();
+    visit_sums([&](auto &worker) {
+      if (worker.sum.to_y.data) worker.columns(first_step);
+    });
   }
 };
 

@@ -1,35 +1,35 @@
-// The sweeps of a tile by a block's first warp: of Z (or R) from the first step
-// to the last, with derivatives along tangents if wanted, and of E from the
-// last step to the first (Cuturi and Blondel 2017, Algorithms 1 and 2; of
-// tangents Mensch and Blondel 2018, Algorithm 2). As in sweep/strip.cuh lane l
-// is at column t - l in step t, and tiles are parallelograms; forbidden cells
-// are cells like any other.
+// The sweeps of a tile, by a warp: of Z (or R) from the first step to the last, with derivatives along tangents if
+// wanted, and of E from the last step to the first (Cuturi and Blondel 2017, Algorithms 1 and 2; of tangents Mensch and
+// Blondel 2018, Algorithm 2). As in sweep/strip.cuh lane l is at column t - l in step t, and tiles are parallelograms;
+// forbidden cells are cells like any other.
 #pragma once
 
 #include "cuda/general/costs.cuh"
 
 namespace sdtw::cuda::general {
 
-// A lane's registers in the sweep of Z.
-template <class Cell, bool tangents, int T>
+// A lane's registers in the sweep of Z. waits: cells of the row above may not be there yet. In backward they are,
+// unless the lengths of the pair are not those of its forward: then nothing is right, but nobody waits for ever.
+template <class Cell, bool tangents, int T, bool waits>
 struct Sweep {
   using Z = typename Cell::Z;
   using Real = typename Cell::Real;
   using Tile = Planes<Cell, tangents, T>;
+  static constexpr int together = T < Cell::together ? T : Cell::together;  // steps between two renormalisations
+  static constexpr int unrolled = Cell::wide ? 2 : 4;
 
   const Args &a;
   const Task &s;
   const Block &block;
-  Steps steps;
+  typename Cell::Steps steps;
   Z z[K], above;           // as in Strip
   Real dot[K], dot_above;  // the derivatives of R along the tangents; of
                            // forbidden cells anything finite
   Z corner;                // the cell in which the pair's paths end, in lane Task::end_lane
   Real corner_dot;
 
-  __device__ __forceinline__ Sweep(const Args &args, const Task &task, const Block &of) : a(args), s(task), block(of) {
-    for (int way = 0; way < transitions; way++) steps.weight[way] = a.weight[way], steps.penalty[way] = a.penalty[way];
-  }
+  __device__ __forceinline__ Sweep(const Args &args, const Task &task, const Block &of)
+      : a(args), s(task), block(of), steps(args) {}
 
   // Before the strip's first tile, which begins with step `first`.
   __device__ __forceinline__ void start(int first) {
@@ -39,49 +39,81 @@ struct Sweep {
     if (lane_id() > 0) return;
     if (s.strip == 0) {
       if (first > 0) return;
-      if constexpr (Cell::soft)
-        above = Cell::one();
-      else
-        above = {-steps.penalty[diagonal]};  // the first cell has no penalty
+      above = steps.before_first();
     } else if (first - 1 >= block.above_first && first - 1 < block.above_end) {
-      load_above(first - 1, above, dot_above);
+      Ahead corner_above{};
+      corner_above.look(a, cell_above(first - 1));
+      corner_above.take(a, above, dot_above);
     }
   }
-  // The cell of the row above the strip in a column that it admits. In forward
-  // the strip above must have written it.
-  __device__ __forceinline__ void load_above(int column, Z &to, Real &to_dot) const {
-    const Word *from = row_of(a, s, s.strip - 1) + static_cast<int64_t>(column - block.above_first) * a.words;
-    to = Cell::load(from, a.format);
-    Cell::renormalise(to);
-    if constexpr (tangents) to_dot = __longlong_as_double(load_relaxed(from + a.words - 1));
-  }
-  // Loads what lies above the strip in the tile's steps.
-  struct Top {
-    Z z;
-    Real dot;
+
+  // A stored cell on its way. from: null where there is none.
+  struct Ahead {
+    const Word *from;
+    Word word[2], dot;
+
+    __device__ __forceinline__ void look(const Args &a, const Word *at) {
+      from = at;
+      if (at) load(a);
+    }
+    __device__ __forceinline__ void load(const Args &a) {
+      word[0] = load_relaxed(from), word[1] = dot = ~Word(0);
+      if (Cell::words(a.format) == 2) word[1] = load_relaxed(from + 1);
+      if constexpr (tangents) dot = load_relaxed(from + a.words - 1);
+    }
+    __device__ __forceinline__ bool is_there() const { return word[0] && word[1] && dot; }
+    // May wait for the strip above, whose block has an earlier ticket. Without a cell nothing changes.
+    __device__ __forceinline__ void take(const Args &a, Z &z, Real &its_dot) {
+      if (!from) return;
+      while (waits && !is_there()) {
+        back_off();
+        load(a);
+      }
+      z = Cell::unpack(word[0], word[1], a.format);
+      Cell::renormalise(z);
+      if constexpr (tangents) its_dot = __longlong_as_double(~dot);
+    }
   };
-  __device__ __forceinline__ Top top_of(int column) const {
-    Top top{Cell::forbidden(), 0};
-    if (lane_id() < T && column >= block.above_first && column < block.above_end) load_above(column, top.z, top.dot);
-    return top;
+  Ahead ahead;  // the cell above the strip in the lane's of the next steps
+
+  // The cell of the row above the strip in a column, or null where that admits none.
+  __device__ __forceinline__ const Word *cell_above(int column) const {
+    if (column < block.above_first || column >= block.above_end) return nullptr;
+    return row_of(a, s, s.strip - 1) + static_cast<int64_t>(column - block.above_first) * a.words;
+  }
+  // Begins to load what lies above the strip in the steps from `first` on.
+  __device__ __forceinline__ void look_above(int first) {
+    ahead.look(a, lane_id() < together ? cell_above(first + lane_id()) : nullptr);
   }
 
-  // tops: a lane's cell above the strip in the tile's step of the lane's
-  // number. end: the tile's step in which the pair ends, or none of them. row:
-  // called in each step with the step, for the last row. record: transitions
-  // take the place of costs.
-  template <bool record, class Row>
-  __device__ __forceinline__ void run(const Tile &tile, const Top &tops, int end, Row row) {
+  // first: the step of the strip with which the tile begins. ends: the tile's step in which the pair ends, or none of
+  // them. before: called with a step before those that are between two renormalisations. row: called in each of them,
+  // with its number among them, for the last row. record: transitions take the place of costs.
+  template <bool record, class Before, class Row>
+  __device__ __forceinline__ void run(const Tile &tile, int first, int ends, Before before, Row row) {
 #pragma unroll 1
-    for (int eight = 0; eight < T; eight += 8) {
-#pragma unroll 4
-      for (int u = eight; u < eight + 8; u++) {
-        const Z top = Cell::of_lane(tops.z, u);
+    for (int u0 = 0; u0 < T; u0 += together) {
+      Z top_here = Cell::forbidden();
+      Real dot_here = 0;
+      ahead.take(a, top_here, dot_here);
+      __syncwarp();
+      look_above(first + u0 + together);
+      before(u0);
+      const auto one = [&](int i) {
+        const Z top = Cell::of_lane(top_here, i);
         Real dot_top = 0;
-        if constexpr (tangents) dot_top = __shfl_sync(all_lanes, tops.dot, u);
-        step<record>(tile, u, top, dot_top);
-        row(u);
-        if (u == end) {
+        if constexpr (tangents) dot_top = __shfl_sync(all_lanes, dot_here, i);
+        step<record>(tile, u0 + i, top, dot_top);
+        row(i);
+      };
+      if (!waits || static_cast<unsigned>(ends - u0) >= together) {  // in backward nobody asks for the pair's value
+#pragma unroll unrolled
+        for (int i = 0; i < together; i++) one(i);
+      } else {
+#pragma unroll 1
+        for (int i = 0; i < together; i++) {
+          one(i);
+          if (u0 + i != ends) continue;
 #pragma unroll
           for (int k = 0; k < K; k++) {
             corner = Cell::choose(k == s.end_row(), z[k], corner);
@@ -123,7 +155,7 @@ struct Sweep {
         Real ahead[transitions], mean = 0;
 #pragma unroll
         for (int way = 0; way < transitions; way++) {
-          ahead[way] = fma(static_cast<Real>(steps.weight[way]), along.v[k], from[way]);
+          ahead[way] = fma(static_cast<Real>(a.weight[way]), along.v[k], from[way]);
           mean = of[way] > 0 ? fma(of[way], ahead[way], mean) : mean;
         }
 #pragma unroll
@@ -153,16 +185,17 @@ struct Sweep {
       Word *cell = to + (k * warp + lane_id()) * a.words;
       Cell::store(cell, a.format, k < K ? z[k < K ? k : 0] : above);
       if constexpr (tangents)
-        store_relaxed(cell + a.words - 1, __double_as_longlong(k < K ? dot[k < K ? k : 0] : dot_above));
+        store_relaxed(cell + a.words - 1, ~DoubleCell::pack(k < K ? dot[k < K ? k : 0] : dot_above));
     }
   }
   __device__ __forceinline__ void restore(const Word *from) {
 #pragma unroll
     for (int k = 0; k <= K; k++) {
       const Word *cell = from + (k * warp + lane_id()) * a.words;
-      const Z here = Cell::load(cell, a.format);
+      const Word second = Cell::words(a.format) == 2 ? load_relaxed(cell + 1) : ~Word(0);
+      const Z here = Cell::unpack(load_relaxed(cell), second, a.format);
       Real dot_here = 0;
-      if constexpr (tangents) dot_here = __longlong_as_double(load_relaxed(cell + a.words - 1));
+      if constexpr (tangents) dot_here = __longlong_as_double(~load_relaxed(cell + a.words - 1));
       if (k < K)
         z[k < K ? k : 0] = here, dot[k < K ? k : 0] = dot_here;
       else
@@ -194,12 +227,12 @@ struct Adjoint {
     for (int k = 0; k < K; k++) left[0][k] = k == row ? Real(1) : left[0][k];
   }
 
-  // One step. below: E that arrives from below the strip. weight: of the
-  // transitions into a cell. What the transitions of E's cells weigh is left in
-  // the place of their first transition's probabilities, and its derivative in
-  // that of the first derivative's.
-  __device__ __forceinline__ void step(const Planes<Cell, tangents, T> &tile, int u, const Real (&below)[count],
-                                       const Real (&weight)[transitions]) {
+  // One step. below: E that arrives from below the strip. weight: of the transitions into a cell. What the transitions
+  // of E's cells weigh, times the metric's slope if with_slope, is left in the place of their first transition's
+  // probabilities, and its derivative in that of the first derivative's. Returns whether the lane's cells have any.
+  __device__ __forceinline__ bool step(const Planes<Cell, tangents, T> &tile, int u, const Real (&below)[count],
+                                       const Real (&weight)[transitions], bool with_slope) {
+    bool live = false;
     Rows<Real> p[transitions], bent[transitions], out[count];
 #pragma unroll
     for (int way = 0; way < transitions; way++) {
@@ -215,12 +248,15 @@ struct Adjoint {
 #pragma unroll
     for (int k = K - 1; k >= 0; k--) {
       const Real here = left[0][k] + in[0];
+      live |= tangents ? here != 0 : is_live(here);
       Real flow[transitions];
 #pragma unroll
       for (int way = 0; way < transitions; way++) flow[way] = Cell::product(p[way].v[k], here);
-      if constexpr (Cell::stepped)
+      if constexpr (Cell::weighted)
         out[0].v[k] = weight[diagonal] * flow[diagonal] + weight[vertical] * flow[vertical] +
                       weight[horizontal] * flow[horizontal];
+      else if constexpr (Cell::penalised)
+        out[0].v[k] = weight[0] * here;
       else
         out[0].v[k] = here;
       in[0] = flow[vertical] + diag[0][k], left[0][k] = flow[horizontal], diag[0][k] = flow[diagonal];
@@ -236,11 +272,24 @@ struct Adjoint {
         in[1] = change[vertical] + diag[1][k], left[1][k] = change[horizontal], diag[1][k] = change[diagonal];
       }
     }
+    if (with_slope) {
+      // With tangents the slope itself changes: by slope^3 times the change of half the square of the cost.
+      const Rows<Real> slope = *rows_at<Real>(tile.slope, u);
+      Rows<Real> along{};
+      if constexpr (tangents) along = *rows_at<Real>(tile.along, u);
+#pragma unroll
+      for (int k = 0; k < K; k++) {
+        if constexpr (tangents)
+          out[1].v[k] = out[1].v[k] * slope.v[k] - out[0].v[k] * slope.v[k] * slope.v[k] * along.v[k];
+        out[0].v[k] *= slope.v[k];
+      }
+    }
 #pragma unroll
     for (int i = 0; i < count; i++) {
       up[i] = in[i];
       *rows_at<Real>(tile.plane(i * transitions), u) = out[i];
     }
+    return live;
   }
 
   // E on its way from the lane. What the first lane has sent up has left the strip.

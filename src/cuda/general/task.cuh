@@ -7,21 +7,33 @@
 
 #include "core/pairs.h"
 #include "cuda/general/cell.cuh"
+#include "cuda/pipeline/barrier.cuh"
 
 namespace sdtw::cuda::general {
 
-// The first warp of a block sweeps. With tangents a thread needs more registers than twelve warps have.
+// The warps of a block. In forward the first one sweeps and the others fill tiles with costs. In backward the first one
+// sweeps E, the second one recomputes, then come those that fill and those that make gradients. With tangents a thread
+// needs more registers than so many warps have.
 template <bool tangents>
-constexpr int producer_warps = tangents ? 4 : 8;
+constexpr int fill_warps = tangents ? 4 : 8;
 template <bool tangents>
-constexpr int producers = warp *producer_warps<tangents>;
+constexpr int gradient_warps = tangents ? 2 : 6;
 template <bool tangents>
-constexpr int block_threads = warp + producers<tangents>;
+constexpr int forward_threads = warp *(1 + fill_warps<tangents>);
+template <bool tangents>
+constexpr int backward_threads = warp *(2 + fill_warps<tangents> + gradient_warps<tangents>);
+
+// Barriers among some warps of a block: of those that fill; of those that make gradients; and of both.
+enum Meeting : int { filling = 1, grading, handing_over };
+__device__ __forceinline__ void meet_at(Meeting meeting, int threads) {
+  __syncwarp();
+  barrier(meeting, threads);
+}
 
 // Blocks of forward that a multiprocessor is to hold: so many that their
 // registers suffice.
 template <class Cell, bool tangents>
-constexpr int blocks_of = tangents || !Cell::wide ? 2 : 1;
+constexpr int blocks_of = tangents || !Cell::wide || !Cell::soft ? 2 : 1;
 
 // The k-th of the pairs that are computed. SDTW_SYMMETRIC: of those with x <=
 // y, row by row.
@@ -75,15 +87,32 @@ __device__ __forceinline__ Task make_task(const Args &a, int64_t ticket, bool up
   return s;
 }
 
+// Where all warps of a block meet though they come from several places of the source: __syncthreads asks that all
+// threads come from one, and tools take any hardware barrier of all threads for that. met: how often the thread has
+// been here, since the kernel began.
+struct Rounds {
+  Barrier barrier;
+
+  __device__ __forceinline__ void meet(int &met) {
+    barrier.arrive();
+    barrier.wait(met++);
+  }
+};
+
 // What a block knows of its task, in shared memory.
 struct Block {
+  Rounds rounds;
   int64_t ticket;
   int first[strip_rows],
       end[strip_rows];         // columns that each row admits; none if end <= first
   int above_first, above_end;  // of the row above the strip
-  int begin, steps;      // steps from the first admitted cell, or the column before if E can leave the strip in it,
-                         // to behind the last one
-  int action[2], entry;  // of backward
+  int begin, steps;  // steps from the first admitted cell, or the column before if E can leave the strip in it,
+                     // to behind the last one
+  bool over[2];      // backward, of rounds of even and odd number: whether it was the last
+  bool swept[2];     // whether E was swept through half a tile, and where it has any: bits of steps, for each lane
+  unsigned live[2][warp];
+  int entry;   // the tile that E enters first, or is expected to; -1: none
+  bool again;  // it enters in a later one: all begins again
 };
 
 // Called by all threads; ends with a barrier.
@@ -151,14 +180,15 @@ __device__ __forceinline__ T wait_until(const T *p, Enough enough) {
   return v;
 }
 
-// In which columns E has left a strip. Of columns beyond `high`, and once
-// `done` of those below `reached`, none has, and nothing is stored. All zeros:
-// nothing is known.
+// In which columns E has left a strip. Of columns beyond `high`, and once `done` of those below `reached`, none has,
+// and nothing is stored. As long as it has left in none, `reached` is about the column in which it will, or m: not
+// known yet. All zeros: nothing is known.
 struct Returned {
   int high;     // the last column; -1 if E has left in none yet
   int reached;  // all columns from here on are stored
   bool done;
 
+  __device__ __forceinline__ bool is_certain() const { return high >= 0 || done; }
   static __device__ __forceinline__ Returned of(Word word, int m) {
     return {static_cast<int>(word >> 33) - 1, m - static_cast<int>(word >> 1 & 0xffffffffu), (word & 1) != 0};
   }
