@@ -61,8 +61,8 @@ TEST_CASE("CUDA: pairs of few rows share a warp, others are cut into strips of 1
 TEST_CASE("CUDA: sources of costs, sweeps and sums by shape") {
   using sdtw::cuda::Costs;
   CHECK(cuda_plan(SDTW_PRECOMPUTED, 8, 300, 300, 0).costs == Costs::given);
-  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 3).costs == Costs::inlined);
-  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 4).costs == Costs::tensor);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 4).costs == Costs::inlined);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 5).costs == Costs::tensor);
   CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 2, 2048, 2048, 1).full_sweeps);
   CHECK_FALSE(cuda_plan(SDTW_SQEUCLIDEAN, 64, 2048, 2048, 1).full_sweeps);
   CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 1, 100, 8193, 1).wide_sums);
@@ -108,6 +108,10 @@ TEST_CASE("CUDA: all pairs without state take the core kernels, in waves of abou
       CHECK(plan(SDTW_SQEUCLIDEAN, flags, 0, dtype).route == Route::general);
       CHECK(plan(SDTW_CITYBLOCK, flags, SDTW_NO_STATE, dtype).route == Route::general);
     }
+  Case given = make_case(SDTW_PRECOMPUTED, 3, 20, 20, 0, 1);
+  given.problem.flags = SDTW_ALL_PAIRS;
+  given.exec.device = SDTW_CUDA;
+  CHECK(plan_of(given).cuda.route == Route::core);
   const int64_t pairs = plan(SDTW_SQEUCLIDEAN, SDTW_ALL_PAIRS, SDTW_NO_STATE).backward_pairs.pairs;
   CHECK(pairs > 4000);
   CHECK((90000 - 1) % pairs + 1 > pairs / 2);  // the last wave
