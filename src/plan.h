@@ -84,6 +84,8 @@ struct Layout {
   size_t bytes;
 };
 
+// Where a block has little shared memory its tiles are smaller: there are so many of them for each of the others.
+constexpr int small_tiles = 4;
 // Steps of a tile of backward: what fits shared memory. wide: of the double engine, or of gamma = 0.
 constexpr int tile_steps(bool soft, bool wide, bool weighted, bool tangents) {
   return tangents || (soft && wide && weighted) ? 8 : wide || weighted ? 16 : 32;

@@ -25,11 +25,11 @@
 
 namespace sdtw::cuda::general {
 
-template <class Cell, bool tangents>
+template <class Cell, bool tangents, bool small>
 struct BackwardMemory {
   using Real = typename Cell::Real;
-  using Costs = Fill<Cell, tangents, backward_steps<Cell, tangents>, true>;
-  static constexpr int T = backward_steps<Cell, tangents>, slots = 4;
+  static constexpr int T = backward_steps<Cell, tangents, small>, slots = 4;
+  using Costs = Fill<Cell, tangents, T, true>;
   static constexpr int ways = tangents ? 2 * transitions : transitions;
   static constexpr int shared_planes = Cell::cost_planes > ways ? Cell::cost_planes : ways;
   static constexpr size_t plane_bytes = T * pitch * sizeof(Real);
@@ -77,9 +77,9 @@ struct Tiles {
 };
 
 // A strip's backward.
-template <class Cell, bool tangents>
+template <class Cell, bool tangents, bool small>
 struct Backward {
-  using Memory = BackwardMemory<Cell, tangents>;
+  using Memory = BackwardMemory<Cell, tangents, small>;
   using Half = Planes<Cell, tangents, Memory::T>;
   static constexpr int T = Memory::T, steps = 2 * T;  // steps: of a tile
   static constexpr int fillers = warp * fill_warps<tangents>, graders = warp * gradient_warps<tangents>;
@@ -258,7 +258,7 @@ struct Backward {
   }
 };
 
-template <class Cell, bool tangents>
+template <class Cell, bool tangents, bool small>
 __global__ void __launch_bounds__(backward_threads<tangents>) general_backward_kernel(const __grid_constant__ Args a) {
   unsigned char *const raw = ptx::shared_memory();
   Block &block = ptx::shared_object<Block>();
@@ -275,17 +275,21 @@ __global__ void __launch_bounds__(backward_threads<tangents>) general_backward_k
                         ((a.flags[s.local] & rejected) != 0) == (Cell::wide && !a.primary);
     if (wanted) {
       find_columns(s, block);
-      Backward<Cell, tangents>{a, s, block, raw, met}.run();
+      Backward<Cell, tangents, small>{a, s, block, raw, met}.run();
     }
     __syncthreads();
   }
 }
 
-template <class Cell, bool tangents>
-void Kernels<Cell, tangents>::backward(const Args &a, cudaStream_t stream) {
-  using Kernel = decltype(&general_backward_kernel<Cell, tangents>);
-  launch_tasks<Kernel, general_backward_kernel<Cell, tangents>>(BackwardMemory<Cell, tangents>::bytes(a),
-                                                                backward_threads<tangents>, a, stream);
+template <class Cell, bool tangents, bool small>
+size_t Kernels<Cell, tangents, small>::backward_bytes(const Args &a) {
+  return BackwardMemory<Cell, tangents, small>::bytes(a);
+}
+template <class Cell, bool tangents, bool small>
+void Kernels<Cell, tangents, small>::backward(const Args &a, cudaStream_t stream) {
+  using Kernel = decltype(&general_backward_kernel<Cell, tangents, small>);
+  launch_tasks<Kernel, general_backward_kernel<Cell, tangents, small>>(backward_bytes(a), backward_threads<tangents>, a,
+                                                                       stream);
 }
 
 }  // namespace sdtw::cuda::general

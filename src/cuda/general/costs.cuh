@@ -88,11 +88,13 @@ struct Fill {
   static constexpr int warps = fill_warps<tangents>, threads = warps * warp;
   // Warps that sum up the same columns of a tile, each a part of the features, where there are many.
   static constexpr int S = T > warps ? T / warps : 1, most = T < 4 ? T : 4;
-  static constexpr int groups = tangents || T < warps || S >= most ? 1 : most / S, together = S * groups;
+  static constexpr bool fits = with_slope || T > warps;  // what they give each other, in the tile
+  static constexpr int groups = tangents || T < warps || !fits || S >= most ? 1 : most / S, together = S * groups;
   static constexpr int step_groups = T / together;
   // What they give each other, in the memory of the tile: each its sums of the columns that others complete.
   static constexpr size_t exchange_bytes = (groups - 1) * S * K * threads * sizeof(double);
-  static constexpr int points = tangents ? 4 : 2;  // of each two: while one is read the other is filled
+  // Of each two: while one is read the other is filled. Small tiles with tangents have no room for that.
+  static constexpr int buffers = tangents && T < 4 ? 1 : 2, points = (tangents ? 2 : 1) * buffers;
 
   const Args &a;
   const Task &s;
@@ -139,8 +141,9 @@ struct Fill {
     };
     load(0);
 #pragma unroll 1
-    for (int from = 0, parity = 0; from < a.features; from += at_once, parity ^= 1) {
-      const Points to = points_at<T>(staged, parity), tangent = points_at<T>(staged, tangents ? parity + 2 : 0);
+    for (int from = 0, parity = 0; from < a.features; from += at_once, parity = (parity + 1) % buffers) {
+      const Points to = points_at<T>(staged, parity), tangent = points_at<T>(staged, tangents ? parity + buffers : 0);
+      if (buffers == 1 && from > 0) meet();  // what was there has been read
       next.store(to, a.x.dtype, thread, with_rows);
       if constexpr (tangents) along.store(tangent, a.x.dtype, thread, with_rows);
       if (from + at_once < a.features) load(from + at_once);
