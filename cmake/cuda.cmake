@@ -21,6 +21,12 @@ foreach(kernels "Soft<FloatCell, Rule::unit>;false" "Soft<FloatCell, Rule::penal
     list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/${name}.cu)
   endforeach()
 endforeach()
+# The streams'.
+foreach(rows "SoftRows<1>" "SoftRows<2>" "HardRows<1>" "HardRows<2>")
+  string(MAKE_C_IDENTIFIER "streams_${rows}" name)
+  configure_file(src/cuda/streams/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/${name}.cu @ONLY)
+  list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/${name}.cu)
+endforeach()
 target_sources(sdtw_objects PRIVATE ${sources})
 if(SDTW_CUDA STREQUAL "EMULATED")
   include(tests/emulator/emulator.cmake)
