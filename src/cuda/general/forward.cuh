@@ -132,9 +132,7 @@ __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block
   if (thread >= 0) {
     const double limit = limit_of<Cell>(a, s);
     const typename Memory::Costs costs{a, s, block, Memory::staged(raw)};
-    const auto fill = [&](int tile) {
-      costs.run(Memory::tile(raw, tile & 1), tile * T, thread, tile == begin, limit, [] {});
-    };
+    const auto fill = [&](int tile) { costs.run(Memory::tile(raw, tile & 1), tile * T, thread, tile == begin, limit); };
     if (begin < end) fill(begin);
     block.rounds.meet(met);
     for (int tile = begin; tile < end; tile++) {
