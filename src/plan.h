@@ -45,8 +45,11 @@ constexpr int rows_per_lane = 4;
 // Those of a stream's lanes at gamma = 0, whose cells take less time, beside which what is done once a step counts.
 constexpr int hard_rows_per_lane = 8;
 
+// Series of more features are not for streams.
+constexpr int max_stream_features = 2;
+
 // Up to so many features the sweeping warp computes costs, and gradients, itself.
-constexpr int max_inline_features = 3;
+constexpr int max_inline_features = 4;
 // Costs alone, where no gradients are to follow and there are enough strips to keep the GPU busy.
 constexpr int max_inline_features_of_values = 8;
 
@@ -131,6 +134,7 @@ struct PairWaves {
 // Values of pairs of short series of few features, without state (src/cuda/streams/).
 struct Streams {
   bool fit;              // whether there is room for them in the workspace of forward
+  bool swapped;          // x and y have changed places
   int64_t lanes, warps;  // that have the rows of one x
   int64_t exact_warps;   // each with a row of m cells, of the kernel for pairs that need double; 0: as many as may be
   size_t control, rows, bytes;

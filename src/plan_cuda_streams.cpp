@@ -8,16 +8,20 @@
 namespace sdtw::cuda {
 namespace {
 
-constexpr int64_t warp = 32, most_warps = 8, most_features = 2;
+constexpr int64_t warp = 32, most_warps = 8;
 constexpr int64_t longest_y = int64_t{1} << 16;  // beyond it there is nothing to be gained over other kernels
 
 // Rows of a lane: those of SoftRows and HardRows (cuda/streams/rows.cuh).
 int64_t rows_of_lane(const Problem &p) { return p.gamma > 0 ? rows_per_lane : hard_rows_per_lane; }
 
+// The longer series have the rows where the sums of costs are rounded (HardRows::is_rough).
+bool are_swapped(const Problem &p) { return p.gamma == 0 && p.m > p.n; }
+
 bool are_streams(const Problem &p, const Exec &exec) {
-  return exec.no_state && p.metric == SDTW_SQEUCLIDEAN && p.dtype != SDTW_F64 && p.features <= most_features &&
-         p.band == SDTW_BAND_NONE && p.has_unit_steps() && p.n <= most_warps * warp * rows_of_lane(p) &&
-         p.m <= longest_y && !(p.gamma > 0 && core::is_thin(p.n, p.m));
+  const int64_t rows = are_swapped(p) ? p.m : p.n, columns = are_swapped(p) ? p.n : p.m;
+  return exec.no_state && p.metric == SDTW_SQEUCLIDEAN && p.dtype != SDTW_F64 && p.features <= max_stream_features &&
+         p.band == SDTW_BAND_NONE && p.has_unit_steps() && rows <= most_warps * warp * rows_of_lane(p) &&
+         columns <= longest_y && !(p.gamma > 0 && core::is_thin(p.n, p.m));
 }
 
 }  // namespace
@@ -26,16 +30,17 @@ Streams make_streams(const Problem &p, const Exec &exec) {
   Streams s{};
   s.fit = are_streams(p, exec);
   if (!s.fit) return s;
-  const int64_t of_lane = rows_of_lane(p);
-  s.warps = ceil_div(p.n, of_lane * warp);
+  s.swapped = are_swapped(p);
+  const int64_t of_lane = rows_of_lane(p), n = s.swapped ? p.m : p.n, m = s.swapped ? p.n : p.m;
+  s.warps = ceil_div(n, of_lane * warp);
   s.lanes = warp;
-  while (s.lanes > 8 && p.n <= of_lane * s.lanes / 2) s.lanes /= 2;
+  while (s.lanes > 8 && n <= of_lane * s.lanes / 2) s.lanes /= 2;
   Arena arena;
   s.control = arena.add(1, 64);
   constexpr int64_t budget = int64_t{32} << 20, cell = 16, of_block = 4;
-  if (p.n > rows_per_lane * warp)
-    s.exact_warps = std::clamp<int64_t>(budget / (cell * p.m) / of_block * of_block, of_block, 1024);
-  s.rows = arena.add(checked_mul(s.exact_warps, p.m), cell);
+  if (n > rows_per_lane * warp)
+    s.exact_warps = std::clamp<int64_t>(budget / (cell * m) / of_block * of_block, of_block, 1024);
+  s.rows = arena.add(checked_mul(s.exact_warps, m), cell);
   s.bytes = arena.bytes();
   return s;
 }

@@ -35,11 +35,12 @@ struct Args {
   int64_t range;       // of every pair: how many y a task has
   int64_t ranges, tasks;
   float *value;
+  int64_t value_stride[2];  // of the value of x_i with y_j, in i and j: x and y may have changed places
   Control *control;
   Word *rows;  // of the exact kernel: for each of its warps a row of m cells of two words; null if one strip suffices
 };
 
-// Items have at least so many columns: see stream.cuh.
+// Items, which are what the columns of a stream are made of (stream.cuh), have at least so many columns.
 constexpr int least_columns = 17;
 SDTW_HOST_DEVICE constexpr int columns_of_item(int m) { return m + 1 > least_columns ? m + 1 : least_columns; }
 

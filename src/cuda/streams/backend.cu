@@ -13,9 +13,9 @@ T *at(void *base, size_t offset) {
   return reinterpret_cast<T *>(static_cast<unsigned char *>(base) + offset);
 }
 
-// All pairs, or a batch in which x is the same in all.
-bool is_every_pair(const Problem &p, const Buffers &buffers) {
-  return p.all_pairs || (buffers.x.stride[0] == 0 && !buffers.x_len && p.batch_y > 1);
+// A batch in which x, or y, is the same in all pairs.
+bool is_one(const sdtw_in &series, const void *lengths, const Problem &p) {
+  return !p.all_pairs && p.batch > 1 && series.stride[0] == 0 && !lengths;
 }
 
 int log2_of(int64_t power) { return 63 - __builtin_clzll(static_cast<unsigned long long>(power)); }
@@ -27,11 +27,20 @@ Args make_args(const sdtw::Plan &plan, const Buffers &b) {
     return general::Series{in.data, {in.stride[0], in.stride[1], in.stride[2]}, p.dtype};
   };
   Args a{};
-  a.x = series(b.x), a.y = series(p.symmetric ? b.x : b.y);
-  a.x_len = b.x_len, a.y_len = p.symmetric ? b.x_len : b.y_len, a.long_lengths = p.length_bits == 64;
-  a.every_pair = is_every_pair(p, b), a.symmetric = p.symmetric;
-  a.batch_x = p.all_pairs || !a.every_pair ? p.batch_x : 1, a.batch_y = p.batch_y;
-  a.n = static_cast<int>(p.n), a.m = static_cast<int>(p.m), a.features = static_cast<int>(p.features);
+  const bool swapped = s.swapped;
+  const sdtw_in &x = swapped ? b.y : b.x, &y = p.symmetric || swapped ? b.x : b.y;
+  a.x = series(x), a.y = series(y);
+  a.x_len = swapped ? b.y_len : b.x_len, a.y_len = p.symmetric || swapped ? b.x_len : b.y_len;
+  a.long_lengths = p.length_bits == 64;
+  const bool one_x = is_one(x, a.x_len, p);
+  a.every_pair = p.all_pairs || one_x, a.symmetric = p.symmetric;
+  a.batch_x = one_x ? 1 : swapped ? p.batch_y : p.batch_x, a.batch_y = swapped ? p.batch_x : p.batch_y;
+  a.n = static_cast<int>(swapped ? p.m : p.n), a.m = static_cast<int>(swapped ? p.n : p.m);
+  a.features = static_cast<int>(p.features);
+  if (p.all_pairs)
+    a.value_stride[swapped ? 1 : 0] = p.batch_y, a.value_stride[swapped ? 0 : 1] = 1;
+  else
+    a.value_stride[1] = 1;
   a.scale = p.gamma > 0 ? core::log2_e / p.gamma : 0;
   a.root = p.gamma > 0 ? std::sqrt(a.scale) : 1;
   a.warps = static_cast<int>(s.warps), a.lane_bits = log2_of(s.lanes);
@@ -43,11 +52,13 @@ Args make_args(const sdtw::Plan &plan, const Buffers &b) {
 
 // Tasks are short enough for all groups to have some, of which the last end at nearly the same time, and long enough
 // for the steps before the first column has reached the last lane to count little.
-void cut(Args &a, int64_t resident) {
+template <class Rows>
+void cut(Args &a) {
   if (!a.every_pair) {
     a.range = a.ranges = 1, a.tasks = a.batch_y;
     return;
   }
+  const int64_t resident = Kernels<Rows>::resident(a);
   constexpr int64_t tasks_each = 6, least_columns_each = 1024, most_columns_each = int64_t{1} << 28;
   const int64_t columns = columns_of_item(a.m), pairs = a.batch_x * a.batch_y / (a.symmetric ? 2 : 1);
   const int64_t even = ceil_div(pairs, tasks_each * resident), least = ceil_div(least_columns_each, columns);
@@ -58,7 +69,7 @@ void cut(Args &a, int64_t resident) {
 
 template <class Rows>
 void run(Args &a, cudaStream_t stream) {
-  cut(a, Kernels<Rows>::resident(a));
+  cut<Rows>(a);
   Kernels<Rows>::launch(a, stream);
 }
 
@@ -75,7 +86,7 @@ void launch_exact(const Args &a, int64_t warps, cudaStream_t stream) {
 
 bool suits(const sdtw::Plan &plan, const Buffers &buffers) {
   const Problem &p = plan.problem;
-  return plan.cuda.streams.fit && (p.gamma == 0 || is_every_pair(p, buffers));
+  return plan.cuda.streams.fit && (p.gamma == 0 || p.all_pairs || is_one(buffers.x, buffers.x_len, p));
 }
 
 void forward(const sdtw::Plan &plan, const Buffers &buffers) {

@@ -61,7 +61,14 @@ template <class Exact>
 __device__ __noinline__ double exact_value(const Args &a, int64_t x, int64_t y, Word *row) {
   using Z = typename Exact::Z;
   const int n = length_of_x(a, x), m = length_of_y(a, y), lane = lane_id();
-  const int features = a.features;
+  const auto point = [&](const general::Series &series, int64_t i, int row, double(&to)[max_stream_features]) {
+#pragma unroll
+    for (int f = 0; f < max_stream_features; f++)
+      to[f] = f < a.features
+                  ? general::element<double>(
+                        series.data, i * series.stride[0] + row * series.stride[1] + f * series.stride[2], series.dtype)
+                  : 0;
+  };
   double result = 0;
   Exact exact{};
   for (int first = 0; first < n; first += K * warp) {
@@ -72,19 +79,20 @@ __device__ __noinline__ double exact_value(const Args &a, int64_t x, int64_t y, 
     strip.above = first == 0 && lane == 0 ? Exact::origin() : Exact::forbidden();
     strip.upper = (lane + warp - 1) % warp, strip.lowest = lane == warp - 1;
     const int end_lane = last / K;
+    double of_x[K][max_stream_features];
+#pragma unroll
+    for (int k = 0; k < K; k++) point(a.x, x, clamp(own + k, n), of_x[k]);
     for (int step = 0; step < m + end_lane; step++) {
       const int column = step - lane;
       const bool inside = column >= 0 && column < m;
-      double cost[K];
+      double cost[K], of_y[max_stream_features];
+      point(a.y, y, clamp(column, m), of_y);
 #pragma unroll
       for (int k = 0; k < K; k++) {
         cost[k] = 0;
-        for (int f = 0; f < features; f++) {
-          const double difference =
-              general::element<double>(
-                  a.x.data, x * a.x.stride[0] + clamp(own + k, n) * a.x.stride[1] + f * a.x.stride[2], a.x.dtype) -
-              general::element<double>(
-                  a.y.data, y * a.y.stride[0] + clamp(column, m) * a.y.stride[1] + f * a.y.stride[2], a.y.dtype);
+#pragma unroll
+        for (int f = 0; f < max_stream_features; f++) {
+          const double difference = of_x[k][f] - of_y[f];
           cost[k] = fma(difference, difference, cost[k]);
         }
       }
@@ -115,12 +123,13 @@ __global__ void __launch_bounds__(exact_warps *warp) exact_kernel(const __grid_c
   const int64_t own = static_cast<int64_t>(blockIdx.x) * exact_warps + threadIdx.x / warp;
   const int64_t warps = static_cast<int64_t>(gridDim.x) * exact_warps;
   const int64_t pairs = a.every_pair ? a.batch_x * a.batch_y : a.batch_y, turns = (pairs + warp - 1) / warp;
+  const bool by_x = a.value_stride[1] == 1;  // pairs, which are numbered as their values lie, come x by x
   Word *const row = a.rows ? a.rows + own * 2 * a.m : nullptr;
   // The pairs of a series that is no good lie side by side: different warps take them.
   for (int64_t turn = own; turn < turns; turn += warps) {
     const int64_t pair = lane_id() * turns + turn;
-    const auto series_x = [&](int64_t p) { return a.every_pair ? p / a.batch_y : p; };
-    const auto series_y = [&](int64_t p) { return a.every_pair ? p % a.batch_y : p; };
+    const auto series_x = [&](int64_t p) { return !a.every_pair ? p : by_x ? p / a.batch_y : p % a.batch_x; };
+    const auto series_y = [&](int64_t p) { return !a.every_pair ? p : by_x ? p % a.batch_y : p / a.batch_x; };
     const bool wanted =
         pair < pairs && __float_as_uint(a.value[pair]) == mark && !(a.symmetric && series_x(pair) > series_y(pair));
     for (unsigned left = __ballot_sync(all_lanes, wanted); left; left &= left - 1) {

@@ -83,7 +83,11 @@ struct Sweep {
   }
 
   __device__ __forceinline__ void block(int first) {
-    const double *const at = ring.from(first - t.lane);
+    if (several && Rows::soft && part > 0) {  // see the range of m in cell.cuh
+      if (t.lane < block_steps) Rows::renormalise(ring.rows[part * cells + (first + warp - 1 + t.lane) % cells]);
+      __syncwarp();
+    }
+    const typename Rows::Point *const at = ring.from(first - t.lane);
     const Z *const tops = ring.rows + part * cells, *const from = tops + (first + warp) % cells;
     Z *const below =
         several && t.lane == warp - 1 && part + 1 < a.warps ? ring.rows + (part + 1) * cells + first % cells : nullptr;
@@ -114,10 +118,11 @@ struct Sweep {
   __device__ __forceinline__ void finish() {
     if (part == t.warp_of_end && t.lane == t.end_lane) {
       int &bad = ring.bad[number % cells];
-      if (bad || (Rows::soft && core::is_thin(t.n, item.m)))
+      const double value = Rows::value(corner, a);
+      if (bad || Rows::is_rough(t.n, item.m, value))
         leave_pair(a, t.x, item.item);
       else
-        put_value(a, t.x, item.item, Rows::value(corner, a));
+        put_value(a, t.x, item.item, value);
       bad = 0;
     }
     item.find(a, t, item.item + 1);

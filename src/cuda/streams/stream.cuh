@@ -32,12 +32,8 @@ __device__ __forceinline__ int length_of_y(const Args &a, int64_t j) {
 // Stores the value of x_i with y_j, and of symmetric pairs that of x_j with x_i.
 __device__ __forceinline__ void put_bits(const Args &a, int64_t i, int64_t j, unsigned bits) {
   unsigned *const to = reinterpret_cast<unsigned *>(a.value);
-  if (!a.every_pair) {
-    to[j] = bits;
-    return;
-  }
-  to[i * a.batch_y + j] = bits;
-  if (a.symmetric) to[j * a.batch_y + i] = bits;
+  to[i * a.value_stride[0] + j * a.value_stride[1]] = bits;
+  if (a.symmetric) to[j * a.value_stride[0] + i * a.value_stride[1]] = bits;
 }
 __device__ __forceinline__ void put_value(const Args &a, int64_t i, int64_t j, double value) {
   put_bits(a, i, j, __float_as_uint(static_cast<float>(value)));
@@ -111,31 +107,32 @@ __device__ __forceinline__ void leave_all(const Args &a, const Task &t) {
 template <class Rows>
 struct Ring {
   using Z = typename Rows::Z;
+  using Point = typename Rows::Point;
   static constexpr int cells =
       64;  // of a row: steps are taken in blocks of 16, and a warp is three behind the one above
 
-  double *y;    // [features][2][columns]: every column twice, so that those of 16 steps are contiguous
+  Point *y;     // [features][2][columns]: every column twice, so that those of 16 steps are contiguous
   int columns;  // a power of two: those of the steps of all warps, and of the next block
   Z *rows;      // [warps][cells]: the row above each warp; column c lies in slot (c + 31) % cells, which is that of the
                 // step in which the lowest lane of the warp above has it
   int *bad;     // [cells]: whether a series has points that Rows cannot take, by the item's number in the task
 
   static __host__ __device__ __forceinline__ size_t bytes(int columns, int warps) {
-    return static_cast<size_t>(Rows::features) * 2 * columns * sizeof(double) +
+    return static_cast<size_t>(Rows::features) * 2 * columns * sizeof(Point) +
            static_cast<size_t>(warps) * cells * sizeof(Z) + cells * sizeof(int);
   }
   __device__ __forceinline__ void place(unsigned char *memory, int of_columns, int warps) {
     columns = of_columns;
-    y = reinterpret_cast<double *>(memory);
+    y = reinterpret_cast<Point *>(memory);
     rows = reinterpret_cast<Z *>(y + Rows::features * 2 * columns);
     bad = reinterpret_cast<int *>(rows + warps * cells);
   }
   __device__ __forceinline__ int pitch() const { return 2 * columns; }
-  __device__ __forceinline__ void put(int column, int feature, double v) const {
-    double *to = y + feature * pitch() + (column & (columns - 1));
+  __device__ __forceinline__ void put(int column, int feature, Point v) const {
+    Point *to = y + feature * pitch() + (column & (columns - 1));
     to[0] = to[columns] = v;
   }
-  __device__ __forceinline__ const double *from(int column) const { return y + (column & (columns - 1)); }
+  __device__ __forceinline__ const Point *from(int column) const { return y + (column & (columns - 1)); }
 };
 // Columns of the ring: those of 31 steps before a block, of the block, of the next one, and of three more for each warp
 // but the first.
@@ -148,6 +145,7 @@ __host__ __device__ __forceinline__ constexpr int ring_columns_of(int warps) {
 template <class Rows>
 struct Feeder {
   static constexpr int D = Rows::features, most = 2;  // columns of a lane, if a stream has 8 lanes only
+  using Point = typename Rows::Point;
   enum Kind { outside, regular, separator };
 
   Items now, next;
@@ -212,9 +210,9 @@ struct Feeder {
       if (place >= block_steps) break;
 #pragma unroll
       for (int f = 0; f < D; f++) {
-        double v = kind[i] == separator ? infinity : 0;
+        Point v = kind[i] == separator ? static_cast<Point>(infinity) : 0;
         if (kind[i] == regular) {
-          v = Rows::soft ? (ahead[i][f] - origin[f]) * a.root : ahead[i][f];
+          v = static_cast<Point>(Rows::soft ? (ahead[i][f] - origin[f]) * a.root : ahead[i][f]);
           if (!(fabs(v) <= limit_of[i])) v = 0, ring.bad[item_of[i] % Ring<Rows>::cells] = 1;
         }
         ring.put(c, f, v);

@@ -194,6 +194,7 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
   return static_cast<unsigned>((uint64_t{high} << 32 | low) >> (by & 31));
 }
 inline size_t __cvta_generic_to_shared(const void *p) { return reinterpret_cast<size_t>(p); }
+inline int __vimin3_s32(int a, int b, int c) { return std::min(a, std::min(b, c)); }
 inline int __vimax3_s32(int a, int b, int c) { return std::max(a, std::max(b, c)); }
 inline int __viaddmax_s32(int a, int b, int c) { return std::max(static_cast<int>(unsigned(a) + unsigned(b)), c); }
 
