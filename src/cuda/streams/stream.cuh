@@ -150,6 +150,7 @@ struct Feeder {
 
   Items now, next;
   int column, size;             // of `now`: the block's first column; its columns
+  int64_t now_from;             // where its series begins
   int number;                   // of `now` among the items of the task
   float now_limit, next_limit;  // of |y| as it is in the ring
   float reach;                  // the largest |x|
@@ -174,27 +175,34 @@ struct Feeder {
       size = 1 << 30, next = now;
       return;
     }
-    size = columns_of_item(now.m);
+    size = columns_of_item(now.m), now_from = now.item * a.y.stride[0];
     next.find(a, t, now.item + 1);
     now_limit = limit(t, now.m), next_limit = limit(t, next.m);
   }
 
+  __device__ __forceinline__ void load(const Args &a, int i, int64_t from) {
+#pragma unroll
+    for (int f = 0; f < D; f++) ahead[i][f] = general::element<float>(a.y.data, from + f * a.y.stride[2], a.y.dtype);
+  }
   __device__ __forceinline__ void ask(const Args &a, const Task &t) {
+    const int lead = size - now.m;                                       // columns before the series
+    const bool within = column >= lead && column + block_steps <= size;  // all of the block's columns are its own
 #pragma unroll
     for (int i = 0; i < most; i++) {
       const int c = column + t.lane + i * t.lanes;
       if (t.lane + i * t.lanes >= block_steps) break;
+      kind[i] = regular, item_of[i] = number, limit_of[i] = now_limit;
+      if (within) {
+        load(a, i, now_from + (c - lead) * a.y.stride[1]);
+        continue;
+      }
       const bool behind = c >= size;
       const int place = behind ? c - size : c, m = behind ? next.m : now.m;
       const int of = place - (columns_of_item(m) - m);  // column of the series
       const int64_t series = behind ? next.item : now.item;
       kind[i] = m == 0 || of < -1 ? outside : of < 0 ? separator : regular;
-      item_of[i] = number + behind, limit_of[i] = behind ? next_limit : now_limit;
-      if (kind[i] != regular) continue;
-#pragma unroll
-      for (int f = 0; f < D; f++)
-        ahead[i][f] = general::element<float>(a.y.data, series * a.y.stride[0] + of * a.y.stride[1] + f * a.y.stride[2],
-                                              a.y.dtype);
+      if (behind) item_of[i] = number + 1, limit_of[i] = next_limit;
+      if (kind[i] == regular) load(a, i, series * a.y.stride[0] + of * a.y.stride[1]);
     }
     column += block_steps;
     if (column < size) return;
