@@ -32,7 +32,7 @@ int64_t tile_of(const Problem &p, bool tangents, bool rest) {
 int64_t choose_interval(const Problem &p, bool tangents) {
   const int64_t cells = checked_mul(p.n, p.m);
   if (cells <= int64_t{1} << 20) return tile_of(p, tangents, false);
-  return cells < int64_t{1} << 22 ? 32 : cells < int64_t{1} << 24 ? 64 : cells < int64_t{1} << 28 ? 128 : 256;
+  return cells <= int64_t{1} << 22 ? 32 : cells < int64_t{1} << 24 ? 64 : cells < int64_t{1} << 28 ? 128 : 256;
 }
 
 // The most columns that a row's band admits, whatever the lengths of its pair: only the absolute band is the same for

@@ -21,12 +21,13 @@ struct AdjointSweep {
   Returned below;      // of the strip below, as last looked up
   int high;            // the last column in which E has left; -1: none yet
   int reached;         // from here on to `high` columns are stored
+  bool expected;       // the strip above knows about where E will leave
   Real inflow[count];  // in the tile's step of the lane's number
   Real weight[transitions];
   int due;  // float: E that has entered the strip and not left it, as Measure has it
 
   __device__ __forceinline__ AdjointSweep(const Args &args, const Task &task)
-      : a(args), s(task), below{-1, 0, true}, high(-1), reached(task.m), due(0) {
+      : a(args), s(task), below{-1, 0, true}, high(-1), reached(task.m), expected(false), due(0) {
     flow.clear();
     for (int way = 0; way < transitions; way++) weight[way] = static_cast<Real>(a.out_weight[way]);
   }
@@ -43,11 +44,18 @@ struct AdjointSweep {
     if (s.strip > 0 && lane_id() == 0) publish(told(s.strip), Returned{high, reached, done}.word(s.m));
   }
 
-  // The step of the first cell that E enters; -1: it enters nowhere.
+  // The step of the first cell that E enters, or is expected to enter before it is known; -1: it enters nowhere.
   __device__ __forceinline__ int entry() {
     if (s.last()) return s.end_step();
-    look([](const Returned &r) { return r.high >= 0 || r.done; });
+    look([&](const Returned &r) { return r.is_certain() || r.reached < s.m; });
+    if (!below.is_certain()) return below.reached + warp - 1;
     return below.high < 0 ? -1 : below.high + warp - 1;
+  }
+  // The same, when it is known.
+  __device__ __forceinline__ int certain_entry() {
+    if (s.last() || below.is_certain()) return entry();
+    look([](const Returned &r) { return r.is_certain(); });
+    return entry();
   }
 
   // What a tile is to be: swept; skipped, since no E enters; or the end, since
@@ -82,7 +90,7 @@ struct AdjointSweep {
     const bool there = lane_id() < T && column < s.m;
     const unsigned any = __ballot_sync(all_lanes, there && is_live(out[0]));
     if (high < 0 && any) high = first + warp - 1 - __clz(any);
-    if (high < 0) return;
+    if (high < 0) return expect(first);
     if (there && column <= high) {
 #pragma unroll
       for (int i = 0; i < count; i++)
@@ -90,6 +98,19 @@ struct AdjointSweep {
     }
     reached = min(first, s.m);
     tell(false);
+  }
+
+  // Lets the strip above begin with its first tiles when E comes near: they take three rounds until E can be swept
+  // through them. E is taken to go on along the pair's diagonal.
+  __device__ __forceinline__ void expect(int first) {
+    if (expected) return;
+    const unsigned lanes = __ballot_sync(all_lanes, flow.any());
+    const int lane = __ffs(lanes) - 1;
+    if (lanes == 0 || lane > T + 2) return;
+    expected = true;
+    const float slope = static_cast<float>(s.m) / static_cast<float>(s.n);
+    const int column = first - lane - static_cast<int>(static_cast<float>(lane * K) * slope) + T;
+    if (lane_id() == 0) publish(told(s.strip), Returned{-1, min(max(column, 0), s.m - 1), false}.word(s.m));
   }
 
   // Sweeps E through half a tile. Returns the steps in which the lane has any, one bit for each.

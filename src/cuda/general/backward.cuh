@@ -92,9 +92,9 @@ struct Backward {
   unsigned char *raw;
   int &met;  // of Rounds
 
+  __device__ __forceinline__ int last_tile() const { return (block.steps + steps - 1) / steps - 1; }
   __device__ __forceinline__ Tiles tiles() const {
-    const int last = min(block.entry, (block.steps + steps - 1) / steps - 1);
-    return Tiles(block.begin / steps, a.interval / steps, last);
+    return Tiles(block.begin / steps, a.interval / steps, min(block.entry, last_tile()));
   }
   // Where a half lies. Tiles two apart have their halves the other way round: that of c0 is that of a1, which is the
   // first that E has left.
@@ -112,7 +112,7 @@ struct Backward {
     Tiles t = tiles();
     const typename Memory::Costs costs{a, s, block, Memory::staged(raw)};
     const double limit = limit_of<Cell>(a, s);
-    for (int round = 0;; round++) {
+    for (int round = 0;; round++) {  // one after the other until meet() says that it was the last
       if (t.over()) {
         hand_over();
       } else {
@@ -169,9 +169,14 @@ struct Backward {
     constexpr int from = 3;
     Tiles t = tiles();
     for (int round = 0;; round++) {
-      bool over = t.over(), swept = false;
+      bool over = t.over(), swept = false, again = false;
       unsigned live = 0;
-      if (!over && round >= from) {
+      if (!over && round == from) {
+        const int entry = adjoint.certain_entry();
+        over = entry<0, again = entry / steps> t.tile && t.tile < last_tile();
+        if (again && lane_id() == 0) block.entry = entry / steps;
+      }
+      if (!over && !again && round >= from) {
         const int half = (round - from) & 1 ^ 1, first = t.part * steps + half * T;
         if (t.is_tile()) {
           const int action = adjoint.enter(first);
@@ -185,10 +190,12 @@ struct Backward {
         if (half == 0) t.advance();
       }
       block.live[round & 1][lane_id()] = live;
-      if (lane_id() == 0) block.swept[round & 1] = swept, block.over[round & 1] = over;
-      if (meet(round)) break;
+      if (lane_id() == 0) {
+        block.swept[round & 1] = swept, block.over[round & 1] = over || again;
+        if (over || again) block.again = again;
+      }
+      if (meet(round)) return;
     }
-    adjoint.tell(true);
   }
 
   __device__ __forceinline__ int *graded(int strip) const { return a.graded + s.local * a.strips + strip; }
@@ -217,9 +224,12 @@ struct Backward {
         if (half == 0) t.advance();
       }
       hand_over();
-      if (meet(round)) break;
+      if (meet(round)) return;
     }
-    if (thread > 0 || s.strip == 0) return;
+  }
+  // All strips from this one on have made their gradients.
+  __device__ __forceinline__ void tell_graded() const {
+    if (s.strip == 0) return;
     if (!s.last()) wait_until(graded(s.strip + 1), [](int columns) { return columns == INT_MAX; });
     publish(graded(s.strip), INT_MAX);
   }
@@ -229,14 +239,22 @@ struct Backward {
     if (thread < warp) {
       E adjoint(a, s);
       const int entry = adjoint.entry();
-      if (lane_id() == 0) block.entry = entry < 0 ? none : entry / steps;
+      if (lane_id() == 0) block.entry = entry < 0 ? -1 : max(entry, block.begin) / steps;
       block.rounds.meet(met);
-      return sweep_back(adjoint);
+      do sweep_back(adjoint);
+      while (block.again);
+      return adjoint.tell(true);
     }
     block.rounds.meet(met);
-    if (thread < 2 * warp) return recompute();
-    if (thread < 2 * warp + fillers) return fill(thread - 2 * warp);
-    grade(thread - 2 * warp - fillers);
+    do {
+      if (thread < 2 * warp)
+        recompute();
+      else if (thread < 2 * warp + fillers)
+        fill(thread - 2 * warp);
+      else
+        grade(thread - 2 * warp - fillers);
+    } while (block.again);
+    if (thread == 2 * warp + fillers) tell_graded();
   }
 };
 

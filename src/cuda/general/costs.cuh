@@ -132,23 +132,21 @@ struct Fill {
   // with_rows: x has not been brought for an earlier tile.
   template <class Add>
   __device__ __forceinline__ void bring(int first_step, int thread, bool with_rows, const Add &add) const {
-    with_type(a.x.dtype, [&](auto zero) {
-      using Next = Fetched<T, threads, decltype(zero)>;  // is on its way while the features before are added
-      Next next, along;
-      const auto load = [&](int from) {
-        next.load(a, s, a.x, a.y, first_step, from, thread, with_rows);
-        if constexpr (tangents) along.load(a, s, a.tangent_x, a.tangent_y, first_step, from, thread, with_rows);
-      };
-      load(0);
-      for (int from = 0, parity = 0; from < a.features; from += at_once, parity ^= 1) {
-        const Points to = points_at<T>(staged, parity), tangent = points_at<T>(staged, tangents ? parity + 2 : 0);
-        next.store(to, thread, with_rows);
-        if constexpr (tangents) along.store(tangent, thread, with_rows);
-        if (from + at_once < a.features) load(from + at_once);
-        meet();
-        add(to, tangent, min(at_once, a.features - from));
-      }
-    });
+    Fetched<T, threads> next, along;  // are on their way while the features before are added
+    const auto load = [&](int from) {
+      next.load(a, s, a.x, a.y, first_step, from, thread, with_rows);
+      if constexpr (tangents) along.load(a, s, a.tangent_x, a.tangent_y, first_step, from, thread, with_rows);
+    };
+    load(0);
+#pragma unroll 1
+    for (int from = 0, parity = 0; from < a.features; from += at_once, parity ^= 1) {
+      const Points to = points_at<T>(staged, parity), tangent = points_at<T>(staged, tangents ? parity + 2 : 0);
+      next.store(to, a.x.dtype, thread, with_rows);
+      if constexpr (tangents) along.store(tangent, a.x.dtype, thread, with_rows);
+      if (from + at_once < a.features) load(from + at_once);
+      meet();
+      add(to, tangent, min(at_once, a.features - from));
+    }
   }
 
   template <int count>

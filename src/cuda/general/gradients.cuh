@@ -23,18 +23,20 @@ __device__ __forceinline__ void add_to(const Target &t, int64_t at, Real v) {
     atomicAdd(static_cast<float *>(t.data) + at, static_cast<float>(v));
 }
 
-// A series of one type, as gradients read it: `own` features of a point. Addresses and distances are in bytes.
+// A series as gradients read it: `own` features of a point. Addresses and distances are in bytes. In: its type, or Any.
+struct Any {};
 template <class In, int own>
 struct PointsOf {
   const char *data;
   int64_t of_point, of_feature;
   int64_t offset[own];  // of the thread's features
+  sdtw_dtype dtype;
 
-  __device__ __forceinline__ PointsOf(const Series &series, int64_t number)
-      : data(static_cast<const char *>(series.data) + (series.data ? number * series.stride[0] * size() : 0)),
-        of_point(series.stride[1] * size()),
-        of_feature(series.stride[2] * size()) {}
-  static __device__ __forceinline__ int64_t size() { return sizeof(In); }
+  __device__ __forceinline__ PointsOf(const Series &series, int64_t number) : dtype(series.dtype) {
+    const int64_t size = dtype == SDTW_F64 ? 8 : dtype == SDTW_F32 ? 4 : 2;
+    data = static_cast<const char *>(series.data) + (series.data ? number * series.stride[0] * size : 0);
+    of_point = series.stride[1] * size, of_feature = series.stride[2] * size;
+  }
   __device__ __forceinline__ void choose(int first, int apart) {
 #pragma unroll
     for (int i = 0; i < own; i++) offset[i] = (first + i * apart) * of_feature;
@@ -42,7 +44,11 @@ struct PointsOf {
   __device__ __forceinline__ const char *at(int point) const { return data + point * of_point; }
   template <class Real>
   __device__ __forceinline__ Real load(const char *point, int i, bool there) const {
-    return there ? static_cast<Real>(number_of(*reinterpret_cast<const In *>(point + offset[i]))) : Real(0);
+    if (!there) return 0;
+    if constexpr (std::is_same_v<In, Any>)
+      return element<Real>(point + offset[i], 0, dtype);
+    else
+      return static_cast<Real>(*reinterpret_cast<const In *>(point + offset[i]));
   }
 };
 
@@ -86,13 +92,8 @@ struct Gradients {
     Target to_x, to_y;
   };
 
-  template <bool absolute>
-  static __device__ __forceinline__ Real direction(Real difference) {
-    return absolute ? core::CityBlock::direction(difference) : difference;
-  }
-
   // A thread's features of a point: `own` of them, `apart` apart, of [0, features).
-  template <class In, bool absolute, bool with_directions, int own>
+  template <class In, bool with_directions, int own>
   struct Worker {
     const Gradients &g;
     const Sum &sum;
@@ -100,6 +101,7 @@ struct Gradients {
     int apart, place, first;  // place: the thread's among those that share a point
     int point, points;        // which of the warp's points at a time is the thread's, and of how many
     bool has[own];            // there are so many features
+    bool absolute;            // the metric is cityblock
 
     __device__ __forceinline__ Worker(const Gradients &of, const Sum &what)
         : g(of),
@@ -109,6 +111,7 @@ struct Gradients {
           dx(of.a.tangent_x, of.s.index.x),
           dy(of.a.tangent_y, of.s.index.y) {
       apart = own > 1 || g.a.features > warp / 2 ? warp : g.a.features > 1 ? 2 << (31 - __clz(g.a.features - 1)) : 1;
+      absolute = g.a.metric == SDTW_CITYBLOCK;
       place = lane_id() & (apart - 1), point = lane_id() / apart, points = warp / apart;
     }
     __device__ __forceinline__ void choose(int from) {
@@ -141,7 +144,9 @@ struct Gradients {
       const bool any = !is_nothing(w), more = with_directions && !is_nothing(d);
 #pragma unroll
       for (int i = 0; i < own; i++) {
-        to[i] = any ? fma(w, direction<absolute>(here.v[i] - there.v[i]), to[i]) : to[i];
+        const Real difference = here.v[i] - there.v[i];
+        const Real direction = absolute ? core::CityBlock::direction(difference) : difference;
+        to[i] = any ? fma(w, direction, to[i]) : to[i];
         if constexpr (with_directions) to[i] = more ? fma(d, here.along[i] - there.along[i], to[i]) : to[i];
       }
     }
@@ -173,7 +178,7 @@ struct Gradients {
         const Features there = load(y, at, dy, tangent, true);
         const Rows<Real> w = weights(sum.w, u, lane);
         Rows<Real> d{};
-        if constexpr (with_directions) d = weights(sum.d, u, lane);
+        if (with_directions && sum.d) d = weights(sum.d, u, lane);
 #pragma unroll
         for (int k = 0; k < K; k++) add(w.v[k], d.v[k], here[k], there, v[k]);
       }
@@ -197,7 +202,7 @@ struct Gradients {
           there[k] = load(x, at, dx, tangent, row < g.s.n);
         const Rows<Real> w = weights(sum.w, u, lane);
         Rows<Real> d{};
-        if constexpr (with_directions) d = weights(sum.d, u, lane);
+        if (with_directions && sum.d) d = weights(sum.d, u, lane);
 #pragma unroll
         for (int k = 0; k < K; k++) add(w.v[k], d.v[k], here, there[k], v);
       }
@@ -231,37 +236,32 @@ struct Gradients {
     }
   };
 
-  // Calls visit with the workers of one sum.
-  template <bool absolute, bool with_directions, class Visit>
+  // Calls visit with the workers of one sum: of the type that most calls have, or of any.
+  template <bool with_directions, class Visit>
   __device__ __forceinline__ void with_worker(const Sum &sum, const Visit &visit) const {
-    with_type(a.x.dtype, [&](auto zero) {
-      using In = decltype(zero);
-      if (a.features > warp) {
-        Worker<In, absolute, with_directions, 2> worker(*this, sum);
-        visit(worker);
-      } else {
-        Worker<In, absolute, with_directions, 1> worker(*this, sum);
-        visit(worker);
-      }
-    });
+    constexpr bool wide = Cell::wide && Cell::soft && !tangents;
+    if (a.x.dtype != (wide ? SDTW_F64 : SDTW_F32)) {
+      Worker<Any, with_directions, 1> worker(*this, sum);
+      visit(worker);
+    } else if (!Cell::wide && a.features > warp) {
+      Worker<float, with_directions, Cell::wide ? 1 : 2> worker(*this, sum);
+      visit(worker);
+    } else {
+      Worker<std::conditional_t<wide, double, float>, with_directions, 1> worker(*this, sum);
+      visit(worker);
+    }
   }
   template <class Visit>
   __device__ __forceinline__ void visit_sums(const Visit &visit) const {
-    const bool absolute = a.metric == SDTW_CITYBLOCK;
     const Real factor = a.metric == SDTW_SQEUCLIDEAN ? 2 : 1;
     if constexpr (tangents) {
-      const Sum turn{tile.plane(transitions), tile.plane(0), factor, a.turn_x, a.turn_y};
-      if (absolute)
-        with_worker<true, false>(turn, visit);
-      else
-        with_worker<false, true>(turn, visit);
+      // The slopes of cityblock do not change.
+      with_worker<true>(
+          {tile.plane(transitions), a.metric == SDTW_CITYBLOCK ? nullptr : tile.plane(0), factor, a.turn_x, a.turn_y},
+          visit);
       if (a.metric != SDTW_COSINE) return;  // which needs the gradient for its projection
     }
-    const Sum sum{tile.plane(0), nullptr, factor, a.sum_x, a.sum_y};
-    if (absolute)
-      with_worker<true, false>(sum, visit);
-    else
-      with_worker<false, false>(sum, visit);
+    with_worker<false>({tile.plane(0), nullptr, factor, a.sum_x, a.sum_y}, visit);
   }
 
   // The gradients of half a tile. Rows are the strip's own; columns are added to in order: wait() is where the strips

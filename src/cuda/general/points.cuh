@@ -38,12 +38,6 @@ __device__ __forceinline__ void put_element(void *data, int64_t i, sdtw_dtype dt
   }
 }
 
-// What an element is as a number.
-__device__ __forceinline__ double number_of(double v) { return v; }
-__device__ __forceinline__ float number_of(float v) { return v; }
-__device__ __forceinline__ float number_of(__half v) { return __half2float(v); }
-__device__ __forceinline__ float number_of(__nv_bfloat16 v) { return __bfloat162float(v); }
-
 // Points of a tile in shared memory: x [at_once][staged_rows], y [at_once][staged_columns]; column 0 of y is the one in
 // which the last lane is in the tile's first step.
 struct Points {
@@ -57,65 +51,73 @@ __device__ __forceinline__ Points points_at(double *memory, int which) {
   return {x, x + at_once * staged_rows};
 }
 
+// An element of any type on its way from global memory: its bits, so that nothing waits for it before it is used.
+struct Bits {
+  Word word;
+
+  __device__ __forceinline__ void load(const void *data, int64_t i, sdtw_dtype dtype) {
+    switch (dtype) {
+      case SDTW_F64: word = __ldg(static_cast<const Word *>(data) + i); break;
+      case SDTW_F32: word = __ldg(static_cast<const unsigned *>(data) + i); break;
+      default: word = __ldg(static_cast<const unsigned short *>(data) + i);
+    }
+  }
+  __device__ __forceinline__ double number(sdtw_dtype dtype) const {
+    switch (dtype) {
+      case SDTW_F64: return __longlong_as_double(word);
+      case SDTW_F16: return half_of(static_cast<unsigned short>(word));
+      case SDTW_BF16: return __uint_as_float(static_cast<unsigned>(word) << 16);
+      default: return __uint_as_float(static_cast<unsigned>(word));
+    }
+  }
+  static __device__ __forceinline__ float half_of(unsigned short bits) {
+    __half v;
+    static_assert(sizeof v == sizeof bits, "the bits of a half are those of a short");
+    memcpy(&v, &bits, sizeof v);
+    return __half2float(v);
+  }
+};
+
 // A thread's share of the features [from, from + at_once) of a tile's points, on its way from global to shared memory.
 // Points outside of the pair are 0. thread: of the `threads` that do so. All of a thread's loads are on their way
 // before the first of them is waited for.
-template <int T, int threads, class In>
+template <int T, int threads>
 struct Fetched {
   static constexpr int rows_at_once = threads / at_once, of_x = strip_rows / rows_at_once;
   static constexpr int of_y = (T + warp + rows_at_once - 1) / rows_at_once;
-  In x[of_x], y[of_y];
+  Bits x[of_x], y[of_y];
 
-  static __device__ __forceinline__ In load(const In *p) {
-    if constexpr (sizeof(In) == 2)
-      return *p;
-    else
-      return __ldg(p);
+  template <int count>
+  static __device__ __forceinline__ void load(Bits (&to)[count], const Series &series, int64_t number, int from,
+                                              int end, int f, bool wanted) {
+    const int64_t first = number * series.stride[0] + from * series.stride[1] + f * series.stride[2];
+    wanted = wanted && series.data;
+#pragma unroll
+    for (int i = 0; i < count; i++) {
+      const int at = from + i * rows_at_once;
+      to[i].word = 0;
+      if (wanted && at >= 0 && at < end)
+        to[i].load(series.data, first + i * rows_at_once * series.stride[1], series.dtype);
+    }
   }
   // with_rows: x is not there yet.
   __device__ __forceinline__ void load(const Args &a, const Task &s, const Series &of_rows, const Series &of_columns,
                                        int first_step, int from, int thread, bool with_rows) {
-    const int f = thread % at_once, row = s.row + thread / at_once, column = first_step - (warp - 1) + thread / at_once;
-    const bool wanted = from + f < a.features;
-    const In zero(0.0f);
-    if (with_rows) {
-      const In *from_x = static_cast<const In *>(of_rows.data) + s.index.x * of_rows.stride[0] +
-                         row * of_rows.stride[1] + (from + f) * of_rows.stride[2];
-#pragma unroll
-      for (int i = 0; i < of_x; i++) {
-        const bool there = wanted && of_rows.data && row + i * rows_at_once < s.n;
-        x[i] = there ? load(from_x + i * rows_at_once * of_rows.stride[1]) : zero;
-      }
-    }
-    const In *from_y = static_cast<const In *>(of_columns.data) + s.index.y * of_columns.stride[0] +
-                       column * of_columns.stride[1] + (from + f) * of_columns.stride[2];
-#pragma unroll
-    for (int i = 0; i < of_y; i++) {
-      const int at = column + i * rows_at_once;
-      const bool there = wanted && of_columns.data && at >= 0 && at < s.m;
-      y[i] = there ? load(from_y + i * rows_at_once * of_columns.stride[1]) : zero;
-    }
+    const int f = from + thread % at_once, place = thread / at_once;
+    if (with_rows) load(x, of_rows, s.index.x, s.row + place, s.n, f, f < a.features);
+    load(y, of_columns, s.index.y, first_step - (warp - 1) + place, s.m, f, f < a.features);
   }
-  __device__ __forceinline__ void store(Points to, int thread, bool with_rows) const {
+  __device__ __forceinline__ void store(Points to, sdtw_dtype dtype, int thread, bool with_rows) const {
     const int f = thread % at_once, first = thread / at_once;
     if (with_rows)
 #pragma unroll
-      for (int i = 0; i < of_x; i++) to.x[f * staged_rows + place_of_row(first + i * rows_at_once)] = number_of(x[i]);
+      for (int i = 0; i < of_x; i++)
+        to.x[f * staged_rows + place_of_row(first + i * rows_at_once)] = x[i].number(dtype);
 #pragma unroll
     for (int i = 0; i < of_y; i++)
-      if (first + i * rows_at_once < T + warp) to.y[f * staged_columns<T> + first + i * rows_at_once] = number_of(y[i]);
+      if (first + i * rows_at_once < T + warp)
+        to.y[f * staged_columns<T> + first + i * rows_at_once] = y[i].number(dtype);
   }
 };
-
-// Calls visit with a number of the type that series have.
-template <class Visit>
-__device__ __forceinline__ void with_type(sdtw_dtype dtype, const Visit &visit) {
-  switch (dtype) {
-    case SDTW_F64: return visit(double(0));
-    case SDTW_F16: return visit(__half(0.0f));
-    case SDTW_BF16: return visit(__nv_bfloat16(0.0f));
-    default: return visit(0.0f);
-  }
-}
 
 }  // namespace sdtw::cuda::general

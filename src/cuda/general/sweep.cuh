@@ -106,7 +106,7 @@ struct Sweep {
         step<record>(tile, u0 + i, top, dot_top);
         row(i);
       };
-      if (static_cast<unsigned>(ends - u0) >= together) {
+      if (!waits || static_cast<unsigned>(ends - u0) >= together) {  // in backward nobody asks for the pair's value
 #pragma unroll unrolled
         for (int i = 0; i < together; i++) one(i);
       } else {

@@ -111,7 +111,8 @@ struct Block {
   bool over[2];      // backward, of rounds of even and odd number: whether it was the last
   bool swept[2];     // whether E was swept through half a tile, and where it has any: bits of steps, for each lane
   unsigned live[2][warp];
-  int entry;  // the tile that E enters first; -1: none
+  int entry;   // the tile that E enters first, or is expected to; -1: none
+  bool again;  // it enters in a later one: all begins again
 };
 
 // Called by all threads; ends with a barrier.
@@ -179,14 +180,15 @@ __device__ __forceinline__ T wait_until(const T *p, Enough enough) {
   return v;
 }
 
-// In which columns E has left a strip. Of columns beyond `high`, and once
-// `done` of those below `reached`, none has, and nothing is stored. All zeros:
-// nothing is known.
+// In which columns E has left a strip. Of columns beyond `high`, and once `done` of those below `reached`, none has,
+// and nothing is stored. As long as it has left in none, `reached` is about the column in which it will, or m: not
+// known yet. All zeros: nothing is known.
 struct Returned {
   int high;     // the last column; -1 if E has left in none yet
   int reached;  // all columns from here on are stored
   bool done;
 
+  __device__ __forceinline__ bool is_certain() const { return high >= 0 || done; }
   static __device__ __forceinline__ Returned of(Word word, int m) {
     return {static_cast<int>(word >> 33) - 1, m - static_cast<int>(word >> 1 & 0xffffffffu), (word & 1) != 0};
   }
