@@ -22,6 +22,7 @@ template <int D>
 struct SoftRows {
   static constexpr bool soft = true;
   static constexpr int K = cuda::K, features = D;
+  static constexpr int resident = D == 1 ? 5 : 4;  // blocks of four warps that registers must leave room for
   using Point = double;
   using Z = FloatCell::Z;
   struct Ahead {  // what a step needs and does not depend on the step before
@@ -76,6 +77,7 @@ template <int D>
 struct HardRows {
   static constexpr bool soft = false;
   static constexpr int K = hard_rows_per_lane, features = D;
+  static constexpr int resident = D == 1 ? 6 : 5;
   using Point = float;
   struct Z {
     float r, b;
