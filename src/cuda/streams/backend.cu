@@ -78,6 +78,13 @@ void run(Args &a, cudaStream_t stream) {
   Kernels<Rows>::launch(a, stream);
 }
 
+template <template <int> class Rows>
+void run_of(Args &a, cudaStream_t stream) {
+  if (a.features <= 1) return run<Rows<1>>(a, stream);
+  if (a.features <= 2) return run<Rows<2>>(a, stream);
+  a.features <= 4 ? run<Rows<4>>(a, stream) : run<Rows<8>>(a, stream);
+}
+
 void launch_exact(const Args &a, int64_t warps, cudaStream_t stream) {
   const int64_t enough = int64_t{8} * current_device().multiprocessors;
   const int64_t pairs = a.every_pair ? a.batch_x * a.batch_y : a.batch_y;
@@ -98,10 +105,7 @@ void forward(const sdtw::Plan &plan, const Buffers &buffers) {
   const cudaStream_t stream = plan.exec.stream;
   Args a = make_args(plan, buffers);
   check(cudaMemsetAsync(a.control, 0, sizeof(Control), stream), "cudaMemsetAsync");
-  if (a.scale > 0)
-    a.features == 1 ? run<SoftRows<1>>(a, stream) : run<SoftRows<2>>(a, stream);
-  else
-    a.features == 1 ? run<HardRows<1>>(a, stream) : run<HardRows<2>>(a, stream);
+  a.scale > 0 ? run_of<SoftRows>(a, stream) : run_of<HardRows>(a, stream);
   launch_exact(a, plan.cuda.streams.exact_warps, stream);
 }
 

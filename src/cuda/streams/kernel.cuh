@@ -54,13 +54,16 @@ struct Sweep {
     int reach = 0;
 #pragma unroll
     for (int f = 0; f < D; f++)
-      origin[f] = Rows::soft ? general::element<float>(a.x.data, base + f * a.x.stride[2], a.x.dtype) : 0;
+      origin[f] = Rows::soft && has_feature<D>(a, f)
+                      ? general::element<float>(a.x.data, base + f * a.x.stride[2], a.x.dtype)
+                      : 0;
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const int64_t row = base + clamp((part * warp + t.lane) * K + k, t.n) * a.x.stride[1];
 #pragma unroll
       for (int f = 0; f < D; f++) {
-        const float value = general::element<float>(a.x.data, row + f * a.x.stride[2], a.x.dtype);
+        const float value =
+            has_feature<D>(a, f) ? general::element<float>(a.x.data, row + f * a.x.stride[2], a.x.dtype) : 0;
         rows.x[k][f] = Rows::soft ? (value - origin[f]) * a.root : value;
         reach = max(reach, __float_as_int(static_cast<float>(rows.x[k][f])) & 0x7fffffff);
       }

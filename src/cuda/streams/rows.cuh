@@ -2,6 +2,8 @@
 // the float engine's cell with the costs of InlineCosts; HardRows has R itself, in double, whose sums are exact to
 // float32's digits however long a path is.
 //
+// Series may have fewer features than D: the others are 0.
+//
 // Before each pair a column of infinities goes through all lanes: its cells are forbidden, and these are the left
 // neighbours of the pair. What infinity makes of a cost must be a forbidden cell, and one such column must
 // not make the next pair's cells any other than if they were the first.
@@ -22,7 +24,10 @@ template <int D>
 struct SoftRows {
   static constexpr bool soft = true;
   static constexpr int K = cuda::K, features = D;
-  static constexpr int resident = D == 1 ? 5 : 4;  // blocks of four warps that registers must leave room for
+  static constexpr int resident = D == 1   ? 5
+                                  : D == 2 ? 4
+                                  : D == 4 ? 3
+                                           : 2;  // blocks of four warps that registers must leave room for
   using Point = double;
   using Z = FloatCell::Z;
   struct Ahead {  // what a step needs and does not depend on the step before
@@ -77,7 +82,7 @@ template <int D>
 struct HardRows {
   static constexpr bool soft = false;
   static constexpr int K = hard_rows_per_lane, features = D;
-  static constexpr int resident = D == 1 ? 6 : 5;
+  static constexpr int resident = D == 1 ? 6 : D == 2 ? 5 : D == 4 ? 4 : 3;
   using Point = float;
   struct Z {
     float r, b;
@@ -131,13 +136,16 @@ struct HardRows {
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const float left = z[k] - shift;
-      float r = least(corner, left, up);
+      const float best = least(corner, left, up);
+      // Costs of several features are added up beforehand: they do not wait for the cell above.
+      float difference = x[k][0] - a.y[0], cost = D > 1 ? difference * difference : best;
 #pragma unroll
-      for (int f = 0; f < D; f++) {
-        const float difference = x[k][f] - a.y[f];
-        r = fmaf(difference, difference, r);
+      for (int f = 1; f < D; f++) {
+        if (f > 1) cost = fmaf(difference, difference, cost);
+        difference = x[k][f] - a.y[f];
       }
-      z[k] = up = r;
+      cost = fmaf(difference, difference, cost);
+      z[k] = up = D > 1 ? best + cost : cost;
       corner = left;
     }
   }
