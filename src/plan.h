@@ -49,7 +49,7 @@ constexpr int hard_rows_per_lane = 8;
 constexpr int max_stream_features = 8;
 
 // Up to so many features the sweeping warp computes costs, and gradients, itself.
-constexpr int max_inline_features = 3;
+constexpr int max_inline_features = 4;
 // Costs alone, where no gradients are to follow and there are enough strips to keep the GPU busy.
 constexpr int max_inline_features_of_values = 8;
 

@@ -25,9 +25,9 @@ int64_t choose_interval(const Problem &p) {
 // for the warps that sweep beside producers, two a multiprocessor. Four pairs a warp would leave too little shared
 // memory to several blocks.
 bool are_values_of_many(const Problem &p, const Exec &exec, const Plan &plan) {
-  constexpr int64_t many = 512, few_features = 4;
+  constexpr int64_t many = 512;
   return exec.no_state && p.dtype == SDTW_F32 && p.features <= max_inline_features_of_values && plan.tasks > many &&
-         (plan.lanes > warp / 4 || p.features <= few_features);
+         plan.lanes > warp / 4;
 }
 
 // plan: of which lanes and tasks are known.

@@ -68,6 +68,7 @@ decltype(auto) visit_backward(Source source, Visit &&visit) {
       case Source::inline_one: return visit(Type<InlineCosts<1>>{});
       case Source::inline_two: return visit(Type<InlineCosts<2>>{});
       case Source::inline_three: return visit(Type<InlineCosts<3>>{});
+      case Source::inline_four: return visit(Type<InlineCosts<4>>{});
       case Source::words: return visit(Type<Words>{});
       case Source::smallest_words: return visit(Type<SmallestWords>{});
       case Source::packed: return visit(Type<Packed>{});

@@ -1,4 +1,4 @@
-// InlineCosts: squared distances of up to three features for FloatCell, which the sweeping warp computes itself, with x
+// InlineCosts: squared distances of up to four features for FloatCell, which the sweeping warp computes itself, with x
 // in registers and y in shared memory.
 // They are computed in float64, relative to the first point of x. That takes no more time than splitting a float32
 // distance into integer and fraction would: the addition that splits t is the first term of the sum of squares

@@ -1,5 +1,5 @@
 // Epilogues: what a backward block's last warps do with E of each half tile once the adjoint sweep has written it.
-// SparseGradients makes gradients of any series, ShuffleGradients of up to three float32 features, and AlignmentOutput
+// SparseGradients makes gradients of any series, ShuffleGradients of up to four float32 features, and AlignmentOutput
 // writes E itself, as the alignment or as the gradient of given costs.
 //
 // Invariant: results are the same bit for bit in every run, because the order of additions is fixed. Rows belong to one
@@ -74,41 +74,43 @@ struct Progress {
   }
 };
 
-// ShuffleGradients: gradients of up to three float32 features for FloatCell, by one warp for each feature. Its lanes
-// have the same rows as those of the adjoint sweep: grad_x is summed up in the lane's registers, and the sum of a
-// column of grad_y goes from lane to lane by shuffles, in the steps in which E went. DoubleCell and more features take
-// SparseGradients.
+// ShuffleGradients: gradients of up to four float32 features for FloatCell, by one warp for each feature, or for two so
+// that two blocks have registers enough. Its lanes have the same rows as those of the adjoint sweep: grad_x is summed
+// up in the lane's registers, and the sum of a column of grad_y goes from lane to lane by shuffles, in the steps in
+// which E went. DoubleCell and more features take SparseGradients.
 template <int features>
 struct ShuffleGradients {
-  static constexpr int readers = features;
+  static constexpr int each = features > 3 ? 2 : 1, readers = features / each;
   static constexpr bool wants_live = false;  // whether the sweep marks the steps in which lanes have any E
   static constexpr int resident = 2;
   static constexpr int slots = 2 * warp;  // room for the columns that all lanes meet in half a tile
 
-  // Shared memory of each reader warp: y, and the sums that leave the first lane, of each pair.
+  // Shared memory of each reader warp, of each pair and feature: y, and the sums that leave the first lane.
+  static constexpr int of_feature = 2 * slots;
   __host__ __device__ static size_t bytes(const Args &a) {
-    return readers * 2 * sizeof(float) * slots * (warp >> a.lane_bits);
+    return features * of_feature * sizeof(float) * (warp >> a.lane_bits);
   }
 
   const Args &a;
   const StripView &s;
   Progress progress;
-  float *y, *leaving;  // of the pair, in shared memory; leaving: by step of half a tile
-  const float *ys;     // y of the pair, in the caller's array
-  char *of_y;          // grad_y of the pair, or the sums for it (has_wide_sums)
-  char *separate;      // `side` of the pair
-  float x[K], grad_x[K];
-  float rest[K];  // what grad_x has lost to rounding, since many tiles add to it (Kahan 1965)
-  float column;   // the sum for grad_y at the lane's last column, over this lane and those below
-  float factor;   // see gradient_factor; 0 if this kernel does not compute the pair
+  // Of the pair, and of the warp's first feature, as pointers are below; leaving: by step of half a tile.
+  float *y, *leaving;  // in shared memory
+  const float *ys;     // y in the caller's array
+  char *of_y;          // grad_y, or the sums for it (has_wide_sums)
+  char *separate;      // `side`
+  float x[each][K], grad_x[each][K];
+  float rest[each][K];  // what grad_x has lost to rounding, since many tiles add to it (Kahan 1965)
+  float column[each];   // the sum for grad_y at the lane's last column, over this lane and those below
+  float factor;         // see gradient_factor; 0 if this kernel does not compute the pair
   int feature;
 
   __device__ __forceinline__ ShuffleGradients(const Args &args, const StripView &view, unsigned char *memory,
                                               int reader)
-      : a(args), s(view), progress(args, view), column(0), feature(reader) {
+      : a(args), s(view), progress(args, view), column{}, feature(reader * each) {
     if (reader > 0) progress.reports = false;  // reader 0 reports for all
     const int pairs = warp >> a.lane_bits, pair = lane_id() >> a.lane_bits;
-    y = reinterpret_cast<float *>(memory) + (reader * pairs + pair) * (2 * slots);
+    y = reinterpret_cast<float *>(memory) + (reader * pairs + pair) * (each * of_feature);
     leaving = y + slots;
     factor = s.active ? gradient_factor<float>(a, s.pair.index) : 0;
     ys = static_cast<const float *>(a.y.data) + y_of(a, s.pair.index) * a.y.stride[0] + feature * a.y.stride[2];
@@ -118,11 +120,15 @@ struct ShuffleGradients {
         static_cast<const float *>(a.x.data) + x_of(a, s.pair.index) * a.x.stride[0] + feature * a.x.stride[2];
 #pragma unroll
     for (int k = 0; k < K; k++) {
-      grad_x[k] = rest[k] = 0;
-      x[k] = __ldg(from + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1]);
+      const float *const row = from + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1];
+#pragma unroll
+      for (int f = 0; f < each; f++) {
+        grad_x[f][k] = rest[f][k] = 0;
+        x[f][k] = __ldg(row + f * a.x.stride[2]);
+      }
     }
   }
-  // Where the pair's sums of the feature begin.
+  // Where the pair's sums of the warp's first feature begin.
   __device__ __forceinline__ char *sums_of(const sdtw_out &out) const {
     return static_cast<char *>(out.data) + (s.pair.index * out.stride[0] + feature * out.stride[2]) * sum_size(a);
   }
@@ -133,15 +139,19 @@ struct ShuffleGradients {
 
   // Loads y of the columns that the lanes meet in some steps.
   __device__ __forceinline__ void load_y(int first, int steps) const {
-    for (int c = s.lane; c < steps + s.lanes - 1; c += s.lanes)
-      y[c] = __ldg(ys + s.column_of(s.pair, clamp(first + c - (s.lanes - 1), s.pair.m)) * a.y.stride[1]);
+    for (int c = s.lane; c < steps + s.lanes - 1; c += s.lanes) {
+      const float *const from = ys + s.column_of(s.pair, clamp(first + c - (s.lanes - 1), s.pair.m)) * a.y.stride[1];
+#pragma unroll
+      for (int f = 0; f < each; f++) y[f * of_feature + c] = __ldg(from + f * a.y.stride[2]);
+    }
   }
-  // Adds a sum to grad_y, or `side`, on top of what the strips before have added.
-  __device__ __forceinline__ void add(int at, float sum) const {
+  // Adds a sum of a feature to grad_y, or `side`, on top of what the strips before have added.
+  __device__ __forceinline__ void add(int f, int at, float sum) const {
     const int column = s.column_of(s.pair, at);
-    char *const to = progress.is_separate(column)
-                         ? separate + (column - progress.separate) * a.side.stride[1] * sum_size(a)
-                         : of_y + column * a.grad_y.stride[1] * sum_size(a);
+    const bool apart = progress.is_separate(column);
+    char *const to =
+        (apart ? separate + ((column - progress.separate) * a.side.stride[1] + f * a.side.stride[2]) * sum_size(a)
+               : of_y + (column * a.grad_y.stride[1] + f * a.grad_y.stride[2]) * sum_size(a));
     if (a.wide_sums)
       atomicAdd(reinterpret_cast<double *>(to), static_cast<double>(factor) * static_cast<double>(sum));
     else
@@ -162,7 +172,10 @@ struct ShuffleGradients {
     if (steps > 0) {
       progress.wait(first, first + steps);
       if (s.active)
-        for (int u = s.lane; u < steps && first + u < s.pair.m; u += s.lanes) add(first + u, leaving[u]);
+        for (int u = s.lane; u < steps && first + u < s.pair.m; u += s.lanes) {
+#pragma unroll
+          for (int f = 0; f < each; f++) add(f, first + u, leaving[f * of_feature + u]);
+        }
       __syncwarp();
     }
     if (half == 0) report(first);
@@ -177,27 +190,32 @@ struct ShuffleGradients {
   __device__ __forceinline__ void sweep(int steps, const Rows<float> *e) {
     const bool lowest = s.lane == s.lanes - 1, first = s.lane == 0;
     const float *own_y = y + s.lanes - 1 - s.lane;
-    float part[K]{};  // what this half tile adds to grad_x
+    float part[each][K]{};  // what this half tile adds to grad_x
 #pragma unroll 4
     for (int u = steps - 1; u >= 0; u--) {
       const Rows<float> here = e[u * transitions * warp];
-      const float from_lane = __shfl_down_sync(all_lanes, column, 1), yu = own_y[u];
-      float own = 0;  // the lane's own part, which does not wait for the shuffle
+#pragma unroll
+      for (int f = 0; f < each; f++) {
+        const float from_lane = __shfl_down_sync(all_lanes, column[f], 1), yu = own_y[f * of_feature + u];
+        float own = 0;  // the lane's own part, which does not wait for the shuffle
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+          const float difference = x[f][k] - yu;
+          part[f][k] = fmaf(here.v[k], difference, part[f][k]);
+          own = fmaf(-here.v[k], difference, own);
+        }
+        column[f] = (lowest ? 0.0f : from_lane) + own;
+        if (first) leaving[f * of_feature + u] = column[f];
+      }
+    }
+#pragma unroll
+    for (int f = 0; f < each; f++)
 #pragma unroll
       for (int k = 0; k < K; k++) {
-        const float difference = x[k] - yu;
-        part[k] = fmaf(here.v[k], difference, part[k]);
-        own = fmaf(-here.v[k], difference, own);
+        const float with_rest = part[f][k] + rest[f][k], sum = grad_x[f][k] + with_rest;
+        rest[f][k] = with_rest - (sum - grad_x[f][k]);
+        grad_x[f][k] = sum;
       }
-      column = (lowest ? 0.0f : from_lane) + own;
-      if (first) leaving[u] = column;
-    }
-#pragma unroll
-    for (int k = 0; k < K; k++) {
-      const float with_rest = part[k] + rest[k], sum = grad_x[k] + with_rest;
-      rest[k] = with_rest - (sum - grad_x[k]);
-      grad_x[k] = sum;
-    }
   }
 
   // After the leftmost tile, `first`, E has left the strip: sums that are on their way to the first lane are complete,
@@ -207,7 +225,10 @@ struct ShuffleGradients {
     if (a.grad_y.data) {
       if (first > 0) {
         progress.wait((first << a.tile_bits) - (warp - 1), first << a.tile_bits);
-        if (s.active && s.lane > 0 && at >= 0 && at < s.pair.m) add(at, column);
+        if (s.active && s.lane > 0 && at >= 0 && at < s.pair.m) {
+#pragma unroll
+          for (int f = 0; f < each; f++) add(f, at, column[f]);
+        }
         __syncwarp();
       }
       report(0);
@@ -215,11 +236,13 @@ struct ShuffleGradients {
     if (!a.grad_x.data || !s.active || s.lane > s.end_lane) return;
     for (int k = 0; k < K; k++) {
       if (s.row_of(k) >= s.pair.n) continue;
-      char *const to = sums_of(a.grad_x) + s.row_of(k) * a.grad_x.stride[1] * sum_size(a);
-      if (a.wide_sums)
-        *reinterpret_cast<double *>(to) = static_cast<double>(factor) * static_cast<double>(grad_x[k]);
-      else
-        *reinterpret_cast<float *>(to) = factor * grad_x[k];
+      char *to = sums_of(a.grad_x) + s.row_of(k) * a.grad_x.stride[1] * sum_size(a);
+#pragma unroll
+      for (int f = 0; f < each; f++, to += a.grad_x.stride[2] * sum_size(a))
+        if (a.wide_sums)
+          *reinterpret_cast<double *>(to) = static_cast<double>(factor) * static_cast<double>(grad_x[f][k]);
+        else
+          *reinterpret_cast<float *>(to) = factor * grad_x[f][k];
     }
   }
 };

@@ -7,7 +7,7 @@
 // Trade-off: for float32 the float engine takes all pairs that it can, and a second kernel of the double engine
 // computes the rest (Control::any_double). Where there are several strips, that kernel first resets the rows of these
 // pairs.
-// Not used where float32 pairs have one strip and up to three features (has_warp_fallback): tickets and the second
+// Not used where float32 pairs have one strip and up to four features (has_warp_fallback): tickets and the second
 // kernel. There the warp itself runs the double engine.
 #pragma once
 
