@@ -31,7 +31,9 @@ TEST_CASE("values of all pairs of any lengths", "[many]") {
     for (const char *shape :
          {" B=1x6 n=1 m=1 d=1", " B=2x3 n=1 m=40 d=1", " B=3x2 n=40 m=1 d=2", " B=2x9 n=127 m=128 d=1",
           " B=3x3 n=128 m=129 d=2", " B=2x2 n=129 m=127 d=1", " B=2x3 n=257 m=20 d=2", " B=1x2 n=1023 m=17 d=1",
-          " B=2x1 n=1024 m=16 d=1", " B=1x1 n=1025 m=15 d=1", " B=9 n=33 m=33 d=2 pairs=symmetric"})
+          " B=2x1 n=1024 m=16 d=1", " B=1x1 n=1025 m=15 d=1", " B=3x4 n=70 m=50 d=3", " B=2x3 n=140 m=30 d=4",
+          " B=2x5 n=30 m=40 d=5", " B=2x2 n=300 m=20 d=8", " B=2x2 n=60 m=20 d=9",
+          " B=9 n=33 m=33 d=2 pairs=symmetric"})
       for (const char *lengths : {"", " lengths=0"})
         check_values(std::string("dtype=f32") + shape + gamma + lengths +
                      (std::string(shape).find("pairs=") == std::string::npos ? " pairs=all" : ""));

@@ -202,7 +202,8 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
 }
 
 template <class Rows, bool several>
-__global__ void __launch_bounds__(several ? most_warps *warp : warps_alone *warp, several ? 2 : Rows::resident)
+__global__ void __launch_bounds__(several ? most_warps *warp : warps_alone *warp,
+                                  several ? Rows::resident_of_several : Rows::resident)
     stream_kernel(const __grid_constant__ Args a) {
   unsigned char *const raw = ptx::shared_memory();
   Shared &shared = *reinterpret_cast<Shared *>(raw);

@@ -17,6 +17,13 @@ namespace sdtw::cuda::streams {
 
 constexpr double infinity = __builtin_huge_val();
 
+// Blocks that registers must leave room for: of four warps that have an x each (resident), and of all warps of one x
+// (resident_of_several).
+template <int D>
+constexpr int by_features(int one, int two, int four, int eight) {
+  return D == 1 ? one : D == 2 ? two : D == 4 ? four : eight;
+}
+
 // gamma > 0. An infinite y makes the sum with fixed_point infinite: f = -1/2 and n = 0x3eb80000, about 2^30, which
 // takes the exponent of any cell of a pair to less than all that a pair may have (limit). There is one such column
 // between two pairs, and the cells behind it are cells of the next pair again: exponents do not add up.
@@ -24,10 +31,7 @@ template <int D>
 struct SoftRows {
   static constexpr bool soft = true;
   static constexpr int K = cuda::K, features = D;
-  static constexpr int resident = D == 1   ? 5
-                                  : D == 2 ? 4
-                                  : D == 4 ? 3
-                                           : 2;  // blocks of four warps that registers must leave room for
+  static constexpr int resident = by_features<D>(5, 4, 3, 2), resident_of_several = by_features<D>(2, 2, 2, 1);
   using Point = double;
   using Z = FloatCell::Z;
   struct Ahead {  // what a step needs and does not depend on the step before
@@ -82,7 +86,7 @@ template <int D>
 struct HardRows {
   static constexpr bool soft = false;
   static constexpr int K = hard_rows_per_lane, features = D;
-  static constexpr int resident = D == 1 ? 6 : D == 2 ? 5 : D == 4 ? 4 : 3;
+  static constexpr int resident = by_features<D>(6, 5, 4, 3), resident_of_several = by_features<D>(2, 2, 2, 1);
   using Point = float;
   struct Z {
     float r, b;
