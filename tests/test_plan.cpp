@@ -108,6 +108,10 @@ TEST_CASE("CUDA: all pairs without state take the core kernels, in waves of abou
       CHECK(plan(SDTW_SQEUCLIDEAN, flags, 0, dtype).route == Route::general);
       CHECK(plan(SDTW_CITYBLOCK, flags, SDTW_NO_STATE, dtype).route == Route::general);
     }
+  Case given = make_case(SDTW_PRECOMPUTED, 3, 20, 20, 0, 1);
+  given.problem.flags = SDTW_ALL_PAIRS;
+  given.exec.device = SDTW_CUDA;
+  CHECK(plan_of(given).cuda.route == Route::core);
   const int64_t pairs = plan(SDTW_SQEUCLIDEAN, SDTW_ALL_PAIRS, SDTW_NO_STATE).backward_pairs.pairs;
   CHECK(pairs > 4000);
   CHECK((90000 - 1) % pairs + 1 > pairs / 2);  // the last wave
