@@ -22,7 +22,8 @@ foreach(kernels "Soft<FloatCell, Rule::unit>;false" "Soft<FloatCell, Rule::penal
   endforeach()
 endforeach()
 # The streams'.
-foreach(rows "SoftRows<1>" "SoftRows<2>" "HardRows<1>" "HardRows<2>")
+foreach(rows "SoftRows<1>" "SoftRows<2>" "SoftRows<4>" "SoftRows<8>" "HardRows<1>" "HardRows<2>" "HardRows<4>"
+             "HardRows<8>")
   string(MAKE_C_IDENTIFIER "streams_${rows}" name)
   configure_file(src/cuda/streams/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/${name}.cu @ONLY)
   list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/${name}.cu)

@@ -46,7 +46,7 @@ constexpr int rows_per_lane = 4;
 constexpr int hard_rows_per_lane = 8;
 
 // Series of more features are not for streams.
-constexpr int max_stream_features = 2;
+constexpr int max_stream_features = 8;
 
 // Up to so many features the sweeping warp computes costs, and gradients, itself.
 constexpr int max_inline_features = 4;

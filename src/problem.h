@@ -35,10 +35,11 @@ struct Problem {
 
   bool fused() const { return metric != SDTW_PRECOMPUTED; }
   bool has_y() const { return fused() && !symmetric; }  // whether buffers.y is read
-  // What the core kernels compute: everything else is the general ones'.
+  // What the core kernels compute: everything else is the general ones'. Given costs are of pairs, all or not.
   bool is_core() const {
+    const bool is_batch = !all_pairs || (!fused() && !symmetric);
     return (metric == SDTW_PRECOMPUTED || metric == SDTW_SQEUCLIDEAN) && (dtype == SDTW_F32 || dtype == SDTW_F64) &&
-           gamma > 0 && band == SDTW_BAND_NONE && has_unit_steps() && !all_pairs;
+           gamma > 0 && band == SDTW_BAND_NONE && has_unit_steps() && is_batch;
   }
   bool has_unit_steps() const {
     for (int k = 0; k < 3; k++)

@@ -42,7 +42,8 @@ TEST_CASE("all pairs are the oracle's", "[pairs]") {
     for (const char *shape : shapes)
       for (const char *more : {"", " lengths=0 grad=random layout=mixed"})
         check_line(std::string("metric=") + metric + shape + " pairs=all gamma=0.5" + more);
-  check_line("metric=precomputed B=3x4 n=20 m=30 pairs=all gamma=0.5 lengths=1 grad=random");
+  for (const char *more : {"", " state=no"})
+    check_line(std::string("metric=precomputed B=3x4 n=20 m=30 pairs=all gamma=0.5 lengths=1 grad=random") + more);
 }
 
 TEST_CASE("all pairs are a batch of every x with every y", "[pairs]") {
