@@ -163,7 +163,8 @@ struct Gradients {
 
     // The rows of a lane.
     __device__ __forceinline__ void to_x(int lane, unsigned steps, int first_step) const {
-      const int row = g.s.row + lane * K, begin = __ffs(steps) - 1, end = warp - __clz(steps);
+      const int row = g.s.row + lane * K, before = first_step - lane;  // the column of step 0
+      const int begin = max(__ffs(steps) - 1, -before), end = min(warp - __clz(steps), g.s.m - before);
       Features here[K];
       Real v[K][own];
 #pragma unroll
@@ -227,9 +228,10 @@ struct Gradients {
           const unsigned any = __ballot_sync(all_lanes, u >= 0 && u < T && (steps >> u & 1) != 0);
           lanes = i == point ? any : lanes;
         }
-        if (lanes == 0) continue;
-        for (int from = 0; from < g.a.features; from += own * apart)
-          choose(from), to_y(first_step - (warp - 1) + base + point, lanes, first_step);
+        // Outside of the pair there is E only where the lengths are not those of forward.
+        const int column = first_step - (warp - 1) + base + point;
+        if (lanes == 0 || column < 0 || column >= g.s.m) continue;
+        for (int from = 0; from < g.a.features; from += own * apart) choose(from), to_y(column, lanes, first_step);
       }
     }
   };
