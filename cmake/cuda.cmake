@@ -8,19 +8,22 @@ foreach(engine FloatCell DoubleCell)
     list(APPEND sources ${file})
   endforeach()
 endforeach()
-# The general engine's: a file for each cell, and whether it carries tangents.
+# The general engine's: a file for each cell, whether it carries tangents, and whether tiles are small.
 foreach(kernels "Soft<FloatCell, Rule::unit>;false" "Soft<FloatCell, Rule::penalised>;false"
                 "Soft<FloatCell, Rule::weighted>;false" "Soft<DoubleCell, Rule::unit>;false"
                 "Soft<DoubleCell, Rule::weighted>;false" "Soft<DoubleCell, Rule::unit>;true"
                 "Soft<DoubleCell, Rule::weighted>;true" "Hard;false" "Hard;true")
   list(GET kernels 0 cell)
   list(GET kernels 1 tangents)
-  string(MAKE_C_IDENTIFIER "general_${cell}_${tangents}" name)
-  configure_file(src/cuda/general/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/${name}.cu @ONLY)
-  list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/${name}.cu)
+  foreach(small false true)
+    string(MAKE_C_IDENTIFIER "general_${cell}_${tangents}_${small}" name)
+    configure_file(src/cuda/general/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/${name}.cu @ONLY)
+    list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/${name}.cu)
+  endforeach()
 endforeach()
 # The streams'.
-foreach(rows "SoftRows<1>" "SoftRows<2>" "HardRows<1>" "HardRows<2>")
+foreach(rows "SoftRows<1>" "SoftRows<2>" "SoftRows<4>" "SoftRows<8>" "HardRows<1>" "HardRows<2>" "HardRows<4>"
+             "HardRows<8>")
   string(MAKE_C_IDENTIFIER "streams_${rows}" name)
   configure_file(src/cuda/streams/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/${name}.cu @ONLY)
   list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/${name}.cu)

@@ -46,7 +46,7 @@ constexpr int rows_per_lane = 4;
 constexpr int hard_rows_per_lane = 8;
 
 // Series of more features are not for streams.
-constexpr int max_stream_features = 2;
+constexpr int max_stream_features = 8;
 
 // Up to so many features the sweeping warp computes costs, and gradients, itself.
 constexpr int max_inline_features = 4;
@@ -87,6 +87,8 @@ struct Layout {
   size_t bytes;
 };
 
+// Where a block has little shared memory its tiles are smaller: there are so many of them for each of the others.
+constexpr int small_tiles = 4;
 // Steps of a tile of backward: what fits shared memory. wide: of the double engine, or of gamma = 0.
 constexpr int tile_steps(bool soft, bool wide, bool weighted, bool tangents) {
   return tangents || (soft && wide && weighted) ? 8 : wide || weighted ? 16 : 32;

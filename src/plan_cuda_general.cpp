@@ -83,7 +83,8 @@ Layout make_layout(const Problem &p, const general::Plan &plan, const Parts &par
   layout.graded = arena.add(back ? strips : 0, sizeof(int));
   layout.reset_end = arena.bytes();
   layout.flows = arena.add(back && plan.strips > 1 ? checked_mul(pairs, p.m) : 0, parts.tangents ? 2 * word : word);
-  const int64_t tiles = layout.interval / tile_of(p, parts.tangents, true);  // between two checkpoints
+  // Between two checkpoints, where they are small.
+  const int64_t tiles = layout.interval / tile_of(p, parts.tangents, true) * general::small_tiles;
   layout.snapshots = arena.add(back ? checked_mul(strips, checked_mul(tiles - 1, saved_cells)) : 0, words * word);
   // Symmetric pairs have normalised points of x twice, since a point of norm 0 has cost 1 to itself, too.
   const size_t batch[2] = {static_cast<size_t>(p.batch_x), static_cast<size_t>(p.fused() ? p.batch_y : 0)};

@@ -117,6 +117,29 @@ TEST_CASE("CUDA: all pairs without state take the core kernels, in waves of abou
   CHECK((90000 - 1) % pairs + 1 > pairs / 2);  // the last wave
 }
 
+TEST_CASE("CUDA: values alone of many short series of few features are computed by streams") {
+  const auto streams = [](int64_t n, int64_t m, int64_t features, double gamma, bool no_state = true) {
+    Case c = make_case(SDTW_SQEUCLIDEAN, 20, n, m, features, gamma);
+    c.problem.flags = SDTW_ALL_PAIRS;
+    c.exec.device = SDTW_CUDA;
+    c.exec.flags = no_state ? SDTW_NO_STATE : 0;
+    return plan_of(c).cuda.streams;
+  };
+  CHECK(streams(128, 128, 1, 1).fit);
+  CHECK(streams(128, 128, 1, 1).lanes == 32);
+  CHECK(streams(64, 128, 2, 1).lanes == 16);
+  CHECK(streams(128, 128, 1, 0).lanes == 16);
+  CHECK(streams(1000, 128, 1, 1).warps == 8);
+  CHECK(streams(1000, 128, 1, 0).warps == 4);
+  CHECK(streams(128, 1000, 1, 0).swapped);
+  CHECK_FALSE(streams(128, 1000, 1, 1).swapped);
+  CHECK_FALSE(streams(1025, 128, 1, 1).fit);
+  CHECK_FALSE(streams(128, 2049, 1, 0).fit);
+  CHECK_FALSE(streams(128, 128, 9, 1).fit);
+  CHECK_FALSE(streams(128, 128, 1, 1, false).fit);
+  CHECK_FALSE(streams(2, 300, 1, 1).fit);  // beside so short a series float32's errors would show
+}
+
 TEST_CASE("sdtw_describe names what runs") {
   const auto describe = [](Case c) {
     char text[4096];

@@ -24,6 +24,14 @@ TEST_CASE("weights and penalties with lengths, in every type", "[steps]") {
                  " gamma=0.3 weights=2,1,0.5 penalties=0,0.5,1 lengths=0 layout=mixed grad=random");
 }
 
+TEST_CASE("penalties of many bits, of the diagonal step as well", "[steps]") {
+  for (const char *penalties : {"0.125,1,1", "0,4,16", "-0.5,0.25,-2"})
+    for (const char *shape : {"n=6 m=6 d=1", "n=1 m=17 d=1", "n=150 m=97 d=2", "n=20 m=17 d=9"})
+      for (const char *gamma : {"0.001", "0.07"})
+        check_line(std::string("metric=cityblock dtype=f32 B=2 ") + shape + " gamma=" + gamma +
+                   " penalties=" + penalties);
+}
+
 TEST_CASE("weights of 2 are costs twice as large", "[steps]") {
   each_result("metric=precomputed B=3 n=40 m=33 gamma=0.5 weights=2,2,2", [](const Case &c, const Result &here) {
     Case twice = c;

@@ -23,11 +23,13 @@ struct AdjointSweep {
   int reached;         // from here on to `high` columns are stored
   bool expected;       // the strip above knows about where E will leave
   Real inflow[count];  // in the tile's step of the lane's number
+  Real next[count];    // the same of the half tile that begins with step `there`, if that is not negative
+  int there;
   Real weight[transitions];
   int due;  // float: E that has entered the strip and not left it, as Measure has it
 
   __device__ __forceinline__ AdjointSweep(const Args &args, const Task &task)
-      : a(args), s(task), below{-1, 0, true}, high(-1), reached(task.m), expected(false), due(0) {
+      : a(args), s(task), below{-1, 0, true}, high(-1), reached(task.m), there(-1), expected(false), due(0) {
     flow.clear();
     for (int way = 0; way < transitions; way++) weight[way] = static_cast<Real>(a.out_weight[way]);
   }
@@ -58,11 +60,33 @@ struct AdjointSweep {
     return entry();
   }
 
+  // Whether all that enters half a tile is known to be there.
+  __device__ __forceinline__ bool knows(int first) const {
+    return below.done || (below.is_certain() && below.reached <= max(first - (warp - 1), 0));
+  }
+  // Loads what enters half a tile.
+  __device__ __forceinline__ void load(int first) {
+    const int column = first + lane_id() - (warp - 1);
+    const bool some = lane_id() < T && column >= 0 && column <= below.high && column >= below.reached;
+#pragma unroll
+    for (int i = 0; i < count; i++)
+      next[i] = some ? static_cast<Real>(__longlong_as_double(load_relaxed(flow_at(column) + i))) : Real(0);
+    there = first;
+  }
+  // Before the end of a round: begins to load what enters the half of the next one, if it is there already.
+  __device__ __forceinline__ void look_ahead(int first) {
+    if (s.last() || there == first) return;
+    if (!knows(first)) {
+      const Word word = lane_id() == 0 ? load_acquire(told(s.strip + 1)) : 0;
+      below = Returned::of(__shfl_sync(all_lanes, word, 0), s.m);
+    }
+    if (knows(first)) load(first);
+  }
+
   // What a tile is to be: swept; skipped, since no E enters; or the end, since
   // none enters any more.
   enum Action { skip, sweep, end };
   __device__ __forceinline__ Action enter(int first) {
-    const int column = first + lane_id() - (warp - 1), lowest = max(first - (warp - 1), 0);
     inflow[0] = inflow[count - 1] = 0;
     bool live = flow.any();
     bool more = false;  // whether E may still enter in later tiles
@@ -70,13 +94,11 @@ struct AdjointSweep {
       live |= s.end_step() >= first && s.end_step() < first + T;
       more = s.end_step() < first;
     } else {
-      if (!below.done && below.reached > lowest) look([&](const Returned &r) { return r.done || r.reached <= lowest; });
-      if (lane_id() < T && column >= 0 && column <= below.high && column >= below.reached) {
+      if (!knows(first)) look([&](const Returned &r) { return r.done || r.reached <= max(first - (warp - 1), 0); });
+      if (there != first) load(first);
 #pragma unroll
-        for (int i = 0; i < count; i++)
-          inflow[i] = static_cast<Real>(__longlong_as_double(load_relaxed(flow_at(column) + i)));
-        live |= is_live(inflow[0]);
-      }
+      for (int i = 0; i < count; i++) inflow[i] = next[i];
+      live |= is_live(inflow[0]);
       more = !below.done || below.reached < first - (warp - 1);
     }
     if (__any_sync(all_lanes, live)) return sweep;

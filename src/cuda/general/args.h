@@ -85,9 +85,12 @@ struct Args {
   bool scale_dense;       // whether dense is multiplied by grad_value
 };
 
-// A kernel of the engine that takes tasks: what it needs and how it is launched.
-template <class Cell, bool tangents>
+// The kernels of the engine that take tasks: how much dynamic shared memory a block needs, and how they are launched.
+// small: with smaller tiles.
+template <class Cell, bool tangents, bool small>
 struct Kernels {
+  static size_t forward_bytes(const Args &a);
+  static size_t backward_bytes(const Args &a);
   static void forward(const Args &a, cudaStream_t stream);
   static void backward(const Args &a, cudaStream_t stream);
 };

@@ -3,8 +3,8 @@
 // depends on data. In a float32 problem the kernels of the float engine come first, then those of the double engine,
 // which end at once unless pairs have been left to them.
 #include "cuda/general/backend.h"
-#include "cuda/general/cell.cuh"
 #include "cuda/general/series.h"
+#include "cuda/general/task.cuh"
 
 namespace sdtw::cuda::general {
 namespace {
@@ -152,44 +152,55 @@ class Execution {
     of.ticket = tickets, of.primary = true;
     if (!soft()) {
       if (work.tangents)
-        launch(Type<Kernels<Hard, true>>{}, of);
+        launch(Type<Hard, true>{}, of);
       else
-        launch(Type<Kernels<Hard, false>>{}, of);
+        launch(Type<Hard, false>{}, of);
     } else if (work.tangents) {
       if (p.has_unit_steps())
-        launch(Type<Kernels<Soft<DoubleCell, Rule::unit>, true>>{}, of);
+        launch(Type<Soft<DoubleCell, Rule::unit>, true>{}, of);
       else
-        launch(Type<Kernels<Soft<DoubleCell, Rule::weighted>, true>>{}, of);
+        launch(Type<Soft<DoubleCell, Rule::weighted>, true>{}, of);
     } else {
       if (!wide()) {
         if (p.has_unit_steps())
-          launch(Type<Kernels<Soft<FloatCell, Rule::unit>, false>>{}, of);
+          launch(Type<Soft<FloatCell, Rule::unit>, false>{}, of);
         else if (!weighted())
-          launch(Type<Kernels<Soft<FloatCell, Rule::penalised>, false>>{}, of);
+          launch(Type<Soft<FloatCell, Rule::penalised>, false>{}, of);
         else
-          launch(Type<Kernels<Soft<FloatCell, Rule::weighted>, false>>{}, of);
+          launch(Type<Soft<FloatCell, Rule::weighted>, false>{}, of);
         of.primary = false, of.ticket = tickets + 1, of.done += of.pairs * of.strips;
       }
       if (p.has_unit_steps())
-        launch(Type<Kernels<Soft<DoubleCell, Rule::unit>, false>>{}, of);
+        launch(Type<Soft<DoubleCell, Rule::unit>, false>{}, of);
       else
-        launch(Type<Kernels<Soft<DoubleCell, Rule::weighted>, false>>{}, of);
+        launch(Type<Soft<DoubleCell, Rule::weighted>, false>{}, of);
     }
   }
-  template <class T>
+  template <class Cell, bool tangents>
   struct Type {
-    using type = T;
+    template <bool small>
+    using kernels = Kernels<Cell, tangents, small>;
   };
+  // Whether a kernel that needs so much shared memory beside what a block knows of its task can be launched.
+  static bool fits(size_t bytes) { return bytes + sizeof(Block) <= current_device().shared_memory; }
 
   void sweep_forward(const Args &of) const {
-    launch_engines(of, 0, [&](auto kernels, const Args &args) { decltype(kernels)::type::forward(args, stream()); });
+    launch_engines(of, 0, [&](auto type, const Args &args) {
+      using Large = typename decltype(type)::template kernels<false>;
+      using Small = typename decltype(type)::template kernels<true>;
+      fits(Large::forward_bytes(args)) ? Large::forward(args, stream()) : Small::forward(args, stream());
+    });
   }
   void sweep_back(const Args &of) const {
     Args args = of;
     if (args.strips > 0 && !args.dense.data && !args.sum_x.data && !args.sum_y.data && !args.turn_x.data &&
         !args.turn_y.data)
       return;
-    launch_engines(args, 2, [&](auto kernels, const Args &with) { decltype(kernels)::type::backward(with, stream()); });
+    launch_engines(args, 2, [&](auto type, const Args &with) {
+      using Large = typename decltype(type)::template kernels<false>;
+      using Small = typename decltype(type)::template kernels<true>;
+      fits(Large::backward_bytes(with)) ? Large::backward(with, stream()) : Small::backward(with, stream());
+    });
   }
 
   void place_dense(Args &of, const Target &dense, bool scale) const {

@@ -11,9 +11,7 @@
 //   E                     a1  a0  b1  b0  c1
 //   gradients                 a1  a0  b1  b0
 //
-// So there are four halves at a time in shared memory (Backward::slot): a half that is filled takes the place of the
-// one of which gradients are made in the same round, and whoever fills sums up costs before, and waits for whoever
-// makes gradients, before it writes them.
+// So there are five halves at a time in shared memory: three first ones, which wait for E longer, and two second ones.
 //
 // Where there are several tiles between two checkpoints, the first of them that E enters has those before it recomputed
 // without E, which leaves snapshots of their first states.
@@ -25,11 +23,11 @@
 
 namespace sdtw::cuda::general {
 
-template <class Cell, bool tangents>
+template <class Cell, bool tangents, bool small>
 struct BackwardMemory {
   using Real = typename Cell::Real;
-  using Costs = Fill<Cell, tangents, backward_steps<Cell, tangents>, true>;
-  static constexpr int T = backward_steps<Cell, tangents>, slots = 4;
+  static constexpr int T = backward_steps<Cell, tangents, small>, slots = 5;
+  using Costs = Fill<Cell, tangents, T, true>;
   static constexpr int ways = tangents ? 2 * transitions : transitions;
   static constexpr int shared_planes = Cell::cost_planes > ways ? Cell::cost_planes : ways;
   static constexpr size_t plane_bytes = T * pitch * sizeof(Real);
@@ -77,9 +75,9 @@ struct Tiles {
 };
 
 // A strip's backward.
-template <class Cell, bool tangents>
+template <class Cell, bool tangents, bool small>
 struct Backward {
-  using Memory = BackwardMemory<Cell, tangents>;
+  using Memory = BackwardMemory<Cell, tangents, small>;
   using Half = Planes<Cell, tangents, Memory::T>;
   static constexpr int T = Memory::T, steps = 2 * T;  // steps: of a tile
   static constexpr int fillers = warp * fill_warps<tangents>, graders = warp * gradient_warps<tangents>;
@@ -96,28 +94,24 @@ struct Backward {
   __device__ __forceinline__ Tiles tiles() const {
     return Tiles(block.begin / steps, a.interval / steps, min(block.entry, last_tile()));
   }
-  // Where a half lies. Tiles two apart have their halves the other way round: that of c0 is that of a1, which is the
-  // first that E has left.
+  // Where a half lies.
   __device__ __forceinline__ Half half_of(int number, int half) const {
-    return Memory::half(a, raw, 2 * (number & 1) + (half ^ (number >> 1 & 1)));
+    return Memory::half(a, raw, half == 0 ? 2 * (number % 3) : 2 * (number % 2) + 1);
   }
   // The end of a round. Returns whether it was the last.
   __device__ __forceinline__ bool meet(int round) const {
     block.rounds.meet(met);
     return block.over[round & 1];
   }
-  static __device__ __forceinline__ void hand_over() { meet_at(handing_over, fillers + graders); }
 
   __device__ __forceinline__ void fill(int thread) const {
     Tiles t = tiles();
     const typename Memory::Costs costs{a, s, block, Memory::staged(raw)};
     const double limit = limit_of<Cell>(a, s);
     for (int round = 0;; round++) {  // one after the other until meet() says that it was the last
-      if (t.over()) {
-        hand_over();
-      } else {
+      if (!t.over()) {
         const int half = round & 1;
-        costs.run(half_of(t.number, half), t.part * steps + half * T, thread, round == 0, limit, hand_over);
+        costs.run(half_of(t.number, half), t.part * steps + half * T, thread, round == 0, limit);
         if (half == 1) t.advance();
       }
       if (meet(round)) return;
@@ -188,6 +182,7 @@ struct Backward {
           if (swept) live = adjoint.run(half_of(t.number, half), first);
         }
         if (half == 0) t.advance();
+        if (t.is_tile() && !t.over() && !over) adjoint.look_ahead(t.part * steps + (half ^ 1) * T);
       }
       block.live[round & 1][lane_id()] = live;
       if (lane_id() == 0) {
@@ -199,31 +194,36 @@ struct Backward {
   }
 
   __device__ __forceinline__ int *graded(int strip) const { return a.graded + s.local * a.strips + strip; }
-  static __device__ __forceinline__ void meet_graders() { meet_at(grading, graders); }
-  __device__ __forceinline__ void make_gradients(const Half &half, int first, const unsigned *live, int thread) const {
-    const Gradients<Cell, tangents, T> gradients{a, s, block, half, live, thread};
-    if (a.dense.data) return gradients.put_dense(first);
-    gradients.run(first, [&] {
-      if (thread == 0 && !s.last()) {
-        const int enough = s.m - max(first - (warp - 1), 0);
-        wait_until(graded(s.strip + 1), [&](int columns) { return columns >= enough; });
-      }
-      meet_graders();
-    });
-    meet_graders();
-    if (thread == 0 && s.strip > 0) publish(graded(s.strip), s.m - min(first, s.m));
-  }
+  // thread: of those that make gradients. The first half of them adds to rows, the other one to columns, which strips
+  // do one after the other: the first thread of these waits for the strip below, and tells what has been done in the
+  // round before, which it need not wait for any more.
   __device__ __forceinline__ void grade(int thread) const {
-    constexpr int from = 4;
+    constexpr int from = 4, of_columns = graders / 2;
+    const bool orders = thread == of_columns && !a.dense.data;
     Tiles t = tiles();
+    int done = 0, told = 0;
     for (int round = 0;; round++) {
+      if (orders && done > told && s.strip > 0) publish(graded(s.strip), told = done);
       if (round >= from && !t.over()) {
-        const int half = (round - from) & 1 ^ 1, before = (round - 1) & 1;
-        if (block.swept[before])
-          make_gradients(half_of(t.number, half), t.part * steps + half * T, block.live[before], thread);
+        const int half = (round - from) & 1 ^ 1, before = (round - 1) & 1, first = t.part * steps + half * T;
+        if (block.swept[before]) {
+          const Gradients<Cell, tangents, T> gradients{a, s, block, half_of(t.number, half), block.live[before]};
+          if (a.dense.data) {
+            gradients.put_dense(first, thread);
+          } else if (thread < of_columns) {
+            gradients.add_rows(thread / warp, first);
+          } else {
+            if (orders && !s.last()) {
+              const int enough = s.m - max(first - (warp - 1), 0);
+              wait_until(graded(s.strip + 1), [&](int columns) { return columns >= enough; });
+            }
+            meet_at(grading, of_columns);
+            gradients.add_columns((thread - of_columns) / warp, first);
+          }
+          done = s.m - min(first, s.m);
+        }
         if (half == 0) t.advance();
       }
-      hand_over();
       if (meet(round)) return;
     }
   }
@@ -258,7 +258,7 @@ struct Backward {
   }
 };
 
-template <class Cell, bool tangents>
+template <class Cell, bool tangents, bool small>
 __global__ void __launch_bounds__(backward_threads<tangents>) general_backward_kernel(const __grid_constant__ Args a) {
   unsigned char *const raw = ptx::shared_memory();
   Block &block = ptx::shared_object<Block>();
@@ -275,17 +275,21 @@ __global__ void __launch_bounds__(backward_threads<tangents>) general_backward_k
                         ((a.flags[s.local] & rejected) != 0) == (Cell::wide && !a.primary);
     if (wanted) {
       find_columns(s, block);
-      Backward<Cell, tangents>{a, s, block, raw, met}.run();
+      Backward<Cell, tangents, small>{a, s, block, raw, met}.run();
     }
     __syncthreads();
   }
 }
 
-template <class Cell, bool tangents>
-void Kernels<Cell, tangents>::backward(const Args &a, cudaStream_t stream) {
-  using Kernel = decltype(&general_backward_kernel<Cell, tangents>);
-  launch_tasks<Kernel, general_backward_kernel<Cell, tangents>>(BackwardMemory<Cell, tangents>::bytes(a),
-                                                                backward_threads<tangents>, a, stream);
+template <class Cell, bool tangents, bool small>
+size_t Kernels<Cell, tangents, small>::backward_bytes(const Args &a) {
+  return BackwardMemory<Cell, tangents, small>::bytes(a);
+}
+template <class Cell, bool tangents, bool small>
+void Kernels<Cell, tangents, small>::backward(const Args &a, cudaStream_t stream) {
+  using Kernel = decltype(&general_backward_kernel<Cell, tangents, small>);
+  launch_tasks<Kernel, general_backward_kernel<Cell, tangents, small>>(backward_bytes(a), backward_threads<tangents>, a,
+                                                                       stream);
 }
 
 }  // namespace sdtw::cuda::general

@@ -88,11 +88,13 @@ struct Fill {
   static constexpr int warps = fill_warps<tangents>, threads = warps * warp;
   // Warps that sum up the same columns of a tile, each a part of the features, where there are many.
   static constexpr int S = T > warps ? T / warps : 1, most = T < 4 ? T : 4;
-  static constexpr int groups = tangents || T < warps || S >= most ? 1 : most / S, together = S * groups;
+  static constexpr bool fits = with_slope || T > warps;  // what they give each other, in the tile
+  static constexpr int groups = tangents || T < warps || !fits || S >= most ? 1 : most / S, together = S * groups;
   static constexpr int step_groups = T / together;
   // What they give each other, in the memory of the tile: each its sums of the columns that others complete.
   static constexpr size_t exchange_bytes = (groups - 1) * S * K * threads * sizeof(double);
-  static constexpr int points = tangents ? 4 : 2;  // of each two: while one is read the other is filled
+  // Of each two: while one is read the other is filled. The smallest tiles have no room for that.
+  static constexpr int buffers = with_slope && T <= 4 ? 1 : 2, points = (tangents ? 2 : 1) * buffers;
 
   const Args &a;
   const Task &s;
@@ -139,8 +141,9 @@ struct Fill {
     };
     load(0);
 #pragma unroll 1
-    for (int from = 0, parity = 0; from < a.features; from += at_once, parity ^= 1) {
-      const Points to = points_at<T>(staged, parity), tangent = points_at<T>(staged, tangents ? parity + 2 : 0);
+    for (int from = 0, parity = 0; from < a.features; from += at_once, parity = (parity + 1) % buffers) {
+      const Points to = points_at<T>(staged, parity), tangent = points_at<T>(staged, tangents ? parity + buffers : 0);
+      if (buffers == 1 && from > 0) meet();  // what was there has been read
       next.store(to, a.x.dtype, thread, with_rows);
       if constexpr (tangents) along.store(tangent, a.x.dtype, thread, with_rows);
       if (from + at_once < a.features) load(from + at_once);
@@ -199,15 +202,13 @@ struct Fill {
     meet();  // then the memory is free
   }
 
-  // The costs given, or the metric's, of the thread's cells. ready() comes before the tile's memory is written.
-  template <class Ready>
-  __device__ __forceinline__ void measure(double *memory, int first_step, int thread, bool first, const Ready &ready,
-                                          Sums<S> &sums, Sums<S> &along) const {
+  // The costs given, or the metric's, of the thread's cells.
+  __device__ __forceinline__ void measure(double *memory, int first_step, int thread, bool first, Sums<S> &sums,
+                                          Sums<S> &along) const {
     if constexpr (tangents) along.clear();
     if (!a.fused) {
       sums.clear();
-      look_up(first_step, thread, sums, along);
-      return ready();
+      return look_up(first_step, thread, sums, along);
     }
     const bool with_rows = first || a.features > at_once;
     if constexpr (groups > 1) {
@@ -216,14 +217,12 @@ struct Fill {
         const int number = thread / warp;
         sum_up(first_step, thread, with_rows, number % step_groups * together, number / step_groups, groups, parts,
                along);
-        ready();
         combine(parts, thread, memory, sums);
         return finish(sums, along);
       }
     }
     sum_up(first_step, thread, with_rows, first_of(thread), 0, 1, sums, along);
     finish(sums, along);
-    ready();
   }
   __device__ __forceinline__ void finish(Sums<S> &sums, Sums<S> &along) const {
 #pragma unroll
@@ -244,11 +243,10 @@ struct Fill {
 
   // thread: of those that fill. first: of the task's tiles. limit: of |D log2(e) / gamma|, beyond which the pair is
   // rejected.
-  template <class Ready>
   __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &to, int first_step, int thread, bool first,
-                                      double limit, const Ready &ready) const {
+                                      double limit) const {
     Sums<S> sums, along;
-    measure(reinterpret_cast<double *>(to.base), first_step, thread, first, ready, sums, along);
+    measure(reinterpret_cast<double *>(to.base), first_step, thread, first, sums, along);
     const int u0 = first_of(thread);
     if (u0 >= T) return;
     int flags = 0;

@@ -6,10 +6,10 @@
 
 namespace sdtw::cuda::general {
 
-template <class Cell, bool tangents>
+template <class Cell, bool tangents, bool small>
 struct ForwardMemory {
   using Real = typename Cell::Real;
-  static constexpr int T = forward_steps<Cell, tangents>;
+  static constexpr int T = forward_steps<Cell, tangents, small>;
   static constexpr int planes = Cell::cost_planes + (tangents ? 1 : 0);
   static constexpr size_t tile_bytes = planes * T * pitch * sizeof(Real);
   using Costs = Fill<Cell, tangents, T, false>;
@@ -123,18 +123,16 @@ __device__ __forceinline__ bool is_settled(const Args &a, const Task &s, int64_t
   return s.strip >= s.strips || !takes<Cell>(a, s);
 }
 
-template <class Cell, bool tangents>
+template <class Cell, bool tangents, bool small>
 __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block &block, unsigned char *raw, int &met) {
-  using Memory = ForwardMemory<Cell, tangents>;
+  using Memory = ForwardMemory<Cell, tangents, small>;
   constexpr int T = Memory::T;
   find_columns(s, block);
   const int begin = block.begin / T, end = (block.steps + T - 1) / T, thread = threadIdx.x - warp;
   if (thread >= 0) {
     const double limit = limit_of<Cell>(a, s);
     const typename Memory::Costs costs{a, s, block, Memory::staged(raw)};
-    const auto fill = [&](int tile) {
-      costs.run(Memory::tile(raw, tile & 1), tile * T, thread, tile == begin, limit, [] {});
-    };
+    const auto fill = [&](int tile) { costs.run(Memory::tile(raw, tile & 1), tile * T, thread, tile == begin, limit); };
     if (begin < end) fill(begin);
     block.rounds.meet(met);
     for (int tile = begin; tile < end; tile++) {
@@ -177,7 +175,7 @@ __device__ __forceinline__ void reset_rows(const Args &a, int64_t pair) {
   atomicAdd(a.rows_reset, Word(1));
 }
 
-template <class Cell, bool tangents>
+template <class Cell, bool tangents, bool small>
 __global__ void __launch_bounds__(forward_threads<tangents>, blocks_of<Cell, tangents>)
     general_forward_kernel(const __grid_constant__ Args a) {
   unsigned char *const raw = ptx::shared_memory();
@@ -200,17 +198,21 @@ __global__ void __launch_bounds__(forward_threads<tangents>, blocks_of<Cell, tan
       if (!all_reset) __syncthreads();
       all_reset = true;
       const Task s = make_task(a, ticket, false);
-      if (!is_settled<Cell>(a, s, ticket)) forward_task<Cell, tangents>(a, s, block, raw, met);
+      if (!is_settled<Cell>(a, s, ticket)) forward_task<Cell, tangents, small>(a, s, block, raw, met);
     }
     __syncthreads();
   }
 }
 
-template <class Cell, bool tangents>
-void Kernels<Cell, tangents>::forward(const Args &a, cudaStream_t stream) {
-  using Kernel = decltype(&general_forward_kernel<Cell, tangents>);
-  launch_tasks<Kernel, general_forward_kernel<Cell, tangents>>(ForwardMemory<Cell, tangents>::bytes,
-                                                               forward_threads<tangents>, a, stream);
+template <class Cell, bool tangents, bool small>
+size_t Kernels<Cell, tangents, small>::forward_bytes(const Args &) {
+  return ForwardMemory<Cell, tangents, small>::bytes;
+}
+template <class Cell, bool tangents, bool small>
+void Kernels<Cell, tangents, small>::forward(const Args &a, cudaStream_t stream) {
+  using Kernel = decltype(&general_forward_kernel<Cell, tangents, small>);
+  launch_tasks<Kernel, general_forward_kernel<Cell, tangents, small>>(forward_bytes(a), forward_threads<tangents>, a,
+                                                                      stream);
 }
 
 }  // namespace sdtw::cuda::general

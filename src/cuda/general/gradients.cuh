@@ -55,17 +55,17 @@ struct PointsOf {
 template <class Cell, bool tangents, int T>
 struct Gradients {
   using Real = typename Cell::Real;
-  static constexpr int warps = gradient_warps<tangents>, threads = warps * warp;
+  static constexpr int threads = gradient_warps<tangents> * warp;
+  static constexpr int warps = gradient_warps<tangents> / 2;  // that add to rows, and as many that add to columns
 
   const Args &a;
   const Task &s;
   const Block &block;
   Planes<Cell, tangents, T> tile;
   const unsigned *live;  // of each lane, bits of the steps in which it has any E
-  int thread;            // of those that make gradients
 
   // The tile's E, or its derivative, into the dense output.
-  __device__ __forceinline__ void put_dense(int first_step) const {
+  __device__ __forceinline__ void put_dense(int first_step, int thread) const {
     const Real *from = tile.plane(tangents ? transitions : 0);
     double factor = 1;
     if (a.scale_dense && a.grad_value)
@@ -110,7 +110,7 @@ struct Gradients {
           y(of.a.y, of.s.index.y),
           dx(of.a.tangent_x, of.s.index.x),
           dy(of.a.tangent_y, of.s.index.y) {
-      apart = own > 1 || g.a.features > warp / 2 ? warp : g.a.features > 1 ? 2 << (31 - __clz(g.a.features - 1)) : 1;
+      apart = g.a.features > warp / 2 ? warp : g.a.features > 1 ? 2 << (31 - __clz(g.a.features - 1)) : 1;
       absolute = g.a.metric == SDTW_CITYBLOCK;
       place = lane_id() & (apart - 1), point = lane_id() / apart, points = warp / apart;
     }
@@ -163,7 +163,8 @@ struct Gradients {
 
     // The rows of a lane.
     __device__ __forceinline__ void to_x(int lane, unsigned steps, int first_step) const {
-      const int row = g.s.row + lane * K, begin = __ffs(steps) - 1, end = warp - __clz(steps);
+      const int row = g.s.row + lane * K, before = first_step - lane;  // the column of step 0
+      const int begin = max(__ffs(steps) - 1, -before), end = min(warp - __clz(steps), g.s.m - before);
       Features here[K];
       Real v[K][own];
 #pragma unroll
@@ -209,29 +210,28 @@ struct Gradients {
       put(sum.to_y, column, v);
     }
 
-    // All lanes, from the last warp on; all columns, from the first warp on: so that all have something where there is
-    // little.
-    __device__ __forceinline__ void rows(int first_step) {
-      const int number = warps - 1 - g.thread / warp;
+    // All lanes, or all columns. number: of the warp.
+    __device__ __forceinline__ void rows(int number, int first_step) {
       for (int lane = number * points + point; lane < warp; lane += warps * points) {
         const unsigned steps = g.live[lane];
         if (steps == 0) continue;
         for (int from = 0; from < g.a.features; from += own * apart) choose(from), to_x(lane, steps, first_step);
       }
     }
-    __device__ __forceinline__ void columns(int first_step) {
+    __device__ __forceinline__ void columns(int number, int first_step) {
       constexpr int count = T + warp - 1;
       const unsigned steps = g.live[lane_id()];
-      for (int base = g.thread / warp * points; base < count; base += warps * points) {
+      for (int base = number * points; base < count; base += warps * points) {
         unsigned lanes = 0;
         for (int i = 0; i < points; i++) {
           const int u = base + i - (warp - 1) + lane_id();
           const unsigned any = __ballot_sync(all_lanes, u >= 0 && u < T && (steps >> u & 1) != 0);
           lanes = i == point ? any : lanes;
         }
-        if (lanes == 0) continue;
-        for (int from = 0; from < g.a.features; from += own * apart)
-          choose(from), to_y(first_step - (warp - 1) + base + point, lanes, first_step);
+        // Outside of the pair there is E only where the lengths are not those of forward.
+        const int column = first_step - (warp - 1) + base + point;
+        if (lanes == 0 || column < 0 || column >= g.s.m) continue;
+        for (int from = 0; from < g.a.features; from += own * apart) choose(from), to_y(column, lanes, first_step);
       }
     }
   };
@@ -240,16 +240,14 @@ struct Gradients {
   template <bool with_directions, class Visit>
   __device__ __forceinline__ void with_worker(const Sum &sum, const Visit &visit) const {
     constexpr bool wide = Cell::wide && Cell::soft && !tangents;
-    if (a.x.dtype != (wide ? SDTW_F64 : SDTW_F32)) {
-      Worker<Any, with_directions, 1> worker(*this, sum);
-      visit(worker);
-    } else if (!Cell::wide && a.features > warp) {
-      Worker<float, with_directions, Cell::wide ? 1 : 2> worker(*this, sum);
-      visit(worker);
-    } else {
-      Worker<std::conditional_t<wide, double, float>, with_directions, 1> worker(*this, sum);
-      visit(worker);
-    }
+    constexpr int most = Cell::wide ? 1 : 3;
+    const auto work = [&](auto worker) { visit(worker); };
+    if (a.x.dtype != (wide ? SDTW_F64 : SDTW_F32))
+      work(Worker<Any, with_directions, most>(*this, sum));
+    else if (a.features <= warp)
+      work(Worker<std::conditional_t<wide, double, float>, with_directions, 1>(*this, sum));
+    else
+      work(Worker<std::conditional_t<wide, double, float>, with_directions, most>(*this, sum));
   }
   template <class Visit>
   __device__ __forceinline__ void visit_sums(const Visit &visit) const {
@@ -264,16 +262,16 @@ struct Gradients {
     with_worker<false>({tile.plane(0), nullptr, factor, a.sum_x, a.sum_y}, visit);
   }
 
-  // The gradients of half a tile. Rows are the strip's own; columns are added to in order: wait() is where the strips
-  // below are waited for.
-  template <class Wait>
-  __device__ __forceinline__ void run(int first_step, const Wait &wait) const {
+  // The sums over half a tile, by a warp of those that do so. Rows are the strip's own. Columns are added to in order:
+  // strips below have done so before.
+  __device__ __forceinline__ void add_rows(int number, int first_step) const {
     visit_sums([&](auto &worker) {
-      if (worker.sum.to_x.data) worker.rows(first_step);
+      if (worker.sum.to_x.data) worker.rows(number, first_step);
     });
-    wait();
+  }
+  __device__ __forceinline__ void add_columns(int number, int first_step) const {
     visit_sums([&](auto &worker) {
-      if (worker.sum.to_y.data) worker.columns(first_step);
+      if (worker.sum.to_y.data) worker.columns(number, first_step);
     });
   }
 };

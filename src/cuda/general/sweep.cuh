@@ -248,7 +248,8 @@ struct Adjoint {
 #pragma unroll
     for (int k = K - 1; k >= 0; k--) {
       const Real here = left[0][k] + in[0];
-      live |= tangents ? here != 0 : is_live(here);
+      // Its derivative may be so many times as large as E.
+      live |= tangents ? !(here < Real(core::negligible_alignment * 1e-6)) : is_live(here);
       Real flow[transitions];
 #pragma unroll
       for (int way = 0; way < transitions; way++) flow[way] = Cell::product(p[way].v[k], here);

@@ -1,7 +1,7 @@
 // The arguments of the streams' kernels. The host fills Args once per call (streams/backend.cu); kernels get it by
 // value and never change it.
 //
-// Streams compute values, without state, of very many pairs of short series of one or two features. A warp has the rows
+// Streams compute values, without state, of very many pairs of short series of few features. A warp has the rows
 // of one x, and the columns of many y go through it, one series behind the other without a gap: a lane begins the next
 // pair as soon as it has ended the one before. So x is loaded once, and the steps in which lanes wait for the first
 // column to reach them are paid once for all pairs of a task.

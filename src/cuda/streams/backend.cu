@@ -50,27 +50,39 @@ Args make_args(const sdtw::Plan &plan, const Buffers &b) {
   return a;
 }
 
-// Tasks are short enough for all groups to have some, of which the last end at nearly the same time, and long enough
-// for the steps before the first column has reached the last lane to count little.
+// How many y a task has. All groups take their tasks at about the same times, so what counts is how often they take
+// one, the last time all together, and the steps of each: those of its pairs, and about a hundred for x to be loaded
+// and for the first column to reach the last lane.
 template <class Rows>
 void cut(Args &a) {
-  if (!a.every_pair) {
-    a.range = a.ranges = 1, a.tasks = a.batch_y;
-    return;
+  a.range = a.ranges = 1, a.tasks = a.batch_y;
+  if (!a.every_pair) return;
+  constexpr int64_t most_turns = 64, most_columns = int64_t{1} << 28, of_task = 100, of_warp = 48;
+  const int64_t resident = Kernels<Rows>::resident(a), columns = columns_of_item(a.m), share = a.symmetric ? 2 : 1;
+  double least = HUGE_VAL;
+  for (int64_t turns = 1; turns <= most_turns; turns++) {
+    const int64_t even = ceil_div(a.batch_x * a.batch_y, share * turns * resident);
+    const int64_t range =
+        std::clamp<int64_t>(even, 1, std::max<int64_t>(1, std::min(a.batch_y, most_columns / columns)));
+    const int64_t ranges = ceil_div(a.batch_y, range), taken = ceil_div(a.batch_x * ranges, share * resident);
+    const double steps =
+        static_cast<double>(taken) * static_cast<double>(range * columns + of_task + of_warp * (a.warps - 1));
+    if (steps < least) least = steps, a.range = range, a.ranges = ranges;
   }
-  const int64_t resident = Kernels<Rows>::resident(a);
-  constexpr int64_t tasks_each = 6, least_columns_each = 1024, most_columns_each = int64_t{1} << 28;
-  const int64_t columns = columns_of_item(a.m), pairs = a.batch_x * a.batch_y / (a.symmetric ? 2 : 1);
-  const int64_t even = ceil_div(pairs, tasks_each * resident), least = ceil_div(least_columns_each, columns);
-  a.range = std::clamp<int64_t>(std::max(even, std::min(least, ceil_div(pairs, resident))), 1,
-                                std::min(a.batch_y, most_columns_each / columns));
-  a.ranges = ceil_div(a.batch_y, a.range), a.tasks = a.batch_x * a.ranges;
+  a.tasks = a.batch_x * a.ranges;
 }
 
 template <class Rows>
 void run(Args &a, cudaStream_t stream) {
   cut<Rows>(a);
   Kernels<Rows>::launch(a, stream);
+}
+
+template <template <int> class Rows>
+void run_of(Args &a, cudaStream_t stream) {
+  if (a.features <= 1) return run<Rows<1>>(a, stream);
+  if (a.features <= 2) return run<Rows<2>>(a, stream);
+  a.features <= 4 ? run<Rows<4>>(a, stream) : run<Rows<8>>(a, stream);
 }
 
 void launch_exact(const Args &a, int64_t warps, cudaStream_t stream) {
@@ -93,10 +105,7 @@ void forward(const sdtw::Plan &plan, const Buffers &buffers) {
   const cudaStream_t stream = plan.exec.stream;
   Args a = make_args(plan, buffers);
   check(cudaMemsetAsync(a.control, 0, sizeof(Control), stream), "cudaMemsetAsync");
-  if (a.scale > 0)
-    a.features == 1 ? run<SoftRows<1>>(a, stream) : run<SoftRows<2>>(a, stream);
-  else
-    a.features == 1 ? run<HardRows<1>>(a, stream) : run<HardRows<2>>(a, stream);
+  a.scale > 0 ? run_of<SoftRows>(a, stream) : run_of<HardRows>(a, stream);
   launch_exact(a, plan.cuda.streams.exact_warps, stream);
 }
 

@@ -54,13 +54,16 @@ struct Sweep {
     int reach = 0;
 #pragma unroll
     for (int f = 0; f < D; f++)
-      origin[f] = Rows::soft ? general::element<float>(a.x.data, base + f * a.x.stride[2], a.x.dtype) : 0;
+      origin[f] = Rows::soft && has_feature<D>(a, f)
+                      ? general::element<float>(a.x.data, base + f * a.x.stride[2], a.x.dtype)
+                      : 0;
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const int64_t row = base + clamp((part * warp + t.lane) * K + k, t.n) * a.x.stride[1];
 #pragma unroll
       for (int f = 0; f < D; f++) {
-        const float value = general::element<float>(a.x.data, row + f * a.x.stride[2], a.x.dtype);
+        const float value =
+            has_feature<D>(a, f) ? general::element<float>(a.x.data, row + f * a.x.stride[2], a.x.dtype) : 0;
         rows.x[k][f] = Rows::soft ? (value - origin[f]) * a.root : value;
         reach = max(reach, __float_as_int(static_cast<float>(rows.x[k][f])) & 0x7fffffff);
       }
@@ -87,14 +90,26 @@ struct Sweep {
       if (t.lane < block_steps) Rows::renormalise(ring.rows[part * cells + (first + warp - 1 + t.lane) % cells]);
       __syncwarp();
     }
+    const bool is_end = item.m > 0 && part == t.warp_of_end && t.lane == t.end_lane && end < first + block_steps;
+    if (__any_sync(all_lanes, is_end))
+      steps<true>(first, is_end ? end - first : -1);
+    else
+      steps<false>(first, -1);
+    if (item.m > 0 && end < first + block_steps) finish();
+  }
+
+  // The steps of a block. A block in which a pair ends, after step `ending` in the lane that has its last cell, is not
+  // unrolled, and in the others nothing is asked in each step.
+  template <bool ends>
+  __device__ __forceinline__ void steps(int first, int ending) {
     const typename Rows::Point *const at = ring.from(first - t.lane);
     const Z *const tops = ring.rows + part * cells, *const from = tops + (first + warp) % cells;
     Z *const below =
         several && t.lane == warp - 1 && part + 1 < a.warps ? ring.rows + (part + 1) * cells + first % cells : nullptr;
-    const int ending = item.m > 0 && part == t.warp_of_end && t.lane == t.end_lane ? end - first : -1;
     typename Rows::Ahead ahead = rows.look(at, ring.pitch(), 0);
     Z top = load_now(tops + (first + warp - 1) % cells);
-#pragma unroll
+    constexpr int unrolled = ends ? 1 : block_steps;
+#pragma unroll unrolled
     for (int u = 0; u < block_steps; u++) {
       typename Rows::Ahead after;
       Z top_after;
@@ -103,7 +118,7 @@ struct Sweep {
         after = rows.look(at, ring.pitch(), min(u + 1, block_steps - 1));
       });
       if (several && below) below[u] = rows.row(K - 1);
-      if (u == ending) {
+      if (ends && u == ending) {
 #pragma unroll
         for (int k = 0; k < K; k++)
           if (k == t.end_row) corner = rows.row(k);
@@ -111,7 +126,6 @@ struct Sweep {
       ahead = after, top = top_after;
       if (u % renormalise_every == renormalise_every - 1) rows.renormalise();
     }
-    if (item.m > 0 && end < first + block_steps) finish();
   }
 
   // Of the pair that has ended: in all lanes of the stream, of which one has its last cell.
@@ -188,7 +202,8 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
 }
 
 template <class Rows, bool several>
-__global__ void __launch_bounds__(several ? most_warps *warp : warps_alone *warp)
+__global__ void __launch_bounds__(several ? most_warps *warp : warps_alone *warp,
+                                  several ? Rows::resident_of_several : Rows::resident)
     stream_kernel(const __grid_constant__ Args a) {
   unsigned char *const raw = ptx::shared_memory();
   Shared &shared = *reinterpret_cast<Shared *>(raw);

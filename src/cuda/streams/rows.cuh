@@ -2,6 +2,8 @@
 // the float engine's cell with the costs of InlineCosts; HardRows has R itself, in double, whose sums are exact to
 // float32's digits however long a path is.
 //
+// Series may have fewer features than D: the others are 0.
+//
 // Before each pair a column of infinities goes through all lanes: its cells are forbidden, and these are the left
 // neighbours of the pair. What infinity makes of a cost must be a forbidden cell, and one such column must
 // not make the next pair's cells any other than if they were the first.
@@ -15,6 +17,13 @@ namespace sdtw::cuda::streams {
 
 constexpr double infinity = __builtin_huge_val();
 
+// Blocks that registers must leave room for: of four warps that have an x each (resident), and of all warps of one x
+// (resident_of_several).
+template <int D>
+constexpr int by_features(int one, int two, int four, int eight) {
+  return D == 1 ? one : D == 2 ? two : D == 4 ? four : eight;
+}
+
 // gamma > 0. An infinite y makes the sum with fixed_point infinite: f = -1/2 and n = 0x3eb80000, about 2^30, which
 // takes the exponent of any cell of a pair to less than all that a pair may have (limit). There is one such column
 // between two pairs, and the cells behind it are cells of the next pair again: exponents do not add up.
@@ -22,6 +31,7 @@ template <int D>
 struct SoftRows {
   static constexpr bool soft = true;
   static constexpr int K = cuda::K, features = D;
+  static constexpr int resident = by_features<D>(5, 4, 3, 2), resident_of_several = by_features<D>(2, 2, 2, 1);
   using Point = double;
   using Z = FloatCell::Z;
   struct Ahead {  // what a step needs and does not depend on the step before
@@ -76,6 +86,7 @@ template <int D>
 struct HardRows {
   static constexpr bool soft = false;
   static constexpr int K = hard_rows_per_lane, features = D;
+  static constexpr int resident = by_features<D>(6, 5, 4, 3), resident_of_several = by_features<D>(2, 2, 2, 1);
   using Point = float;
   struct Z {
     float r, b;
@@ -129,13 +140,16 @@ struct HardRows {
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const float left = z[k] - shift;
-      float r = least(corner, left, up);
+      const float best = least(corner, left, up);
+      // Costs of several features are added up beforehand: they do not wait for the cell above.
+      float difference = x[k][0] - a.y[0], cost = D > 1 ? difference * difference : best;
 #pragma unroll
-      for (int f = 0; f < D; f++) {
-        const float difference = x[k][f] - a.y[f];
-        r = fmaf(difference, difference, r);
+      for (int f = 1; f < D; f++) {
+        if (f > 1) cost = fmaf(difference, difference, cost);
+        difference = x[k][f] - a.y[f];
       }
-      z[k] = up = r;
+      cost = fmaf(difference, difference, cost);
+      z[k] = up = D > 1 ? best + cost : cost;
       corner = left;
     }
   }

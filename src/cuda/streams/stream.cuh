@@ -43,6 +43,12 @@ __device__ __forceinline__ void leave_pair(const Args &a, int64_t i, int64_t j) 
   a.control->left = 1;
 }
 
+// Whether the series have this one of D features.
+template <int D>
+__device__ __forceinline__ bool has_feature(const Args &a, int f) {
+  return D <= 2 || f < a.features;
+}
+
 // A lane's view of its stream's task.
 struct Task {
   int64_t x, first, end;  // the series x, and the range of y
@@ -111,26 +117,28 @@ struct Ring {
   static constexpr int cells =
       64;  // of a row: steps are taken in blocks of 16, and a warp is three behind the one above
 
-  Point *y;     // [features][2][columns]: every column twice, so that those of 16 steps are contiguous
+  Point *y;     // [features][columns + 16]: the first 16 columns twice, so that those of 16 steps are contiguous
   int columns;  // a power of two: those of the steps of all warps, and of the next block
   Z *rows;      // [warps][cells]: the row above each warp; column c lies in slot (c + 31) % cells, which is that of the
                 // step in which the lowest lane of the warp above has it
   int *bad;     // [cells]: whether a series has points that Rows cannot take, by the item's number in the task
 
   static __host__ __device__ __forceinline__ size_t bytes(int columns, int warps) {
-    return static_cast<size_t>(Rows::features) * 2 * columns * sizeof(Point) +
+    return static_cast<size_t>(Rows::features) * (columns + block_steps) * sizeof(Point) +
            static_cast<size_t>(warps) * cells * sizeof(Z) + cells * sizeof(int);
   }
   __device__ __forceinline__ void place(unsigned char *memory, int of_columns, int warps) {
     columns = of_columns;
     y = reinterpret_cast<Point *>(memory);
-    rows = reinterpret_cast<Z *>(y + Rows::features * 2 * columns);
+    rows = reinterpret_cast<Z *>(y + Rows::features * pitch());
     bad = reinterpret_cast<int *>(rows + warps * cells);
   }
-  __device__ __forceinline__ int pitch() const { return 2 * columns; }
+  __device__ __forceinline__ int pitch() const { return columns + block_steps; }
   __device__ __forceinline__ void put(int column, int feature, Point v) const {
-    Point *to = y + feature * pitch() + (column & (columns - 1));
-    to[0] = to[columns] = v;
+    const int slot = column & (columns - 1);
+    Point *to = y + feature * pitch() + slot;
+    to[0] = v;
+    if (slot < block_steps) to[columns] = v;
   }
   __device__ __forceinline__ const Point *from(int column) const { return y + (column & (columns - 1)); }
 };
@@ -150,6 +158,7 @@ struct Feeder {
 
   Items now, next;
   int column, size;             // of `now`: the block's first column; its columns
+  int64_t now_from;             // where its series begins
   int number;                   // of `now` among the items of the task
   float now_limit, next_limit;  // of |y| as it is in the ring
   float reach;                  // the largest |x|
@@ -174,27 +183,35 @@ struct Feeder {
       size = 1 << 30, next = now;
       return;
     }
-    size = columns_of_item(now.m);
+    size = columns_of_item(now.m), now_from = now.item * a.y.stride[0];
     next.find(a, t, now.item + 1);
     now_limit = limit(t, now.m), next_limit = limit(t, next.m);
   }
 
+  __device__ __forceinline__ void load(const Args &a, int i, int64_t from) {
+#pragma unroll
+    for (int f = 0; f < D; f++)
+      ahead[i][f] = has_feature<D>(a, f) ? general::element<float>(a.y.data, from + f * a.y.stride[2], a.y.dtype) : 0;
+  }
   __device__ __forceinline__ void ask(const Args &a, const Task &t) {
+    const int lead = size - now.m;                                       // columns before the series
+    const bool within = column >= lead && column + block_steps <= size;  // all of the block's columns are its own
 #pragma unroll
     for (int i = 0; i < most; i++) {
       const int c = column + t.lane + i * t.lanes;
       if (t.lane + i * t.lanes >= block_steps) break;
+      kind[i] = regular, item_of[i] = number, limit_of[i] = now_limit;
+      if (within) {
+        load(a, i, now_from + (c - lead) * a.y.stride[1]);
+        continue;
+      }
       const bool behind = c >= size;
       const int place = behind ? c - size : c, m = behind ? next.m : now.m;
       const int of = place - (columns_of_item(m) - m);  // column of the series
       const int64_t series = behind ? next.item : now.item;
       kind[i] = m == 0 || of < -1 ? outside : of < 0 ? separator : regular;
-      item_of[i] = number + behind, limit_of[i] = behind ? next_limit : now_limit;
-      if (kind[i] != regular) continue;
-#pragma unroll
-      for (int f = 0; f < D; f++)
-        ahead[i][f] = general::element<float>(a.y.data, series * a.y.stride[0] + of * a.y.stride[1] + f * a.y.stride[2],
-                                              a.y.dtype);
+      if (behind) item_of[i] = number + 1, limit_of[i] = next_limit;
+      if (kind[i] == regular) load(a, i, series * a.y.stride[0] + of * a.y.stride[1]);
     }
     column += block_steps;
     if (column < size) return;

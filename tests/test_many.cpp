@@ -1,0 +1,95 @@
+// Values alone of many pairs of short series of few features, of which CUDA has kernels (src/cuda/streams/).
+#include "family.h"
+
+using namespace test;
+
+namespace {
+
+Case values_alone(Case c) {
+  c.exec.flags |= SDTW_NO_STATE;
+  c.recompute = false;
+  return c;
+}
+
+// Holds the values of a line against the oracle, on every backend.
+void check_values(const std::string &line) {
+  std::optional<Reference<double>> ref;
+  for (const Case &c : on_backends("metric=sqeuclidean " + line)) {
+    if (!ref) ref = reference<double>(c);
+    const std::vector<std::string> faults = judge(c, run(values_alone(c)), *ref);
+    INFO("sdtw_differential --problem '" << describe(c) << "'" << (faults.empty() ? "" : faults[0]));
+    CHECK(faults.empty());
+  }
+}
+
+constexpr const char *gammas[] = {" gamma=0", " gamma=0.5"};
+
+}  // namespace
+
+TEST_CASE("values of all pairs of any lengths", "[many]") {
+  for (const char *gamma : gammas) {
+    for (const char *shape :
+         {" B=1x6 n=1 m=1 d=1", " B=2x3 n=1 m=40 d=1", " B=3x2 n=40 m=1 d=2", " B=2x9 n=127 m=128 d=1",
+          " B=3x3 n=128 m=129 d=2", " B=2x2 n=129 m=127 d=1", " B=2x3 n=257 m=20 d=2", " B=1x2 n=1023 m=17 d=1",
+          " B=2x1 n=1024 m=16 d=1", " B=1x1 n=1025 m=15 d=1", " B=3x4 n=70 m=50 d=3", " B=2x3 n=140 m=30 d=4",
+          " B=2x5 n=30 m=40 d=5", " B=2x2 n=300 m=20 d=8", " B=2x2 n=60 m=20 d=9",
+          " B=9 n=33 m=33 d=2 pairs=symmetric"})
+      for (const char *lengths : {"", " lengths=0"})
+        check_values(std::string("dtype=f32") + shape + gamma + lengths +
+                     (std::string(shape).find("pairs=") == std::string::npos ? " pairs=all" : ""));
+    check_values(std::string("dtype=f32 B=2x70 n=50 m=60 d=1 pairs=all lengths=0 layout=mixed bits=32") + gamma);
+    check_values(std::string("dtype=f32 B=3x90 n=20 m=9 d=1 pairs=all lengths=0") + gamma);
+    for (const char *dtype : {"f16", "bf16"})
+      check_values(std::string("dtype=") + dtype + " B=3x4 n=70 m=50 d=2 pairs=all lengths=1" + gamma);
+  }
+}
+
+TEST_CASE("values of a batch at gamma = 0", "[many]") {
+  for (const char *shape :
+       {" B=70 n=20 m=30", " B=5 n=130 m=64", " B=2 n=600 m=500", " B=1 n=2048 m=9", " B=1 n=9 m=2049", " B=3 n=1 m=1"})
+    for (const char *more : {" d=1", " d=2 lengths=0 layout=mixed"})
+      check_values(std::string("dtype=f32 gamma=0") + shape + more);
+}
+
+// Sums of float32 costs are rounded, but not as often as there are costs.
+TEST_CASE("values at gamma = 0 are precise for every kind of data", "[many]") {
+  for (const char *shape : {" B=2x3 n=128 m=128 d=1", " B=3x2 n=40 m=100 d=2", " B=4x2 n=255 m=11 d=1",
+                            " B=2x2 n=6 m=131 d=2", " B=2x1 n=300 m=290 d=1"})
+    for (size_t kind = 0; kind < static_cast<size_t>(Data::count); ++kind)
+      for (const char *dtype : {"f32", "bf16"})
+        check_values(std::string("dtype=") + dtype + shape + " gamma=0 pairs=all data=" + data_names[kind]);
+}
+
+TEST_CASE("costs that are too large or too small for float32 are computed in float64", "[many]") {
+  for (const char *gamma : {" gamma=0", " gamma=1e-5", " gamma=1"})
+    for (const char *scale : {" scale=1e4", " scale=1e17", " scale=1e-15"})
+      check_values(std::string("dtype=f32 B=3x4 n=140 m=50 d=1 pairs=all") + gamma + scale);
+}
+
+TEST_CASE("a series that is no good spoils what it is in alone, of values alone", "[many]") {
+  for (const char *gamma : gammas)
+    for (const char *how : {"nan", "length"})
+      for (const char *pairs : {" B=4x7 n=30 m=25 pairs=all", " B=5 n=140 m=140 pairs=symmetric", " B=9 n=20 m=30"})
+        check_values(std::string("dtype=f32 d=2 seed=5 spoil=") + how + gamma + pairs);
+}
+
+// Not on its place among other pairs, and not on the infinities, large numbers and lengths of these.
+TEST_CASE("a value does not depend on other pairs", "[many]") {
+  for (const char *gamma : gammas)
+    each_result(
+        std::string("metric=sqeuclidean dtype=f32 B=3x7 n=70 m=60 d=1 pairs=all lengths=1 state=no data=mixed") + gamma,
+        [](const Case &c, const Result &) {
+          Case all = values_alone(c);
+          all.y[2 * 60 + 3] = std::numeric_limits<float>::infinity(), all.y[3 * 60] = 1e30f;
+          const Result together = run(all);
+          for (int64_t b = 0; b < c.batch(); ++b) {
+            Case alone = all;
+            const int64_t i = c.index_x(b), j = c.index_y(b);
+            alone.problem.batch_x = alone.problem.batch_y = 1;
+            alone.x.assign(all.x.begin() + i * 70, all.x.begin() + (i + 1) * 70);
+            alone.y.assign(all.y.begin() + j * 60, all.y.begin() + (j + 1) * 60);
+            alone.x_len = {all.x_len[i]}, alone.y_len = {all.y_len[j]};
+            CHECK(same(run(alone).value, {together.value[b]}));
+          }
+        });
+}
