@@ -30,10 +30,19 @@ bool are_values_of_many(const Problem &p, const Exec &exec, const Plan &plan) {
          plan.lanes > warp / 4;
 }
 
-// plan: of which lanes and tasks are known.
+// Costs of three or four features take the sweeping warp as long as the sweep itself. That pays where there are strips
+// enough to hide it, or where it saves the kernels before a short sweep: with gradients (4096, 128, 128, 3) takes 0.60
+// ms so and 1.75 with costs by other warps, (32, 2048, 2048, 3) 0.91 and 1.25, (128, 10, 10, 3) 0.027 and 0.044; but
+// (1, 4096, 4096, 4) 1.20 and 0.76, (32, 512, 512, 4) 0.22 and 0.19.
+bool sweeps_with_costs(const Problem &p, const Plan &plan) {
+  constexpr int64_t few = 264;  // strips: two for each multiprocessor of an H200
+  return p.features <= 2 || (p.features <= max_inline_features && (plan.strips == 1 || plan.tasks > few));
+}
+
+// plan: of which lanes, strips and tasks are known.
 Costs choose_costs(const Problem &p, const Exec &exec, const Plan &plan) {
   if (!p.fused()) return Costs::given;
-  return p.features <= max_inline_features || are_values_of_many(p, exec, plan) ? Costs::inlined : Costs::tensor;
+  return sweeps_with_costs(p, plan) || are_values_of_many(p, exec, plan) ? Costs::inlined : Costs::tensor;
 }
 
 // A pair of few rows takes only as many lanes of a warp as it has use for: two or four pairs share it.

@@ -61,7 +61,9 @@ TEST_CASE("CUDA: pairs of few rows share a warp, others are cut into strips of 1
 TEST_CASE("CUDA: sources of costs, sweeps and sums by shape") {
   using sdtw::cuda::Costs;
   CHECK(cuda_plan(SDTW_PRECOMPUTED, 8, 300, 300, 0).costs == Costs::given);
-  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 4).costs == Costs::inlined);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 4).costs == Costs::tensor);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 100, 300, 300, 4).costs == Costs::inlined);
+  CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 100, 300, 4).costs == Costs::inlined);
   CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 5).costs == Costs::tensor);
   CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 2, 2048, 2048, 1).full_sweeps);
   CHECK_FALSE(cuda_plan(SDTW_SQEUCLIDEAN, 64, 2048, 2048, 1).full_sweeps);

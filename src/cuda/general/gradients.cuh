@@ -52,6 +52,24 @@ struct PointsOf {
   }
 };
 
+// What a metric makes of a difference that is not 0: its sign (cityblock), or the difference itself. By its bits, since
+// this is done for every feature of every cell that has any E.
+struct Direction {
+  unsigned keep, keep_low;  // bits of the difference that are kept
+  bool is_sign;
+
+  __device__ __forceinline__ explicit Direction(bool sign)
+      : keep(sign ? 0x80000000u : ~0u), keep_low(sign ? 0 : ~0u), is_sign(sign) {}
+  __device__ __forceinline__ float operator()(float difference) const {
+    return __uint_as_float((__float_as_uint(difference) & keep) | (is_sign ? 0x3f800000u : 0u));
+  }
+  __device__ __forceinline__ double operator()(double difference) const {
+    const unsigned high = static_cast<unsigned>(__double2hiint(difference));
+    return __hiloint2double(static_cast<int>((high & keep) | (is_sign ? 0x3ff00000u : 0u)),
+                            static_cast<int>(static_cast<unsigned>(__double2loint(difference)) & keep_low));
+  }
+};
+
 template <class Cell, bool tangents, int T>
 struct Gradients {
   using Real = typename Cell::Real;
@@ -101,7 +119,7 @@ struct Gradients {
     int apart, place, first;  // place: the thread's among those that share a point
     int point, points;        // which of the warp's points at a time is the thread's, and of how many
     bool has[own];            // there are so many features
-    bool absolute;            // the metric is cityblock
+    Direction direction;
 
     __device__ __forceinline__ Worker(const Gradients &of, const Sum &what)
         : g(of),
@@ -109,9 +127,9 @@ struct Gradients {
           x(of.a.x, of.s.index.x),
           y(of.a.y, of.s.index.y),
           dx(of.a.tangent_x, of.s.index.x),
-          dy(of.a.tangent_y, of.s.index.y) {
+          dy(of.a.tangent_y, of.s.index.y),
+          direction(of.a.metric == SDTW_CITYBLOCK) {
       apart = g.a.features > warp / 2 ? warp : g.a.features > 1 ? 2 << (31 - __clz(g.a.features - 1)) : 1;
-      absolute = g.a.metric == SDTW_CITYBLOCK;
       place = lane_id() & (apart - 1), point = lane_id() / apart, points = warp / apart;
     }
     __device__ __forceinline__ void choose(int from) {
@@ -145,8 +163,7 @@ struct Gradients {
 #pragma unroll
       for (int i = 0; i < own; i++) {
         const Real difference = here.v[i] - there.v[i];
-        const Real direction = absolute ? core::CityBlock::direction(difference) : difference;
-        to[i] = any ? fma(w, direction, to[i]) : to[i];
+        to[i] = any && difference != 0 ? fma(w, direction(difference), to[i]) : to[i];
         if constexpr (with_directions) to[i] = more ? fma(d, here.along[i] - there.along[i], to[i]) : to[i];
       }
     }
@@ -236,18 +253,26 @@ struct Gradients {
     }
   };
 
-  // Calls visit with the workers of one sum: of the type that most calls have, or of any.
+  // Calls visit with the workers of one sum: for the types that most calls have (float64 are normalised points, too),
+  // or for any.
   template <bool with_directions, class Visit>
   __device__ __forceinline__ void with_worker(const Sum &sum, const Visit &visit) const {
-    constexpr bool wide = Cell::wide && Cell::soft && !tangents;
     constexpr int most = Cell::wide ? 1 : 3;
     const auto work = [&](auto worker) { visit(worker); };
-    if (a.x.dtype != (wide ? SDTW_F64 : SDTW_F32))
-      work(Worker<Any, with_directions, most>(*this, sum));
-    else if (a.features <= warp)
-      work(Worker<std::conditional_t<wide, double, float>, with_directions, 1>(*this, sum));
+    const auto typed = [&](auto in) {
+      if (most == 1 || a.features <= warp)
+        work(Worker<decltype(in), with_directions, 1>(*this, sum));
+      else if (sizeof in == 4 && a.features <= 2 * warp)
+        work(Worker < decltype(in), with_directions, most == 1 ? 1 : 2 > (*this, sum));
+      else
+        work(Worker<decltype(in), with_directions, most>(*this, sum));
+    };
+    if (a.x.dtype == SDTW_F32)
+      typed(0.0f);
+    else if (a.x.dtype == SDTW_F64)
+      typed(0.0);
     else
-      work(Worker<std::conditional_t<wide, double, float>, with_directions, most>(*this, sum));
+      work(Worker<Any, with_directions, most>(*this, sum));
   }
   template <class Visit>
   __device__ __forceinline__ void visit_sums(const Visit &visit) const {
