@@ -52,24 +52,6 @@ struct PointsOf {
   }
 };
 
-// What a metric makes of a difference that is not 0: its sign (cityblock), or the difference itself. By its bits, since
-// this is done for every feature of every cell that has any E.
-struct Direction {
-  unsigned keep, keep_low;  // bits of the difference that are kept
-  bool is_sign;
-
-  __device__ __forceinline__ explicit Direction(bool sign)
-      : keep(sign ? 0x80000000u : ~0u), keep_low(sign ? 0 : ~0u), is_sign(sign) {}
-  __device__ __forceinline__ float operator()(float difference) const {
-    return __uint_as_float((__float_as_uint(difference) & keep) | (is_sign ? 0x3f800000u : 0u));
-  }
-  __device__ __forceinline__ double operator()(double difference) const {
-    const unsigned high = static_cast<unsigned>(__double2hiint(difference));
-    return __hiloint2double(static_cast<int>((high & keep) | (is_sign ? 0x3ff00000u : 0u)),
-                            static_cast<int>(static_cast<unsigned>(__double2loint(difference)) & keep_low));
-  }
-};
-
 template <class Cell, bool tangents, int T>
 struct Gradients {
   using Real = typename Cell::Real;
@@ -119,7 +101,7 @@ struct Gradients {
     int apart, place, first;  // place: the thread's among those that share a point
     int point, points;        // which of the warp's points at a time is the thread's, and of how many
     bool has[own];            // there are so many features
-    Direction direction;
+    bool absolute;            // the metric is cityblock
 
     __device__ __forceinline__ Worker(const Gradients &of, const Sum &what)
         : g(of),
@@ -128,7 +110,7 @@ struct Gradients {
           y(of.a.y, of.s.index.y),
           dx(of.a.tangent_x, of.s.index.x),
           dy(of.a.tangent_y, of.s.index.y),
-          direction(of.a.metric == SDTW_CITYBLOCK) {
+          absolute(of.a.metric == SDTW_CITYBLOCK) {
       apart = g.a.features > warp / 2 ? warp : g.a.features > 1 ? 2 << (31 - __clz(g.a.features - 1)) : 1;
       place = lane_id() & (apart - 1), point = lane_id() / apart, points = warp / apart;
     }
@@ -163,7 +145,8 @@ struct Gradients {
 #pragma unroll
       for (int i = 0; i < own; i++) {
         const Real difference = here.v[i] - there.v[i];
-        to[i] = any && difference != 0 ? fma(w, direction(difference), to[i]) : to[i];
+        const Real direction = absolute ? core::CityBlock::direction(difference) : difference;
+        to[i] = any ? fma(w, direction, to[i]) : to[i];
         if constexpr (with_directions) to[i] = more ? fma(d, here.along[i] - there.along[i], to[i]) : to[i];
       }
     }
