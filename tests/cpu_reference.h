@@ -18,7 +18,9 @@ inline void add_cpu_scales(const Case &c, const Result &result, int64_t b, Refer
   const auto take = [&](std::vector<Dual> &to, const std::vector<double> &v, const std::vector<double> &t, int64_t at) {
     for (size_t k = 0; k < to.size(); ++k) to[k] = {v[at + k], t.empty() ? 0 : t[at + k]};
   };
-  for (int64_t i = 0; !result.alignment.empty() && i < c.length_x(b); ++i) {
+  // Of lengths out of range there is no alignment, and they may be more than it has room for.
+  const bool aligned = !result.alignment.empty() && c.length_x(b) <= p.n && c.length_y(b) <= p.m;
+  for (int64_t i = 0; aligned && i < c.length_x(b); ++i) {
     take(xi, c.x, c.tangent_x, (b * p.n + i) * columns);
     for (int64_t j = 0; j < c.length_y(b); ++j) {
       const double e = result.alignment[b * step + i * p.m + j];
