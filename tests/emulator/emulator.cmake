@@ -1,5 +1,6 @@
 # The CUDA backend compiled as C++, on the emulator: `sources` are its files. Fused multiply-adds as nvcc makes them; little
-# optimisation, since it takes minutes to compile and saves nothing where most of the time goes into switching fibers.
+# optimisation and no more debug information than lines, since it takes minutes to compile and saves nothing where most
+# of the time goes into switching fibers.
 set(emulated ${PROJECT_SOURCE_DIR}/tests/emulator)
 set(fused)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
@@ -11,6 +12,6 @@ if(SDTW_SANITIZE MATCHES undefined) # kernels have addresses in arrays that a ca
 endif()
 set_source_files_properties(${sources} TARGET_DIRECTORY sdtw_objects PROPERTIES
   LANGUAGE CXX
-  COMPILE_OPTIONS "-xc++;-iquote${emulated};-isystem${emulated}/include;-include;${emulated}/include/cuda_runtime.h;-O1;${fused};-ffp-contract=fast;-w;${sanitized}"
+  COMPILE_OPTIONS "-xc++;-iquote${emulated};-isystem${emulated}/include;-include;${emulated}/include/cuda_runtime.h;-O1;-g1;${fused};-ffp-contract=fast;-w;${sanitized}"
   COMPILE_DEFINITIONS "SDTW_CUDA_COUNTED_BARRIERS;SDTW_CUDA_BUILD=\"emulated\"")
 target_sources(sdtw_objects PRIVATE ${emulated}/emulator.cpp)
