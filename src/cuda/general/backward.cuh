@@ -23,31 +23,6 @@
 
 namespace sdtw::cuda::general {
 
-template <class Cell, bool tangents, bool small>
-struct BackwardMemory {
-  using Real = typename Cell::Real;
-  static constexpr int T = backward_steps<Cell, tangents, small>, slots = 5;
-  using Costs = Fill<Cell, tangents, T, true>;
-  static constexpr int ways = tangents ? 2 * transitions : transitions;
-  static constexpr int shared_planes = Cell::cost_planes > ways ? Cell::cost_planes : ways;
-  static constexpr size_t plane_bytes = T * pitch * sizeof(Real);
-  static constexpr size_t points_bytes = Costs::points * points_size<T> * sizeof(double);
-  static_assert(Costs::exchange_bytes <= shared_planes * plane_bytes, "sums are exchanged in the memory of a tile");
-
-  // Of half a tile: its planes, among them the slope's for one metric only.
-  static __host__ __device__ __forceinline__ size_t half_bytes(const Args &a) {
-    return (shared_planes + (tangents ? 1 : 0) + (a.metric == SDTW_EUCLIDEAN ? 1 : 0)) * plane_bytes;
-  }
-  static size_t bytes(const Args &a) { return points_bytes + slots * half_bytes(a); }
-
-  static __device__ __forceinline__ Planes<Cell, tangents, T> half(const Args &a, unsigned char *raw, int slot) {
-    Real *base = reinterpret_cast<Real *>(raw + points_bytes + slot * half_bytes(a)),
-         *more = base + shared_planes * T * pitch;
-    return {base, more + (tangents ? T * pitch : 0), more};
-  }
-  static __device__ __forceinline__ double *staged(unsigned char *raw) { return reinterpret_cast<double *>(raw); }
-};
-
 // The tiles as they are taken up: `part` is recomputed, and if it is `tile` itself E is swept through it. As long as it
 // is not, recomputation goes on from a checkpoint towards the tile.
 struct Tiles {
@@ -71,6 +46,46 @@ struct Tiles {
       tile--;
       part = same ? tile : base();
     }
+  }
+};
+
+// Their halves in the order in which they are filled.
+template <int T>
+struct Halves {
+  Tiles tiles;
+  int half;
+
+  __device__ __forceinline__ bool over() const { return tiles.over(); }
+  __device__ __forceinline__ int first_step() const { return (2 * tiles.part + half) * T; }
+  __device__ __forceinline__ void advance() {
+    if (half == 1) tiles.advance();
+    half ^= 1;
+  }
+};
+
+template <class Cell, bool tangents, bool small>
+struct BackwardMemory {
+  using Real = typename Cell::Real;
+  static constexpr int T = backward_steps<Cell, tangents, small>, slots = 5;
+  using Costs = Fill<Cell, tangents, T, true, Halves<T>>;
+  static constexpr int ways = tangents ? 2 * transitions : transitions;
+  static constexpr int shared_planes = Cell::cost_planes > ways ? Cell::cost_planes : ways;
+  static constexpr size_t plane_bytes = T * pitch * sizeof(Real);
+  static_assert(Costs::exchange_bytes <= shared_planes * plane_bytes, "sums are exchanged in the memory of a tile");
+
+  // Of half a tile: its planes, among them the slope's for one metric only.
+  static __host__ __device__ __forceinline__ size_t half_bytes(const Args &a) {
+    return (shared_planes + (tangents ? 1 : 0) + (a.metric == SDTW_EUCLIDEAN ? 1 : 0)) * plane_bytes;
+  }
+  static size_t bytes(const Args &a) { return slots * half_bytes(a) + Costs::Points::bytes(a.x.dtype); }
+
+  static __device__ __forceinline__ Planes<Cell, tangents, T> half(const Args &a, unsigned char *raw, int slot) {
+    Real *base = reinterpret_cast<Real *>(raw + slot * half_bytes(a)),
+         *more = base + shared_planes * T * pitch;
+    return {base, more + (tangents ? T * pitch : 0), more};
+  }
+  static __device__ __forceinline__ unsigned char *staged(const Args &a, unsigned char *raw) {
+    return raw + slots * half_bytes(a);
   }
 };
 
@@ -105,14 +120,13 @@ struct Backward {
   }
 
   __device__ __forceinline__ void fill(int thread) const {
-    Tiles t = tiles();
-    const typename Memory::Costs costs{a, s, block, Memory::staged(raw)};
+    Halves<T> halves{tiles(), 0};
+    typename Memory::Costs costs(a, s, block, Memory::staged(a, raw), thread, halves);
     const double limit = limit_of<Cell>(a, s);
     for (int round = 0;; round++) {  // one after the other until meet() says that it was the last
-      if (!t.over()) {
-        const int half = round & 1;
-        costs.run(half_of(t.number, half), t.part * steps + half * T, thread, round == 0, limit);
-        if (half == 1) t.advance();
+      if (!halves.over()) {
+        costs.run(half_of(halves.tiles.number, halves.half), halves.first_step(), thread, limit);
+        halves.advance();
       }
       if (meet(round)) return;
     }
