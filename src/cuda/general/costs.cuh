@@ -239,7 +239,8 @@ struct Fill {
     return fmin(core::Euclidean::slope(static_cast<Real>(cost)), Real(3e38));
   }
 
-  // The next of the tiles. thread: of those that fill. limit: of |D log2(e) / gamma|, beyond which the pair is rejected.
+  // The next of the tiles. thread: of those that fill. limit: of |D log2(e) / gamma|, beyond which the pair is
+  // rejected.
   __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &to, int first_step, int thread, double limit) {
     Sums<S> sums, along;
     measure(reinterpret_cast<double *>(to.base), first_step, thread, sums, along);

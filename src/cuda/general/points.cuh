@@ -128,23 +128,22 @@ struct Feed {
     if (f >= a.features) return;
     const auto bring = [&](auto count, In *to, int places, const Series &from_series, int64_t number, int first,
                            const auto &wanted) {
-      const char *at = static_cast<const char *>(from_series.data) +
-                       (number * from_series.stride[0] + first * from_series.stride[1] + f * from_series.stride[2]) * size;
+      const char *at =
+          static_cast<const char *>(from_series.data) +
+          (number * from_series.stride[0] + first * from_series.stride[1] + f * from_series.stride[2]) * size;
       if (from_series.data)
-        return copy_elements<count.value>(to, places, at, each * from_series.stride[1] * size, from_series.dtype, wanted);
+        return copy_elements<count.value>(to, places, at, each * from_series.stride[1] * size, from_series.dtype,
+                                          wanted);
       for (int i = 0; i < count.value; i++)
         if (wanted(i)) to[i * places] = 0;
     };
     if (a.features > at_once || asked == 0)
-      bring(std::integral_constant<int, of_x>{},
-            slot<In>(asked, which) + own * staged_rows + place_of_row(place), each / K, of_rows, s.index.x,
-            s.row + place, [&](int i) { return s.row + place + i * each < s.n; });
+      bring(std::integral_constant<int, of_x>{}, slot<In>(asked, which) + own * staged_rows + place_of_row(place),
+            each / K, of_rows, s.index.x, s.row + place, [&](int i) { return s.row + place + i * each < s.n; });
     const int first = ahead.first_step() - (warp - 1) + place;
     bring(std::integral_constant<int, of_y>{},
           slot<In>(asked, which) + at_once * staged_rows + own * staged_columns<T> + place, each, of_columns, s.index.y,
-          first, [&](int i) {
-            return place + i * each < T + warp && first + i * each >= 0 && first + i * each < s.m;
-          });
+          first, [&](int i) { return place + i * each < T + warp && first + i * each >= 0 && first + i * each < s.m; });
   }
   template <class In>
   __device__ __forceinline__ void copy_all() const {
