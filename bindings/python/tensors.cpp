@@ -182,6 +182,14 @@ void define_tensors(py::module_ &module) {
                    "objects with data_ptr(), stride() and numel(). None is an absent array, or on the CPU workspace\n"
                    "that is allocated for the call.")
       .def(py::init(&make_plan), py::arg("problem"), py::arg("exec"))
+      .def_property_readonly(
+          "structs",
+          [](const Plan &plan) {
+            return py::make_tuple(reinterpret_cast<uintptr_t>(&plan.problem), reinterpret_cast<uintptr_t>(&plan.exec),
+                                  reinterpret_cast<uintptr_t>(&plan.sizes));
+          },
+          "Addresses of its sdtw_problem, sdtw_exec and sdtw_sizes, while it lives: for libraries in C beside this\n"
+          "module.")
       // Numbers rather than a Sizes, which would take longer to make than a call takes otherwise.
       .def_property_readonly("state_bytes", [](const Plan &plan) { return plan.sizes.state; })
       .def_property_readonly("forward_bytes", [](const Plan &plan) { return plan.sizes.forward; })
