@@ -6,6 +6,7 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -23,6 +24,7 @@ PyObject *known_options = nullptr;  // dict: (metric, rules) to a number, which 
 PyObject *find_call = nullptr;      // checks all arguments and plans: libsdtw.torch._direct
 
 constexpr Py_ssize_t option_limit = 1024;
+std::atomic<int64_t> next_option{0};  // no number is used twice: what is forgotten cannot be taken for another
 
 py::object owned(PyObject *object) {
   if (!object) throw py::error_already_set();
@@ -50,10 +52,12 @@ int64_t number_of(PyObject *metric, PyObject *rules) {
     PyErr_Clear();  // options that are lists
     return -1;
   }
-  if (!is_constant(rules) || PyDict_Size(known_options) >= option_limit) return -1;
-  const py::object made = owned(PyLong_FromSsize_t(PyDict_Size(known_options)));
-  // Another thread may have been faster.
-  return PyLong_AsLongLong(owned(Py_XNewRef(PyDict_SetDefault(known_options, key.ptr(), made.ptr()))).ptr());
+  if (!is_constant(rules)) return -1;
+  if (PyDict_Size(known_options) >= option_limit) PyDict_Clear(known_options);
+  const int64_t next = next_option++;
+  const py::object made = owned(PyLong_FromLongLong(next));
+  if (PyDict_SetItem(known_options, key.ptr(), made.ptr()) != 0) throw py::error_already_set();
+  return next;
 }
 
 bool read_tensor(PyObject *object, at::Tensor &tensor, bool optional) {

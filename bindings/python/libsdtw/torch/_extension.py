@@ -53,7 +53,7 @@ def _cache() -> Path:
 
 
 def _folders() -> list[Path]:
-    """Where an extension may be: beside this file or, of a package that its user may not write to, in a cache."""
+    """Where an extension may be: beside this file or, where its user may not write there, in a cache."""
     try:
         return [_HERE, _cache()]
     except RuntimeError:  # nobody's home
@@ -68,14 +68,17 @@ def load() -> Any:
     for path in (folder / name for folder in _folders()):
         if not path.is_file():
             continue
-        loader = importlib.machinery.ExtensionFileLoader("libsdtw.torch._native", str(path))
-        spec = importlib.util.spec_from_file_location("libsdtw.torch._native", path, loader=loader)
+        module_name = f"{__package__}._native"
+        loader = importlib.machinery.ExtensionFileLoader(module_name, str(path))
+        spec = importlib.util.spec_from_file_location(module_name, path, loader=loader)
         assert spec is not None
         try:
             module = importlib.util.module_from_spec(spec)
             loader.exec_module(module)
         except ImportError as error:
-            warnings.warn(f"{path} is left out, as it cannot be loaded: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(
+                f"{path} is left out, as it cannot be loaded: {error}", RuntimeWarning, stacklevel=2
+            )
             return None
         return module
     return None
@@ -92,7 +95,7 @@ def current_stream_function() -> int:
 
 
 def _command(output: Path) -> list[str]:
-    """The call of the compiler. Those of torch.utils.cpp_extension need setuptools, ninja, and with CUDA nvcc."""
+    """The call of the compiler. What torch.utils.cpp_extension has needs setuptools and ninja."""
     root = Path(torch.__file__).parent
     folder, include = _sources()
     headers = [root / "include", root / "include" / "torch" / "csrc" / "api" / "include"]
@@ -113,7 +116,9 @@ def build(folder: Path | None = None) -> Path:
         folder = next((f for f in _folders() if os.access(f, os.W_OK)), _folders()[-1])
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / file_name()
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:  # programs that start meanwhile see all or nothing
+    with tempfile.TemporaryDirectory(
+        dir=folder
+    ) as scratch:  # programs that start meanwhile see all or nothing
         made = Path(scratch) / path.name
         subprocess.run(_command(made), check=True)
         os.replace(made, path)
@@ -123,8 +128,8 @@ def build(folder: Path | None = None) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m libsdtw.torch.build",
-        description="Compiles what makes small calls of libsdtw.torch faster, for the PyTorch that is installed. "
-        "Needs a C++ compiler: c++, or what CXX says.",
+        description="Compiles what makes small calls of libsdtw.torch faster, for the PyTorch that is "
+        "installed. Needs a C++ compiler: c++, or what CXX says.",
     )
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="(default: where the package looks)")
     args = parser.parse_args()
