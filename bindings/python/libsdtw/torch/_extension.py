@@ -41,9 +41,10 @@ def _sources() -> tuple[Path, Path]:
 def file_name() -> str:
     """The name of the extension for this PyTorch and Python, and these sources."""
     folder, include = _sources()
+    files = {path.name: path for path in (*folder.glob("*.cpp"), *folder.glob("*.h"), include / "sdtw.h")}
     digest = hashlib.sha256()
-    for path in (*sorted(folder.glob("*.cpp")), *sorted(folder.glob("*.h")), include / "sdtw.h"):
-        digest.update(path.read_bytes())
+    for name in sorted(files):
+        digest.update(files[name].read_bytes())
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     return f"_native-{torch.__version__}-{digest.hexdigest()[:12]}{suffix}"
 
