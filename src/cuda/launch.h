@@ -112,7 +112,7 @@ Residency residency_of(int threads, size_t shared, size_t fixed = 0) {
 #ifdef SDTW_CUDA_BLOCKS  // to test that no block waits for one that is not resident
   blocks = std::min<int64_t>(blocks, SDTW_CUDA_BLOCKS);
 #endif
-  known = {context, threads, shared, {blocks, compiled.ptxVersion >= 90}};
+  known = {context, threads, shared, Residency{blocks, compiled.ptxVersion >= 90}};
   return known.residency;
 }
 
