@@ -41,8 +41,8 @@ Problem transpose(const Problem &p) {
   return result;
 }
 
-// Steps, bands and the minimum are for strips.
-bool has_core_rule(const Problem &p) { return p.gamma > 0 && p.band == SDTW_BAND_NONE && p.has_unit_steps(); }
+// Steps and bands are for strips.
+bool has_core_rule(const Problem &p) { return p.band == SDTW_BAND_NONE && p.has_unit_steps(); }
 
 // Lanes hold pairs where that wastes less of the vectors. The choice fixes the layout of state, so it may depend on the
 // problem alone: not on threads nor on the instruction set.

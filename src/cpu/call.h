@@ -2,7 +2,7 @@
 // what is known without the recurrence is written here.
 #pragma once
 
-#include "cpu/lanes.h"
+#include "cpu/lanes_backward.h"
 #include "cpu/parallel.h"
 #include "cpu/poisoned.h"
 #include "cpu/strips_backward.h"

@@ -242,6 +242,8 @@ struct Kernels {
   decltype(MappingKernels<T>::load) pack;
   decltype(MappingKernels<T>::store) unpack;
   RuleKernels<T> rules;
+  // Minimum, lanes: not keeping steps, or keeping probabilities, of which one is 1, with ties as in RuleKernels::hard.
+  void (*lanes_hard[3])(const Sweep<T> &);
   double (*total)(const T *values, int64_t count);
   void (*grow)(T *values, int64_t count, T excess);                 // times 1 + excess
   void (*reach[2])(const PointBlocks<T> &, T *largest, T *poison);  // [absolute]; results: [W]

@@ -105,6 +105,7 @@ constexpr Kernels<T> kernels() {
           {store_matrix<T, 1, float>, store_matrix<T, 1, Double<T>>, store_matrix<T, 1, core::Half>,
            store_matrix<T, 1, core::BFloat16>},
           rules<T, strip_rows / W>(),
+          {hard_lanes<T, lane_rows, 0>, hard_lanes<T, lane_rows, 1>, hard_lanes<T, lane_rows, 2>},
           total<T>,
           grow<T>,
           {reach<T, false>, reach<T, true>},
