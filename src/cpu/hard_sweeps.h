@@ -116,11 +116,13 @@ void hard_sweep(const RuleSweep<T> &given) {
 
 // The same where lanes hold pairs, all of whose steps are the core's. steps: 0 not kept; 1, 2: a.probability as the
 // soft minimum's, of which the best step's is 1.
-template <class T, int K, int steps>
-void hard_lanes(const Sweep<T> &a) {
+template <class T, int K, bool masked, int steps>
+void hard_lanes(const LaneSweep<T> &given) {
   using Cells = HardCells<T>;
   using D = typename Cells::D;
   constexpr int W = Cells::W, H = Cells::H;
+  const Sweep<T> &a = given.of;
+  [[maybe_unused]] const auto infinite = D::set1(std::numeric_limits<double>::infinity());
   const auto none = D::set1(0), one = D::set1(1);
 
   typename Cells::Cells row[K], above = Cells::load(a.state.above_m, a.state.above_e);
@@ -149,8 +151,13 @@ void hard_lanes(const Sweep<T> &a) {
         cell.at[h] = D::add(D::smaller(by_diagonal, side), d);
         // A cost of +infinity forbids the cell, even where another is -infinity. Only double cells meet one.
         if constexpr (!Cells::parts)
-          cell.at[h] = D::where(D::at_most(d, D::set1(std::numeric_limits<double>::max())), cell.at[h],
-                                D::set1(std::numeric_limits<double>::infinity()));
+          cell.at[h] = D::where(D::at_most(d, D::set1(std::numeric_limits<double>::max())), cell.at[h], infinite);
+        if constexpr (masked) {
+          const int64_t at = k * W + h * D::width;
+          const auto inside = D::within(D::set1(double(given.column + s)), D::load(given.wide_first + at),
+                                        D::load(given.wide_end + at));
+          cell.at[h] = D::where(inside, cell.at[h], infinite);
+        }
       }
       diagonal = row[k];
       row[k] = up = cell;

@@ -1,14 +1,16 @@
 // Small pairs, one in each SIMD lane: a group of W pairs is swept row by row, 4 rows at a time, all lanes in step.
 //
 // Pairs of a group may differ in length: the group is swept to its longest, and a pair's value is read, or its gradient
-// started, in passing. Boundaries are kept for tiles of 32 x 32 cells. Lanes know no steps but the core's and no bands;
-// at gamma = 0 they have cells as put_hard has them, and E is 1 along the best path and 0 elsewhere.
+// started, in passing. Boundaries are kept for tiles of 32 x 32 cells. Lanes know no steps but the core's. Of bands
+// they sweep, for each K rows, the columns that any lane's admits, and mask those that a lane's own does not; at gamma
+// = 0 they have cells as put_hard has them, and E is 1 along the best path and 0 elsewhere.
 //
 // This file has what a group is, and forward. The rest of it is in lanes_backward.h.
 #pragma once
 
 #include <algorithm>
 
+#include "core/band.h"
 #include "cpu/flush.h"
 #include "cpu/lane_series.h"
 
@@ -136,6 +138,15 @@ class LaneGroup {
     for (int l = 0; l < W; ++l) o.at[l] = where[l].*index * array.stride[0];
     return o;
   }
+  // The columns that are swept of rows r .. r + K - 1: up to behind the last that any lane's band admits, from one
+  // before the first, so that E that goes diagonally into it is passed on. Rows further down begin no further left.
+  struct Columns {
+    int64_t begin, end;
+    int64_t open_begin, open_end;  // those that are all lanes'
+    E first[K * max_width], last[K * max_width];
+    double wide_first[K * max_width], wide_last[K * max_width];
+  };
+  void find_columns(int64_t r, Columns &c) const;
   int64_t padded_n() const { return round_up<int64_t>(longest_n, K); }
   double *wide_or_null(double *wide) const { return sizeof(T) == 4 ? wide : nullptr; }
   void normalise() {
@@ -246,17 +257,30 @@ class LaneGroup {
     return end;
   }
 
-  // save: probabilities are kept.
-  void sweep(const Sweep<T> &of, bool save) const {
+  // Sweeps columns [begin, end) of K rows. of: as of a tile that begins there. save: probabilities are kept.
+  void sweep(const Columns &columns, int64_t begin, int64_t end, const Sweep<T> &of, bool save) const {
     const FlushDenormals flush(!hard && (save || sizeof(T) == 8));
-    if (hard)
-      kernels.lanes_hard[save ? (plan.transposed ? 2 : 1) : 0](of);
-    else
-      (save ? mapping.sweep_save : mapping.sweep)[form](of);
+    const int64_t each = K * W * (form == plain_cost ? 1 : 2);
+    for (int64_t from = begin, to; from < end; from = to) {
+      const bool masked = from < columns.open_begin || from >= columns.open_end;
+      to = std::min(end, from < columns.open_begin ? columns.open_begin : masked ? end : columns.open_end);
+      const int64_t s = from - begin;
+      const Sweep<T> part{
+          to - from, of.cost + s * each, of.scale,         of.scale_low,
+          of.state,  of.row_m + s * W,   of.row_e + s * W, save ? of.probability + s * K * 3 * W : nullptr};
+      const LaneSweep<T> given{part, from, columns.first, columns.last, columns.wide_first, columns.wide_last};
+      if (hard)
+        kernels.of_lanes.hard[masked][save ? (plan.transposed ? 2 : 1) : 0](given);
+      else if (masked)
+        kernels.of_lanes.soft[form][save](given);
+      else
+        (save ? mapping.sweep_save : mapping.sweep)[form](part);
+    }
   }
 
   void recompute(int64_t r, int64_t c, int64_t count) const;
-  void adjoint(int64_t r, int64_t c, int64_t count) const;
+  void adjoint(int64_t r, int64_t begin, int64_t end) const;
+  void leave(int64_t r, int64_t c, int64_t count, int64_t begin, int64_t end, bool first) const;
   bool live(int64_t r, int64_t c, int64_t count) const;
 
   const Problem &p;
@@ -269,6 +293,7 @@ class LaneGroup {
   const LaneSeries<T> series;
   std::byte *const state;
   const bool hard;  // gamma = 0
+  const bool banded = p.band != SDTW_BAND_NONE;
   const Store store{hard};
   const T scale, scale_low;  // log2(e) / gamma
   double matrix_limit;
@@ -283,23 +308,59 @@ class LaneGroup {
 };
 
 template <class T, class In>
+void LaneGroup<T, In>::find_columns(int64_t r, Columns &c) const {
+  c.begin = c.open_begin = 0, c.end = c.open_end = longest_m;
+  if (!banded) return;
+  c.begin = longest_m, c.end = 0;
+  core::Interval of_row[K];
+  for (int l = 0; l < W; ++l) {
+    const core::Band band{p.band, p.band_radius, n[l], m[l]};
+    const bool again = l > 0 && n[l] == n[l - 1] && m[l] == m[l - 1];
+    for (int k = 0; k < K; ++k) {
+      core::Interval &admits = of_row[k];
+      if (r + k >= n[l])
+        admits = {0, longest_m};
+      else if (!again)
+        admits = band.columns(r + k);
+      c.first[k * W + l] = E(admits.first), c.last[k * W + l] = E(admits.end);
+      c.wide_first[k * W + l] = double(admits.first), c.wide_last[k * W + l] = double(admits.end);
+      if (r + k >= n[l]) continue;
+      c.open_begin = std::max(c.open_begin, admits.first);
+      if (admits.end < m[l] || admits.end <= admits.first) c.open_end = std::min(c.open_end, admits.end);
+      if (admits.end <= admits.first) continue;
+      c.begin = std::min(c.begin, std::max<int64_t>(0, admits.first - 1));
+      c.end = std::max(c.end, admits.end);
+    }
+  }
+}
+
+template <class T, class In>
 bool LaneGroup<T, In>::forward(double *value) {
   bool ok = true;
   fill_forbidden(row_m, row_e, longest_m * W, hard);
+  for (int l = 0; l < W; ++l)  // where a band does not reach the corner
+    if (n[l] > 0) value[l] = std::numeric_limits<double>::infinity();
+  Columns columns;
   for (int64_t r = 0; r < longest_n; r += K) {
     const LaneState<T> lanes = lane_state(0);
     start_rows(r, lanes);
+    find_columns(r, columns);
     if (state && r > 0 && r % plan.tile_rows == 0)
       store.save(boundary_row(r / plan.tile_rows), p.m * W, 0, row_m, row_e, longest_m * W);
-    for (int64_t c = 0; c < longest_m; c += plan.tile_cols) {
-      const int64_t count = std::min(plan.tile_cols, longest_m - c);
-      if (state && c > 0) store.save(boundary_column(r, c / plan.tile_cols), K * W, 0, lanes.m, lanes.e, K * W);
-      cost(r, c, count, ok);
+    for (int64_t c = columns.begin / plan.tile_cols * plan.tile_cols; c <= columns.end && c < longest_m;
+         c += plan.tile_cols) {
+      const int64_t from = std::max(c, columns.begin), to = std::min(c + plan.tile_cols, columns.end);
+      // Also where nothing of these rows is in the tile, as their last cell is the diagonal neighbour of one that is.
+      if (state && c > columns.begin)
+        store.save(boundary_column(r, c / plan.tile_cols), K * W, 0, lanes.m, lanes.e, K * W);
+      if (from >= to) continue;
+      cost(r, from, to - from, ok);
       if (!ok && sizeof(T) == 4) return false;
-      for (int64_t s = c, end; s < c + count; s = end) {
-        end = next_corner(r, s, c + count);
-        sweep({end - s, tile + (s - c) * K * W * (form == plain_cost ? 1 : 2), scale, scale_low, lanes, row_m + s * W,
-               row_e + s * W, nullptr},
+      for (int64_t s = from, end; s < to; s = end) {
+        end = next_corner(r, s, to);
+        sweep(columns, s, end,
+              {end - s, tile + (s - from) * K * W * (form == plain_cost ? 1 : 2), scale, scale_low, lanes,
+               row_m + s * W, row_e + s * W, nullptr},
               false);
         for (int l = 0; l < W; ++l)
           if (corner_in(l, r, K, s, end) && m[l] == end) {

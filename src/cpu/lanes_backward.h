@@ -18,10 +18,14 @@ void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
   if (i > 0)
     store.load(boundary_row(i), p.m * W, (c - before) * W, m_ - before * W, e_ - before * W, (count + before) * W);
   bool ok = true;
+  Columns columns;
   for (int64_t q = 0; q < rows; q += K) {
     const LaneState<T> lanes = lane_state(q);
-    if (c == 0) {
+    find_columns(r + q, columns);
+    const int64_t from = std::max(c, columns.begin), to = std::min(c + count, columns.end);
+    if (from > c || from == columns.begin || c > columns.end) {
       start_rows(r + q, lanes);
+      fill_forbidden(above_m, above_e, W, hard);
     } else {
       store.load(boundary_column(r + q, c / plan.tile_cols), K * W, 0, lanes.m, lanes.e, K * W);
       // One back in the row above: its own column boundary, saved last time round in above_m[0].
@@ -30,28 +34,44 @@ void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
       std::copy(lanes.m + (K - 1) * W, lanes.m + K * W, above_m);
       std::copy(lanes.e + (K - 1) * W, lanes.e + K * W, above_e);
     }
-    cost(r + q, c, count, ok);
-    sweep({count, tile, scale, scale_low, lanes, m_, e_, probability + q * plan.tile_cols * 3 * W}, true);
+    if (from >= to) continue;
+    cost(r + q, from, to - from, ok);
+    sweep(columns, from, to,
+          {to - from, tile, scale, scale_low, lanes, m_ + (from - c) * W, e_ + (from - c) * W,
+           probability + q * plan.tile_cols * 3 * W},
+          true);
   }
 }
 
-// One group of K rows of a tile; E stays in `alignment`.
+// Columns [begin, end) of one group of K rows of a tile; E stays in `alignment`.
 template <class T, class In>
-void LaneGroup<T, In>::adjoint(int64_t r, int64_t c, int64_t count) const {
+void LaneGroup<T, In>::adjoint(int64_t r, int64_t begin, int64_t end) const {
   const FlushDenormals flush;
   const int64_t q = r % plan.tile_rows;
   const T *const p_ = probability + q * plan.tile_cols * 3 * W;
-  for (int64_t end = c + count; end > c;) {
-    // Down to the rightmost corner before `end`, which is then started.
-    int64_t s = c;
+  for (int64_t to = end; to > begin;) {
+    // Down to the rightmost corner before `to`, which is then started.
+    int64_t s = begin;
     for (int l = 0; l < W; ++l)
-      if (corner_in(l, r, K, c, end)) s = std::max(s, m[l] == end ? c : m[l]);
+      if (corner_in(l, r, K, begin, to)) s = std::max(s, m[l] == to ? begin : m[l]);
     for (int l = 0; l < W; ++l)
-      if (corner_in(l, r, K, c, end) && m[l] == end) left[(q + n[l] - 1 - r) * W + l] = 1;
-    mapping.adjoint({end - s, p_ + (s - c) * K * 3 * W, alignment + (s - c) * K * W, left + q * W, diagonal + q * W,
-                     above_m, adjoint_row + s * W});
-    end = s;
+      if (corner_in(l, r, K, begin, to) && m[l] == to) left[(q + n[l] - 1 - r) * W + l] = 1;
+    mapping.adjoint({to - s, p_ + (s - begin) * K * 3 * W, alignment + (s - begin) * K * W, left + q * W,
+                     diagonal + q * W, above_m, adjoint_row + s * W});
+    to = s;
   }
+}
+
+// Of K rows of a tile from column c on only [begin, end) is swept: nothing comes from its other columns, but for what
+// rounding has made of probabilities of 0. first: nor from those before the tile.
+template <class T, class In>
+void LaneGroup<T, In>::leave(int64_t r, int64_t c, int64_t count, int64_t begin, int64_t end, bool first) const {
+  std::fill(adjoint_row + c * W, adjoint_row + std::min(std::max(begin, c), c + count) * W, T(0));
+  std::fill(adjoint_row + std::max(end, c) * W, adjoint_row + (c + count) * W, T(0));
+  if (!first) return;
+  const int64_t q = r % plan.tile_rows;
+  std::fill(left + q * W, left + (q + K) * W, T(0));
+  std::fill(diagonal + q * W, diagonal + (q + K) * W, T(0));
 }
 
 // Whether a tile is worth sweeping. Decided, and what is negligible dropped, for each lane by itself: what becomes of a
@@ -88,6 +108,7 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
     std::fill(grad_y, grad_y + size_y, T(0));
     if (sizeof(T) == 4) std::fill(rest_x, rest_x + size_x, T(0));
   }
+  Columns columns;
   for (int64_t r = (tiles_down() - 1) * plan.tile_rows; r >= 0; r -= plan.tile_rows) {
     std::fill(left, left + plan.tile_rows * W, T(0));
     std::fill(diagonal, diagonal + plan.tile_rows * W, T(0));
@@ -104,14 +125,19 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
       inflow.add(adjoint_row + c * W, count * W);
       recompute(r, c, count);
       for (int64_t q = (rows - 1) / K * K; q >= 0; q -= K) {
-        adjoint(r + q, c, count);
+        find_columns(r + q, columns);
+        const int64_t from = std::max(c, columns.begin), to = std::min(c + count, columns.end);
+        if (from < to) adjoint(r + q, from, to);
+        if (banded) leave(r + q, c, count, from, to, columns.begin >= c);
+        if (from >= to) continue;
         if (target) {
           const Offsets at = offsets(*target, &Place::result, places);
           int64_t first[max_width] = {}, last[K * max_width];
           mapping.store[core::dtype_of<In>](
-              matrix(r + q, c, count, nullptr, target->data, target->stride, at, first, last), alignment, factor);
+              matrix(r + q, from, to - from, nullptr, target->data, target->stride, at, first, last), alignment,
+              factor);
         } else {
-          gradient(r + q, c, count);
+          gradient(r + q, from, to - from);
         }
       }
       outflow.add(left, plan.tile_rows * W);
