@@ -4,6 +4,7 @@
 // computed here, not by forward, because only backward needs them.
 #include <algorithm>
 
+#include "cuda/costs/digits.cuh"
 #include "cuda/launch.h"
 #include "cuda/sweep/midline.cuh"
 
@@ -17,27 +18,38 @@ constexpr int most_blocks = 1024 / block;  // on a multiprocessor: its threads /
 constexpr int most_blocks = 1536 / block;
 #endif
 
-// Of a point p, with o = x_0 of its pair: distance = |p - o|^2 and product = <o, p - o>.
+// Of a point p, with o = x_0 of its pair: distance = |p - o|^2, product = <o, p - o>, and largest the largest |p - o|
+// of a feature.
 struct Measures {
   double distance = 0, product = 0;
+  float largest = 0;
 
   __device__ __forceinline__ void add(double from, float of_point) {
     const double difference = of_point - from;
     distance = fma(difference, difference, distance);
-    product = fma(from, difference, product);
+    if constexpr (float64_costs)
+      product = fma(from, difference, product);
+    else
+      largest = fmaxf(largest, fabsf(static_cast<float>(difference)));
   }
 };
 
-// Writes the norms of a series' points, as TensorCosts needs them, and gives the largest squared distance from x_0 as
-// bits of a float: compared as integers, a NaN is the largest of all. 2^lane_bits lanes measure a point together, and
-// load four features at a time if vec4.
+// What is known of the points of a series, as bits of floats: compared as integers, a NaN is the largest of all.
+struct Largest {
+  int distance = 0,
+      coordinate = 0;  // the largest squared distance from x_0, and, of SliceCosts, the bound of that name
+};
+
+// Writes the norms of a series' points, as TensorCosts or SliceCosts need them, and gives bounds. 2^lane_bits lanes
+// measure a point together, and load four features at a time if vec4.
 template <bool of_x, bool vec4>
-__device__ __forceinline__ int measure(const Args &a, const sdtw_in &series, int64_t pair, int size, double *norms,
-                                       int lane_bits) {
+__device__ __forceinline__ Largest measure(const Args &a, const sdtw_in &series, int64_t pair, int size, double *norms,
+                                           int lane_bits) {
   const int lanes = 1 << lane_bits, groups = block >> lane_bits, lane = threadIdx.x & (lanes - 1);
   const int64_t origin = x_of(a, pair) * a.x.stride[0];
   const int64_t begin = of_x ? origin : y_of(a, pair) * series.stride[0];
-  int largest = 0;
+  const float factor = of_x ? fabsf(SliceScale(a.scale).high) : 1;
+  Largest largest;
   // All lanes of a warp take part in its shuffles, so a group of lanes past the end measures the last point again.
   for (int first = blockIdx.x * groups; first < size; first += gridDim.x * groups) {
     const int64_t i = min(first + static_cast<int>(threadIdx.x >> lane_bits), size - 1);
@@ -60,12 +72,22 @@ __device__ __forceinline__ int measure(const Args &a, const sdtw_in &series, int
     }
     for (int step = lanes / 2; step > 0; step /= 2) {
       sum.distance += __shfl_xor_sync(all_lanes, sum.distance, step);
-      sum.product += __shfl_xor_sync(all_lanes, sum.product, step);
+      if constexpr (float64_costs)
+        sum.product += __shfl_xor_sync(all_lanes, sum.product, step);
+      else
+        sum.largest = fmaxf(sum.largest, __shfl_xor_sync(all_lanes, sum.largest, step));
     }
-    if (lane == 0) norms[i] = a.scale * (of_x ? sum.distance : sum.distance + 2 * sum.product);
-    largest = max(largest, __float_as_int(static_cast<float>(sum.distance)) & 0x7fffffff);
+    if constexpr (float64_costs) {
+      if (lane == 0) norms[i] = a.scale * (of_x ? sum.distance : sum.distance + 2 * sum.product);
+    } else {
+      const float coordinate = factor * sum.largest;
+      if (lane == 0) reinterpret_cast<PointWord *>(norms)[i] = point_word(a.scale * sum.distance, coordinate);
+      largest.coordinate = max(largest.coordinate, __float_as_int(coordinate));
+    }
+    largest.distance = max(largest.distance, __float_as_int(static_cast<float>(sum.distance)) & 0x7fffffff);
   }
-  for (int step = warp / 2; step > 0; step /= 2) largest = max(largest, __shfl_xor_sync(all_lanes, largest, step));
+  largest.distance = warp_max(largest.distance);
+  if constexpr (!float64_costs) largest.coordinate = warp_max(largest.coordinate);
   return largest;
 }
 
@@ -94,14 +116,20 @@ __global__ void __launch_bounds__(block, most_blocks - vec4)
     int *bounds = a.bounds + bounds_per_pair * b;
     double *norms = norms_of(a, b);
     if (blockIdx.z == 0) {
-      const int largest = measure<true, vec4>(a, a.x, b, pair.n, norms, lane_bits);
-      if (lane_id() == 0) atomicMax(bounds, largest);
+      const Largest largest = measure<true, vec4>(a, a.x, b, pair.n, norms, lane_bits);
+      if (lane_id() == 0) {
+        atomicMax(bounds, largest.distance);
+        if constexpr (!float64_costs) atomicMax(bounds + 2, largest.coordinate);
+      }
     }
     if (blockIdx.z == gridDim.z - 1) {
-      const int largest = measure<false, vec4>(a, a.y, b, pair.m, norms + a.n, lane_bits);
-      if (lane_id() == 0) atomicMax(bounds + 1, largest);
+      const Largest largest = measure<false, vec4>(a, a.y, b, pair.m, norms + a.n, lane_bits);
+      if (lane_id() == 0) {
+        atomicMax(bounds + 1, largest.distance);
+        if constexpr (!float64_costs) atomicMax(bounds + 3, largest.coordinate);
+      }
     }
-    if (blockIdx.z > 0 || blockIdx.x > 0 || threadIdx.x >= warp) continue;
+    if (!float64_costs || blockIdx.z > 0 || blockIdx.x > 0 || threadIdx.x >= warp) continue;
     const int origin = measure_origin(a, b);
     if (lane_id() == 0) bounds[2] = origin;
   }
