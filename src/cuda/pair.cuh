@@ -75,9 +75,8 @@ constexpr bool float64_costs = true;
 constexpr bool float64_costs = false;
 #endif
 
-// Bounds of a pair, as bits of floats: [0] the largest squared distance of an x_i from x_0, [1] that of a y_j from x_0;
-// [2] and [3] the largest |coordinate| of an x_i and of a y_j relative to x_0, that of x times the mantissa of
-// log2(e) / gamma (SliceScale), or with float64_costs [2] is |x_0|^2. Where none are computed beforehand, [0] is
+// Bounds of a pair, as bits of floats: [0] the largest squared distance of an x_i from x_0, [1] that of a y_j from x_0,
+// [2] with float64_costs |x_0|^2. Where none are computed beforehand, [0] is
 // `accepted`, as a reset leaves it, or `rejected` if forward met a cost that is too large, or if the pair is thin.
 constexpr int rejected = 0x7fc00000, accepted = -1;
 
@@ -113,24 +112,17 @@ __device__ __forceinline__ int fraction_bits(const Args &a, int64_t pair) {
   return min(30 - min(max(exponent, 0), 14), 32 - fraction_shift(a, pair));  // of a pair without bounds anything
 }
 
-// What costs of SliceCosts from four digits lack, as a root mean square over all cells and along a path of the pair:
-// errors of neighbouring cells have either sign. Five digits lack 1 / 222 of it.
-__device__ __forceinline__ float cost_error(const Args &a, const Pair &pair) {
-  const int *bounds = a.bounds + bounds_per_pair * pair.index;
-  const float largest = __int_as_float(bounds[2]) * __int_as_float(bounds[3]) *
-                        __int_as_float(min(max((__double2hiint(a.scale) >> 20) - 1023 + 1 + 127, 1), 254) << 23);
-  return 2.3f * 0x1p-32f * largest * sqrtf(static_cast<float>(a.features) * (static_cast<float>(pair.n) + pair.m));
-}
-// How many digits its costs need: by then the error is 1e-5 at most in a gradient. More than 5 there are not.
-constexpr float most_cost_error = 0x1p-16f;
+// How many digits SliceCosts needs for a pair: with four costs are off by 2^-38 of the largest, maybe in the same
+// direction along a path of n + m cells; and the value of a series with itself may be off by 2^-21.7 sqrt(n + m), by
+// what is promised of it.
 __device__ __forceinline__ int digits_of(const Args &a, const Pair &pair) {
-  const float error = cost_error(a, pair);
-  return error <= most_cost_error ? 4 : error <= 222 * most_cost_error ? 5 : 6;  // 6 for NaN
+  const float error = cost_bound(a, pair.index) * sqrtf(static_cast<float>(pair.n) + static_cast<float>(pair.m));
+  return error <= 80000 ? 4 : 5;
 }
 
 // What the points of a pair add to its costs, first those of the rows and then those of the columns: see TensorCosts.
 __device__ __forceinline__ double *norms_of(const Args &a, int64_t pair) {
-  return a.norms + pair * (static_cast<int64_t>(a.n) + a.m);
+  return a.norms + pair * norms_per_point * (static_cast<int64_t>(a.n) + a.m);
 }
 
 // Whether FloatCell computes this pair of a float32 problem. Without bounds this is known when forward is done: until
@@ -139,7 +131,7 @@ __device__ __forceinline__ bool is_float(const Args &a, const Pair &pair) {
   if (!has_bounds(a)) return a.bounds[bounds_per_pair * pair.index] != rejected;
   constexpr float most_sum = 1 << (19 + most_shift);
   return cost_bound(a, pair.index) <= float_limit(a, pair) && sum_bound(a, pair.index) < most_sum &&  // false for NaN
-         (float64_costs || digits_of(a, pair) <= 5) && !core::is_thin(pair.n, pair.m);
+         !core::is_thin(pair.n, pair.m);
 }
 
 // Whether forward takes a single kernel, in which the warp that swept a pair with FloatCell also sweeps it with

@@ -11,8 +11,21 @@ constexpr int digits_kept = 5;
 // 2^e, |e| <= 126.
 __device__ __forceinline__ float power_of_2(int e) { return __int_as_float((e + 127) << 23); }
 
+// log2(e) / gamma as 2^exponent times a number in [1, 2), which is cut off to 31 bits: that is a relative error of
+// gamma, the same for all costs.
+struct SliceScale {
+  int mantissa, exponent;  // the mantissa in units of 2^-30
+  __device__ __forceinline__ explicit SliceScale(double scale)
+      : mantissa(static_cast<int>((__double_as_longlong(scale) & 0xfffffffffffffll | 1ll << 52) >> 22)),
+        exponent((__double2hiint(scale) >> 20) - 1023) {}
+  __device__ __forceinline__ double value() const {
+    return __hiloint2double((exponent + 1023) << 20, 0) * (mantissa * 0x1p-30);
+  }
+};
+
 // What a point adds to costs, and its exponent, in one word. Norms have units of 2^-32 and are shifted by 8 bits; below
-// these is the exponent.
+// these is the exponent. There are two words of a point: that of its coordinates cut off behind five digits comes
+// first, then that of four.
 using PointWord = long long;
 __device__ __forceinline__ PointWord *words_of_points(const Args &a, int64_t pair) {
   return reinterpret_cast<PointWord *>(norms_of(a, pair));
@@ -20,37 +33,21 @@ __device__ __forceinline__ PointWord *words_of_points(const Args &a, int64_t pai
 __device__ __forceinline__ int exponent_of(PointWord word) { return static_cast<signed char>(word); }
 // In units of 2^-(32 - left_out).
 __device__ __forceinline__ long long norm_of(PointWord word, int left_out) { return word >> (8 + left_out); }
-// norm: times log2(e) / gamma. largest: of all |coordinates|, as they will be cut. Of pairs that FloatCell does not
-// take the word may be any.
-__device__ __forceinline__ PointWord point_word(double norm, float largest) {
-  // The largest coordinate times 2^e is in [63.4, 126.8], so that the first digit is at most 127. Where all coordinates
-  // are tiny e is limited: then there are digits enough, since costs are as tiny.
-  const int e = 6 + 127 - (__float_as_int(largest * 1.01f) >> 23 & 0xff);
+// norm: times log2(e) / gamma. Of pairs that FloatCell does not take the word may be any.
+__device__ __forceinline__ PointWord point_word(double norm, int exponent) {
   const long long fixed = norm < 0x1p22 ? __double2ll_rn(norm * 0x1p32) : 0;
-  return fixed << 8 | (min(max(e, -118), 100) & 0xff);
+  return fixed << 8 | (exponent & 0xff);
 }
-
-// -2 log2(e) / gamma as 2^exponent times a number in [1, 2), which is the sum of two floats, negated.
-struct SliceScale {
-  float high, low;
-  int exponent;
-  __device__ __forceinline__ explicit SliceScale(double scale) {
-    const int top = __double2hiint(scale);
-    exponent = (top >> 20) - 1023 + 1;
-    const double mantissa = __hiloint2double((top & 0xfffff) | 0xbff00000, __double2loint(scale));
-    high = static_cast<float>(mantissa), low = static_cast<float>(mantissa - static_cast<double>(high));
-  }
-};
+// The exponent e of a point whose largest |coordinate| this is: that times 2^e is in [63.4, 126.8], so that the first
+// digit is at most 127. Where all coordinates are tiny e is limited: then there are digits enough, since costs are as
+// tiny beside those of other points.
+__device__ __forceinline__ int choose_exponent(float largest) {
+  return min(max(6 + 127 - (__float_as_int(largest * 1.01f) >> 23 & 0xff), -118), 100);
+}
 
 // A coordinate relative to another, as the sum of two floats, the lower less than half of the higher's last bit.
 struct Coordinate {
   float high, low;
-  __device__ __forceinline__ Coordinate times(const SliceScale &scale) const {
-    const float product = __fmul_rn(high, scale.high);
-    float rest = fmaf(high, scale.high, -product);
-    rest = fmaf(high, scale.low, rest);
-    return {product, fmaf(low, scale.high, rest)};
-  }
 };
 __device__ __forceinline__ Coordinate difference(float a, float b) {
   const float high = a - b, of_b = high - a;

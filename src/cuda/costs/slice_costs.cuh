@@ -1,20 +1,24 @@
 // SliceCosts: costs of many features for FloatCell in integers, by the int8 matrix instructions (mma) that GPUs have
 // from 7.5 on, and without float64, which most GPUs have at a 32nd or a 64th of the speed of float32.
 //
-// t + 1/2 = |u|^2 + |v|^2 - 2 <u, v>, times log2(e) / gamma, where u = x_i - o, v = y_j - o, and o is the first point
-// of x, so that an offset that all points share does not cancel. The norms, in 64-bit fixed point, and an exponent for
-// every point are bounds_kernel's (pair_kernels.cu). Producers cut points into digits as they load them (digits.cuh):
+// D = |u|^2 + |v|^2 - 2 <u, v>, where u = x_i - o, v = y_j - o, and o is the first point of x, so that an offset that
+// all points share does not cancel. Producers cut points into digits as they load them (digits.cuh):
 //
-//   -2 log2(e) / gamma u = 2^-ex (a_0 + a_1 2^-8 + ... + a_4 2^-32),   v = 2^-ey (b_0 + ... + b_4 2^-32)
+//   u = 2^-ex (a_0 + a_1 2^-8 + ... + a_4 2^-32),   v = 2^-ey (b_0 + b_1 2^-8 + ... + b_4 2^-32)
 //
 // with an exponent for each point, so that an outlier takes nobody else's digits, and digits in [-128, 127], whose
-// errors have zero mean. Digits that lie next to each other are multiplied by one instruction, and the products
-// a_i b_j of the same i + j are summed up in one int; all this is exact. Those of i + j < k are taken, k = 5 or 4.
-// What is left out is, as a root mean square, 1.33 sqrt(features (k - 1)) 2^(-8 k) times the largest |2 u log2(e) /
-// gamma| and |v| of a feature; `cost_error` (pair.cuh) has that of a pair, and `digits_of` the k that it needs: pairs
-// for which 5 do not suffice are DoubleCell's.
-// Invariant: sums of a digit's products fit an int for 128 features at a time, 3 x 2^14 x 128 + 4 x 2^14 / 2 < 2^31 for
-// a pair of neighbouring sums, and 64 bits hold t up to 2^22 with 32 bits of fraction, or 24 above 2^19.
+// errors have zero mean. Digits of neighbouring features are multiplied by one instruction, and the products a_i b_j of
+// the same i + j are summed up in one int; all this is exact. Sums are joined in 64 bits, multiplied by log2(e) / gamma
+// of 31 digits, and shifted to units of 2^-32; the norms are those of the points as they are cut, from bounds_kernel
+// (pair_kernels.cu), so that the distance of a point from itself is 0, and otherwise that of points that are off by
+// half of a last digit.
+//
+// Two things are lost. Points are cut behind k = 4 or 5 digits, that is at 2^-(8 k - 1) of their largest coordinate or
+// finer: t changes by 2^-(8 k) sqrt(t T) or so, T being the largest t of the pair; a float32 that is not much smaller
+// than the largest one has no more than four digits. And products of i + j > k are left out, by which t is off by 2^-38
+// T and 2^-44 T, in either direction, or, where features or cells are alike, in one. `digits_of` (pair.cuh) chooses k.
+// Invariant: sums of products fit an int for 128 features at a time, 3 x 128 x 2^14 x 256 < 2^31 of the third weight;
+// and 64 bits hold t up to 2^22 with 32 bits of fraction, or 24 above 2^19.
 #pragma once
 
 #include "cuda/costs/digits.cuh"
@@ -119,7 +123,7 @@ struct SliceCosts : TileReader<Ring_> {
     PointWord incoming_word;       // of the column that the lane looks after
     float origin[4];               // the lane's features of o
     int left_out;                  // bits of the fraction that sums have no room for (fraction_shift)
-    int scale_shift;               // how far to the right sums of products are shifted, but for both points' exponents
+    SliceScale scale;              // log2(e) / gamma
     bool precise;                  // five digits, not four
     typename Ring::Units units;
 
@@ -134,6 +138,7 @@ struct SliceCosts : TileReader<Ring_> {
           at_once(groups(args)),
           fetched(nothing),
           left_out(s.active ? fraction_shift(args, s.pair.index) : 0),
+          scale(args.scale),
           units(args, s.pair.index, left_out) {
       const int row_lane = strip_lane - lane_id() / 4;  // the warp's first
       unsigned char *scratch = memory + barriers_bytes;
@@ -146,10 +151,9 @@ struct SliceCosts : TileReader<Ring_> {
       ys = static_cast<const float *>(a.y.data) + y_of(a, s.pair.index) * a.y.stride[0] +
            s.first_column() * a.y.stride[1] + feature() * a.y.stride[2];
       y_step = sign * a.y.stride[1];
-      of_rows = words_of_points(a, s.pair.index);
-      of_columns = of_rows + a.n + s.first_column();
       precise = s.active && digits_of(a, s.pair) > 4;
-      scale_shift = 8 + left_out - SliceScale(a.scale).exponent;
+      of_rows = words_of_points(a, s.pair.index) + (precise ? 0 : a.n + a.m);
+      of_columns = of_rows + a.n + s.first_column();
 #pragma unroll
       for (int k = 0; k < K; k++) own_rows[k] = of_rows[clamp(s.row_of(k), n)];
       __syncwarp();
@@ -188,7 +192,6 @@ struct SliceCosts : TileReader<Ring_> {
     // Rows 0 and 1 of the 8 sweeping lanes are the first matrices, rows 2 and 3 the others, and in these the first 8
     // rows are those of even number.
     __device__ __forceinline__ void load_x(int f0) {
-      const SliceScale scale(a.scale);
       const int f = f0 + feature();
       const float *from = xs + f0 * a.x.stride[2];
       const Rows<float> first = quad(from, a.x.stride[2], f);
@@ -202,7 +205,7 @@ struct SliceCosts : TileReader<Ring_> {
         const float up = power_of_2(exponent_of(of_rows[row]) + 8);
         int high[4], low[4];
 #pragma unroll
-        for (int i = 0; i < 4; i++) Digits::cut(difference(v.v[i], origin[i]).times(scale), up, high[i], low[i]);
+        for (int i = 0; i < 4; i++) Digits::cut(difference(v.v[i], origin[i]), up, high[i], low[i]);
         store(to + r % K / 2 * (digits_kept * matrix * at_once) + r / K * 16 + r % 2, high, low);
       }
     }
@@ -333,7 +336,8 @@ struct SliceCosts : TileReader<Ring_> {
     }
     template <bool begins, int digits>
     __device__ __forceinline__ void add(int half, int features, long long (&sum)[2][4]) const {
-      int of_weight[digits][2][4] = {};
+      constexpr int weights = digits + 1;
+      int of_weight[weights][2][4] = {};
       multiply<digits>(half, features, of_weight);
       const long long rounding = (1ll << (31 - left_out)) + (left_out < 8 ? Ring::rounding_bit >> left_out : 0);
       PointWord row[2] = {half ? own_rows[2] : own_rows[0], half ? own_rows[3] : own_rows[1]};
@@ -342,23 +346,25 @@ struct SliceCosts : TileReader<Ring_> {
 #pragma unroll
         for (int odd = 0; odd < 2; odd++) {
           const PointWord column = y_words()[column_of(j, odd)];
-          const int column_shift = exponent_of(column) + scale_shift;
+          const int column_shift = exponent_of(column) + 5 + left_out - scale.exponent;
           const long long of_column = norm_of(column, left_out) + rounding;
 #pragma unroll
           for (int k = 0; k < 2; k++) {
             const int e = 2 * k + odd;
-            const auto weight = [&](int w) { return w < digits ? of_weight[w < digits ? w : 0][j][e] : 0; };
-            long long product = static_cast<long long>(weight(2) * 256 + weight(3)) * 65536 + weight(4) * 256;
+            const auto weight = [&](int w) { return w < weights ? of_weight[w < weights ? w : 0][j][e] : 0; };
+            long long product =
+                static_cast<long long>(weight(2) * 256 + weight(3)) * 65536 + (weight(4) * 256 + weight(5));
             product += static_cast<long long>(weight(0) * 256 + weight(1)) << 32;
+            product = (product >> 32) * scale.mantissa + __umulhi(static_cast<unsigned>(product), scale.mantissa);
             product = ptx::shift_right(product, exponent_of(row[k]) + column_shift);
-            sum[j][e] = product + (begins ? norm_of(row[k], left_out) + of_column : sum[j][e]);
+            sum[j][e] = (begins ? norm_of(row[k], left_out) + of_column : sum[j][e]) - product;
           }
         }
     }
 
     // Sums of products of digits, by the sum of the digits' places.
     template <int digits>
-    __device__ __forceinline__ void multiply(int half, int features, int (&sum)[digits][2][4]) const {
+    __device__ __forceinline__ void multiply(int half, int features, int (&sum)[digits + 1][2][4]) const {
       const unsigned *rows = x + half * (digits_kept * matrix * at_once) + 4 * lane_id();
       const int swapped = lane_id() / 8 % 2;
       const unsigned *columns_of[2] = {y + 4 * lane_id() + 2 * swapped, y + 4 * lane_id() + 2 * (1 - swapped)};
@@ -372,7 +378,7 @@ struct SliceCosts : TileReader<Ring_> {
           const uint2 column[2] = {*reinterpret_cast<const uint2 *>(columns_of[0] + i * matrix),
                                    *reinterpret_cast<const uint2 *>(columns_of[1] + i * matrix)};
 #pragma unroll
-          for (int other = 0; other + i < digits; other++)
+          for (int other = 0; other < digits && other + i <= digits; other++)
 #pragma unroll
             for (int j = 0; j < 2; j++) ptx::multiply_add(sum[i + other][j], row[other], column[j]);
         }
