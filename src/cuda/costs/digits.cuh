@@ -15,9 +15,11 @@ __device__ __forceinline__ float power_of_2(int e) { return __int_as_float((e + 
 // gamma, the same for all costs.
 struct SliceScale {
   int mantissa, exponent;  // the mantissa in units of 2^-30
-  __device__ __forceinline__ explicit SliceScale(double scale)
-      : mantissa(static_cast<int>((__double_as_longlong(scale) & 0xfffffffffffffll | 1ll << 52) >> 22)),
-        exponent((__double2hiint(scale) >> 20) - 1023) {}
+  __device__ __forceinline__ explicit SliceScale(double scale) {
+    const unsigned long long bits = __double_as_longlong(scale);
+    mantissa = static_cast<int>((bits & 0xfffffffffffffull | 1ull << 52) >> 22);
+    exponent = static_cast<int>(bits >> 52) - 1023;
+  }
   __device__ __forceinline__ double value() const {
     return __hiloint2double((exponent + 1023) << 20, 0) * (mantissa * 0x1p-30);
   }

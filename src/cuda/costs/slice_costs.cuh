@@ -269,13 +269,13 @@ struct SliceCosts : TileReader<Ring_> {
         share_y(first, 0, next);
 #pragma unroll 1
         for (int half = 0; half < 2; half++) {
-          long long sum[2][4];
-          add<true>(half, a.features, sum);
+          long long sum[2][4] = {};
+          add(half, a.features, sum);
           put(first, half, sum);
         }
         barriers.read.arrive();
       } else {
-        long long sum[2][2][4];
+        long long sum[2][2][4] = {};
 #pragma unroll 1
         for (int f0 = 0; f0 < a.features; f0 += 32 * at_once) {
           __syncwarp();
@@ -283,13 +283,8 @@ struct SliceCosts : TileReader<Ring_> {
           __syncwarp();
           fetch(first, f0);
           share_y(first, f0, next);
-          const int features = min(32 * at_once, a.features - f0);
 #pragma unroll
-          for (int half = 0; half < 2; half++)
-            if (f0 == 0)
-              add<true>(half, features, sum[half]);
-            else
-              add<false>(half, features, sum[half]);
+          for (int half = 0; half < 2; half++) add(half, min(32 * at_once, a.features - f0), sum[half]);
           barriers.read.arrive();
         }
 #pragma unroll
@@ -308,8 +303,18 @@ struct SliceCosts : TileReader<Ring_> {
       barriers.ready.wait(chunks++);
     }
 
-    // Stores costs from the thread's sums of half of its rows in the ring.
+    // The column, of 16, of a thread's sums; and what it is known by. Where x is not whole y of the next chunk may be
+    // in shared memory already when the sums are complete.
+    static __device__ __forceinline__ int column_of(int j, int odd) { return 8 * j + lane_id() % 4 + 4 * odd; }
+    __device__ __forceinline__ PointWord word_of_column(int first, int column) const {
+      return whole ? y_words()[column] : of_columns[sign * clamp(first + column, m)];
+    }
+
+    // Stores costs from the thread's sums of products, of half of its rows, in the ring.
     __device__ __forceinline__ void put(int first, int half, const long long (&sum)[2][4]) const {
+      const long long rounding = (1ll << (31 - left_out)) + (left_out < 8 ? Ring::rounding_bit >> left_out : 0);
+      const long long row[2] = {norm_of(half ? own_rows[2] : own_rows[0], left_out) + rounding,
+                                norm_of(half ? own_rows[3] : own_rows[1], left_out) + rounding};
       const int place = place_in_ring(first + shift, ring.columns);
 #pragma unroll
       for (int j = 0; j < 2; j++)
@@ -317,47 +322,43 @@ struct SliceCosts : TileReader<Ring_> {
         for (int odd = 0; odd < 2; odd++) {
           int slot = place + column_of(j, odd);
           if (slot >= ring.columns) slot -= ring.columns;
+          const long long of_column = norm_of(word_of_column(first, column_of(j, odd)), left_out);
           typename Ring::Units::Value cost[K / 2];
 #pragma unroll
-          for (int k = 0; k < K / 2; k++) cost[k] = units.of(sum[j][2 * k + odd]);
+          for (int k = 0; k < K / 2; k++) cost[k] = units.of(row[k] + of_column - sum[j][2 * k + odd]);
           ring.store(slot, at + half * (K / 2), cost);
         }
     }
-    // The column, of 16, of a thread's sums.
-    static __device__ __forceinline__ int column_of(int j, int odd) { return 8 * j + lane_id() % 4 + 4 * odd; }
 
-    // Adds the products of `features` features to the sums of half of the thread's rows, which begin with the norms.
-    template <bool begins>
+    // Adds the products of `features` features to the sums of half of the thread's rows.
     __device__ __forceinline__ void add(int half, int features, long long (&sum)[2][4]) const {
       if (precise)
-        add<begins, 5>(half, features, sum);
+        add<5>(half, features, sum);
       else
-        add<begins, 4>(half, features, sum);
+        add<4>(half, features, sum);
     }
-    template <bool begins, int digits>
+    template <int digits>
     __device__ __forceinline__ void add(int half, int features, long long (&sum)[2][4]) const {
       constexpr int weights = digits + 1;
       int of_weight[weights][2][4] = {};
       multiply<digits>(half, features, of_weight);
-      const long long rounding = (1ll << (31 - left_out)) + (left_out < 8 ? Ring::rounding_bit >> left_out : 0);
-      PointWord row[2] = {half ? own_rows[2] : own_rows[0], half ? own_rows[3] : own_rows[1]};
+      const int row_exponent[2] = {exponent_of(half ? own_rows[2] : own_rows[0]),
+                                   exponent_of(half ? own_rows[3] : own_rows[1])};
 #pragma unroll
       for (int j = 0; j < 2; j++)
 #pragma unroll
         for (int odd = 0; odd < 2; odd++) {
-          const PointWord column = y_words()[column_of(j, odd)];
-          const int column_shift = exponent_of(column) + 5 + left_out - scale.exponent;
-          const long long of_column = norm_of(column, left_out) + rounding;
+          const int by = exponent_of(y_words()[column_of(j, odd)]) + 5 + left_out - scale.exponent;
 #pragma unroll
           for (int k = 0; k < 2; k++) {
             const int e = 2 * k + odd;
             const auto weight = [&](int w) { return w < weights ? of_weight[w < weights ? w : 0][j][e] : 0; };
-            long long product =
+            const long long lower =
                 static_cast<long long>(weight(2) * 256 + weight(3)) * 65536 + (weight(4) * 256 + weight(5));
-            product += static_cast<long long>(weight(0) * 256 + weight(1)) << 32;
-            product = (product >> 32) * scale.mantissa + __umulhi(static_cast<unsigned>(product), scale.mantissa);
-            product = ptx::shift_right(product, exponent_of(row[k]) + column_shift);
-            sum[j][e] = (begins ? norm_of(row[k], left_out) + of_column : sum[j][e]) - product;
+            const int high = static_cast<int>(lower >> 32) + (weight(0) * 256 + weight(1));
+            const long long product =
+                static_cast<long long>(high) * scale.mantissa + __umulhi(static_cast<unsigned>(lower), scale.mantissa);
+            sum[j][e] += ptx::shift_right(product, row_exponent[k] + by);
           }
         }
     }
