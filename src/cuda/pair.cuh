@@ -48,16 +48,25 @@ __device__ __forceinline__ Pair read_pair(const Args &a, int64_t b) {
 }
 
 // The largest |t|, t = D log2(e) / gamma, that FloatCell's costs have room for, by where they come from. inlined: up to
-// 2^19 the sum with fixed_point (cell.cuh) keeps the exponent of fixed_point. tensor: n of a PackedRing has 24 bits
-// with its sign. Bounds are at most twice too large.
+// 2^20 the sum with fixed_point (cell.cuh) keeps the exponent of fixed_point; bounds, which are rounded, stay off it.
+// tensor: n of a PackedRing has 24 bits with its sign. Bounds are at most twice too large.
 __host__ __device__ __forceinline__ constexpr float cost_limit(Costs costs) {
   return costs == Costs::given     ? static_cast<float>(core::float_cost_limit)
-         : costs == Costs::inlined ? 1 << 19
+         : costs == Costs::inlined ? (1 << 20) - 16
                                    : 1 << 22;
 }
-// The largest |t| that FloatCell may meet in a pair: along a path of n + m cells, exponents must stay in their range.
+// The largest |t| that FloatCell may meet in a pair, so that exponents stay in their range.
+// Z of a cell is at least that of any one path to it, and there is one of as many cells as the cell's row or its
+// column has a number, which takes an exponent down by t + 1/2 and half a bit of m in each. Rows are those of whole
+// strips, and lanes are up to 31 columns beyond the last. Z is at most the number of paths, less than 3^(n + m) and so
+// than 2^(4 steps), as costs of series are not negative: it is of forbidden cells, too, which stay behind by the more.
+// Given costs may be negative, so that the longest path takes an exponent up: to 2^29, from which forbidden cells
+// are 2^31 away.
 __device__ __forceinline__ float float_limit(const Args &a, const Pair &pair) {
-  const float range = static_cast<float>(core::Exponent<float>::limit) / (static_cast<float>(pair.n) + pair.m);
+  constexpr int rows = K * warp;
+  const float steps = static_cast<float>(max((pair.n + rows - 1) / rows * rows, pair.m + warp));
+  const float range = a.costs == Costs::given ? 0.98f * (1 << 29) / (static_cast<float>(pair.n) + pair.m)
+                                              : 0.999f * -FloatCell::forbidden_e / steps - 5;
   return fminf(range, cost_limit(a.costs));
 }
 

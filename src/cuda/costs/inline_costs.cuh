@@ -156,9 +156,10 @@ struct InlineCosts : InlineBase {
   // of the next block. stage: in the middle of the block they put these into shared memory.
   __device__ __forceinline__ void enter(int first) {
     if (first == 0) {
-      const float zero[D] = {};
-      put(ring_columns - 1 - lane, zero);  // columns left of the first: any finite number will do
-      reach_y = 0;
+      float left[D];  // columns left of the first: costs no larger than others will do
+#pragma unroll
+      for (int f = 0; f < D; f++) left[f] = static_cast<float>(origin[f]);
+      put(ring_columns - 1 - lane, left);
       next = data + clamp(lane, columns) * stride[0];
       ask(0);
       stage(0);

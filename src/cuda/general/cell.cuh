@@ -40,7 +40,7 @@ struct Soft {
   // in 4 steps it stays in [2^-16, 2^22].
   static constexpr int together = penalised ? 4 : 8;
 
-  static __device__ __forceinline__ Z forbidden() { return Base::forbidden(); }
+  static __device__ __forceinline__ Z forbidden() { return {1, core::Exponent<Real>::forbidden}; }
   static __device__ __forceinline__ Z one() { return Base::one(); }
   static __device__ __forceinline__ void renormalise(Z &z) { Base::renormalise(z); }
   static __host__ __device__ __forceinline__ constexpr int words(Format format) {

@@ -24,7 +24,7 @@ constexpr int by_features(int one, int two, int four, int eight) {
   return D == 1 ? one : D == 2 ? two : D == 4 ? four : eight;
 }
 
-// gamma > 0. An infinite y makes the sum with fixed_point infinite: f = -1/2 and n = 0x3eb80000, about 2^30, which
+// gamma > 0. An infinite y makes the sum with fixed_point infinite: f = -1/2 and n = 0x3ec00000, about 2^30, which
 // takes the exponent of any cell of a pair to less than all that a pair may have (limit). There is one such column
 // between two pairs, and the cells behind it are cells of the next pair again: exponents do not add up.
 template <int D>
@@ -41,7 +41,7 @@ struct SoftRows {
   Strip<FloatCell> strip;
   double x[K][D];
 
-  static __device__ __forceinline__ Z forbidden() { return FloatCell::forbidden(); }
+  static __device__ __forceinline__ Z forbidden() { return {1, core::Exponent<float>::forbidden}; }
   static __device__ __forceinline__ Z corner() { return FloatCell::one(); }
 
   // The largest |t| of a pair of n + m steps: what fixed_point has room for; and exponents that stay within 2^28 of 0,

@@ -63,10 +63,11 @@ __device__ __forceinline__ Real exp2_minus_1(Real f) {
   return f * exp2_minus_tail<Real>(f);
 }
 
-// t + fixed_point, in float64, is t + 1/2 in fixed point. The low word of the sum is the fraction of t + 1/2 in units
-// of 2^-32. Its high word less fixed_point_high is the integer part of t + 1/2, which is the integer nearest to t.
-constexpr double fixed_point = 1572864.0 + 0.5;  // 1.5 2^20
-constexpr unsigned fixed_point_high = 0x41380000;
+// t + fixed_point, in float64, is t + 1/2 in fixed point, of a t that is not negative. The low word of the sum is the
+// fraction of t + 1/2 in units of 2^-32. Its high word less fixed_point_high is the integer part of t + 1/2, which is
+// the integer nearest to t.
+constexpr double fixed_point = 1048576.0 + 0.5;  // 2^20
+constexpr unsigned fixed_point_high = 0x41300000;
 
 // A cost t = n + f, |f| <= 1/2, in the form that the recurrence takes.
 template <class Real, class Integer>
@@ -98,7 +99,10 @@ struct FloatCell {
     int e;
   };
 
-  static __device__ __forceinline__ Z forbidden() { return {1, core::Exponent<float>::forbidden}; }
+  // Far enough below any other cell's exponent (float_limit in pair.cuh) that nothing of a forbidden cell shows, and
+  // far enough from the end of an int that costs may take it lower on the way to a pair's first column.
+  static constexpr int forbidden_e = -3 * (1 << 29);
+  static __device__ __forceinline__ Z forbidden() { return {1, forbidden_e}; }
   static __device__ __forceinline__ Z one() { return {1, 0}; }
 
   // A term of s is m 2^(e - x), or m 2^-100 if e - x is less than -100. By the range of m it is never a denormal, and a
@@ -147,7 +151,7 @@ struct FloatCell {
     const float s = fmaf(v.m, __uint_as_float((static_cast<unsigned>(shift(v, x)) << 23) + 0x3f800000u), td + th);
 #ifdef SDTW_CHECKED
     // Exponents may wrap around in a pair that is rejected later for its large costs. m would be anything then.
-    constexpr long long least = -(1ll << 30) - (1ll << 29), most = (1ll << 29) - 1;
+    constexpr long long least = -(1ll << 31) + (1ll << 22), most = (1ll << 29) - 1;
     const long long e = static_cast<long long>(x) - cost.n;
     return {fmaf(s, cost.q, s), static_cast<int>(e < least ? least : e > most ? most : e)};
 #endif
