@@ -61,6 +61,8 @@ constexpr int producers_of_tiles = 4;
 enum class Costs : int { given, inlined, tensor };
 
 constexpr int bounds_per_pair = 3;
+// Words of a point in the array of norms.
+constexpr int norms_per_point = 2;
 
 // Steps of a tile that backward recomputes and sweeps, where shared memory has room for it.
 constexpr int max_tile_steps = 32;

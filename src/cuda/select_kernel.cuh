@@ -21,18 +21,33 @@ namespace sdtw::cuda {
 // in a PackedRing, of fewer columns with four pairs (PackedOfTwo, PackedOfFour). For longer y packed costs are not
 // precise enough for values, and there a SplitRing of fewer columns is used (SplitOfPairs).
 // Backward has costs in a WordRing, and in a PackedRing for pairs whose costs are too large for words.
+#ifdef SDTW_CUDA_FLOAT64_COSTS
 using SplitAlone = TensorCosts<double, 64, SplitRing, 64, 2>;
 using SplitOfMany = TensorCosts<double, 128, SplitRing, 64, 2>;
 using Split = TensorCosts<float, 64, SplitRing>;
 using SplitOfPairs = TensorCosts<float, 64, SplitRing, 48>;
 using PackedOfTwo = TensorCosts<float, 64, PackedRing>;
 using PackedOfFour = TensorCosts<float, 64, PackedRing, 48>;
-constexpr int most_packed_columns = 256;
 using Words = TensorCosts<float, 64, WordRing>;
 using Packed = TensorCosts<float, 64, PackedRing>;
 // The same for GPUs with little shared memory: 16 features at a time.
 using SmallestWords = TensorCosts<float, 16, WordRing>;
 using Smallest = TensorCosts<float, 16, PackedRing, 48>;
+constexpr int most_of_split = Split::at_once;  // features
+#else
+using Split = SliceCosts<SplitRing>;
+using SplitAlone = Split;
+using SplitOfMany = Split;
+using SplitOfPairs = SliceCosts<SplitRing, 48>;
+using PackedOfTwo = SliceCosts<PackedRing>;
+using PackedOfFour = SliceCosts<PackedRing, 48>;
+using Words = SliceCosts<WordRing>;
+using Packed = SliceCosts<PackedRing>;
+using SmallestWords = SliceCosts<WordRing, 64, 32, 32>;
+using Smallest = SliceCosts<PackedRing, 48, 32, 32>;
+constexpr int most_of_split = 1 << 30;
+#endif
+constexpr int most_packed_columns = 256;
 
 // Calls visit with the Type of a source of forward, of those that the engine's kernels are compiled for.
 template <class Cell, class Visit>
@@ -172,7 +187,7 @@ Source forward_source(const Args &a) {
   if (a.costs == Costs::given) return Source::given;
   if (a.costs == Costs::inlined) return inline_source(a.features);
   if (a.lanes == warp) {
-    if (a.features > Split::at_once && fits_forward<SplitOfMany>(a)) return Source::split_of_many;
+    if (a.features > most_of_split && fits_forward<SplitOfMany>(a)) return Source::split_of_many;
     if (forward_tasks(a) <= current_device().multiprocessors && fits_forward<SplitAlone>(a)) return Source::split_alone;
     return fits_forward<Split>(a) ? Source::split : Source::smallest;
   }
