@@ -92,50 +92,17 @@ decltype(auto) visit_backward(Source source, Visit &&visit) {
   }
 }
 
-[[noreturn]] inline void fail_for_memory(size_t needed) {
-  fail(SDTW_STATUS_UNSUPPORTED,
-       "this GPU has %zu bytes of shared memory for a block: this problem's kernels need %zu in this version",
-       current_device().shared_memory, needed);
-}
-
 // Launches as many blocks as are resident at once, or fewer if fewer have work: they take tasks until none is left.
-// What the driver says about a kernel is kept per thread and GPU, since asking takes as long as launching; it is asked
-// again in another context, as after cudaDeviceReset.
 template <class Function, Function kernel, class... More>
 void launch_blocks(bool overlap, int threads, size_t shared, int64_t blocks, cudaStream_t stream, const Args &a,
                    const More &...more) {
-  struct Known {
-    unsigned long long context = 0;
-    int threads = 0;
-    size_t shared = 0;
-    int64_t resident = 0;
-    bool waits = false;  // whether wait_for_kernel_before was compiled into the kernel, not whether the GPU has it
-  };
-  static thread_local Known known_of[devices_remembered];
-  const Device device = current_device();
-  Known &known = known_of[device.id % devices_remembered];
-  const unsigned long long context = current_context();
-  if (context == 0 || known.context != context || known.threads != threads || known.shared != shared) {
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(device.shared_memory)),
-          "cudaFuncSetAttribute");
-    int resident = 0;
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, shared),
-          "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-    cudaFuncAttributes compiled{};
-    check(cudaFuncGetAttributes(&compiled, kernel), "cudaFuncGetAttributes");
-    known = {context, threads, shared, static_cast<int64_t>(resident) * device.multiprocessors,
-             compiled.ptxVersion >= 90};
-#ifdef SDTW_CUDA_BLOCKS  // to test that no block waits for one that is not resident
-    known.resident = std::min<int64_t>(known.resident, SDTW_CUDA_BLOCKS);
-#endif
-  }
+  const Residency resident = residency_of<Function, kernel>(threads, shared);
   // If blocks of the kernel before are still resident, the GPU may put two blocks on one multiprocessor and none on the
   // next. That costs nothing if blocks fill the GPU anyway, or if only one fits a multiprocessor; otherwise pairs of
   // several strips do not overlap: (32, 512, 512, 1) takes 0.167 ms so and 0.157 without.
-  const bool even = blocks >= known.resident || known.resident == device.multiprocessors;
-  launch_kernel(overlap && known.waits && (even || a.strips == 1), kernel,
-                dim3(static_cast<unsigned>(std::min(blocks, known.resident))), threads, shared, stream, a, more...);
+  const bool even = blocks >= resident.blocks || resident.blocks == current_device().multiprocessors;
+  launch_kernel(overlap && resident.waits && (even || a.strips == 1), kernel,
+                dim3(static_cast<unsigned>(std::min(blocks, resident.blocks))), threads, shared, stream, a, more...);
 }
 
 template <class Source>

@@ -23,31 +23,6 @@
 
 namespace sdtw::cuda::general {
 
-template <class Cell, bool tangents, bool small>
-struct BackwardMemory {
-  using Real = typename Cell::Real;
-  static constexpr int T = backward_steps<Cell, tangents, small>, slots = 5;
-  using Costs = Fill<Cell, tangents, T, true>;
-  static constexpr int ways = tangents ? 2 * transitions : transitions;
-  static constexpr int shared_planes = Cell::cost_planes > ways ? Cell::cost_planes : ways;
-  static constexpr size_t plane_bytes = T * pitch * sizeof(Real);
-  static constexpr size_t points_bytes = Costs::points * points_size<T> * sizeof(double);
-  static_assert(Costs::exchange_bytes <= shared_planes * plane_bytes, "sums are exchanged in the memory of a tile");
-
-  // Of half a tile: its planes, among them the slope's for one metric only.
-  static __host__ __device__ __forceinline__ size_t half_bytes(const Args &a) {
-    return (shared_planes + (tangents ? 1 : 0) + (a.metric == SDTW_EUCLIDEAN ? 1 : 0)) * plane_bytes;
-  }
-  static size_t bytes(const Args &a) { return points_bytes + slots * half_bytes(a); }
-
-  static __device__ __forceinline__ Planes<Cell, tangents, T> half(const Args &a, unsigned char *raw, int slot) {
-    Real *base = reinterpret_cast<Real *>(raw + points_bytes + slot * half_bytes(a)),
-         *more = base + shared_planes * T * pitch;
-    return {base, more + (tangents ? T * pitch : 0), more};
-  }
-  static __device__ __forceinline__ double *staged(unsigned char *raw) { return reinterpret_cast<double *>(raw); }
-};
-
 // The tiles as they are taken up: `part` is recomputed, and if it is `tile` itself E is swept through it. As long as it
 // is not, recomputation goes on from a checkpoint towards the tile.
 struct Tiles {
@@ -71,6 +46,63 @@ struct Tiles {
       tile--;
       part = same ? tile : base();
     }
+  }
+};
+
+// Their halves in the order in which they are filled.
+template <int T>
+struct Halves {
+  Tiles tiles;
+  int half;
+
+  __device__ __forceinline__ bool over() const { return tiles.over(); }
+  __device__ __forceinline__ int first_step() const { return (2 * tiles.part + half) * T; }
+  __device__ __forceinline__ void advance() {
+    if (half == 1) tiles.advance();
+    half ^= 1;
+  }
+};
+
+template <class Cell, bool tangents, bool small>
+struct BackwardMemory {
+  using Real = typename Cell::Real;
+  static constexpr int T = backward_steps<Cell, tangents, small>, slots = 5;
+  using Costs = Fill<Cell, tangents, T, true, Halves<T>>;
+  using Points = GradientPoints<T, warp * gradient_warps<tangents>, tangents>;
+  static constexpr int ways = tangents ? 2 * transitions : transitions;
+  static constexpr int shared_planes = Cell::cost_planes > ways ? Cell::cost_planes : ways;
+  static constexpr size_t plane_bytes = T * pitch * sizeof(Real);
+  static_assert(Costs::exchange_bytes <= shared_planes * plane_bytes, "sums are exchanged in the memory of a tile");
+
+  // Of half a tile: its planes, among them the slope's for one metric only.
+  static __host__ __device__ __forceinline__ size_t half_bytes(const Args &a) {
+    return (shared_planes + (tangents ? 1 : 0) + (a.metric == SDTW_EUCLIDEAN ? 1 : 0)) * plane_bytes;
+  }
+  // Without the points of gradients.
+  static __host__ __device__ __forceinline__ size_t least_bytes(const Args &a) {
+    return slots * half_bytes(a) + checkpoint_bytes(a) + Costs::Points::bytes(a.x.dtype);
+  }
+  static __host__ __device__ __forceinline__ size_t checkpoint_bytes(const Args &a) {
+    return (K + 1) * warp * sizeof(Word) * a.words;
+  }
+  static size_t bytes(const Args &a) { return least_bytes(a) + a.staged * Points::bytes(a); }
+  // Features of which there is room for points beside that, in `room` bytes.
+  static int features_in(const Args &a, size_t room) {
+    const size_t least = least_bytes(a);
+    const int64_t most = room > least ? static_cast<int64_t>((room - least) / Points::bytes(a)) : 0;
+    if (most >= a.features) return a.features;
+    return static_cast<int>(most >= warp ? most / warp * warp : most);
+  }
+
+  static __device__ __forceinline__ Planes<Cell, tangents, T> half(const Args &a, unsigned char *raw, int slot) {
+    Real *base = reinterpret_cast<Real *>(raw + slot * half_bytes(a)), *more = base + shared_planes * T * pitch;
+    return {base, more + (tangents ? T * pitch : 0), more};
+  }
+  static __device__ __forceinline__ unsigned char *staged(const Args &a, unsigned char *raw) {
+    return raw + slots * half_bytes(a) + checkpoint_bytes(a);
+  }
+  static __device__ __forceinline__ Word *checkpoint(const Args &a, unsigned char *raw) {
+    return reinterpret_cast<Word *>(raw + slots * half_bytes(a));
   }
 };
 
@@ -105,14 +137,13 @@ struct Backward {
   }
 
   __device__ __forceinline__ void fill(int thread) const {
-    Tiles t = tiles();
-    const typename Memory::Costs costs{a, s, block, Memory::staged(raw)};
+    Halves<T> halves{tiles(), 0};
+    typename Memory::Costs costs(a, s, block, Memory::staged(a, raw), thread, halves);
     const double limit = limit_of<Cell>(a, s);
     for (int round = 0;; round++) {  // one after the other until meet() says that it was the last
-      if (!t.over()) {
-        const int half = round & 1;
-        costs.run(half_of(t.number, half), t.part * steps + half * T, thread, round == 0, limit);
-        if (half == 1) t.advance();
+      if (!halves.over()) {
+        costs.run(half_of(halves.tiles.number, halves.half), halves.first_step(), thread, limit);
+        halves.advance();
       }
       if (meet(round)) return;
     }
@@ -131,29 +162,33 @@ struct Backward {
     } else if (base == t.begin) {
       sweep.start(first);
     } else {
-      sweep.restore(checkpoint_of(a, s, first / a.interval, block.begin / a.interval));
+      sweep.restore_fetched(Memory::checkpoint(a, raw));
     }
     sweep.look_above(first);
+  }
+  // Begins to load the checkpoint that a tile begins with, if it does.
+  __device__ __forceinline__ void fetch(const Z &sweep, const Tiles &t) const {
+    if (t.over() || t.part > t.base() || t.part == t.begin) return;
+    sweep.fetch(Memory::checkpoint(a, raw), checkpoint_of(a, s, t.part * steps / a.interval, block.begin / a.interval));
   }
   __device__ __forceinline__ void recompute() const {
     Tiles t = tiles();
     Z sweep(a, s, block);
+    fetch(sweep, t);
     if (!t.over()) prepare(sweep, t, false);
     for (int round = 0;; round++) {
       if (round > 0 && !t.over()) {
         const int half = (round - 1) & 1, first = t.part * steps + half * T;
         const Half tile = half_of(t.number, half);
-        if (t.is_tile())
+        const bool is_tile = t.is_tile();
+        if (half == 1) t.advance(), fetch(sweep, t);
+        if (is_tile)
           sweep.template run<true>(
               tile, first, cuda::none, [](int) {}, [](int) {});
         else
           sweep.template run<false>(
               tile, first, cuda::none, [](int) {}, [](int) {});
-        if (half == 1) {
-          const bool follows = !t.is_tile();
-          t.advance();
-          if (!t.over()) prepare(sweep, t, follows);
-        }
+        if (half == 1 && !t.over()) prepare(sweep, t, !is_tile);
       }
       if (meet(round)) return;
     }
@@ -182,10 +217,12 @@ struct Backward {
           if (swept) live = adjoint.run(half_of(t.number, half), first);
         }
         if (half == 0) t.advance();
-        if (t.is_tile() && !t.over() && !over) adjoint.look_ahead(t.part * steps + (half ^ 1) * T);
+        if (t.is_tile() && !t.over() && !over)
+          adjoint.look_ahead(t.part * steps + (half ^ 1) * T, block.heard[(round - 1) & 1]);
       }
       block.live[round & 1][lane_id()] = live;
       if (lane_id() == 0) {
+        block.told[round & 1] = adjoint.told_in_round();
         block.swept[round & 1] = swept, block.over[round & 1] = over || again;
         if (over || again) block.again = again;
       }
@@ -193,38 +230,77 @@ struct Backward {
     }
   }
 
+  // What strips tell each other, by a thread of those that make gradients, so that the sweep of E does not wait for
+  // memory: from which column on the strip has added to gradients of y, where E has left it, and where it has left the
+  // strip below.
+  struct Messages {
+    const Backward &b;
+    int told = 0;    // columns, to which gradients have been added
+    Word heard = 0;  // of the strip below
+
+    __device__ __forceinline__ void exchange(int round, int columns) {
+      const int strip = b.s.strip;
+      const Word left = round > 0 ? b.block.told[(round - 1) & 1] : 0;
+      if (strip > 0 && (left || columns > told)) {
+        ptx::fence();
+        if (left) store_relaxed(b.returned(strip), left);
+        if (columns > told) store_relaxed(b.graded(strip), told = columns);
+      }
+      if (!b.s.last() && (heard & 1) == 0) heard = load_acquire(b.returned(strip + 1));  // until that is done
+      b.block.heard[round & 1] = heard;
+    }
+  };
   __device__ __forceinline__ int *graded(int strip) const { return a.graded + s.local * a.strips + strip; }
+  __device__ __forceinline__ Word *returned(int strip) const { return a.returned + s.local * a.strips + strip; }
   // thread: of those that make gradients. The first half of them adds to rows, the other one to columns, which strips
-  // do one after the other: the first thread of these waits for the strip below, and tells what has been done in the
-  // round before, which it need not wait for any more.
+  // do one after the other: the first thread of these waits for the strip below.
   __device__ __forceinline__ void grade(int thread) const {
     constexpr int from = 4, of_columns = graders / 2;
-    const bool orders = thread == of_columns && !a.dense.data;
+    const bool speaks = thread == of_columns, orders = speaks && !a.dense.data;
+    Messages messages{*this};
+    const bool stays = a.staged == a.features;  // x, for all tiles
+    const typename Memory::Points all{raw + Memory::least_bytes(a), 0, a.staged};
     Tiles t = tiles();
-    int done = 0, told = 0;
+    const auto bring_next = [&](int half) {
+      if (stays && !a.dense.data && !t.over() && t.is_tile())
+        all.bring_columns(a, s, t.part * steps + half * T, thread);
+    };
+    if (stays && !a.dense.data) all.bring_rows(a, s, thread);
+    bring_next(1);
+    int done = 0;
     for (int round = 0;; round++) {
-      if (orders && done > told && s.strip > 0) publish(graded(s.strip), told = done);
+      if (speaks) messages.exchange(round, orders ? done : 0);
       if (round >= from && !t.over()) {
         const int half = (round - from) & 1 ^ 1, before = (round - 1) & 1, first = t.part * steps + half * T;
+        const Half tile = half_of(t.number, half);
         if (block.swept[before]) {
-          const Gradients<Cell, tangents, T> gradients{a, s, block, half_of(t.number, half), block.live[before]};
-          if (a.dense.data) {
-            gradients.put_dense(first, thread);
-          } else if (thread < of_columns) {
-            gradients.add_rows(thread / warp, first);
-          } else {
-            if (orders && !s.last()) {
-              const int enough = s.m - max(first - (warp - 1), 0);
-              wait_until(graded(s.strip + 1), [&](int columns) { return columns >= enough; });
-            }
-            meet_at(grading, of_columns);
-            gradients.add_columns((thread - of_columns) / warp, first);
+          if (orders && !s.last()) {
+            const int enough = s.m - max(first - (warp - 1), 0);
+            wait_until(graded(s.strip + 1), [&](int columns) { return columns >= enough; });
           }
+          if (a.dense.data)
+            Gradients<Cell, tangents, T>{a, s, block, tile, block.live[before], all}.put_dense(first, thread);
+          else
+            for (int f = 0; f < a.features; f += a.staged) {
+              const typename Memory::Points points{all.memory, f, min(a.staged, a.features - f)};
+              if (!stays) points.bring_rows(a, s, thread), points.bring_columns(a, s, first, thread);
+              __pipeline_wait_prior(0);
+              meet_at(grading, graders);  // all points are there
+              const Gradients<Cell, tangents, T> gradients{a, s, block, tile, block.live[before], points};
+              thread < of_columns ? gradients.add_rows(thread / warp, first)
+                                  : gradients.add_columns((thread - of_columns) / warp, first);
+              meet_at(grading, graders);  // and have been read
+            }
           done = s.m - min(first, s.m);
         }
         if (half == 0) t.advance();
+        __pipeline_wait_prior(0);
+        bring_next(half ^ 1);
       }
-      if (meet(round)) return;
+      if (meet(round)) {
+        __pipeline_wait_prior(0);
+        return;
+      }
     }
   }
   // All strips from this one on have made their gradients.
@@ -243,7 +319,7 @@ struct Backward {
       block.rounds.meet(met);
       do sweep_back(adjoint);
       while (block.again);
-      return adjoint.tell(true);
+      return adjoint.tell_done();
     }
     block.rounds.meet(met);
     do {
@@ -284,6 +360,10 @@ __global__ void __launch_bounds__(backward_threads<tangents>) general_backward_k
 template <class Cell, bool tangents, bool small>
 size_t Kernels<Cell, tangents, small>::backward_bytes(const Args &a) {
   return BackwardMemory<Cell, tangents, small>::bytes(a);
+}
+template <class Cell, bool tangents, bool small>
+int Kernels<Cell, tangents, small>::staged_features(const Args &a, size_t room) {
+  return BackwardMemory<Cell, tangents, small>::features_in(a, room);
 }
 template <class Cell, bool tangents, bool small>
 void Kernels<Cell, tangents, small>::backward(const Args &a, cudaStream_t stream) {
