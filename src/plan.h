@@ -158,8 +158,10 @@ enum class Source : int {
   packed_of_four,
   words,
   smallest_words,
-  packed,
   smallest,
+  large,
+  large_of_pairs,
+  smallest_large,
   differences,
   direct,
 };
@@ -170,8 +172,7 @@ struct Kernel {
   int tile_steps, cost_columns;  // of backward: steps of a tile; columns of costs in shared memory, of producers
   size_t shared_bytes;           // of a block
 };
-// Those of one call, in the order in which it launches them: FloatCell's, that for costs too large for words
-// (backward), and DoubleCell's.
+// Those of one call, in the order in which it launches them: FloatCell's, LongCell's and DoubleCell's.
 struct Kernels {
   Kernel single, large, wide;
 };

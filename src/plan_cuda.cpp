@@ -305,8 +305,10 @@ const char *name_of(Source source) {
     case Source::packed_of_four: return "PackedOfFour";
     case Source::words: return "Words";
     case Source::smallest_words: return "SmallestWords";
-    case Source::packed: return "Packed";
     case Source::smallest: return "Smallest";
+    case Source::large: return "Large";
+    case Source::large_of_pairs: return "LargeOfPairs";
+    case Source::smallest_large: return "SmallestLarge";
     case Source::differences: return "DifferenceCosts";
     case Source::direct: return "DirectCosts";
   }
@@ -330,8 +332,10 @@ void append_kernels(std::string &text, sdtw::Plan plan, const char *name, Call c
   const char *const pass = call == Call::forward ? "forward" : "backward";
   for (const Kernel *kernel : {&kernels.single, &kernels.large, &kernels.wide}) {
     if (kernel->source == Source::none) continue;
-    append(text, " %s_kernel<%s, %s> (", pass, kernel == &kernels.wide ? "DoubleCell" : "FloatCell",
-           name_of(kernel->source));
+    const char *const cell = kernel == &kernels.wide    ? "DoubleCell"
+                             : kernel == &kernels.large ? "LongCell"
+                                                        : "FloatCell";
+    append(text, " %s_kernel<%s, %s> (", pass, cell, name_of(kernel->source));
     if (call != Call::forward) append(text, "tiles of %d steps, ", kernel->tile_steps);
     append(text, "%zu bytes of shared memory)", kernel->shared_bytes);
   }

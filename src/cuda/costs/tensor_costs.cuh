@@ -46,9 +46,9 @@ __device__ __forceinline__ void multiply_add(double (&c)[4], const double (&a)[8
 
 // A producer warp has 32 rows of the strip, and each of its threads computes costs of the K rows of one sweeping lane.
 //
-// t is summed up in fixed point, as with fixed_point (cell.cuh): on top of 1.5 2^(20 + s), so that the double has 32 -
-// s bits of the fraction. s is the least that leaves room for all partial sums (fraction_shift in pair.cuh): 0 while
-// they are below 2^19, and 8 at most.
+// For a LongRing t is summed up as it is. Else it is summed up in fixed point, as with fixed_point (cell.cuh): on top
+// of 1.5 2^(20 + s), so that the double has 32 - s bits of the fraction. s is the least that leaves room for all
+// partial sums (fraction_shift in pair.cuh): 0 while they are below 2^19, and 8 at most.
 //
 // Held: the type in which x waits in shared memory. As double, x need not be converted at each use but takes more room.
 // chunk: features that are in shared memory at a time. If there are more, x is loaded anew for every 16 columns.
@@ -64,22 +64,16 @@ struct TensorCosts : TileReader<Ring_> {
   static constexpr int forward_columns = columns;
   // Steps that forward unrolls. Where the sweeping warp computes 2^-f - 1, too, the code of a whole block of steps does
   // not fit the instruction cache beside that of the producers.
-  static constexpr int unrolled = std::is_same_v<Ring, SplitRing> ? block_steps : block_steps / 2;
+  static constexpr int unrolled = std::is_base_of_v<SplitRing, Ring> ? block_steps : block_steps / 2;
 
   int bits;  // fraction bits of a WordRing's words
   __device__ __forceinline__ void begin(const Args &a, const StripView &s) {
     if constexpr (std::is_same_v<Ring, WordRing>) bits = s.active ? fraction_bits(a, s.pair.index) : 1;
   }
   using Left = typename Reader::Left;
-  __device__ __forceinline__ void costs(int u, FloatCell::Cost (&cost)[K]) const { convert(Reader::left(u), cost); }
-  __device__ __forceinline__ void convert(const Left &left, FloatCell::Cost (&cost)[K]) const {
+  __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const { convert(Reader::left(u), cost); }
+  __device__ __forceinline__ void convert(const Left &left, FloatCost (&cost)[K]) const {
     this->ring.convert(left, bits, cost);
-  }
-  __device__ __forceinline__ bool exceeded(const Args &, const StripView &) const { return false; }
-  // Backward has two kernels for FloatCell. The second takes pairs whose costs are too large for a WordRing.
-  static constexpr bool second = !std::is_same_v<Ring, WordRing>;
-  static __device__ __forceinline__ bool takes(const Args &a, const Pair &pair) {
-    return second != (cost_bound(a, pair.index) <= most_in_word);
   }
 
   // Scratch in shared memory: the norms of the strip's rows, and x; and for 16 columns of every pair of the task y,
@@ -101,6 +95,9 @@ struct TensorCosts : TileReader<Ring_> {
   }
   static __device__ __forceinline__ void init(unsigned char *scratch) {
     barriers_in(scratch).ready.init(producers), barriers_in(scratch).read.init(producers);
+  }
+  static __device__ __forceinline__ void retire(unsigned char *scratch) {
+    barriers_in(scratch).ready.retire(), barriers_in(scratch).read.retire();
   }
 
   // Calls `work` with the type of producer that suits the problem. vec4: x and y can be loaded four features at a time.
@@ -167,16 +164,16 @@ struct TensorCosts : TileReader<Ring_> {
       const double *x_norms = norms_of(a, s.pair.index);
       norms = x_norms + a.n + s.first_column();
       const int left_out = left_out_of(s);
-      const double fixed = zero_of_sums(left_out) + (0.5 + (left_out < 8 ? Ring::rounding : 0));
+      const double zero = Ring::fixed ? zero_of_sums(left_out) + (0.5 + (left_out < 8 ? Ring::rounding : 0)) : 0;
       __syncwarp();
-      base[lane % 4] = fixed + x_norms[clamp(s.row_of(lane % 4), n)];
+      base[lane % 4] = zero + x_norms[clamp(s.row_of(lane % 4), n)];
       if (whole) load_x(0);
       __syncwarp();
     }
 
     // The shift s of sums, see above, of the pair of a sweeping lane.
     __device__ __forceinline__ int left_out_of(const StripView &s) const {
-      return s.active ? fraction_shift(a, s.pair.index) : 0;
+      return Ring::fixed && s.active ? fraction_shift(a, s.pair.index) : 0;
     }
     // The warp's share of 16 columns of y: how many, and the first of them.
     __device__ __forceinline__ int own_columns() const { return chunk_columns / producers * (warp >> a.lane_bits); }
