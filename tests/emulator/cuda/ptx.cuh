@@ -43,6 +43,11 @@ unsigned permute(unsigned a, unsigned b) {
   return bytes;
 }
 
+template <int b>
+int multiply_add(int a, int c) {
+  return a * b + c;
+}
+
 inline void hide(int &) {}
 
 inline unsigned char *shared_memory() { return static_cast<unsigned char *>(emulator::shared_memory()); }
