@@ -3,6 +3,9 @@
     python benchmarks/overhead.py                         on the GPU if there is one, else on the CPU
     python benchmarks/overhead.py --shape 32,64,1 --shape 1,2,1 --library build/release/libsdtw.so
 
+Rows of libsdtw.torch that end in ", in Python" are without its extension (python -m libsdtw.torch.build),
+where it is built.
+
 Prints one JSON object a line: layer, device, launch ("eager", or "graph" where a CUDA graph is replayed),
 clock, B, N, d, best_us, median_us, p10_us, p90_us. A step is forward and backward, with gradients for x
 and y. Layers take turns, block by block, so that whatever else the machine does meets all of them.
@@ -25,7 +28,7 @@ import torch
 
 import capi
 from libsdtw import _core
-from libsdtw.torch import SoftDTW, soft_dtw
+from libsdtw.torch import SoftDTW, _direct, soft_dtw
 from timing import commit, cpu_name
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,13 +63,20 @@ def torch_layers(x, y, lengths):
         with torch.autograd.set_multithreading_enabled(False):
             return gradients(loss(x, y))
 
-    return {
+    calls = {
         "torch: SoftDTW, mean, step": lambda: gradients(loss(x, y)),
         "torch: SoftDTW, mean, step, lengths": lambda: gradients(loss(x, y, lengths, lengths)),
-        "torch: SoftDTW, mean, step, autograd in the calling thread": one_thread,
         "torch: soft_dtw, step": lambda: gradients(soft_dtw(x, y, gamma=GAMMA), ones),
         "torch: soft_dtw, forward of a step": lambda: soft_dtw(x, y, gamma=GAMMA),
         "torch: soft_dtw, value only": lambda: soft_dtw(plain_x, plain_y, gamma=GAMMA),
+        "torch: soft_dtw, value only, lengths": lambda: soft_dtw(
+            plain_x, plain_y, gamma=GAMMA, x_lengths=lengths, y_lengths=lengths
+        ),
+    }
+    return {
+        **calls,
+        **({f"{name}, in Python": in_python(call) for name, call in calls.items()} if _direct.native else {}),
+        "torch: SoftDTW, mean, step, autograd in the calling thread": one_thread,
         "torch: operator forward": lambda: ops.forward.default(plain_x, plain_y, *options, True),
         "torch: operator backward": lambda: ops.backward.default(
             ones, plain_x, plain_y, None, None, state, GAMMA, "sqeuclidean", True, True
@@ -75,6 +85,19 @@ def torch_layers(x, y, lengths):
         "torch: a step that computes nothing": lambda: gradients(Nothing.apply(x, y), ones),
         "torch: a step that computes nothing, mean": lambda: gradients(Nothing.apply(x, y).mean()),
     }
+
+
+def in_python(call):
+    """The same call without the extension."""
+    native = _direct.native
+
+    def run():
+        _direct.native = None
+        result = call()
+        _direct.native = native
+        return result
+
+    return run
 
 
 def ctc_step(x):
@@ -240,7 +263,8 @@ def main():
         library = None
         print(f"left out: the C API: {error}", file=sys.stderr)
     hardware = torch.cuda.get_device_name() if device == "cuda" else cpu_name()
-    print(f"torch {torch.__version__}, {hardware}", file=sys.stderr)
+    extension = "with" if _direct.native else "without"
+    print(f"torch {torch.__version__}, {hardware}, {extension} the extension", file=sys.stderr)
     rows = []
     for text in args.shape or ("32,64,8", "1,2,1"):
         measure(device, tuple(map(int, text.split(","))), library, rows)

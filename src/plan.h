@@ -61,6 +61,8 @@ constexpr int producers_of_tiles = 4;
 enum class Costs : int { given, inlined, tensor };
 
 constexpr int bounds_per_pair = 3;
+// Words of a point in the array of norms.
+constexpr int norms_per_point = 2;
 
 // Steps of a tile that backward recomputes and sweeps, where shared memory has room for it.
 constexpr int max_tile_steps = 32;
@@ -81,9 +83,9 @@ struct Layout {
   int64_t interval, slots;                            // steps between checkpoints; checkpoints of a strip
   size_t tickets, done, returned, graded, reset_end;  // zeroed for each wave, from tickets on
   size_t flows, snapshots;
-  size_t points[2], directions[2], norms[2];  // of x and y: normalised, for SDTW_COSINE
-  size_t pair_sums[2], pair_turns[2];         // gradients of each pair of the wave, and their derivatives
-  size_t sums[2], turns[2];                   // of each series: all pairs
+  size_t points[2], rounded[2], directions[2], norms[2];  // of x and y: normalised, for SDTW_COSINE
+  size_t pair_sums[2], pair_turns[2];                     // gradients of each pair of the wave, and their derivatives
+  size_t sums[2], turns[2];                               // of each series: all pairs
   size_t bytes;
 };
 
@@ -101,6 +103,7 @@ struct Plan {
   int64_t row_columns;      // of a row that a strip hands on
   int64_t words;            // of a stored cell, as state has it
   int64_t point_features;   // as points are read by the sweeps: of normalised ones two more
+  bool rounded_points;      // gradients are made of normalised points in float32
   bool wide_sums;           // gradients are summed up in double
   bool direct;              // gradients are summed up in the caller's arrays
   Run state;                // of all pairs

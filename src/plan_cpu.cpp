@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "backend.h"
+#include "core/band.h"
 #include "core/steps.h"
 #include "cpu/layout.h"
 #include "cpu/places.h"
@@ -41,25 +42,45 @@ Problem transpose(const Problem &p) {
   return result;
 }
 
-// Steps, bands and the minimum are for strips.
-bool has_core_rule(const Problem &p) { return p.gamma > 0 && p.band == SDTW_BAND_NONE && p.has_unit_steps(); }
+// How many columns the band admits of a row, in the mean.
+double mean_columns(const Problem &p) {
+  if (p.band == SDTW_BAND_NONE || p.n == 0) return double(p.m);
+  constexpr int64_t samples = 16;
+  const core::Band band{p.band, p.band_radius, p.n, p.m};
+  double sum = 0;
+  for (int64_t i = 0; i < samples; ++i) {
+    const core::Interval admits = band.columns((2 * i + 1) * p.n / (2 * samples));
+    sum += double(std::max<int64_t>(0, admits.end - admits.first));
+  }
+  return sum / samples;
+}
+
+// How much of the columns that `rows` rows sweep together the band admits.
+double filled_by_band(double columns, int64_t n, int64_t m, int64_t rows) {
+  return columns / std::min(double(m), columns + double(rows) * double(m) / double(n));
+}
 
 // Lanes hold pairs where that wastes less of the vectors. The choice fixes the layout of state, so it may depend on the
 // problem alone: not on threads nor on the instruction set.
 Mapping choose_mapping(const Problem &p) {
   // Two long series fill strips, and the boundary rows of 16 pairs would leave the L1 cache. Beside a short one any
   // length will do for which the scratch of 16 pairs takes no more than some megabytes of a thread.
-  if (!has_core_rule(p)) return Mapping::strips;
+  // A band makes boundary rows as long as it is wide. Steps are for strips.
+  if (!p.has_unit_steps()) return Mapping::strips;
   constexpr int64_t shortest = 48, most_numbers = 32768;
   const bool beside_short =
       std::min(p.n, p.m) <= shortest && (p.n + p.m) * std::max<int64_t>(p.features, 1) <= most_numbers;
-  if (std::max(p.n, p.m) > longest_of_lanes && !beside_short) return Mapping::strips;
+  const double columns = mean_columns(p);
+  const bool narrow = p.band != SDTW_BAND_NONE && columns <= longest_of_lanes / 2;
+  if (std::max(p.n, p.m) > (narrow ? 2 : 1) * longest_of_lanes && !beside_short) return Mapping::strips;
   const bool turns = may_transpose(p) && p.fused();
-  const double strips = std::max(filled_by_strips(p.n, p.m), turns ? filled_by_strips(p.m, p.n) : 0);
+  const double strips = std::max(filled_by_strips(p.n, p.m), turns ? filled_by_strips(p.m, p.n) : 0) *
+                        filled_by_band(columns, p.n, p.m, strip_rows);
   const int64_t works = works_of(p);
   // Lanes sweep several rows at a time.
   const double rows = double(std::min<int64_t>({p.n, p.m, lane_rows})) / lane_rows;
-  const double lanes = rows * double(works) / double(round_up(works, lane_group));
+  const double lanes =
+      rows * double(works) / double(round_up(works, lane_group)) * filled_by_band(columns, p.n, p.m, lane_rows);
   // Fewer than four groups leave threads idle that strips would use.
   return lanes * (works >= 4 * lane_group ? 1.1 : 0.6) > strips ? Mapping::lanes : Mapping::strips;
 }

@@ -256,7 +256,8 @@ Plan make_core_plan(const Problem &problem, const Exec &exec) {
   Arena run;
   plan.status = run.add(batch, sizeof(int));
   const bool has_norms = problem.dtype == SDTW_F32 && plan.costs == Costs::tensor;
-  plan.norms = run.add(has_norms ? checked_mul(batch, checked_add(problem.n, problem.m)) : 0, sizeof(double));
+  plan.norms =
+      run.add(has_norms ? checked_mul(batch, checked_add(problem.n, problem.m)) : 0, norms_per_point * sizeof(double));
   plan.control = run.add(1, sizeof(Control));
   plan.bounds = run.add(batch, bounds_per_pair * sizeof(int));
   plan.rows = run.add(row_cells, plan.words * word);

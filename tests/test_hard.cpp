@@ -32,7 +32,8 @@ TEST_CASE("paths among many that are equally good are the oracle's", "[hard]") {
   for (const char *metric : {"precomputed", "sqeuclidean", "cityblock"})
     for (const char *rule : {"", " weights=2,1,1", " penalties=0,1,1", " band=sakoe_chiba:4", " band=absolute:12",
                              " band=itakura:2", " band=sakoe_chiba:3 weights=1,2,0.5 penalties=1,0,-1"})
-      for (const char *shape : {" B=2 n=70 m=80", " B=19 n=12 m=17", " B=1 n=1 m=30", " B=3 n=40 m=1"}) {
+      for (const char *shape : {" B=2 n=70 m=80", " B=19 n=12 m=17", " B=1 n=1 m=30", " B=3 n=40 m=1",
+                                " B=40 n=45 m=70", " B=17 n=300 m=8", " B=17 n=8 m=300"}) {
         std::ostringstream line;
         ++seed;
         line << "metric=" << metric << shape << " gamma=0" << rule << " data=integers lengths=" << seed % 2

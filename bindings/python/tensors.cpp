@@ -1,5 +1,5 @@
-// The calls of sdtw.h on objects that have data_ptr(), stride() and numel(), as PyTorch's tensors have: asked here, a
-// call takes half the time that it takes to ask them in Python and to convert tuples of numbers.
+// The calls of sdtw.h on objects that have data_ptr(), stride(), numel() and nbytes, as PyTorch's tensors have: asked
+// here, a call takes half the time that it takes to ask them in Python and to convert tuples of numbers.
 #include <pybind11/pybind11.h>
 
 #include <string>
@@ -27,6 +27,7 @@ struct Names {
   PyObject *data_ptr = PyUnicode_InternFromString("data_ptr");
   PyObject *stride = PyUnicode_InternFromString("stride");
   PyObject *numel = PyUnicode_InternFromString("numel");
+  PyObject *nbytes = PyUnicode_InternFromString("nbytes");
 };
 
 const Names &names() {
@@ -115,10 +116,18 @@ sdtw_buffers make_buffers(const Plan &plan, py::handle x, py::handle y, py::hand
 }
 
 // Of a tensor that may not be None. A tensor that says where it is not, as one of symbolic zeros does, must not pass
-// for an absent array, which means ones.
+// for an absent array, which means ones. Of another size it may be where a node of autograd is called by itself.
 void *upstream(const Plan &plan, py::handle grad_value) {
   void *const result = address(grad_value);
   if (!result && plan.problem.batch_x > 0) throw py::value_error("grad_value has no memory: expected a dense tensor");
+  const sdtw_problem &problem = plan.problem;
+  const int64_t pairs = problem.batch_x * (problem.flags & SDTW_ALL_PAIRS ? problem.batch_y : 1);
+  const int64_t bytes = pairs * static_cast<int64_t>(problem.dtype == SDTW_F64 ? sizeof(double) : sizeof(float));
+  const auto held = py::reinterpret_steal<py::object>(PyObject_GetAttr(grad_value.ptr(), names().nbytes));
+  if (!held) throw py::error_already_set();
+  if (integer(held.ptr()) != bytes)
+    raise_invalid("grad_value has " + std::to_string(integer(held.ptr())) + " bytes: expected " +
+                  std::to_string(bytes) + ", a number like the value for each of " + std::to_string(pairs) + " pairs");
   return result;
 }
 
@@ -177,11 +186,20 @@ void jvp(const Plan &plan, py::handle x, py::handle y, py::handle x_len, py::han
 }  // namespace
 
 void define_tensors(py::module_ &module) {
-  py::class_<Plan>(module, "Plan",
-                   "A Problem, an Exec and the bytes that its calls need. Its methods are those of sdtw.h on tensors:\n"
-                   "objects with data_ptr(), stride() and numel(). None is an absent array, or on the CPU workspace\n"
-                   "that is allocated for the call.")
+  py::class_<Plan>(
+      module, "Plan",
+      "A Problem, an Exec and the bytes that its calls need. Its methods are those of sdtw.h on tensors:\n"
+      "objects with data_ptr(), stride(), numel() and nbytes. None is an absent array, or on the CPU workspace\n"
+      "that is allocated for the call.")
       .def(py::init(&make_plan), py::arg("problem"), py::arg("exec"))
+      .def_property_readonly(
+          "structs",
+          [](const Plan &plan) {
+            return py::make_tuple(reinterpret_cast<uintptr_t>(&plan.problem), reinterpret_cast<uintptr_t>(&plan.exec),
+                                  reinterpret_cast<uintptr_t>(&plan.sizes));
+          },
+          "Addresses of its sdtw_problem, sdtw_exec and sdtw_sizes, while it lives: for libraries in C beside this\n"
+          "module.")
       // Numbers rather than a Sizes, which would take longer to make than a call takes otherwise.
       .def_property_readonly("state_bytes", [](const Plan &plan) { return plan.sizes.state; })
       .def_property_readonly("forward_bytes", [](const Plan &plan) { return plan.sizes.forward; })

@@ -2,7 +2,7 @@
 // what is known without the recurrence is written here.
 #pragma once
 
-#include "cpu/lanes.h"
+#include "cpu/lanes_backward.h"
 #include "cpu/parallel.h"
 #include "cpu/poisoned.h"
 #include "cpu/strips_backward.h"
@@ -91,6 +91,7 @@ class Call {
   void solve_pair(Unit &unit);
   bool solve_with_any_engine(Unit &unit);  // false: NaN
   void solve_group(Unit &unit);
+  bool solve_group_as_float(Unit &unit);  // false: it is not for the float engine
   // Solve with cells in T; false if that is not for these costs.
   template <class T>
   bool try_pair(Unit &unit);
@@ -234,20 +235,26 @@ bool Call<In>::try_group(Unit &unit) {
 
 template <class In>
 void Call<In>::solve_group(Unit &unit) {
-  if constexpr (has_float)
-    if (try_group<float>(unit)) return;
-  const auto spoil = [&] {
-    for (int64_t l = 0; l < unit.count; ++l)
-      if (unit.lengths[l].kind == Kind::solved && poisoned<In>(p, b, unit.places[l], unit.lengths[l])) {
-        unit.lengths[l].kind = Kind::nan;
-        unit.values[l] = std::numeric_limits<double>::quiet_NaN();
-      }
-  };
-  if (p.fused()) spoil();
-  // Costs that are NaN disturb no lane but their own: which one, is asked afterwards.
-  if (!try_group<double>(unit)) spoil();
-  for (int64_t l = 0; l < unit.count; ++l)
+  if (!solve_group_as_float(unit)) {
+    const auto spoil = [&] {
+      for (int64_t l = 0; l < unit.count; ++l)
+        if (unit.lengths[l].kind == Kind::solved && poisoned<In>(p, b, unit.places[l], unit.lengths[l])) {
+          unit.lengths[l].kind = Kind::nan;
+          unit.values[l] = std::numeric_limits<double>::quiet_NaN();
+        }
+    };
+    if (p.fused()) spoil();
+    // Costs that are NaN disturb no lane but their own: which one, is asked afterwards.
+    if (!try_group<double>(unit)) spoil();
+  }
+  for (int64_t l = 0; l < unit.count; ++l)  // no admissible path
     if (unit.lengths[l].kind == Kind::solved && std::isinf(unit.values[l])) unit.lengths[l].kind = Kind::zero;
+}
+
+template <class In>
+bool Call<In>::solve_group_as_float(Unit &unit) {
+  if constexpr (has_float) return try_group<float>(unit);
+  return false;
 }
 
 template <class In>

@@ -1,4 +1,4 @@
-// The sweep at gamma = 0 over a tile of a strip, for any vector type: R itself, in double whatever the costs are in, as
+// The sweeps at gamma = 0 over a tile, for any vector type: R itself, in double whatever the costs are in, as
 // sums of thousands of floats would lose what decides between paths. Included by kernels_*.cpp inside its namespace.
 //
 // Where cells are floats, a vector of T is two of double; what is kept between tiles is as put_hard has it.
@@ -109,6 +109,60 @@ void hard_sweep(const RuleSweep<T> &given) {
       row[k] = cell;
       up = cell;
     }
+  }
+  Cells::store(above, a.state.above_m, a.state.above_e);
+  for (int k = 0; k < K; ++k) Cells::store(row[k], a.state.m + k * W, a.state.e + k * W);
+}
+
+// The same where lanes hold pairs, all of whose steps are the core's. steps: 0 not kept; 1, 2: a.probability as the
+// soft minimum's, of which the best step's is 1.
+template <class T, int K, bool masked, int steps>
+void hard_lanes(const LaneSweep<T> &given) {
+  using Cells = HardCells<T>;
+  using D = typename Cells::D;
+  constexpr int W = Cells::W, H = Cells::H;
+  const Sweep<T> &a = given.of;
+  [[maybe_unused]] const auto infinite = D::set1(std::numeric_limits<double>::infinity());
+  const auto none = D::set1(0), one = D::set1(1);
+
+  typename Cells::Cells row[K], above = Cells::load(a.state.above_m, a.state.above_e);
+  for (int k = 0; k < K; ++k) row[k] = Cells::load(a.state.m + k * W, a.state.e + k * W);
+  for (int64_t s = 0; s < a.steps; ++s) {
+    auto up = Cells::load(a.row_m + s * W, a.row_e + s * W);
+    auto diagonal = above;
+    above = up;
+    for (int k = 0; k < K; ++k) {
+      const T *const cost = a.cost + (s * K + k) * W;
+      [[maybe_unused]] T *const out = a.probability + (s * K + k) * 3 * W;
+      typename Cells::Cells cell;
+      for (int h = 0; h < H; ++h) {
+        const auto d = Cells::cost(cost, h);
+        const auto by_up = up.at[h], by_left = row[k].at[h], by_diagonal = diagonal.at[h];
+        const auto side = D::smaller(by_up, by_left);
+        if constexpr (steps != 0) {
+          const auto straight = D::at_most(by_diagonal, side);
+          const auto first = steps == 1 ? D::at_most(by_up, by_left) : D::at_most(by_left, by_up);
+          const auto by_first = D::where(straight, none, D::where(first, one, none));
+          const auto by_second = D::where(straight, none, D::where(first, none, one));
+          D::store(out + h * D::width, steps == 1 ? by_first : by_second);
+          D::store(out + W + h * D::width, steps == 1 ? by_second : by_first);
+          D::store(out + 2 * W + h * D::width, D::where(straight, one, none));
+        }
+        cell.at[h] = D::add(D::smaller(by_diagonal, side), d);
+        // A cost of +infinity forbids the cell, even where another is -infinity. Only double cells meet one.
+        if constexpr (!Cells::parts)
+          cell.at[h] = D::where(D::at_most(d, D::set1(std::numeric_limits<double>::max())), cell.at[h], infinite);
+        if constexpr (masked) {
+          const int64_t at = k * W + h * D::width;
+          const auto inside = D::within(D::set1(double(given.column + s)), D::load(given.wide_first + at),
+                                        D::load(given.wide_end + at));
+          cell.at[h] = D::where(inside, cell.at[h], infinite);
+        }
+      }
+      diagonal = row[k];
+      row[k] = up = cell;
+    }
+    Cells::store(up, a.row_m + s * W, a.row_e + s * W);
   }
   Cells::store(above, a.state.above_m, a.state.above_e);
   for (int k = 0; k < K; ++k) Cells::store(row[k], a.state.m + k * W, a.state.e + k * W);

@@ -129,6 +129,17 @@ struct RuleSweep {
   T *row_dot;
 };
 
+// A sweep where lanes hold pairs of which each has a band of its own: cell (s, k, l) is admissible for
+// first[k W + l] <= column + s < end[k W + l]. Null, if all are, for the minimum only.
+template <class T>
+struct LaneSweep {
+  using E = typename core::Exponent<T>::type;
+  Sweep<T> of;
+  int64_t column;                       // of the tile's first step
+  const E *first, *end;                 // soft minimum
+  const double *wide_first, *wide_end;  // minimum
+};
+
 template <class T>
 struct RuleAdjoint {
   AdjointSweep<T> of;  // alignment is weighted: E times the expected weight of the step into the cell
@@ -234,6 +245,16 @@ struct RuleKernels {
   void (*adjoint_tangent)(const RuleAdjoint<T> &);  // any
 };
 
+// Lanes only, the core's steps.
+template <class T>
+struct LaneKernels {
+  using Function = void (*)(const LaneSweep<T> &);
+  // Soft minimum within a band: [form][keeping probabilities].
+  Function soft[cost_forms][2];
+  // Minimum: [masked][not keeping steps, or keeping probabilities, of which one is 1, with ties as RuleKernels::hard].
+  Function hard[2][3];
+};
+
 template <class T>
 struct Kernels {
   int width;  // W
@@ -242,6 +263,7 @@ struct Kernels {
   decltype(MappingKernels<T>::load) pack;
   decltype(MappingKernels<T>::store) unpack;
   RuleKernels<T> rules;
+  LaneKernels<T> of_lanes;
   double (*total)(const T *values, int64_t count);
   void (*grow)(T *values, int64_t count, T excess);                 // times 1 + excess
   void (*reach[2])(const PointBlocks<T> &, T *largest, T *poison);  // [absolute]; results: [W]

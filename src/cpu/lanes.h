@@ -1,11 +1,16 @@
 // Small pairs, one in each SIMD lane: a group of W pairs is swept row by row, 4 rows at a time, all lanes in step.
 //
 // Pairs of a group may differ in length: the group is swept to its longest, and a pair's value is read, or its gradient
-// started, in passing. Boundaries are kept for tiles of 32 x 32 cells.
+// started, in passing. Boundaries are kept for tiles of 32 x 32 cells. Lanes know no steps but the core's. Of bands
+// they sweep, for each K rows, the columns that any lane's admits, and mask those that a lane's own does not; at gamma
+// = 0 they have cells as put_hard has them, and E is 1 along the best path and 0 elsewhere.
+//
+// This file has what a group is, and forward. The rest of it is in lanes_backward.h.
 #pragma once
 
 #include <algorithm>
 
+#include "core/band.h"
 #include "cpu/flush.h"
 #include "cpu/lane_series.h"
 
@@ -31,6 +36,7 @@ class LaneGroup {
         places(pairs),
         series{kernels, p.features, W},
         state(block_of_state),
+        hard(p.gamma == 0),
         scale(T(core::log2_e / p.gamma)),
         scale_low(T(core::log2_e / p.gamma - double(scale))) {
     // Several groups of narrow vectors have room where one of wide ones has: they stay packed side by side.
@@ -92,7 +98,7 @@ class LaneGroup {
     }
   }
 
-  // value: [W], in units of gamma. False if a given cost is not for this engine.
+  // value: [W], in units of gamma; at gamma = 0 as it is. False if a given cost is not for this engine.
   bool forward(double *value);
 
   // Sweeps E back; gradients stay packed until write_gradients. target: where E goes times factor[lane], or null.
@@ -132,6 +138,15 @@ class LaneGroup {
     for (int l = 0; l < W; ++l) o.at[l] = where[l].*index * array.stride[0];
     return o;
   }
+  // The columns that are swept of rows r .. r + K - 1: up to behind the last that any lane's band admits, from one
+  // before the first, so that E that goes diagonally into it is passed on. Rows further down begin no further left.
+  struct Columns {
+    int64_t begin, end;
+    int64_t open_begin, open_end;  // those that are all lanes'
+    E first[K * max_width], last[K * max_width];
+    double wide_first[K * max_width], wide_last[K * max_width];
+  };
+  void find_columns(int64_t r, Columns &c) const;
   int64_t padded_n() const { return round_up<int64_t>(longest_n, K); }
   double *wide_or_null(double *wide) const { return sizeof(T) == 4 ? wide : nullptr; }
   void normalise() {
@@ -223,9 +238,13 @@ class LaneGroup {
   }
   // Lanes left of column 0, for rows from r on.
   void start_rows(int64_t r, const LaneState<T> &s) const {
-    fill_forbidden(s.m, s.e, K * W);
-    fill_forbidden(s.above_m, s.above_e, W);
-    if (r == 0) std::fill(s.above_e, s.above_e + W, E(0));  // the corner of the border: R = 0
+    fill_forbidden(s.m, s.e, K * W, hard);
+    fill_forbidden(s.above_m, s.above_e, W, hard);
+    if (r > 0) return;
+    for (int l = 0; l < W; ++l) {  // the corner of the border: R = 0
+      if (hard) put_hard(0, s.above_m + l, s.above_e + l);
+      s.above_e[l] = 0;
+    }
   }
   // Whether lane l's last cell is in rows r .. r + K - 1 and columns first <= j < last.
   bool corner_in(int l, int64_t r, int64_t rows, int64_t first, int64_t last) const {
@@ -238,8 +257,30 @@ class LaneGroup {
     return end;
   }
 
+  // Sweeps columns [begin, end) of K rows. of: as of a tile that begins there. save: probabilities are kept.
+  void sweep(const Columns &columns, int64_t begin, int64_t end, const Sweep<T> &of, bool save) const {
+    const FlushDenormals flush(!hard && (save || sizeof(T) == 8));
+    const int64_t each = K * W * (form == plain_cost ? 1 : 2);
+    for (int64_t from = begin, to; from < end; from = to) {
+      const bool masked = from < columns.open_begin || from >= columns.open_end;
+      to = std::min(end, from < columns.open_begin ? columns.open_begin : masked ? end : columns.open_end);
+      const int64_t s = from - begin;
+      const Sweep<T> part{
+          to - from, of.cost + s * each, of.scale,         of.scale_low,
+          of.state,  of.row_m + s * W,   of.row_e + s * W, save ? of.probability + s * K * 3 * W : nullptr};
+      const LaneSweep<T> given{part, from, columns.first, columns.last, columns.wide_first, columns.wide_last};
+      if (hard)
+        kernels.of_lanes.hard[masked][save ? (plan.transposed ? 2 : 1) : 0](given);
+      else if (masked)
+        kernels.of_lanes.soft[form][save](given);
+      else
+        (save ? mapping.sweep_save : mapping.sweep)[form](part);
+    }
+  }
+
   void recompute(int64_t r, int64_t c, int64_t count) const;
-  void adjoint(int64_t r, int64_t c, int64_t count) const;
+  void adjoint(int64_t r, int64_t begin, int64_t end) const;
+  void leave(int64_t r, int64_t c, int64_t count, int64_t begin, int64_t end, bool first) const;
   bool live(int64_t r, int64_t c, int64_t count) const;
 
   const Problem &p;
@@ -251,6 +292,9 @@ class LaneGroup {
   const Place *const places;
   const LaneSeries<T> series;
   std::byte *const state;
+  const bool hard;  // gamma = 0
+  const bool banded = p.band != SDTW_BAND_NONE;
+  const Store store{hard};
   const T scale, scale_low;  // log2(e) / gamma
   double matrix_limit;
   int64_t n[max_width], m[max_width], longest_n = 0, longest_m = 0;
@@ -264,153 +308,71 @@ class LaneGroup {
 };
 
 template <class T, class In>
+void LaneGroup<T, In>::find_columns(int64_t r, Columns &c) const {
+  c.begin = c.open_begin = 0, c.end = c.open_end = longest_m;
+  if (!banded) return;
+  c.begin = longest_m, c.end = 0;
+  core::Interval of_row[K];
+  for (int l = 0; l < W; ++l) {
+    const core::Band band{p.band, p.band_radius, n[l], m[l]};
+    const bool again = l > 0 && n[l] == n[l - 1] && m[l] == m[l - 1];
+    for (int k = 0; k < K; ++k) {
+      core::Interval &admits = of_row[k];
+      if (r + k >= n[l])
+        admits = {0, longest_m};
+      else if (!again)
+        admits = band.columns(r + k);
+      c.first[k * W + l] = E(admits.first), c.last[k * W + l] = E(admits.end);
+      c.wide_first[k * W + l] = double(admits.first), c.wide_last[k * W + l] = double(admits.end);
+      if (r + k >= n[l]) continue;
+      c.open_begin = std::max(c.open_begin, admits.first);
+      if (admits.end < m[l] || admits.end <= admits.first) c.open_end = std::min(c.open_end, admits.end);
+      if (admits.end <= admits.first) continue;
+      c.begin = std::min(c.begin, std::max<int64_t>(0, admits.first - 1));
+      c.end = std::max(c.end, admits.end);
+    }
+  }
+}
+
+template <class T, class In>
 bool LaneGroup<T, In>::forward(double *value) {
   bool ok = true;
-  fill_forbidden(row_m, row_e, longest_m * W);
+  fill_forbidden(row_m, row_e, longest_m * W, hard);
+  for (int l = 0; l < W; ++l)  // where a band does not reach the corner
+    if (n[l] > 0) value[l] = std::numeric_limits<double>::infinity();
+  Columns columns;
   for (int64_t r = 0; r < longest_n; r += K) {
     const LaneState<T> lanes = lane_state(0);
     start_rows(r, lanes);
+    find_columns(r, columns);
     if (state && r > 0 && r % plan.tile_rows == 0)
-      Store::save(boundary_row(r / plan.tile_rows), p.m * W, 0, row_m, row_e, longest_m * W);
-    for (int64_t c = 0; c < longest_m; c += plan.tile_cols) {
-      const int64_t count = std::min(plan.tile_cols, longest_m - c);
-      if (state && c > 0) Store::save(boundary_column(r, c / plan.tile_cols), K * W, 0, lanes.m, lanes.e, K * W);
-      cost(r, c, count, ok);
+      store.save(boundary_row(r / plan.tile_rows), p.m * W, 0, row_m, row_e, longest_m * W);
+    for (int64_t c = columns.begin / plan.tile_cols * plan.tile_cols; c <= columns.end && c < longest_m;
+         c += plan.tile_cols) {
+      const int64_t from = std::max(c, columns.begin), to = std::min(c + plan.tile_cols, columns.end);
+      // Also where nothing of these rows is in the tile, as their last cell is the diagonal neighbour of one that is.
+      if (state && c > columns.begin)
+        store.save(boundary_column(r, c / plan.tile_cols), K * W, 0, lanes.m, lanes.e, K * W);
+      if (from >= to) continue;
+      cost(r, from, to - from, ok);
       if (!ok && sizeof(T) == 4) return false;
-      const FlushDenormals flush(sizeof(T) == 8);
-      for (int64_t s = c, end; s < c + count; s = end) {
-        end = next_corner(r, s, c + count);
-        mapping.sweep[form]({end - s, tile + (s - c) * K * W * (form == plain_cost ? 1 : 2), scale, scale_low, lanes,
-                             row_m + s * W, row_e + s * W, nullptr});
+      for (int64_t s = from, end; s < to; s = end) {
+        end = next_corner(r, s, to);
+        sweep(columns, s, end,
+              {end - s, tile + (s - from) * K * W * (form == plain_cost ? 1 : 2), scale, scale_low, lanes,
+               row_m + s * W, row_e + s * W, nullptr},
+              false);
         for (int l = 0; l < W; ++l)
           if (corner_in(l, r, K, s, end) && m[l] == end) {
             const int64_t at_corner = (n[l] - 1 - r) * W + l;
-            value[l] = value_of(lanes.m[at_corner], lanes.e[at_corner]);
+            const T *const m_ = lanes.m + at_corner;
+            const E *const e_ = lanes.e + at_corner;
+            value[l] = hard ? get_hard(m_, e_) : value_of(*m_, *e_);
           }
       }
     }
   }
   return ok;
-}
-
-// Recomputes the transition probabilities of the tile with its first cell at (r, c).
-template <class T, class In>
-void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
-  const int64_t i = r / plan.tile_rows, rows = std::min(plan.tile_rows, longest_n - r);
-  // The row above the tile, from one column before it on.
-  const int64_t before = c > 0 ? 1 : 0;
-  T *const m_ = above_m + W;
-  E *const e_ = above_e + W;
-  fill_forbidden(above_m, above_e, (count + 1) * W);
-  if (i > 0)
-    Store::load(boundary_row(i), p.m * W, (c - before) * W, m_ - before * W, e_ - before * W, (count + before) * W);
-  bool ok = true;
-  for (int64_t q = 0; q < rows; q += K) {
-    const LaneState<T> lanes = lane_state(q);
-    if (c == 0) {
-      start_rows(r + q, lanes);
-    } else {
-      Store::load(boundary_column(r + q, c / plan.tile_cols), K * W, 0, lanes.m, lanes.e, K * W);
-      // One back in the row above: its own column boundary, saved last time round in above_m[0].
-      std::copy(above_m, above_m + W, lanes.above_m);
-      std::copy(above_e, above_e + W, lanes.above_e);
-      std::copy(lanes.m + (K - 1) * W, lanes.m + K * W, above_m);
-      std::copy(lanes.e + (K - 1) * W, lanes.e + K * W, above_e);
-    }
-    cost(r + q, c, count, ok);
-    const FlushDenormals flush;
-    mapping.sweep_save[form]({count, tile, scale, scale_low, lanes, m_, e_, probability + q * plan.tile_cols * 3 * W});
-  }
-}
-
-// One group of K rows of a tile; E stays in `alignment`.
-template <class T, class In>
-void LaneGroup<T, In>::adjoint(int64_t r, int64_t c, int64_t count) const {
-  const FlushDenormals flush;
-  const int64_t q = r % plan.tile_rows;
-  const T *const p_ = probability + q * plan.tile_cols * 3 * W;
-  for (int64_t end = c + count; end > c;) {
-    // Down to the rightmost corner before `end`, which is then started.
-    int64_t s = c;
-    for (int l = 0; l < W; ++l)
-      if (corner_in(l, r, K, c, end)) s = std::max(s, m[l] == end ? c : m[l]);
-    for (int l = 0; l < W; ++l)
-      if (corner_in(l, r, K, c, end) && m[l] == end) left[(q + n[l] - 1 - r) * W + l] = 1;
-    mapping.adjoint({end - s, p_ + (s - c) * K * 3 * W, alignment + (s - c) * K * W, left + q * W, diagonal + q * W,
-                     above_m, adjoint_row + s * W});
-    end = s;
-  }
-}
-
-// Whether a tile is worth sweeping. Decided, and what is negligible dropped, for each lane by itself: what becomes of a
-// pair does not depend on its neighbours.
-template <class T, class In>
-bool LaneGroup<T, In>::live(int64_t r, int64_t c, int64_t count) const {
-  struct {
-    T *data;
-    int64_t rows;
-  } const incoming[] = {{left, plan.tile_rows}, {diagonal, plan.tile_rows}, {adjoint_row + c * W, count}};
-  T largest[max_width] = {}, keep[max_width];
-  for (const auto &in : incoming)
-    for (int64_t i = 0; i < in.rows; ++i)
-      for (int l = 0; l < W; ++l) largest[l] = std::max(largest[l], in.data[i * W + l]);
-  bool any = false, all = true;
-  for (int l = 0; l < W; ++l) {
-    keep[l] = largest[l] >= T(core::negligible_alignment) ? 1 : 0;
-    any |= keep[l] > 0 || corner_in(l, r, plan.tile_rows, c, c + count);
-    all &= keep[l] > 0 || largest[l] == 0;
-  }
-  if (!all)
-    for (const auto &in : incoming)
-      for (int64_t i = 0; i < in.rows; ++i)
-        for (int l = 0; l < W; ++l) in.data[i * W + l] *= keep[l];
-  return any;
-}
-
-template <class T, class In>
-void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
-  std::fill(adjoint_row, adjoint_row + longest_m * W, T(0));
-  if (p.fused() && !target) {
-    const int64_t size_x = tiles_down() * plan.tile_rows * features * W, size_y = longest_m * features * W;
-    std::fill(grad_x, grad_x + size_x, T(0));
-    std::fill(grad_y, grad_y + size_y, T(0));
-    if (sizeof(T) == 4) std::fill(rest_x, rest_x + size_x, T(0));
-  }
-  for (int64_t r = (tiles_down() - 1) * plan.tile_rows; r >= 0; r -= plan.tile_rows) {
-    std::fill(left, left + plan.tile_rows * W, T(0));
-    std::fill(diagonal, diagonal + plan.tile_rows * W, T(0));
-    double lost[max_width] = {};
-    for (int64_t c = (tiles_across() - 1) * plan.tile_cols; c >= 0; c -= plan.tile_cols) {
-      const int64_t count = std::min(plan.tile_cols, longest_m - c), rows = std::min(plan.tile_rows, longest_n - r);
-      if (!live(r, c, count)) continue;
-      Flow<T> inflow(W), outflow(W);
-      T started[max_width];
-      for (int l = 0; l < W; ++l) started[l] = corner_in(l, r, plan.tile_rows, c, c + count) ? 1 : 0;
-      inflow.add(started, W);
-      inflow.add(left, plan.tile_rows * W);
-      inflow.add(diagonal, plan.tile_rows * W);
-      inflow.add(adjoint_row + c * W, count * W);
-      recompute(r, c, count);
-      for (int64_t q = (rows - 1) / K * K; q >= 0; q -= K) {
-        adjoint(r + q, c, count);
-        if (target) {
-          const Offsets at = offsets(*target, &Place::result, places);
-          int64_t first[max_width] = {}, last[K * max_width];
-          mapping.store[core::dtype_of<In>](
-              matrix(r + q, c, count, nullptr, target->data, target->stride, at, first, last), alignment, factor);
-        } else {
-          gradient(r + q, c, count);
-        }
-      }
-      outflow.add(left, plan.tile_rows * W);
-      outflow.add(diagonal, plan.tile_rows * W);
-      outflow.add(adjoint_row + c * W, count * W);
-      const auto correction = outflow.settle(inflow, lost);
-      correction.apply(left, plan.tile_rows * W);
-      correction.apply(diagonal, plan.tile_rows * W);
-      correction.apply(adjoint_row + c * W, count * W);
-    }
-  }
 }
 
 }  // namespace sdtw::cpu

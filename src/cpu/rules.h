@@ -101,10 +101,7 @@ class PairRule {
   }
 
   // Border cells and what the minimum keeps instead of Z.
-  void forbid(T *m, E *e, int64_t count) const {
-    if (!hard) return fill_forbidden(m, e, count);
-    for (int64_t i = 0; i < count; ++i) put_hard(std::numeric_limits<double>::infinity(), m + i, e + i);
-  }
+  void forbid(T *m, E *e, int64_t count) const { fill_forbidden(m, e, count, hard); }
   // The corner of the border, from where the first cell is entered by a diagonal step without a penalty.
   void start(T *m, E *e) const {
     if (hard) return put_hard(-steps.hard_penalty[core::diagonal], m, e);

@@ -264,20 +264,6 @@ class StripPair {
     else
       (save ? mapping.sweep_save : mapping.sweep)[form](of);
   }
-  // A tile boundary, into and out of state: what put_hard makes of double cells is one number.
-  void save(std::byte *data, int64_t capacity, int64_t at, const T *m_, const E *e_, int64_t count) const {
-    if (rule.hard && Store::packed)
-      std::memcpy(data + at * sizeof(T), m_, count * sizeof(T));
-    else
-      Store::save(data, capacity, at, m_, e_, count);
-  }
-  void load(const std::byte *data, int64_t capacity, int64_t at, T *m_, E *e_, int64_t count) const {
-    if (rule.hard && Store::packed)
-      std::memcpy(m_, data + at * sizeof(T), count * sizeof(T));
-    else
-      Store::load(data, capacity, at, m_, e_, count);
-  }
-
   // Hands strips out by ticket; progress[i] is how many steps strip i has done.
   template <class Locals, class Strip>
   void run(Locals &&locals, int threads, Strip &&strip) {
@@ -312,6 +298,7 @@ class StripPair {
   const StateLayout state_layout;
   std::byte *const state;
   const PairRule<T> rule;
+  const Store store{rule.hard};
   Tangents<T, In> tangents;
   const T scale, scale_low;  // log2(e) / gamma
   double matrix_limit;
@@ -342,9 +329,9 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
     next = tile_end(within, s);
     const int64_t count = next - s;
     if (i > 0) wait(i - 1, std::min(steps(i - 1), next + W));
-    if (state && i > 0 && s < m) save(boundary_row(i), p.m, s, row_m + s, row_e + s, std::min(count, m - s));
+    if (state && i > 0 && s < m) store.save(boundary_row(i), p.m, s, row_m + s, row_e + s, std::min(count, m - s));
     if (state && s > within.begin)
-      save(boundary_column(i, s / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
+      store.save(boundary_column(i, s / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
     ok &= cost(i, cells, s, count, local);
     if (!ok && sizeof(T) == 4) {
       advance(i, within.end);

@@ -1,9 +1,9 @@
 // The forward and the adjoint sweep over one tile, for any vector type. Included by kernels_*.cpp inside its namespace.
 
 // K rows a lane, skewed (strips) or not (lanes), from costs or from costs already split, with or without keeping
-// transition probabilities.
-template <class T, int K, bool skew, bool split, bool save>
-void sweep(const Sweep<T> &a) {
+// transition probabilities. band: of lanes, the given one, if masked.
+template <class T, int K, bool skew, bool split, bool save, bool masked>
+inline __attribute__((always_inline)) void sweep_tile(const Sweep<T> &a, [[maybe_unused]] const LaneSweep<T> *band) {
   using V = Vec<T>;
   using Cell = core::Scaled<V>;
   constexpr int W = V::width;
@@ -28,8 +28,16 @@ void sweep(const Sweep<T> &a) {
     for (int k = 0; k < K; ++k) {
       core::Terms<V> terms;
       const auto sum = core::sum_of<V>(up, row[k], diagonal, save ? &terms : nullptr);
+      [[maybe_unused]] typename V::Mask inside;
+      if constexpr (masked)
+        inside = V::within(V::whole(static_cast<typename V::ScalarExponent>(band->column + s)),
+                           V::load(band->first + k * W), V::load(band->end + k * W));
       if constexpr (save) {
-        const auto p = core::probabilities<V>(terms, sum.sum);
+        auto p = core::probabilities<V>(terms, sum.sum);
+        if constexpr (masked) {
+          const auto none = V::set1(0);
+          p = {V::where(inside, p.up, none), V::where(inside, p.left, none), V::where(inside, p.diagonal, none)};
+        }
         T *out = a.probability + (s * K + k) * 3 * W;
         V::store(out, p.up);
         V::store(out + W, p.left);
@@ -41,6 +49,10 @@ void sweep(const Sweep<T> &a) {
         row[k] = core::enter<V>(sum, typename V::Split{V::load(reinterpret_cast<const int32_t *>(t)), V::load(t + W)});
       } else {
         row[k] = core::enter<V>(sum, V::split(V::load(a.cost + (s * K + k) * W), scale, scale_low));
+      }
+      if constexpr (masked) {
+        row[k].m = V::where(inside, row[k].m, V::set1(1));
+        row[k].e = V::where(inside, row[k].e, V::whole(core::Exponent<T>::forbidden));
       }
       up = row[k];
     }
@@ -62,6 +74,16 @@ void sweep(const Sweep<T> &a) {
     V::store(a.state.m + k * W, row[k].m);
     V::store(a.state.e + k * W, row[k].e);
   }
+}
+
+template <class T, int K, bool skew, bool split, bool save>
+void sweep(const Sweep<T> &a) {
+  sweep_tile<T, K, skew, split, save, false>(a, nullptr);
+}
+// Lanes, within bands.
+template <class T, int K, bool split, bool save>
+void sweep_band(const LaneSweep<T> &a) {
+  sweep_tile<T, K, false, split, save, true>(a.of, &a);
 }
 
 // What is written is 0 where E is negligible, so that gradients do not depend on which cells are visited for the sake

@@ -94,6 +94,15 @@ constexpr RuleKernels<T> rules() {
   return r;
 }
 
+template <class T, int K>
+constexpr LaneKernels<T> lane_kernels() {
+  constexpr bool split = sizeof(T) == 4;
+  return {{{sweep_band<T, K, false, false>, sweep_band<T, K, false, true>},
+           {sweep_band<T, K, split, false>, sweep_band<T, K, split, true>}},
+          {{hard_lanes<T, K, false, 0>, hard_lanes<T, K, false, 1>, hard_lanes<T, K, false, 2>},
+           {hard_lanes<T, K, true, 0>, hard_lanes<T, K, true, 1>, hard_lanes<T, K, true, 2>}}};
+}
+
 template <class T>
 constexpr Kernels<T> kernels() {
   constexpr int W = Vec<T>::width;
@@ -105,6 +114,7 @@ constexpr Kernels<T> kernels() {
           {store_matrix<T, 1, float>, store_matrix<T, 1, Double<T>>, store_matrix<T, 1, core::Half>,
            store_matrix<T, 1, core::BFloat16>},
           rules<T, strip_rows / W>(),
+          lane_kernels<T, lane_rows>(),
           total<T>,
           grow<T>,
           {reach<T, false>, reach<T, true>},

@@ -24,9 +24,11 @@ T *at(void *base, size_t offset) {
   return reinterpret_cast<T *>(static_cast<unsigned char *>(base) + offset);
 }
 
+constexpr size_t kept_for_static = 64;  // bytes of a block's shared memory
+
 struct Device {
   int id, multiprocessors;
-  size_t shared_memory;  // bytes of dynamic shared memory for a block: 64 are kept for static shared memory
+  size_t shared_memory;  // bytes of dynamic shared memory for a block, besides kept_for_static
   size_t shared_memory_of_multiprocessor;
 };
 // Of so many GPUs a thread keeps what the driver has said.
@@ -48,7 +50,7 @@ inline Device current_device() {
   shared_memory = std::min(shared_memory, SDTW_CUDA_SHARED_MEMORY);
   shared_memory_of_all = std::min(shared_memory_of_all, SDTW_CUDA_SHARED_MEMORY + 1024);
 #endif
-  return known = {id, multiprocessors, static_cast<size_t>(shared_memory) - 64,
+  return known = {id, multiprocessors, static_cast<size_t>(shared_memory) - kept_for_static,
                   static_cast<size_t>(shared_memory_of_all)};
 }
 
@@ -64,6 +66,54 @@ inline unsigned long long current_context() {
   }();
   unsigned long long id = 0;
   return ask && ask(nullptr, &id) == 0 ? id : 0;
+}
+
+[[noreturn]] inline void fail_for_memory(size_t needed) {
+  fail(SDTW_STATUS_UNSUPPORTED,
+       "this GPU has %zu bytes of shared memory for a block: this problem's kernels need %zu in this version",
+       current_device().shared_memory, needed);
+}
+
+// How a kernel runs on the current device.
+struct Residency {
+  int64_t blocks;  // that are resident at once, on the whole GPU, with some dynamic shared memory for each
+  bool waits;      // whether wait_for_kernel_before was compiled into the kernel, not whether the GPU has it
+};
+
+// Prepares a kernel to be launched with as much dynamic shared memory as a block may have, and says how it runs with
+// `shared` bytes of it. fixed: its static shared memory, if that is more than kept_for_static. What the driver says is
+// kept per thread and GPU, since asking takes as long as launching; it is asked again in another context, as after
+// cudaDeviceReset.
+template <class Function, Function kernel>
+Residency residency_of(int threads, size_t shared, size_t fixed = 0) {
+  struct Known {
+    unsigned long long context = 0;
+    int threads = 0;
+    size_t shared = 0;
+    Residency residency{};
+  };
+  static thread_local Known known_of[devices_remembered];
+  const Device device = current_device();
+  Known &known = known_of[device.id % devices_remembered];
+  const unsigned long long context = current_context();
+  if (context != 0 && known.context == context && known.threads == threads && known.shared == shared)
+    return known.residency;
+  if (shared + fixed > device.shared_memory) fail_for_memory(shared + fixed);
+  // The same for every problem: it belongs to the kernel, which other threads launch for problems of their own.
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(device.shared_memory - fixed)),
+        "cudaFuncSetAttribute");
+  cudaFuncAttributes compiled{};
+  check(cudaFuncGetAttributes(&compiled, kernel), "cudaFuncGetAttributes");
+  int resident = 0;
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, shared),
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  int64_t blocks = static_cast<int64_t>(resident) * device.multiprocessors;
+#ifdef SDTW_CUDA_BLOCKS  // to test that no block waits for one that is not resident
+  blocks = std::min<int64_t>(blocks, SDTW_CUDA_BLOCKS);
+#endif
+  known = {context, threads, shared, Residency{blocks, compiled.ptxVersion >= 90}};
+  return known.residency;
 }
 
 // overlap: programmatic dependent launch. The kernel follows another of the same call, and its blocks may become

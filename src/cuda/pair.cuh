@@ -85,9 +85,17 @@ __device__ __forceinline__ float bound_of(float x, float y, double scale) {
   return reach * reach * static_cast<float>(scale);
 }
 
+// Whether costs of many features are computed by float64 matrix instructions (TensorCosts), not in integers
+// (SliceCosts): a choice of the build, until it is known where which is faster.
+#ifdef SDTW_CUDA_FLOAT64_COSTS
+constexpr bool float64_costs = true;
+#else
+constexpr bool float64_costs = false;
+#endif
+
 // Bounds of a pair, as bits of floats: [0] the largest squared distance of an x_i from x_0, [1] that of a y_j from x_0,
-// [2] |x_0|^2. Where none are computed beforehand, [0] is `accepted`, as a reset leaves it, or a bound of the costs
-// that forward has met if FloatCell has no room for these, or `rejected` if the pair is thin.
+// [2] |x_0|^2. Where none are computed beforehand, [0] is `accepted`, as a reset leaves it, or a bound of the costs that
+// forward has met if FloatCell has no room for these, or `rejected` if the pair is thin.
 constexpr int rejected = 0x7fc00000, accepted = -1;
 
 __host__ __device__ __forceinline__ bool has_bounds(const Args &a) { return !a.f64 && a.costs == Costs::tensor; }
@@ -98,10 +106,14 @@ __device__ __forceinline__ float cost_bound(const Args &a, int64_t pair) {
 }
 // A bound of all partial sums of TensorCosts on the way to t. It is larger than cost_bound because x in its products
 // <x, y - x_0> is not relative to the first point.
-__device__ __forceinline__ float sum_bound(const Args &a, int64_t pair) {
+__device__ __forceinline__ float product_bound(const Args &a, int64_t pair) {
   const int *bounds = a.bounds + bounds_per_pair * pair;
   const float offset = sqrtf(__int_as_float(bounds[2])) * sqrtf(__int_as_float(bounds[1]));
   return cost_bound(a, pair) + 4.001f * static_cast<float>(a.scale) * offset;
+}
+// The same of the sums in fixed point, for FloatCell.
+__device__ __forceinline__ float sum_bound(const Args &a, int64_t pair) {
+  return float64_costs ? product_bound(a, pair) : cost_bound(a, pair);
 }
 // How many of the 32 fraction bits of such a sum are given to its integer part, which has 20 bits and a sign without
 // them. Up to most_shift leave the fraction precise enough.
@@ -121,9 +133,17 @@ __device__ __forceinline__ int fraction_bits(const Args &a, int64_t pair) {
   return min(30 - min(max(exponent, 0), 14), 32 - fraction_shift(a, pair));  // of a pair without bounds anything
 }
 
+// How many digits SliceCosts needs for a pair: with four costs are off by 2^-38 of the largest, maybe in the same
+// direction along a path of n + m cells; and the value of a series with itself may be off by 2^-21.7 sqrt(n + m), by
+// what is promised of it.
+__device__ __forceinline__ int digits_of(const Args &a, const Pair &pair) {
+  const float error = cost_bound(a, pair.index) * sqrtf(static_cast<float>(pair.n) + static_cast<float>(pair.m));
+  return error <= 80000 ? 4 : 5;
+}
+
 // What the points of a pair add to its costs, first those of the rows and then those of the columns: see TensorCosts.
 __device__ __forceinline__ double *norms_of(const Args &a, int64_t pair) {
-  return a.norms + pair * (static_cast<int64_t>(a.n) + a.m);
+  return a.norms + pair * norms_per_point * (static_cast<int64_t>(a.n) + a.m);
 }
 
 enum class Engine { of_float, of_long, of_double };
@@ -139,9 +159,10 @@ __device__ __forceinline__ Engine engine_of(const Args &a, const Pair &pair) {
   }
   if (core::is_thin(pair.n, pair.m)) return Engine::of_double;
   constexpr float most_fixed = 1 << (19 + most_shift), most_sum = 0x1p32f;  // of which float64 leaves 2^-21
-  const float cost = cost_bound(a, pair.index), sum = sum_bound(a, pair.index);
-  if (cost <= float_limit(a, pair) && sum < most_fixed) return Engine::of_float;  // false for NaN
-  return a.has_long && cost <= long_limit(a, pair) && sum < most_sum ? Engine::of_long : Engine::of_double;
+  const float cost = cost_bound(a, pair.index);
+  if (cost <= float_limit(a, pair) && sum_bound(a, pair.index) < most_fixed) return Engine::of_float;  // false for NaN
+  const bool has_room = cost <= long_limit(a, pair) && product_bound(a, pair.index) < most_sum;
+  return a.has_long && has_room ? Engine::of_long : Engine::of_double;
 }
 
 // Whether forward takes a single kernel, in which the warp that swept a pair with FloatCell also sweeps it with

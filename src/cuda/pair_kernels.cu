@@ -4,6 +4,7 @@
 // computed here, not by forward, because only backward needs them.
 #include <algorithm>
 
+#include "cuda/costs/digits.cuh"
 #include "cuda/launch.h"
 #include "cuda/sweep/midline.cuh"
 
@@ -28,9 +29,43 @@ struct Measures {
   }
 };
 
-// Writes the norms of a series' points, as TensorCosts needs them, and gives the largest squared distance from x_0 as
-// bits of a float: compared as integers, a NaN is the largest of all. 2^lane_bits lanes measure a point together, and
-// load four features at a time if vec4.
+// The same of its coordinates cut into digits, for SliceCosts: |p - o|^2 of five digits, and of four.
+struct MeasuresOfDigits {
+  double five = 0, four = 0;
+  float up;  // see Digits::cut
+
+  __device__ __forceinline__ void add(float from, float of_point) {
+    int high, low;
+    Digits::cut(difference(of_point, from), up, high, low);
+    const double of_five = high * 0x1p-8 + low * 0x1p-32, of_four = high * 0x1p-8 + ((low + 0x80) >> 8) * 0x1p-24;
+    five = fma(of_five, of_five, five), four = fma(of_four, of_four, four);
+  }
+};
+
+// Calls visit with each of a lane's coordinates of the origin and of a point.
+template <bool vec4, class Visit>
+__device__ __forceinline__ void for_features(const Args &a, const sdtw_in &series, int64_t origin, int64_t at, int lane,
+                                             int lanes, Visit visit) {
+  if constexpr (vec4) {
+#pragma unroll 2
+    for (int f = 4 * lane; f < a.features; f += 4 * lanes) {
+      const auto four = [&](const sdtw_in &of, int64_t point) {
+        return __ldg(reinterpret_cast<const float4 *>(static_cast<const float *>(of.data) + point + f));
+      };
+      const float4 from = four(a.x, origin), here = four(series, at);
+      visit(from.x, here.x), visit(from.y, here.y), visit(from.z, here.z), visit(from.w, here.w);
+    }
+  } else {
+#pragma unroll 8
+    for (int f = lane; f < a.features; f += lanes)
+      visit(load<float>(a.x.data, origin + f * a.x.stride[2], false),
+            load<float>(series.data, at + f * series.stride[2], false));
+  }
+}
+
+// Writes the norms of a series' points, as TensorCosts or SliceCosts need them, and gives the largest squared distance
+// from x_0 as bits of a float: compared as integers, a NaN is the largest of all. 2^lane_bits lanes measure a point
+// together, and load four features at a time if vec4.
 template <bool of_x, bool vec4>
 __device__ __forceinline__ int measure(const Args &a, const sdtw_in &series, int64_t pair, int size, double *norms,
                                        int lane_bits) {
@@ -42,31 +77,41 @@ __device__ __forceinline__ int measure(const Args &a, const sdtw_in &series, int
   for (int first = blockIdx.x * groups; first < size; first += gridDim.x * groups) {
     const int64_t i = min(first + static_cast<int>(threadIdx.x >> lane_bits), size - 1);
     const int64_t at = begin + i * series.stride[1];
-    Measures sum;
-    if constexpr (vec4) {
-#pragma unroll 2
-      for (int f = 4 * lane; f < a.features; f += 4 * lanes) {
-        const auto four = [&](const sdtw_in &of, int64_t point) {
-          return __ldg(reinterpret_cast<const float4 *>(static_cast<const float *>(of.data) + point + f));
-        };
-        const float4 from = four(a.x, origin), here = four(series, at);
-        sum.add(from.x, here.x), sum.add(from.y, here.y), sum.add(from.z, here.z), sum.add(from.w, here.w);
+    const auto each = [&](auto visit) { for_features<vec4>(a, series, origin, at, lane, lanes, visit); };
+    double distance;
+    if constexpr (float64_costs) {
+      Measures sum;
+      each([&](float from, float here) { sum.add(from, here); });
+      for (int step = lanes / 2; step > 0; step /= 2) {
+        sum.distance += __shfl_xor_sync(all_lanes, sum.distance, step);
+        sum.product += __shfl_xor_sync(all_lanes, sum.product, step);
       }
+      distance = sum.distance;
+      if (lane == 0) norms[i] = a.scale * (of_x ? distance : distance + 2 * sum.product);
     } else {
-#pragma unroll 8
-      for (int f = lane; f < a.features; f += lanes)
-        sum.add(load<float>(a.x.data, origin + f * a.x.stride[2], false),
-                load<float>(series.data, at + f * series.stride[2], false));
+      int most = 0;
+      each([&](float from, float here) { most = max(most, __float_as_int(here - from) & 0x7fffffff); });
+      for (int step = lanes / 2; step > 0; step /= 2) most = max(most, __shfl_xor_sync(all_lanes, most, step));
+      const int exponent = choose_exponent(__int_as_float(most));
+      MeasuresOfDigits sum;
+      sum.up = power_of_2(exponent + 8);
+      each([&](float from, float here) { sum.add(from, here); });
+      for (int step = lanes / 2; step > 0; step /= 2) {
+        sum.five += __shfl_xor_sync(all_lanes, sum.five, step);
+        sum.four += __shfl_xor_sync(all_lanes, sum.four, step);
+      }
+      const double unit = __hiloint2double((1023 - 2 * exponent) << 20, 0);
+      distance = most < 0x7f800000 ? sum.five * unit : __int_as_float(0x7fc00000);  // infinities and NaN have no digits
+      if (lane == 0) {
+        const double scale = SliceScale(a.scale).value();
+        PointWord *to = reinterpret_cast<PointWord *>(norms) + i;
+        to[0] = point_word(scale * distance, exponent);
+        to[a.n + a.m] = point_word(scale * (sum.four * unit), exponent);
+      }
     }
-    for (int step = lanes / 2; step > 0; step /= 2) {
-      sum.distance += __shfl_xor_sync(all_lanes, sum.distance, step);
-      sum.product += __shfl_xor_sync(all_lanes, sum.product, step);
-    }
-    if (lane == 0) norms[i] = a.scale * (of_x ? sum.distance : sum.distance + 2 * sum.product);
-    largest = max(largest, __float_as_int(static_cast<float>(sum.distance)) & 0x7fffffff);
+    largest = max(largest, __float_as_int(static_cast<float>(distance)) & 0x7fffffff);
   }
-  for (int step = warp / 2; step > 0; step /= 2) largest = max(largest, __shfl_xor_sync(all_lanes, largest, step));
-  return largest;
+  return warp_max(largest);
 }
 
 // |x_0|^2 as bits of a float, computed by a warp.

@@ -66,10 +66,37 @@ __device__ __forceinline__ unsigned permute(unsigned a, unsigned b) {
 
 // a b + c in one instruction. The compiler takes two where it knows that bits of the product and of c never meet.
 template <int b>
-__device__ __forceinline__ int multiply_add(int a, int c) {
+__device__ __forceinline__ int scaled_sum(int a, int c) {
   int sum;
   asm("mad.lo.s32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "n"(b), "r"(c));
   return sum;
+}
+
+// Shifts as the instruction does: by 63 where it is more, or less than 0.
+__device__ __forceinline__ long long shift_right(long long v, int by) {
+  long long shifted;
+  asm("shr.s64 %0, %1, %2;" : "=l"(shifted) : "l"(v), "r"(by));
+  return shifted;
+}
+
+// c += a b by a warp, of bytes with signs: a of 16 x 32, b of 32 x 8, c of 16 x 8. The elements of a lane: of a
+// [lane / 4 (+ 8)][lane % 4 * 4 + 0 to 3 (+ 16)], where the row changes faster; of b [lane % 4 * 4 + 0 to 3 (+ 16)]
+// [lane / 4]; of c [lane / 4 (+ 8)][lane % 4 * 2 (+ 1)], where the column changes faster.
+__device__ __forceinline__ void multiply_add(int (&c)[4], const uint4 &a, const uint2 &b) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y));
+#else
+  const auto quarter = [](int &c0, int &c1, unsigned of_a, unsigned of_b) {
+    asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
+        : "+r"(c0), "+r"(c1)
+        : "r"(of_a), "r"(of_b));
+  };
+  quarter(c[0], c[1], a.x, b.x), quarter(c[0], c[1], a.z, b.y);
+  quarter(c[2], c[3], a.y, b.x), quarter(c[2], c[3], a.w, b.y);
+#endif
 }
 
 // The compiler cannot know the number behind this, so what is computed from it is not computed before.

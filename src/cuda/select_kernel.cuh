@@ -21,21 +21,37 @@ namespace sdtw::cuda {
 // in a PackedRing, of fewer columns with four pairs (PackedOfTwo, PackedOfFour). For longer y packed costs are not
 // precise enough for values, and there a SplitRing of fewer columns is used (SplitOfPairs).
 // Backward has costs in a WordRing. Pairs whose costs are too large for words are LongCell's there.
+// Smallest: for GPUs with little shared memory, of few features at a time.
+#ifdef SDTW_CUDA_FLOAT64_COSTS
 using SplitAlone = TensorCosts<double, 64, SplitRing, 64, 2>;
 using SplitOfMany = TensorCosts<double, 128, SplitRing, 64, 2>;
 using Split = TensorCosts<float, 64, SplitRing>;
 using SplitOfPairs = TensorCosts<float, 64, SplitRing, 48>;
 using PackedOfTwo = TensorCosts<float, 64, PackedRing>;
 using PackedOfFour = TensorCosts<float, 64, PackedRing, 48>;
-constexpr int most_packed_columns = 256;
 using Words = TensorCosts<float, 64, WordRing>;
-// For LongCell, of short pairs side by side with fewer columns.
-using Large = TensorCosts<float, 64, LongRing>;
-using LargeOfPairs = TensorCosts<float, 64, LongRing, 48>;
-// The same for GPUs with little shared memory: 16 features at a time. Without room for SmallestLarge LongCell has no
-// pairs in forward (Args::has_long), and in backward those of Smallest, whose costs are too large for words.
 using SmallestWords = TensorCosts<float, 16, WordRing>;
 using Smallest = TensorCosts<float, 16, PackedRing, 48>;
+constexpr int most_of_split = Split::at_once;  // features
+#else
+using Split = SliceCosts<SplitRing>;
+using SplitAlone = Split;
+using SplitOfMany = Split;
+using SplitOfPairs = SliceCosts<SplitRing, 48>;
+using PackedOfTwo = SliceCosts<PackedRing>;
+using PackedOfFour = SliceCosts<PackedRing, 48>;
+using Words = SliceCosts<WordRing>;
+using SmallestWords = SliceCosts<WordRing, 64, 32, 32>;
+using Smallest = SliceCosts<PackedRing, 48, 32, 32>;
+constexpr int most_of_split = 1 << 30;
+#endif
+constexpr int most_packed_columns = 256;
+
+// Costs of many features for LongCell, of short pairs side by side with fewer columns. Where a GPU has no room for
+// SmallestLarge LongCell has no pairs in forward (Args::has_long), and in backward those of Smallest, whose costs are
+// too large for words.
+using Large = TensorCosts<float, 64, LongRing>;
+using LargeOfPairs = TensorCosts<float, 64, LongRing, 48>;
 using SmallestLarge = TensorCosts<float, 16, LongRing, 48>;
 
 // Calls visit with the Type of a source of forward, of those that the engine's kernels are compiled for.
@@ -98,50 +114,17 @@ decltype(auto) visit_backward(Source source, Visit &&visit) {
   }
 }
 
-[[noreturn]] inline void fail_for_memory(size_t needed) {
-  fail(SDTW_STATUS_UNSUPPORTED,
-       "this GPU has %zu bytes of shared memory for a block: this problem's kernels need %zu in this version",
-       current_device().shared_memory, needed);
-}
-
 // Launches as many blocks as are resident at once, or fewer if fewer have work: they take tasks until none is left.
-// What the driver says about a kernel is kept per thread and GPU, since asking takes as long as launching; it is asked
-// again in another context, as after cudaDeviceReset.
 template <class Function, Function kernel, class... More>
 void launch_blocks(bool overlap, int threads, size_t shared, int64_t blocks, cudaStream_t stream, const Args &a,
                    const More &...more) {
-  struct Known {
-    unsigned long long context = 0;
-    int threads = 0;
-    size_t shared = 0;
-    int64_t resident = 0;
-    bool waits = false;  // whether wait_for_kernel_before was compiled into the kernel, not whether the GPU has it
-  };
-  static thread_local Known known_of[devices_remembered];
-  const Device device = current_device();
-  Known &known = known_of[device.id % devices_remembered];
-  const unsigned long long context = current_context();
-  if (context == 0 || known.context != context || known.threads != threads || known.shared != shared) {
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(device.shared_memory)),
-          "cudaFuncSetAttribute");
-    int resident = 0;
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, shared),
-          "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-    cudaFuncAttributes compiled{};
-    check(cudaFuncGetAttributes(&compiled, kernel), "cudaFuncGetAttributes");
-    known = {context, threads, shared, static_cast<int64_t>(resident) * device.multiprocessors,
-             compiled.ptxVersion >= 90};
-#ifdef SDTW_CUDA_BLOCKS  // to test that no block waits for one that is not resident
-    known.resident = std::min<int64_t>(known.resident, SDTW_CUDA_BLOCKS);
-#endif
-  }
+  const Residency resident = residency_of<Function, kernel>(threads, shared);
   // If blocks of the kernel before are still resident, the GPU may put two blocks on one multiprocessor and none on the
   // next. That costs nothing if blocks fill the GPU anyway, or if only one fits a multiprocessor; otherwise pairs of
   // several strips do not overlap: (32, 512, 512, 1) takes 0.167 ms so and 0.157 without.
-  const bool even = blocks >= known.resident || known.resident == device.multiprocessors;
-  launch_kernel(overlap && known.waits && (even || a.strips == 1), kernel,
-                dim3(static_cast<unsigned>(std::min(blocks, known.resident))), threads, shared, stream, a, more...);
+  const bool even = blocks >= resident.blocks || resident.blocks == current_device().multiprocessors;
+  launch_kernel(overlap && resident.waits && (even || a.strips == 1), kernel,
+                dim3(static_cast<unsigned>(std::min(blocks, resident.blocks))), threads, shared, stream, a, more...);
 }
 
 template <class Source>
@@ -238,7 +221,7 @@ Source forward_source(const Args &a) {
     return fits_forward<LargeOfPairs>(a) ? Source::large_of_pairs : Source::smallest_large;
   }
   if (a.lanes == warp) {
-    if (a.features > Split::at_once && fits_forward<SplitOfMany>(a)) return Source::split_of_many;
+    if (a.features > most_of_split && fits_forward<SplitOfMany>(a)) return Source::split_of_many;
     if (forward_tasks(a) <= current_device().multiprocessors && fits_forward<SplitAlone>(a)) return Source::split_alone;
     return fits_forward<Split>(a) ? Source::split : Source::smallest;
   }

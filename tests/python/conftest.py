@@ -44,6 +44,14 @@ def cuda() -> torch.device:
 
 
 @pytest.fixture
+def python_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """libsdtw.torch without its extension: for tests that look at calls of the core, or compare the two."""
+    from libsdtw.torch import _direct
+
+    monkeypatch.setattr(_direct, "native", None)
+
+
+@pytest.fixture
 def x64() -> Iterator[None]:
     """JAX with float64, for one test."""
     import jax

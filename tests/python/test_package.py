@@ -1,4 +1,5 @@
 # The package as it is installed: one version, no framework at import, types that match the core, devices.
+import os
 import re
 import subprocess
 import sys
@@ -95,3 +96,14 @@ def libsdtw_grad(x, y):
     from libsdtw.numpy import soft_dtw_grad
 
     return soft_dtw_grad(x, y, num_threads=1)
+
+
+@pytest.mark.skipif(os.environ.get("LIBSDTW_TORCH_NATIVE") == "0", reason="told to do without it")
+def test_the_extension_for_pytorch_is_found_where_it_was_built():
+    from libsdtw.torch import _direct, _extension
+
+    assert _extension.file_name().startswith(f"_native-{metadata.version('torch')}-")
+    built = list(Path(_extension.__file__).parent.glob(f"_native-{metadata.version('torch')}-*"))
+    if not built:
+        pytest.skip("it was not built: python -m libsdtw.torch.build")
+    assert _direct.native is not None

@@ -150,6 +150,7 @@ def test_threads_change_nothing():
         torch.testing.assert_close(other, results[0], rtol=0, atol=0)
 
 
+@pytest.mark.usefixtures("python_way")
 def test_only_the_gradients_that_are_needed(device, monkeypatch):
     calls = []
     backward = libsdtw._core.Plan.backward
@@ -166,6 +167,7 @@ def test_only_the_gradients_that_are_needed(device, monkeypatch):
     assert calls == [(True, True), (True, False), (False, True)]
 
 
+@pytest.mark.usefixtures("python_way")
 def test_no_state_without_gradients(device, monkeypatch):
     states = []
     forward = libsdtw._core.Plan.forward

@@ -85,6 +85,7 @@ def test_vmap(dims):
         torch.testing.assert_close(value, expected)
 
 
+@pytest.mark.usefixtures("python_way")
 def test_vmap_is_one_call(device, monkeypatch):
     calls = []
     forward = libsdtw._core.Plan.forward

@@ -15,8 +15,8 @@ namespace sdtw::cuda {
 
 constexpr int producers = producers_of_tiles;  // warps, each of which has 32 rows of the strip
 constexpr int chunk_columns = 16;              // columns that are computed at a time: a chunk
-// Rows of a ring slot. The 8 beyond the strip's 128 avoid bank conflicts where lanes access K rows of different slots.
-constexpr int column_pitch = K * warp + 8;
+// Rows of a ring slot. Those beyond the strip's 128 avoid bank conflicts where lanes access rows of different slots.
+constexpr int column_pitch = K * warp + (float64_costs ? 8 : 4);
 
 // The slot of a step, -32 or more, in a ring of so many columns: a power of two, or one of the numbers below, by which
 // the compiler divides without a division.
@@ -138,6 +138,11 @@ struct PartsOfSums {
     const unsigned of_zero = static_cast<unsigned>((1023 + 20 + left_out) << 20 | 1 << 19) << left_out;
     return {static_cast<int>(__funnelshift_l(low, high, left_out) - of_zero), low << left_out};
   }
+  // sum: t + 1/2 in units of 2^-(32 - left_out).
+  __device__ __forceinline__ Parts of(long long sum) const {
+    const auto low = static_cast<unsigned>(sum);
+    return {static_cast<int>(__funnelshift_l(low, static_cast<unsigned>(sum >> 32), left_out)), low << left_out};
+  }
   // t + 1/2 just below 1, which is a cost that keeps m small: see put_outside in TensorCosts.
   __device__ __forceinline__ Parts almost_1() const { return {0, ~255u}; }
 };
@@ -148,6 +153,7 @@ struct SplitRing {
   static constexpr bool fixed = true;  // the sums that it takes are in fixed point
   static constexpr size_t bytes_of_cost = sizeof(float) + sizeof(int);
   static constexpr double rounding = 0;
+  static constexpr int rounding_bit = 0;
   using Units = PartsOfSums;
   struct Left {
     Rows<float> q;
@@ -211,6 +217,7 @@ struct PackedRing {
   static constexpr bool fixed = true;
   static constexpr size_t bytes_of_cost = sizeof(unsigned) + sizeof(short);
   static constexpr double rounding = 0x1p-25;  // added to t, whose fraction is cut off behind 24 bits
+  static constexpr int rounding_bit = 1 << 7;  // the same, in units of 2^-32
   using Units = PartsOfSums;
   struct Left {
     Rows<unsigned> word;
@@ -264,6 +271,7 @@ struct WordRing {
   static constexpr bool fixed = true;
   static constexpr size_t bytes_of_cost = sizeof(int);
   static constexpr double rounding = 0;
+  static constexpr int rounding_bit = 0;
   using Left = Rows<int>;
   struct Units {
     using Value = int;
@@ -276,6 +284,9 @@ struct WordRing {
     __device__ __forceinline__ int of(double sum) const {
       return static_cast<int>(__funnelshift_r(static_cast<unsigned>(__double2loint(sum)),
                                               static_cast<unsigned>(__double2hiint(sum)), shift));
+    }
+    __device__ __forceinline__ int of(long long sum) const {
+      return static_cast<int>(__funnelshift_r(static_cast<unsigned>(sum), static_cast<unsigned>(sum >> 32), shift));
     }
     __device__ __forceinline__ int almost_1() const { return (1 << bits) - 1; }
   };

@@ -40,6 +40,7 @@ enum Flag : int {
 struct Args {
   Series x, y;                  // series, or in x the given costs
   Series tangent_x, tangent_y;  // no data: zeros
+  Series of_x, of_y;            // x and y as gradients read them
   const void *x_len, *y_len;    // of series, or of pairs where costs are given; null: all are n, or m
   bool long_lengths;
   bool fused;                 // costs are of series
@@ -83,6 +84,7 @@ struct Args {
   Target turn_x, turn_y;  // of tangents: sums of the gradients' derivatives
   Target dense;           // the alignment, the gradient of a given cost, or its derivative
   bool scale_dense;       // whether dense is multiplied by grad_value
+  int staged;             // features of the points that gradients are made of for which shared memory has room
 };
 
 // The kernels of the engine that take tasks: how much dynamic shared memory a block needs, and how they are launched.
@@ -91,6 +93,7 @@ template <class Cell, bool tangents, bool small>
 struct Kernels {
   static size_t forward_bytes(const Args &a);
   static size_t backward_bytes(const Args &a);
+  static int staged_features(const Args &a, size_t room);  // for Args::staged, in so much shared memory
   static void forward(const Args &a, cudaStream_t stream);
   static void backward(const Args &a, cudaStream_t stream);
 };

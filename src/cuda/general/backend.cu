@@ -78,6 +78,7 @@ class Execution {
     a.x = series_of(b.x, p.dtype), a.y = series_of(p.symmetric ? b.x : b.y, p.dtype);
     a.tangent_x = series_of(b.tangent_x, p.dtype);
     a.tangent_y = series_of(p.symmetric ? b.tangent_x : b.tangent_y, p.dtype);
+    a.of_x = a.x, a.of_y = a.y;
     a.x_len = b.x_len, a.y_len = b.y_len, a.long_lengths = p.length_bits == 64;
     a.fused = p.fused(), a.all_pairs = p.all_pairs, a.symmetric = p.symmetric;
     a.batch_x = p.batch_x, a.batch_y = p.batch_y;
@@ -105,7 +106,8 @@ class Execution {
   }
   Normalised normalised(int which) const {
     return {at<double>(b.workspace, layout.points[which]), at<double>(b.workspace, layout.norms[which]),
-            work.tangents ? at<double>(b.workspace, layout.directions[which]) : nullptr, which};
+            work.tangents ? at<double>(b.workspace, layout.directions[which]) : nullptr,
+            g.rounded_points && !work.tangents ? at<float>(b.workspace, layout.rounded[which]) : nullptr, which};
   }
 
   // Cosine: from here on points, and their tangents, are the normalised ones.
@@ -117,6 +119,8 @@ class Execution {
       launch_normalise(side_of(which), points, tangents, to, stream());
       const int64_t rows = which ? p.m : p.n;
       points = contiguous<Series>(to.points, rows, g.point_features, SDTW_F64);
+      (which ? a.of_y : a.of_x) =
+          to.rounded ? contiguous<Series>(to.rounded, rows, g.point_features, SDTW_F32) : points;
       if (work.tangents) tangents = contiguous<Series>(to.directions, rows, g.point_features, SDTW_F64);
     }
     a.features = static_cast<int>(g.point_features);
@@ -196,10 +200,16 @@ class Execution {
     if (args.strips > 0 && !args.dense.data && !args.sum_x.data && !args.sum_y.data && !args.turn_x.data &&
         !args.turn_y.data)
       return;
-    launch_engines(args, 2, [&](auto type, const Args &with) {
+    launch_engines(args, 2, [&](auto type, Args with) {
       using Large = typename decltype(type)::template kernels<false>;
       using Small = typename decltype(type)::template kernels<true>;
-      fits(Large::backward_bytes(with)) ? Large::backward(with, stream()) : Small::backward(with, stream());
+      const size_t room = current_device().shared_memory - sizeof(Block);
+      const bool gradients = !with.dense.data;
+      with.staged = gradients ? 1 : 0;
+      const bool large = fits(Large::backward_bytes(with));
+      if (gradients)
+        with.staged = std::max(large ? Large::staged_features(with, room) : Small::staged_features(with, room), 1);
+      large ? Large::backward(with, stream()) : Small::backward(with, stream());
     });
   }
 

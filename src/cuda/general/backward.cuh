@@ -23,31 +23,6 @@
 
 namespace sdtw::cuda::general {
 
-template <class Cell, bool tangents, bool small>
-struct BackwardMemory {
-  using Real = typename Cell::Real;
-  static constexpr int T = backward_steps<Cell, tangents, small>, slots = 5;
-  using Costs = Fill<Cell, tangents, T, true>;
-  static constexpr int ways = tangents ? 2 * transitions : transitions;
-  static constexpr int shared_planes = Cell::cost_planes > ways ? Cell::cost_planes : ways;
-  static constexpr size_t plane_bytes = T * pitch * sizeof(Real);
-  static constexpr size_t points_bytes = Costs::points * points_size<T> * sizeof(double);
-  static_assert(Costs::exchange_bytes <= shared_planes * plane_bytes, "sums are exchanged in the memory of a tile");
-
-  // Of half a tile: its planes, among them the slope's for one metric only.
-  static __host__ __device__ __forceinline__ size_t half_bytes(const Args &a) {
-    return (shared_planes + (tangents ? 1 : 0) + (a.metric == SDTW_EUCLIDEAN ? 1 : 0)) * plane_bytes;
-  }
-  static size_t bytes(const Args &a) { return points_bytes + slots * half_bytes(a); }
-
-  static __device__ __forceinline__ Planes<Cell, tangents, T> half(const Args &a, unsigned char *raw, int slot) {
-    Real *base = reinterpret_cast<Real *>(raw + points_bytes + slot * half_bytes(a)),
-         *more = base + shared_planes * T * pitch;
-    return {base, more + (tangents ? T * pitch : 0), more};
-  }
-  static __device__ __forceinline__ double *staged(unsigned char *raw) { return reinterpret_cast<double *>(raw); }
-};
-
 // The tiles as they are taken up: `part` is recomputed, and if it is `tile` itself E is swept through it. As long as it
 // is not, recomputation goes on from a checkpoint towards the tile.
 struct Tiles {
@@ -71,6 +46,57 @@ struct Tiles {
       tile--;
       part = same ? tile : base();
     }
+  }
+};
+
+// Their halves in the order in which they are filled.
+template <int T>
+struct Halves {
+  Tiles tiles;
+  int half;
+
+  __device__ __forceinline__ bool over() const { return tiles.over(); }
+  __device__ __forceinline__ int first_step() const { return (2 * tiles.part + half) * T; }
+  __device__ __forceinline__ void advance() {
+    if (half == 1) tiles.advance();
+    half ^= 1;
+  }
+};
+
+template <class Cell, bool tangents, bool small>
+struct BackwardMemory {
+  using Real = typename Cell::Real;
+  static constexpr int T = backward_steps<Cell, tangents, small>, slots = 5;
+  using Costs = Fill<Cell, tangents, T, true, Halves<T>>;
+  using Points = GradientPoints<T, warp * gradient_warps<tangents>, tangents>;
+  static constexpr int ways = tangents ? 2 * transitions : transitions;
+  static constexpr int shared_planes = Cell::cost_planes > ways ? Cell::cost_planes : ways;
+  static constexpr size_t plane_bytes = T * pitch * sizeof(Real);
+  static_assert(Costs::exchange_bytes <= shared_planes * plane_bytes, "sums are exchanged in the memory of a tile");
+
+  // Of half a tile: its planes, among them the slope's for one metric only.
+  static __host__ __device__ __forceinline__ size_t half_bytes(const Args &a) {
+    return (shared_planes + (tangents ? 1 : 0) + (a.metric == SDTW_EUCLIDEAN ? 1 : 0)) * plane_bytes;
+  }
+  // Without the points of gradients.
+  static __host__ __device__ __forceinline__ size_t least_bytes(const Args &a) {
+    return slots * half_bytes(a) + Costs::Points::bytes(a.x.dtype);
+  }
+  static size_t bytes(const Args &a) { return least_bytes(a) + a.staged * Points::bytes(a); }
+  // Features of which there is room for points beside that, in `room` bytes.
+  static int features_in(const Args &a, size_t room) {
+    const size_t least = least_bytes(a);
+    const int64_t most = room > least ? static_cast<int64_t>((room - least) / Points::bytes(a)) : 0;
+    if (most >= a.features) return a.features;
+    return static_cast<int>(most >= warp ? most / warp * warp : most);
+  }
+
+  static __device__ __forceinline__ Planes<Cell, tangents, T> half(const Args &a, unsigned char *raw, int slot) {
+    Real *base = reinterpret_cast<Real *>(raw + slot * half_bytes(a)), *more = base + shared_planes * T * pitch;
+    return {base, more + (tangents ? T * pitch : 0), more};
+  }
+  static __device__ __forceinline__ unsigned char *staged(const Args &a, unsigned char *raw) {
+    return raw + slots * half_bytes(a);
   }
 };
 
@@ -105,14 +131,13 @@ struct Backward {
   }
 
   __device__ __forceinline__ void fill(int thread) const {
-    Tiles t = tiles();
-    const typename Memory::Costs costs{a, s, block, Memory::staged(raw)};
+    Halves<T> halves{tiles(), 0};
+    typename Memory::Costs costs(a, s, block, Memory::staged(a, raw), thread, halves);
     const double limit = limit_of<Cell>(a, s);
     for (int round = 0;; round++) {  // one after the other until meet() says that it was the last
-      if (!t.over()) {
-        const int half = round & 1;
-        costs.run(half_of(t.number, half), t.part * steps + half * T, thread, round == 0, limit);
-        if (half == 1) t.advance();
+      if (!halves.over()) {
+        costs.run(half_of(halves.tiles.number, halves.half), halves.first_step(), thread, limit);
+        halves.advance();
       }
       if (meet(round)) return;
     }
@@ -200,31 +225,49 @@ struct Backward {
   __device__ __forceinline__ void grade(int thread) const {
     constexpr int from = 4, of_columns = graders / 2;
     const bool orders = thread == of_columns && !a.dense.data;
+    const bool stays = a.staged == a.features;  // x, for all tiles
+    const typename Memory::Points all{raw + Memory::least_bytes(a), 0, a.staged};
     Tiles t = tiles();
+    const auto bring_next = [&](int half) {
+      if (stays && !a.dense.data && !t.over() && t.is_tile())
+        all.bring_columns(a, s, t.part * steps + half * T, thread);
+    };
+    if (stays && !a.dense.data) all.bring_rows(a, s, thread);
+    bring_next(1);
     int done = 0, told = 0;
     for (int round = 0;; round++) {
       if (orders && done > told && s.strip > 0) publish(graded(s.strip), told = done);
       if (round >= from && !t.over()) {
         const int half = (round - from) & 1 ^ 1, before = (round - 1) & 1, first = t.part * steps + half * T;
+        const Half tile = half_of(t.number, half);
         if (block.swept[before]) {
-          const Gradients<Cell, tangents, T> gradients{a, s, block, half_of(t.number, half), block.live[before]};
-          if (a.dense.data) {
-            gradients.put_dense(first, thread);
-          } else if (thread < of_columns) {
-            gradients.add_rows(thread / warp, first);
-          } else {
-            if (orders && !s.last()) {
-              const int enough = s.m - max(first - (warp - 1), 0);
-              wait_until(graded(s.strip + 1), [&](int columns) { return columns >= enough; });
-            }
-            meet_at(grading, of_columns);
-            gradients.add_columns((thread - of_columns) / warp, first);
+          if (orders && !s.last()) {
+            const int enough = s.m - max(first - (warp - 1), 0);
+            wait_until(graded(s.strip + 1), [&](int columns) { return columns >= enough; });
           }
+          if (a.dense.data)
+            Gradients<Cell, tangents, T>{a, s, block, tile, block.live[before], all}.put_dense(first, thread);
+          else
+            for (int f = 0; f < a.features; f += a.staged) {
+              const typename Memory::Points points{all.memory, f, min(a.staged, a.features - f)};
+              if (!stays) points.bring_rows(a, s, thread), points.bring_columns(a, s, first, thread);
+              __pipeline_wait_prior(0);
+              meet_at(grading, graders);  // all points are there
+              const Gradients<Cell, tangents, T> gradients{a, s, block, tile, block.live[before], points};
+              thread < of_columns ? gradients.add_rows(thread / warp, first)
+                                  : gradients.add_columns((thread - of_columns) / warp, first);
+              meet_at(grading, graders);  // and have been read
+            }
           done = s.m - min(first, s.m);
         }
         if (half == 0) t.advance();
+        __pipeline_wait_prior(0);
+        bring_next(half ^ 1);
       }
-      if (meet(round)) return;
+      if (meet(round)) {
+        __pipeline_wait_prior(0);
+        return;
+      }
     }
   }
   // All strips from this one on have made their gradients.
@@ -284,6 +327,10 @@ __global__ void __launch_bounds__(backward_threads<tangents>) general_backward_k
 template <class Cell, bool tangents, bool small>
 size_t Kernels<Cell, tangents, small>::backward_bytes(const Args &a) {
   return BackwardMemory<Cell, tangents, small>::bytes(a);
+}
+template <class Cell, bool tangents, bool small>
+int Kernels<Cell, tangents, small>::staged_features(const Args &a, size_t room) {
+  return BackwardMemory<Cell, tangents, small>::features_in(a, room);
 }
 template <class Cell, bool tangents, bool small>
 void Kernels<Cell, tangents, small>::backward(const Args &a, cudaStream_t stream) {

@@ -23,17 +23,17 @@ struct Sums {
 };
 
 // Adds the staged features' terms: those from `from` on, `apart` apart. absolute: of cityblock, not of squares.
-template <bool absolute, int T, int S>
-__device__ __forceinline__ void add_terms(Points p, int from, int apart, int features, int u0, Sums<S> &sums) {
-  const double *of_x = p.x + lane_id(), *of_y = p.y + u0 - lane_id() + warp - 1;
+template <bool absolute, int T, class In, int S>
+__device__ __forceinline__ void add_terms(Points<In> p, int from, int apart, int features, int u0, Sums<S> &sums) {
+  const In *of_x = p.x + lane_id(), *of_y = p.y + u0 - lane_id() + warp - 1;
 #pragma unroll 2
   for (int f = from; f < features; f += apart) {
     double x[K];
 #pragma unroll
-    for (int k = 0; k < K; k++) x[k] = of_x[f * staged_rows + k * rows_apart];
+    for (int k = 0; k < K; k++) x[k] = static_cast<double>(of_x[f * staged_rows + k * rows_apart]);
 #pragma unroll
     for (int i = 0; i < S; i++) {
-      const double here = of_y[f * staged_columns<T> + i];
+      const auto here = static_cast<double>(of_y[f * staged_columns<T> + i]);
 #pragma unroll
       for (int k = 0; k < K; k++) {
         const double difference = x[k] - here;
@@ -46,19 +46,21 @@ __device__ __forceinline__ void add_terms(Points p, int from, int apart, int fea
   }
 }
 // Adds direction(x - y) times the difference of the tangents.
-template <bool absolute, int T, int S>
-__device__ __forceinline__ void add_along(Points p, Points d, int features, int u0, Sums<S> &sums) {
+template <bool absolute, int T, class In, int S>
+__device__ __forceinline__ void add_along(Points<In> p, Points<In> d, int features, int u0, Sums<S> &sums) {
   const int of_x = lane_id(), of_y = u0 - lane_id() + warp - 1;
 #pragma unroll 1
   for (int f = 0; f < features; f++) {
     double x[K], dx[K];
 #pragma unroll
     for (int k = 0; k < K; k++) {
-      x[k] = p.x[of_x + f * staged_rows + k * rows_apart], dx[k] = d.x[of_x + f * staged_rows + k * rows_apart];
+      const int at = of_x + f * staged_rows + k * rows_apart;
+      x[k] = static_cast<double>(p.x[at]), dx[k] = static_cast<double>(d.x[at]);
     }
 #pragma unroll
     for (int i = 0; i < S; i++) {
-      const double y = p.y[of_y + f * staged_columns<T> + i], dy = d.y[of_y + f * staged_columns<T> + i];
+      const int at = of_y + f * staged_columns<T> + i;
+      const auto y = static_cast<double>(p.y[at]), dy = static_cast<double>(d.y[at]);
 #pragma unroll
       for (int k = 0; k < K; k++) {
         const double difference = x[k] - y, dt = dx[k] - dy;
@@ -82,7 +84,8 @@ struct Planes {
   __device__ __forceinline__ Real *plane(int i) const { return base + i * size; }
 };
 
-template <class Cell, bool tangents, int T, bool with_slope>
+// Walk: the tiles in the order in which they are filled.
+template <class Cell, bool tangents, int T, bool with_slope, class Walk>
 struct Fill {
   using Real = typename Cell::Real;
   static constexpr int warps = fill_warps<tangents>, threads = warps * warp;
@@ -93,13 +96,18 @@ struct Fill {
   static constexpr int step_groups = T / together;
   // What they give each other, in the memory of the tile: each its sums of the columns that others complete.
   static constexpr size_t exchange_bytes = (groups - 1) * S * K * threads * sizeof(double);
-  // Of each two: while one is read the other is filled. The smallest tiles have no room for that.
-  static constexpr int buffers = with_slope && T <= 4 ? 1 : 2, points = (tangents ? 2 : 1) * buffers;
+  // The smallest tiles of doubles have no room for features that are on their way while others are added up.
+  static constexpr int slots = with_slope && T <= 2 ? 1 : 2;
+  using Points = Feed<Walk, T, threads, slots, tangents>;
 
   const Args &a;
   const Task &s;
   const Block &block;
-  double *staged;  // `points` of points_size
+  Points feed;
+
+  __device__ __forceinline__ Fill(const Args &args, const Task &task, const Block &of, unsigned char *memory,
+                                  int thread, const Walk &first)
+      : a(args), s(task), block(of), feed(args, task, memory, thread, first) {}
 
   static __device__ __forceinline__ void meet() { meet_at(filling, threads); }
   // The first of a thread's own steps; there are none from T on.
@@ -130,40 +138,29 @@ struct Fill {
       }
   }
 
-  // Brings features into shared memory, at_once at a time, and calls add(points, directions, number of features).
-  // with_rows: x has not been brought for an earlier tile.
-  template <class Add>
-  __device__ __forceinline__ void bring(int first_step, int thread, bool with_rows, const Add &add) const {
-    Fetched<T, threads> next, along;  // are on their way while the features before are added
-    const auto load = [&](int from) {
-      next.load(a, s, a.x, a.y, first_step, from, thread, with_rows);
-      if constexpr (tangents) along.load(a, s, a.tangent_x, a.tangent_y, first_step, from, thread, with_rows);
-    };
-    load(0);
-#pragma unroll 1
-    for (int from = 0, parity = 0; from < a.features; from += at_once, parity = (parity + 1) % buffers) {
-      const Points to = points_at<T>(staged, parity), tangent = points_at<T>(staged, tangents ? parity + buffers : 0);
-      if (buffers == 1 && from > 0) meet();  // what was there has been read
-      next.store(to, a.x.dtype, thread, with_rows);
-      if constexpr (tangents) along.store(tangent, a.x.dtype, thread, with_rows);
-      if (from + at_once < a.features) load(from + at_once);
-      meet();
-      add(to, tangent, min(at_once, a.features - from));
+  template <class In, int count>
+  __device__ __forceinline__ void add(int features, int u0, int part, int parts, Sums<count> &sums,
+                                      [[maybe_unused]] Sums<S> &along) const {
+    const auto p = feed.template points<In>(0);
+    const bool absolute = a.metric == SDTW_CITYBLOCK;
+    absolute ? add_terms<true, T>(p, part, parts, features, u0, sums)
+             : add_terms<false, T>(p, part, parts, features, u0, sums);
+    if constexpr (tangents) {
+      const auto d = feed.template points<In>(1);
+      absolute ? add_along<true, T>(p, d, features, u0, along) : add_along<false, T>(p, d, features, u0, along);
     }
   }
-
   template <int count>
-  __device__ __forceinline__ void sum_up(int first_step, int thread, bool with_rows, int u0, int part, int parts,
-                                         Sums<count> &sums, Sums<S> &along) const {
-    const bool absolute = a.metric == SDTW_CITYBLOCK;
+  __device__ __forceinline__ void sum_up(int u0, int part, int parts, Sums<count> &sums, Sums<S> &along) {
     sums.clear();
-    bring(first_step, thread, with_rows, [&](Points p, [[maybe_unused]] Points d, int features) {
-      if (u0 >= T) return;
-      absolute ? add_terms<true, T>(p, part, parts, features, u0, sums)
-               : add_terms<false, T>(p, part, parts, features, u0, sums);
-      if constexpr (tangents)
-        absolute ? add_along<true, T>(p, d, features, u0, along) : add_along<false, T>(p, d, features, u0, along);
-    });
+#pragma unroll 1
+    for (int from = 0; from < a.features; from += at_once) {
+      feed.take(meet);
+      if (u0 >= T) continue;
+      const int features = min(at_once, a.features - from);
+      a.x.dtype == SDTW_F64 ? add<double>(features, u0, part, parts, sums, along)
+                            : add<float>(features, u0, part, parts, sums, along);
+    }
   }
   // Every group has sums of its own features over all columns that the groups have together, and gets the whole sums of
   // its own columns. The order of additions is that of the groups.
@@ -203,25 +200,22 @@ struct Fill {
   }
 
   // The costs given, or the metric's, of the thread's cells.
-  __device__ __forceinline__ void measure(double *memory, int first_step, int thread, bool first, Sums<S> &sums,
-                                          Sums<S> &along) const {
+  __device__ __forceinline__ void measure(double *memory, int first_step, int thread, Sums<S> &sums, Sums<S> &along) {
     if constexpr (tangents) along.clear();
     if (!a.fused) {
       sums.clear();
       return look_up(first_step, thread, sums, along);
     }
-    const bool with_rows = first || a.features > at_once;
     if constexpr (groups > 1) {
       if (a.features > at_once) {
         Sums<together> parts;
         const int number = thread / warp;
-        sum_up(first_step, thread, with_rows, number % step_groups * together, number / step_groups, groups, parts,
-               along);
+        sum_up(number % step_groups * together, number / step_groups, groups, parts, along);
         combine(parts, thread, memory, sums);
         return finish(sums, along);
       }
     }
-    sum_up(first_step, thread, with_rows, first_of(thread), 0, 1, sums, along);
+    sum_up(first_of(thread), 0, 1, sums, along);
     finish(sums, along);
   }
   __device__ __forceinline__ void finish(Sums<S> &sums, Sums<S> &along) const {
@@ -241,12 +235,15 @@ struct Fill {
       }
   }
 
-  // thread: of those that fill. first: of the task's tiles. limit: of |D log2(e) / gamma|, beyond which the pair is
+  static __device__ __forceinline__ Real slope_of(double cost) {
+    return fmin(core::Euclidean::slope(static_cast<Real>(cost)), Real(3e38));
+  }
+
+  // The next of the tiles. thread: of those that fill. limit: of |D log2(e) / gamma|, beyond which the pair is
   // rejected.
-  __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &to, int first_step, int thread, bool first,
-                                      double limit) const {
+  __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &to, int first_step, int thread, double limit) {
     Sums<S> sums, along;
-    measure(reinterpret_cast<double *>(to.base), first_step, thread, first, sums, along);
+    measure(reinterpret_cast<double *>(to.base), first_step, thread, sums, along);
     const int u0 = first_of(thread);
     if (u0 >= T) return;
     int flags = 0;
@@ -262,8 +259,7 @@ struct Fill {
         const bool begins = admitted && column == 0 && s.row + row == 0;
         flags |= costs.set(k, sums.v[i][k], admitted, begins, a, limit);
         if constexpr (with_slope)
-          if (a.metric == SDTW_EUCLIDEAN)
-            slope.v[k] = admitted ? static_cast<Real>(fmin(core::Euclidean::slope(sums.v[i][k]), 3e38)) : Real(0);
+          if (a.metric == SDTW_EUCLIDEAN) slope.v[k] = admitted ? slope_of(sums.v[i][k]) : Real(0);
         if constexpr (tangents) derivative.v[k] = admitted ? static_cast<Real>(along.v[i][k]) : Real(0);
       }
       costs.store(to.base, T, u0 + i);

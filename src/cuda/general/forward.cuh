@@ -6,23 +6,31 @@
 
 namespace sdtw::cuda::general {
 
+// The tiles of a strip in forward.
+template <int T>
+struct TilesOn {
+  int tile, end;
+
+  __device__ __forceinline__ bool over() const { return tile >= end; }
+  __device__ __forceinline__ int first_step() const { return tile * T; }
+  __device__ __forceinline__ void advance() { tile++; }
+};
+
 template <class Cell, bool tangents, bool small>
 struct ForwardMemory {
   using Real = typename Cell::Real;
   static constexpr int T = forward_steps<Cell, tangents, small>;
   static constexpr int planes = Cell::cost_planes + (tangents ? 1 : 0);
   static constexpr size_t tile_bytes = planes * T * pitch * sizeof(Real);
-  using Costs = Fill<Cell, tangents, T, false>;
-  static constexpr size_t bytes = 2 * tile_bytes + Costs::points * points_size<T> * sizeof(double);
+  using Costs = Fill<Cell, tangents, T, false, TilesOn<T>>;
+  static size_t bytes(const Args &a) { return 2 * tile_bytes + Costs::Points::bytes(a.x.dtype); }
   static_assert(Costs::exchange_bytes <= tile_bytes, "sums are exchanged in the memory of a tile");
 
   static __device__ __forceinline__ Planes<Cell, tangents, T> tile(unsigned char *raw, int parity) {
     Real *base = reinterpret_cast<Real *>(raw + parity * tile_bytes);
     return {base, nullptr, base + Cell::cost_planes * T * pitch};
   }
-  static __device__ __forceinline__ double *staged(unsigned char *raw) {
-    return reinterpret_cast<double *>(raw + 2 * tile_bytes);
-  }
+  static __device__ __forceinline__ unsigned char *staged(unsigned char *raw) { return raw + 2 * tile_bytes; }
 };
 
 // Sweeps a tile; reads the row above, which the block of the strip above may still be writing, and hands on the last:
@@ -131,8 +139,8 @@ __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block
   const int begin = block.begin / T, end = (block.steps + T - 1) / T, thread = threadIdx.x - warp;
   if (thread >= 0) {
     const double limit = limit_of<Cell>(a, s);
-    const typename Memory::Costs costs{a, s, block, Memory::staged(raw)};
-    const auto fill = [&](int tile) { costs.run(Memory::tile(raw, tile & 1), tile * T, thread, tile == begin, limit); };
+    typename Memory::Costs costs(a, s, block, Memory::staged(raw), thread, TilesOn<T>{begin, end});
+    const auto fill = [&](int tile) { costs.run(Memory::tile(raw, tile & 1), tile * T, thread, limit); };
     if (begin < end) fill(begin);
     block.rounds.meet(met);
     for (int tile = begin; tile < end; tile++) {
@@ -205,8 +213,8 @@ __global__ void __launch_bounds__(forward_threads<tangents>, blocks_of<Cell, tan
 }
 
 template <class Cell, bool tangents, bool small>
-size_t Kernels<Cell, tangents, small>::forward_bytes(const Args &) {
-  return ForwardMemory<Cell, tangents, small>::bytes;
+size_t Kernels<Cell, tangents, small>::forward_bytes(const Args &a) {
+  return ForwardMemory<Cell, tangents, small>::bytes(a);
 }
 template <class Cell, bool tangents, bool small>
 void Kernels<Cell, tangents, small>::forward(const Args &a, cudaStream_t stream) {

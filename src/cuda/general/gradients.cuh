@@ -1,10 +1,11 @@
 // What becomes of half a tile of E, by warps of their own: dense outputs, or sums of gradients. E is in few cells as a
 // rule, around the likely paths, and the sweep tells in which steps a lane has any. What a lane's rows get from their
-// steps, and what a column gets from its rows, is summed up by one thread for each feature, straight from the points in
-// global memory; strips add to the columns of a pair one after the other. So results are the same in every run.
+// steps, and what a column gets from its rows, is summed up by one thread for each feature; strips add to the columns
+// of a pair one after the other. So results are the same in every run.
 #pragma once
 
-#include "cuda/general/costs.cuh"
+#include "cuda/general/gradient_points.cuh"
+#include "cuda/gradients/point_gradients.cuh"
 
 namespace sdtw::cuda::general {
 
@@ -23,35 +24,6 @@ __device__ __forceinline__ void add_to(const Target &t, int64_t at, Real v) {
     atomicAdd(static_cast<float *>(t.data) + at, static_cast<float>(v));
 }
 
-// A series as gradients read it: `own` features of a point. Addresses and distances are in bytes. In: its type, or Any.
-struct Any {};
-template <class In, int own>
-struct PointsOf {
-  const char *data;
-  int64_t of_point, of_feature;
-  int64_t offset[own];  // of the thread's features
-  sdtw_dtype dtype;
-
-  __device__ __forceinline__ PointsOf(const Series &series, int64_t number) : dtype(series.dtype) {
-    const int64_t size = dtype == SDTW_F64 ? 8 : dtype == SDTW_F32 ? 4 : 2;
-    data = static_cast<const char *>(series.data) + (series.data ? number * series.stride[0] * size : 0);
-    of_point = series.stride[1] * size, of_feature = series.stride[2] * size;
-  }
-  __device__ __forceinline__ void choose(int first, int apart) {
-#pragma unroll
-    for (int i = 0; i < own; i++) offset[i] = (first + i * apart) * of_feature;
-  }
-  __device__ __forceinline__ const char *at(int point) const { return data + point * of_point; }
-  template <class Real>
-  __device__ __forceinline__ Real load(const char *point, int i, bool there) const {
-    if (!there) return 0;
-    if constexpr (std::is_same_v<In, Any>)
-      return element<Real>(point + offset[i], 0, dtype);
-    else
-      return static_cast<Real>(*reinterpret_cast<const In *>(point + offset[i]));
-  }
-};
-
 template <class Cell, bool tangents, int T>
 struct Gradients {
   using Real = typename Cell::Real;
@@ -63,6 +35,7 @@ struct Gradients {
   const Block &block;
   Planes<Cell, tangents, T> tile;
   const unsigned *live;  // of each lane, bits of the steps in which it has any E
+  GradientPoints<T, threads, tangents> points;
 
   // The tile's E, or its derivative, into the dense output.
   __device__ __forceinline__ void put_dense(int first_step, int thread) const {
@@ -92,69 +65,64 @@ struct Gradients {
     Target to_x, to_y;
   };
 
-  // A thread's features of a point: `own` of them, `apart` apart, of [0, features).
-  template <class In, bool with_directions, int own>
+  // A thread's features of a point: `own` of them, `apart` apart, of those in shared memory, where points are In.
+  template <class In, bool with_directions, int own, Differences differences>
   struct Worker {
     const Gradients &g;
     const Sum &sum;
-    PointsOf<In, own> x, y, dx, dy;
-    int apart, place, first;  // place: the thread's among those that share a point
-    int point, points;        // which of the warp's points at a time is the thread's, and of how many
-    bool has[own];            // there are so many features
-    bool absolute;            // the metric is cityblock
+    StagedPoints<In> from, along;  // the points; their tangents
+    int features, apart, place;    // place: the thread's among those that share a point
+    int point, points;             // which of the warp's points at a time is the thread's, and of how many
+    int first, feature[own];
+    bool signs;
 
     __device__ __forceinline__ Worker(const Gradients &of, const Sum &what)
         : g(of),
           sum(what),
-          x(of.a.x, of.s.index.x),
-          y(of.a.y, of.s.index.y),
-          dx(of.a.tangent_x, of.s.index.x),
-          dy(of.a.tangent_y, of.s.index.y),
-          absolute(of.a.metric == SDTW_CITYBLOCK) {
-      apart = g.a.features > warp / 2 ? warp : g.a.features > 1 ? 2 << (31 - __clz(g.a.features - 1)) : 1;
+          from(of.points, false),
+          along(of.points, with_directions),
+          features(of.points.count),
+          signs(differences == Differences::signs ||
+                (differences == Differences::either && of.a.metric == SDTW_CITYBLOCK)) {
+      apart = features > warp / 2 ? warp : features > 1 ? 2 << (31 - __clz(features - 1)) : 1;
       place = lane_id() & (apart - 1), point = lane_id() / apart, points = warp / apart;
     }
-    __device__ __forceinline__ void choose(int from) {
-      first = from + place;
-      x.choose(first, apart), y.choose(first, apart);
-      if constexpr (with_directions) dx.choose(first, apart), dy.choose(first, apart);
+    // In place of features that there are not others are read.
+    __device__ __forceinline__ void choose(int begin) {
+      first = begin + place;
 #pragma unroll
-      for (int i = 0; i < own; i++) has[i] = first + i * apart < g.a.features;
+      for (int i = 0; i < own; i++) feature[i] = min(first + i * apart, features - 1);
     }
 
-    struct Features {
-      Real v[own], along[own];
-    };
-    // What there is of a point at two addresses; zeros if it is not there.
-    __device__ __forceinline__ Features load(const PointsOf<In, own> &of, const char *at,
-                                             [[maybe_unused]] const PointsOf<In, own> &along,
-                                             [[maybe_unused]] const char *tangent, bool there) const {
-      Features p{};
-#pragma unroll
-      for (int i = 0; i < own; i++) {
-        p.v[i] = of.template load<Real>(at, i, there && has[i]);
-        if constexpr (with_directions)
-          p.along[i] = along.template load<Real>(tangent, i, there && has[i] && along.data);
-      }
-      return p;
-    }
-    // Adds what a cell's weights make of the points here and there.
-    __device__ __forceinline__ void add(Real w, Real d, const Features &here, const Features &there,
+    // Adds what the weights of the cell in row k of a lane make of points here and there, of which `at` and `other` are
+    // the places in what was loaded.
+    template <int points_here, int points_there>
+    __device__ __forceinline__ void add(const Rows<Real> &w, const Rows<Real> &d, int k,
+                                        const Real (&here)[own][points_here],
+                                        const Real (&here_along)[own][points_here], int at,
+                                        const Real (&there)[own][points_there],
+                                        const Real (&there_along)[own][points_there], int other,
                                         Real (&to)[own]) const {
-      const bool any = !is_nothing(w), more = with_directions && !is_nothing(d);
+      const bool any = !is_nothing(w.v[k]), more = with_directions && !is_nothing(d.v[k]);
 #pragma unroll
       for (int i = 0; i < own; i++) {
-        const Real difference = here.v[i] - there.v[i];
-        const Real direction = absolute ? core::CityBlock::direction(difference) : difference;
-        to[i] = any ? fma(w, direction, to[i]) : to[i];
-        if constexpr (with_directions) to[i] = more ? fma(d, here.along[i] - there.along[i], to[i]) : to[i];
+        const Real one = here[i][at], two = there[i][other];
+        if (signs) {
+          if (any && one > two) to[i] += w.v[k];
+          if (any && one < two) to[i] -= w.v[k];
+        } else {
+          to[i] = any ? fma(w.v[k], one - two, to[i]) : to[i];
+        }
+        if constexpr (with_directions)
+          to[i] = more ? fma(d.v[k], here_along[i][at] - there_along[i][other], to[i]) : to[i];
       }
     }
     __device__ __forceinline__ void put(const Target &to, int at, const Real (&v)[own]) const {
       const int64_t row = g.s.local * to.stride[0] + at * to.stride[1];
 #pragma unroll
       for (int i = 0; i < own; i++) {
-        if (has[i]) add_to(to, row + (first + i * apart) * to.stride[2], sum.factor * v[i]);
+        const int f = first + i * apart;
+        if (f < features) add_to(to, row + (g.points.from + f) * to.stride[2], sum.factor * v[i]);
       }
     }
     static __device__ __forceinline__ Rows<Real> weights(const Real *plane, int u, int lane) {
@@ -163,51 +131,46 @@ struct Gradients {
 
     // The rows of a lane.
     __device__ __forceinline__ void to_x(int lane, unsigned steps, int first_step) const {
-      const int row = g.s.row + lane * K, before = first_step - lane;  // the column of step 0
+      const int before = first_step - lane;  // the column of step 0
       const int begin = max(__ffs(steps) - 1, -before), end = min(warp - __clz(steps), g.s.m - before);
-      Features here[K];
-      Real v[K][own];
-#pragma unroll
-      for (int k = 0; k < K; k++) {
-        here[k] = load(x, x.at(row + k), dx, dx.at(row + k), row + k < g.s.n);
-#pragma unroll
-        for (int i = 0; i < own; i++) v[k][i] = 0;
-      }
-      const char *at = y.at(first_step + begin - lane), *tangent = dy.at(first_step + begin - lane);
-#pragma unroll 2
-      for (int u = begin; u < end; u++, at += y.of_point, tangent += dy.of_point) {
-        const Features there = load(y, at, dy, tangent, true);
+      Real here[own][K], here_along[own][K] = {}, v[K][own] = {};
+      from.load_rows(here, lane, feature);
+      if constexpr (with_directions) along.load_rows(here_along, lane, feature);
+#pragma unroll(own > 1 ? 2 : 4)
+      for (int u = begin; u < end; u++) {
+        Real there[own][1], there_along[own][1] = {};
+        from.load_column(there, u - lane + warp - 1, feature);
+        if constexpr (with_directions) along.load_column(there_along, u - lane + warp - 1, feature);
         const Rows<Real> w = weights(sum.w, u, lane);
         Rows<Real> d{};
         if (with_directions && sum.d) d = weights(sum.d, u, lane);
 #pragma unroll
-        for (int k = 0; k < K; k++) add(w.v[k], d.v[k], here[k], there, v[k]);
+        for (int k = 0; k < K; k++) add(w, d, k, here, here_along, k, there, there_along, 0, v[k]);
       }
+      const int row = g.s.row + lane * K;
 #pragma unroll
       for (int k = 0; k < K; k++)
         if (row + k < g.s.n) put(sum.to_x, row + k, v[k]);
     }
-    // A column. lanes: bits of those that have any E in it.
+    // A column, counted from the one that the last lane meets in the first step. lanes: bits of those that have any E
+    // in it.
     __device__ __forceinline__ void to_y(int column, unsigned lanes, int first_step) const {
-      const Features here = load(y, y.at(column), dy, dy.at(column), true);
-      const int begin = __ffs(lanes) - 1, end = warp - __clz(lanes);
-      Real v[own] = {};
-      int row = g.s.row + begin * K;
-      const char *at = x.at(row), *tangent = dx.at(row);
+      const int begin = __ffs(lanes) - 1, end = warp - __clz(lanes), before = column - (warp - 1);
+      Real here[own][1], here_along[own][1] = {}, v[own] = {};
+      from.load_column(here, column, feature);
+      if constexpr (with_directions) along.load_column(here_along, column, feature);
 #pragma unroll 2
       for (int lane = begin; lane < end; lane++) {
-        const int u = column - first_step + lane;
-        Features there[K];
-#pragma unroll
-        for (int k = 0; k < K; k++, row++, at += x.of_point, tangent += dx.of_point)
-          there[k] = load(x, at, dx, tangent, row < g.s.n);
-        const Rows<Real> w = weights(sum.w, u, lane);
+        Real there[own][K], there_along[own][K] = {};
+        from.load_rows(there, lane, feature);
+        if constexpr (with_directions) along.load_rows(there_along, lane, feature);
+        const Rows<Real> w = weights(sum.w, before + lane, lane);
         Rows<Real> d{};
-        if (with_directions && sum.d) d = weights(sum.d, u, lane);
+        if (with_directions && sum.d) d = weights(sum.d, before + lane, lane);
 #pragma unroll
-        for (int k = 0; k < K; k++) add(w.v[k], d.v[k], here, there[k], v);
+        for (int k = 0; k < K; k++) add(w, d, k, here, here_along, 0, there, there_along, k, v);
       }
-      put(sum.to_y, column, v);
+      put(sum.to_y, first_step + before, v);
     }
 
     // All lanes, or all columns. number: of the warp.
@@ -215,47 +178,51 @@ struct Gradients {
       for (int lane = number * points + point; lane < warp; lane += warps * points) {
         const unsigned steps = g.live[lane];
         if (steps == 0) continue;
-        for (int from = 0; from < g.a.features; from += own * apart) choose(from), to_x(lane, steps, first_step);
+        for (int f = 0; f < features; f += own * apart) choose(f), to_x(lane, steps, first_step);
       }
     }
     __device__ __forceinline__ void columns(int number, int first_step) {
       constexpr int count = T + warp - 1;
-      const unsigned steps = g.live[lane_id()];
+      // Of a lane: bits of the lanes that have any E in the column of its number, and in that 32 columns on.
+      const uint64_t steps = static_cast<uint64_t>(g.live[lane_id()]) << (warp - 1 - lane_id());
+      const unsigned early = transpose(static_cast<unsigned>(steps)),
+                     late = transpose(static_cast<unsigned>(steps >> warp));
       for (int base = number * points; base < count; base += warps * points) {
-        unsigned lanes = 0;
-        for (int i = 0; i < points; i++) {
-          const int u = base + i - (warp - 1) + lane_id();
-          const unsigned any = __ballot_sync(all_lanes, u >= 0 && u < T && (steps >> u & 1) != 0);
-          lanes = i == point ? any : lanes;
-        }
+        const int column = base + point, at = first_step - (warp - 1) + column;
+        const unsigned first = __shfl_sync(all_lanes, early, column % warp),
+                       second = __shfl_sync(all_lanes, late, column % warp);
+        const unsigned lanes = column < warp ? first : column < 2 * warp ? second : 0;
         // Outside of the pair there is E only where the lengths are not those of forward.
-        const int column = first_step - (warp - 1) + base + point;
-        if (lanes == 0 || column < 0 || column >= g.s.m) continue;
-        for (int from = 0; from < g.a.features; from += own * apart) choose(from), to_y(column, lanes, first_step);
+        if (lanes == 0 || at < 0 || at >= g.s.m) continue;
+        for (int f = 0; f < features; f += own * apart) choose(f), to_y(column, lanes, first_step);
       }
     }
   };
 
-  // Calls visit with the workers of one sum: for the types that most calls have (float64 are normalised points, too),
-  // or for any.
+  // Calls visit with the workers of one sum.
+  template <class In, bool with_directions, Differences differences, class Visit>
+  __device__ __forceinline__ void with_features(const Sum &sum, const Visit &visit) const {
+    const auto work = [&](auto worker) { visit(worker); };
+    if (Cell::wide || points.count <= warp)
+      work(Worker<In, with_directions, 1, differences>(*this, sum));
+    else if (points.count <= 2 * warp)
+      work(Worker < In, with_directions, Cell::wide ? 1 : 2, differences > (*this, sum));
+    else
+      work(Worker < In, with_directions, Cell::wide ? 1 : 3, differences > (*this, sum));
+  }
   template <bool with_directions, class Visit>
   __device__ __forceinline__ void with_worker(const Sum &sum, const Visit &visit) const {
-    constexpr int most = Cell::wide ? 1 : 3;
-    const auto work = [&](auto worker) { visit(worker); };
-    const auto typed = [&](auto in) {
-      if (most == 1 || a.features <= warp)
-        work(Worker<decltype(in), with_directions, 1>(*this, sum));
-      else if (sizeof in == 4 && a.features <= 2 * warp)
-        work(Worker < decltype(in), with_directions, most == 1 ? 1 : 2 > (*this, sum));
+    if constexpr (Cell::wide) {
+      if (a.of_x.dtype == SDTW_F64)
+        with_features<double, with_directions, Differences::either>(sum, visit);
       else
-        work(Worker<decltype(in), with_directions, most>(*this, sum));
-    };
-    if (a.x.dtype == SDTW_F32)
-      typed(0.0f);
-    else if (a.x.dtype == SDTW_F64)
-      typed(0.0);
-    else
-      work(Worker<Any, with_directions, most>(*this, sum));
+        with_features<float, with_directions, Differences::either>(sum, visit);
+    } else {
+      if (a.metric == SDTW_CITYBLOCK)
+        with_features<float, with_directions, Differences::signs>(sum, visit);
+      else
+        with_features<float, with_directions, Differences::themselves>(sum, visit);
+    }
   }
   template <class Visit>
   __device__ __forceinline__ void visit_sums(const Visit &visit) const {

@@ -4,6 +4,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_pipeline.h>
 
 #include "core/metric.h"
 #include "cuda/general/task.cuh"
@@ -28,6 +29,14 @@ __device__ __forceinline__ T element(const void *data, int64_t i, sdtw_dtype dty
     default: return static_cast<T>(__ldg(static_cast<const float *>(data) + i));
   }
 }
+// Of a number's bits, of either half type.
+__device__ __forceinline__ float half_type_number(unsigned short bits, sdtw_dtype dtype) {
+  if (dtype == SDTW_BF16) return __uint_as_float(static_cast<unsigned>(bits) << 16);
+  __half v;
+  static_assert(sizeof v == sizeof bits, "the bits of a half are those of a short");
+  memcpy(&v, &bits, sizeof v);
+  return __half2float(v);
+}
 template <class T>
 __device__ __forceinline__ void put_element(void *data, int64_t i, sdtw_dtype dtype, T v) {
   switch (dtype) {
@@ -38,85 +47,126 @@ __device__ __forceinline__ void put_element(void *data, int64_t i, sdtw_dtype dt
   }
 }
 
-// Points of a tile in shared memory: x [at_once][staged_rows], y [at_once][staged_columns]; column 0 of y is the one in
-// which the last lane is in the tile's first step.
-struct Points {
-  double *x, *y;
-};
-template <int T>
-constexpr int points_size = at_once *(staged_rows + staged_columns<T>);  // in doubles
-template <int T>
-__device__ __forceinline__ Points points_at(double *memory, int which) {
-  double *x = memory + which * points_size<T>;
-  return {x, x + at_once * staged_rows};
+// In shared memory points are doubles if they are so in global memory, else floats.
+__host__ __device__ __forceinline__ size_t staged_bytes(sdtw_dtype dtype) {
+  return dtype == SDTW_F64 ? sizeof(double) : sizeof(float);
 }
 
-// An element of any type on its way from global memory: its bits, so that nothing waits for it before it is used.
-struct Bits {
-  Word word;
+// Copies of elements, `apart` bytes apart and `places` numbers apart in shared memory, those of numbers [0, count) that
+// wanted(i) says. Float and double elements are on their way until the thread waits for its copies.
+template <int count, class To, class Wanted>
+__device__ __forceinline__ void copy_elements(To *to, int places, const char *from, int64_t apart, sdtw_dtype dtype,
+                                              const Wanted &wanted) {
+  if constexpr (sizeof(To) == sizeof(float)) {
+    if (dtype != SDTW_F32) {
+      unsigned short bits[count];  // copies have at least four bytes
+#pragma unroll
+      for (int i = 0; i < count; i++)
+        bits[i] = wanted(i) ? __ldg(reinterpret_cast<const unsigned short *>(from + i * apart)) : 0;
+#pragma unroll
+      for (int i = 0; i < count; i++)
+        if (wanted(i)) to[i * places] = half_type_number(bits[i], dtype);
+      return;
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < count; i++)
+    if (wanted(i)) __pipeline_memcpy_async(to + i * places, from + i * apart, sizeof(To));
+}
 
-  __device__ __forceinline__ void load(const void *data, int64_t i, sdtw_dtype dtype) {
-    switch (dtype) {
-      case SDTW_F64: word = __ldg(static_cast<const Word *>(data) + i); break;
-      case SDTW_F32: word = __ldg(static_cast<const unsigned *>(data) + i); break;
-      default: word = __ldg(static_cast<const unsigned short *>(data) + i);
-    }
-  }
-  __device__ __forceinline__ double number(sdtw_dtype dtype) const {
-    switch (dtype) {
-      case SDTW_F64: return __longlong_as_double(word);
-      case SDTW_F16: return half_of(static_cast<unsigned short>(word));
-      case SDTW_BF16: return __uint_as_float(static_cast<unsigned>(word) << 16);
-      default: return __uint_as_float(static_cast<unsigned>(word));
-    }
-  }
-  static __device__ __forceinline__ float half_of(unsigned short bits) {
-    __half v;
-    static_assert(sizeof v == sizeof bits, "the bits of a half are those of a short");
-    memcpy(&v, &bits, sizeof v);
-    return __half2float(v);
-  }
+// Points of a tile in shared memory: x [at_once][staged_rows], y [at_once][staged_columns]; column 0 of y is the one in
+// which the last lane is in the tile's first step. What lies outside of the pair is left as it is.
+template <class In>
+struct Points {
+  const In *x, *y;
 };
+template <int T>
+constexpr int points_size = at_once *(staged_rows + staged_columns<T>);  // in elements
 
-// A thread's share of the features [from, from + at_once) of a tile's points, on its way from global to shared memory.
-// Points outside of the pair are 0. thread: of the `threads` that do so. All of a thread's loads are on their way
-// before the first of them is waited for.
-template <int T, int threads>
-struct Fetched {
-  static constexpr int rows_at_once = threads / at_once, of_x = strip_rows / rows_at_once;
-  static constexpr int of_y = (T + warp + rows_at_once - 1) / rows_at_once;
-  Bits x[of_x], y[of_y];
+// The features of tiles on their way into shared memory, `at_once` at a time, by `threads` threads: into a ring of
+// slots, so that while some are added up the next ones come. Walk: the tiles that follow each other, with over(),
+// first_step() and advance(). Points of few features have x in the first slot, once for all tiles.
+template <class Walk, int T, int threads, int slots, bool tangents>
+struct Feed {
+  static constexpr int series = tangents ? 2 : 1;  // points, and their tangents
+  static __host__ __device__ __forceinline__ size_t bytes(sdtw_dtype dtype) {
+    return size_t{slots} * series * points_size<T> * staged_bytes(dtype);
+  }
 
-  template <int count>
-  static __device__ __forceinline__ void load(Bits (&to)[count], const Series &series, int64_t number, int from,
-                                              int end, int f, bool wanted) {
-    const int64_t first = number * series.stride[0] + from * series.stride[1] + f * series.stride[2];
-    wanted = wanted && series.data;
-#pragma unroll
-    for (int i = 0; i < count; i++) {
-      const int at = from + i * rows_at_once;
-      to[i].word = 0;
-      if (wanted && at >= 0 && at < end)
-        to[i].load(series.data, first + i * rows_at_once * series.stride[1], series.dtype);
+  const Args &a;
+  const Task &s;
+  unsigned char *memory;
+  int thread;
+  Walk ahead;  // the tile of which features are asked for next
+  int from;    // the first of these
+  int asked, taken;
+
+  __device__ __forceinline__ Feed(const Args &args, const Task &task, unsigned char *shared, int number,
+                                  const Walk &first)
+      : a(args), s(task), memory(shared), thread(number), ahead(first), from(0), asked(0), taken(0) {
+    if (!a.fused) return;
+    __pipeline_wait_prior(0);  // what the task before has asked for and not used
+    for (int i = 0; i < slots - 1; i++) ask();
+  }
+
+  template <class In>
+  __device__ __forceinline__ In *slot(int number, int which) const {
+    return reinterpret_cast<In *>(memory) + (number % slots * series + which) * points_size<T>;
+  }
+  // x and y of what was taken.
+  template <class In>
+  __device__ __forceinline__ Points<In> points(int which) const {
+    const int number = taken - 1;
+    return {slot<In>(a.features > at_once ? number : 0, which), slot<In>(number, which) + at_once * staged_rows};
+  }
+
+  template <class In>
+  __device__ __forceinline__ void copy(const Series &of_rows, const Series &of_columns, int which) const {
+    constexpr int each = threads / at_once, of_x = strip_rows / each, of_y = (T + warp + each - 1) / each;
+    const int own = thread % at_once, f = from + own, place = thread / at_once;
+    const int64_t size = of_rows.dtype == SDTW_F64 ? 8 : of_rows.dtype == SDTW_F32 ? 4 : 2;
+    if (f >= a.features) return;
+    const auto bring = [&](auto count, In *to, int places, const Series &from_series, int64_t number, int first,
+                           const auto &wanted) {
+      const char *at =
+          static_cast<const char *>(from_series.data) +
+          (number * from_series.stride[0] + first * from_series.stride[1] + f * from_series.stride[2]) * size;
+      if (from_series.data)
+        return copy_elements<count.value>(to, places, at, each * from_series.stride[1] * size, from_series.dtype,
+                                          wanted);
+      for (int i = 0; i < count.value; i++)
+        if (wanted(i)) to[i * places] = 0;
+    };
+    if (a.features > at_once || asked == 0)
+      bring(std::integral_constant<int, of_x>{}, slot<In>(asked, which) + own * staged_rows + place_of_row(place),
+            each / K, of_rows, s.index.x, s.row + place, [&](int i) { return s.row + place + i * each < s.n; });
+    const int first = ahead.first_step() - (warp - 1) + place;
+    bring(std::integral_constant<int, of_y>{},
+          slot<In>(asked, which) + at_once * staged_rows + own * staged_columns<T> + place, each, of_columns, s.index.y,
+          first, [&](int i) { return place + i * each < T + warp && first + i * each >= 0 && first + i * each < s.m; });
+  }
+  template <class In>
+  __device__ __forceinline__ void copy_all() const {
+    copy<In>(a.x, a.y, 0);
+    if constexpr (tangents) copy<In>(a.tangent_x, a.tangent_y, 1);
+  }
+  __device__ __forceinline__ void ask() {
+    if (!ahead.over()) {
+      a.x.dtype == SDTW_F64 ? copy_all<double>() : copy_all<float>();
+      from += at_once;
+      if (from >= a.features) from = 0, ahead.advance();
     }
+    __pipeline_commit();
+    asked++;
   }
-  // with_rows: x is not there yet.
-  __device__ __forceinline__ void load(const Args &a, const Task &s, const Series &of_rows, const Series &of_columns,
-                                       int first_step, int from, int thread, bool with_rows) {
-    const int f = from + thread % at_once, place = thread / at_once;
-    if (with_rows) load(x, of_rows, s.index.x, s.row + place, s.n, f, f < a.features);
-    load(y, of_columns, s.index.y, first_step - (warp - 1) + place, s.m, f, f < a.features);
-  }
-  __device__ __forceinline__ void store(Points to, sdtw_dtype dtype, int thread, bool with_rows) const {
-    const int f = thread % at_once, first = thread / at_once;
-    if (with_rows)
-#pragma unroll
-      for (int i = 0; i < of_x; i++)
-        to.x[f * staged_rows + place_of_row(first + i * rows_at_once)] = x[i].number(dtype);
-#pragma unroll
-    for (int i = 0; i < of_y; i++)
-      if (first + i * rows_at_once < T + warp)
-        to.y[f * staged_columns<T> + first + i * rows_at_once] = y[i].number(dtype);
+  // Waits for the next features. meet: a barrier of the threads.
+  template <class Meet>
+  __device__ __forceinline__ void take(const Meet &meet) {
+    if constexpr (slots == 1) meet(), ask();  // what was there has been read
+    __pipeline_wait_prior(slots > 1 ? slots - 2 : 0);
+    meet();
+    if constexpr (slots > 1) ask();  // into the slot of those before, which all have read
+    taken++;
   }
 };
 

@@ -77,8 +77,12 @@ __global__ void __launch_bounds__(threads) normalise_kernel(Side side, Series po
     const auto unit = [&](int f) {
       return zero ? 0 : largest > 0 ? of(points, f) / largest / root : of(points, f) / root;
     };
-    for (int f = lane_id(); f < side.features; f += warp) out[f] = unit(f);
-    if (lane_id() < 2) out[side.features + lane_id()] = zero && lane_id() == to.marker ? 1 : 0;
+    const auto put = [&](int f, double v) {
+      out[f] = v;
+      if (to.rounded) to.rounded[i * (side.features + 2) + f] = static_cast<float>(v);
+    };
+    for (int f = lane_id(); f < side.features; f += warp) put(f, unit(f));
+    if (lane_id() < 2) put(side.features + lane_id(), zero && lane_id() == to.marker ? 1 : 0);
     if (lane_id() == 0) to.norms[i] = norm;
     if (!to.directions) continue;
     double product = 0;

@@ -18,6 +18,7 @@ struct Side {
 struct Normalised {
   double *points, *norms;  // norms: [batch][rows]
   double *directions;      // along the tangents; null: not wanted
+  float *rounded;          // the points as gradients read them; null: not wanted
   int marker;              // which of the two features marks a point of norm 0
 };
 void launch_normalise(const Side &side, const Series &points, const Series &tangents, const Normalised &to,

@@ -23,7 +23,7 @@ constexpr int forward_threads = warp *(1 + fill_warps<tangents>);
 template <bool tangents>
 constexpr int backward_threads = warp *(2 + fill_warps<tangents> + gradient_warps<tangents>);
 
-// Barriers among some warps of a block: of those that fill; of those that add to gradients of y.
+// Barriers among some warps of a block: of those that fill; of those that make gradients.
 enum Meeting : int { filling = 1, grading };
 __device__ __forceinline__ void meet_at(Meeting meeting, int threads) {
   __syncwarp();

@@ -13,6 +13,7 @@
 
 #include "cuda/costs/direct_costs.cuh"
 #include "cuda/costs/given_costs.cuh"
+#include "cuda/costs/slice_costs.cuh"
 #include "cuda/costs/tensor_costs.cuh"
 #include "cuda/sweep/forward_sweep.cuh"
 #include "cuda/sweep/midline.cuh"

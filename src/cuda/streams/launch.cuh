@@ -5,31 +5,6 @@
 
 namespace sdtw::cuda::streams {
 
-// Blocks of a kernel that are resident at once. What the driver says is kept per thread and GPU.
-template <class Kernel, Kernel kernel>
-int64_t resident_blocks(int threads, size_t shared) {
-  struct Known {
-    unsigned long long context = 0;
-    int threads = 0;
-    size_t shared = 0;
-    int64_t resident = 0;
-  };
-  static thread_local Known known_of[devices_remembered];
-  const Device device = current_device();
-  const unsigned long long context = current_context();
-  Known &known = known_of[device.id % devices_remembered];
-  if (context == 0 || known.context != context || known.threads != threads || known.shared != shared) {
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(device.shared_memory)),
-          "cudaFuncSetAttribute");
-    int resident = 0;
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, shared),
-          "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-    known = {context, threads, shared, static_cast<int64_t>(resident) * device.multiprocessors};
-  }
-  return known.resident;
-}
-
 template <class Rows>
 struct Shape {
   int threads;
@@ -46,9 +21,9 @@ auto visit_kernel(const Args &a, Visit visit) {
   const Shape<Rows> shape(a);
   using Function = decltype(&stream_kernel<Rows, false>);
   return a.warps > 1 ? visit(stream_kernel<Rows, true>, shape,
-                             resident_blocks<Function, stream_kernel<Rows, true>>(shape.threads, shape.shared))
+                             residency_of<Function, stream_kernel<Rows, true>>(shape.threads, shape.shared).blocks)
                      : visit(stream_kernel<Rows, false>, shape,
-                             resident_blocks<Function, stream_kernel<Rows, false>>(shape.threads, shape.shared));
+                             residency_of<Function, stream_kernel<Rows, false>>(shape.threads, shape.shared).blocks);
 }
 
 template <class Rows>

@@ -167,7 +167,7 @@ struct LongExponent {
   static __device__ __forceinline__ Type carry(int high, int sum) { return {high + (sum >> digit), sum & mask}; }
   // e - 2^9 high, for an e that is no more than 2^9 beyond; at least -2^10.
   static __device__ __forceinline__ int beyond(const Type &e, int high) {
-    return ptx::multiply_add<1 << digit>(__viaddmax_s32(e.high, -high, -2), e.low);
+    return ptx::scaled_sum<1 << digit>(__viaddmax_s32(e.high, -high, -2), e.low);
   }
   struct Shifts {
     int high, x, d, v, h;  // the largest exponent is 2^9 high + x

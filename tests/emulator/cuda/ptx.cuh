@@ -44,11 +44,40 @@ unsigned permute(unsigned a, unsigned b) {
 }
 
 template <int b>
-int multiply_add(int a, int c) {
+int scaled_sum(int a, int c) {
   return a * b + c;
 }
 
 inline void hide(int &) {}
+
+inline long long shift_right(long long v, int by) { return v >> std::min(static_cast<unsigned>(by), 63u); }
+
+// Lanes leave their parts of both matrices in shared memory, and each takes the rows and columns that it needs.
+inline void multiply_add(int (&c)[4], const uint4 &a, const uint2 &b) {
+  struct Matrices {
+    unsigned a[4][32], b[2][32];
+  };
+  static const char identity = 0;
+  const unsigned thread = emulator::position().thread.x, lane = thread % 32;
+  auto &all = static_cast<Matrices *>(emulator::shared_object(&identity, 32 * sizeof(Matrices)))[thread / 32];
+  const unsigned of_a[] = {a.x, a.y, a.z, a.w}, of_b[] = {b.x, b.y};
+  for (int i = 0; i < 4; i++) all.a[i][lane] = of_a[i];
+  for (int i = 0; i < 2; i++) all.b[i][lane] = of_b[i];
+  emulator::meet_in_warp(~0u);
+  for (int i = 0; i < 4; i++) {
+    unsigned sum = static_cast<unsigned>(c[i]);
+    for (int part = 0; part < 2; part++)
+      for (int word = 0; word < 4; word++) {
+        const unsigned left = all.a[2 * part + i / 2][lane / 4 * 4 + word];
+        const unsigned right = all.b[part][(lane % 4 * 2 + i % 2) * 4 + word];
+        for (int byte = 0; byte < 32; byte += 8)
+          sum +=
+              static_cast<unsigned>(static_cast<signed char>(left >> byte) * static_cast<signed char>(right >> byte));
+      }
+    c[i] = static_cast<int>(sum);
+  }
+  emulator::meet_in_warp(~0u);
+}
 
 inline unsigned char *shared_memory() { return static_cast<unsigned char *>(emulator::shared_memory()); }
 template <class T>

@@ -5,6 +5,10 @@ A training step asks for the same again and again. Its sizes, types and options 
 which it finds the plans of the library's calls; what is left to check is lengths, which the binding does.
 Where anything but autograd is to see the call, or the arguments are not yet as the operators take them, the
 answer is None, and the long way is gone.
+
+A Function in Python takes PyTorch longer than the rest of a small call. Where the extension of bindings/torch
+has been built for this PyTorch (see _extension) it is asked first: it does the same with a table, and a node
+of autograd, of its own, and what it does not take comes back here, errors too.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import _kernels, _operators, _options, _private
+from . import _extension, _kernels, _operators, _options, _private
 from ._arguments import REDUCTIONS, prepare
 
 _LIMIT = 1024  # entries of the table: a program has few
@@ -47,6 +51,10 @@ def soft_dtw(
     reduction: str,
 ) -> Tensor | None:
     """The reduced values, or None where this is not the way."""
+    if native is not None and not torch.compiler.is_compiling():
+        value = native.soft_dtw(x, y, x_lengths, y_lengths, gamma, metric, rules, reduction)
+        if value is not None:
+            return value  # type: ignore[no-any-return]
     if (
         _private.is_watched()
         or _private.is_forward_mode()
@@ -152,13 +160,9 @@ class _Reduced(_private.Function):  # type: ignore[misc]
         call, reduction, tensors = ctx.call, ctx.reduction, ctx.saved_tensors
         need_x, need_y, _ = ctx.needs_input_grad
         x, y, x_lengths, y_lengths, state = tensors
-        twice = torch.is_grad_enabled()  # the gradient is to have a gradient, which takes the operators
-        if twice or not x.is_cpu or _private.is_batched_by_autograd(grad) or _private.is_observed(grad, x, y):
-            if reduction != "none":
-                grad = grad.expand(call.batch)
-                grad = grad / call.batch if reduction == "mean" else grad
+        if not x.is_cpu or _is_more_than_gradients(grad, x, y):
             options = call.gamma, call.options
-            return _operators.gradients(grad, tensors, options, need_x, need_y, twice)
+            return *_gradients(grad, tensors, options, reduction, need_x, need_y), None
         if reduction != "none":
             upstream = grad.item() / call.batch if reduction == "mean" else grad.item()
             grad = torch.full((call.batch,), upstream, dtype=call.dtype)
@@ -167,3 +171,35 @@ class _Reduced(_private.Function):  # type: ignore[misc]
         grad = grad.contiguous()
         call.training.backward(x, y, x_lengths, y_lengths, grad, grad_x, grad_y, state, None)
         return grad_x, grad_y, None
+
+
+def _is_more_than_gradients(grad: Tensor, x: Tensor, y: Tensor) -> bool:
+    """Whether gradients are to have derivatives in turn, or somebody looks on, which takes the operators."""
+    return (
+        torch.is_grad_enabled()
+        or _private.is_forward_mode()
+        or _private.is_batched_by_autograd(grad)
+        or _private.is_observed(grad, x, y)
+    )
+
+
+def _gradients(
+    grad: Tensor,
+    tensors: tuple[Tensor, ...],
+    options: tuple[float, str],
+    reduction: str,
+    need_x: bool,
+    need_y: bool,
+) -> tuple[Tensor | None, Tensor | None]:
+    """Gradients of reduced values, by the operators."""
+    if reduction != "none":
+        batch = len(tensors[0])
+        grad = grad.expand(batch)
+        grad = grad / batch if reduction == "mean" else grad
+    twice = torch.is_grad_enabled() or _private.is_forward_mode()
+    return _operators.gradients(grad, tensors, options, need_x, need_y, twice)[:2]
+
+
+native = _extension.load()  # None where there is none for this PyTorch
+if native is not None:
+    native.connect(_core.functions(), _extension.current_stream_function(), _new_call, _gradients)

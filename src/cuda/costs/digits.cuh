@@ -1,0 +1,91 @@
+// Points as digits for SliceCosts (slice_costs.cuh): what is stored of a point beforehand, and how a coordinate is cut
+// into five balanced digits of 8 bits without float64 or 64-bit arithmetic.
+#pragma once
+
+#include "cuda/pair.cuh"
+
+namespace sdtw::cuda {
+
+constexpr int digits_kept = 5;
+
+// 2^e, |e| <= 126.
+__device__ __forceinline__ float power_of_2(int e) { return __int_as_float((e + 127) << 23); }
+
+// log2(e) / gamma as 2^exponent times a number in [1, 2), which is cut off to 31 bits: that is a relative error of
+// gamma, the same for all costs.
+struct SliceScale {
+  int mantissa, exponent;  // the mantissa in units of 2^-30
+  __device__ __forceinline__ explicit SliceScale(double scale) {
+    const unsigned long long bits = __double_as_longlong(scale);
+    mantissa = static_cast<int>((bits & 0xfffffffffffffull | 1ull << 52) >> 22);
+    exponent = static_cast<int>(bits >> 52) - 1023;
+  }
+  __device__ __forceinline__ double value() const {
+    return __hiloint2double((exponent + 1023) << 20, 0) * (mantissa * 0x1p-30);
+  }
+};
+
+// What a point adds to costs, and its exponent, in one word. Norms have units of 2^-32 and are shifted by 8 bits; below
+// these is the exponent. There are two words of a point: that of its coordinates cut off behind five digits comes
+// first, then that of four.
+using PointWord = long long;
+__device__ __forceinline__ PointWord *words_of_points(const Args &a, int64_t pair) {
+  return reinterpret_cast<PointWord *>(norms_of(a, pair));
+}
+__device__ __forceinline__ int exponent_of(PointWord word) { return static_cast<signed char>(word); }
+// In units of 2^-(32 - left_out).
+__device__ __forceinline__ long long norm_of(PointWord word, int left_out) { return word >> (8 + left_out); }
+// norm: times log2(e) / gamma. Of pairs that FloatCell does not take the word may be any.
+__device__ __forceinline__ PointWord point_word(double norm, int exponent) {
+  const long long fixed = norm < 0x1p22 ? __double2ll_rn(norm * 0x1p32) : 0;
+  return fixed << 8 | (exponent & 0xff);
+}
+// The exponent e of a point whose largest |coordinate| this is: that times 2^e is in [63.4, 126.8], so that the first
+// digit is at most 127. Where all coordinates are tiny e is limited: then there are digits enough, since costs are as
+// tiny beside those of other points.
+__device__ __forceinline__ int choose_exponent(float largest) {
+  return min(max(6 + 127 - (__float_as_int(largest * 1.01f) >> 23 & 0xff), -118), 100);
+}
+
+// A coordinate relative to another, as the sum of two floats, the lower less than half of the higher's last bit.
+struct Coordinate {
+  float high, low;
+};
+__device__ __forceinline__ Coordinate difference(float a, float b) {
+  const float high = a - b, of_b = high - a;
+  return {high, (a - (high - of_b)) - (b + of_b)};
+}
+
+struct Digits {
+  // v times 2^e, up being 2^(e + 8), as high 2^-8 + low 2^-32 with |low| up to 2^23, or a little more.
+  static __device__ __forceinline__ void cut(const Coordinate &v, float up, int &high, int &low) {
+    constexpr float round = 12582912.0f;  // 1.5 2^23: adding it rounds to an integer, in the low bits of the sum
+    const float sum = fmaf(v.high, up, round);
+    const float rest = fmaf(v.low, up, fmaf(v.high, up, -(sum - round)));
+    high = __float_as_int(sum) - __float_as_int(round);
+    low = __float2int_rn(rest * 0x1p24f);
+  }
+  // The digits of four coordinates: a plane has one digit of each, the highest digits first. Adding 128 to a digit and
+  // carrying on makes it a byte; 128 is taken off again by its highest bit.
+  static __device__ __forceinline__ void pack(const int (&high)[4], const int (&low)[4],
+                                              unsigned (&planes)[digits_kept]) {
+    unsigned h[4], l[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const int biased = low[i] + 0x808080;
+      l[i] = static_cast<unsigned>(biased);
+      h[i] = static_cast<unsigned>(high[i] + (biased >> 24) + 0x80);
+    }
+    constexpr unsigned lows = 0x5140, thirds = 0x0062, first_two = 0x5410, last_two = 0x7632, bias = 0x80808080u;
+    const unsigned h01 = ptx::permute<lows>(h[0], h[1]), h23 = ptx::permute<lows>(h[2], h[3]);
+    const unsigned l01 = ptx::permute<lows>(l[0], l[1]), l23 = ptx::permute<lows>(l[2], l[3]);
+    const unsigned m01 = ptx::permute<thirds>(l[0], l[1]), m23 = ptx::permute<thirds>(l[2], l[3]);
+    planes[0] = ptx::permute<last_two>(h01, h23);
+    planes[1] = ptx::permute<first_two>(h01, h23) ^ bias;
+    planes[2] = ptx::permute<first_two>(m01, m23) ^ bias;
+    planes[3] = ptx::permute<last_two>(l01, l23) ^ bias;
+    planes[4] = ptx::permute<first_two>(l01, l23) ^ bias;
+  }
+};
+
+}  // namespace sdtw::cuda

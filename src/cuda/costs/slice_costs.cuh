@@ -1,0 +1,385 @@
+// SliceCosts: costs of many features for FloatCell in integers, by the int8 matrix instructions (mma) that GPUs have
+// from 7.5 on, and without float64, which most GPUs have at a 32nd or a 64th of the speed of float32.
+//
+// D = |u|^2 + |v|^2 - 2 <u, v>, where u = x_i - o, v = y_j - o, and o is the first point of x, so that an offset that
+// all points share does not cancel. Producers cut points into digits as they load them (digits.cuh):
+//
+//   u = 2^-ex (a_0 + a_1 2^-8 + ... + a_4 2^-32),   v = 2^-ey (b_0 + b_1 2^-8 + ... + b_4 2^-32)
+//
+// with an exponent for each point, so that an outlier takes nobody else's digits, and digits in [-128, 127], whose
+// errors have zero mean. Digits of neighbouring features are multiplied by one instruction, and the products a_i b_j of
+// the same i + j are summed up in one int; all this is exact. Sums are joined in 64 bits, multiplied by log2(e) / gamma
+// of 31 digits, and shifted to units of 2^-32; the norms are those of the points as they are cut, from bounds_kernel
+// (pair_kernels.cu), so that the distance of a point from itself is 0, and otherwise that of points that are off by
+// half of a last digit.
+//
+// Two things are lost. Points are cut behind k = 4 or 5 digits, that is at 2^-(8 k - 1) of their largest coordinate or
+// finer: t changes by 2^-(8 k) sqrt(t T) or so, T being the largest t of the pair; a float32 that is not much smaller
+// than the largest one has no more than four digits. And products of i + j > k are left out, by which t is off by 2^-38
+// T and 2^-44 T, in either direction, or, where features or cells are alike, in one. `digits_of` (pair.cuh) chooses k.
+// Invariant: sums of products fit an int for 128 features at a time, 3 x 128 x 2^14 x 256 < 2^31 of the third weight;
+// and 64 bits hold t up to 2^22 with 32 bits of fraction, or 24 above 2^19.
+#pragma once
+
+#include "cuda/costs/digits.cuh"
+#include "cuda/costs/tile_costs.cuh"
+
+namespace sdtw::cuda {
+
+// A producer warp has 32 rows of the strip, and each of its threads computes costs of the K rows of one sweeping lane.
+//
+// Ring: the format of costs in the ring. columns: columns of the ring in forward. chunk: features that are in shared
+// memory at a time, a multiple of 32, if there are more than `most`. Then x is loaded and cut anew for every 16
+// columns.
+template <class Ring_, int columns = 64, int chunk = 64, int most = 128>
+struct SliceCosts : TileReader<Ring_> {
+  using Ring = Ring_;
+  using Reader = TileReader<Ring>;
+  static constexpr int resident = 2;
+  static constexpr int forward_columns = columns;
+  // Steps that forward unrolls. Where the sweeping warp computes 2^-f - 1, too, the code of a whole block of steps does
+  // not fit the instruction cache beside that of the producers.
+  static constexpr int unrolled = std::is_same_v<Ring, SplitRing> ? block_steps : block_steps / 2;
+
+  int bits;  // fraction bits of a WordRing's words
+  __device__ __forceinline__ void begin(const Args &a, const StripView &s) {
+    if constexpr (std::is_same_v<Ring, WordRing>) bits = s.active ? fraction_bits(a, s.pair.index) : 1;
+  }
+  using Left = typename Reader::Left;
+  __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const { convert(Reader::left(u), cost); }
+  __device__ __forceinline__ void convert(const Left &left, FloatCost (&cost)[K]) const {
+    this->ring.convert(left, bits, cost);
+  }
+  // Scratch in shared memory, as matrix instructions take it, 128 words for each digit of 32 features: x of 16 rows a
+  // half of a warp's, lane by lane and four words each; y of 16 columns of every pair of the task, and what the columns
+  // are known by (PointWord).
+  static constexpr int matrix = 4 * warp;
+  __host__ __device__ static int groups(const Args &a) {  // of 32 features that are in shared memory at a time
+    return ((a.features <= most ? a.features : chunk) + 31) / 32;
+  }
+  __host__ __device__ static size_t digits_bytes(const Args &a) {
+    return sizeof(unsigned) * matrix * digits_kept * groups(a);
+  }
+  __host__ __device__ static size_t pair_bytes(const Args &a) {
+    return digits_bytes(a) + chunk_columns * sizeof(PointWord);
+  }
+  static constexpr size_t barriers_bytes = 2 * sizeof(Barrier);
+  __host__ __device__ static size_t scratch_bytes(const Args &a) {
+    return barriers_bytes + 2 * producers * digits_bytes(a) + (warp >> a.lane_bits) * pair_bytes(a);
+  }
+  // Barriers among the producers. ready: y of a chunk is in shared memory. read: all producers have read it.
+  struct Barriers {
+    Barrier ready, read;
+  };
+  static __device__ __forceinline__ Barriers &barriers_in(unsigned char *scratch) {
+    return *reinterpret_cast<Barriers *>(scratch);
+  }
+  static __device__ __forceinline__ void init(unsigned char *scratch) {
+    barriers_in(scratch).ready.init(producers), barriers_in(scratch).read.init(producers);
+  }
+
+  // Calls `work` with the type of producer that suits the problem. vec4: x and y can be loaded four features at a time.
+  // whole: x of all features lies in shared memory.
+  template <class Work>
+  static __device__ __forceinline__ void choose(const Args &a, Work work) {
+    const bool vec4 = is_vec4(a.x, a.features) && is_vec4(a.y, a.features), whole = a.features <= most;
+    if (vec4 && whole)
+      work(Type<Producer<true, true>>{});
+    else if (whole)
+      work(Type<Producer<false, true>>{});
+    else if (vec4)
+      work(Type<Producer<true, false>>{});
+    else
+      work(Type<Producer<false, false>>{});
+  }
+  template <bool vec4, bool whole>
+  struct Producer : RowsOfProducer {
+    static constexpr int nothing = 1 << 30;
+    // So many points of y a lane asks for ahead: all of its share, except with several pairs in a warp.
+    static constexpr int staged = chunk_columns / producers;
+
+    Ring ring;
+    int shift;                    // in which slot, before it is wrapped, the thread's rows have column 0
+    unsigned *x, *y;              // digits of the warp's rows, and of 16 columns of its pair
+    const float *xs, *ys;         // the features that the lane loads, in the caller's arrays; ys at the first column
+    int64_t y_step;               // from a column of the task to the next
+    const PointWord *of_columns;  // what columns are known by, at the task's first column
+    const PointWord *of_rows;     // and rows
+    PointWord own_rows[K];        // of the thread's rows
+    int sign;                     // of steps along rows and columns: -1 if the task is reversed
+    Barriers &barriers;
+    int &chunks;                   // how many chunks of y have been shared, over all tasks
+    int n, first_row;              // rows of the pair; the first of the warp's
+    int at_once, lane_bits;        // groups of features in shared memory; of which 2^lane_bits lanes load a point
+    int fetched;                   // first column of the chunk of y that has been asked for, or nothing
+    Rows<float> incoming[staged];  // the warp's share of that chunk
+    PointWord incoming_word;       // of the column that the lane looks after
+    float origin[4];               // the lane's features of o
+    int left_out;                  // bits of the fraction that sums have no room for (fraction_shift)
+    SliceScale scale;              // log2(e) / gamma
+    bool precise;                  // five digits, not four
+    typename Ring::Units units;
+
+    // s: the view of sweeping lane strip_lane, whose rows the thread has. shift_steps: the slot of step 0, not wrapped.
+    __device__ __forceinline__ Producer(const Args &args, const StripView &s, int strip_lane, const Ring &to,
+                                        unsigned char *memory, int shift_steps, int &count)
+        : RowsOfProducer{args, s.pair.m, strip_lane * K},
+          ring(to),
+          shift(shift_steps + s.lane),
+          barriers(barriers_in(memory)),
+          chunks(count),
+          at_once(groups(args)),
+          fetched(nothing),
+          left_out(s.active ? fraction_shift(args, s.pair.index) : 0),
+          scale(args.scale),
+          units(args, s.pair.index, left_out) {
+      const int row_lane = strip_lane - lane_id() / 4;  // the warp's first
+      unsigned char *scratch = memory + barriers_bytes;
+      x = reinterpret_cast<unsigned *>(scratch + row_lane / 8 * 2 * digits_bytes(a));
+      y = reinterpret_cast<unsigned *>(scratch + 2 * producers * digits_bytes(a) +
+                                       (strip_lane >> a.lane_bits) * pair_bytes(a));
+      lane_bits = at_once > 2 ? 5 : at_once > 1 ? 4 : 3;
+      n = s.pair.n, sign = s.sign(), first_row = s.row_of(0) - sign * (lane_id() / 4 * K);
+      xs = static_cast<const float *>(a.x.data) + x_of(a, s.pair.index) * a.x.stride[0] + feature() * a.x.stride[2];
+      ys = static_cast<const float *>(a.y.data) + y_of(a, s.pair.index) * a.y.stride[0] +
+           s.first_column() * a.y.stride[1] + feature() * a.y.stride[2];
+      y_step = sign * a.y.stride[1];
+      precise = s.active && digits_of(a, s.pair) > 4;
+      of_rows = words_of_points(a, s.pair.index) + (precise ? 0 : a.n + a.m);
+      of_columns = of_rows + a.n + s.first_column();
+#pragma unroll
+      for (int k = 0; k < K; k++) own_rows[k] = of_rows[clamp(s.row_of(k), n)];
+      __syncwarp();
+      if (whole) load_x(0);
+      __syncwarp();
+    }
+
+    // The warp's share of 16 columns of y: how many, and the first of them.
+    __device__ __forceinline__ int own_columns() const { return chunk_columns / producers * (warp >> a.lane_bits); }
+    __device__ __forceinline__ int first_own() const { return threadIdx.x / warp * own_columns() % chunk_columns; }
+    __device__ __forceinline__ PointWord *y_words() const {
+      return reinterpret_cast<PointWord *>(y + matrix * digits_kept * at_once);
+    }
+
+    // Loads four features from feature f on, which lies at `from`. Beyond the last feature they are 0.
+    __device__ __forceinline__ Rows<float> quad(const float *from, int64_t stride, int f) const {
+      Rows<float> q{};
+      if constexpr (vec4) {
+        if (f < a.features) q = __builtin_bit_cast(Rows<float>, __ldg(reinterpret_cast<const float4 *>(from)));
+      } else {
+#pragma unroll
+        for (int i = 0; i < 4; i++, from += stride)
+          if (f + i < a.features) q.v[i] = __ldg(from);
+      }
+      return q;
+    }
+    // To load points, 2^lane_bits lanes have four features each of a point, and a warp loads points() at once.
+    __device__ __forceinline__ int word() const { return lane_id() & ((1 << lane_bits) - 1); }
+    __device__ __forceinline__ int feature() const { return 4 * word(); }
+    __device__ __forceinline__ int point() const { return lane_id() >> lane_bits; }
+    __device__ __forceinline__ int points() const { return warp >> lane_bits; }
+    // Where the lane's four features of a digit lie in the matrices of their group: word (+ 4) of a row or column.
+    __device__ __forceinline__ int group() const { return word() / 8 * (digits_kept * matrix); }
+
+    // Loads features [f0, f0 + 32 groups) of the warp's rows into shared memory, and the lane's features of o.
+    // Rows 0 and 1 of the 8 sweeping lanes are the first matrices, rows 2 and 3 the others, and in these the first 8
+    // rows are those of even number.
+    __device__ __forceinline__ void load_x(int f0) {
+      const int f = f0 + feature();
+      const float *from = xs + f0 * a.x.stride[2];
+      const Rows<float> first = quad(from, a.x.stride[2], f);
+#pragma unroll
+      for (int i = 0; i < 4; i++) origin[i] = first.v[i];
+      unsigned *to = x + group() + word() % 4 * 4 + word() / 4 % 2 * 2;
+#pragma unroll 2
+      for (int r = point(); r < warp; r += points()) {
+        const int row = clamp(first_row + sign * r, n);
+        const Rows<float> v = quad(from + row * a.x.stride[1], a.x.stride[2], f);
+        const float up = power_of_2(exponent_of(of_rows[row]) + 8);
+        int high[4], low[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) Digits::cut(difference(v.v[i], origin[i]), up, high[i], low[i]);
+        store(to + r % K / 2 * (digits_kept * matrix * at_once) + r / K * 16 + r % 2, high, low);
+      }
+    }
+    // Stores digits of the lane's four features.
+    __device__ __forceinline__ void store(unsigned *to, const int (&high)[4], const int (&low)[4]) const {
+      if (word() >= 8 * at_once) return;
+      unsigned planes[digits_kept];
+      Digits::pack(high, low, planes);
+#pragma unroll
+      for (int i = 0; i < digits_kept; i++) to[i * matrix] = planes[i];
+    }
+
+    // Loads part i of the warp's share of 16 columns of y, features from f0 on. has: whether there is such a part.
+    // fetch: loads all parts into registers, and the words.
+    __device__ __forceinline__ Rows<float> y_quad(int first, int f0, int i) const {
+      const int column = first + first_own() + point() + points() * i;
+      return quad(ys + f0 * a.y.stride[2] + clamp(column, m) * y_step, a.y.stride[2], f0 + feature());
+    }
+    __device__ __forceinline__ bool has(int i) const { return point() + points() * i < own_columns(); }
+    __device__ __forceinline__ void fetch(int first, int f0) {
+      fetched = first;
+#pragma unroll
+      for (int i = 0; i < staged; i++)
+        if (has(i)) incoming[i] = y_quad(first, f0, i);
+      if (lane_id() < own_columns()) incoming_word = of_columns[sign * clamp(first + first_own() + lane_id(), m)];
+    }
+    // Column c of matrix j is column 8 j + c / 2, or 8 j + c / 2 + 4 if c is odd, so that storing costs has no bank
+    // conflicts. The two matrices' words of a lane lie side by side, exchanged for every other pair of columns.
+    __device__ __forceinline__ void put(int i, const Rows<float> &quad) const {
+      const int column = first_own() + point() + points() * i, c = column % 4 * 2 + column / 4 % 2;
+      const float up = power_of_2(exponent_of(y_words()[column]) + 8);
+      int high[4], low[4];
+#pragma unroll
+      for (int f = 0; f < 4; f++) Digits::cut(difference(quad.v[f], origin[f]), up, high[f], low[f]);
+      store(y + group() + c * 16 + word() % 4 * 4 + word() / 4 % 2 + 2 * (column / 8 ^ c / 2 % 2), high, low);
+    }
+    // Puts the warp's share, relative to o, into shared memory. Parts beyond `staged` are loaded only here.
+    __device__ __forceinline__ void convert(int first, int f0) const {
+      if (lane_id() < own_columns()) y_words()[first_own() + lane_id()] = incoming_word;
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < staged; i++)
+        if (has(i)) put(i, incoming[i]);
+#pragma unroll 1
+      for (int i = staged; has(i); i++) put(i, y_quad(first, f0, i));
+    }
+
+    // Costs for columns that the pair does not have. Any would do, but the smaller m of forbidden cells stays, the less
+    // of it gets into the sums of the first column: t just below 1/2 makes m shrink the most.
+    __device__ __forceinline__ void put_outside(int from, int to) const {
+      for (int column = from + lane_id() % 4; column < to; column += 4)
+        ring.template store<K>(place_in_ring(column + shift, ring.columns), at,
+                               {units.almost_1(), units.almost_1(), units.almost_1(), units.almost_1()});
+    }
+
+    // Computes the costs of 16 columns into the ring, by all producers together. next: the first of the 16 columns that
+    // will probably be computed next.
+    __device__ __forceinline__ void produce(int first, int next) {
+      if constexpr (whole) {
+        if (fetched != first) fetch(first, 0);
+        share_y(first, 0, next);
+#pragma unroll 1
+        for (int half = 0; half < 2; half++) {
+          long long sum[2][4] = {};
+          add(half, a.features, sum);
+          put(first, half, sum);
+        }
+        barriers.read.arrive();
+      } else {
+        long long sum[2][2][4] = {};
+#pragma unroll 1
+        for (int f0 = 0; f0 < a.features; f0 += 32 * at_once) {
+          __syncwarp();
+          load_x(f0);
+          __syncwarp();
+          fetch(first, f0);
+          share_y(first, f0, next);
+#pragma unroll
+          for (int half = 0; half < 2; half++) add(half, min(32 * at_once, a.features - f0), sum[half]);
+          barriers.read.arrive();
+        }
+#pragma unroll
+        for (int half = 0; half < 2; half++) put(first, half, sum[half]);
+      }
+    }
+
+    // Puts the warp's share of y where all producers find it, asks for the next chunk, and waits for the others'
+    // shares.
+    __device__ __forceinline__ void share_y(int first, int f0, int next) {
+      barriers.read.wait(chunks - 1);
+      convert(first, f0);
+      barriers.ready.arrive();
+      ptx::hide(next);  // so that its addresses take no registers outside the loop
+      if (whole) fetch(next, 0);
+      barriers.ready.wait(chunks++);
+    }
+
+    // The column, of 16, of a thread's sums; and what it is known by. Where x is not whole y of the next chunk may be
+    // in shared memory already when the sums are complete.
+    static __device__ __forceinline__ int column_of(int j, int odd) { return 8 * j + lane_id() % 4 + 4 * odd; }
+    __device__ __forceinline__ PointWord word_of_column(int first, int column) const {
+      return whole ? y_words()[column] : of_columns[sign * clamp(first + column, m)];
+    }
+
+    // Stores costs from the thread's sums of products, of half of its rows, in the ring.
+    __device__ __forceinline__ void put(int first, int half, const long long (&sum)[2][4]) const {
+      const long long rounding = (1ll << (31 - left_out)) + (left_out < 8 ? Ring::rounding_bit >> left_out : 0);
+      const long long row[2] = {norm_of(half ? own_rows[2] : own_rows[0], left_out) + rounding,
+                                norm_of(half ? own_rows[3] : own_rows[1], left_out) + rounding};
+      const int place = place_in_ring(first + shift, ring.columns);
+#pragma unroll
+      for (int j = 0; j < 2; j++)
+#pragma unroll
+        for (int odd = 0; odd < 2; odd++) {
+          int slot = place + column_of(j, odd);
+          if (slot >= ring.columns) slot -= ring.columns;
+          const long long of_column = norm_of(word_of_column(first, column_of(j, odd)), left_out);
+          typename Ring::Units::Value cost[K / 2];
+#pragma unroll
+          for (int k = 0; k < K / 2; k++) cost[k] = units.of(row[k] + of_column - sum[j][2 * k + odd]);
+          ring.store(slot, at + half * (K / 2), cost);
+        }
+    }
+
+    // Adds the products of `features` features to the sums of half of the thread's rows.
+    __device__ __forceinline__ void add(int half, int features, long long (&sum)[2][4]) const {
+      if (precise)
+        add<5>(half, features, sum);
+      else
+        add<4>(half, features, sum);
+    }
+    template <int digits>
+    __device__ __forceinline__ void add(int half, int features, long long (&sum)[2][4]) const {
+      constexpr int weights = digits + 1;
+      int of_weight[weights][2][4] = {};
+      multiply<digits>(half, features, of_weight);
+      const int row_exponent[2] = {exponent_of(half ? own_rows[2] : own_rows[0]),
+                                   exponent_of(half ? own_rows[3] : own_rows[1])};
+#pragma unroll
+      for (int j = 0; j < 2; j++)
+#pragma unroll
+        for (int odd = 0; odd < 2; odd++) {
+          const int by = exponent_of(y_words()[column_of(j, odd)]) + 5 + left_out - scale.exponent;
+#pragma unroll
+          for (int k = 0; k < 2; k++) {
+            const int e = 2 * k + odd;
+            const auto weight = [&](int w) { return w < weights ? of_weight[w < weights ? w : 0][j][e] : 0; };
+            const long long lower =
+                static_cast<long long>(weight(2) * 256 + weight(3)) * 65536 + (weight(4) * 256 + weight(5));
+            const int high = static_cast<int>(lower >> 32) + (weight(0) * 256 + weight(1));
+            const long long product =
+                static_cast<long long>(high) * scale.mantissa + __umulhi(static_cast<unsigned>(lower), scale.mantissa);
+            sum[j][e] += ptx::shift_right(product, row_exponent[k] + by);
+          }
+        }
+    }
+
+    // Sums of products of digits, by the sum of the digits' places.
+    template <int digits>
+    __device__ __forceinline__ void multiply(int half, int features, int (&sum)[digits + 1][2][4]) const {
+      const unsigned *rows = x + half * (digits_kept * matrix * at_once) + 4 * lane_id();
+      const int swapped = lane_id() / 8 % 2;
+      const unsigned *columns_of[2] = {y + 4 * lane_id() + 2 * swapped, y + 4 * lane_id() + 2 * (1 - swapped)};
+#pragma unroll 1
+      for (int f = 0; f < features; f += 32) {
+        uint4 row[digits];
+#pragma unroll
+        for (int i = 0; i < digits; i++) row[i] = *reinterpret_cast<const uint4 *>(rows + i * matrix);
+#pragma unroll
+        for (int i = 0; i < digits; i++) {
+          const uint2 column[2] = {*reinterpret_cast<const uint2 *>(columns_of[0] + i * matrix),
+                                   *reinterpret_cast<const uint2 *>(columns_of[1] + i * matrix)};
+#pragma unroll
+          for (int other = 0; other < digits && other + i <= digits; other++)
+#pragma unroll
+            for (int j = 0; j < 2; j++) ptx::multiply_add(sum[i + other][j], row[other], column[j]);
+        }
+        rows += digits_kept * matrix, columns_of[0] += digits_kept * matrix, columns_of[1] += digits_kept * matrix;
+      }
+    }
+  };
+};
+
+}  // namespace sdtw::cuda
