@@ -94,8 +94,8 @@ constexpr bool float64_costs = false;
 #endif
 
 // Bounds of a pair, as bits of floats: [0] the largest squared distance of an x_i from x_0, [1] that of a y_j from x_0,
-// [2] |x_0|^2. Where none are computed beforehand, [0] is `accepted`, as a reset leaves it, or a bound of the costs that
-// forward has met if FloatCell has no room for these, or `rejected` if the pair is thin.
+// [2] |x_0|^2. Where none are computed beforehand, [0] is `accepted`, as a reset leaves it, or a bound of the costs
+// that forward has met if FloatCell has no room for these, or `rejected` if the pair is thin.
 constexpr int rejected = 0x7fc00000, accepted = -1;
 
 __host__ __device__ __forceinline__ bool has_bounds(const Args &a) { return !a.f64 && a.costs == Costs::tensor; }

@@ -21,6 +21,7 @@ namespace sdtw::cuda {
 
 struct GivenCosts {
   static constexpr bool cooperative = false;
+  static constexpr bool has_bound = false;
   static constexpr int warps = 1;
   static constexpr int resident = 1;
   static constexpr int unrolled = 8;  // with 16, the compiler moves stores of the second half of a block of

@@ -63,6 +63,7 @@ struct InlineCosts : InlineBase {
   static constexpr bool exact = D <= 4;  // else there may be fewer features, and the others count as 0
   static constexpr int row = 2 * ring_columns;
   static constexpr int no_columns = -1;
+  static constexpr bool has_bound = true;  // it knows early what costs there are
 
   // Shared memory of a warp: y as [pairs][D][2 ring_columns], every column twice and ring_columns apart, so that the
   // columns of up to 32 steps are contiguous wherever they begin in the ring.
@@ -193,6 +194,19 @@ struct InlineCosts : InlineBase {
     squared_distances<K, D>(x, at + u, row, cost);
   }
 
+  // Notes the columns from `first` on without a look at their costs, so that `bound` is that of them all.
+  __device__ __forceinline__ void measure_from(int first) {
+    for (int column = first + lane; column < columns; column += lanes) {
+      float value[D], distance = 0;
+      fetch(column, value);
+#pragma unroll
+      for (int f = 0; f < D; f++) {
+        const double v = scaled(value[f], f);
+        distance += static_cast<float>(v * v);
+      }
+      widen(reach_y, distance);
+    }
+  }
   // A bound of the pair's costs t as far as the strip has met them, as bits of a float; a NaN is larger than any. The
   // same in all lanes of the pair.
   __device__ __forceinline__ int bound(const Args &, const StripView &) const {

@@ -1,10 +1,10 @@
 // TensorCosts: costs of many features for FloatCell, by the float64 matrix instructions (mma) of data-centre GPUs.
 // D = |x - o|^2 + |y - o|^2 + 2 <o, y - o> - 2 <x, y - o>, where o is the first point of x, so that an offset that all
-// points share does not cancel. All but the last product are norms that bounds_kernel has computed (pair_kernels.cu), or
-// for a LongRing producers as they load points, as there may be other norms for FloatCell then.
-// Invariant: all partial sums stay within the range of their fixed-point format; pairs whose bounds do not promise that
-// (sum_bound in pair.cuh) are DoubleCell's, which sums up differences instead (tile_costs.cuh).
-// Trade-off: where a GPU is slow in float64, these costs dominate the time.
+// points share does not cancel. All but the last product are norms that bounds_kernel has computed (pair_kernels.cu),
+// or for a LongRing producers as they load points, as there may be other norms for FloatCell then. Invariant: all
+// partial sums stay within the range of their fixed-point format; pairs whose bounds do not promise that (sum_bound in
+// pair.cuh) are DoubleCell's, which sums up differences instead (tile_costs.cuh). Trade-off: where a GPU is slow in
+// float64, these costs dominate the time.
 #pragma once
 
 #include "cuda/costs/tile_costs.cuh"
@@ -239,7 +239,9 @@ struct TensorCosts : TileReader<Ring_> {
     __device__ __forceinline__ bool has(int i) const { return points * i < own_columns() && has_share(); }
     __device__ __forceinline__ bool has_share() const { return points <= producers || point() < own_columns(); }
     // For shuffles: whether any lane has such a part.
-    __device__ __forceinline__ bool takes_part(int i) const { return Ring::fixed ? has(i) : points * i < own_columns(); }
+    __device__ __forceinline__ bool takes_part(int i) const {
+      return Ring::fixed ? has(i) : points * i < own_columns();
+    }
     __device__ __forceinline__ void fetch(int first, int f0) {
       fetched = first;
 #pragma unroll
