@@ -161,6 +161,7 @@ enum class Source : int {
   packed_of_four,
   words,
   smallest_words,
+  packed,
   smallest,
   large,
   large_of_pairs,
@@ -175,9 +176,10 @@ struct Kernel {
   int tile_steps, cost_columns;  // of backward: steps of a tile; columns of costs in shared memory, of producers
   size_t shared_bytes;           // of a block
 };
-// Those of one call, in the order in which it launches them: FloatCell's, LongCell's and DoubleCell's.
+// Those of one call, in the order in which it launches them: FloatCell's, that for costs too large for words
+// (backward), LongCell's and DoubleCell's, which are one launch if there are both.
 struct Kernels {
-  Kernel single, large, wide;
+  Kernel single, large, longer, wide;
 };
 
 // Decisions of the CUDA backend.

@@ -40,14 +40,15 @@ constexpr int flow_words = 2;
 
 // Counters of one call. All of them begin at -1 (all ones), so a counter's value is one less than what it has counted.
 struct Control {
-  Word ticket[3];  // the last task that was handed out: to FloatCell, to DoubleCell, and to LongCell, unless it shares
-                   // DoubleCell's. Where forward's second kernel has rows to reset, its tickets count these first, one
-                   // per pair, and then the tasks.
+  Word ticket[4];  // the last task that was handed out: to FloatCell, to DoubleCell, to LongCell, unless it shares
+                   // DoubleCell's, and to FloatCell's second backward kernel. Where forward's second kernel has rows to
+                   // reset, its tickets count these first, one per pair, and then the tasks.
   int any_double;  // 1 if there are pairs for DoubleCell, which otherwise does nothing in a float32 problem; or, in
                    // forward of costs that have no bounds, for any but FloatCell
-  int any_long;    // 1 if there are pairs for a kernel of LongCell alone
+  int any_long;    // 1 if there are pairs for LongCell, which otherwise does nothing either
+  int any_large;  // 1 if there are pairs of FloatCell's whose costs are too large for a WordRing (costs/tile_costs.cuh)
   int rows_reset;  // how many pairs' rows forward's second kernel has reset, less one
-  int unused[7];
+  int unused[4];
 };
 static_assert(sizeof(Control) == 64, "the arrays behind it stay aligned");
 

@@ -76,9 +76,12 @@ void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Ou
   launch_prepare(a, first, second, buffers.workspace, plan.cuda.midlines, at<void>(buffers.workspace, plan.cuda.sums_x),
                  a.dense.data ? 0 : plan.cuda.snapshots - plan.cuda.sums_x, stream);
   const Kernels &kernels = plan.cuda.kernels;
-  if (kernels.single.source != Source::none) BackwardSweeps<FloatCell>::launch(a, kernels.single, stream);
-  if (kernels.large.source != Source::none) BackwardSweeps<LongCell>::launch(a, kernels.large, stream);
-  BackwardSweeps<DoubleCell>::launch(a, kernels.wide, stream);
+  if (kernels.single.source != Source::none) BackwardSweeps<FloatCell>::launch(a, kernels.single, {}, stream);
+  if (kernels.large.source != Source::none) BackwardSweeps<FloatCell>::launch(a, kernels.large, {}, stream);
+  if (kernels.longer.source != Source::none)
+    BackwardSweeps<LongCell>::launch(a, kernels.longer, kernels.wide, stream);
+  else
+    BackwardSweeps<DoubleCell>::launch(a, kernels.wide, {}, stream);
   if (a.wide_sums)
     launch_round_sums(a, first, second, stream);
   else if (a.side.data)
@@ -103,16 +106,19 @@ void choose_core_kernels(sdtw::Plan &plan, Call call) {
     if (!a.f64) kernels.single = ForwardSweeps<FloatCell>::choose(a);
     if (has_warp_fallback(a)) {
     } else if (!a.f64 && a.has_long) {
-      kernels.large = ForwardSweeps<LongCell>::choose(a);
+      kernels.longer = ForwardSweeps<LongCell>::choose(a);
     } else {
       kernels.wide = ForwardSweeps<DoubleCell>::choose(a);
     }
   } else {
     int alignment = 0;  // any address says that E itself is wanted, or that times grad_value
     if (call == Call::alignment || a.costs == Costs::given) a.dense.data = &alignment;
-    if (!a.f64) kernels.single = BackwardSweeps<FloatCell>::choose(a);
-    if (!a.f64 && a.costs == Costs::tensor) kernels.large = BackwardSweeps<LongCell>::choose(a);
-    kernels.wide = BackwardSweeps<DoubleCell>::choose(a);
+    if (!a.f64) kernels.single = BackwardSweeps<FloatCell>::choose(a, false);
+    if (has_bounds(a)) kernels.large = BackwardSweeps<FloatCell>::choose(a, true);
+    if (has_bounds(a) && a.has_long) kernels.longer = BackwardSweeps<LongCell>::choose(a, false);
+    kernels.wide = BackwardSweeps<DoubleCell>::choose(a, false);
+    if (kernels.longer.source != Source::none && kernels.wide.source != Source::differences)
+      fail(SDTW_STATUS_INTERNAL, "DoubleCell does not fit beside LongCell");
   }
   plan.cuda.kernels = kernels;
 }
@@ -134,7 +140,7 @@ void core_forward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOf
     if (a.costs == Costs::tensor) launch_bounds(a, stream);
     ForwardSweeps<FloatCell>::launch(a, kernels.single, stream);
   }
-  if (kernels.large.source != Source::none) ForwardSweeps<LongCell>::launch(a, kernels.large, stream);
+  if (kernels.longer.source != Source::none) ForwardSweeps<LongCell>::launch(a, kernels.longer, stream);
   if (kernels.wide.source != Source::none) ForwardSweeps<DoubleCell>::launch(a, kernels.wide, stream);
 }
 

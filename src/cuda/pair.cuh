@@ -177,10 +177,9 @@ constexpr Engine own_engine = Cell::wide                       ? Engine::of_doub
                               : std::is_same_v<Cell, LongCell> ? Engine::of_long
                                                                : Engine::of_float;
 
-// Backward, where bounds are known: whether FloatCell's kernel takes the pair, whose costs a WordRing has room for.
-// LongCell's kernel takes what else DoubleCell does not, and also reads what FloatCell's forward has left.
-__device__ __forceinline__ bool fits_words(const Args &a, const Pair &pair, Engine engine) {
-  return engine == Engine::of_float && cost_bound(a, pair.index) <= most_in_word;
+// Backward, where bounds are known: whether a WordRing has room for the pair's costs.
+__device__ __forceinline__ bool fits_words(const Args &a, const Pair &pair) {
+  return cost_bound(a, pair.index) <= most_in_word;
 }
 
 // Leaves a pair that FloatCell has tried to the kernel that follows. bound: of its costs, or `rejected`.

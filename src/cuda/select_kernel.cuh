@@ -20,7 +20,7 @@ namespace sdtw::cuda {
 // Forward, short pairs side by side, y of each of them in shared memory: two blocks fit a multiprocessor if costs lie
 // in a PackedRing, of fewer columns with four pairs (PackedOfTwo, PackedOfFour). For longer y packed costs are not
 // precise enough for values, and there a SplitRing of fewer columns is used (SplitOfPairs).
-// Backward has costs in a WordRing. Pairs whose costs are too large for words are LongCell's there.
+// Backward has costs in a WordRing, and in a PackedRing for pairs whose costs are too large for words.
 // Smallest: for GPUs with little shared memory, of few features at a time.
 #ifdef SDTW_CUDA_FLOAT64_COSTS
 using SplitAlone = TensorCosts<double, 64, SplitRing, 64, 2>;
@@ -30,6 +30,7 @@ using SplitOfPairs = TensorCosts<float, 64, SplitRing, 48>;
 using PackedOfTwo = TensorCosts<float, 64, PackedRing>;
 using PackedOfFour = TensorCosts<float, 64, PackedRing, 48>;
 using Words = TensorCosts<float, 64, WordRing>;
+using Packed = TensorCosts<float, 64, PackedRing>;
 using SmallestWords = TensorCosts<float, 16, WordRing>;
 using Smallest = TensorCosts<float, 16, PackedRing, 48>;
 constexpr int most_of_split = Split::at_once;  // features
@@ -41,6 +42,7 @@ using SplitOfPairs = SliceCosts<SplitRing, 48>;
 using PackedOfTwo = SliceCosts<PackedRing>;
 using PackedOfFour = SliceCosts<PackedRing, 48>;
 using Words = SliceCosts<WordRing>;
+using Packed = SliceCosts<PackedRing>;
 using SmallestWords = SliceCosts<WordRing, 64, 32, 32>;
 using Smallest = SliceCosts<PackedRing, 48, 32, 32>;
 constexpr int most_of_split = 1 << 30;
@@ -48,8 +50,7 @@ constexpr int most_of_split = 1 << 30;
 constexpr int most_packed_columns = 256;
 
 // Costs of many features for LongCell, of short pairs side by side with fewer columns. Where a GPU has no room for
-// SmallestLarge LongCell has no pairs in forward (Args::has_long), and in backward those of Smallest, whose costs are
-// too large for words.
+// SmallestLarge LongCell has no pairs (Args::has_long).
 using Large = TensorCosts<float, 64, LongRing>;
 using LargeOfPairs = TensorCosts<float, 64, LongRing, 48>;
 using SmallestLarge = TensorCosts<float, 16, LongRing, 48>;
@@ -96,11 +97,7 @@ decltype(auto) visit_backward(Source source, Visit &&visit) {
   if constexpr (Cell::wide) {
     return source == Source::differences ? visit(Type<DifferenceCosts>{}) : visit(Type<DirectCosts>{});
   } else if constexpr (std::is_same_v<Cell, LongCell>) {
-    switch (source) {
-      case Source::large: return visit(Type<Large>{});
-      case Source::smallest_large: return visit(Type<SmallestLarge>{});
-      default: return visit(Type<Smallest>{});
-    }
+    return source == Source::large ? visit(Type<Large>{}) : visit(Type<SmallestLarge>{});
   } else {
     switch (source) {
       case Source::given: return visit(Type<GivenCosts>{});
@@ -109,7 +106,9 @@ decltype(auto) visit_backward(Source source, Visit &&visit) {
       case Source::inline_three: return visit(Type<InlineCosts<3>>{});
       case Source::inline_four: return visit(Type<InlineCosts<4>>{});
       case Source::words: return visit(Type<Words>{});
-      default: return visit(Type<SmallestWords>{});
+      case Source::smallest_words: return visit(Type<SmallestWords>{});
+      case Source::packed: return visit(Type<Packed>{});
+      default: return visit(Type<Smallest>{});
     }
   }
 }
@@ -296,7 +295,7 @@ bool visit_kernel(const Args &a, Visit &&visit) {
 constexpr int comfortable_steps = 8, least_steps = 2;
 
 template <class Cell>
-Kernel BackwardSweeps<Cell>::choose(const Args &given) {
+Kernel BackwardSweeps<Cell>::choose(const Args &given, bool large) {
   Args a = given;
   Kernel chosen{};
   const auto fits = [&](Source source, int least) {
@@ -313,25 +312,49 @@ Kernel BackwardSweeps<Cell>::choose(const Args &given) {
   if constexpr (Cell::wide)
     found = (a.costs != Costs::given && fits(Source::differences, least_steps)) || fits(Source::direct, least_steps);
   else if (std::is_same_v<Cell, LongCell>)
-    found = a.has_long ? fits(Source::large, comfortable_steps) || fits(Source::smallest_large, least_steps)
-                       : fits(Source::smallest, least_steps);
+    found = fits(Source::large, comfortable_steps) || fits(Source::smallest_large, least_steps);
   else if (a.costs != Costs::tensor)
     found = fits(forward_source<Cell>(a), least_steps);
+  else if (large)
+    found = fits(Source::packed, comfortable_steps) || fits(Source::smallest, least_steps);
   else
     found = fits(Source::words, comfortable_steps) || fits(Source::smallest_words, least_steps);
   if (!found) fail_for_memory(current_device().shared_memory + 1);
   return chosen;
 }
 
-template <class Cell>
-void BackwardSweeps<Cell>::launch(Args a, const Kernel &chosen, cudaStream_t stream) {
+// Completes the arguments by what was chosen.
+inline Args with_tiles(Args a, const Kernel &chosen) {
   const auto log2 = [](int power) { return 31 - __builtin_clz(static_cast<unsigned>(power)); };
   a.tile_steps = chosen.tile_steps, a.cost_columns = chosen.cost_columns;
   if (a.interval / a.tile_steps - 1 > a.snapshots_each) a.snapshots_each = 0;  // tiles are smaller than was planned for
   a.tile_bits = log2(a.tile_steps), a.part_bits = log2(a.interval / a.tile_steps);
+  return a;
+}
+
+// DoubleCell's kernel in which it follows LongCell: the same epilogue in double.
+template <class Long>
+struct WideOf;
+template <class Source, template <class> class Epilogue, bool several>
+struct WideOf<Backward<LongCell, Source, Epilogue<float>, several>> {
+  using type = Backward<DoubleCell, DifferenceCosts, Epilogue<double>, several>;
+};
+
+template <class Cell>
+void BackwardSweeps<Cell>::launch(const Args &given, const Kernel &chosen, const Kernel &wide, cudaStream_t stream) {
+  const Args a = with_tiles(given, chosen);
   visit_backward<Cell>(chosen.source, [&](auto type) {
     return visit_kernel<Cell, typename decltype(type)::type>(a, [&](auto of_kernel) {
-      launch_backward(of_kernel, a, chosen, stream);
+      if constexpr (std::is_same_v<Cell, LongCell>) {
+        using Long = typename decltype(of_kernel)::type;
+        using Wide = typename WideOf<Long>::type;
+        using Function = decltype(&backward_rest_kernel<Long, Wide>);
+        launch_blocks<Function, backward_rest_kernel<Long, Wide>>(true, Long::threads,
+                                                                  std::max(chosen.shared_bytes, wide.shared_bytes),
+                                                                  a.tasks, stream, a, with_tiles(given, wide));
+      } else {
+        launch_backward(of_kernel, a, chosen, stream);
+      }
       return true;
     });
   });

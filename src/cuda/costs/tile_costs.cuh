@@ -323,6 +323,8 @@ struct TileReader {
   using Ring = Ring_;
   using Left = typename Ring::Left;
   static constexpr bool cooperative = true;
+  // Backward has two kernels for FloatCell. The second takes pairs whose costs are too large for a WordRing.
+  static constexpr bool of_words = std::is_same_v<Ring, WordRing>;
   static constexpr int warps = 1 + producers;  // of a block of forward
   __host__ __device__ static size_t ring_bytes(int columns) { return Ring::bytes_of_cost * columns * column_pitch; }
 

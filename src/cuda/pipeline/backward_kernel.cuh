@@ -18,12 +18,21 @@
 
 namespace sdtw::cuda {
 
+// Whether a kernel is FloatCell's for pairs whose costs are too large for a WordRing.
+template <class Cell, class Source>
+constexpr bool is_second = [] {
+  if constexpr (std::is_same_v<Cell, FloatCell> && Source::cooperative)
+    return !Source::of_words;
+  else
+    return false;
+}();
+
 template <class Cell, class Source, class Epilogue, bool several>
 struct Backward {
   using Real = typename Cell::Real;
   // Whether the kernel has pairs of FloatCell and of LongCell, and the engine of a strip is known when it is taken.
   static constexpr bool either = std::is_same_v<Cell, FloatCell> && !Source::cooperative;
-  static constexpr bool is_long = std::is_same_v<Cell, LongCell>;
+  static constexpr bool second = is_second<Cell, Source>;
   using Stored = std::conditional_t<either, LongCell, Cell>;  // reads what forward has left of any of them
   using Z = typename Stored::Z;
   static constexpr int producers = Source::cooperative ? producers_of_tiles : 0;
@@ -74,14 +83,15 @@ struct Backward {
     return make_strip_view<outwards, several>(a, task, lane, [&](const Pair &pair) {
       const int status = a.status[pair.index];  // loaded here, so that it arrives while the bounds do
       const Engine engine = engine_of(a, pair);
-      if ((engine == Engine::of_double) != Cell::wide) {
-        if (!Cell::wide) a.control->any_double = 1;
+      if (engine != own_engine<Cell> && !(either && engine == Engine::of_long)) {
+        (engine == Engine::of_double ? a.control->any_double : a.control->any_long) = 1;
         return false;
       }
-      if (!Cell::wide && !either && fits_words(a, pair, engine) == is_long) {
-        if (!is_long) a.control->any_long = 1;
-        return false;
-      }
+      if constexpr (std::is_same_v<Cell, FloatCell> && !either)
+        if (fits_words(a, pair) == second) {
+          a.control->any_large = 1;
+          return false;
+        }
       return status == status_finite;  // gradients of other pairs have been set beforehand
     });
   }
@@ -103,11 +113,19 @@ struct Backward {
       Source::choose(a, [&](auto of) { produce<typename decltype(of)::type>(); });
   }
 
+  // Called by the whole block after `run`, so that another one may follow.
+  __device__ __forceinline__ void retire() const {
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    pipeline().retire();
+    if constexpr (producers > 0) Source::retire(source() + Source::ring_bytes(a.cost_columns));
+  }
+
   // Called by the first warp: takes the next task that has any steps, and announces it as band `count`, so that the
   // other warps get ready for it. number: of the first tile that will be swept of it.
   __device__ __forceinline__ Band next_band(int count, int number) const {
     Band band{none, 0, 0, number, false};
-    constexpr int engine = is_long ? 2 : Cell::wide;
+    constexpr int engine = second ? 3 : std::is_same_v<Cell, LongCell> ? 2 : Cell::wide;
     for (int64_t task; band.task == none && (task = take_ticket(&a.control->ticket[engine], a.tasks)) >= 0;) {
       const StripView s = view(task, lane_id());
       if (s.steps > 0) band = {task, 0, none, number, __any_sync(all_lanes, leaves_for_next(a, s)) != 0};
@@ -254,18 +272,36 @@ struct Backward {
   }
 };
 
-// Three kernels may follow each other: the primary engine's; LongCell's where bounds are known; and the double engine's
-// for a float32 problem. Those that are not primary end at once if no pair is left to them.
+// Three kernels may follow each other: the primary engine's; FloatCell's for pairs of costs too large for a WordRing;
+// and the double engine's for a float32 problem, or, where bounds are known, LongCell's and the double engine's in one.
+// Those that are not primary end at once if no pair is left to them.
 template <class Cell, class Source, class Epilogue, bool several>
 __global__ void __launch_bounds__(Backward<Cell, Source, Epilogue, several>::threads, Epilogue::resident)
     backward_kernel(const __grid_constant__ Args a) {
   unsigned char *const shared = ptx::shared_memory();
-  constexpr bool is_long = std::is_same_v<Cell, LongCell>;
-  const bool primary = Cell::wide == a.f64 && !is_long;
+  constexpr bool second = is_second<Cell, Source>;
+  const bool primary = Cell::wide == a.f64 && !second;
   if (!primary || !several || a.strips == 1) let_next_kernel_in();
   wait_for_kernel_before();
-  if (!primary && (is_long ? a.control->any_long : a.control->any_double) != 1) return;
+  if (!primary && (second ? a.control->any_large : a.control->any_double) != 1) return;
   Backward<Cell, Source, Epilogue, several>{a, shared}.run();
+}
+
+// Long, Wide: the Backward of LongCell and of DoubleCell, each with its own sizes of tiles.
+template <class Long, class Wide>
+__global__ void __launch_bounds__(Long::threads, 1)
+    backward_rest_kernel(const __grid_constant__ Args of_long, const __grid_constant__ Args of_wide) {
+  static_assert(Long::threads == Wide::threads);
+  unsigned char *const shared = ptx::shared_memory();
+  let_next_kernel_in();
+  wait_for_kernel_before();
+  const bool any_long = of_long.control->any_long == 1, any_double = of_wide.control->any_double == 1;
+  if (any_long) {
+    const Long together{of_long, shared};
+    together.run();
+    together.retire();
+  }
+  if (any_double) Wide{of_wide, shared}.run();
 }
 
 }  // namespace sdtw::cuda

@@ -110,6 +110,9 @@ struct BarrierRing {
   __device__ __forceinline__ void init(int fillers, int emptiers) {
     for (int i = 0; i < slots; i++) full[i].init(fillers), empty[i].init(emptiers);
   }
+  __device__ __forceinline__ void retire() {
+    for (int i = 0; i < slots; i++) full[i].retire(), empty[i].retire();
+  }
   __device__ __forceinline__ void wait_full(int item) const { full[item % slots].wait(item / slots); }
   __device__ __forceinline__ void wait_empty(int item) const { empty[item % slots].wait(item / slots - 1); }
   __device__ __forceinline__ void fill(int item) { full[item % slots].arrive(); }
