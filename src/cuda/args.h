@@ -86,7 +86,8 @@ struct Args {
   Control *control;  // the counters of this call
   int *bounds;       // [batch][bounds_per_pair]: bounds of a pair's costs, which tell its engine; see pair.cuh
   int *status;       // [batch]: a Status each
-  double *norms;     // [batch][n + m]: what points add to costs, for Costs::tensor; see norms_of
+  double *norms;     // [batch][2][n + m]: what points add to costs, for Costs::tensor; see norms_of
+  unsigned *digits;  // [strips of all pairs, or tasks if pairs share a warp]: x cut into digits; see digits_of_strip
   bool full_sweeps;  // whether both sweeps of a pair go through all of its strips but the last, not only to the middle
   Word *rows;        // [batch][strips][m], or with full_sweeps [batch][halves][strips][m], the top-down sweep first: Z
                      // of the row that each strip hands on, columns in the order in which its sweep met them

@@ -42,6 +42,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.rows = at<Word>(run, plan.cuda.rows);
   a.status = at<int>(run, plan.cuda.status);
   a.norms = at<double>(run, plan.cuda.norms);
+  a.digits = at<unsigned>(run, plan.cuda.digits);
   return a;
 }
 

@@ -14,6 +14,9 @@ __device__ __forceinline__ Word load_relaxed(const Word *p) {
 __device__ __forceinline__ void store_relaxed(Word *p, Word v) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
+__device__ __forceinline__ void store_relaxed(int *p, int v) {
+  asm volatile("st.relaxed.gpu.global.s32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
 __device__ __forceinline__ Word load_acquire(const Word *p) {
   Word v;
   asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
@@ -30,6 +33,9 @@ __device__ __forceinline__ int load_acquire(const int *p) {
 __device__ __forceinline__ void store_release(int *p, int v) {
   asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
+
+// What the thread has written, or knows to be written, is there for others before what it stores from here on.
+__device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 
 // Programmatic dependent launch: memory.cuh says when.
 __device__ __forceinline__ void wait_for_kernel_before() {

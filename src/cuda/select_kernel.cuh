@@ -43,8 +43,8 @@ using PackedOfTwo = SliceCosts<PackedRing>;
 using PackedOfFour = SliceCosts<PackedRing, 48>;
 using Words = SliceCosts<WordRing>;
 using Packed = SliceCosts<PackedRing>;
-using SmallestWords = SliceCosts<WordRing, 64, 32, 32>;
-using Smallest = SliceCosts<PackedRing, 48, 32, 32>;
+using SmallestWords = SliceCosts<WordRing, 64, 32>;
+using Smallest = SliceCosts<PackedRing, 48, 32>;
 constexpr int most_of_split = 1 << 30;
 #endif
 constexpr int most_packed_columns = 256;

@@ -66,7 +66,9 @@ def test_gamma_of_a_tensor_may_change(device):
     assert counter.frame_count == 1
 
 
-def test_dynamic_shapes(device):
+def test_dynamic_shapes(device, monkeypatch):
+    if torch.__version__ < "2.9":  # the size of state follows from others by a rule that compilers do not know
+        monkeypatch.setattr(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
     counter = CompileCounterWithBackend("inductor")
     compiled = torch.compile(
         lambda x, y: soft_dtw(2 * x, y, gamma=0.5, reduction="mean"),

@@ -215,8 +215,8 @@ def test_keys_of_options():
     for rules in RULES:
         given = {"band": None, "radius": None, "step_weights": (1, 1, 1), "step_penalties": (0, 0, 0)} | rules
         key = _options.key("euclidean", tuple(given.values()))
-        assert _options.parse(key).key == key
-        assert _options.parse(_options.parse(key).of_costs).rules == _options.parse(key).rules
+        assert _options.parse(key).key() == key
+        assert _options.parse(_options.parse(key).of_costs()).rules == _options.parse(key).rules
     loss = SoftDTW(metric="cosine", band="absolute", radius=3, step_weights=(1, 2, 2))
     assert repr(loss) == (
         "SoftDTW(gamma=1.0, metric='cosine', reduction='none', band='absolute', radius=3, "

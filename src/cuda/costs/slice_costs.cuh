@@ -28,10 +28,13 @@ namespace sdtw::cuda {
 
 // A producer warp has 32 rows of the strip, and each of its threads computes costs of the K rows of one sweeping lane.
 //
-// Ring: the format of costs in the ring. columns: columns of the ring in forward. chunk: features that are in shared
-// memory at a time, a multiple of 32, if there are more than `most`. Then x is loaded and cut anew for every 16
-// columns.
-template <class Ring_, int columns = 64, int chunk = 64, int most = 128>
+// Digits of x lie in shared memory if there are no more than `most` features, and else in the state (Args::digits):
+// forward's producers write those of a strip when they begin with it, and backward's find them there. Those of y lie in
+// shared memory, of `most` features at a time. Where shared memory is small (`reloads`) x is cut anew for every 16
+// columns instead: the state has no room for what other GPUs need not store.
+//
+// Ring: the format of costs in the ring. columns: columns of the ring in forward.
+template <class Ring_, int columns = 64, int most = most_features_whole>
 struct SliceCosts : TileReader<Ring_> {
   using Ring = Ring_;
   using Reader = TileReader<Ring>;
@@ -54,18 +57,22 @@ struct SliceCosts : TileReader<Ring_> {
   // half of a warp's, lane by lane and four words each; y of 16 columns of every pair of the task, and what the columns
   // are known by (PointWord).
   static constexpr int matrix = 4 * warp;
-  __host__ __device__ static int groups(const Args &a) {  // of 32 features that are in shared memory at a time
-    return ((a.features <= most ? a.features : chunk) + 31) / 32;
+  static constexpr bool reloads = most < most_features_whole;
+  // Groups of 32 features: all, and those that are in shared memory at a time.
+  __host__ __device__ static int groups(const Args &a) { return (a.features + 31) / 32; }
+  __host__ __device__ static int groups_at_once(const Args &a) { return a.features <= most ? groups(a) : most / 32; }
+  __host__ __device__ static size_t digits_bytes(int of_groups) {
+    return sizeof(unsigned) * matrix * digits_kept * of_groups;
   }
-  __host__ __device__ static size_t digits_bytes(const Args &a) {
-    return sizeof(unsigned) * matrix * digits_kept * groups(a);
+  __host__ __device__ static size_t rows_bytes(const Args &a) {
+    return a.features <= most || reloads ? 2 * producers * digits_bytes(groups_at_once(a)) : 0;
   }
   __host__ __device__ static size_t pair_bytes(const Args &a) {
-    return digits_bytes(a) + chunk_columns * sizeof(PointWord);
+    return digits_bytes(groups_at_once(a)) + chunk_columns * sizeof(PointWord);
   }
   static constexpr size_t barriers_bytes = 2 * sizeof(Barrier);
   __host__ __device__ static size_t scratch_bytes(const Args &a) {
-    return barriers_bytes + 2 * producers * digits_bytes(a) + (warp >> a.lane_bits) * pair_bytes(a);
+    return barriers_bytes + rows_bytes(a) + (warp >> a.lane_bits) * pair_bytes(a);
   }
   // Barriers among the producers. ready: y of a chunk is in shared memory. read: all producers have read it.
   struct Barriers {
@@ -78,22 +85,17 @@ struct SliceCosts : TileReader<Ring_> {
     barriers_in(scratch).ready.init(producers), barriers_in(scratch).read.init(producers);
   }
 
-  // Calls `work` with the type of producer that suits the problem. vec4: x and y can be loaded four features at a time.
-  // whole: x of all features lies in shared memory.
+  // Calls `work` with the type of producer that suits the problem. whole: x lies in shared memory.
   template <class Work>
   static __device__ __forceinline__ void choose(const Args &a, Work work) {
-    const bool vec4 = is_vec4(a.x, a.features) && is_vec4(a.y, a.features), whole = a.features <= most;
-    if (vec4 && whole)
-      work(Type<Producer<true, true>>{});
-    else if (whole)
-      work(Type<Producer<false, true>>{});
-    else if (vec4)
-      work(Type<Producer<true, false>>{});
+    if (a.features <= most)
+      work(Type<Producer<true>>{});
     else
-      work(Type<Producer<false, false>>{});
+      work(Type<Producer<false>>{});
   }
-  template <bool vec4, bool whole>
+  template <bool whole>
   struct Producer : RowsOfProducer {
+    static constexpr bool stored = !whole && !reloads;  // x lies in the state
     static constexpr int nothing = 1 << 30;
     // So many points of y a lane asks for ahead: all of its share, except with several pairs in a warp.
     static constexpr int staged = chunk_columns / producers;
@@ -104,17 +106,18 @@ struct SliceCosts : TileReader<Ring_> {
     const float *xs, *ys;         // the features that the lane loads, in the caller's arrays; ys at the first column
     int64_t y_step;               // from a column of the task to the next
     const PointWord *of_columns;  // what columns are known by, at the task's first column
-    const PointWord *of_rows;     // and rows
-    PointWord own_rows[K];        // of the thread's rows
+    PointWord own_rows[K];        // what the thread's rows are known by
+    const PointWord *of_rows;     // what rows are known by
+    int n, first_row;             // rows of the pair; the first of the warp's
     int sign;                     // of steps along rows and columns: -1 if the task is reversed
     Barriers &barriers;
-    int &chunks;                   // how many chunks of y have been shared, over all tasks
-    int n, first_row;              // rows of the pair; the first of the warp's
-    int at_once, lane_bits;        // groups of features in shared memory; of which 2^lane_bits lanes load a point
+    int &chunks;                   // how many pieces of y have been shared, over all tasks
+    int at_once, lane_bits;        // groups of y's features in shared memory; of which 2^lane_bits lanes load a point
+    bool vec4;                     // x and y can be loaded four features at a time
     int fetched;                   // first column of the chunk of y that has been asked for, or nothing
-    Rows<float> incoming[staged];  // the warp's share of that chunk
+    Rows<float> incoming[staged];  // the warp's share of a piece of that chunk
     PointWord incoming_word;       // of the column that the lane looks after
-    float origin[4];               // the lane's features of o
+    Rows<float> origin;            // the lane's features of o
     int left_out;                  // bits of the fraction that sums have no room for (fraction_shift)
     SliceScale scale;              // log2(e) / gamma
     bool precise;                  // five digits, not four
@@ -128,16 +131,17 @@ struct SliceCosts : TileReader<Ring_> {
           shift(shift_steps + s.lane),
           barriers(barriers_in(memory)),
           chunks(count),
-          at_once(groups(args)),
+          at_once(groups_at_once(args)),
+          vec4(is_vec4(args.x, args.features) && is_vec4(args.y, args.features)),
           fetched(nothing),
           left_out(s.active ? fraction_shift(args, s.pair.index) : 0),
           scale(args.scale),
           units(args, s.pair.index, left_out) {
-      const int row_lane = strip_lane - lane_id() / 4;  // the warp's first
+      const int first_lane = strip_lane - lane_id() / 4;  // of the warp's rows
       unsigned char *scratch = memory + barriers_bytes;
-      x = reinterpret_cast<unsigned *>(scratch + row_lane / 8 * 2 * digits_bytes(a));
-      y = reinterpret_cast<unsigned *>(scratch + 2 * producers * digits_bytes(a) +
-                                       (strip_lane >> a.lane_bits) * pair_bytes(a));
+      unsigned char *rows = stored ? reinterpret_cast<unsigned char *>(digits_of_strip(a, s, groups(a))) : scratch;
+      x = reinterpret_cast<unsigned *>(rows + first_lane / 8 * 2 * digits_bytes(groups_of_x()));
+      y = reinterpret_cast<unsigned *>(scratch + rows_bytes(a) + (strip_lane >> a.lane_bits) * pair_bytes(a));
       lane_bits = at_once > 2 ? 5 : at_once > 1 ? 4 : 3;
       n = s.pair.n, sign = s.sign(), first_row = s.row_of(0) - sign * (lane_id() / 4 * K);
       xs = static_cast<const float *>(a.x.data) + x_of(a, s.pair.index) * a.x.stride[0] + feature() * a.x.stride[2];
@@ -150,9 +154,12 @@ struct SliceCosts : TileReader<Ring_> {
 #pragma unroll
       for (int k = 0; k < K; k++) own_rows[k] = of_rows[clamp(s.row_of(k), n)];
       __syncwarp();
-      if (whole) load_x(0);
+      if (whole || (stored && a.tile_steps == 0 && s.active))  // tile_steps: 0 in forward
+        for (int f0 = 0; f0 < a.features; f0 += 32 * at_once) load_x(f0);
       __syncwarp();
     }
+
+    __device__ __forceinline__ int groups_of_x() const { return stored ? groups(a) : at_once; }
 
     // The warp's share of 16 columns of y: how many, and the first of them.
     __device__ __forceinline__ int own_columns() const { return chunk_columns / producers * (warp >> a.lane_bits); }
@@ -164,7 +171,7 @@ struct SliceCosts : TileReader<Ring_> {
     // Loads four features from feature f on, which lies at `from`. Beyond the last feature they are 0.
     __device__ __forceinline__ Rows<float> quad(const float *from, int64_t stride, int f) const {
       Rows<float> q{};
-      if constexpr (vec4) {
+      if (vec4) {
         if (f < a.features) q = __builtin_bit_cast(Rows<float>, __ldg(reinterpret_cast<const float4 *>(from)));
       } else {
 #pragma unroll
@@ -172,6 +179,9 @@ struct SliceCosts : TileReader<Ring_> {
           if (f + i < a.features) q.v[i] = __ldg(from);
       }
       return q;
+    }
+    __device__ __forceinline__ Rows<float> x_quad(int row, int f0) const {
+      return quad(xs + row * a.x.stride[1] + f0 * a.x.stride[2], a.x.stride[2], f0 + feature());
     }
     // To load points, 2^lane_bits lanes have four features each of a point, and a warp loads points() at once.
     __device__ __forceinline__ int word() const { return lane_id() & ((1 << lane_bits) - 1); }
@@ -181,30 +191,27 @@ struct SliceCosts : TileReader<Ring_> {
     // Where the lane's four features of a digit lie in the matrices of their group: word (+ 4) of a row or column.
     __device__ __forceinline__ int group() const { return word() / 8 * (digits_kept * matrix); }
 
-    // Loads features [f0, f0 + 32 groups) of the warp's rows into shared memory, and the lane's features of o.
-    // Rows 0 and 1 of the 8 sweeping lanes are the first matrices, rows 2 and 3 the others, and in these the first 8
-    // rows are those of even number.
+    // Cuts features [f0, f0 + 32 at_once) of the warp's rows into digits, and loads the lane's features of o. Rows 0
+    // and 1 of the 8 sweeping lanes are the first matrices, rows 2 and 3 the others, and in these the first 8 rows are
+    // those of even number.
     __device__ __forceinline__ void load_x(int f0) {
-      const int f = f0 + feature();
-      const float *from = xs + f0 * a.x.stride[2];
-      const Rows<float> first = quad(from, a.x.stride[2], f);
-#pragma unroll
-      for (int i = 0; i < 4; i++) origin[i] = first.v[i];
-      unsigned *to = x + group() + word() % 4 * 4 + word() / 4 % 2 * 2;
+      origin = x_quad(0, f0);
+      unsigned *to =
+          x + (stored ? f0 / 32 * (digits_kept * matrix) : 0) + group() + word() % 4 * 4 + word() / 4 % 2 * 2;
 #pragma unroll 2
       for (int r = point(); r < warp; r += points()) {
         const int row = clamp(first_row + sign * r, n);
-        const Rows<float> v = quad(from + row * a.x.stride[1], a.x.stride[2], f);
-        const float up = power_of_2(exponent_of(of_rows[row]) + 8);
-        int high[4], low[4];
-#pragma unroll
-        for (int i = 0; i < 4; i++) Digits::cut(difference(v.v[i], origin[i]), up, high[i], low[i]);
-        store(to + r % K / 2 * (digits_kept * matrix * at_once) + r / K * 16 + r % 2, high, low);
+        store(to + r % K / 2 * (digits_kept * matrix * groups_of_x()) + r / K * 16 + r % 2, f0, x_quad(row, f0),
+              of_rows[row]);
       }
     }
-    // Stores digits of the lane's four features.
-    __device__ __forceinline__ void store(unsigned *to, const int (&high)[4], const int (&low)[4]) const {
-      if (word() >= 8 * at_once) return;
+    // Stores digits of the lane's four features of a point.
+    __device__ __forceinline__ void store(unsigned *to, int f0, const Rows<float> &of_point, PointWord known) const {
+      if (word() >= 8 * at_once || f0 / 32 + word() / 8 >= groups(a)) return;
+      const float up = power_of_2(exponent_of(known) + 8);
+      int high[4], low[4];
+#pragma unroll
+      for (int i = 0; i < 4; i++) Digits::cut(difference(of_point.v[i], origin.v[i]), up, high[i], low[i]);
       unsigned planes[digits_kept];
       Digits::pack(high, low, planes);
 #pragma unroll
@@ -223,17 +230,15 @@ struct SliceCosts : TileReader<Ring_> {
 #pragma unroll
       for (int i = 0; i < staged; i++)
         if (has(i)) incoming[i] = y_quad(first, f0, i);
+      if (!whole) origin = x_quad(0, f0);
       if (lane_id() < own_columns()) incoming_word = of_columns[sign * clamp(first + first_own() + lane_id(), m)];
     }
     // Column c of matrix j is column 8 j + c / 2, or 8 j + c / 2 + 4 if c is odd, so that storing costs has no bank
     // conflicts. The two matrices' words of a lane lie side by side, exchanged for every other pair of columns.
-    __device__ __forceinline__ void put(int i, const Rows<float> &quad) const {
+    __device__ __forceinline__ void put(int i, int f0, const Rows<float> &quad) const {
       const int column = first_own() + point() + points() * i, c = column % 4 * 2 + column / 4 % 2;
-      const float up = power_of_2(exponent_of(y_words()[column]) + 8);
-      int high[4], low[4];
-#pragma unroll
-      for (int f = 0; f < 4; f++) Digits::cut(difference(quad.v[f], origin[f]), up, high[f], low[f]);
-      store(y + group() + c * 16 + word() % 4 * 4 + word() / 4 % 2 + 2 * (column / 8 ^ c / 2 % 2), high, low);
+      store(y + group() + c * 16 + word() % 4 * 4 + word() / 4 % 2 + 2 * (column / 8 ^ c / 2 % 2), f0, quad,
+            y_words()[column]);
     }
     // Puts the warp's share, relative to o, into shared memory. Parts beyond `staged` are loaded only here.
     __device__ __forceinline__ void convert(int first, int f0) const {
@@ -241,9 +246,9 @@ struct SliceCosts : TileReader<Ring_> {
       __syncwarp();
 #pragma unroll
       for (int i = 0; i < staged; i++)
-        if (has(i)) put(i, incoming[i]);
+        if (has(i)) put(i, f0, incoming[i]);
 #pragma unroll 1
-      for (int i = staged; has(i); i++) put(i, y_quad(first, f0, i));
+      for (int i = staged; has(i); i++) put(i, f0, y_quad(first, f0, i));
     }
 
     // Costs for columns that the pair does not have. Any would do, but the smaller m of forbidden cells stays, the less
@@ -257,27 +262,29 @@ struct SliceCosts : TileReader<Ring_> {
     // Computes the costs of 16 columns into the ring, by all producers together. next: the first of the 16 columns that
     // will probably be computed next.
     __device__ __forceinline__ void produce(int first, int next) {
+      if (fetched != first) fetch(first, 0);
       if constexpr (whole) {
-        if (fetched != first) fetch(first, 0);
-        share_y(first, 0, next);
+        share_y(first, 0, next, 0);
 #pragma unroll 1
         for (int half = 0; half < 2; half++) {
           long long sum[2][4] = {};
-          add(half, a.features, sum);
+          add(half, 0, a.features, sum);
           put(first, half, sum);
         }
         barriers.read.arrive();
       } else {
         long long sum[2][2][4] = {};
 #pragma unroll 1
-        for (int f0 = 0; f0 < a.features; f0 += 32 * at_once) {
-          __syncwarp();
-          load_x(f0);
-          __syncwarp();
-          fetch(first, f0);
-          share_y(first, f0, next);
+        for (int f0 = 0; f0 < a.features; f0 += most) {
+          const bool last = f0 + most >= a.features;
+          if constexpr (reloads) {
+            __syncwarp();
+            load_x(f0);
+            __syncwarp();
+          }
+          share_y(first, f0, last ? next : first, last ? 0 : f0 + most);
 #pragma unroll
-          for (int half = 0; half < 2; half++) add(half, min(32 * at_once, a.features - f0), sum[half]);
+          for (int half = 0; half < 2; half++) add(half, f0, min(most, a.features - f0), sum[half]);
           barriers.read.arrive();
         }
 #pragma unroll
@@ -285,14 +292,14 @@ struct SliceCosts : TileReader<Ring_> {
       }
     }
 
-    // Puts the warp's share of y where all producers find it, asks for the next chunk, and waits for the others'
-    // shares.
-    __device__ __forceinline__ void share_y(int first, int f0, int next) {
+    // Puts the warp's share of a piece of y where all producers find it, asks for the next piece, and waits for the
+    // others' shares.
+    __device__ __forceinline__ void share_y(int first, int f0, int next, int next_f0) {
       barriers.read.wait(chunks - 1);
       convert(first, f0);
       barriers.ready.arrive();
       ptx::hide(next);  // so that its addresses take no registers outside the loop
-      if (whole) fetch(next, 0);
+      fetch(next, next_f0);
       barriers.ready.wait(chunks++);
     }
 
@@ -323,18 +330,18 @@ struct SliceCosts : TileReader<Ring_> {
         }
     }
 
-    // Adds the products of `features` features to the sums of half of the thread's rows.
-    __device__ __forceinline__ void add(int half, int features, long long (&sum)[2][4]) const {
+    // Adds the products of `features` features from f0 on to the sums of half of the thread's rows.
+    __device__ __forceinline__ void add(int half, int f0, int features, long long (&sum)[2][4]) const {
       if (precise)
-        add<5>(half, features, sum);
+        add<5>(half, f0, features, sum);
       else
-        add<4>(half, features, sum);
+        add<4>(half, f0, features, sum);
     }
     template <int digits>
-    __device__ __forceinline__ void add(int half, int features, long long (&sum)[2][4]) const {
+    __device__ __forceinline__ void add(int half, int f0, int features, long long (&sum)[2][4]) const {
       constexpr int weights = digits + 1;
       int of_weight[weights][2][4] = {};
-      multiply<digits>(half, features, of_weight);
+      multiply<digits>(half, f0, features, of_weight);
       const int row_exponent[2] = {exponent_of(half ? own_rows[2] : own_rows[0]),
                                    exponent_of(half ? own_rows[3] : own_rows[1])};
 #pragma unroll
@@ -358,8 +365,9 @@ struct SliceCosts : TileReader<Ring_> {
 
     // Sums of products of digits, by the sum of the digits' places.
     template <int digits>
-    __device__ __forceinline__ void multiply(int half, int features, int (&sum)[digits + 1][2][4]) const {
-      const unsigned *rows = x + half * (digits_kept * matrix * at_once) + 4 * lane_id();
+    __device__ __forceinline__ void multiply(int half, int f0, int features, int (&sum)[digits + 1][2][4]) const {
+      const unsigned *rows =
+          x + (half * groups_of_x() + (stored ? f0 / 32 : 0)) * (digits_kept * matrix) + 4 * lane_id();
       const int swapped = lane_id() / 8 % 2;
       const unsigned *columns_of[2] = {y + 4 * lane_id() + 2 * swapped, y + 4 * lane_id() + 2 * (1 - swapped)};
 #pragma unroll 1

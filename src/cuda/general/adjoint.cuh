@@ -23,13 +23,14 @@ struct AdjointSweep {
   int reached;         // from here on to `high` columns are stored
   bool expected;       // the strip above knows about where E will leave
   Real inflow[count];  // in the tile's step of the lane's number
-  Real next[count];    // the same of the half tile that begins with step `there`, if that is not negative
+  Word next[count];    // the same of the half tile that begins with step `there`, if that is not negative
   int there;
+  Word news;  // what the strip above is to know
   Real weight[transitions];
   int due;  // float: E that has entered the strip and not left it, as Measure has it
 
   __device__ __forceinline__ AdjointSweep(const Args &args, const Task &task)
-      : a(args), s(task), below{-1, 0, true}, high(-1), reached(task.m), there(-1), expected(false), due(0) {
+      : a(args), s(task), below{-1, 0, true}, high(-1), reached(task.m), expected(false), there(-1), news(0), due(0) {
     flow.clear();
     for (int way = 0; way < transitions; way++) weight[way] = static_cast<Real>(a.out_weight[way]);
   }
@@ -41,9 +42,14 @@ struct AdjointSweep {
     if (lane_id() == 0) word = wait_until(told(s.strip + 1), [&](Word v) { return enough(Returned::of(v, s.m)); });
     below = Returned::of(__shfl_sync(all_lanes, word, 0), s.m);
   }
-  __device__ __forceinline__ void tell(bool done) const {
-    __syncwarp();
-    if (s.strip > 0 && lane_id() == 0) publish(told(s.strip), Returned{high, reached, done}.word(s.m));
+  // All has left.
+  __device__ __forceinline__ void tell_done() const {
+    if (s.strip > 0 && lane_id() == 0) publish(told(s.strip), Returned{high, reached, true}.word(s.m));
+  }
+  __device__ __forceinline__ Word told_in_round() {
+    const Word word = news;
+    news = 0;
+    return word;
   }
 
   // The step of the first cell that E enters, or is expected to enter before it is known; -1: it enters nowhere.
@@ -69,16 +75,16 @@ struct AdjointSweep {
     const int column = first + lane_id() - (warp - 1);
     const bool some = lane_id() < T && column >= 0 && column <= below.high && column >= below.reached;
 #pragma unroll
-    for (int i = 0; i < count; i++)
-      next[i] = some ? static_cast<Real>(__longlong_as_double(load_relaxed(flow_at(column) + i))) : Real(0);
+    for (int i = 0; i < count; i++) next[i] = some ? load_relaxed(flow_at(column) + i) : 0;
     there = first;
   }
-  // Before the end of a round: begins to load what enters the half of the next one, if it is there already.
-  __device__ __forceinline__ void look_ahead(int first) {
+  // Before the end of a round: begins to load what enters the half of the next one, if it is there already. heard: of
+  // the strip below, a round ago.
+  __device__ __forceinline__ void look_ahead(int first, Word heard) {
     if (s.last() || there == first) return;
     if (!knows(first)) {
-      const Word word = lane_id() == 0 ? load_acquire(told(s.strip + 1)) : 0;
-      below = Returned::of(__shfl_sync(all_lanes, word, 0), s.m);
+      const Returned r = Returned::of(heard, s.m);
+      if (r.done || (r.is_certain() && r.reached < below.reached)) below = r;
     }
     if (knows(first)) load(first);
   }
@@ -97,7 +103,7 @@ struct AdjointSweep {
       if (!knows(first)) look([&](const Returned &r) { return r.done || r.reached <= max(first - (warp - 1), 0); });
       if (there != first) load(first);
 #pragma unroll
-      for (int i = 0; i < count; i++) inflow[i] = next[i];
+      for (int i = 0; i < count; i++) inflow[i] = static_cast<Real>(__longlong_as_double(next[i]));
       live |= is_live(inflow[0]);
       more = !below.done || below.reached < first - (warp - 1);
     }
@@ -119,7 +125,7 @@ struct AdjointSweep {
         store_relaxed(flow_at(column) + i, __double_as_longlong(static_cast<double>(out[i])));
     }
     reached = min(first, s.m);
-    tell(false);
+    news = Returned{high, reached, false}.word(s.m);
   }
 
   // Lets the strip above begin with its first tiles when E comes near: they take three rounds until E can be swept
@@ -132,7 +138,7 @@ struct AdjointSweep {
     expected = true;
     const float slope = static_cast<float>(s.m) / static_cast<float>(s.n);
     const int column = first - lane - static_cast<int>(static_cast<float>(lane * K) * slope) + T;
-    if (lane_id() == 0) publish(told(s.strip), Returned{-1, min(max(column, 0), s.m - 1), false}.word(s.m));
+    news = Returned{-1, min(max(column, 0), s.m - 1), false}.word(s.m);
   }
 
   // Sweeps E through half a tile. Returns the steps in which the lane has any, one bit for each.

@@ -80,7 +80,10 @@ struct BackwardMemory {
   }
   // Without the points of gradients.
   static __host__ __device__ __forceinline__ size_t least_bytes(const Args &a) {
-    return slots * half_bytes(a) + Costs::Points::bytes(a.x.dtype);
+    return slots * half_bytes(a) + checkpoint_bytes(a) + Costs::Points::bytes(a.x.dtype);
+  }
+  static __host__ __device__ __forceinline__ size_t checkpoint_bytes(const Args &a) {
+    return (K + 1) * warp * sizeof(Word) * a.words;
   }
   static size_t bytes(const Args &a) { return least_bytes(a) + a.staged * Points::bytes(a); }
   // Features of which there is room for points beside that, in `room` bytes.
@@ -96,7 +99,10 @@ struct BackwardMemory {
     return {base, more + (tangents ? T * pitch : 0), more};
   }
   static __device__ __forceinline__ unsigned char *staged(const Args &a, unsigned char *raw) {
-    return raw + slots * half_bytes(a);
+    return raw + slots * half_bytes(a) + checkpoint_bytes(a);
+  }
+  static __device__ __forceinline__ Word *checkpoint(const Args &a, unsigned char *raw) {
+    return reinterpret_cast<Word *>(raw + slots * half_bytes(a));
   }
 };
 
@@ -156,29 +162,33 @@ struct Backward {
     } else if (base == t.begin) {
       sweep.start(first);
     } else {
-      sweep.restore(checkpoint_of(a, s, first / a.interval, block.begin / a.interval));
+      sweep.restore_fetched(Memory::checkpoint(a, raw));
     }
     sweep.look_above(first);
+  }
+  // Begins to load the checkpoint that a tile begins with, if it does.
+  __device__ __forceinline__ void fetch(const Z &sweep, const Tiles &t) const {
+    if (t.over() || t.part > t.base() || t.part == t.begin) return;
+    sweep.fetch(Memory::checkpoint(a, raw), checkpoint_of(a, s, t.part * steps / a.interval, block.begin / a.interval));
   }
   __device__ __forceinline__ void recompute() const {
     Tiles t = tiles();
     Z sweep(a, s, block);
+    fetch(sweep, t);
     if (!t.over()) prepare(sweep, t, false);
     for (int round = 0;; round++) {
       if (round > 0 && !t.over()) {
         const int half = (round - 1) & 1, first = t.part * steps + half * T;
         const Half tile = half_of(t.number, half);
-        if (t.is_tile())
+        const bool is_tile = t.is_tile();
+        if (half == 1) t.advance(), fetch(sweep, t);
+        if (is_tile)
           sweep.template run<true>(
               tile, first, cuda::none, [](int) {}, [](int) {});
         else
           sweep.template run<false>(
               tile, first, cuda::none, [](int) {}, [](int) {});
-        if (half == 1) {
-          const bool follows = !t.is_tile();
-          t.advance();
-          if (!t.over()) prepare(sweep, t, follows);
-        }
+        if (half == 1 && !t.over()) prepare(sweep, t, !is_tile);
       }
       if (meet(round)) return;
     }
@@ -207,10 +217,12 @@ struct Backward {
           if (swept) live = adjoint.run(half_of(t.number, half), first);
         }
         if (half == 0) t.advance();
-        if (t.is_tile() && !t.over() && !over) adjoint.look_ahead(t.part * steps + (half ^ 1) * T);
+        if (t.is_tile() && !t.over() && !over)
+          adjoint.look_ahead(t.part * steps + (half ^ 1) * T, block.heard[(round - 1) & 1]);
       }
       block.live[round & 1][lane_id()] = live;
       if (lane_id() == 0) {
+        block.told[round & 1] = adjoint.told_in_round();
         block.swept[round & 1] = swept, block.over[round & 1] = over || again;
         if (over || again) block.again = again;
       }
@@ -218,13 +230,34 @@ struct Backward {
     }
   }
 
+  // What strips tell each other, by a thread of those that make gradients, so that the sweep of E does not wait for
+  // memory: from which column on the strip has added to gradients of y, where E has left it, and where it has left the
+  // strip below.
+  struct Messages {
+    const Backward &b;
+    int told = 0;    // columns, to which gradients have been added
+    Word heard = 0;  // of the strip below
+
+    __device__ __forceinline__ void exchange(int round, int columns) {
+      const int strip = b.s.strip;
+      const Word left = round > 0 ? b.block.told[(round - 1) & 1] : 0;
+      if (strip > 0 && (left || columns > told)) {
+        ptx::fence();
+        if (left) store_relaxed(b.returned(strip), left);
+        if (columns > told) store_relaxed(b.graded(strip), told = columns);
+      }
+      if (!b.s.last() && (heard & 1) == 0) heard = load_acquire(b.returned(strip + 1));  // until that is done
+      b.block.heard[round & 1] = heard;
+    }
+  };
   __device__ __forceinline__ int *graded(int strip) const { return a.graded + s.local * a.strips + strip; }
+  __device__ __forceinline__ Word *returned(int strip) const { return a.returned + s.local * a.strips + strip; }
   // thread: of those that make gradients. The first half of them adds to rows, the other one to columns, which strips
-  // do one after the other: the first thread of these waits for the strip below, and tells what has been done in the
-  // round before, which it need not wait for any more.
+  // do one after the other: the first thread of these waits for the strip below.
   __device__ __forceinline__ void grade(int thread) const {
     constexpr int from = 4, of_columns = graders / 2;
-    const bool orders = thread == of_columns && !a.dense.data;
+    const bool speaks = thread == of_columns, orders = speaks && !a.dense.data;
+    Messages messages{*this};
     const bool stays = a.staged == a.features;  // x, for all tiles
     const typename Memory::Points all{raw + Memory::least_bytes(a), 0, a.staged};
     Tiles t = tiles();
@@ -234,9 +267,9 @@ struct Backward {
     };
     if (stays && !a.dense.data) all.bring_rows(a, s, thread);
     bring_next(1);
-    int done = 0, told = 0;
+    int done = 0;
     for (int round = 0;; round++) {
-      if (orders && done > told && s.strip > 0) publish(graded(s.strip), told = done);
+      if (speaks) messages.exchange(round, orders ? done : 0);
       if (round >= from && !t.over()) {
         const int half = (round - from) & 1 ^ 1, before = (round - 1) & 1, first = t.part * steps + half * T;
         const Half tile = half_of(t.number, half);
@@ -286,7 +319,7 @@ struct Backward {
       block.rounds.meet(met);
       do sweep_back(adjoint);
       while (block.again);
-      return adjoint.tell(true);
+      return adjoint.tell_done();
     }
     block.rounds.meet(met);
     do {

@@ -188,19 +188,36 @@ struct Sweep {
         store_relaxed(cell + a.words - 1, ~DoubleCell::pack(k < K ? dot[k < K ? k : 0] : dot_above));
     }
   }
-  __device__ __forceinline__ void restore(const Word *from) {
+  // From where `load` loads a word.
+  template <class Load>
+  __device__ __forceinline__ void restore_by(const Word *from, const Load &load) {
 #pragma unroll
     for (int k = 0; k <= K; k++) {
       const Word *cell = from + (k * warp + lane_id()) * a.words;
-      const Word second = Cell::words(a.format) == 2 ? load_relaxed(cell + 1) : ~Word(0);
-      const Z here = Cell::unpack(load_relaxed(cell), second, a.format);
+      const Word second = Cell::words(a.format) == 2 ? load(cell + 1) : ~Word(0);
+      const Z here = Cell::unpack(load(cell), second, a.format);
       Real dot_here = 0;
-      if constexpr (tangents) dot_here = __longlong_as_double(~load_relaxed(cell + a.words - 1));
+      if constexpr (tangents) dot_here = __longlong_as_double(~load(cell + a.words - 1));
       if (k < K)
         z[k < K ? k : 0] = here, dot[k < K ? k : 0] = dot_here;
       else
         above = here, dot_above = dot_here;
     }
+  }
+  __device__ __forceinline__ void restore(const Word *from) {
+    restore_by(from, [](const Word *word) { return load_relaxed(word); });
+  }
+  // One that an earlier kernel has left comes into shared memory while the warp sweeps another tile.
+  __device__ __forceinline__ void fetch(Word *to, const Word *from) const {
+    __pipeline_wait_prior(0);  // for one that was not used
+    for (int i = 0; i < (K + 1) * a.words; i++) {
+      const int at = (i / a.words * warp + lane_id()) * a.words + i % a.words;
+      __pipeline_memcpy_async(to + at, from + at, sizeof(Word));
+    }
+  }
+  __device__ __forceinline__ void restore_fetched(const Word *from) {
+    __pipeline_wait_prior(0);
+    restore_by(from, [](const Word *word) { return *word; });
   }
 };
 

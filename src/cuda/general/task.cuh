@@ -111,8 +111,10 @@ struct Block {
   bool over[2];      // backward, of rounds of even and odd number: whether it was the last
   bool swept[2];     // whether E was swept through half a tile, and where it has any: bits of steps, for each lane
   unsigned live[2][warp];
-  int entry;   // the tile that E enters first, or is expected to; -1: none
-  bool again;  // it enters in a later one: all begins again
+  Word told[2], heard[2];  // where E has left the strip in the round, 0 if in no more columns than before; and the one
+                           // below: words of Returned
+  int entry;               // the tile that E enters first, or is expected to; -1: none
+  bool again;              // it enters in a later one: all begins again
 };
 
 // Called by all threads; ends with a barrier.
@@ -164,11 +166,7 @@ __device__ __forceinline__ Word *checkpoint_of(const Args &a, const Task &s, int
 // By one lane of a warp, behind a barrier with the threads of which it tells.
 template <class T>
 __device__ __forceinline__ void publish(T *p, T v) {
-  __threadfence();
-  if constexpr (sizeof(T) == 8)
-    store_relaxed(p, v);
-  else
-    store_release(p, v);
+  store_release(p, v);
 }
 template <class T, class Enough>
 __device__ __forceinline__ T wait_until(const T *p, Enough enough) {

@@ -20,10 +20,12 @@ void store_volatile(T *p, T v) {
 }
 inline Word load_relaxed(const Word *p) { return load_volatile(p); }
 inline void store_relaxed(Word *p, Word v) { store_volatile(p, v); }
+inline void store_relaxed(int *p, int v) { store_volatile(p, v); }
 inline Word load_acquire(const Word *p) { return load_volatile(p); }
 inline void store_release(Word *p, Word v) { store_volatile(p, v); }
 inline int load_acquire(const int *p) { return load_volatile(p); }
 inline void store_release(int *p, int v) { store_volatile(p, v); }
+inline void fence() {}
 
 inline void wait_for_kernel_before() {}
 inline void let_next_kernel_in() {}

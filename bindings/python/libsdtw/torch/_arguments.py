@@ -36,9 +36,14 @@ class Pairs(NamedTuple):
     shape: tuple[int, ...]  # of the values
     offset: Tensor | None = None  # is to be added to them: of penalties that are in the costs
 
-    @property
+    # Neither a property nor a slice nor _replace, which the compilers of PyTorch 2.7 and 2.8 do not trace.
     def inputs(self) -> tuple[Any, ...]:
-        return self[:6]
+        return self.x, self.y, self.x_lengths, self.y_lengths, self.gamma, self.options
+
+    def of(self, x: Tensor, y: Tensor | None, options: str, offset: Tensor | None) -> Pairs:
+        """The same batch with other costs."""
+        lengths = self.x_lengths, self.y_lengths
+        return Pairs(x, y, *lengths, self.gamma, options, self.scale, self.shape, offset)
 
     def shaped(self, result: Tensor) -> Tensor:
         if self.shape == result.shape[:1]:
@@ -316,9 +321,10 @@ def _with_gamma(pairs: Pairs, gamma: Tensor) -> Pairs:
         options = _options.parse(pairs.options)
     if pairs.y is not None and options.degree == 0:  # costs can be scaled, but not by way of the series
         cost = _costs.matrix(options.metric, pairs.x, pairs.y, pairs.x_lengths, pairs.y_lengths)
-        pairs = pairs._replace(x=cost, y=None, options=options.of_costs)
+        pairs = pairs.of(cost, None, options.of_costs(), pairs.offset)
     x, y = scaled_by_gamma(pairs.x, pairs.y, gamma, options)
-    return pairs._replace(x=x, y=y, gamma=1.0, scale=gamma.to(x.device))
+    lengths = pairs.x_lengths, pairs.y_lengths
+    return Pairs(x, y, *lengths, 1.0, pairs.options, gamma.to(x.device), pairs.shape, pairs.offset)
 
 
 def _with_penalties_in_costs(pairs: Pairs, options: _options.Options) -> Pairs:
@@ -337,14 +343,14 @@ def _with_penalties_in_costs(pairs: Pairs, options: _options.Options) -> Pairs:
             "gamma as a tensor with both step_weights and step_penalties is not implemented: expected a "
             "number"
         )
-    x, y, n, m = pairs.inputs[:4]
+    x, y, n, m = pairs.inputs()[:4]
     cost = _wide(x if y is None else _costs.matrix(options.metric, _wide(x), _wide(y), n, m))
     d, v, h = options.rules.step_penalty
     n = torch.full(cost.shape[:1], cost.shape[1], device=cost.device) if n is None else n
     m = torch.full(cost.shape[:1], cost.shape[2], device=cost.device) if m is None else m
     offset = v * (n - 1.0) + h * (m - 1.0) + (d - v - h) * (n + m - 1.0)
     offset = torch.where((n > 0) & (m > 0), offset, 0).to(_kernels.value_dtype(cost))
-    return pairs._replace(x=cost + (v + h - d), y=None, options=options.free_costs, offset=offset)
+    return pairs.of(cost + (v + h - d), None, options.free_costs(), offset)
 
 
 def scaled_by_gamma(

@@ -111,7 +111,7 @@ def _new_call(
 ) -> _Call | None:
     """Checks all arguments. None where they take the long way: they are to be reshaped, or converted."""
     pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, rules=rules)
-    same = zip((x, y, x_lengths, y_lengths), pairs.inputs[:4], strict=True)
+    same = zip((x, y, x_lengths, y_lengths), pairs.inputs()[:4], strict=True)
     if any(given is not taken for given, taken in same) or pairs.scale is not None or not len(x):
         return None
     lengths = x_lengths if y_lengths is None else y_lengths

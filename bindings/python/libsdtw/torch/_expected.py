@@ -29,7 +29,7 @@ def sharp(
         raise UnsupportedError("expected costs with step_penalties are not implemented")
     if y is not None and chosen.degree == 0:
         x, y = _costs.matrix(chosen.metric, x, y, x_lengths, y_lengths), None
-        options, chosen = chosen.of_costs, _options.parse(chosen.of_costs)
+        options, chosen = chosen.of_costs(), _options.parse(chosen.of_costs())
     if y is not None:
         # Costs do not depend on where 0 is, but rounding does.
         x, y = _costs.without_padding(x, x_lengths), _costs.without_padding(y, y_lengths)
@@ -64,8 +64,8 @@ def mean_cost(
     else:
         free = free.expand(cost.shape)
     given = free, None, x_lengths, y_lengths
-    value, state = OPS.forward.default(*given, 1.0, chosen.of_costs, True)
-    visits = OPS.alignment.default(*given, state, 1.0, chosen.of_costs)
+    value, state = OPS.forward.default(*given, 1.0, chosen.of_costs(), True)
+    visits = OPS.alignment.default(*given, state, 1.0, chosen.of_costs())
     return torch.where(value.isfinite(), _dot(visits.expand(cost.shape), cost).to(value.dtype), value)
 
 

@@ -118,7 +118,7 @@ def soft_dtw_alignment(
     """
     rules = band, radius, step_weights, step_penalties
     pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths, rules)
-    return pairs.shaped(_operators.alignment(*pairs.inputs)[1])
+    return pairs.shaped(_operators.alignment(*pairs.inputs())[1])
 
 
 def soft_dtw_with_alignment(
@@ -138,7 +138,7 @@ def soft_dtw_with_alignment(
     """(value, alignment): :func:`soft_dtw` and :func:`soft_dtw_alignment` from one computation."""
     rules = band, radius, step_weights, step_penalties
     pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths, rules)
-    value, alignment = _operators.alignment(*pairs.inputs)
+    value, alignment = _operators.alignment(*pairs.inputs())
     return pairs.shaped(_scaled(value, pairs)), pairs.shaped(alignment)
 
 
@@ -209,7 +209,7 @@ def soft_dtw_divergence(
 def _soft(pairs: Pairs) -> Tensor:
     x, y = pairs.x, pairs.y
     save_state = torch.is_grad_enabled() and (x.requires_grad or (y is not None and y.requires_grad))
-    value: Tensor = _operators.value(*pairs.inputs, save_state)
+    value: Tensor = _operators.value(*pairs.inputs(), save_state)
     return _scaled(value, pairs)
 
 
@@ -221,7 +221,7 @@ def _scaled(value: Tensor, pairs: Pairs) -> Tensor:
 
 def _sharp(pairs: Pairs) -> Tensor:
     _require_no_offset(pairs)
-    return _scaled(_expected.sharp(*pairs.inputs), pairs)
+    return _scaled(_expected.sharp(*pairs.inputs()), pairs)
 
 
 def _require_no_offset(pairs: Pairs) -> None:
@@ -231,7 +231,7 @@ def _require_no_offset(pairs: Pairs) -> None:
 
 def _mean_cost(pairs: Pairs) -> Tensor:
     _require_no_offset(pairs)
-    return _scaled(_expected.mean_cost(*pairs.inputs), pairs)
+    return _scaled(_expected.mean_cost(*pairs.inputs()), pairs)
 
 
 def _divergence(

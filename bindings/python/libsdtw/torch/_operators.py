@@ -337,9 +337,9 @@ def alignment(
     if y is not None:
         x = _costs.matrix(chosen.metric, x, y, x_lengths, y_lengths)
     given = x, None, x_lengths, y_lengths
-    value, state = OPS.forward.default(*given, gamma, chosen.of_costs, True)
+    value, state = OPS.forward.default(*given, gamma, chosen.of_costs(), True)
     ones = torch.ones_like(value.detach())
-    return value, OPS.backward.default(ones, *given, state, gamma, chosen.of_costs, True, False)[0]
+    return value, OPS.backward.default(ones, *given, state, gamma, chosen.of_costs(), True, False)[0]
 
 
 def _undifferentiable(why: str, run: Callable[..., Any], *args: Any) -> Any:

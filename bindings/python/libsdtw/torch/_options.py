@@ -32,7 +32,7 @@ class Options(NamedTuple):
     metric: str = "sqeuclidean"
     rules: Rules = _USUAL
 
-    @property
+    # Methods that give keys are no properties, as compilers of PyTorch before 2.9 compute those out of sight.
     def key(self) -> str:
         if self.rules == _USUAL:
             return _versioned(self.metric)
@@ -44,16 +44,14 @@ class Options(NamedTuple):
     def degree(self) -> int:
         return DEGREES[self.metric]
 
-    @property
     def of_costs(self) -> str:
         """The key of the same with given costs."""
-        return self._replace(metric="precomputed").key
+        return Options("precomputed", self.rules).key()
 
-    @property
     def free_costs(self) -> str:
         """The key of the same with given costs and without penalties."""
-        rules = self.rules._replace(step_penalty=_USUAL.step_penalty)
-        return Options("precomputed", rules).key
+        band, radius, weights, _ = self.rules
+        return Options("precomputed", Rules(band, radius, weights)).key()
 
     @property
     def weighs_steps(self) -> bool:
@@ -76,7 +74,7 @@ def key(metric: str, given: GivenRules) -> str:
             [_private.constant(number) for number in three] if type(three) in (tuple, list) else three
             for three in (weights, penalties)
         )
-    return Options(metric, check_rules(band, radius, weights, penalties)).key
+    return Options(metric, check_rules(band, radius, weights, penalties)).key()
 
 
 def _versioned(key: str) -> str:
