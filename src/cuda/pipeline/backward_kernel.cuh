@@ -84,7 +84,8 @@ struct Backward {
       const int status = a.status[pair.index];  // loaded here, so that it arrives while the bounds do
       const Engine engine = engine_of(a, pair);
       if (engine != own_engine<Cell> && !(either && engine == Engine::of_long)) {
-        (engine == Engine::of_double ? a.control->any_double : a.control->any_long) = 1;
+        if (std::is_same_v<Cell, FloatCell>)  // which meets all pairs, and tells the kernels that follow
+          (engine == Engine::of_double ? a.control->any_double : a.control->any_long) = 1;
         return false;
       }
       if constexpr (std::is_same_v<Cell, FloatCell> && !either)
