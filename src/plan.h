@@ -165,6 +165,9 @@ enum class Source : int {
   smallest_words,
   packed,
   smallest,
+  large,
+  large_of_pairs,
+  smallest_large,
   differences,
   direct,
 };
@@ -176,9 +179,9 @@ struct Kernel {
   size_t shared_bytes;           // of a block
 };
 // Those of one call, in the order in which it launches them: FloatCell's, that for costs too large for words
-// (backward), and DoubleCell's.
+// (backward), LongCell's and DoubleCell's, which are one launch if there are both.
 struct Kernels {
-  Kernel single, large, wide;
+  Kernel single, large, longer, wide;
 };
 
 // Decisions of the CUDA backend.
