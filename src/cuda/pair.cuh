@@ -76,16 +76,8 @@ __device__ __forceinline__ float bound_of(float x, float y, double scale) {
   return reach * reach * static_cast<float>(scale);
 }
 
-// Whether costs of many features are computed by float64 matrix instructions (TensorCosts), not in integers
-// (SliceCosts): a choice of the build, until it is known where which is faster.
-#ifdef SDTW_CUDA_FLOAT64_COSTS
-constexpr bool float64_costs = true;
-#else
-constexpr bool float64_costs = false;
-#endif
-
 // Bounds of a pair, as bits of floats: [0] the largest squared distance of an x_i from x_0, [1] that of a y_j from x_0,
-// [2] with float64_costs |x_0|^2. Where none are computed beforehand, [0] is
+// [2] |x_0|^2. Where none are computed beforehand, [0] is
 // `accepted`, as a reset leaves it, or `rejected` if forward met a cost that is too large, or if the pair is thin.
 constexpr int rejected = 0x7fc00000, accepted = -1;
 
@@ -98,7 +90,7 @@ __device__ __forceinline__ float cost_bound(const Args &a, int64_t pair) {
 // A bound of all partial sums of TensorCosts on the way to t. It is larger than cost_bound because x in its products
 // <x, y - x_0> is not relative to the first point.
 __device__ __forceinline__ float sum_bound(const Args &a, int64_t pair) {
-  if (!float64_costs) return cost_bound(a, pair);
+  if (a.slices) return cost_bound(a, pair);  // SliceCosts take x relative to x_0, too
   const int *bounds = a.bounds + bounds_per_pair * pair;
   const float offset = sqrtf(__int_as_float(bounds[2])) * sqrtf(__int_as_float(bounds[1]));
   return cost_bound(a, pair) + 4.001f * static_cast<float>(a.scale) * offset;
@@ -121,17 +113,9 @@ __device__ __forceinline__ int fraction_bits(const Args &a, int64_t pair) {
   return min(30 - min(max(exponent, 0), 14), 32 - fraction_shift(a, pair));  // of a pair without bounds anything
 }
 
-// How many digits SliceCosts needs for a pair: with four costs are off by 2^-38 of the largest, maybe in the same
-// direction along a path of n + m cells; and the value of a series with itself may be off by 2^-21.7 sqrt(n + m), by
-// what is promised of it.
-__device__ __forceinline__ int digits_of(const Args &a, const Pair &pair) {
-  const float error = cost_bound(a, pair.index) * sqrtf(static_cast<float>(pair.n) + static_cast<float>(pair.m));
-  return error <= 80000 ? 4 : 5;
-}
-
 // What the points of a pair add to its costs, first those of the rows and then those of the columns: see TensorCosts.
 __device__ __forceinline__ double *norms_of(const Args &a, int64_t pair) {
-  return a.norms + pair * norms_per_point * (static_cast<int64_t>(a.n) + a.m);
+  return a.norms + pair * (static_cast<int64_t>(a.n) + a.m);
 }
 
 // Whether FloatCell computes this pair of a float32 problem. Without bounds this is known when forward is done: until
