@@ -8,8 +8,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #ifdef __SANITIZE_ADDRESS__
@@ -139,6 +141,8 @@ struct Thread {
     size_t bytes, zeros;
   };
   std::vector<Copy> copies;
+  std::deque<size_t> batches;  // how many copies each of those that were committed has, the oldest first
+  size_t uncommitted = 0;
 };
 
 // A thread is in none of these sets while it waits.
@@ -472,14 +476,26 @@ void may_give_way() {
 
 void copy_later(void *to, const void *from, size_t bytes, size_t zeros) {
   gpu().running->copies.push_back({to, from, bytes, zeros});
+  gpu().running->uncommitted++;
 }
-void wait_for_copies() {
-  auto &copies = gpu().running->copies;
-  for (const auto &copy : copies) {
+void commit_copies() {
+  auto &thread = *gpu().running;
+  thread.batches.push_back(std::exchange(thread.uncommitted, 0));
+}
+// Copies of the latest `prior` batches, and those that belong to none yet, stay on their way.
+void wait_for_copies(int prior) {
+  auto &thread = *gpu().running;
+  size_t count = 0;
+  while (thread.batches.size() > static_cast<size_t>(prior)) {
+    count += thread.batches.front();
+    thread.batches.pop_front();
+  }
+  for (size_t i = 0; i < count; i++) {
+    const auto &copy = thread.copies[i];
     std::memcpy(copy.to, copy.from, copy.bytes);
     std::memset(static_cast<char *>(copy.to) + copy.bytes, 0, copy.zeros);
   }
-  copies.clear();
+  thread.copies.erase(thread.copies.begin(), thread.copies.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
 void *shared_memory() { return gpu().running->warp->block->shared.data(); }

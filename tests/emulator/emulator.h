@@ -51,7 +51,8 @@ void meet_in_block(int id, int threads, const char *place = nullptr);
 
 // Copies of this thread that need not be there before it waits for them: they are made then.
 void copy_later(void *to, const void *from, size_t bytes, size_t zeros);
-void wait_for_copies();
+void commit_copies();
+void wait_for_copies(int prior);
 
 // Lets others run: in every loop that waits for what another warp writes.
 void give_way();

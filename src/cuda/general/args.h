@@ -84,6 +84,7 @@ struct Args {
   Target turn_x, turn_y;  // of tangents: sums of the gradients' derivatives
   Target dense;           // the alignment, the gradient of a given cost, or its derivative
   bool scale_dense;       // whether dense is multiplied by grad_value
+  int feature_slots;      // of the ring through which features come to costs
   int staged;             // features of the points that gradients are made of for which shared memory has room
 };
 
@@ -92,8 +93,8 @@ struct Args {
 template <class Cell, bool tangents, bool small>
 struct Kernels {
   static size_t forward_bytes(const Args &a);
-  static size_t backward_bytes(const Args &a);
-  static int staged_features(const Args &a, size_t room);  // for Args::staged, in so much shared memory
+  // Sets feature_slots and staged for so much shared memory. Returns whether that is enough.
+  static bool fit_backward(Args &a, size_t room);
   static void forward(const Args &a, cudaStream_t stream);
   static void backward(const Args &a, cudaStream_t stream);
 };

@@ -204,11 +204,8 @@ class Execution {
       using Large = typename decltype(type)::template kernels<false>;
       using Small = typename decltype(type)::template kernels<true>;
       const size_t room = current_device().shared_memory - sizeof(Block);
-      const bool gradients = !with.dense.data;
-      with.staged = gradients ? 1 : 0;
-      const bool large = fits(Large::backward_bytes(with));
-      if (gradients)
-        with.staged = std::max(large ? Large::staged_features(with, room) : Small::staged_features(with, room), 1);
+      const bool large = Large::fit_backward(with, room);
+      if (!large) Small::fit_backward(with, room);
       large ? Large::backward(with, stream()) : Small::backward(with, stream());
     });
   }

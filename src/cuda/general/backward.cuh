@@ -80,18 +80,26 @@ struct BackwardMemory {
   }
   // Without the points of gradients.
   static __host__ __device__ __forceinline__ size_t least_bytes(const Args &a) {
-    return slots * half_bytes(a) + checkpoint_bytes(a) + Costs::Points::bytes(a.x.dtype);
+    return slots * half_bytes(a) + checkpoint_bytes(a) + Costs::Points::bytes(a.x.dtype, a.feature_slots);
   }
   static __host__ __device__ __forceinline__ size_t checkpoint_bytes(const Args &a) {
     return (K + 1) * warp * sizeof(Word) * a.words;
   }
   static size_t bytes(const Args &a) { return least_bytes(a) + a.staged * Points::bytes(a); }
-  // Features of which there is room for points beside that, in `room` bytes.
-  static int features_in(const Args &a, size_t room) {
-    const size_t least = least_bytes(a);
-    const int64_t most = room > least ? static_cast<int64_t>((room - least) / Points::bytes(a)) : 0;
-    if (most >= a.features) return a.features;
-    return static_cast<int>(most >= warp ? most / warp * warp : most);
+  // Sets what depends on the room that there is. Returns whether there is enough.
+  static bool fit(Args &a, size_t room) {
+    const int wanted = a.dense.data ? 0 : a.features;
+    for (int slots = a.features > at_once ? 3 : 2; slots > 0; slots--) {
+      a.feature_slots = slots;
+      a.staged = wanted;
+      if (bytes(a) <= room) return true;
+      const size_t least = least_bytes(a);
+      const int most = wanted > 0 && room > least ? static_cast<int>((room - least) / Points::bytes(a)) : 0;
+      a.staged = most >= warp ? most / warp * warp : most;
+      if (most > 0 && slots < 3) return true;
+    }
+    a.staged = std::min(wanted, 1);
+    return false;
   }
 
   static __device__ __forceinline__ Planes<Cell, tangents, T> half(const Args &a, unsigned char *raw, int slot) {
@@ -138,7 +146,7 @@ struct Backward {
 
   __device__ __forceinline__ void fill(int thread) const {
     Halves<T> halves{tiles(), 0};
-    typename Memory::Costs costs(a, s, block, Memory::staged(a, raw), thread, halves);
+    typename Memory::Costs costs(a, s, block, Memory::staged(a, raw), a.feature_slots, thread, halves);
     const double limit = limit_of<Cell>(a, s);
     for (int round = 0;; round++) {  // one after the other until meet() says that it was the last
       if (!halves.over()) {
@@ -358,18 +366,14 @@ __global__ void __launch_bounds__(backward_threads<tangents>) general_backward_k
 }
 
 template <class Cell, bool tangents, bool small>
-size_t Kernels<Cell, tangents, small>::backward_bytes(const Args &a) {
-  return BackwardMemory<Cell, tangents, small>::bytes(a);
-}
-template <class Cell, bool tangents, bool small>
-int Kernels<Cell, tangents, small>::staged_features(const Args &a, size_t room) {
-  return BackwardMemory<Cell, tangents, small>::features_in(a, room);
+bool Kernels<Cell, tangents, small>::fit_backward(Args &a, size_t room) {
+  return BackwardMemory<Cell, tangents, small>::fit(a, room);
 }
 template <class Cell, bool tangents, bool small>
 void Kernels<Cell, tangents, small>::backward(const Args &a, cudaStream_t stream) {
   using Kernel = decltype(&general_backward_kernel<Cell, tangents, small>);
-  launch_tasks<Kernel, general_backward_kernel<Cell, tangents, small>>(backward_bytes(a), backward_threads<tangents>, a,
-                                                                       stream);
+  launch_tasks<Kernel, general_backward_kernel<Cell, tangents, small>>(BackwardMemory<Cell, tangents, small>::bytes(a),
+                                                                       backward_threads<tangents>, a, stream);
 }
 
 }  // namespace sdtw::cuda::general

@@ -252,11 +252,16 @@ struct Hard {
     const double td = fma(steps.weight[diagonal], at, d.r + steps.penalty[diagonal]);
     const double tv = fma(steps.weight[vertical], at, v.r + steps.penalty[vertical]);
     const double th = fma(steps.weight[horizontal], at, h.r + steps.penalty[horizontal]);
-    const bool down = tv < td;
-    double best = down ? tv : td;
-    const bool across = th < best;
-    if constexpr (with_terms) p[diagonal] = !down && !across, p[vertical] = down && !across, p[horizontal] = across;
-    best = across ? th : best;
+    // The vertical neighbour is the last to be known.
+    const bool beside = th < td;
+    const double side = beside ? th : td;
+    const bool down = (tv < side) | (beside & (tv <= side));
+    const double best = down ? tv : side;
+    if constexpr (with_terms) {
+      const int chosen = down ? vertical : beside ? horizontal : diagonal;
+#pragma unroll
+      for (int way = 0; way < transitions; way++) p[way] = __hiloint2double(way == chosen ? 0x3ff00000 : 0, 0);
+    }
     return {forbid ? infinity() : best};
   }
   static __device__ __forceinline__ void normalise(double (&)[transitions]) {}

@@ -96,18 +96,16 @@ struct Fill {
   static constexpr int step_groups = T / together;
   // What they give each other, in the memory of the tile: each its sums of the columns that others complete.
   static constexpr size_t exchange_bytes = (groups - 1) * S * K * threads * sizeof(double);
-  // The smallest tiles of doubles have no room for features that are on their way while others are added up.
-  static constexpr int slots = with_slope && T <= 2 ? 1 : 2;
-  using Points = Feed<Walk, T, threads, slots, tangents>;
+  using Points = Feed<Walk, T, threads, tangents>;
 
   const Args &a;
   const Task &s;
   const Block &block;
   Points feed;
 
-  __device__ __forceinline__ Fill(const Args &args, const Task &task, const Block &of, unsigned char *memory,
+  __device__ __forceinline__ Fill(const Args &args, const Task &task, const Block &of, unsigned char *memory, int slots,
                                   int thread, const Walk &first)
-      : a(args), s(task), block(of), feed(args, task, memory, thread, first) {}
+      : a(args), s(task), block(of), feed(args, task, memory, slots, thread, first) {}
 
   static __device__ __forceinline__ void meet() { meet_at(filling, threads); }
   // The first of a thread's own steps; there are none from T on.

@@ -23,7 +23,8 @@ struct ForwardMemory {
   static constexpr int planes = Cell::cost_planes + (tangents ? 1 : 0);
   static constexpr size_t tile_bytes = planes * T * pitch * sizeof(Real);
   using Costs = Fill<Cell, tangents, T, false, TilesOn<T>>;
-  static size_t bytes(const Args &a) { return 2 * tile_bytes + Costs::Points::bytes(a.x.dtype); }
+  static constexpr int feature_slots = tangents ? 2 : 3;
+  static size_t bytes(const Args &a) { return 2 * tile_bytes + Costs::Points::bytes(a.x.dtype, feature_slots); }
   static_assert(Costs::exchange_bytes <= tile_bytes, "sums are exchanged in the memory of a tile");
 
   static __device__ __forceinline__ Planes<Cell, tangents, T> tile(unsigned char *raw, int parity) {
@@ -139,7 +140,8 @@ __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block
   const int begin = block.begin / T, end = (block.steps + T - 1) / T, thread = threadIdx.x - warp;
   if (thread >= 0) {
     const double limit = limit_of<Cell>(a, s);
-    typename Memory::Costs costs(a, s, block, Memory::staged(raw), thread, TilesOn<T>{begin, end});
+    typename Memory::Costs costs(a, s, block, Memory::staged(raw), Memory::feature_slots, thread,
+                                 TilesOn<T>{begin, end});
     const auto fill = [&](int tile) { costs.run(Memory::tile(raw, tile & 1), tile * T, thread, limit); };
     if (begin < end) fill(begin);
     block.rounds.meet(met);

@@ -75,10 +75,12 @@ struct GradientPoints {
   }
   __device__ __forceinline__ void bring_rows(const Args &a, const Task &s, int thread) const {
     a.of_x.dtype == SDTW_F64 ? bring_rows<double>(a, s, thread) : bring_rows<float>(a, s, thread);
+    __pipeline_commit();
   }
   __device__ __forceinline__ void bring_columns(const Args &a, const Task &s, int first_step, int thread) const {
     a.of_x.dtype == SDTW_F64 ? bring_columns<double>(a, s, first_step, thread)
                              : bring_columns<float>(a, s, first_step, thread);
+    __pipeline_commit();
   }
 };
 

@@ -212,17 +212,12 @@ struct Gradients {
   }
   template <bool with_directions, class Visit>
   __device__ __forceinline__ void with_worker(const Sum &sum, const Visit &visit) const {
-    if constexpr (Cell::wide) {
-      if (a.of_x.dtype == SDTW_F64)
-        with_features<double, with_directions, Differences::either>(sum, visit);
-      else
-        with_features<float, with_directions, Differences::either>(sum, visit);
-    } else {
-      if (a.metric == SDTW_CITYBLOCK)
-        with_features<float, with_directions, Differences::signs>(sum, visit);
-      else
-        with_features<float, with_directions, Differences::themselves>(sum, visit);
-    }
+    if constexpr (Cell::wide)
+      if (a.of_x.dtype == SDTW_F64) return with_features<double, with_directions, Differences::either>(sum, visit);
+    if (a.metric == SDTW_CITYBLOCK)
+      with_features<float, with_directions, Differences::signs>(sum, visit);
+    else
+      with_features<float, with_directions, Differences::themselves>(sum, visit);
   }
   template <class Visit>
   __device__ __forceinline__ void visit_sums(const Visit &visit) const {

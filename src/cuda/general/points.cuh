@@ -83,41 +83,51 @@ struct Points {
 template <int T>
 constexpr int points_size = at_once *(staged_rows + staged_columns<T>);  // in elements
 
-// The features of tiles on their way into shared memory, `at_once` at a time, by `threads` threads: into a ring of
-// slots, so that while some are added up the next ones come. Walk: the tiles that follow each other, with over(),
-// first_step() and advance(). Points of few features have x in the first slot, once for all tiles.
-template <class Walk, int T, int threads, int slots, bool tangents>
+// The features of tiles on their way into shared memory, `at_once` at a time, by `threads` threads: into a ring of one
+// to three slots, so that while some are added up the next ones come. Walk: the tiles that follow each other, with
+// over(), first_step() and advance(). Points of few features have x in the first slot, once for all tiles.
+template <class Walk, int T, int threads, bool tangents>
 struct Feed {
   static constexpr int series = tangents ? 2 : 1;  // points, and their tangents
-  static __host__ __device__ __forceinline__ size_t bytes(sdtw_dtype dtype) {
-    return size_t{slots} * series * points_size<T> * staged_bytes(dtype);
+  static __host__ __device__ __forceinline__ size_t bytes(sdtw_dtype dtype, int slots) {
+    return static_cast<size_t>(slots) * series * points_size<T> * staged_bytes(dtype);
   }
 
   const Args &a;
   const Task &s;
   unsigned char *memory;
-  int thread;
-  Walk ahead;  // the tile of which features are asked for next
-  int from;    // the first of these
-  int asked, taken;
+  int slots, thread;
+  Walk ahead;        // the tile of which features are asked for next
+  int from;          // the first of these
+  int asking, used;  // slots: of what is asked for next; of what was taken
+  bool first;        // nothing has been asked for
 
-  __device__ __forceinline__ Feed(const Args &args, const Task &task, unsigned char *shared, int number,
-                                  const Walk &first)
-      : a(args), s(task), memory(shared), thread(number), ahead(first), from(0), asked(0), taken(0) {
+  __device__ __forceinline__ Feed(const Args &args, const Task &task, unsigned char *shared, int of_slots, int number,
+                                  const Walk &begin)
+      : a(args),
+        s(task),
+        memory(shared),
+        slots(of_slots),
+        thread(number),
+        ahead(begin),
+        from(0),
+        asking(0),
+        used(-1),
+        first(true) {
     if (!a.fused) return;
     __pipeline_wait_prior(0);  // what the task before has asked for and not used
     for (int i = 0; i < slots - 1; i++) ask();
   }
+  __device__ __forceinline__ int after(int slot) const { return slot + 1 < slots ? slot + 1 : 0; }
 
   template <class In>
   __device__ __forceinline__ In *slot(int number, int which) const {
-    return reinterpret_cast<In *>(memory) + (number % slots * series + which) * points_size<T>;
+    return reinterpret_cast<In *>(memory) + (number * series + which) * points_size<T>;
   }
   // x and y of what was taken.
   template <class In>
   __device__ __forceinline__ Points<In> points(int which) const {
-    const int number = taken - 1;
-    return {slot<In>(a.features > at_once ? number : 0, which), slot<In>(number, which) + at_once * staged_rows};
+    return {slot<In>(a.features > at_once ? used : 0, which), slot<In>(used, which) + at_once * staged_rows};
   }
 
   template <class In>
@@ -137,13 +147,14 @@ struct Feed {
       for (int i = 0; i < count.value; i++)
         if (wanted(i)) to[i * places] = 0;
     };
-    if (a.features > at_once || asked == 0)
-      bring(std::integral_constant<int, of_x>{}, slot<In>(asked, which) + own * staged_rows + place_of_row(place),
+    if (a.features > at_once || first)
+      bring(std::integral_constant<int, of_x>{}, slot<In>(asking, which) + own * staged_rows + place_of_row(place),
             each / K, of_rows, s.index.x, s.row + place, [&](int i) { return s.row + place + i * each < s.n; });
-    const int first = ahead.first_step() - (warp - 1) + place;
+    const int column = ahead.first_step() - (warp - 1) + place;
     bring(std::integral_constant<int, of_y>{},
-          slot<In>(asked, which) + at_once * staged_rows + own * staged_columns<T> + place, each, of_columns, s.index.y,
-          first, [&](int i) { return place + i * each < T + warp && first + i * each >= 0 && first + i * each < s.m; });
+          slot<In>(asking, which) + at_once * staged_rows + own * staged_columns<T> + place, each, of_columns,
+          s.index.y, column,
+          [&](int i) { return place + i * each < T + warp && column + i * each >= 0 && column + i * each < s.m; });
   }
   template <class In>
   __device__ __forceinline__ void copy_all() const {
@@ -153,20 +164,24 @@ struct Feed {
   __device__ __forceinline__ void ask() {
     if (!ahead.over()) {
       a.x.dtype == SDTW_F64 ? copy_all<double>() : copy_all<float>();
+      first = false;
       from += at_once;
       if (from >= a.features) from = 0, ahead.advance();
     }
     __pipeline_commit();
-    asked++;
+    asking = after(asking);
   }
   // Waits for the next features. meet: a barrier of the threads.
   template <class Meet>
   __device__ __forceinline__ void take(const Meet &meet) {
-    if constexpr (slots == 1) meet(), ask();  // what was there has been read
-    __pipeline_wait_prior(slots > 1 ? slots - 2 : 0);
+    if (slots == 1) meet(), ask();  // what was there has been read
+    if (slots > 2)
+      __pipeline_wait_prior(1);
+    else
+      __pipeline_wait_prior(0);
     meet();
-    if constexpr (slots > 1) ask();  // into the slot of those before, which all have read
-    taken++;
+    if (slots > 1) ask();  // into the slot of those before, which all have read
+    used = after(used);
   }
 };
 

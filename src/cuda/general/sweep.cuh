@@ -214,6 +214,7 @@ struct Sweep {
       const int at = (i / a.words * warp + lane_id()) * a.words + i % a.words;
       __pipeline_memcpy_async(to + at, from + at, sizeof(Word));
     }
+    __pipeline_commit();
   }
   __device__ __forceinline__ void restore_fetched(const Word *from) {
     __pipeline_wait_prior(0);
