@@ -163,6 +163,9 @@ enum class Source : int {
   smallest,
   slices,
   slices_in_words,
+  large,
+  large_of_pairs,
+  smallest_large,
   differences,
   direct,
 };
@@ -175,9 +178,9 @@ struct Kernel {
   bool x_whole;                  // of SliceCosts: x of all features is in shared memory
 };
 // Those of one call, in the order in which it launches them: FloatCell's, that for costs too large for words
-// (backward), and DoubleCell's.
+// (backward), LongCell's and DoubleCell's, which are one launch if there are both.
 struct Kernels {
-  Kernel single, large, wide;
+  Kernel single, large, longer, wide;
 };
 
 // Decisions of the CUDA backend.

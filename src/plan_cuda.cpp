@@ -309,6 +309,9 @@ const char *name_of(Source source) {
     case Source::smallest: return "Smallest";
     case Source::slices: return "Slices";
     case Source::slices_in_words: return "SlicesInWords";
+    case Source::large: return "Large";
+    case Source::large_of_pairs: return "LargeOfPairs";
+    case Source::smallest_large: return "SmallestLarge";
     case Source::differences: return "DifferenceCosts";
     case Source::direct: return "DirectCosts";
   }
@@ -330,10 +333,12 @@ void append_kernels(std::string &text, sdtw::Plan plan, const char *name, Call c
   append(text, "; %s:", name);
   const Kernels &kernels = plan.cuda.kernels;
   const char *const pass = call == Call::forward ? "forward" : "backward";
-  for (const Kernel *kernel : {&kernels.single, &kernels.large, &kernels.wide}) {
+  for (const Kernel *kernel : {&kernels.single, &kernels.large, &kernels.longer, &kernels.wide}) {
     if (kernel->source == Source::none) continue;
-    append(text, " %s_kernel<%s, %s> (", pass, kernel == &kernels.wide ? "DoubleCell" : "FloatCell",
-           name_of(kernel->source));
+    const char *const cell = kernel == &kernels.wide     ? "DoubleCell"
+                             : kernel == &kernels.longer ? "LongCell"
+                                                         : "FloatCell";
+    append(text, " %s_kernel<%s, %s> (", pass, cell, name_of(kernel->source));
     if (call != Call::forward) append(text, "tiles of %d steps, ", kernel->tile_steps);
     append(text, "%zu bytes of shared memory)", kernel->shared_bytes);
   }

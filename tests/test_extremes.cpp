@@ -75,6 +75,32 @@ TEST_CASE("finite inputs of any scale at any gamma give finite results", "[extre
           }
 }
 
+// Through all engines, whose limits are where exponents of whole paths leave an int or 40 bits; and side by side, since
+// the pairs of a batch are 2^3 apart.
+TEST_CASE("costs of any size and pairs of different sizes in one batch", "[extremes]") {
+  uint64_t seed = 6050;
+  struct Shape {
+    int64_t batch, n, m, features;
+  };
+  for (const Shape &s : {Shape{5, 20, 33, 1}, Shape{5, 12, 70, 9}, Shape{3, 150, 40, 2}, Shape{3, 140, 45, 7}})
+    for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
+      for (int bits = 17; bits <= 44; bits += 3) {
+        Random random(++seed);
+        Case base = make_case(metric, s.batch, s.n, s.m, s.features, 0.5);
+        fill(base, random);
+        const auto enlarge = [&](std::vector<double> &values) {
+          const size_t each = values.size() / s.batch;
+          for (size_t i = 0; i < values.size(); ++i) {
+            const double cost = std::exp2(bits + 3 * static_cast<double>(i / each)) / std::max(s.n, s.m);
+            values[i] = narrow(values[i] * (base.fused() ? std::sqrt(cost) : cost));
+          }
+        };
+        enlarge(base.x);
+        if (base.fused()) enlarge(base.y);
+        check_everywhere(base);
+      }
+}
+
 TEST_CASE("inputs at the ends of the float32 range", "[extremes]") {
   for (const double scale : {1e-45, 1e-38, 1e-20, 1e15})
     for (const double gamma : {1e-7, 1.0, 1e6})

@@ -167,7 +167,7 @@ TEST_CASE("sdtw_describe names what runs") {
     return;
   }
   CHECK(text.find("forward: forward_kernel<FloatCell, ") != std::string::npos);
-  CHECK(text.find("forward_kernel<DoubleCell, DifferenceCosts>") != std::string::npos);
+  CHECK(text.find("forward_kernel<LongCell, ") != std::string::npos);
   CHECK(text.find("backward: backward_kernel<FloatCell, ") != std::string::npos);
   CHECK(text.find("alignment: backward_kernel<FloatCell, ") != std::string::npos);
   CHECK(text.find("tiles of ") != std::string::npos);

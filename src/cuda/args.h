@@ -17,9 +17,11 @@ namespace sdtw::cuda {
 // The unit of state and workspace. All ones marks a word that has not been written in this call.
 using Word = unsigned long long;
 
-// How a Z is stored. one_word: FloatCell stores its float and its int, DoubleCell (for pairs of a float32 problem) what
+// How a Z is stored. one_word: FloatCell stores its float and its int, LongCell 23 bits of m and
+// 41 of its exponent, and DoubleCell (for pairs of a float32 problem) what
 // core/packed.h makes of its two doubles. two_words: the doubles m and e of DoubleCell, for float64 problems.
-enum Format : int { one_word, two_words };
+// float_word: where LongCell reads one_word that FloatCell has stored; not the problem's format.
+enum Format : int { one_word, two_words, float_word };
 
 // What is known of the boundary between two strips at which the top-down and the bottom-up sweep of a pair meet, for
 // one of these two strips.
@@ -38,13 +40,15 @@ constexpr int flow_words = 2;
 
 // Counters of one call. All of them begin at -1 (all ones), so a counter's value is one less than what it has counted.
 struct Control {
-  Word ticket[3];  // the last task that was handed out: to FloatCell, to DoubleCell, and to FloatCell's second backward
-                   // kernel, which takes pairs whose costs are too large for a WordRing. Where DoubleCell's forward has
-                   // rows to reset, its tickets count these first, one per pair, and then the tasks.
-  int any_double;  // 1 if there are pairs for DoubleCell, which otherwise does nothing in a float32 problem
-  int any_large;   // 1 if there are pairs whose costs are too large for a WordRing (costs/tile_costs.cuh)
-  int rows_reset;  // how many pairs' rows DoubleCell has reset, less one
-  int unused[7];
+  Word ticket[4];  // the last task that was handed out: to FloatCell, to DoubleCell, to LongCell, unless it shares
+                   // DoubleCell's, and to FloatCell's second backward kernel. Where forward's second kernel has rows to
+                   // reset, its tickets count these first, one per pair, and then the tasks.
+  int any_double;  // 1 if there are pairs for DoubleCell, which otherwise does nothing in a float32 problem; or, in
+                   // forward of costs that have no bounds, for any but FloatCell
+  int any_long;    // 1 if there are pairs for LongCell, which otherwise does nothing either
+  int any_large;  // 1 if there are pairs of FloatCell's whose costs are too large for a WordRing (costs/tile_costs.cuh)
+  int rows_reset;  // how many pairs' rows forward's second kernel has reset, less one
+  int unused[4];
 };
 static_assert(sizeof(Control) == 64, "the arrays behind it stay aligned");
 
@@ -66,7 +70,8 @@ struct Args {
   sdtw_out dense;              // the alignment, or the gradient of a given cost: one element a cell
   bool scale_dense;            // whether dense is E times grad_value, not E
   bool f64, long_lengths;      // whether the problem's dtype is float64; whether lengths have 64 bits, not 32
-  Costs costs;                 // where FloatCell's costs come from
+  bool has_long;               // whether LongCell's kernels fit the GPU; if not, DoubleCell has their pairs
+  Costs costs;                 // where costs of FloatCell and LongCell come from
   int64_t batch;               // pairs
   int n, m, features;          // rows and columns that arrays are padded to; features of a point
   double scale;                // log2(e) / gamma

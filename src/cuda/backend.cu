@@ -1,8 +1,8 @@
 // The calls of the core kernels: each turns a plan and the caller's buffers into kernel arguments (Args) and puts the
 // call's kernels on the caller's stream, in order. It decides nothing that depends on data: kernels find out on the
 // device whether there is anything to do for them, so no call waits for the GPU, and all can be captured into graphs.
-// In a float32 problem the kernels of FloatCell come first, then those of DoubleCell, which end at once unless
-// FloatCell has left pairs to them. With has_warp_fallback forward is the FloatCell kernel alone.
+// In a float32 problem the kernels of FloatCell come first, then those of LongCell and of DoubleCell, which end at once
+// unless FloatCell has left pairs to them. With has_warp_fallback forward is the FloatCell kernel alone.
 #include "backend.h"
 #include "core/numbers.h"
 #include "cuda/core_calls.h"
@@ -13,6 +13,9 @@ namespace sdtw::cuda {
 
 namespace {
 
+// What LongCell's smallest kernels take where other warps compute costs; GPUs of compute capability 7.5 have less.
+constexpr size_t least_for_long = 90 * 1024;
+
 // run: the buffer that forward runs on, which is the state, or the workspace if there is no state.
 Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   const Problem &p = plan.problem;
@@ -21,6 +24,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.x_len = buffers.x_len, a.y_len = buffers.y_len;
   a.f64 = p.dtype == SDTW_F64;
   a.costs = plan.cuda.costs;
+  a.has_long = a.costs != Costs::tensor || current_device().shared_memory >= least_for_long;
   a.long_lengths = p.length_bits == 64;
   a.batch = p.batch;
   a.n = static_cast<int>(p.n), a.m = static_cast<int>(p.m), a.features = static_cast<int>(p.features);
@@ -74,9 +78,12 @@ void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Ou
   launch_prepare(a, first, second, buffers.workspace, plan.cuda.midlines, at<void>(buffers.workspace, plan.cuda.sums_x),
                  a.dense.data ? 0 : plan.cuda.snapshots - plan.cuda.sums_x, stream);
   const Kernels &kernels = plan.cuda.kernels;
-  if (kernels.single.source != Source::none) BackwardSweeps<FloatCell>::launch(a, kernels.single, stream);
-  if (kernels.large.source != Source::none) BackwardSweeps<FloatCell>::launch(a, kernels.large, stream);
-  BackwardSweeps<DoubleCell>::launch(a, kernels.wide, stream);
+  if (kernels.single.source != Source::none) BackwardSweeps<FloatCell>::launch(a, kernels.single, {}, stream);
+  if (kernels.large.source != Source::none) BackwardSweeps<FloatCell>::launch(a, kernels.large, {}, stream);
+  if (kernels.longer.source != Source::none)
+    BackwardSweeps<LongCell>::launch(a, kernels.longer, kernels.wide, stream);
+  else
+    BackwardSweeps<DoubleCell>::launch(a, kernels.wide, {}, stream);
   if (a.wide_sums)
     launch_round_sums(a, first, second, stream);
   else if (a.side.data)
@@ -99,13 +106,21 @@ void choose_core_kernels(sdtw::Plan &plan, Call call) {
   Kernels kernels{};
   if (call == Call::forward) {
     if (!a.f64) kernels.single = ForwardSweeps<FloatCell>::choose(a);
-    if (!has_warp_fallback(a)) kernels.wide = ForwardSweeps<DoubleCell>::choose(a);
+    if (has_warp_fallback(a)) {
+    } else if (!a.f64 && a.has_long) {
+      kernels.longer = ForwardSweeps<LongCell>::choose(a);
+    } else {
+      kernels.wide = ForwardSweeps<DoubleCell>::choose(a);
+    }
   } else {
     int alignment = 0;  // any address says that E itself is wanted, or that times grad_value
     if (call == Call::alignment || a.costs == Costs::given) a.dense.data = &alignment;
     if (!a.f64) kernels.single = BackwardSweeps<FloatCell>::choose(a, false);
-    if (!a.f64 && a.costs == Costs::tensor) kernels.large = BackwardSweeps<FloatCell>::choose(a, true);
+    if (has_bounds(a)) kernels.large = BackwardSweeps<FloatCell>::choose(a, true);
+    if (has_bounds(a) && a.has_long) kernels.longer = BackwardSweeps<LongCell>::choose(a, false);
     kernels.wide = BackwardSweeps<DoubleCell>::choose(a, false);
+    if (kernels.longer.source != Source::none && kernels.wide.source != Source::differences)
+      fail(SDTW_STATUS_INTERNAL, "DoubleCell does not fit beside LongCell");
   }
   plan.cuda.kernels = kernels;
 }
@@ -121,13 +136,14 @@ void core_forward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOf
   a.value = buffers.value;
   a.saved = stateful ? at<Word>(buffers.state, plan.cuda.saved) : nullptr;
   const Kernels &kernels = plan.cuda.kernels;
-  if (kernels.wide.source == Source::none) return ForwardSweeps<FloatCell>::launch(a, kernels.single, stream);
+  if (has_warp_fallback(a)) return ForwardSweeps<FloatCell>::launch(a, kernels.single, stream);
   reset(at<unsigned char>(run, plan.cuda.control), plan.cuda.saved - plan.cuda.control, stream);
   if (!a.f64) {
     if (a.costs == Costs::tensor) launch_bounds(a, stream);
     ForwardSweeps<FloatCell>::launch(a, kernels.single, stream);
   }
-  ForwardSweeps<DoubleCell>::launch(a, kernels.wide, stream);
+  if (kernels.longer.source != Source::none) ForwardSweeps<LongCell>::launch(a, kernels.longer, stream);
+  if (kernels.wide.source != Source::none) ForwardSweeps<DoubleCell>::launch(a, kernels.wide, stream);
 }
 
 void core_backward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOfPair *series) {

@@ -162,8 +162,8 @@ void launch_prepare(const Args &a, const Output &first, const Output &second, vo
 void launch_add_side(const Args &a, cudaStream_t stream);
 void launch_round_sums(const Args &a, const Output &grad_x, const Output &grad_y, cudaStream_t stream);
 
-// The sweeps of one engine, FloatCell or DoubleCell. kernels.cu.in is compiled once for each engine and pass. large:
-// the kernel for pairs whose costs are too large for a WordRing.
+// The sweeps of one engine: FloatCell, LongCell or DoubleCell. kernels.cu.in is compiled once for each engine and pass.
+// large: the kernel for pairs whose costs are too large for a WordRing. wide: DoubleCell's, which LongCell's launches.
 template <class Cell>
 struct ForwardSweeps {
   static Kernel choose(const Args &a);
@@ -174,7 +174,7 @@ template <class Cell>
 struct BackwardSweeps {
   static Kernel choose(const Args &a, bool large);
   static bool fits_slices(const Args &a);
-  static void launch(Args a, const Kernel &chosen, cudaStream_t stream);
+  static void launch(const Args &a, const Kernel &chosen, const Kernel &wide, cudaStream_t stream);
 };
 
 }  // namespace sdtw::cuda

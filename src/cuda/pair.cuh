@@ -1,10 +1,10 @@
 // Pairs, tasks and engines: the lengths of a pair, which engine computes it, what a lane knows of its task (StripView),
 // and where a strip's rows and checkpoints lie.
 // A pair belongs to exactly one engine. In a float32 problem this is FloatCell, unless costs may leave the range that
-// FloatCell has room for, or the pair is thin (core::is_thin): such pairs are DoubleCell's, which is slower but takes
-// anything. In a float64 problem DoubleCell computes all pairs. For Costs::tensor the engine is known before the
-// sweeps, from bounds of the costs; otherwise FloatCell tries every pair and rejects some when their costs have been
-// seen.
+// FloatCell has room for: then it is LongCell, whose cells take nearly twice as many instructions. If LongCell has no
+// room, either, or the pair is thin (core::is_thin), it is DoubleCell, which is much slower but takes anything. In a
+// float64 problem DoubleCell computes all pairs. For Costs::tensor the engine is known before the sweeps, from bounds
+// of the costs; otherwise FloatCell tries every pair and rejects some when their costs have been seen.
 #pragma once
 
 #include "cuda/sweep/cell.cuh"
@@ -55,19 +55,28 @@ __host__ __device__ __forceinline__ constexpr float cost_limit(Costs costs) {
          : costs == Costs::inlined ? (1 << 20) - 16
                                    : 1 << 22;
 }
+// Cells of the shortest paths of a pair. Rows are those of whole strips, and lanes are up to 31 columns beyond the
+// last.
+__device__ __forceinline__ float steps_of_path(const Pair &pair) {
+  constexpr int rows = K * warp;
+  return static_cast<float>(max((pair.n + rows - 1) / rows * rows, pair.m + warp));
+}
 // The largest |t| that FloatCell may meet in a pair, so that exponents stay in their range.
 // Z of a cell is at least that of any one path to it, and there is one of as many cells as the cell's row or its
-// column has a number, which takes an exponent down by t + 1/2 and half a bit of m in each. Rows are those of whole
-// strips, and lanes are up to 31 columns beyond the last. Z is at most the number of paths, less than 3^(n + m) and so
-// than 2^(4 steps), as costs of series are not negative: it is of forbidden cells, too, which stay behind by the more.
-// Given costs may be negative, so that the longest path takes an exponent up: to 2^29, from which forbidden cells
-// are 2^31 away.
+// column has a number, which takes an exponent down by t + 1/2 and half a bit of m in each. Z is at most the number of
+// paths, less than 3^(n + m) and so than 2^(4 steps), as costs of series are not negative: it is of forbidden cells,
+// too, which stay behind by the more. Given costs may be negative, so that the longest path takes an exponent up: to
+// 2^29, from which forbidden cells are 2^31 away.
 __device__ __forceinline__ float float_limit(const Args &a, const Pair &pair) {
-  constexpr int rows = K * warp;
-  const float steps = static_cast<float>(max((pair.n + rows - 1) / rows * rows, pair.m + warp));
   const float range = a.costs == Costs::given ? 0.98f * (1 << 29) / (static_cast<float>(pair.n) + pair.m)
-                                              : 0.999f * -FloatCell::forbidden_e / steps - 5;
+                                              : 0.999f * ShortExponent::range / steps_of_path(pair) - 5;
   return fminf(range, cost_limit(a.costs));
+}
+// The same for LongCell, of which n of a cost is an int. To given costs it leaves 2^36.
+__device__ __forceinline__ float long_limit(const Args &a, const Pair &pair) {
+  const float range = a.costs == Costs::given ? 0.98f * 0x1p36f / (static_cast<float>(pair.n) + pair.m)
+                                              : 0.999f * LongExponent::range / steps_of_path(pair) - 5;
+  return fminf(range, 0.99f * 0x1p31f);
 }
 
 // A bound of D log2(e) / gamma between two points whose squared distances from a common point are at most x and y.
@@ -77,8 +86,8 @@ __device__ __forceinline__ float bound_of(float x, float y, double scale) {
 }
 
 // Bounds of a pair, as bits of floats: [0] the largest squared distance of an x_i from x_0, [1] that of a y_j from x_0,
-// [2] |x_0|^2. Where none are computed beforehand, [0] is
-// `accepted`, as a reset leaves it, or `rejected` if forward met a cost that is too large, or if the pair is thin.
+// [2] |x_0|^2. Where none are computed beforehand, [0] is `accepted`, as a reset leaves it, or a bound of the costs
+// that forward has met if FloatCell has no room for these, or `rejected` if the pair is thin.
 constexpr int rejected = 0x7fc00000, accepted = -1;
 
 __host__ __device__ __forceinline__ bool has_bounds(const Args &a) { return !a.f64 && a.costs == Costs::tensor; }
@@ -89,11 +98,14 @@ __device__ __forceinline__ float cost_bound(const Args &a, int64_t pair) {
 }
 // A bound of all partial sums of TensorCosts on the way to t. It is larger than cost_bound because x in its products
 // <x, y - x_0> is not relative to the first point.
-__device__ __forceinline__ float sum_bound(const Args &a, int64_t pair) {
-  if (a.slices) return cost_bound(a, pair);  // SliceCosts take x relative to x_0, too
+__device__ __forceinline__ float product_bound(const Args &a, int64_t pair) {
   const int *bounds = a.bounds + bounds_per_pair * pair;
   const float offset = sqrtf(__int_as_float(bounds[2])) * sqrtf(__int_as_float(bounds[1]));
   return cost_bound(a, pair) + 4.001f * static_cast<float>(a.scale) * offset;
+}
+// The same of the sums in fixed point, for FloatCell.
+__device__ __forceinline__ float sum_bound(const Args &a, int64_t pair) {
+  return a.slices ? cost_bound(a, pair) : product_bound(a, pair);  // SliceCosts take x relative to x_0, too
 }
 // How many of the 32 fraction bits of such a sum are given to its integer part, which has 20 bits and a sign without
 // them. Up to most_shift leave the fraction precise enough.
@@ -118,30 +130,45 @@ __device__ __forceinline__ double *norms_of(const Args &a, int64_t pair) {
   return a.norms + pair * (static_cast<int64_t>(a.n) + a.m);
 }
 
-// Whether FloatCell computes this pair of a float32 problem. Without bounds this is known when forward is done: until
-// then it says that no strip of the pair has been rejected yet.
-__device__ __forceinline__ bool is_float(const Args &a, const Pair &pair) {
-  if (!has_bounds(a)) return a.bounds[bounds_per_pair * pair.index] != rejected;
-  constexpr float most_sum = 1 << (19 + most_shift);
-  return cost_bound(a, pair.index) <= float_limit(a, pair) && sum_bound(a, pair.index) < most_sum &&  // false for NaN
-         !core::is_thin(pair.n, pair.m);
+enum class Engine { of_float, of_long, of_double };
+
+// The engine that computes a pair. Without bounds this is known when FloatCell's forward is done: until then it says
+// what the pair's strips have met so far.
+__device__ __forceinline__ Engine engine_of(const Args &a, const Pair &pair) {
+  if (a.f64) return Engine::of_double;
+  if (!has_bounds(a)) {
+    const int met = a.bounds[bounds_per_pair * pair.index];
+    if (met == accepted) return Engine::of_float;
+    return __int_as_float(met) <= long_limit(a, pair) ? Engine::of_long : Engine::of_double;
+  }
+  if (core::is_thin(pair.n, pair.m)) return Engine::of_double;
+  constexpr float most_fixed = 1 << (19 + most_shift), most_sum = 0x1p32f;  // of which float64 leaves 2^-21
+  const float cost = cost_bound(a, pair.index);
+  if (cost <= float_limit(a, pair) && sum_bound(a, pair.index) < most_fixed) return Engine::of_float;  // false for NaN
+  const bool has_room = cost <= long_limit(a, pair) && product_bound(a, pair.index) < most_sum;
+  return a.has_long && has_room ? Engine::of_long : Engine::of_double;
 }
 
 // Whether forward takes a single kernel, in which the warp that swept a pair with FloatCell also sweeps it with
-// DoubleCell if need be: for pairs of one strip and few features. That saves a launch and the reset of counters.
+// another engine if need be: for pairs of one strip and few features. That saves a launch and the reset of counters.
 __host__ __device__ __forceinline__ bool has_warp_fallback(const Args &a) {
   return !a.f64 && a.costs == Costs::inlined && a.strips == 1;
 }
 
-// Whether this engine computes the pair.
+// The engine of a kind of cell.
 template <class Cell>
-__device__ __forceinline__ bool is_mine(const Args &a, const Pair &pair) {
-  return Cell::wide ? a.f64 || !is_float(a, pair) : is_float(a, pair);
+constexpr Engine own_engine = Cell::wide                       ? Engine::of_double
+                              : std::is_same_v<Cell, LongCell> ? Engine::of_long
+                                                               : Engine::of_float;
+
+// Backward, where bounds are known: whether a WordRing has room for the pair's costs.
+__device__ __forceinline__ bool fits_words(const Args &a, const Pair &pair) {
+  return cost_bound(a, pair.index) <= most_in_word;
 }
 
-// Leaves a pair that FloatCell has tried to DoubleCell, whose kernel follows.
-__device__ __forceinline__ void reject_pair(const Args &a, int64_t pair) {
-  a.bounds[bounds_per_pair * pair] = rejected;
+// Leaves a pair that FloatCell has tried to the kernel that follows. bound: of its costs, or `rejected`.
+__device__ __forceinline__ void reject_pair(const Args &a, int64_t pair, int bound) {
+  atomicMax(a.bounds + bounds_per_pair * pair, bound);
   a.control->any_double = 1;
 }
 
@@ -186,6 +213,14 @@ template <class Series>
 __host__ __device__ __forceinline__ bool is_vec4(const Series &series, int features) {
   return series.stride[2] == 1 && (features | series.stride[1] | series.stride[0]) % 4 == 0 &&
          reinterpret_cast<uintptr_t>(series.data) % 16 == 0;
+}
+
+// The format in which Cell reads what forward has left of a lane's pair.
+template <class Cell>
+__device__ __forceinline__ Format format_for(const Args &a, const StripView &s) {
+  if constexpr (std::is_same_v<Cell, LongCell>)
+    if (s.active && engine_of(a, s.pair) == Engine::of_float) return float_word;
+  return a.format;
 }
 
 // The valid index nearest to i in an array of that size.

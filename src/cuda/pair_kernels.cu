@@ -190,12 +190,14 @@ __device__ void find_midline(const Args &a, int layers) {
     const int status = a.status[b];
     const Pair pair = read_pair(a, b);
     if (strips_of(pair) < 2 || status != status_finite) continue;
-    const bool wide = a.f64 || !is_float(a, pair);
+    const Engine engine = engine_of(a, pair);
     const int first = blockIdx.z * gridDim.x + blockIdx.x, step = layers * gridDim.x;
     const int begin = a.full_sweeps ? 0 : upper_half(strips_of(pair)) - 1;
     for (int strip = begin + first; strip < min(begin + midlines_of(a), strips_of(pair)); strip += step) {
-      if (wide)
+      if (engine == Engine::of_double)
         find_midline<DoubleCell>(a, pair, strip);
+      else if (engine == Engine::of_long)
+        find_midline<LongCell>(a, pair, strip);
       else
         find_midline<FloatCell>(a, pair, strip);
     }

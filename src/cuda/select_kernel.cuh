@@ -21,6 +21,7 @@ namespace sdtw::cuda {
 // in a PackedRing, of fewer columns with four pairs (PackedOfTwo, PackedOfFour). For longer y packed costs are not
 // precise enough for values, and there a SplitRing of fewer columns is used (SplitOfPairs).
 // Backward has costs in a WordRing, and in a PackedRing for pairs whose costs are too large for words.
+// Smallest: for GPUs with little shared memory, of few features at a time.
 using SplitAlone = TensorCosts<double, 64, SplitRing, 64, 2>;
 using SplitOfMany = TensorCosts<double, 128, SplitRing, 64, 2>;
 using Split = TensorCosts<float, 64, SplitRing>;
@@ -29,7 +30,6 @@ using PackedOfTwo = TensorCosts<float, 64, PackedRing>;
 using PackedOfFour = TensorCosts<float, 64, PackedRing, 48>;
 using Words = TensorCosts<float, 64, WordRing>;
 using Packed = TensorCosts<float, 64, PackedRing>;
-// The same for GPUs with little shared memory: 16 features at a time.
 using SmallestWords = TensorCosts<float, 16, WordRing>;
 using Smallest = TensorCosts<float, 16, PackedRing, 48>;
 constexpr int most_packed_columns = 256;
@@ -37,11 +37,30 @@ constexpr int most_packed_columns = 256;
 using Slices = SliceCosts<PackedRing>;
 using SlicesInWords = SliceCosts<WordRing>;
 
+// Costs of many features for LongCell, of short pairs side by side with fewer columns. Where a GPU has no room for
+// SmallestLarge LongCell has no pairs (Args::has_long).
+using Large = TensorCosts<float, 64, LongRing>;
+using LargeOfPairs = TensorCosts<float, 64, LongRing, 48>;
+using SmallestLarge = TensorCosts<float, 16, LongRing, 48>;
+
 // Calls visit with the Type of a source of forward, of those that the engine's kernels are compiled for.
 template <class Cell, class Visit>
 decltype(auto) visit_forward(Source source, Visit &&visit) {
   if constexpr (Cell::wide) {
     return source == Source::differences ? visit(Type<DifferenceCosts>{}) : visit(Type<DirectCosts>{});
+  } else if constexpr (std::is_same_v<Cell, LongCell>) {
+    switch (source) {
+      case Source::given: return visit(Type<LargeGivenCosts>{});
+      case Source::inline_one: return visit(Type<LargeInlineCosts<1>>{});
+      case Source::inline_two: return visit(Type<LargeInlineCosts<2>>{});
+      case Source::inline_three: return visit(Type<LargeInlineCosts<3>>{});
+      case Source::inline_four: return visit(Type<LargeInlineCosts<4>>{});
+      case Source::inline_six: return visit(Type<LargeInlineCosts<6>>{});
+      case Source::inline_eight: return visit(Type<LargeInlineCosts<8>>{});
+      case Source::large: return visit(Type<Large>{});
+      case Source::large_of_pairs: return visit(Type<LargeOfPairs>{});
+      default: return visit(Type<SmallestLarge>{});
+    }
   } else {
     switch (source) {
       case Source::given: return visit(Type<GivenCosts>{});
@@ -66,6 +85,8 @@ template <class Cell, class Visit>
 decltype(auto) visit_backward(Source source, Visit &&visit) {
   if constexpr (Cell::wide) {
     return source == Source::differences ? visit(Type<DifferenceCosts>{}) : visit(Type<DirectCosts>{});
+  } else if constexpr (std::is_same_v<Cell, LongCell>) {
+    return source == Source::large ? visit(Type<Large>{}) : visit(Type<SmallestLarge>{});
   } else {
     switch (source) {
       case Source::given: return visit(Type<GivenCosts>{});
@@ -103,7 +124,8 @@ bool fits_forward(const Args &a) {
 
 template <class Cell, class Source, bool warp_fallback, bool several>
 void launch_forward(const Args &a, const Kernel &chosen, cudaStream_t stream) {
-  const bool overlap = Cell::wide ? !a.f64 : has_bounds(a);          // if it follows another kernel of the call
+  const bool first = std::is_same_v<Cell, FloatCell> || a.f64;
+  const bool overlap = !first || has_bounds(a);                      // if it follows another kernel of the call
   const int64_t sweepers = Source::cooperative ? 1 : Source::warps;  // of a block
   const int64_t blocks = (forward_tasks(a) + sweepers - 1) / sweepers;
   const auto run = [&](auto is_primary) {
@@ -112,12 +134,19 @@ void launch_forward(const Args &a, const Kernel &chosen, cudaStream_t stream) {
     launch_blocks<Function, forward_kernel<Cell, Source, warp_fallback, primary, several>>(
         overlap, Source::warps * warp, chosen.shared_bytes, blocks, stream, a);
   };
-  if constexpr (!Cell::wide)
-    run(std::true_type{});
-  else if (a.f64)
-    run(std::true_type{});
-  else
+  if constexpr (std::is_same_v<Cell, LongCell>)
     run(std::false_type{});
+  else if (std::is_same_v<Source, DirectCosts> && !a.f64)
+    run(std::bool_constant<!std::is_same_v<Source, DirectCosts>>{});
+  else
+    run(std::true_type{});
+}
+
+template <class Source, bool several>
+void launch_forward_rest(const Args &a, const Kernel &chosen, cudaStream_t stream) {
+  using Function = decltype(&forward_rest_kernel<Source, several>);
+  launch_blocks<Function, forward_rest_kernel<Source, several>>(true, Source::warps * warp, chosen.shared_bytes,
+                                                                forward_tasks(a), stream, a);
 }
 
 // Sets cost_columns to the most columns of costs that shared memory has room for, whole tiles of them. The columns of a
@@ -174,9 +203,13 @@ inline Source inline_source(int features) {
 template <class Cell>
 Source forward_source(const Args &a) {
   if constexpr (Cell::wide)
-    return a.costs != Costs::given && fits_forward<DifferenceCosts>(a) ? Source::differences : Source::direct;
+    return a.f64 && a.costs != Costs::given && fits_forward<DifferenceCosts>(a) ? Source::differences : Source::direct;
   if (a.costs == Costs::given) return Source::given;
   if (a.costs == Costs::inlined) return inline_source(a.features);
+  if constexpr (std::is_same_v<Cell, LongCell>) {
+    if (a.lanes == warp) return fits_forward<Large>(a) ? Source::large : Source::smallest_large;
+    return fits_forward<LargeOfPairs>(a) ? Source::large_of_pairs : Source::smallest_large;
+  }
   if (a.lanes == warp) {
     if (a.features > Split::at_once && fits_forward<SplitOfMany>(a)) return Source::split_of_many;
     if (forward_tasks(a) <= current_device().multiprocessors && fits_forward<SplitAlone>(a)) return Source::split_alone;
@@ -199,23 +232,25 @@ inline Kernel fit_slices(Args a) {
 }
 template <class Cell>
 bool ForwardSweeps<Cell>::fits_slices(const Args &a) {
-  return !Cell::wide && fit_slices(a).source != Source::none;
+  return std::is_same_v<Cell, FloatCell> && fit_slices(a).source != Source::none;
 }
 
 template <class Cell>
 Kernel ForwardSweeps<Cell>::choose(const Args &a) {
-  if (!Cell::wide && a.slices) return fit_slices(a);
+  if (std::is_same_v<Cell, FloatCell> && a.slices) return fit_slices(a);
   const Source source = forward_source<Cell>(a);
-  const size_t bytes =
+  size_t bytes =
       visit_forward<Cell>(source, [&](auto type) { return forward_bytes<typename decltype(type)::type>(a); });
+  if (std::is_same_v<Cell, LongCell> && has_bounds(a))  // beside DoubleCell, in one kernel
+    bytes = std::max(bytes, forward_bytes<DifferenceCosts>(a));
   if (bytes > current_device().shared_memory) fail_for_memory(bytes);
   return {source, 0, 0, bytes, false};
 }
 
 // Sources of pairs that share a warp, and so have one strip.
 template <class Source>
-constexpr bool is_of_short_pairs =
-    std::is_same_v<Source, PackedOfTwo> || std::is_same_v<Source, PackedOfFour> || std::is_same_v<Source, SplitOfPairs>;
+constexpr bool is_of_short_pairs = std::is_same_v<Source, PackedOfTwo> || std::is_same_v<Source, PackedOfFour> ||
+                                   std::is_same_v<Source, SplitOfPairs> || std::is_same_v<Source, LargeOfPairs>;
 
 template <class Cell>
 void ForwardSweeps<Cell>::launch(const Args &given, const Kernel &chosen, cudaStream_t stream) {
@@ -225,7 +260,18 @@ void ForwardSweeps<Cell>::launch(const Args &given, const Kernel &chosen, cudaSt
     using Source = typename decltype(type)::type;
     constexpr bool is_inline = std::is_base_of_v<InlineBase, Source>;
     // Kernels for pairs of one strip, or for any number of strips.
-    if constexpr (is_of_short_pairs<Source>)
+    if constexpr (std::is_same_v<Cell, LongCell>) {
+      if constexpr (is_of_short_pairs<Source>)
+        launch_forward_rest<Source, false>(a, chosen, stream);
+      else if constexpr (Source::cooperative)
+        a.strips == 1 ? launch_forward_rest<Source, false>(a, chosen, stream)
+                      : launch_forward_rest<Source, true>(a, chosen, stream);
+      else if constexpr (is_inline)  // of one strip they have no second kernel
+        launch_forward<Cell, Source, true, true>(a, chosen, stream);
+      else
+        a.strips == 1 ? launch_forward<Cell, Source, true, false>(a, chosen, stream)
+                      : launch_forward<Cell, Source, true, true>(a, chosen, stream);
+    } else if constexpr (is_of_short_pairs<Source>)
       launch_forward<Cell, Source, false, false>(a, chosen, stream);
     else if (is_inline ? has_warp_fallback(a) : a.strips == 1)
       launch_forward<Cell, Source, is_inline, false>(a, chosen, stream);
@@ -277,6 +323,8 @@ Kernel fit_any(Args a, bool large) {
   bool found;
   if constexpr (Cell::wide) {
     found = (a.costs != Costs::given && fits(Source::differences, least_steps)) || fits(Source::direct, least_steps);
+  } else if constexpr (std::is_same_v<Cell, LongCell>) {
+    found = fits(Source::large, comfortable_steps) || fits(Source::smallest_large, least_steps);
   } else if (a.costs != Costs::tensor) {
     found = fits(forward_source<Cell>(a), least_steps);
   } else if (a.slices) {
@@ -307,18 +355,41 @@ bool BackwardSweeps<Cell>::fits_slices(const Args &given) {
   a.dense.data = nullptr;
   const bool gradients = all();
   a.dense.data = &alignment;
-  return !Cell::wide && gradients && all();
+  return std::is_same_v<Cell, FloatCell> && gradients && all();
 }
 
-template <class Cell>
-void BackwardSweeps<Cell>::launch(Args a, const Kernel &chosen, cudaStream_t stream) {
+// Completes the arguments by what was chosen.
+inline Args with_tiles(Args a, const Kernel &chosen) {
   const auto log2 = [](int power) { return 31 - __builtin_clz(static_cast<unsigned>(power)); };
   a.tile_steps = chosen.tile_steps, a.cost_columns = chosen.cost_columns, a.x_whole = chosen.x_whole;
   if (a.interval / a.tile_steps - 1 > a.snapshots_each) a.snapshots_each = 0;  // tiles are smaller than was planned for
   a.tile_bits = log2(a.tile_steps), a.part_bits = log2(a.interval / a.tile_steps);
+  return a;
+}
+
+// DoubleCell's kernel in which it follows LongCell: the same epilogue in double.
+template <class Long>
+struct WideOf;
+template <class Source, template <class> class Epilogue, bool several>
+struct WideOf<Backward<LongCell, Source, Epilogue<float>, several>> {
+  using type = Backward<DoubleCell, DifferenceCosts, Epilogue<double>, several>;
+};
+
+template <class Cell>
+void BackwardSweeps<Cell>::launch(const Args &given, const Kernel &chosen, const Kernel &wide, cudaStream_t stream) {
+  const Args a = with_tiles(given, chosen);
   visit_backward<Cell>(chosen.source, [&](auto type) {
     return visit_kernel<Cell, typename decltype(type)::type>(a, [&](auto of_kernel) {
-      launch_backward(of_kernel, a, chosen, stream);
+      if constexpr (std::is_same_v<Cell, LongCell>) {
+        using Long = typename decltype(of_kernel)::type;
+        using Wide = typename WideOf<Long>::type;
+        using Function = decltype(&backward_rest_kernel<Long, Wide>);
+        launch_blocks<Function, backward_rest_kernel<Long, Wide>>(true, Long::threads,
+                                                                  std::max(chosen.shared_bytes, wide.shared_bytes),
+                                                                  a.tasks, stream, a, with_tiles(given, wide));
+      } else {
+        launch_backward(of_kernel, a, chosen, stream);
+      }
       return true;
     });
   });

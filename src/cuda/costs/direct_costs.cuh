@@ -9,7 +9,7 @@
 
 namespace sdtw::cuda {
 
-struct DirectCosts : TakesAll {
+struct DirectCosts {
   static constexpr bool cooperative = false;
   static constexpr int warps = 1;
   static constexpr int resident = 1;
@@ -64,8 +64,6 @@ struct DirectCosts : TakesAll {
 #pragma unroll
     for (int k = 0; k < K; k++) cost[k] = DoubleCell::split(sum[k], scale);
   }
-
-  __device__ __forceinline__ bool exceeded(const Args &, const StripView &) const { return false; }
 };
 
 }  // namespace sdtw::cuda

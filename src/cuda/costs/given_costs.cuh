@@ -19,8 +19,9 @@
 
 namespace sdtw::cuda {
 
-struct GivenCosts : TakesAll {
+struct GivenCosts {
   static constexpr bool cooperative = false;
+  static constexpr bool has_bound = false;
   static constexpr int warps = 1;
   static constexpr int resident = 1;
   static constexpr int unrolled = 8;  // with 16, the compiler moves stores of the second half of a block of
@@ -181,7 +182,7 @@ struct GivenCosts : TakesAll {
 #pragma unroll
     for (int k = 0; k < K; k++) at[k] = memory + row_at(lane_id(), k) + place(slot, behind[k] + first % part_columns);
   }
-  __device__ __forceinline__ void costs(int u, FloatCell::Cost (&cost)[K]) {
+  __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) {
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const float c = at[k][sign * u];
@@ -201,11 +202,29 @@ struct GivenCosts : TakesAll {
 #endif
   }
 
-  // Whether a cost of the lane's pair was too large for FloatCell, or NaN.
-  __device__ __forceinline__ bool exceeded(const Args &a, const StripView &s) const {
-    const float limit = float_limit(a, s.pair) / static_cast<float>(a.scale);
-    return pair_max(!(largest <= limit), s.lanes) != 0 || !core::is_float_scale(a.scale);
+  // The largest |t| of the lane's pair that the strip has met, as bits of a float; a NaN is larger than any.
+  __device__ __forceinline__ int bound(const Args &a, const StripView &s) const {
+    const int bits = __float_as_int(largest) & 0x7fffffff;
+    const float most = __int_as_float(pair_max(bits, s.lanes)) * static_cast<float>(a.scale);
+    return core::is_float_scale(a.scale) ? __float_as_int(most) & 0x7fffffff : rejected;
   }
+};
+
+// The same for LongCell, of any t below 2^31: in float64.
+struct LargeGivenCosts : GivenCosts {
+  double wide_scale;
+  __device__ __forceinline__ void begin(const Args &a, const StripView &s, unsigned char *to) {
+    GivenCosts::begin(a, s, to);
+    wide_scale = a.scale;
+  }
+  __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const {
+#pragma unroll
+    for (int k = 0; k < K; k++) cost[k] = split_large(static_cast<double>(at[k][sign * u]) * wide_scale);
+  }
+};
+template <>
+struct LargeOf<GivenCosts> {
+  using type = LargeGivenCosts;
 };
 
 }  // namespace sdtw::cuda

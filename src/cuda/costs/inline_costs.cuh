@@ -8,7 +8,7 @@
 // The interface of a source of costs. begin: a task. Forward, for each block of 16 steps: enter (the block's costs are
 // ready from then on) and, in its middle, stage (work for the next block). Backward: look_ahead (asks for the columns
 // of some steps) and window (makes them ready), which sources with producer warps do without. seek: the step from which
-// on costs(u, ...) counts its steps. exceeded: whether the pair may have costs that the engine has no room for.
+// on costs(u, ...) counts its steps. bound, of FloatCell's: a bound of the costs that it has met.
 #pragma once
 
 #include "cuda/pair.cuh"
@@ -20,21 +20,15 @@ constexpr int block_steps = 16;  // steps for which forward stages columns at a 
 // of the next block.
 constexpr int ring_columns = 64;
 
-// Backward: a source of costs that serves all pairs of its engine. second: whether its kernel is a second one of the
-// engine, for pairs that the first does not take.
-struct TakesAll {
-  static constexpr bool second = false;
-  static __device__ __forceinline__ bool takes(const Args &, const Pair &) { return true; }
-};
+// LargeOf<Source>::type: the same source for LongCell. It lies as Source does in shared memory.
+template <class Source>
+struct LargeOf;
 
-// Costs of K rows and a column of y, both relative to the same origin and scaled by sqrt(log2(e) / gamma). Features of
-// y are `pitch` apart.
+// Adds squared distances of K rows and a column of y, both relative to the same origin and scaled by sqrt(log2(e) /
+// gamma). Features of y are `pitch` apart.
 template <int rows, int D>
-__device__ __forceinline__ void squared_distances(const double (&x)[rows][D], const double *y, int pitch,
-                                                  FloatCell::Cost (&cost)[rows]) {
-  double sum[rows];
-#pragma unroll
-  for (int k = 0; k < rows; k++) sum[k] = fixed_point;
+__device__ __forceinline__ void add_squares(const double (&x)[rows][D], const double *y, int pitch,
+                                            double (&sum)[rows]) {
 #pragma unroll
   for (int f = 0; f < D; f++) {
     const double yf = y[f * pitch];
@@ -44,12 +38,20 @@ __device__ __forceinline__ void squared_distances(const double (&x)[rows][D], co
       sum[k] = fma(difference, difference, sum[k]);
     }
   }
+}
+template <int rows, int D>
+__device__ __forceinline__ void squared_distances(const double (&x)[rows][D], const double *y, int pitch,
+                                                  FloatCost (&cost)[rows]) {
+  double sum[rows];
 #pragma unroll
-  for (int k = 0; k < rows; k++) cost[k] = FloatCell::split_fixed(sum[k]);
+  for (int k = 0; k < rows; k++) sum[k] = fixed_point;
+  add_squares<rows, D>(x, y, pitch, sum);
+#pragma unroll
+  for (int k = 0; k < rows; k++) cost[k] = split_fixed(sum[k]);
 }
 
 // Tells InlineCosts from other sources.
-struct InlineBase : TakesAll {};
+struct InlineBase {};
 
 template <int D>
 struct InlineCosts : InlineBase {
@@ -61,6 +63,7 @@ struct InlineCosts : InlineBase {
   static constexpr bool exact = D <= 4;  // else there may be fewer features, and the others count as 0
   static constexpr int row = 2 * ring_columns;
   static constexpr int no_columns = -1;
+  static constexpr bool has_bound = true;  // it knows early what costs there are
 
   // Shared memory of a warp: y as [pairs][D][2 ring_columns], every column twice and ring_columns apart, so that the
   // columns of up to 32 steps are contiguous wherever they begin in the ring.
@@ -187,15 +190,44 @@ struct InlineCosts : InlineBase {
   // Steps u of costs are counted from `first` on, up to 32 of them.
   __device__ __forceinline__ void seek(int first) { at = y + static_cast<unsigned>(first - lane) % ring_columns; }
 
-  __device__ __forceinline__ void costs(int u, FloatCell::Cost (&cost)[K]) const {
+  __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const {
     squared_distances<K, D>(x, at + u, row, cost);
   }
 
-  // Whether the pair may have costs that are too large for FloatCell, or NaN: the same in all lanes of the pair.
-  __device__ __forceinline__ bool exceeded(const Args &a, const StripView &s) const {
-    const float bound = bound_of(__int_as_float(pair_max(reach_x, lanes)), __int_as_float(pair_max(reach_y, lanes)), 1);
-    return !(bound <= float_limit(a, s.pair));
+  // Notes the columns from `first` on without a look at their costs, so that `bound` is that of them all.
+  __device__ __forceinline__ void measure_from(int first) {
+    for (int column = first + lane; column < columns; column += lanes) {
+      float value[D], distance = 0;
+      fetch(column, value);
+#pragma unroll
+      for (int f = 0; f < D; f++) {
+        const double v = scaled(value[f], f);
+        distance += static_cast<float>(v * v);
+      }
+      widen(reach_y, distance);
+    }
   }
+  // A bound of the pair's costs t as far as the strip has met them, as bits of a float; a NaN is larger than any. The
+  // same in all lanes of the pair.
+  __device__ __forceinline__ int bound(const Args &, const StripView &) const {
+    const float bound = bound_of(__int_as_float(pair_max(reach_x, lanes)), __int_as_float(pair_max(reach_y, lanes)), 1);
+    return __float_as_int(bound) & 0x7fffffff;
+  }
+};
+
+// The same for LongCell, of any t below 2^31.
+template <int D>
+struct LargeInlineCosts : InlineCosts<D> {
+  __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const {
+    double sum[K] = {};
+    add_squares<K, D>(this->x, this->at + u, this->row, sum);
+#pragma unroll
+    for (int k = 0; k < K; k++) cost[k] = split_large(sum[k]);
+  }
+};
+template <int D>
+struct LargeOf<InlineCosts<D>> {
+  using type = LargeInlineCosts<D>;
 };
 
 }  // namespace sdtw::cuda

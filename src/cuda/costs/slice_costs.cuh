@@ -44,15 +44,9 @@ struct SliceCosts : TileReader<Ring_> {
     if constexpr (std::is_same_v<Ring, WordRing>) bits = s.active ? fraction_bits(a, s.pair.index) : 1;
   }
   using Left = typename Reader::Left;
-  __device__ __forceinline__ void costs(int u, FloatCell::Cost (&cost)[K]) const { convert(Reader::left(u), cost); }
-  __device__ __forceinline__ void convert(const Left &left, FloatCell::Cost (&cost)[K]) const {
+  __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const { convert(Reader::left(u), cost); }
+  __device__ __forceinline__ void convert(const Left &left, FloatCost (&cost)[K]) const {
     this->ring.convert(left, bits, cost);
-  }
-  __device__ __forceinline__ bool exceeded(const Args &, const StripView &) const { return false; }
-  // Backward has two kernels for FloatCell. The second takes pairs whose costs are too large for a WordRing.
-  static constexpr bool second = !std::is_same_v<Ring, WordRing>;
-  static __device__ __forceinline__ bool takes(const Args &a, const Pair &pair) {
-    return second != (cost_bound(a, pair.index) <= most_in_word);
   }
 
   // Scratch in shared memory, as matrix instructions take it, 128 words for each digit of 32 features: x of 16 rows, a

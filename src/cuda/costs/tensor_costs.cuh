@@ -1,9 +1,10 @@
 // TensorCosts: costs of many features for FloatCell, by the float64 matrix instructions (mma) of data-centre GPUs.
 // D = |x - o|^2 + |y - o|^2 + 2 <o, y - o> - 2 <x, y - o>, where o is the first point of x, so that an offset that all
-// points share does not cancel. All but the last product are norms that bounds_kernel has computed (pair_kernels.cu).
-// Invariant: all partial sums stay within the range of their fixed-point format; pairs whose bounds do not promise that
-// (sum_bound in pair.cuh) are DoubleCell's, which sums up differences instead (tile_costs.cuh).
-// Trade-off: where a GPU is slow in float64, these costs dominate the time.
+// points share does not cancel. All but the last product are norms that bounds_kernel has computed (pair_kernels.cu),
+// or for a LongRing producers as they load points, as there may be other norms for FloatCell then. Invariant: all
+// partial sums stay within the range of their fixed-point format; pairs whose bounds do not promise that (sum_bound in
+// pair.cuh) are DoubleCell's, which sums up differences instead (tile_costs.cuh). Trade-off: where a GPU is slow in
+// float64, these costs dominate the time.
 #pragma once
 
 #include "cuda/costs/tile_costs.cuh"
@@ -46,9 +47,9 @@ __device__ __forceinline__ void multiply_add(double (&c)[4], const double (&a)[8
 
 // A producer warp has 32 rows of the strip, and each of its threads computes costs of the K rows of one sweeping lane.
 //
-// t is summed up in fixed point, as with fixed_point (cell.cuh): on top of 1.5 2^(20 + s), so that the double has 32 -
-// s bits of the fraction. s is the least that leaves room for all partial sums (fraction_shift in pair.cuh): 0 while
-// they are below 2^19, and 8 at most.
+// For a LongRing t is summed up as it is. Else it is summed up in fixed point, as with fixed_point (cell.cuh): on top
+// of 1.5 2^(20 + s), so that the double has 32 - s bits of the fraction. s is the least that leaves room for all
+// partial sums (fraction_shift in pair.cuh): 0 while they are below 2^19, and 8 at most.
 //
 // Held: the type in which x waits in shared memory. As double, x need not be converted at each use but takes more room.
 // chunk: features that are in shared memory at a time. If there are more, x is loaded anew for every 16 columns.
@@ -64,22 +65,16 @@ struct TensorCosts : TileReader<Ring_> {
   static constexpr int forward_columns = columns;
   // Steps that forward unrolls. Where the sweeping warp computes 2^-f - 1, too, the code of a whole block of steps does
   // not fit the instruction cache beside that of the producers.
-  static constexpr int unrolled = std::is_same_v<Ring, SplitRing> ? block_steps : block_steps / 2;
+  static constexpr int unrolled = std::is_base_of_v<SplitRing, Ring> ? block_steps : block_steps / 2;
 
   int bits;  // fraction bits of a WordRing's words
   __device__ __forceinline__ void begin(const Args &a, const StripView &s) {
     if constexpr (std::is_same_v<Ring, WordRing>) bits = s.active ? fraction_bits(a, s.pair.index) : 1;
   }
   using Left = typename Reader::Left;
-  __device__ __forceinline__ void costs(int u, FloatCell::Cost (&cost)[K]) const { convert(Reader::left(u), cost); }
-  __device__ __forceinline__ void convert(const Left &left, FloatCell::Cost (&cost)[K]) const {
+  __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const { convert(Reader::left(u), cost); }
+  __device__ __forceinline__ void convert(const Left &left, FloatCost (&cost)[K]) const {
     this->ring.convert(left, bits, cost);
-  }
-  __device__ __forceinline__ bool exceeded(const Args &, const StripView &) const { return false; }
-  // Backward has two kernels for FloatCell. The second takes pairs whose costs are too large for a WordRing.
-  static constexpr bool second = !std::is_same_v<Ring, WordRing>;
-  static __device__ __forceinline__ bool takes(const Args &a, const Pair &pair) {
-    return second != (cost_bound(a, pair.index) <= most_in_word);
   }
 
   // Scratch in shared memory: the norms of the strip's rows, and x; and for 16 columns of every pair of the task y,
@@ -101,6 +96,9 @@ struct TensorCosts : TileReader<Ring_> {
   }
   static __device__ __forceinline__ void init(unsigned char *scratch) {
     barriers_in(scratch).ready.init(producers), barriers_in(scratch).read.init(producers);
+  }
+  static __device__ __forceinline__ void retire(unsigned char *scratch) {
+    barriers_in(scratch).ready.retire(), barriers_in(scratch).read.retire();
   }
 
   // Calls `work` with the type of producer that suits the problem. vec4: x and y can be loaded four features at a time.
@@ -164,19 +162,22 @@ struct TensorCosts : TileReader<Ring_> {
       ys = static_cast<const float *>(a.y.data) + y_of(a, s.pair.index) * a.y.stride[0] +
            s.first_column() * a.y.stride[1] + feature() * a.y.stride[2];
       y_step = sign * a.y.stride[1];
-      const double *x_norms = norms_of(a, s.pair.index);
-      norms = x_norms + a.n + s.first_column();
-      const int left_out = left_out_of(s);
-      const double fixed = zero_of_sums(left_out) + (0.5 + (left_out < 8 ? Ring::rounding : 0));
+      if constexpr (Ring::fixed) {
+        const double *x_norms = norms_of(a, s.pair.index);
+        norms = x_norms + a.n + s.first_column();
+        const int left_out = left_out_of(s);
+        const double zero = zero_of_sums(left_out) + (0.5 + (left_out < 8 ? Ring::rounding : 0));
+        __syncwarp();
+        base[lane % 4] = zero + x_norms[clamp(s.row_of(lane % 4), n)];
+      }
       __syncwarp();
-      base[lane % 4] = fixed + x_norms[clamp(s.row_of(lane % 4), n)];
       if (whole) load_x(0);
       __syncwarp();
     }
 
     // The shift s of sums, see above, of the pair of a sweeping lane.
     __device__ __forceinline__ int left_out_of(const StripView &s) const {
-      return s.active ? fraction_shift(a, s.pair.index) : 0;
+      return Ring::fixed && s.active ? fraction_shift(a, s.pair.index) : 0;
     }
     // The warp's share of 16 columns of y: how many, and the first of them.
     __device__ __forceinline__ int own_columns() const { return chunk_columns / producers * (warp >> a.lane_bits); }
@@ -211,7 +212,22 @@ struct TensorCosts : TileReader<Ring_> {
         Held *to = x + (r % K / 2 * (warp / K) + r / K) * x_pitch + 2 * feature() + r % 2;
 #pragma unroll
         for (int i = 0; i < 4; i++) to[2 * i] = point.v[i];
+        if constexpr (!Ring::fixed) {
+          double norm = 0;
+#pragma unroll
+          for (int i = 0; i < 4; i++) {
+            const double difference = static_cast<double>(point.v[i]) - static_cast<double>(origin[i]);
+            norm = fma(difference, difference, norm);
+          }
+          add_norm(base + (r - lane_id() / 4 * K), f0, norm, true);
+        }
       }
+    }
+    // Without norms in memory: adds up those of points as they are loaded, of the lanes' features from f0 on.
+    __device__ __forceinline__ void add_norm(double *to, int f0, double of_features, bool exists) const {
+#pragma unroll
+      for (int step = lanes_each / 2; step > 0; step /= 2) of_features += __shfl_xor_sync(all_lanes, of_features, step);
+      if (exists && feature() == 0) *to = a.scale * of_features + (f0 > 0 ? *to : 0);
     }
 
     // Loads part i of the warp's share of 16 columns of y, features [f0, f0 + chunk). has: whether there is such a
@@ -220,36 +236,47 @@ struct TensorCosts : TileReader<Ring_> {
       const int column = first + first_own() + point() + points * i;
       return quad(ys + f0 * a.y.stride[2] + clamp(column, m) * y_step, a.y.stride[2], f0 + feature());
     }
-    __device__ __forceinline__ bool has(int i) const {
-      return points * i < own_columns() && (points <= producers || point() < own_columns());
+    __device__ __forceinline__ bool has(int i) const { return points * i < own_columns() && has_share(); }
+    __device__ __forceinline__ bool has_share() const { return points <= producers || point() < own_columns(); }
+    // For shuffles: whether any lane has such a part.
+    __device__ __forceinline__ bool takes_part(int i) const {
+      return Ring::fixed ? has(i) : points * i < own_columns();
     }
     __device__ __forceinline__ void fetch(int first, int f0) {
       fetched = first;
 #pragma unroll
       for (int i = 0; i < staged; i++)
         if (has(i)) incoming[i] = y_quad(first, f0, i);
-      if (lane_id() < own_columns()) incoming_norm = norms[sign * clamp(first + first_own() + lane_id(), m)];
+      if constexpr (Ring::fixed)
+        if (lane_id() < own_columns()) incoming_norm = norms[sign * clamp(first + first_own() + lane_id(), m)];
     }
     // Where a feature of a column lies. Of 16 features a lane of the matrix instruction needs every fourth: these four
     // lie together. In columns 4 to 7 and 12 to 15 the two halves of the four are exchanged.
     static __device__ __forceinline__ int place(int column, int f) {
       return column * y_pitch + (f & -16) + f % 4 * 4 + (f % 16 / 4 ^ (column >> 1 & 2));
     }
-    __device__ __forceinline__ void put(int i, const Rows<float> &quad) const {
+    __device__ __forceinline__ void put(int i, int f0, const Rows<float> &quad) const {
       const double factor = -2 * a.scale;
-      double *to = y + place(first_own() + point() + points * i, feature());
+      const int column = first_own() + point() + points * i;
+      double *to = y + place(column, feature());
+      [[maybe_unused]] double norm = 0;  // |y - o|^2 + 2 <o, y - o>
 #pragma unroll
-      for (int f = 0; f < 4; f++)  // places are 4 apart
-        to[4 * f] = factor * (static_cast<double>(quad.v[f]) - static_cast<double>(origin[f]));
+      for (int f = 0; f < 4; f++) {  // places are 4 apart
+        const double from = origin[f], difference = static_cast<double>(quad.v[f]) - from;
+        if (Ring::fixed || has_share()) to[4 * f] = factor * difference;
+        if constexpr (!Ring::fixed) norm = fma(difference, fma(2.0, from, difference), norm);
+      }
+      if constexpr (!Ring::fixed) add_norm(y_norms() + column, f0, norm, has_share());
     }
     // Puts the warp's share, relative to o and scaled, into shared memory. Parts beyond `staged` are loaded only here.
     __device__ __forceinline__ void convert(int first, int f0) const {
 #pragma unroll
       for (int i = 0; i < staged; i++)
-        if (has(i)) put(i, incoming[i]);
+        if (takes_part(i)) put(i, f0, incoming[i]);
 #pragma unroll 1
-      for (int i = staged; has(i); i++) put(i, y_quad(first, f0, i));
-      if (lane_id() < own_columns()) y_norms()[first_own() + lane_id()] = incoming_norm;
+      for (int i = staged; has(i); i++) put(i, f0, y_quad(first, f0, i));
+      if constexpr (Ring::fixed)
+        if (lane_id() < own_columns()) y_norms()[first_own() + lane_id()] = incoming_norm;
     }
 
     // Costs for columns that the pair does not have. Any would do, but the smaller m of forbidden cells stays, the less
@@ -288,10 +315,11 @@ struct TensorCosts : TileReader<Ring_> {
             if (f0 == 0) begin(i * together, sum[i]);
             multiply(i * together, min(chunk, a.features - f0), sum[i]);
           }
-          barriers.read.arrive();
+          if (Ring::fixed || f0 + chunk < a.features) barriers.read.arrive();
         }
 #pragma unroll
         for (int i = 0; i < 2 / together; i++) put(first, i * together, sum[i]);
+        if (!Ring::fixed) barriers.read.arrive();  // norms have been read as well
       }
     }
 
@@ -318,16 +346,26 @@ struct TensorCosts : TileReader<Ring_> {
           if (slot >= ring.columns) slot -= ring.columns;
           typename Ring::Units::Value cost[2 * halves];
 #pragma unroll
-          for (int k = 0; k < 2 * halves; k++) cost[k] = units.of(sum[k / 2][j][2 * (k % 2) + odd]);
+          for (int k = 0; k < 2 * halves; k++) {
+            double t = sum[k / 2][j][2 * (k % 2) + odd];
+            if constexpr (!Ring::fixed) t += base[half * (K / 2) + k] + y_norms()[column_of(j, odd)];
+            cost[k] = units.of(t);
+          }
           ring.store(slot, at + half * (K / 2), cost);
         }
     }
 
-    // Begins the sums of some halves of the thread's rows with the norms of rows and columns.
+    // Begins the sums of some halves of the thread's rows with the norms of rows and columns, if these are known before
+    // all features have been loaded.
     template <int halves>
     __device__ __forceinline__ void begin(int half, double (&sum)[halves][2][4]) const {
 #pragma unroll
       for (int h = 0; h < halves; h++) {
+        if constexpr (!Ring::fixed) {
+#pragma unroll
+          for (int e = 0; e < 8; e++) sum[h][e / 4][e % 4] = 0;
+          continue;
+        }
         const double2 of_rows = *reinterpret_cast<const double2 *>(base + (half + h) * (K / 2));
 #pragma unroll
         for (int j = 0; j < 2; j++)

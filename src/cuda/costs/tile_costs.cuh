@@ -70,6 +70,10 @@ struct ForwardPipeline {
     for (int i = 0; i < slots; i++) full[i].init(producers), empty[i].init(1);
     announced[0].init(1), announced[1].init(1);
   }
+  __device__ __forceinline__ void retire() {
+    for (int i = 0; i < slots; i++) full[i].retire(), empty[i].retire();
+    announced[0].retire(), announced[1].retire();
+  }
   __device__ __forceinline__ void wait_full(int chunk) const { full[chunk % slots].wait(chunk / slots); }
   __device__ __forceinline__ void fill(int chunk) { full[chunk % slots].arrive(); }
   // Waits until the block of steps that begins with a chunk has been swept. There are none with negative numbers.
@@ -146,6 +150,7 @@ struct PartsOfSums {
 // SplitRing: n and q = 2^-f - 1 of t = n + f, as FloatCell needs them. The producers take half of the sweep's work this
 // way, for 8 bytes a cost. Used by forward.
 struct SplitRing {
+  static constexpr bool fixed = true;  // the sums that it takes are in fixed point
   static constexpr size_t bytes_of_cost = sizeof(float) + sizeof(int);
   static constexpr double rounding = 0;
   static constexpr int rounding_bit = 0;
@@ -178,9 +183,30 @@ struct SplitRing {
     *reinterpret_cast<Few<float, rows> *>(q_at(slot, row)) = weights;
     *reinterpret_cast<Few<int, rows> *>(n_at(slot, row)) = wholes;
   }
-  __device__ __forceinline__ void convert(const Left &left, int, FloatCell::Cost (&cost)[K]) const {
+  __device__ __forceinline__ void convert(const Left &left, int, FloatCost (&cost)[K]) const {
 #pragma unroll
     for (int k = 0; k < K; k++) cost[k] = {left.q.v[k], left.n.v[k]};
+  }
+};
+
+// LongRing: the same of sums in float64 as they are, for LongCell: of any t below 2^31.
+struct LongRing : SplitRing {
+  static constexpr bool fixed = false;
+  struct Units {
+    using Value = FloatCost;
+
+    __device__ __forceinline__ Units(const Args &, int64_t, int) {}
+    __device__ __forceinline__ FloatCost of(double sum) const { return split_large(sum); }
+    __device__ __forceinline__ FloatCost almost_1() const { return {-0.292f, 0}; }  // q of t just below 1/2
+  };
+  template <int rows>
+  __device__ __forceinline__ void store(int slot, int row, const FloatCost (&cost)[rows]) const {
+    Few<float, rows> weights;
+    Few<int, rows> wholes;
+#pragma unroll
+    for (int i = 0; i < rows; i++) weights.v[i] = cost[i].q, wholes.v[i] = cost[i].n;
+    *reinterpret_cast<Few<float, rows> *>(q_at(slot, row)) = weights;
+    *reinterpret_cast<Few<int, rows> *>(n_at(slot, row)) = wholes;
   }
 };
 
@@ -188,6 +214,7 @@ struct SplitRing {
 // bits of f above the low 8 bits of n, and half a word has the other 16 bits of n, |n| < 2^23. The reader does not mask
 // the bits of n below f: they add less than 2^-24 to f, and nothing where costs are so small that it would show.
 struct PackedRing {
+  static constexpr bool fixed = true;
   static constexpr size_t bytes_of_cost = sizeof(unsigned) + sizeof(short);
   static constexpr double rounding = 0x1p-25;  // added to t, whose fraction is cut off behind 24 bits
   static constexpr int rounding_bit = 1 << 7;  // the same, in units of 2^-32
@@ -225,7 +252,7 @@ struct PackedRing {
     *reinterpret_cast<Few<unsigned, rows> *>(word_at(slot, row)) = words;
     *reinterpret_cast<Few<unsigned, rows / 2> *>(high_at(slot, row)) = highs;
   }
-  __device__ __forceinline__ void convert(const Left &left, int, FloatCell::Cost (&cost)[K]) const {
+  __device__ __forceinline__ void convert(const Left &left, int, FloatCost (&cost)[K]) const {
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const unsigned word = left.word.v[k], high = k < 2 ? left.high.x : left.high.y;
@@ -241,6 +268,7 @@ struct PackedRing {
 // SplitRing. That is precise enough for backward, whose cells begin anew at checkpoints, of pairs whose costs are not
 // too large (most_in_word in pair.cuh). Forward, whose cells go on through the whole pair, does not use it.
 struct WordRing {
+  static constexpr bool fixed = true;
   static constexpr size_t bytes_of_cost = sizeof(int);
   static constexpr double rounding = 0;
   static constexpr int rounding_bit = 0;
@@ -279,7 +307,7 @@ struct WordRing {
     for (int i = 0; i < rows; i++) words.v[i] = cost[i];
     *reinterpret_cast<Few<int, rows> *>(at(slot, row)) = words;
   }
-  __device__ __forceinline__ void convert(const Left &left, int bits, FloatCell::Cost (&cost)[K]) const {
+  __device__ __forceinline__ void convert(const Left &left, int bits, FloatCost (&cost)[K]) const {
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const unsigned fraction = static_cast<unsigned>(left.v[k]) << (32 - bits);
@@ -295,6 +323,8 @@ struct TileReader {
   using Ring = Ring_;
   using Left = typename Ring::Left;
   static constexpr bool cooperative = true;
+  // Backward has two kernels for FloatCell. The second takes pairs whose costs are too large for a WordRing.
+  static constexpr bool of_words = std::is_same_v<Ring, WordRing>;
   static constexpr int warps = 1 + producers;  // of a block of forward
   __host__ __device__ static size_t ring_bytes(int columns) { return Ring::bytes_of_cost * columns * column_pitch; }
 
@@ -319,7 +349,7 @@ struct TileReader {
 
 // DifferenceCosts: sums of squared differences in float64, for DoubleCell: nothing cancels in them. Where their ring
 // does not fit the GPU's shared memory, DirectCosts is used.
-struct DifferenceCosts : TileReader<DoubleRing>, TakesAll {
+struct DifferenceCosts : TileReader<DoubleRing> {
   static constexpr int resident = 1;
   static constexpr int unrolled = 8;
   static constexpr int forward_columns = 64;
@@ -330,10 +360,10 @@ struct DifferenceCosts : TileReader<DoubleRing>, TakesAll {
 #pragma unroll
     for (int k = 0; k < K; k++) cost[k] = DoubleCell::split(distances.v[k], scale);
   }
-  __device__ __forceinline__ bool exceeded(const Args &, const StripView &) const { return false; }
 
   __host__ __device__ static size_t scratch_bytes(const Args &) { return 0; }
   static __device__ __forceinline__ void init(unsigned char *) {}
+  static __device__ __forceinline__ void retire(unsigned char *) {}
   template <class Work>
   static __device__ __forceinline__ void choose(const Args &, Work work) {
     work(Type<Producer>{});

@@ -18,10 +18,23 @@
 
 namespace sdtw::cuda {
 
+// Whether a kernel is FloatCell's for pairs whose costs are too large for a WordRing.
+template <class Cell, class Source>
+constexpr bool is_second = [] {
+  if constexpr (std::is_same_v<Cell, FloatCell> && Source::cooperative)
+    return !Source::of_words;
+  else
+    return false;
+}();
+
 template <class Cell, class Source, class Epilogue, bool several>
 struct Backward {
-  using Z = typename Cell::Z;
   using Real = typename Cell::Real;
+  // Whether the kernel has pairs of FloatCell and of LongCell, and the engine of a strip is known when it is taken.
+  static constexpr bool either = std::is_same_v<Cell, FloatCell> && !Source::cooperative;
+  static constexpr bool second = is_second<Cell, Source>;
+  using Stored = std::conditional_t<either, LongCell, Cell>;  // reads what forward has left of any of them
+  using Z = typename Stored::Z;
   static constexpr int producers = Source::cooperative ? producers_of_tiles : 0;
   static constexpr int first_producer = 1 + recomputers, first_reader = first_producer + producers;
   static constexpr int roles = first_reader + Epilogue::readers, threads = roles * warp;
@@ -69,14 +82,17 @@ struct Backward {
   __device__ __forceinline__ StripView view(int64_t task, int lane) const {
     return make_strip_view<outwards, several>(a, task, lane, [&](const Pair &pair) {
       const int status = a.status[pair.index];  // loaded here, so that it arrives while the bounds do
-      if (!is_mine<Cell>(a, pair)) {
-        if (!Cell::wide) a.control->any_double = 1;
+      const Engine engine = engine_of(a, pair);
+      if (engine != own_engine<Cell> && !(either && engine == Engine::of_long)) {
+        if (std::is_same_v<Cell, FloatCell>)  // which meets all pairs, and tells the kernels that follow
+          (engine == Engine::of_double ? a.control->any_double : a.control->any_long) = 1;
         return false;
       }
-      if (!Source::takes(a, pair)) {
-        a.control->any_large = 1;
-        return false;
-      }
+      if constexpr (std::is_same_v<Cell, FloatCell> && !either)
+        if (fits_words(a, pair) == second) {
+          a.control->any_large = 1;
+          return false;
+        }
       return status == status_finite;  // gradients of other pairs have been set beforehand
     });
   }
@@ -98,11 +114,19 @@ struct Backward {
       Source::choose(a, [&](auto of) { produce<typename decltype(of)::type>(); });
   }
 
+  // Called by the whole block after `run`, so that another one may follow.
+  __device__ __forceinline__ void retire() const {
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    pipeline().retire();
+    if constexpr (producers > 0) Source::retire(source() + Source::ring_bytes(a.cost_columns));
+  }
+
   // Called by the first warp: takes the next task that has any steps, and announces it as band `count`, so that the
   // other warps get ready for it. number: of the first tile that will be swept of it.
   __device__ __forceinline__ Band next_band(int count, int number) const {
     Band band{none, 0, 0, number, false};
-    constexpr int engine = Source::second ? 2 : Cell::wide;
+    constexpr int engine = second ? 3 : std::is_same_v<Cell, LongCell> ? 2 : Cell::wide;
     for (int64_t task; band.task == none && (task = take_ticket(&a.control->ticket[engine], a.tasks)) >= 0;) {
       const StripView s = view(task, lane_id());
       if (s.steps > 0) band = {task, 0, none, number, __any_sync(all_lanes, leaves_for_next(a, s)) != 0};
@@ -143,7 +167,7 @@ struct Backward {
     for (Band band = next_band(count, 0); band.task != none; count++) {
       begin_band(band, count, true);
       const StripView s = view(band.task, lane_id());
-      SweepBack<Cell, Epilogue::wants_live> back(a, s, pipeline(), transitions_of(), entering());
+      SweepBack<Stored, Epilogue::wants_live> back(a, s, pipeline(), transitions_of(), entering());
       back.ask(band.last);
       Band next;
       bool announced = false, over = false;  // the next strip is announced; E has left this one
@@ -173,24 +197,35 @@ struct Backward {
 
   // Recomputing warp `reader`.
   __device__ __forceinline__ void recompute(int reader) const {
-    Source costs;
     int sequence = 0;  // of the parts that this warp recomputes, over all strips
     int count = 0;     // of bands
     for (Band band = pipeline().receive(count); band.task != none; band = pipeline().receive(++count)) {
       const StripView s = view(band.task, lane_id());
-      if constexpr (Source::cooperative) {
-        costs.ring = {source(), a.cost_columns}, costs.shift = 0;
-        costs.begin(a, s);
-      } else {
-        costs.begin(a, s, source() + reader * Source::bytes(a));
-      }
-      pipeline().wait_begun(count, band);
-      Recompute<Cell, Source> again(a, pipeline(), s, band, tops(reader), transitions_of(), costs, sequence);
-      // This warp has every other tile of the block: those whose number has the parity of `reader`.
-      for (int tile = band.last - ((band.number ^ reader) & 1); pipeline().template goes_on<several>(band, tile);
-           tile -= recomputers)
-        again.run(tile);
+      if constexpr (either)
+        if (__any_sync(all_lanes, s.active && engine_of(a, s.pair) == Engine::of_long)) {
+          recompute_band<LongCell, typename LargeOf<Source>::type>(s, band, count, reader, sequence);
+          continue;
+        }
+      recompute_band<Cell, Source>(s, band, count, reader, sequence);
     }
+  }
+  template <class Own, class Costs>
+  __device__ __forceinline__ void recompute_band(const StripView &s, Band &band, int count, int reader,
+                                                 int &sequence) const {
+    Costs costs;
+    if constexpr (Costs::cooperative) {
+      costs.ring = {source(), a.cost_columns}, costs.shift = 0;
+      costs.begin(a, s);
+    } else {
+      costs.begin(a, s, source() + reader * Costs::bytes(a));
+    }
+    pipeline().wait_begun(count, band);
+    auto *const own_tops = reinterpret_cast<typename Own::Z *>(tops(reader));
+    Recompute<Own, Costs> again(a, pipeline(), s, band, own_tops, transitions_of(), costs, sequence);
+    // This warp has every other tile of the block: those whose number has the parity of `reader`.
+    for (int tile = band.last - ((band.number ^ reader) & 1); pipeline().template goes_on<several>(band, tile);
+         tile -= recomputers)
+      again.run(tile);
   }
 
   // A producer warp: costs of all parts that the two recomputing warps need, in the order of tiles. The warp has 8
@@ -238,18 +273,36 @@ struct Backward {
   }
 };
 
-// Three kernels may follow each other: the primary engine's; if Source::second, the float engine's for pairs of costs
-// too large for a WordRing; and the double engine's for a float32 problem. Those that are not primary end at once if no
-// pair is left to them.
+// Three kernels may follow each other: the primary engine's; FloatCell's for pairs of costs too large for a WordRing;
+// and the double engine's for a float32 problem, or, where bounds are known, LongCell's and the double engine's in one.
+// Those that are not primary end at once if no pair is left to them.
 template <class Cell, class Source, class Epilogue, bool several>
 __global__ void __launch_bounds__(Backward<Cell, Source, Epilogue, several>::threads, Epilogue::resident)
     backward_kernel(const __grid_constant__ Args a) {
   unsigned char *const shared = ptx::shared_memory();
-  const bool primary = Cell::wide == a.f64 && !Source::second;
+  constexpr bool second = is_second<Cell, Source>;
+  const bool primary = Cell::wide == a.f64 && !second;
   if (!primary || !several || a.strips == 1) let_next_kernel_in();
   wait_for_kernel_before();
-  if (!primary && (Source::second ? a.control->any_large : a.control->any_double) != 1) return;
+  if (!primary && (second ? a.control->any_large : a.control->any_double) != 1) return;
   Backward<Cell, Source, Epilogue, several>{a, shared}.run();
+}
+
+// Long, Wide: the Backward of LongCell and of DoubleCell, each with its own sizes of tiles.
+template <class Long, class Wide>
+__global__ void __launch_bounds__(Long::threads, 1)
+    backward_rest_kernel(const __grid_constant__ Args of_long, const __grid_constant__ Args of_wide) {
+  static_assert(Long::threads == Wide::threads);
+  unsigned char *const shared = ptx::shared_memory();
+  let_next_kernel_in();
+  wait_for_kernel_before();
+  const bool any_long = of_long.control->any_long == 1, any_double = of_wide.control->any_double == 1;
+  if (any_long) {
+    const Long together{of_long, shared};
+    together.run();
+    together.retire();
+  }
+  if (any_double) Wide{of_wide, shared}.run();
 }
 
 }  // namespace sdtw::cuda

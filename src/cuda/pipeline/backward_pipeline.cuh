@@ -74,6 +74,19 @@ struct BackwardPipeline {
     }
   }
 
+  // Called by one thread when all warps are done.
+  __device__ __forceinline__ void retire() {
+    bands.retire();
+    for (Barrier &barrier : begun) barrier.retire();
+    for (int i = 0; i < half_slots; i++) half_full[i].retire(), half_swept[i].retire(), half_empty[i].retire();
+    for (Barrier &barrier : reached) barrier.retire();
+    for (Barrier &barrier : end_known) barrier.retire();
+    for (int i = 0; i < recomputers * parts_kept; i++) {
+      costs_full[i / parts_kept][i % parts_kept].retire();
+      costs_empty[i / parts_kept][i % parts_kept].retire();
+    }
+  }
+
   // count: number of the band among those of the block. Called by the first warp: `announce` and `begin`; by all
   // others: `receive` and then `wait_begun`, which fills in the band's tiles.
   __device__ __forceinline__ void announce(int count, const Band &next) {

@@ -31,6 +31,10 @@ struct Barrier {
   __device__ __forceinline__ void init(int warps) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(address()), "r"(warps * warp) : "memory");
   }
+  // Called by one thread when all are done with the barrier: its place may be used for something else then.
+  __device__ __forceinline__ void retire() {
+    asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(address()) : "memory");
+  }
   // Called by a whole warp. A warp that waits for this use sees what the arriving warp has written, and may overwrite
   // what the arriving warp has read. Every lane arrives: that costs nothing measurable, and compute-sanitizer can
   // follow what each lane has done. warps: the number of warps that this warp arrives for.
@@ -68,6 +72,7 @@ struct Barrier {
   // GPUs before 8.0 have no mbarrier: one lane of each warp counts arrivals atomically, and the number of completed
   // uses is the quotient of arrivals and warps of a use.
   __device__ __forceinline__ void init(int warps) { state = static_cast<Word>(warps) << 32; }
+  __device__ __forceinline__ void retire() {}
   __device__ __forceinline__ void arrive(int warps = 1) {
     __syncwarp();
     __threadfence_block();
@@ -104,6 +109,9 @@ struct BarrierRing {
   // fillers, emptiers: warps that arrive for each item.
   __device__ __forceinline__ void init(int fillers, int emptiers) {
     for (int i = 0; i < slots; i++) full[i].init(fillers), empty[i].init(emptiers);
+  }
+  __device__ __forceinline__ void retire() {
+    for (int i = 0; i < slots; i++) full[i].retire(), empty[i].retire();
   }
   __device__ __forceinline__ void wait_full(int item) const { full[item % slots].wait(item / slots); }
   __device__ __forceinline__ void wait_empty(int item) const { empty[item % slots].wait(item / slots - 1); }

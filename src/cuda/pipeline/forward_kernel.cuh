@@ -20,9 +20,9 @@
 
 namespace sdtw::cuda {
 
-// A pair's value, -log2(Z) / scale. Z: that of any cell, or an ExtendedDouble.
-template <class Cell, class Z>
-__device__ __forceinline__ double value_of(const Args &a, const Z &z, Status &status) {
+// A pair's value, -log2(Z) / scale.
+template <class Cell>
+__device__ __forceinline__ double value_of(const Args &a, const ExtendedDouble &z, Status &status) {
   if (z.m != z.m) {
     status = status_not_a_number;
     return __longlong_as_double(0x7ff8000000000000ll);
@@ -32,17 +32,20 @@ __device__ __forceinline__ double value_of(const Args &a, const Z &z, Status &st
     return __longlong_as_double(0x7ff0000000000000ll);
   }
   status = status_finite;
-  return -(z.e + log2(static_cast<double>(z.m))) / a.scale;
+  return -(z.e + log2(z.m)) / a.scale;
 }
 
-// For the pairs whose first strip the task is: stores the values of pairs without cells, and tells whether the double
+// For the pairs whose first strip the task is: stores the values of pairs without cells, and tells whether another
 // engine is needed for a pair whose bounds are known.
 __device__ __forceinline__ void finish_trivial_pairs(const Args &a, int64_t task, int lane) {
   const Pair pair = pair_of(a, task, lane);
   const bool exists = a.lanes == warp || task * (warp >> a.lane_bits) + (lane >> a.lane_bits) < a.batch;
   if (!exists || (lane & (a.lanes - 1)) != 0) return;
   if (pair.lengths == LengthCase::regular) {
-    if (has_bounds(a) && !is_float(a, pair)) a.control->any_double = 1;
+    if (!has_bounds(a)) return;
+    const Engine engine = engine_of(a, pair);
+    if (engine == Engine::of_double) a.control->any_double = 1;
+    if (engine == Engine::of_long) a.control->any_long = 1;
     return;
   }
   const long long inf = 0x7ff0000000000000ll, nan = 0x7ff8000000000000ll;
@@ -53,8 +56,8 @@ __device__ __forceinline__ void finish_trivial_pairs(const Args &a, int64_t task
 }
 
 // Stores value and status of a pair. Called by one thread.
-template <class Cell, class Z>
-__device__ __forceinline__ void finish_pair(const Args &a, const Pair &pair, const Z &z) {
+template <class Cell>
+__device__ __forceinline__ void finish_pair(const Args &a, const Pair &pair, const ExtendedDouble &z) {
   Status status;
   const double value = value_of<Cell>(a, z, status);
   a.status[pair.index] = status;
@@ -105,19 +108,20 @@ __device__ __noinline__ ExtendedDouble join(const Args &a, const Pair &pair, int
 }
 
 // After the sweep of a task, in any engine: rejects pairs that the float engine cannot compute, and stores the values
-// of pairs that are complete. Returns whether the calling warp itself has to run the double engine for the task, which
-// is so for warp_fallback only; else the double engine's kernel looks after rejected pairs.
+// of pairs that are complete. Returns whether the calling warp itself has to run another engine for the task, which is
+// so for warp_fallback only; else a second kernel looks after rejected pairs.
 template <class Cell, bool warp_fallback, bool several, class Source>
 __device__ __forceinline__ bool finish(const Args &a, const StripView &s, const Source &source,
                                        const typename Cell::Z &corner) {
   bool exceeded = false;
-  if constexpr (!Cell::wide) {
-    exceeded = source.exceeded(a, s) || core::is_thin(s.pair.n, s.pair.m);
+  if constexpr (std::is_same_v<Cell, FloatCell> && !Source::cooperative) {
+    const int met = source.bound(a, s), bound = core::is_thin(s.pair.n, s.pair.m) ? rejected : met;
+    exceeded = !(__int_as_float(bound) <= float_limit(a, s.pair));
     if (s.active && s.lane == 0) {
       if (warp_fallback)
-        a.bounds[bounds_per_pair * s.pair.index] = exceeded ? rejected : accepted;
+        a.bounds[bounds_per_pair * s.pair.index] = exceeded ? bound : accepted;
       else if (exceeded)
-        reject_pair(a, s.pair.index);
+        reject_pair(a, s.pair.index, bound);
     }
   }
   if constexpr (several)
@@ -126,7 +130,7 @@ __device__ __forceinline__ bool finish(const Args &a, const StripView &s, const 
       if (lane_id() == 0) finish_pair<Cell>(a, s.pair, z);
       return false;
     }
-  if (s.active && s.is_end()) finish_pair<Cell>(a, s.pair, corner);
+  if (s.active && s.is_end()) finish_pair<Cell>(a, s.pair, {static_cast<double>(corner.m), Cell::exponent(corner)});
   return warp_fallback && __any_sync(all_lanes, s.active && exceeded);
 }
 
@@ -135,20 +139,20 @@ __device__ __forceinline__ bool finish(const Args &a, const StripView &s, const 
 // strips.
 template <class Cell>
 __device__ __forceinline__ bool is_wanted(const Args &a, const Pair &pair) {
-  return (!Cell::wide && !has_bounds(a)) || is_mine<Cell>(a, pair);
+  return (std::is_same_v<Cell, FloatCell> && !has_bounds(a)) || engine_of(a, pair) == own_engine<Cell>;
 }
 
-// Marks the rows of a pair as unwritten (all ones) if the double engine has to compute it: the float engine has left
-// its own words there, and strips would take them for the double engine's. Called by a warp.
+// Marks the rows of a pair as unwritten (all ones) if the float engine has tried and rejected it: it has left its own
+// words there, and strips would take them for those of the engine that computes the pair. Called by a warp.
 __device__ __forceinline__ void reset_rows(const Args &a, int64_t b) {
   const Pair pair = read_pair(a, b);
-  if (pair.lengths != LengthCase::regular || !is_mine<DoubleCell>(a, pair)) return;
+  if (pair.lengths != LengthCase::regular || engine_of(a, pair) == Engine::of_float) return;
   const int64_t size = (a.full_sweeps ? halves : 1) * static_cast<int64_t>(a.strips) * a.m * words_of(a.format);
   for (int64_t i = lane_id(); i < size; i += warp) a.rows[b * size + i] = ~Word(0);
 }
-// The double engine's next task, or -1, where the float engine has run before and pairs have several strips. The first
-// `batch` tickets are the pairs, whose rows are reset; the tasks come after these, and wait until all rows are reset.
-// Not inlined: it is needed seldom.
+// The second kernel's next task, or -1, where the float engine has tried all pairs and these have several strips. The
+// first `batch` tickets are the pairs, whose rows are reset; the tasks come after these, and wait until all rows are
+// reset. Not inlined: it is needed seldom.
 static __device__ __noinline__ int64_t next_task_after_reset(const Args &a, int64_t tasks) {
   Word *const tickets = a.control->ticket + 1;
   int *const rows_reset = &a.control->rows_reset;
@@ -202,11 +206,10 @@ __device__ __forceinline__ bool sweep_by_itself(const Args &a, int64_t task, uns
   sweep.run(tops);
   return finish<Cell, warp_fallback, several>(a, s, source, sweep.corner);
 }
-// The double engine's sweep of a task of pairs of one strip, for those that the float engine has rejected, by the same
-// warp. Not inlined: it is needed seldom, and would take registers from the float engine.
-template <class Cell, class Source>
+// Another engine's sweep of a task, by the same warp. Not inlined: it is needed seldom, and would take registers.
+template <class Cell, class Source, bool several>
 __device__ __noinline__ void sweep_seldom(const Args &a, int64_t task, unsigned char *memory) {
-  sweep_by_itself<Cell, Source, false, false>(a, task, memory);
+  sweep_by_itself<Cell, Source, false, several>(a, task, memory);
 }
 
 // A block of one sweeping warp and four producers. The sweeping warp announces the next task before it sweeps its own,
@@ -232,6 +235,22 @@ struct Together {
       Source::init(scratch());
     }
     __syncthreads();
+  }
+  // All of a block's work, by the whole block. next: as for `sweep`.
+  template <class Next>
+  __device__ __forceinline__ void run(Next next) const {
+    init();
+    if (threadIdx.x < warp)
+      sweep(next);
+    else
+      Source::choose(a, [&](auto of) { produce<typename decltype(of)::type>(); });
+  }
+  // After `run`, so that another one may follow.
+  __device__ __forceinline__ void retire() const {
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    pipeline().retire();
+    Source::retire(scratch());
   }
 
   // The sweeping warp. next(task): takes the next task, false if there is none.
@@ -291,8 +310,9 @@ struct Together {
   }
 };
 
-// warp_fallback: see has_warp_fallback. primary: this is the engine that runs first and takes all pairs that it can;
-// the other one, double for float32 problems, computes the rest. several: see make_strip_view.
+// primary: this is the engine that runs first and takes all pairs that it can; the other kernel, of LongCell, or of
+// DoubleCell where that does not fit, computes the rest. warp_fallback: warps run the other engines for their tasks, a
+// primary kernel's (has_warp_fallback) when they have no more tasks. several: see make_strip_view.
 // The next kernel is let in at once where pairs have one strip or this kernel is not primary, and else when the tasks
 // have run out.
 template <class Cell, class Source, bool warp_fallback, bool primary, bool several>
@@ -306,13 +326,13 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
   const int64_t own_turn = static_cast<int64_t>(blockIdx.x) * Source::warps + threadIdx.x / warp;
   int64_t turn = own_turn;
   const auto next = [&](int64_t &task) {
-    if constexpr (warp_fallback) {  // no task waits for another, so warps take fixed turns without a ticket
+    if constexpr (warp_fallback && primary) {  // no task waits for another, so warps take fixed turns without a ticket
       task = turn < tasks ? turn : -1;
       turn += static_cast<int64_t>(gridDim.x) * Source::warps;
-    } else if (!primary && a.strips > 1) {
+    } else if (!primary && a.strips > 1 && !has_bounds(a)) {
       task = next_task_after_reset(a, tasks);
     } else {
-      task = take_ticket(&a.control->ticket[Cell::wide], tasks);
+      task = take_ticket(&a.control->ticket[Cell::wide || !primary], tasks);
     }
     if (task < 0) {
       let_next_kernel_in();
@@ -322,21 +342,43 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     return true;
   };
   if constexpr (Source::cooperative) {
-    const Together<Cell, Source, several> together{a, shared};
-    together.init();
-    if (threadIdx.x < warp)
-      together.sweep(next);
-    else
-      Source::choose(a, [&](auto of) { together.template produce<typename decltype(of)::type>(); });
+    Together<Cell, Source, several>{a, shared}.run(next);
   } else {
     unsigned char *memory = shared + threadIdx.x / warp * (tops_bytes + Source::bytes(a));
     int64_t task;
-    bool others = false;  // whether any of the warp's tasks needs the double engine
-    while (next(task)) others |= sweep_by_itself<Cell, Source, warp_fallback, several>(a, task, memory);
-    if constexpr (warp_fallback)
+    bool others = false;  // whether any of the warp's tasks needs another engine
+    while (next(task)) {
+      others |= sweep_by_itself<Cell, Source, warp_fallback, several>(a, task, memory);
+      if constexpr (warp_fallback && !primary) sweep_seldom<DoubleCell, DirectCosts, several>(a, task, memory);
+    }
+    if constexpr (warp_fallback && primary)
       if (others)
-        for (turn = own_turn; next(task);) sweep_seldom<DoubleCell, DirectCosts>(a, task, memory);
+        for (turn = own_turn; next(task);) {
+          sweep_seldom<LongCell, typename LargeOf<Source>::type, several>(a, task, memory);
+          sweep_seldom<DoubleCell, DirectCosts, several>(a, task, memory);
+        }
   }
+}
+
+// The second kernel where bounds are known: LongCell's pairs, and then DoubleCell's. Both in one save a launch.
+template <class Source, bool several>
+__global__ void __launch_bounds__(Source::warps *warp, Source::resident)
+    forward_rest_kernel(const __grid_constant__ Args a) {
+  unsigned char *const shared = ptx::shared_memory();
+  let_next_kernel_in();
+  wait_for_kernel_before();
+  const bool any_long = a.control->any_long == 1, any_double = a.control->any_double == 1;
+  const auto tasks_of = [&](int engine) {
+    return [&a, tickets = &a.control->ticket[engine]](int64_t &task) {
+      return (task = take_ticket(tickets, forward_tasks(a))) >= 0;
+    };
+  };
+  if (any_long) {
+    const Together<LongCell, Source, several> together{a, shared};
+    together.run(tasks_of(2));
+    together.retire();
+  }
+  if (any_double) Together<DoubleCell, DifferenceCosts, several>{a, shared}.run(tasks_of(1));
 }
 
 }  // namespace sdtw::cuda

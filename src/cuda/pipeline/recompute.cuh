@@ -42,6 +42,7 @@ struct Recompute {
   Z top, saved[K + 1];
   int looked_up;  // the part that these are of; or none
   From from;      // where its cells come from
+  Format format;  // of what forward has left
 
   __device__ __forceinline__ Recompute(const Args &args, BackwardPipeline &of, const StripView &view, const Band &tiles,
                                        Z *row_above, Rows<Real> *to, Source &costs, int &next)
@@ -54,7 +55,8 @@ struct Recompute {
         source(costs),
         sequence(next),
         looked_up(none),
-        from(itself) {}
+        from(itself),
+        format(format_for<Cell>(args, view)) {}
 
   __device__ __forceinline__ int words() const { return Cell::words(a.format); }
   __device__ __forceinline__ int first_step(int part) const { return part * a.tile_steps; }
@@ -72,11 +74,11 @@ struct Recompute {
     looked_up = part, from = begins_from;
     const int first = first_step(part), column = first + lane_id();
     const bool there = s.active && !s.first && lane_id() < a.tile_steps && column < s.pair.m;
-    top = there ? Cell::load(row_above(a, s, words()), column, a.format) : Cell::forbidden();
+    top = there ? Cell::load(row_above(a, s, words()), column, format) : Cell::forbidden();
     if (from == checkpointed && part > 0) {
       const Word *from_here = checkpoint(a, s, (part >> a.part_bits) - 1, words());
 #pragma unroll
-      for (int k = 0; k <= K; k++) saved[k] = Cell::load(from_here, k * warp + lane_id(), a.format);
+      for (int k = 0; k <= K; k++) saved[k] = Cell::load(from_here, k * warp + lane_id(), format);
     } else if (from == snapshotted) {
       const Word *from_here = snapshot(part);
 #pragma unroll

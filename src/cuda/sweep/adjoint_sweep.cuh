@@ -41,6 +41,7 @@ struct SweepBack {
       sends;                   // E leaves the strip from this lane, for a strip that waits for it
   unsigned live;               // bit u: the lane's rows have any E in step u of the half tile
   Amount due;                  // E of the pair that has entered the strip and not left it
+  Format format;               // of what forward has left
 
   __device__ __forceinline__ SweepBack(const Args &args, const StripView &view, BackwardPipeline &of, Rows<Real> *from,
                                        Real *memory)
@@ -52,7 +53,8 @@ struct SweepBack {
         leaving(memory + warp),
         inflow(args, view),
         last_left(none),
-        due(0) {
+        due(0),
+        format(format_for<Cell>(args, view)) {
     flow.clear();
     row = s.active && s.is_end() ? s.end_row() : none;
     lowest = s.lane == (takes() ? s.end_lane : s.lanes - 1);
@@ -93,7 +95,7 @@ struct SweepBack {
     if (tile < 0 || !has_column(tile)) return;
     const int column = column_in(tile);
     if (s.inner)
-      asked.load(MidlineRows(a, s.pair, s.strip, s.reversed, Cell::words(a.format)), s.pair, column, a.format);
+      asked.load(MidlineRows(a, s.pair, s.strip, s.reversed, Cell::words(a.format)), s.pair, column, format);
     else
       inflow.ask(column);
   }

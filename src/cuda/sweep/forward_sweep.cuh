@@ -114,7 +114,12 @@ struct Sweep {
     below = s.active && !s.whole && lane_id() == s.end_lane ? row_below(a, s, words()) : nullptr;
     Word *save_to = a.saved && s.active && s.kept ? checkpoint(a, s, 0, words()) : nullptr;
     int next_save = save_to ? a.interval : 0;
+    int next_look = gives_up ? look_after : s.steps;
     for (int first = 0; first < s.steps; first += block_steps) {
+      if (gives_up && first == next_look) {
+        next_look *= 4;
+        if (is_in_vain()) return leave_to_others(first);
+      }
       source.enter(first);
       above.enter(first);
       if (first > 0 && first == next_save) {
@@ -127,6 +132,35 @@ struct Sweep {
         outer_block(first, begins);
       else
         whole_block(first);
+    }
+  }
+
+  // FloatCell tries pairs that it may have no room for. From time to time it looks whether that has shown, and then
+  // goes no further: the strip that waits for the row gets cells that are of no use, and the source says what costs
+  // there are.
+  static constexpr bool gives_up = [] {
+    if constexpr (std::is_same_v<Cell, FloatCell> && !Source::cooperative)
+      return Source::has_bound;
+    else
+      return false;
+  }();
+  static constexpr int look_after = 64;  // steps, then four times as many
+  __device__ __forceinline__ bool is_in_vain() const {
+    if constexpr (gives_up) {
+      const float bound = __int_as_float(source.bound(a, s));
+      const bool fits = bound <= float_limit(a, s.pair) && !core::is_thin(s.pair.n, s.pair.m);
+      return __all_sync(all_lanes, !s.active || !fits);
+    } else {
+      return false;
+    }
+  }
+  __device__ __forceinline__ void leave_to_others(int first) {
+    if constexpr (gives_up) {
+      source.measure_from(first);
+      if (a.lanes < warp || s.whole) return;
+      Word *const row = row_below(a, s, words());
+      for (int column = max(first - s.end_lane, 0) + lane_id(); column < s.pair.m; column += warp)
+        Cell::store(row, column, format, Cell::one());
     }
   }
 

@@ -74,10 +74,10 @@ struct Step {
   // Z of all paths of the pair that take one of the two steps.
   __device__ __forceinline__ ExtendedDouble product() const {
     const auto large = [](const typename Cell::Z &z) {
-      return ExtendedDouble{static_cast<double>(z.m), static_cast<double>(z.e)};
+      return ExtendedDouble{static_cast<double>(z.m), Cell::exponent(z)};
     };
     const ExtendedDouble on = sum_of(large(below), large(next));
-    return {above.m * on.m, static_cast<double>(above.e) + on.e};
+    return {above.m * on.m, Cell::exponent(above) + on.e};
   }
   // The probability that a path takes one of them. all: has Z of the pair.
   __device__ __forceinline__ double probability(const Midline &all) const {

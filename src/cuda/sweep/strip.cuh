@@ -15,12 +15,6 @@ namespace sdtw::cuda {
 
 constexpr int renormalise_every = 8;  // steps; the range of m depends on it: see cell.cuh
 
-// Selects member by member: the compiler would put both structs into local memory to select between them as a whole.
-template <class Z>
-__device__ __forceinline__ Z select(bool first, const Z &a, const Z &b) {
-  return {first ? a.m : b.m, first ? a.e : b.e};
-}
-
 // A product that is never fused with an addition that follows. Whether the compiler fuses the two depends on how it
 // unrolls a loop, and results must not depend on that.
 __device__ __forceinline__ float product(float a, float b) { return __fmul_rn(a, b); }
@@ -42,7 +36,7 @@ struct Strip {
   __device__ __forceinline__ void start(const StripView &s) {
 #pragma unroll
     for (int k = 0; k < K; k++) z[k] = Cell::forbidden();
-    above = select(s.first && !s.reversed && s.lane == 0, Cell::one(), Cell::forbidden());
+    above = Cell::select(s.first && !s.reversed && s.lane == 0, Cell::one(), Cell::forbidden());
     const int own = lane_id();
     upper = own - s.lane + (s.lane + s.lanes - 1) % s.lanes;
     lowest = s.lane == s.lanes - 1;
@@ -59,8 +53,8 @@ struct Strip {
     for (int k = 0; k < K; k++) {
       Real unused[transitions];
       const Z here = Cell::template next<false>(cost[k], Cell::forbidden(), before, Cell::forbidden(), unused);
-      z[k] = select(k < spare, Cell::forbidden(), here);
-      before = select(k < spare, before, here);
+      z[k] = Cell::select(k < spare, Cell::forbidden(), here);
+      before = Cell::select(k < spare, before, here);
       into.v[k] = k > spare ? Real(1) : Real(0);
     }
     if (!to) return;
@@ -74,7 +68,7 @@ struct Strip {
   template <bool with_transitions = false, class Meanwhile>
   __device__ __forceinline__ void step(const typename Cell::Cost (&cost)[K], const Z &top, Meanwhile meanwhile,
                                        Rows<Real> *to = nullptr) {
-    Z up = Cell::shuffle(select(lowest, top, z[K - 1]), upper);
+    Z up = Cell::shuffle(Cell::select(lowest, top, z[K - 1]), upper);
     meanwhile();
     Z corner = above;
     above = up;

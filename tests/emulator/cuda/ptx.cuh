@@ -45,6 +45,11 @@ unsigned permute(unsigned a, unsigned b) {
   return bytes;
 }
 
+template <int b>
+int scaled_sum(int a, int c) {
+  return a * b + c;
+}
+
 inline void hide(int &) {}
 
 inline long long shift_right(long long v, int by) { return v >> std::min(static_cast<unsigned>(by), 63u); }
