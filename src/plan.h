@@ -61,10 +61,6 @@ constexpr int producers_of_tiles = 4;
 enum class Costs : int { given, inlined, tensor };
 
 constexpr int bounds_per_pair = 3;
-// Words of a point in the array of norms.
-constexpr int norms_per_point = 2;
-// Digits that SliceCosts cuts coordinates into, and the features of which those of a strip fit shared memory.
-constexpr int digits_kept = 5, most_features_whole = 128;
 
 // Steps of a tile that backward recomputes and sweeps, where shared memory has room for it.
 constexpr int max_tile_steps = 32;
@@ -165,6 +161,8 @@ enum class Source : int {
   smallest_words,
   packed,
   smallest,
+  slices,
+  slices_in_words,
   large,
   large_of_pairs,
   smallest_large,
@@ -177,6 +175,7 @@ struct Kernel {
   Source source;
   int tile_steps, cost_columns;  // of backward: steps of a tile; columns of costs in shared memory, of producers
   size_t shared_bytes;           // of a block
+  bool x_whole;                  // of SliceCosts: x of all features is in shared memory
 };
 // Those of one call, in the order in which it launches them: FloatCell's, that for costs too large for words
 // (backward), LongCell's and DoubleCell's, which are one launch if there are both.
@@ -205,7 +204,7 @@ struct Plan {
   // Offsets. What forward runs on lies in state, or in workspace if there is no state: status, norms of points, and
   // what is reset by each call, unless pairs are alone (cuda/pair.cuh): control, bounds and rows; in state, behind
   // them, checkpoints, which are not reset.
-  size_t status, norms, digits, control, bounds, rows, saved;
+  size_t status, norms, control, bounds, rows, saved;
   // In the workspace of backward and alignment: all before midlines is reset by each call, and what is between sums_x
   // and snapshots is zeroed.
   size_t back_control, progress, left, flows, midlines, sums_x, sums_y, side, snapshots;

@@ -256,11 +256,7 @@ Plan make_core_plan(const Problem &problem, const Exec &exec) {
   Arena run;
   plan.status = run.add(batch, sizeof(int));
   const bool has_norms = problem.dtype == SDTW_F32 && plan.costs == Costs::tensor;
-  plan.norms =
-      run.add(has_norms ? checked_mul(batch, checked_add(problem.n, problem.m)) : 0, norms_per_point * sizeof(double));
-  const bool has_digits = has_norms && problem.features > most_features_whole;
-  const size_t digits_of_strip = checked_mul(rows_per_lane * warp * digits_kept, round_up<int64_t>(problem.features, 32));
-  plan.digits = run.add(has_digits ? checked_mul(plan.tasks, plan.full_sweeps ? halves : 1) : 0, digits_of_strip);
+  plan.norms = run.add(has_norms ? checked_mul(batch, checked_add(problem.n, problem.m)) : 0, sizeof(double));
   plan.control = run.add(1, sizeof(Control));
   plan.bounds = run.add(batch, bounds_per_pair * sizeof(int));
   plan.rows = run.add(row_cells, plan.words * word);
@@ -311,6 +307,8 @@ const char *name_of(Source source) {
     case Source::smallest_words: return "SmallestWords";
     case Source::packed: return "Packed";
     case Source::smallest: return "Smallest";
+    case Source::slices: return "Slices";
+    case Source::slices_in_words: return "SlicesInWords";
     case Source::large: return "Large";
     case Source::large_of_pairs: return "LargeOfPairs";
     case Source::smallest_large: return "SmallestLarge";

@@ -86,8 +86,9 @@ struct Args {
   Control *control;  // the counters of this call
   int *bounds;       // [batch][bounds_per_pair]: bounds of a pair's costs, which tell its engine; see pair.cuh
   int *status;       // [batch]: a Status each
-  double *norms;     // [batch][2][n + m]: what points add to costs, for Costs::tensor; see norms_of
-  unsigned *digits;  // [strips of all pairs, or tasks if pairs share a warp]: x cut into digits; see digits_of_strip
+  double *norms;     // [batch][n + m]: what points add to costs, for Costs::tensor; see norms_of
+  bool slices;       // whether Costs::tensor are SliceCosts, and norms theirs (digits.cuh), not TensorCosts
+  bool x_whole;      // of SliceCosts: x of all features is in shared memory
   bool full_sweeps;  // whether both sweeps of a pair go through all of its strips but the last, not only to the middle
   Word *rows;        // [batch][strips][m], or with full_sweeps [batch][halves][strips][m], the top-down sweep first: Z
                      // of the row that each strip hands on, columns in the order in which its sweep met them
@@ -104,7 +105,8 @@ struct Args {
   bool wide_sums;            // whether grad_x, grad_y and side are sums in double, which the last kernel rounds
   sdtw_out side;             // what the lower half adds to grad_y in columns to which the upper half adds, too
   int lower_grad_y_columns;  // columns of a pair that `side` has room for
-  int cost_columns;          // columns whose costs are in shared memory at a time, if there are producer warps
+  int cost_columns;          // columns whose costs are in shared memory at a time, if there are producer warps; also of
+                             // forward with SliceCosts
   Word *snapshots;           // like `saved`, but of tiles between two checkpoints
   int snapshots_each;        // snapshots for each checkpoint; 0 if none are taken
   int *progress;             // [batch][strips], strips in the order in which they add to grad_y: 2^30 less the column

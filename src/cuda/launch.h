@@ -30,6 +30,7 @@ struct Device {
   int id, multiprocessors;
   size_t shared_memory;  // bytes of dynamic shared memory for a block, besides kept_for_static
   size_t shared_memory_of_multiprocessor;
+  int times_slower_in_float64;
 };
 // Of so many GPUs a thread keeps what the driver has said.
 constexpr int devices_remembered = 16;
@@ -41,17 +42,29 @@ inline Device current_device() {
   check(cudaGetDevice(&id), "cudaGetDevice");
   Device &known = known_of[id % devices_remembered];
   if (known.multiprocessors > 0 && id == known.id) return known;
-  int multiprocessors = 0, shared_memory = 0, shared_memory_of_all = 0;
+  int multiprocessors = 0, shared_memory = 0, shared_memory_of_all = 0, times_slower = 0;
   check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, id), "cudaDeviceGetAttribute");
   check(cudaDeviceGetAttribute(&shared_memory, cudaDevAttrMaxSharedMemoryPerBlockOptin, id), "cudaDeviceGetAttribute");
   check(cudaDeviceGetAttribute(&shared_memory_of_all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, id),
+        "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&times_slower, cudaDevAttrSingleToDoublePrecisionPerfRatio, id),
         "cudaDeviceGetAttribute");
 #ifdef SDTW_CUDA_SHARED_MEMORY  // to test on a large GPU what smaller ones get
   shared_memory = std::min(shared_memory, SDTW_CUDA_SHARED_MEMORY);
   shared_memory_of_all = std::min(shared_memory_of_all, SDTW_CUDA_SHARED_MEMORY + 1024);
 #endif
   return known = {id, multiprocessors, static_cast<size_t>(shared_memory) - kept_for_static,
-                  static_cast<size_t>(shared_memory_of_all)};
+                  static_cast<size_t>(shared_memory_of_all), times_slower};
+}
+
+// Whether costs of many features are to be computed without float64, which is half as fast as float32 on GPUs for data
+// centres and a 32nd or a 64th on others. SDTW_CUDA_SLICES: in a build for tests, whatever the GPU.
+inline bool has_slow_float64() {
+#ifdef SDTW_CUDA_SLICES
+  return SDTW_CUDA_SLICES;
+#else
+  return current_device().times_slower_in_float64 > 4;
+#endif
 }
 
 // The number that the driver has given to the current context, and gives to no other; 0 if it does not say.
@@ -154,11 +167,13 @@ void launch_round_sums(const Args &a, const Output &grad_x, const Output &grad_y
 template <class Cell>
 struct ForwardSweeps {
   static Kernel choose(const Args &a);
+  static bool fits_slices(const Args &a);  // for Costs::tensor
   static void launch(const Args &a, const Kernel &chosen, cudaStream_t stream);
 };
 template <class Cell>
 struct BackwardSweeps {
   static Kernel choose(const Args &a, bool large);
+  static bool fits_slices(const Args &a);
   static void launch(const Args &a, const Kernel &chosen, const Kernel &wide, cudaStream_t stream);
 };
 

@@ -85,14 +85,6 @@ __device__ __forceinline__ float bound_of(float x, float y, double scale) {
   return reach * reach * static_cast<float>(scale);
 }
 
-// Whether costs of many features are computed by float64 matrix instructions (TensorCosts), not in integers
-// (SliceCosts): a choice of the build, until it is known where which is faster.
-#ifdef SDTW_CUDA_FLOAT64_COSTS
-constexpr bool float64_costs = true;
-#else
-constexpr bool float64_costs = false;
-#endif
-
 // Bounds of a pair, as bits of floats: [0] the largest squared distance of an x_i from x_0, [1] that of a y_j from x_0,
 // [2] |x_0|^2. Where none are computed beforehand, [0] is `accepted`, as a reset leaves it, or a bound of the costs
 // that forward has met if FloatCell has no room for these, or `rejected` if the pair is thin.
@@ -113,7 +105,7 @@ __device__ __forceinline__ float product_bound(const Args &a, int64_t pair) {
 }
 // The same of the sums in fixed point, for FloatCell.
 __device__ __forceinline__ float sum_bound(const Args &a, int64_t pair) {
-  return float64_costs ? product_bound(a, pair) : cost_bound(a, pair);
+  return a.slices ? cost_bound(a, pair) : product_bound(a, pair);  // SliceCosts take x relative to x_0, too
 }
 // How many of the 32 fraction bits of such a sum are given to its integer part, which has 20 bits and a sign without
 // them. Up to most_shift leave the fraction precise enough.
@@ -133,17 +125,9 @@ __device__ __forceinline__ int fraction_bits(const Args &a, int64_t pair) {
   return min(30 - min(max(exponent, 0), 14), 32 - fraction_shift(a, pair));  // of a pair without bounds anything
 }
 
-// How many digits SliceCosts needs for a pair: with four costs are off by 2^-38 of the largest, maybe in the same
-// direction along a path of n + m cells; and the value of a series with itself may be off by 2^-21.7 sqrt(n + m), by
-// what is promised of it.
-__device__ __forceinline__ int digits_of(const Args &a, const Pair &pair) {
-  const float error = cost_bound(a, pair.index) * sqrtf(static_cast<float>(pair.n) + static_cast<float>(pair.m));
-  return error <= 80000 ? 4 : 5;
-}
-
 // What the points of a pair add to its costs, first those of the rows and then those of the columns: see TensorCosts.
 __device__ __forceinline__ double *norms_of(const Args &a, int64_t pair) {
-  return a.norms + pair * norms_per_point * (static_cast<int64_t>(a.n) + a.m);
+  return a.norms + pair * (static_cast<int64_t>(a.n) + a.m);
 }
 
 enum class Engine { of_float, of_long, of_double };

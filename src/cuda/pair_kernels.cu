@@ -29,16 +29,16 @@ struct Measures {
   }
 };
 
-// The same of its coordinates cut into digits, for SliceCosts: |p - o|^2 of five digits, and of four.
+// |p - o|^2 of its coordinates cut into digits, for SliceCosts.
 struct MeasuresOfDigits {
-  double five = 0, four = 0;
+  double distance = 0;
   float up;  // see Digits::cut
 
   __device__ __forceinline__ void add(float from, float of_point) {
     int high, low;
     Digits::cut(difference(of_point, from), up, high, low);
-    const double of_five = high * 0x1p-8 + low * 0x1p-32, of_four = high * 0x1p-8 + ((low + 0x80) >> 8) * 0x1p-24;
-    five = fma(of_five, of_five, five), four = fma(of_four, of_four, four);
+    const double coordinate = high * 0x1p-8 + low * 0x1p-32;
+    distance = fma(coordinate, coordinate, distance);
   }
 };
 
@@ -66,7 +66,7 @@ __device__ __forceinline__ void for_features(const Args &a, const sdtw_in &serie
 // Writes the norms of a series' points, as TensorCosts or SliceCosts need them, and gives the largest squared distance
 // from x_0 as bits of a float: compared as integers, a NaN is the largest of all. 2^lane_bits lanes measure a point
 // together, and load four features at a time if vec4.
-template <bool of_x, bool vec4>
+template <bool of_x, bool vec4, bool slices>
 __device__ __forceinline__ int measure(const Args &a, const sdtw_in &series, int64_t pair, int size, double *norms,
                                        int lane_bits) {
   const int lanes = 1 << lane_bits, groups = block >> lane_bits, lane = threadIdx.x & (lanes - 1);
@@ -79,7 +79,7 @@ __device__ __forceinline__ int measure(const Args &a, const sdtw_in &series, int
     const int64_t at = begin + i * series.stride[1];
     const auto each = [&](auto visit) { for_features<vec4>(a, series, origin, at, lane, lanes, visit); };
     double distance;
-    if constexpr (float64_costs) {
+    if constexpr (!slices) {
       Measures sum;
       each([&](float from, float here) { sum.add(from, here); });
       for (int step = lanes / 2; step > 0; step /= 2) {
@@ -96,18 +96,12 @@ __device__ __forceinline__ int measure(const Args &a, const sdtw_in &series, int
       MeasuresOfDigits sum;
       sum.up = power_of_2(exponent + 8);
       each([&](float from, float here) { sum.add(from, here); });
-      for (int step = lanes / 2; step > 0; step /= 2) {
-        sum.five += __shfl_xor_sync(all_lanes, sum.five, step);
-        sum.four += __shfl_xor_sync(all_lanes, sum.four, step);
-      }
+      for (int step = lanes / 2; step > 0; step /= 2) sum.distance += __shfl_xor_sync(all_lanes, sum.distance, step);
       const double unit = __hiloint2double((1023 - 2 * exponent) << 20, 0);
-      distance = most < 0x7f800000 ? sum.five * unit : __int_as_float(0x7fc00000);  // infinities and NaN have no digits
-      if (lane == 0) {
-        const double scale = SliceScale(a.scale).value();
-        PointWord *to = reinterpret_cast<PointWord *>(norms) + i;
-        to[0] = point_word(scale * distance, exponent);
-        to[a.n + a.m] = point_word(scale * (sum.four * unit), exponent);
-      }
+      distance =
+          most < 0x7f800000 ? sum.distance * unit : __int_as_float(0x7fc00000);  // infinities and NaN have no digits
+      if (lane == 0)
+        reinterpret_cast<PointWord *>(norms)[i] = point_word(SliceScale(a.scale).value() * distance, exponent);
     }
     largest = max(largest, __float_as_int(static_cast<float>(distance)) & 0x7fffffff);
   }
@@ -128,7 +122,7 @@ __device__ int measure_origin(const Args &a, int64_t pair) {
 
 // Norms and bounds of both series of each pair: with gridDim.z = 2 blocks with z = 0 measure x and the others y; with 1
 // every block measures x and then y.
-template <bool vec4>
+template <bool vec4, bool slices>
 __global__ void __launch_bounds__(block, most_blocks - vec4)
     bounds_kernel(const __grid_constant__ Args a, int lane_bits) {
   let_next_kernel_in();
@@ -139,11 +133,11 @@ __global__ void __launch_bounds__(block, most_blocks - vec4)
     int *bounds = a.bounds + bounds_per_pair * b;
     double *norms = norms_of(a, b);
     if (blockIdx.z == 0) {
-      const int largest = measure<true, vec4>(a, a.x, b, pair.n, norms, lane_bits);
+      const int largest = measure<true, vec4, slices>(a, a.x, b, pair.n, norms, lane_bits);
       if (lane_id() == 0) atomicMax(bounds, largest);
     }
     if (blockIdx.z == gridDim.z - 1) {
-      const int largest = measure<false, vec4>(a, a.y, b, pair.m, norms + a.n, lane_bits);
+      const int largest = measure<false, vec4, slices>(a, a.y, b, pair.m, norms + a.n, lane_bits);
       if (lane_id() == 0) atomicMax(bounds + 1, largest);
     }
     if (blockIdx.z > 0 || blockIdx.x > 0 || threadIdx.x >= warp) continue;
@@ -333,7 +327,9 @@ void launch_bounds(const Args &a, cudaStream_t stream) {
   const bool vec4 = is_vec4(a.x, a.features) && is_vec4(a.y, a.features);
   int lane_bits = 0;  // a lane has up to eight features, or more if a warp's 32 lanes do not suffice
   while (8 << lane_bits < a.features && 1 << lane_bits < warp) lane_bits++;
-  launch_kernel(false, vec4 ? bounds_kernel<true> : bounds_kernel<false>, grid, block, 0, stream, a, lane_bits);
+  const auto kernel = a.slices ? (vec4 ? bounds_kernel<true, true> : bounds_kernel<false, true>)
+                               : (vec4 ? bounds_kernel<true, false> : bounds_kernel<false, false>);
+  launch_kernel(false, kernel, grid, block, 0, stream, a, lane_bits);
 }
 
 void launch_prepare(const Args &a, const Output &first, const Output &second, void *ones, size_t bytes_of_ones,

@@ -22,7 +22,6 @@ namespace sdtw::cuda {
 // precise enough for values, and there a SplitRing of fewer columns is used (SplitOfPairs).
 // Backward has costs in a WordRing, and in a PackedRing for pairs whose costs are too large for words.
 // Smallest: for GPUs with little shared memory, of few features at a time.
-#ifdef SDTW_CUDA_FLOAT64_COSTS
 using SplitAlone = TensorCosts<double, 64, SplitRing, 64, 2>;
 using SplitOfMany = TensorCosts<double, 128, SplitRing, 64, 2>;
 using Split = TensorCosts<float, 64, SplitRing>;
@@ -33,21 +32,10 @@ using Words = TensorCosts<float, 64, WordRing>;
 using Packed = TensorCosts<float, 64, PackedRing>;
 using SmallestWords = TensorCosts<float, 16, WordRing>;
 using Smallest = TensorCosts<float, 16, PackedRing, 48>;
-constexpr int most_of_split = Split::at_once;  // features
-#else
-using Split = SliceCosts<SplitRing>;
-using SplitAlone = Split;
-using SplitOfMany = Split;
-using SplitOfPairs = SliceCosts<SplitRing, 48>;
-using PackedOfTwo = SliceCosts<PackedRing>;
-using PackedOfFour = SliceCosts<PackedRing, 48>;
-using Words = SliceCosts<WordRing>;
-using Packed = SliceCosts<PackedRing>;
-using SmallestWords = SliceCosts<WordRing, 64, 32>;
-using Smallest = SliceCosts<PackedRing, 48, 32>;
-constexpr int most_of_split = 1 << 30;
-#endif
 constexpr int most_packed_columns = 256;
+// Where float64 is slow, of all of these one for forward and backward's two.
+using Slices = SliceCosts<PackedRing>;
+using SlicesInWords = SliceCosts<WordRing>;
 
 // Costs of many features for LongCell, of short pairs side by side with fewer columns. Where a GPU has no room for
 // SmallestLarge LongCell has no pairs (Args::has_long).
@@ -88,6 +76,7 @@ decltype(auto) visit_forward(Source source, Visit &&visit) {
       case Source::split_of_pairs: return visit(Type<SplitOfPairs>{});
       case Source::packed_of_two: return visit(Type<PackedOfTwo>{});
       case Source::packed_of_four: return visit(Type<PackedOfFour>{});
+      case Source::slices: return visit(Type<Slices>{});
       default: return visit(Type<Smallest>{});
     }
   }
@@ -108,6 +97,8 @@ decltype(auto) visit_backward(Source source, Visit &&visit) {
       case Source::words: return visit(Type<Words>{});
       case Source::smallest_words: return visit(Type<SmallestWords>{});
       case Source::packed: return visit(Type<Packed>{});
+      case Source::slices: return visit(Type<Slices>{});
+      case Source::slices_in_words: return visit(Type<SlicesInWords>{});
       default: return visit(Type<Smallest>{});
     }
   }
@@ -220,7 +211,7 @@ Source forward_source(const Args &a) {
     return fits_forward<LargeOfPairs>(a) ? Source::large_of_pairs : Source::smallest_large;
   }
   if (a.lanes == warp) {
-    if (a.features > most_of_split && fits_forward<SplitOfMany>(a)) return Source::split_of_many;
+    if (a.features > Split::at_once && fits_forward<SplitOfMany>(a)) return Source::split_of_many;
     if (forward_tasks(a) <= current_device().multiprocessors && fits_forward<SplitAlone>(a)) return Source::split_alone;
     return fits_forward<Split>(a) ? Source::split : Source::smallest;
   }
@@ -230,15 +221,30 @@ Source forward_source(const Args &a) {
   return fits_forward<SplitOfPairs>(a) ? Source::split_of_pairs : Source::smallest;
 }
 
+// Forward with Slices: x whole if it fits, and as many columns in the ring as do then. none: nothing fits.
+inline Kernel fit_slices(Args a) {
+  for (const bool whole : {true, false})
+    for (const int columns : {64, 48}) {
+      a.x_whole = whole, a.cost_columns = columns;
+      if (fits_forward<Slices>(a)) return {Source::slices, 0, columns, forward_bytes<Slices>(a), whole};
+    }
+  return {};
+}
+template <class Cell>
+bool ForwardSweeps<Cell>::fits_slices(const Args &a) {
+  return std::is_same_v<Cell, FloatCell> && fit_slices(a).source != Source::none;
+}
+
 template <class Cell>
 Kernel ForwardSweeps<Cell>::choose(const Args &a) {
+  if (std::is_same_v<Cell, FloatCell> && a.slices) return fit_slices(a);
   const Source source = forward_source<Cell>(a);
   size_t bytes =
       visit_forward<Cell>(source, [&](auto type) { return forward_bytes<typename decltype(type)::type>(a); });
   if (std::is_same_v<Cell, LongCell> && has_bounds(a))  // beside DoubleCell, in one kernel
     bytes = std::max(bytes, forward_bytes<DifferenceCosts>(a));
   if (bytes > current_device().shared_memory) fail_for_memory(bytes);
-  return {source, 0, 0, bytes};
+  return {source, 0, 0, bytes, false};
 }
 
 // Sources of pairs that share a warp, and so have one strip.
@@ -247,7 +253,9 @@ constexpr bool is_of_short_pairs = std::is_same_v<Source, PackedOfTwo> || std::i
                                    std::is_same_v<Source, SplitOfPairs> || std::is_same_v<Source, LargeOfPairs>;
 
 template <class Cell>
-void ForwardSweeps<Cell>::launch(const Args &a, const Kernel &chosen, cudaStream_t stream) {
+void ForwardSweeps<Cell>::launch(const Args &given, const Kernel &chosen, cudaStream_t stream) {
+  Args a = given;
+  a.cost_columns = chosen.cost_columns, a.x_whole = chosen.x_whole;
   visit_forward<Cell>(chosen.source, [&](auto type) {
     using Source = typename decltype(type)::type;
     constexpr bool is_inline = std::is_base_of_v<InlineBase, Source>;
@@ -294,39 +302,66 @@ bool visit_kernel(const Args &a, Visit &&visit) {
 // times over, so a source that takes less shared memory is tried first; least_steps is the minimum.
 constexpr int comfortable_steps = 8, least_steps = 2;
 
+// The kernel that BackwardSweeps::choose gives; none if none fits.
 template <class Cell>
-Kernel BackwardSweeps<Cell>::choose(const Args &given, bool large) {
-  Args a = given;
+Kernel fit_any(Args a, bool large) {
   Kernel chosen{};
   const auto fits = [&](Source source, int least) {
     return visit_backward<Cell>(source, [&](auto type) {
       return visit_kernel<Cell, typename decltype(type)::type>(a, [&](auto of_kernel) {
         using Function = typename decltype(of_kernel)::type;
         if (!fit_backward<Function>(a, least)) return false;
-        chosen = {source, a.tile_steps, a.cost_columns, Function::shared_bytes(a)};
+        chosen = {source, a.tile_steps, a.cost_columns, Function::shared_bytes(a), a.x_whole};
         return true;
       });
     });
   };
+  [[maybe_unused]] const auto fits_with = [&](bool whole, Source source, int least) {
+    a.x_whole = whole;
+    return fits(source, least);
+  };
   bool found;
-  if constexpr (Cell::wide)
+  if constexpr (Cell::wide) {
     found = (a.costs != Costs::given && fits(Source::differences, least_steps)) || fits(Source::direct, least_steps);
-  else if (std::is_same_v<Cell, LongCell>)
+  } else if constexpr (std::is_same_v<Cell, LongCell>) {
     found = fits(Source::large, comfortable_steps) || fits(Source::smallest_large, least_steps);
-  else if (a.costs != Costs::tensor)
+  } else if (a.costs != Costs::tensor) {
     found = fits(forward_source<Cell>(a), least_steps);
-  else if (large)
+  } else if (a.slices) {
+    const Source source = large ? Source::slices : Source::slices_in_words;
+    found = fits_with(true, source, comfortable_steps) || fits_with(false, source, least_steps);
+  } else if (large) {
     found = fits(Source::packed, comfortable_steps) || fits(Source::smallest, least_steps);
-  else
+  } else {
     found = fits(Source::words, comfortable_steps) || fits(Source::smallest_words, least_steps);
-  if (!found) fail_for_memory(current_device().shared_memory + 1);
+  }
+  return found ? chosen : Kernel{};
+}
+template <class Cell>
+Kernel BackwardSweeps<Cell>::choose(const Args &a, bool large) {
+  const Kernel chosen = fit_any<Cell>(a, large);
+  if (chosen.source == Source::none) fail_for_memory(current_device().shared_memory + 1);
   return chosen;
+}
+// Of gradients and of alignments, so that forward may be followed by either.
+template <class Cell>
+bool BackwardSweeps<Cell>::fits_slices(const Args &given) {
+  int alignment = 0;  // any address
+  Args a = given;
+  a.slices = true;
+  const auto all = [&] {
+    return fit_any<Cell>(a, false).source != Source::none && fit_any<Cell>(a, true).source != Source::none;
+  };
+  a.dense.data = nullptr;
+  const bool gradients = all();
+  a.dense.data = &alignment;
+  return std::is_same_v<Cell, FloatCell> && gradients && all();
 }
 
 // Completes the arguments by what was chosen.
 inline Args with_tiles(Args a, const Kernel &chosen) {
   const auto log2 = [](int power) { return 31 - __builtin_clz(static_cast<unsigned>(power)); };
-  a.tile_steps = chosen.tile_steps, a.cost_columns = chosen.cost_columns;
+  a.tile_steps = chosen.tile_steps, a.cost_columns = chosen.cost_columns, a.x_whole = chosen.x_whole;
   if (a.interval / a.tile_steps - 1 > a.snapshots_each) a.snapshots_each = 0;  // tiles are smaller than was planned for
   a.tile_bits = log2(a.tile_steps), a.part_bits = log2(a.interval / a.tile_steps);
   return a;

@@ -6,6 +6,8 @@
 
 namespace sdtw::cuda {
 
+constexpr int digits_kept = 5;
+
 // 2^e, |e| <= 126.
 __device__ __forceinline__ float power_of_2(int e) { return __int_as_float((e + 127) << 23); }
 
@@ -24,8 +26,7 @@ struct SliceScale {
 };
 
 // What a point adds to costs, and its exponent, in one word. Norms have units of 2^-32 and are shifted by 8 bits; below
-// these is the exponent. There are two words of a point: that of its coordinates cut off behind five digits comes
-// first, then that of four.
+// these is the exponent.
 using PointWord = long long;
 __device__ __forceinline__ PointWord *words_of_points(const Args &a, int64_t pair) {
   return reinterpret_cast<PointWord *>(norms_of(a, pair));
@@ -52,14 +53,6 @@ struct Coordinate {
 __device__ __forceinline__ Coordinate difference(float a, float b) {
   const float high = a - b, of_b = high - a;
   return {high, (a - (high - of_b)) - (b + of_b)};
-}
-
-// Where the digits of a strip's x lie that do not fit shared memory, in as many groups of 32 features: of each
-// direction in which forward may sweep the strip.
-__device__ __forceinline__ unsigned *digits_of_strip(const Args &a, const StripView &s, int groups) {
-  const int64_t sweep = a.full_sweeps ? s.pair.index * halves + s.reversed : s.pair.index;
-  const int64_t strip = a.lanes == warp ? sweep * a.strips + s.strip : s.task;
-  return a.digits + strip * (K * warp * 32 / sizeof(unsigned) * digits_kept) * groups;
 }
 
 struct Digits {

@@ -13,12 +13,14 @@
 // (pair_kernels.cu), so that the distance of a point from itself is 0, and otherwise that of points that are off by
 // half of a last digit.
 //
-// Two things are lost. Points are cut behind k = 4 or 5 digits, that is at 2^-(8 k - 1) of their largest coordinate or
-// finer: t changes by 2^-(8 k) sqrt(t T) or so, T being the largest t of the pair; a float32 that is not much smaller
-// than the largest one has no more than four digits. And products of i + j > k are left out, by which t is off by 2^-38
-// T and 2^-44 T, in either direction, or, where features or cells are alike, in one. `digits_of` (pair.cuh) chooses k.
-// Invariant: sums of products fit an int for 128 features at a time, 3 x 128 x 2^14 x 256 < 2^31 of the third weight;
-// and 64 bits hold t up to 2^22 with 32 bits of fraction, or 24 above 2^19.
+// Two things are lost. Points are cut behind five digits, that is at 2^-39 of their largest coordinate or finer: t
+// changes by 2^-40 sqrt(t T) or so, T being the largest t of the pair, and hardly ever at all, since a float32 that is
+// not much smaller than the largest one has no more than four digits. And products of i + j > 5 are left out, by which
+// t is off by 2^-44 T, in either direction, or, where features or cells are alike, in one. Invariant: sums of products
+// of 32 features fit an int, and so do two of them of which one is times 256: 3 x 32 x 2^14 x 256 < 2^31; and 64 bits
+// hold t up to 2^22 with 32 bits of fraction, or 24 above 2^19. Trade-off: on GPUs for data centres, whose float64 is
+// half as fast as float32, TensorCosts take two thirds of the time: 19 products, and the instructions that join them,
+// against one. Elsewhere these are many times faster.
 #pragma once
 
 #include "cuda/costs/digits.cuh"
@@ -27,22 +29,15 @@
 namespace sdtw::cuda {
 
 // A producer warp has 32 rows of the strip, and each of its threads computes costs of the K rows of one sweeping lane.
-//
-// Digits of x lie in shared memory if there are no more than `most` features, and else in the state (Args::digits):
-// forward's producers write those of a strip when they begin with it, and backward's find them there. Those of y lie in
-// shared memory, of `most` features at a time. Where shared memory is small (`reloads`) x is cut anew for every 16
-// columns instead: the state has no room for what other GPUs need not store.
-//
-// Ring: the format of costs in the ring. columns: columns of the ring in forward.
-template <class Ring_, int columns = 64, int most = most_features_whole>
+// Digits of y lie in shared memory, a piece of 32 features at a time; so do those of x, of all features if there is
+// room (Args::x_whole). Else x is cut anew for every 16 columns. Ring: the format of costs in the ring.
+template <class Ring_>
 struct SliceCosts : TileReader<Ring_> {
   using Ring = Ring_;
   using Reader = TileReader<Ring>;
   static constexpr int resident = 2;
-  static constexpr int forward_columns = columns;
-  // Steps that forward unrolls. Where the sweeping warp computes 2^-f - 1, too, the code of a whole block of steps does
-  // not fit the instruction cache beside that of the producers.
-  static constexpr int unrolled = std::is_same_v<Ring, SplitRing> ? block_steps : block_steps / 2;
+  static constexpr int forward_columns = 0;  // Args::cost_columns
+  static constexpr int unrolled = block_steps / 2;
 
   int bits;  // fraction bits of a WordRing's words
   __device__ __forceinline__ void begin(const Args &a, const StripView &s) {
@@ -53,28 +48,19 @@ struct SliceCosts : TileReader<Ring_> {
   __device__ __forceinline__ void convert(const Left &left, FloatCost (&cost)[K]) const {
     this->ring.convert(left, bits, cost);
   }
-  // Scratch in shared memory, as matrix instructions take it, 128 words for each digit of 32 features: x of 16 rows a
+
+  // Scratch in shared memory, as matrix instructions take it, 128 words for each digit of 32 features: x of 16 rows, a
   // half of a warp's, lane by lane and four words each; y of 16 columns of every pair of the task, and what the columns
   // are known by (PointWord).
-  static constexpr int matrix = 4 * warp;
-  static constexpr bool reloads = most < most_features_whole;
-  // Groups of 32 features: all, and those that are in shared memory at a time.
-  __host__ __device__ static int groups(const Args &a) { return (a.features + 31) / 32; }
-  __host__ __device__ static int groups_at_once(const Args &a) { return a.features <= most ? groups(a) : most / 32; }
-  __host__ __device__ static size_t digits_bytes(int of_groups) {
-    return sizeof(unsigned) * matrix * digits_kept * of_groups;
-  }
-  __host__ __device__ static size_t rows_bytes(const Args &a) {
-    return a.features <= most || reloads ? 2 * producers * digits_bytes(groups_at_once(a)) : 0;
-  }
-  __host__ __device__ static size_t pair_bytes(const Args &a) {
-    return digits_bytes(groups_at_once(a)) + chunk_columns * sizeof(PointWord);
-  }
+  static constexpr int piece = 32, matrix = 4 * warp, group = digits_kept * matrix;
+  static constexpr size_t group_bytes = sizeof(unsigned) * group;
+  __host__ __device__ static int groups(const Args &a) { return a.x_whole ? (a.features + piece - 1) / piece : 1; }
+  static constexpr size_t pair_bytes = group_bytes + chunk_columns * sizeof(PointWord);
   static constexpr size_t barriers_bytes = 2 * sizeof(Barrier);
   __host__ __device__ static size_t scratch_bytes(const Args &a) {
-    return barriers_bytes + rows_bytes(a) + (warp >> a.lane_bits) * pair_bytes(a);
+    return barriers_bytes + producers * 2 * group_bytes * groups(a) + (warp >> a.lane_bits) * pair_bytes;
   }
-  // Barriers among the producers. ready: y of a chunk is in shared memory. read: all producers have read it.
+  // Barriers among the producers. ready: a piece of y is in shared memory. read: all producers have read it.
   struct Barriers {
     Barrier ready, read;
   };
@@ -85,42 +71,34 @@ struct SliceCosts : TileReader<Ring_> {
     barriers_in(scratch).ready.init(producers), barriers_in(scratch).read.init(producers);
   }
 
-  // Calls `work` with the type of producer that suits the problem. whole: x lies in shared memory.
   template <class Work>
-  static __device__ __forceinline__ void choose(const Args &a, Work work) {
-    if (a.features <= most)
-      work(Type<Producer<true>>{});
-    else
-      work(Type<Producer<false>>{});
+  static __device__ __forceinline__ void choose(const Args &, Work work) {
+    work(Type<Producer>{});
   }
-  template <bool whole>
   struct Producer : RowsOfProducer {
-    static constexpr bool stored = !whole && !reloads;  // x lies in the state
     static constexpr int nothing = 1 << 30;
-    // So many points of y a lane asks for ahead: all of its share, except with several pairs in a warp.
-    static constexpr int staged = chunk_columns / producers;
+    // To load points, eight lanes have four features each of a point, and a warp loads four points at once.
+    static constexpr int lanes_each = piece / 4, points = warp / lanes_each;
 
     Ring ring;
     int shift;                    // in which slot, before it is wrapped, the thread's rows have column 0
     unsigned *x, *y;              // digits of the warp's rows, and of 16 columns of its pair
     const float *xs, *ys;         // the features that the lane loads, in the caller's arrays; ys at the first column
     int64_t y_step;               // from a column of the task to the next
-    const PointWord *of_columns;  // what columns are known by, at the task's first column
-    PointWord own_rows[K];        // what the thread's rows are known by
     const PointWord *of_rows;     // what rows are known by
+    const PointWord *of_columns;  // and columns, at the task's first column
+    PointWord own_rows[K];        // of_rows of the thread's rows
     int n, first_row;             // rows of the pair; the first of the warp's
     int sign;                     // of steps along rows and columns: -1 if the task is reversed
     Barriers &barriers;
-    int &chunks;                   // how many pieces of y have been shared, over all tasks
-    int at_once, lane_bits;        // groups of y's features in shared memory; of which 2^lane_bits lanes load a point
-    bool vec4;                     // x and y can be loaded four features at a time
-    int fetched;                   // first column of the chunk of y that has been asked for, or nothing
-    Rows<float> incoming[staged];  // the warp's share of a piece of that chunk
-    PointWord incoming_word;       // of the column that the lane looks after
-    Rows<float> origin;            // the lane's features of o
-    int left_out;                  // bits of the fraction that sums have no room for (fraction_shift)
-    SliceScale scale;              // log2(e) / gamma
-    bool precise;                  // five digits, not four
+    int &chunks;              // how many pieces of y have been shared, over all tasks
+    bool vec4;                // x and y can be loaded four features at a time
+    int fetched;              // first column of the chunk of y that has been asked for, or nothing
+    Rows<float> incoming;     // the first of the lane's share of a piece of that chunk
+    PointWord incoming_word;  // of the column that the lane looks after
+    Rows<float> origin;       // the lane's features of o
+    int left_out;             // bits of the fraction that sums have no room for (fraction_shift)
+    SliceScale scale;         // log2(e) / gamma
     typename Ring::Units units;
 
     // s: the view of sweeping lane strip_lane, whose rows the thread has. shift_steps: the slot of step 0, not wrapped.
@@ -131,46 +109,38 @@ struct SliceCosts : TileReader<Ring_> {
           shift(shift_steps + s.lane),
           barriers(barriers_in(memory)),
           chunks(count),
-          at_once(groups_at_once(args)),
           vec4(is_vec4(args.x, args.features) && is_vec4(args.y, args.features)),
           fetched(nothing),
           left_out(s.active ? fraction_shift(args, s.pair.index) : 0),
           scale(args.scale),
           units(args, s.pair.index, left_out) {
-      const int first_lane = strip_lane - lane_id() / 4;  // of the warp's rows
+      const int producer = (strip_lane - lane_id() / 4) / 8;
       unsigned char *scratch = memory + barriers_bytes;
-      unsigned char *rows = stored ? reinterpret_cast<unsigned char *>(digits_of_strip(a, s, groups(a))) : scratch;
-      x = reinterpret_cast<unsigned *>(rows + first_lane / 8 * 2 * digits_bytes(groups_of_x()));
-      y = reinterpret_cast<unsigned *>(scratch + rows_bytes(a) + (strip_lane >> a.lane_bits) * pair_bytes(a));
-      lane_bits = at_once > 2 ? 5 : at_once > 1 ? 4 : 3;
+      x = reinterpret_cast<unsigned *>(scratch + producer * 2 * group_bytes * groups(a));
+      y = reinterpret_cast<unsigned *>(scratch + producers * 2 * group_bytes * groups(a) +
+                                       (strip_lane >> a.lane_bits) * pair_bytes);
       n = s.pair.n, sign = s.sign(), first_row = s.row_of(0) - sign * (lane_id() / 4 * K);
       xs = static_cast<const float *>(a.x.data) + x_of(a, s.pair.index) * a.x.stride[0] + feature() * a.x.stride[2];
       ys = static_cast<const float *>(a.y.data) + y_of(a, s.pair.index) * a.y.stride[0] +
            s.first_column() * a.y.stride[1] + feature() * a.y.stride[2];
       y_step = sign * a.y.stride[1];
-      precise = s.active && digits_of(a, s.pair) > 4;
-      of_rows = words_of_points(a, s.pair.index) + (precise ? 0 : a.n + a.m);
+      of_rows = words_of_points(a, s.pair.index);
       of_columns = of_rows + a.n + s.first_column();
 #pragma unroll
       for (int k = 0; k < K; k++) own_rows[k] = of_rows[clamp(s.row_of(k), n)];
-      __syncwarp();
-      if (whole || (stored && a.tile_steps == 0 && s.active))  // tile_steps: 0 in forward
-        for (int f0 = 0; f0 < a.features; f0 += 32 * at_once) load_x(f0);
-      __syncwarp();
+      if (a.x_whole) load_x(0, a.features);
     }
-
-    __device__ __forceinline__ int groups_of_x() const { return stored ? groups(a) : at_once; }
 
     // The warp's share of 16 columns of y: how many, and the first of them.
     __device__ __forceinline__ int own_columns() const { return chunk_columns / producers * (warp >> a.lane_bits); }
     __device__ __forceinline__ int first_own() const { return threadIdx.x / warp * own_columns() % chunk_columns; }
-    __device__ __forceinline__ PointWord *y_words() const {
-      return reinterpret_cast<PointWord *>(y + matrix * digits_kept * at_once);
-    }
+    __device__ __forceinline__ PointWord *y_words() const { return reinterpret_cast<PointWord *>(y + group); }
 
-    // Loads four features from feature f on, which lies at `from`. Beyond the last feature they are 0.
-    __device__ __forceinline__ Rows<float> quad(const float *from, int64_t stride, int f) const {
+    // Loads the lane's four features of the piece from f0 on. Beyond the last feature they are 0.
+    __device__ __forceinline__ Rows<float> quad(const float *from, int64_t stride, int f0) const {
       Rows<float> q{};
+      const int f = f0 + feature();
+      from += f0 * stride;
       if (vec4) {
         if (f < a.features) q = __builtin_bit_cast(Rows<float>, __ldg(reinterpret_cast<const float4 *>(from)));
       } else {
@@ -181,33 +151,34 @@ struct SliceCosts : TileReader<Ring_> {
       return q;
     }
     __device__ __forceinline__ Rows<float> x_quad(int row, int f0) const {
-      return quad(xs + row * a.x.stride[1] + f0 * a.x.stride[2], a.x.stride[2], f0 + feature());
+      return quad(xs + row * a.x.stride[1], a.x.stride[2], f0);
     }
-    // To load points, 2^lane_bits lanes have four features each of a point, and a warp loads points() at once.
-    __device__ __forceinline__ int word() const { return lane_id() & ((1 << lane_bits) - 1); }
-    __device__ __forceinline__ int feature() const { return 4 * word(); }
-    __device__ __forceinline__ int point() const { return lane_id() >> lane_bits; }
-    __device__ __forceinline__ int points() const { return warp >> lane_bits; }
-    // Where the lane's four features of a digit lie in the matrices of their group: word (+ 4) of a row or column.
-    __device__ __forceinline__ int group() const { return word() / 8 * (digits_kept * matrix); }
+    static __device__ __forceinline__ int word() { return lane_id() % lanes_each; }
+    static __device__ __forceinline__ int feature() { return 4 * word(); }
+    static __device__ __forceinline__ int point() { return lane_id() / lanes_each; }
 
-    // Cuts features [f0, f0 + 32 at_once) of the warp's rows into digits, and loads the lane's features of o. Rows 0
-    // and 1 of the 8 sweeping lanes are the first matrices, rows 2 and 3 the others, and in these the first 8 rows are
-    // those of even number.
-    __device__ __forceinline__ void load_x(int f0) {
-      origin = x_quad(0, f0);
-      unsigned *to =
-          x + (stored ? f0 / 32 * (digits_kept * matrix) : 0) + group() + word() % 4 * 4 + word() / 4 % 2 * 2;
+    // Where matrices of half of the warp's rows lie, of the piece from f0 on.
+    __device__ __forceinline__ unsigned *rows_at(int half, int f0) const {
+      return x + (half * groups(a) + (a.x_whole ? f0 / piece : 0)) * group;
+    }
+    // Cuts features [f0, end) of the warp's rows into digits. Rows 0 and 1 of the 8 sweeping lanes are the first
+    // matrices, rows 2 and 3 the others, and in these the first 8 rows are those of even number.
+    __device__ __forceinline__ void load_x(int f0, int end) {
+      __syncwarp();
+#pragma unroll 1
+      for (; f0 < end; f0 += piece) {
+        origin = x_quad(0, f0);
 #pragma unroll 2
-      for (int r = point(); r < warp; r += points()) {
-        const int row = clamp(first_row + sign * r, n);
-        store(to + r % K / 2 * (digits_kept * matrix * groups_of_x()) + r / K * 16 + r % 2, f0, x_quad(row, f0),
-              of_rows[row]);
+        for (int r = point(); r < warp; r += points) {
+          const int row = clamp(first_row + sign * r, n);
+          store(rows_at(r % K / 2, f0) + r / K * 16 + word() % 4 * 4 + word() / 4 * 2 + r % 2, x_quad(row, f0),
+                of_rows[row]);
+        }
       }
+      __syncwarp();
     }
     // Stores digits of the lane's four features of a point.
-    __device__ __forceinline__ void store(unsigned *to, int f0, const Rows<float> &of_point, PointWord known) const {
-      if (word() >= 8 * at_once || f0 / 32 + word() / 8 >= groups(a)) return;
+    __device__ __forceinline__ void store(unsigned *to, const Rows<float> &of_point, PointWord known) const {
       const float up = power_of_2(exponent_of(known) + 8);
       int high[4], low[4];
 #pragma unroll
@@ -218,37 +189,31 @@ struct SliceCosts : TileReader<Ring_> {
       for (int i = 0; i < digits_kept; i++) to[i * matrix] = planes[i];
     }
 
-    // Loads part i of the warp's share of 16 columns of y, features from f0 on. has: whether there is such a part.
-    // fetch: loads all parts into registers, and the words.
+    // Loads part i of the warp's share of a piece of 16 columns of y. fetch: loads the first part into registers, what
+    // belongs to it of o, and the columns' words.
     __device__ __forceinline__ Rows<float> y_quad(int first, int f0, int i) const {
-      const int column = first + first_own() + point() + points() * i;
-      return quad(ys + f0 * a.y.stride[2] + clamp(column, m) * y_step, a.y.stride[2], f0 + feature());
+      const int column = first + first_own() + point() + points * i;
+      return quad(ys + clamp(column, m) * y_step, a.y.stride[2], f0);
     }
-    __device__ __forceinline__ bool has(int i) const { return point() + points() * i < own_columns(); }
     __device__ __forceinline__ void fetch(int first, int f0) {
       fetched = first;
-#pragma unroll
-      for (int i = 0; i < staged; i++)
-        if (has(i)) incoming[i] = y_quad(first, f0, i);
-      if (!whole) origin = x_quad(0, f0);
+      incoming = y_quad(first, f0, 0);
+      origin = x_quad(0, f0);
       if (lane_id() < own_columns()) incoming_word = of_columns[sign * clamp(first + first_own() + lane_id(), m)];
     }
     // Column c of matrix j is column 8 j + c / 2, or 8 j + c / 2 + 4 if c is odd, so that storing costs has no bank
     // conflicts. The two matrices' words of a lane lie side by side, exchanged for every other pair of columns.
-    __device__ __forceinline__ void put(int i, int f0, const Rows<float> &quad) const {
-      const int column = first_own() + point() + points() * i, c = column % 4 * 2 + column / 4 % 2;
-      store(y + group() + c * 16 + word() % 4 * 4 + word() / 4 % 2 + 2 * (column / 8 ^ c / 2 % 2), f0, quad,
-            y_words()[column]);
+    __device__ __forceinline__ void put(int i, const Rows<float> &quad) const {
+      const int column = first_own() + point() + points * i, c = column % 4 * 2 + column / 4 % 2;
+      store(y + c * 16 + word() % 4 * 4 + word() / 4 + 2 * (column / 8 ^ c / 2 % 2), quad, y_words()[column]);
     }
-    // Puts the warp's share, relative to o, into shared memory. Parts beyond `staged` are loaded only here.
+    // Puts the warp's share, relative to o, into shared memory. Parts beyond the first are loaded only here.
     __device__ __forceinline__ void convert(int first, int f0) const {
       if (lane_id() < own_columns()) y_words()[first_own() + lane_id()] = incoming_word;
       __syncwarp();
-#pragma unroll
-      for (int i = 0; i < staged; i++)
-        if (has(i)) put(i, f0, incoming[i]);
+      put(0, incoming);
 #pragma unroll 1
-      for (int i = staged; has(i); i++) put(i, f0, y_quad(first, f0, i));
+      for (int i = 1; points * i < own_columns(); i++) put(i, y_quad(first, f0, i));
     }
 
     // Costs for columns that the pair does not have. Any would do, but the smaller m of forbidden cells stays, the less
@@ -263,33 +228,18 @@ struct SliceCosts : TileReader<Ring_> {
     // will probably be computed next.
     __device__ __forceinline__ void produce(int first, int next) {
       if (fetched != first) fetch(first, 0);
-      if constexpr (whole) {
-        share_y(first, 0, next, 0);
+      long long sum[2][2][4] = {};
 #pragma unroll 1
-        for (int half = 0; half < 2; half++) {
-          long long sum[2][4] = {};
-          add(half, 0, a.features, sum);
-          put(first, half, sum);
-        }
+      for (int f0 = 0; f0 < a.features; f0 += piece) {
+        if (!a.x_whole) load_x(f0, f0 + 1);
+        const bool last = f0 + piece >= a.features;
+        share_y(first, f0, last ? next : first, last ? 0 : f0 + piece);
+#pragma unroll
+        for (int half = 0; half < 2; half++) add(half, f0, sum[half]);
         barriers.read.arrive();
-      } else {
-        long long sum[2][2][4] = {};
-#pragma unroll 1
-        for (int f0 = 0; f0 < a.features; f0 += most) {
-          const bool last = f0 + most >= a.features;
-          if constexpr (reloads) {
-            __syncwarp();
-            load_x(f0);
-            __syncwarp();
-          }
-          share_y(first, f0, last ? next : first, last ? 0 : f0 + most);
-#pragma unroll
-          for (int half = 0; half < 2; half++) add(half, f0, min(most, a.features - f0), sum[half]);
-          barriers.read.arrive();
-        }
-#pragma unroll
-        for (int half = 0; half < 2; half++) put(first, half, sum[half]);
       }
+#pragma unroll
+      for (int half = 0; half < 2; half++) put(first, half, sum[half]);
     }
 
     // Puts the warp's share of a piece of y where all producers find it, asks for the next piece, and waits for the
@@ -303,12 +253,8 @@ struct SliceCosts : TileReader<Ring_> {
       barriers.ready.wait(chunks++);
     }
 
-    // The column, of 16, of a thread's sums; and what it is known by. Where x is not whole y of the next chunk may be
-    // in shared memory already when the sums are complete.
+    // The column, of 16, of a thread's sums.
     static __device__ __forceinline__ int column_of(int j, int odd) { return 8 * j + lane_id() % 4 + 4 * odd; }
-    __device__ __forceinline__ PointWord word_of_column(int first, int column) const {
-      return whole ? y_words()[column] : of_columns[sign * clamp(first + column, m)];
-    }
 
     // Stores costs from the thread's sums of products, of half of its rows, in the ring.
     __device__ __forceinline__ void put(int first, int half, const long long (&sum)[2][4]) const {
@@ -322,7 +268,9 @@ struct SliceCosts : TileReader<Ring_> {
         for (int odd = 0; odd < 2; odd++) {
           int slot = place + column_of(j, odd);
           if (slot >= ring.columns) slot -= ring.columns;
-          const long long of_column = norm_of(word_of_column(first, column_of(j, odd)), left_out);
+          // From global memory: y of the next chunk may be in shared memory already.
+          const PointWord column = of_columns[sign * clamp(first + column_of(j, odd), m)];
+          const long long of_column = norm_of(column, left_out);
           typename Ring::Units::Value cost[K / 2];
 #pragma unroll
           for (int k = 0; k < K / 2; k++) cost[k] = units.of(row[k] + of_column - sum[j][2 * k + odd]);
@@ -330,18 +278,10 @@ struct SliceCosts : TileReader<Ring_> {
         }
     }
 
-    // Adds the products of `features` features from f0 on to the sums of half of the thread's rows.
-    __device__ __forceinline__ void add(int half, int f0, int features, long long (&sum)[2][4]) const {
-      if (precise)
-        add<5>(half, f0, features, sum);
-      else
-        add<4>(half, f0, features, sum);
-    }
-    template <int digits>
-    __device__ __forceinline__ void add(int half, int f0, int features, long long (&sum)[2][4]) const {
-      constexpr int weights = digits + 1;
+    // Adds the products of a piece's features to the sums of half of the thread's rows.
+    __device__ __forceinline__ void add(int half, int f0, long long (&sum)[2][4]) const {
       int of_weight[weights][2][4] = {};
-      multiply<digits>(half, f0, features, of_weight);
+      multiply(half, f0, of_weight);
       const int row_exponent[2] = {exponent_of(half ? own_rows[2] : own_rows[0]),
                                    exponent_of(half ? own_rows[3] : own_rows[1])};
 #pragma unroll
@@ -352,7 +292,7 @@ struct SliceCosts : TileReader<Ring_> {
 #pragma unroll
           for (int k = 0; k < 2; k++) {
             const int e = 2 * k + odd;
-            const auto weight = [&](int w) { return w < weights ? of_weight[w < weights ? w : 0][j][e] : 0; };
+            const auto weight = [&](int w) { return of_weight[w][j][e]; };
             const long long lower =
                 static_cast<long long>(weight(2) * 256 + weight(3)) * 65536 + (weight(4) * 256 + weight(5));
             const int high = static_cast<int>(lower >> 32) + (weight(0) * 256 + weight(1));
@@ -364,27 +304,21 @@ struct SliceCosts : TileReader<Ring_> {
     }
 
     // Sums of products of digits, by the sum of the digits' places.
-    template <int digits>
-    __device__ __forceinline__ void multiply(int half, int f0, int features, int (&sum)[digits + 1][2][4]) const {
-      const unsigned *rows =
-          x + (half * groups_of_x() + (stored ? f0 / 32 : 0)) * (digits_kept * matrix) + 4 * lane_id();
-      const int swapped = lane_id() / 8 % 2;
-      const unsigned *columns_of[2] = {y + 4 * lane_id() + 2 * swapped, y + 4 * lane_id() + 2 * (1 - swapped)};
-#pragma unroll 1
-      for (int f = 0; f < features; f += 32) {
-        uint4 row[digits];
+    static constexpr int weights = digits_kept + 1;
+    __device__ __forceinline__ void multiply(int half, int f0, int (&sum)[weights][2][4]) const {
+      const unsigned *rows = rows_at(half, f0) + 4 * lane_id(), *columns = y + 4 * lane_id();
+      const int swapped = 2 * (lane_id() / 8 % 2);
+      uint4 row[digits_kept];
 #pragma unroll
-        for (int i = 0; i < digits; i++) row[i] = *reinterpret_cast<const uint4 *>(rows + i * matrix);
+      for (int i = 0; i < digits_kept; i++) row[i] = *reinterpret_cast<const uint4 *>(rows + i * matrix);
 #pragma unroll
-        for (int i = 0; i < digits; i++) {
-          const uint2 column[2] = {*reinterpret_cast<const uint2 *>(columns_of[0] + i * matrix),
-                                   *reinterpret_cast<const uint2 *>(columns_of[1] + i * matrix)};
+      for (int i = 0; i < digits_kept; i++) {
+        const uint2 column[2] = {*reinterpret_cast<const uint2 *>(columns + i * matrix + swapped),
+                                 *reinterpret_cast<const uint2 *>(columns + i * matrix + (2 - swapped))};
 #pragma unroll
-          for (int other = 0; other < digits && other + i <= digits; other++)
+        for (int other = 0; other < digits_kept && other + i < weights; other++)
 #pragma unroll
-            for (int j = 0; j < 2; j++) ptx::multiply_add(sum[i + other][j], row[other], column[j]);
-        }
-        rows += digits_kept * matrix, columns_of[0] += digits_kept * matrix, columns_of[1] += digits_kept * matrix;
+          for (int j = 0; j < 2; j++) ptx::multiply_add(sum[i + other][j], row[other], column[j]);
       }
     }
   };

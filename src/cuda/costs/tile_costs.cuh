@@ -15,8 +15,8 @@ namespace sdtw::cuda {
 
 constexpr int producers = producers_of_tiles;  // warps, each of which has 32 rows of the strip
 constexpr int chunk_columns = 16;              // columns that are computed at a time: a chunk
-// Rows of a ring slot. Those beyond the strip's 128 avoid bank conflicts where lanes access rows of different slots.
-constexpr int column_pitch = K * warp + (float64_costs ? 8 : 4);
+// Rows of a ring slot. The 8 beyond the strip's 128 avoid bank conflicts where lanes access K rows of different slots.
+constexpr int column_pitch = K * warp + 8;
 
 // The slot of a step, -32 or more, in a ring of so many columns: a power of two, or one of the numbers below, by which
 // the compiler divides without a division.

@@ -179,9 +179,16 @@ __device__ __forceinline__ StripView forward_view(const Args &a, int64_t task, i
 // producers' scratch memory. Without: for each warp the row above and what its source of costs needs.
 constexpr size_t pipeline_bytes = (sizeof(ForwardPipeline) + 15) / 16 * 16;
 template <class Source>
+__host__ __device__ __forceinline__ int forward_columns(const Args &a) {
+  if constexpr (Source::forward_columns > 0)
+    return Source::forward_columns;
+  else
+    return a.cost_columns;
+}
+template <class Source>
 size_t forward_bytes(const Args &a) {
   if constexpr (Source::cooperative)
-    return pipeline_bytes + tops_bytes + Source::ring_bytes(Source::forward_columns) + Source::scratch_bytes(a);
+    return pipeline_bytes + tops_bytes + Source::ring_bytes(forward_columns<Source>(a)) + Source::scratch_bytes(a);
   else
     return Source::warps * (tops_bytes + Source::bytes(a));
 }
@@ -210,17 +217,17 @@ __device__ __noinline__ void sweep_seldom(const Args &a, int64_t task, unsigned 
 // are numbered through over all tasks of the block.
 template <class Cell, class Source, bool several>
 struct Together {
-  static constexpr int columns = Source::forward_columns;  // of the ring
-
   const Args &a;
   unsigned char *memory;
+
+  __device__ __forceinline__ int columns() const { return forward_columns<Source>(a); }  // of the ring
 
   __device__ __forceinline__ ForwardPipeline &pipeline() const { return *reinterpret_cast<ForwardPipeline *>(memory); }
   __device__ __forceinline__ unsigned char *tops() const { return memory + pipeline_bytes; }
   __device__ __forceinline__ typename Source::Ring ring() const {
-    return {memory + pipeline_bytes + tops_bytes, columns};
+    return {memory + pipeline_bytes + tops_bytes, columns()};
   }
-  __device__ __forceinline__ unsigned char *scratch() const { return ring().data + Source::ring_bytes(columns); }
+  __device__ __forceinline__ unsigned char *scratch() const { return ring().data + Source::ring_bytes(columns()); }
   // Called by the whole block.
   __device__ __forceinline__ void init() const {
     if (threadIdx.x == 0) {
@@ -285,7 +292,7 @@ struct Together {
     const int strip_lane = (threadIdx.x / warp - 1) * 8 + lane_id() / 4;
     // How many chunks producers may be ahead of the sweep. Lower lanes read the columns of a chunk up to 31 steps
     // later, that is in the two blocks of steps after the chunk's own, too.
-    constexpr int ahead = columns / chunk_columns - 2;
+    const int ahead = columns() / chunk_columns - 2;
     int count = 0, chunks = 0;
     for (WorkItem item = pipeline().receive(count); item.task != none; item = pipeline().receive(++count)) {
       const StripView s = forward_view<Cell, several>(a, item.task, strip_lane);

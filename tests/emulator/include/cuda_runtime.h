@@ -241,7 +241,8 @@ enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cu
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount,
   cudaDevAttrMaxSharedMemoryPerBlockOptin,
-  cudaDevAttrMaxSharedMemoryPerMultiprocessor
+  cudaDevAttrMaxSharedMemoryPerMultiprocessor,
+  cudaDevAttrSingleToDoublePrecisionPerfRatio
 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 enum { cudaEnableDefault };
@@ -278,6 +279,7 @@ inline cudaError_t cudaGetDeviceCount(int *count) { return *count = 1, cudaSucce
 inline cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
 inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
   *value = attribute == cudaDevAttrMultiProcessorCount ? emulator::multiprocessors
+           : attribute == cudaDevAttrSingleToDoublePrecisionPerfRatio ? 2
            : attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin
                ? static_cast<int>(emulator::shared_memory_of_block)
                : static_cast<int>(emulator::shared_memory_of_multiprocessor);
