@@ -19,8 +19,8 @@
 // t is off by 2^-44 T, in either direction, or, where features or cells are alike, in one. Invariant: sums of products
 // of 32 features fit an int, and so do two of them of which one is times 256: 3 x 32 x 2^14 x 256 < 2^31; and 64 bits
 // hold t up to 2^22 with 32 bits of fraction, or 24 above 2^19. Trade-off: on GPUs for data centres, whose float64 is
-// half as fast as float32, TensorCosts take two thirds of the time: 19 products, and the instructions that join them,
-// against one. Elsewhere these are many times faster.
+// half as fast as float32, TensorCosts take two thirds of the time or less: 19 products, and the instructions that join
+// them, against one. Elsewhere these are many times faster.
 #pragma once
 
 #include "cuda/costs/digits.cuh"
