@@ -43,6 +43,13 @@ TEST_CASE("every metric with lengths, layouts, upstream gradients and many featu
       }
 }
 
+TEST_CASE("every metric with more features than points of a strip have room for at a time", "[metrics]") {
+  for (const char *metric : metrics)
+    for (const char *rest : {" dtype=f64 d=90 gamma=0.5", " dtype=f32 d=220 gamma=0.5", " dtype=f64 d=50 gamma=0",
+                             " dtype=f32 d=45 gamma=0.5 tangents=xy"})
+      check_line(std::string("metric=") + metric + " B=1 n=150 m=30 grad=random seed=3" + rest);
+}
+
 TEST_CASE("distances of two points", "[metrics]") {
   for (const Backend &backend : backends()) {
     INFO(backend.name);

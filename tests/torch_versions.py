@@ -3,9 +3,9 @@
     python tests/torch_versions.py                      the versions that docs/pytorch.md says are tested
     python tests/torch_versions.py 2.4.1 2.14.1 --write  these, and write the table there
 
-The package is the one that the calling interpreter has: its extension module knows nothing of PyTorch. Wheels
-of PyTorch on PyPI are builds for CUDA, of 2 to 4 GB with what they need. Environments stay in
-build/torch-versions, so that a second run installs nothing.
+The package is the one that the calling interpreter has: its extension module knows nothing of PyTorch, and
+the one that does is built for each version. Wheels of PyTorch on PyPI are builds for CUDA, of 2 to 4 GB with
+what they need. Environments stay in build/torch-versions, so that a second run installs nothing.
 """
 
 import argparse
@@ -44,6 +44,7 @@ def environment(version, where):
         subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
     )
     shutil.copytree(Path(libsdtw.__file__).parent, packages / "libsdtw", dirs_exist_ok=True)
+    subprocess.run([python, "-m", "libsdtw.torch.build"], check=True)
     return python
 
 

@@ -6,7 +6,7 @@
 #include <ATen/DeviceGuard.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
-#include <c10/core/CPUAllocator.h>
+#include <c10/core/Allocator.h>
 
 #include <cstdint>
 #include <string>
@@ -83,20 +83,22 @@ inline sdtw_out output(const at::Tensor &tensor) {
 
 inline const void *address(const at::Tensor &lengths) { return lengths.defined() ? lengths.const_data_ptr() : nullptr; }
 
-// Uninitialised memory that lives as long as a call: of PyTorch's allocator, whose stream says when it is free again.
+// Uninitialised memory that lives as long as a call: of PyTorch's allocator, whose stream says when it is free again. A
+// tensor of it would take the host longer; versions before 2.9 do not tell of the allocator of GPUs.
 class Scratch {
  public:
   Scratch(size_t bytes, const at::Tensor &like) {
-    if (like.is_cpu())
-      host_ = c10::GetCPUAllocator()->allocate(bytes);
-    else if (bytes)
-      device_ = at::empty({static_cast<int64_t>(bytes)}, like.options().dtype(at::kByte));
+    if (bytes == 0) return;
+    if (c10::Allocator *const allocator = c10::GetAllocator(like.device().type()))
+      memory_ = allocator->allocate(bytes);
+    else
+      tensor_ = at::empty({static_cast<int64_t>(bytes)}, like.options().dtype(at::kByte));
   }
-  void *data() const { return device_.defined() ? device_.mutable_data_ptr() : host_.get(); }
+  void *data() const { return tensor_.defined() ? tensor_.mutable_data_ptr() : memory_.get(); }
 
  private:
-  c10::DataPtr host_;
-  at::Tensor device_;
+  c10::DataPtr memory_;
+  at::Tensor tensor_;
 };
 
 // Buffers of a call that reads these inputs, and exec with the stream that is current now; false where there is none.

@@ -283,6 +283,7 @@ def test_more_kinds_of_calls_than_are_remembered():
     assert soft_dtw(x, y).item() == first[0]
 
 
+@pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning")  # PyTorch 2.11, of itself
 def test_profiles_name_it(device):
     x, y = pair(device)
     with torch.profiler.profile() as profile:

@@ -264,7 +264,7 @@ struct Backward {
   // do one after the other: the first thread of these waits for the strip below.
   __device__ __forceinline__ void grade(int thread) const {
     constexpr int from = 4, of_columns = graders / 2;
-    const bool speaks = thread == of_columns, orders = speaks && !a.dense.data;
+    const bool speaks = thread == 0, orders = thread == of_columns && !s.last() && !a.dense.data;
     Messages messages{*this};
     const bool stays = a.staged == a.features;  // x, for all tiles
     const typename Memory::Points all{raw + Memory::least_bytes(a), 0, a.staged};
@@ -275,17 +275,16 @@ struct Backward {
     };
     if (stays && !a.dense.data) all.bring_rows(a, s, thread);
     bring_next(1);
-    int done = 0;
+    int done = 0, below = 0;  // columns to which gradients have been added, by this strip and the one below
     for (int round = 0;; round++) {
-      if (speaks) messages.exchange(round, orders ? done : 0);
+      if (speaks) messages.exchange(round, a.dense.data ? 0 : done);
       if (round >= from && !t.over()) {
         const int half = (round - from) & 1 ^ 1, before = (round - 1) & 1, first = t.part * steps + half * T;
         const Half tile = half_of(t.number, half);
         if (block.swept[before]) {
-          if (orders && !s.last()) {
-            const int enough = s.m - max(first - (warp - 1), 0);
-            wait_until(graded(s.strip + 1), [&](int columns) { return columns >= enough; });
-          }
+          const int enough = s.m - max(first - (warp - 1), 0);
+          if (orders && below < enough)
+            below = wait_until(graded(s.strip + 1), [&](int columns) { return columns >= enough; });
           if (a.dense.data)
             Gradients<Cell, tangents, T>{a, s, block, tile, block.live[before], all}.put_dense(first, thread);
           else
