@@ -258,7 +258,8 @@ struct SliceCosts : TileReader<Ring_> {
 
     // Stores costs from the thread's sums of products, of half of its rows, in the ring.
     __device__ __forceinline__ void put(int first, int half, const long long (&sum)[2][4]) const {
-      const long long rounding = (1ll << (31 - left_out)) + (left_out < 8 ? Ring::rounding_bit >> left_out : 0);
+      constexpr auto of_ring = static_cast<long long>(Ring::rounding * 0x1p32);
+      const long long rounding = (1ll << (31 - left_out)) + (left_out < 8 ? of_ring >> left_out : 0);
       const long long row[2] = {norm_of(half ? own_rows[2] : own_rows[0], left_out) + rounding,
                                 norm_of(half ? own_rows[3] : own_rows[1], left_out) + rounding};
       const int place = place_in_ring(first + shift, ring.columns);
