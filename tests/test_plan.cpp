@@ -34,10 +34,12 @@ TEST_CASE("CPU: many short pairs take a lane each, few or long ones strips") {
   CHECK(cpu_plan(512, 600, 600, 1).mapping == Mapping::strips);
   CHECK(cpu_plan(64, 8, 257, 1).mapping == Mapping::lanes);  // beside a short series any length will do
   Case c = make_case(SDTW_SQEUCLIDEAN, 512, 20, 20, 1, 0);
+  c.exec.device = SDTW_CPU;
   CHECK(plan_of(c).cpu.mapping == Mapping::lanes);
   c.problem.step_weight[0] = 2;
   CHECK(plan_of(c).cpu.mapping == Mapping::strips);
   Case wide = make_case(SDTW_SQEUCLIDEAN, 512, 500, 500, 1, 1);
+  wide.exec.device = SDTW_CPU;
   CHECK(plan_of(wide).cpu.mapping == Mapping::strips);
   wide.problem.band = SDTW_BAND_SAKOE_CHIBA, wide.problem.band_radius = 50;  // few columns of each row
   CHECK(plan_of(wide).cpu.mapping == Mapping::lanes);
