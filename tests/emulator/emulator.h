@@ -4,7 +4,8 @@
 //
 // It finds wrong arithmetic, wrong indices (with AddressSanitizer), meetings that not all threads come to, and waits
 // that never end. Between two meetings, fibers of a warp run in random order and warps take turns at random; a seed
-// repeats it (SDTW_EMULATOR_SEED). It does not find what only weak memory order brings about, and times mean nothing.
+// repeats it (SDTW_EMULATOR_SEED). SDTW_EMULATOR_SLOW_FLOAT64 makes it a GPU with little float64. It does not find what
+// only weak memory order brings about, and times mean nothing.
 //
 // A launch runs to its end before it returns. Each host thread has an emulated GPU of its own.
 #pragma once

@@ -19,8 +19,8 @@
 // t is off by 2^-44 T, in either direction, or, where features or cells are alike, in one. Invariant: sums of products
 // of 32 features fit an int, and so do two of them of which one is times 256: 3 x 32 x 2^14 x 256 < 2^31; and 64 bits
 // hold t up to 2^22 with 32 bits of fraction, or 24 above 2^19. Trade-off: on GPUs for data centres, whose float64 is
-// half as fast as float32, TensorCosts take two thirds of the time: 19 products, and the instructions that join them,
-// against one. Elsewhere these are many times faster.
+// half as fast as float32, TensorCosts take two thirds of the time or less: 19 products, and the instructions that join
+// them, against one. Elsewhere these are many times faster.
 #pragma once
 
 #include "cuda/costs/digits.cuh"
@@ -258,7 +258,8 @@ struct SliceCosts : TileReader<Ring_> {
 
     // Stores costs from the thread's sums of products, of half of its rows, in the ring.
     __device__ __forceinline__ void put(int first, int half, const long long (&sum)[2][4]) const {
-      const long long rounding = (1ll << (31 - left_out)) + (left_out < 8 ? Ring::rounding_bit >> left_out : 0);
+      constexpr auto of_ring = static_cast<long long>(Ring::rounding * 0x1p32);
+      const long long rounding = (1ll << (31 - left_out)) + (left_out < 8 ? of_ring >> left_out : 0);
       const long long row[2] = {norm_of(half ? own_rows[2] : own_rows[0], left_out) + rounding,
                                 norm_of(half ? own_rows[3] : own_rows[1], left_out) + rounding};
       const int place = place_in_ring(first + shift, ring.columns);

@@ -153,7 +153,6 @@ struct SplitRing {
   static constexpr bool fixed = true;  // the sums that it takes are in fixed point
   static constexpr size_t bytes_of_cost = sizeof(float) + sizeof(int);
   static constexpr double rounding = 0;
-  static constexpr int rounding_bit = 0;
   using Units = PartsOfSums;
   struct Left {
     Rows<float> q;
@@ -217,7 +216,6 @@ struct PackedRing {
   static constexpr bool fixed = true;
   static constexpr size_t bytes_of_cost = sizeof(unsigned) + sizeof(short);
   static constexpr double rounding = 0x1p-25;  // added to t, whose fraction is cut off behind 24 bits
-  static constexpr int rounding_bit = 1 << 7;  // the same, in units of 2^-32
   using Units = PartsOfSums;
   struct Left {
     Rows<unsigned> word;
@@ -271,7 +269,6 @@ struct WordRing {
   static constexpr bool fixed = true;
   static constexpr size_t bytes_of_cost = sizeof(int);
   static constexpr double rounding = 0;
-  static constexpr int rounding_bit = 0;
   using Left = Rows<int>;
   struct Units {
     using Value = int;

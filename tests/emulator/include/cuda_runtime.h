@@ -279,7 +279,8 @@ inline cudaError_t cudaGetDeviceCount(int *count) { return *count = 1, cudaSucce
 inline cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
 inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
   *value = attribute == cudaDevAttrMultiProcessorCount ? emulator::multiprocessors
-           : attribute == cudaDevAttrSingleToDoublePrecisionPerfRatio ? 2
+           : attribute == cudaDevAttrSingleToDoublePrecisionPerfRatio
+               ? (std::getenv("SDTW_EMULATOR_SLOW_FLOAT64") ? 64 : 2)
            : attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin
                ? static_cast<int>(emulator::shared_memory_of_block)
                : static_cast<int>(emulator::shared_memory_of_multiprocessor);
