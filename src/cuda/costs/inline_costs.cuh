@@ -194,31 +194,18 @@ struct InlineCosts : InlineBase {
     squared_distances<K, D>(x, at + u, row, cost);
   }
 
-  // Instead of a sweep: measures all columns, so that `bound` is that of all costs.
-  __device__ __forceinline__ void measure_columns() {
-    Point from;
-#pragma unroll
-    for (int f = 0; f < D; f++) from.v[f] = origin[f];
-    reach_y = reach_of(data, stride[0], stride[1], from, root, columns, count);
-  }
-  struct Point {
-    double v[D];
-  };
-  // The lane's part of it. Not inlined: it is needed seldom.
-  static __device__ __noinline__ int reach_of(const float *data, int64_t step, int64_t of_feature, Point from,
-                                              double root, int columns, int count) {
-    int reach = 0;
-    for (int column = lane_id(); column < columns; column += warp) {
-      float distance = 0;
+  // Notes the columns from `first` on without a look at their costs, so that `bound` is that of them all.
+  __device__ __forceinline__ void measure_from(int first) {
+    for (int column = first + lane; column < columns; column += lanes) {
+      float value[D], distance = 0;
+      fetch(column, value);
 #pragma unroll
       for (int f = 0; f < D; f++) {
-        const float value = exact || f < count ? __ldg(data + column * step + f * of_feature) : 0;
-        const double v = (value - from.v[f]) * root;
+        const double v = scaled(value[f], f);
         distance += static_cast<float>(v * v);
       }
-      widen(reach, distance);
+      widen(reach_y, distance);
     }
-    return reach;
   }
   // A bound of the pair's costs t as far as the strip has met them, as bits of a float; a NaN is larger than any. The
   // same in all lanes of the pair.

@@ -108,14 +108,18 @@ struct Sweep {
   __device__ __forceinline__ void hand_on(Word *to, int i) const { Cell::store(to, i, format, strip.z[K - 1]); }
 
   __device__ __forceinline__ void run(Z *tops) {
-    corner = Cell::forbidden();
-    if (is_in_vain()) return leave_to_others();
     above.begin(a, s, tops);
     strip.start(s);
+    corner = Cell::forbidden();
     below = s.active && !s.whole && lane_id() == s.end_lane ? row_below(a, s, words()) : nullptr;
     Word *save_to = a.saved && s.active && s.kept ? checkpoint(a, s, 0, words()) : nullptr;
     int next_save = save_to ? a.interval : 0;
+    int next_look = gives_up ? look_after : s.steps;
     for (int first = 0; first < s.steps; first += block_steps) {
+      if (gives_up && first == next_look) {
+        next_look *= 4;
+        if (is_in_vain()) return leave_to_others(first);
+      }
       source.enter(first);
       above.enter(first);
       if (first > 0 && first == next_save) {
@@ -131,30 +135,32 @@ struct Sweep {
     }
   }
 
-  // FloatCell tries pairs that it may have no room for. Where the strip's rows alone, or the lengths, tell that it has
-  // none, it does not begin: the strip that waits for the row gets cells that are of no use, and the source says what
-  // costs there are. To look again on the way, when more is known, put 175 instructions into the loop of blocks.
+  // FloatCell tries pairs that it may have no room for. From time to time it looks whether that has shown, and then
+  // goes no further: the strip that waits for the row gets cells that are of no use, and the source says what costs
+  // there are.
   static constexpr bool gives_up = [] {
     if constexpr (std::is_same_v<Cell, FloatCell> && !Source::cooperative)
       return Source::has_bound;
     else
       return false;
   }();
+  static constexpr int look_after = 64;  // steps, then four times as many
   __device__ __forceinline__ bool is_in_vain() const {
     if constexpr (gives_up) {
-      const bool fits = __int_as_float(source.reach_x) <= float_limit(a, s.pair);
-      return a.lanes == warp && __any_sync(all_lanes, s.active && (!fits || core::is_thin(s.pair.n, s.pair.m)));
+      const float bound = __int_as_float(source.bound(a, s));
+      const bool fits = bound <= float_limit(a, s.pair) && !core::is_thin(s.pair.n, s.pair.m);
+      return __all_sync(all_lanes, !s.active || !fits);
     } else {
       return false;
     }
   }
-  static __device__ __noinline__ void fill_row(Word *row, int columns) {
-    for (int column = lane_id(); column < columns; column += warp) Cell::store(row, column, one_word, Cell::one());
-  }
-  __device__ __forceinline__ void leave_to_others() {
+  __device__ __forceinline__ void leave_to_others(int first) {
     if constexpr (gives_up) {
-      source.measure_columns();
-      if (!s.whole) fill_row(row_below(a, s, words()), s.pair.m);
+      source.measure_from(first);
+      if (a.lanes < warp || s.whole) return;
+      Word *const row = row_below(a, s, words());
+      for (int column = max(first - s.end_lane, 0) + lane_id(); column < s.pair.m; column += warp)
+        Cell::store(row, column, format, Cell::one());
     }
   }
 
