@@ -45,9 +45,10 @@ unsigned permute(unsigned a, unsigned b) {
   return bytes;
 }
 
+// Wraps around, as the instruction does: exponents may be anything in lanes whose pair another kernel computes.
 template <int b>
 int scaled_sum(int a, int c) {
-  return a * b + c;
+  return static_cast<int>(static_cast<unsigned>(a) * b + static_cast<unsigned>(c));
 }
 
 inline void hide(int &) {}
