@@ -63,25 +63,33 @@ inline double widest_span(const Case &c, int64_t b) {
   return span;
 }
 
-// What gradients of pair b may be off by whatever they are: E below 1e-12 counts as 0 (sdtw.h), here of a few cells.
-// Where series are equal, or likely steps have weight 0, there is no more to them than that.
-inline double negligible_gradient(const Case &c, int64_t b) {
+// E below 1e-12 counts as 0 (sdtw.h): what that is worth in a gradient, of a few cells of derivatives up to 1. Where
+// series are equal, or likely steps have weight 0, there is no more to gradients than that.
+inline double negligible_alignment(const Case &c, int64_t b) {
   if (!c.fused() && c.unit_steps()) return 0;  // E is 1 in the corners
   const double g = c.grad_value.empty() ? 1 : std::abs(c.grad_value[b]);
-  if (c.problem.metric != SDTW_SQEUCLIDEAN) return std::isfinite(g) ? 4e-12 * g : 0;  // of derivatives up to 1
-  const double span = widest_span(c, b);
-  return std::isfinite(span) && std::isfinite(g) ? 4e-12 * g * span : 0;
+  return std::isfinite(g) ? 4e-12 * g : 0;
 }
 
-// The same of the gradients' derivatives along the tangents. E below 1e-12 counts as 0 with its derivative, which is E
-// times a path's derivative over gamma: of one cell's, here.
+// What gradients of pair b may be off by whatever they are.
+inline double negligible_gradient(const Case &c, int64_t b) {
+  if (c.problem.metric != SDTW_SQEUCLIDEAN) return negligible_alignment(c, b);
+  const double span = widest_span(c, b);
+  return std::isfinite(span) ? negligible_alignment(c, b) * span : 0;
+}
+
+// The same of the gradients' derivatives along the tangents: E of the derivative of twice a difference, which series
+// of equal steps have, too; and E's own derivative, E times a path's over gamma, here of one cell.
 inline double negligible_tangent(const Case &c, int64_t b) {
   const double gamma = c.problem.gamma, negligible = negligible_gradient(c, b);
-  if (negligible == 0 || gamma == 0) return negligible;
   double reach = max_norm(c.tangent_x.data(), int64_t(c.tangent_x.size())) +
                  max_norm(c.tangent_y.data(), int64_t(c.tangent_y.size()));
-  if (c.problem.metric == SDTW_SQEUCLIDEAN) reach *= 2 * widest_span(c, b);
-  return std::isfinite(reach) ? negligible * (1 + reach * double(c.problem.features) / gamma) : negligible;
+  if (!std::isfinite(reach)) return negligible;
+  const bool squared = c.problem.metric == SDTW_SQEUCLIDEAN;
+  const double local = squared ? negligible_alignment(c, b) * 2 * reach : 0;
+  if (negligible == 0 || gamma == 0) return negligible + local;
+  if (squared) reach *= 2 * widest_span(c, b);
+  return local + negligible * (1 + reach * double(c.problem.features) / gamma);
 }
 
 inline double ratio(double error, double scale) { return error == 0 ? 0 : error / scale; }

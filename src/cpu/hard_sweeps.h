@@ -133,7 +133,8 @@ void hard_lanes(const LaneSweep<T> &given) {
     above = up;
     for (int k = 0; k < K; ++k) {
       const T *const cost = a.cost + (s * K + k) * W;
-      [[maybe_unused]] T *const out = a.probability + (s * K + k) * 3 * W;
+      [[maybe_unused]] T *out = nullptr;
+      if constexpr (steps != 0) out = a.probability + (s * K + k) * 3 * W;
       typename Cells::Cells cell;
       for (int h = 0; h < H; ++h) {
         const auto d = Cells::cost(cost, h);
