@@ -11,7 +11,6 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 developer=${DEVELOPER_PYTHON:-.venv/bin/python} # has what the tests need
-export SDTW_JAX=1                               # handlers that load with any jaxlib that is supported
 limit=$((100 * 1000 * 1000))                    # bytes: what package indices take
 tools=build/wheel-tools
 export SDTW_JAX=1 # with the handlers for JAX, built against the oldest jaxlib that pyproject.toml names
@@ -64,6 +63,9 @@ assert libsdtw.__file__.startswith(sys.prefix), libsdtw.__file__
 print(libsdtw.build_info(), "and CUDA here:", libsdtw.device_available("cuda"))
 assert abs(libsdtw.soft_dtw([1, 2, 2, 3], [1, 2, 3, 4]) + 0.8954437807) < 1e-9')
   if [[ -x $developer ]]; then
+    # What the tests need was installed for the developer's NumPy, and may not load with a newer one.
+    "$fresh/bin/python" -m pip install --quiet --disable-pip-version-check \
+      "numpy==$("$developer" -c 'import numpy; print(numpy.__version__)')"
     "$developer" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
       >"$("$fresh/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/developer.pth"
     cp -r "$suite"/. "$fresh/"

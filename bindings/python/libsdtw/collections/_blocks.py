@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import InvalidArgumentError
+from ._bounds import bounded
 from ._keep import Keep, Pairs, Panel, count
-from ._pairs import PairOptions, own_values, raw_values
+from ._pairs import PairOptions, pair_values, raw_values
 from ._series import Series, on_host
 
 PANEL_CELLS = 4e9  # of a panel: a second or two of one CPU core, what a crash may lose
@@ -115,13 +116,20 @@ class Job:
         if x is None:
             x = self.x.part(panel.begin, panel.end)
         x = x.as_values(self.pairs.dtype)
-        own = own_values(x, self.options) if self.options.normalize else None
+        bounds = bounded(self, x)
+        own = pair_values(x, x, self.options) if self.options.normalize and bounds is None else None
         share = self.keep.begin(self.pairs, panel)
         try:
             for columns in self._columns(panel):
                 if stopped():
                     return None
-                share = self.keep.add(share, self._values(x, panel, own, *columns), columns[0])
+                values = None
+                if bounds is not None:
+                    y = self.other.part(*columns).as_values(self.pairs.dtype)
+                    values = bounds.values(bounds.keep.limit(share), y)
+                if values is None:
+                    values = self._values(x, panel, own, *columns)
+                share = self.keep.add(share, values, columns[0])
         except MemoryError as error:
             raise self._too_large() from error
         except RuntimeError as error:
@@ -164,9 +172,8 @@ class Job:
         if free is None:
             return
         size = np.dtype(self.pairs.dtype).itemsize
-        need = (
-            3 * self.block_rows * self.block_columns * size
-        )  # values, and twice that while they are looked through
+        # Values, and twice that while they are looked through; at gamma 0 also bounds of them
+        need = (5 if self.options.gamma == 0 else 3) * self.block_rows * self.block_columns * size
         if self.keep.whole_panel:  # a matrix: a panel is written when it is complete
             need += self.block_rows * self.pairs.columns * size
         need *= max(1, len(self.devices))
@@ -192,7 +199,8 @@ class Job:
 def in_parts(series: Series, options: PairOptions, part: int = 65536) -> NDArray[Any]:
     """Values of series with themselves."""
     starts = range(0, len(series), part)
-    return np.concatenate([own_values(series.part(i, i + part), options) for i in starts])
+    parts = (series.part(i, i + part) for i in starts)
+    return np.concatenate([pair_values(one, one, options) for one in parts])
 
 
 def free_bytes() -> int | None:

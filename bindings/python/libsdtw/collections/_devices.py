@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import re
 import threading
 from collections.abc import Generator
@@ -75,10 +74,7 @@ class _Cpu:
 
 
 class _Gpu:
-    """A GPU, by PyTorch: each thread has a stream of its own, and values come by way of pinned memory.
-
-    Written where there was no GPU: it has not run yet. What it shares with CPUs has been tested with them.
-    """
+    """A GPU, by PyTorch: each thread has a stream of its own, and values come by way of pinned memory."""
 
     threads = GPU_THREADS
 
@@ -140,19 +136,11 @@ def _opened(job: Job) -> list[_Cpu | _Gpu]:
     names = job.devices
     if names[0] != "cpu":
         return [_Gpu(name) for name in names]
-    cores = job.options.num_threads or _default_threads()
+    cores = job.options.threads
     return [
         _Cpu(f"cpu {i} of {len(names)}", max(1, cores // len(names) + (i < cores % len(names))))
         for i in range(len(names))
     ]
-
-
-def _default_threads() -> int:
-    """What OpenMP takes by default."""
-    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    if given.isdigit() and int(given):
-        return int(given)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def shares(job: Job, panels: list[Panel]) -> Generator[tuple[Panel, Any], None, None]:

@@ -146,6 +146,11 @@ class TopK:
         best, where = np.take_along_axis(best, order, 1), np.take_along_axis(where, order, 1)
         return share._replace(values=best, indices=where, later=later)
 
+    def limit(self, share: Any) -> NDArray[Any]:
+        """The values above which no more of a panel are kept, (rows,)."""
+        full = share.values.shape[1] == self.k
+        return share.values[:, -1] if full else np.full(len(share.values), np.inf, share.values.dtype)
+
     def changes(self, arrays: Arrays, panel: Panel, share: Any, pairs: Pairs) -> list[Change]:
         own = panel.begin, share.values, share.indices
         if not pairs.symmetric:

@@ -6,6 +6,7 @@ libsdtw.cupy."""
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from .._core import InvalidArgumentError
 from .._problem import check_options, choice
-from .._rules import check_rules
+from .._rules import Rules, check_rules
 from ._series import Series, library_of, like, on_host
 
 METRICS = ("sqeuclidean", "euclidean", "cityblock", "cosine")
@@ -45,9 +46,21 @@ class PairOptions:
             raise TypeError(f"normalize is {self.normalize!r}: expected True or False")
 
     @property
+    def rules(self) -> Rules:
+        return check_rules(self.band, self.radius, self.step_weights, self.step_penalties)
+
+    @property
+    def threads(self) -> int:
+        """Those of a call on the CPU: what OpenMP takes by default, if num_threads does not say."""
+        given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+        if self.num_threads or (given.isdigit() and int(given)):
+            return self.num_threads or int(given)
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+    @property
     def mirrored(self) -> bool:
         """Whether the value of (j, i) is that of (i, j)."""
-        of = check_rules(self.band, self.radius, self.step_weights, self.step_penalties)
+        of = self.rules
         return of.step_weight[1] == of.step_weight[2] and of.step_penalty[1] == of.step_penalty[2]
 
     def named(self) -> dict[str, Any]:
@@ -115,11 +128,10 @@ def raw_values(
     return fetch(package.soft_dtw_cdist(x.data, other, **lengths, **options.of_call(x.data)))
 
 
-def own_values(x: Series, options: PairOptions) -> NDArray[Any]:
-    """Soft-DTW of each series with itself, (B,)."""
-    package = _package(x.data)
-    values = package.soft_dtw(
-        x.data, x.data, x_lengths=x.lengths, y_lengths=x.lengths, **options.of_call(x.data)
+def pair_values(x: Series, y: Series, options: PairOptions) -> NDArray[Any]:
+    """Soft-DTW of each series of x with the one of y that has its number, (B,) on the host."""
+    values = _package(x.data).soft_dtw(
+        x.data, y.data, x_lengths=x.lengths, y_lengths=y.lengths, **options.of_call(x.data)
     )
     result: NDArray[Any] = on_host(values)
     return result
