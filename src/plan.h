@@ -186,7 +186,8 @@ struct Kernels {
 // Decisions of the CUDA backend.
 struct Plan {
   Route route;
-  bool converted;  // series are of half precision, and computed in float32
+  bool transposed;  // x and y have changed places in the plan's problem, and so have rows and columns
+  bool converted;   // series are of half precision, and computed in float32
   Scratch scratch;
   Waves waves;
   PairWaves forward_pairs, backward_pairs;
@@ -244,6 +245,7 @@ namespace cuda {
 void require_supported(const Problem &problem);
 void require_supported(const Problem &problem, const Exec &exec, Call call);
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec);
+sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec);  // not transposed
 std::string describe(const sdtw::Plan &plan);
 // Bytes that a call without state takes at most for a wave of pairs: tests make it small, to have several.
 extern size_t most_of_wave;

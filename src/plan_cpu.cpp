@@ -33,15 +33,6 @@ bool choose_transposed(const Problem &p, Mapping mapping) {
   return filled_by_strips(p.m, p.n) > (p.fused() ? 1.3 : 3) * filled_by_strips(p.n, p.m);
 }
 
-Problem transpose(const Problem &p) {
-  Problem result = p;
-  std::swap(result.n, result.m);
-  std::swap(result.batch_x, result.batch_y);
-  std::swap(result.step_weight[core::vertical], result.step_weight[core::horizontal]);
-  std::swap(result.step_penalty[core::vertical], result.step_penalty[core::horizontal]);
-  return result;
-}
-
 // How many columns the band admits of a row, in the mean.
 double mean_columns(const Problem &p) {
   if (p.band == SDTW_BAND_NONE || p.n == 0) return double(p.m);

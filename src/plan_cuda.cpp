@@ -188,9 +188,29 @@ Route choose_route(const Problem &p, const Exec &exec) {
   return exec.no_state && p.fused() && part_of(p, 1).is_core() ? Route::pairs : Route::general;
 }
 
+// The steps of a sweep along the columns come one after another, but a strip begins some fifty steps after that above
+// it. So where strips are too few to keep the GPU busy, a much longer y has the rows: (32, 10, 5000, 8) is 40 strips of
+// 10 columns then. Short pairs stay as they are, so that their results do not depend on what they are padded to; and so
+// do given costs, which are read along their rows much faster.
+bool choose_transposed(const Problem &p, const Exec &exec) {
+  constexpr int64_t longest = 512, few = 264;  // steps; warps: two for each multiprocessor of an H200
+  if (!p.fused() || p.m <= longest || p.m / 4 < p.n) return false;
+  return choose_route(as_float(p), exec) == Route::core && make_core_plan(as_float(p), exec).tasks <= few;
+}
+
 }  // namespace
 
-sdtw::Plan make_plan(const Problem &problem, const Exec &exec) {
+sdtw::Plan make_plan(const Problem &given, const Exec &exec) {
+  if (!choose_transposed(given, exec)) return make_plan_as_given(given, exec);
+  sdtw::Plan result = make_plan_as_given(transpose(given), exec);
+  Plan &plan = result.cuda;
+  plan.transposed = true;
+  plan.streams = make_streams(given, exec);  // which exchange series by rules of their own
+  plan.forward_bytes = std::max(plan.forward_bytes, plan.streams.bytes);
+  return result;
+}
+
+sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
   sdtw::Plan result{problem, exec, {}, {}};
   Plan &plan = result.cuda;
   const Problem p = as_float(problem);
@@ -350,7 +370,7 @@ std::string describe(const sdtw::Plan &plan) {
   if (plan.cuda.route == Route::general) return describe_general(plan) + describe_streams(plan);
   const cuda::Plan &p = plan.cuda;
   const auto number = [](auto value) { return static_cast<long long>(value); };
-  std::string text = "cuda: ";
+  std::string text = p.transposed ? "cuda: rows of y; " : "cuda: ";
   if (p.route == Route::pairs)
     append(text, "all pairs, %lld at a time, with gradients %lld; ", number(p.forward_pairs.pairs),
            number(p.backward_pairs.pairs));

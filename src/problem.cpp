@@ -3,6 +3,9 @@
 
 #include <cinttypes>
 #include <cmath>
+#include <utility>
+
+#include "core/steps.h"
 
 namespace sdtw {
 namespace {
@@ -187,6 +190,32 @@ Exec validate(const sdtw_exec *exec) {
   result.cpu_isa = e.cpu_isa;
   result.stream = e.stream;
   return result;
+}
+
+Problem transpose(const Problem &problem) {
+  Problem result = problem;
+  std::swap(result.n, result.m);
+  std::swap(result.batch_x, result.batch_y);
+  std::swap(result.step_weight[core::vertical], result.step_weight[core::horizontal]);
+  std::swap(result.step_penalty[core::vertical], result.step_penalty[core::horizontal]);
+  return result;
+}
+
+Buffers transpose(const Problem &problem, const Buffers &buffers) {
+  Buffers b = buffers;
+  const auto turn = [](auto &matrix) { std::swap(matrix.stride[1], matrix.stride[2]); };
+  std::swap(b.x_len, b.y_len);
+  turn(b.alignment);
+  if (problem.fused()) {
+    std::swap(b.x, b.y);
+    std::swap(b.grad_x, b.grad_y);
+    std::swap(b.tangent_x, b.tangent_y);
+    std::swap(b.grad_x_tangent, b.grad_y_tangent);
+  } else {
+    turn(b.x), turn(b.grad_x);
+    turn(b.tangent_x), turn(b.grad_x_tangent);
+  }
+  return b;
 }
 
 void require_core(const Problem &problem) {

@@ -96,6 +96,10 @@ Exec validate(const sdtw_exec *exec);
 // plan knows. Returns a copy.
 Buffers validate(const Problem &problem, const Exec &exec, const sdtw_buffers *buffers, Call call);
 
+// The problem with x and y, and so rows and columns, in each other's places; and its arrays.
+Problem transpose(const Problem &problem);
+Buffers transpose(const Problem &problem, const Buffers &buffers);
+
 // SDTW_STATUS_UNSUPPORTED, by name, for every valid request that the core kernels do not compute.
 void require_core(const Problem &problem);
 

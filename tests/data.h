@@ -17,10 +17,11 @@ enum class Data {
   quantised,  // noise on a coarse grid
   flat,       // noise with a long stretch in which nothing happens
   integers,   // small whole numbers: costs are exact, and often equal
+  offset,     // noise far from 0, in both series at the same place
   count
 };
-inline const char *const data_names[] = {"noise",  "walk",  "constant",  "steps", "smooth",
-                                         "spikes", "equal", "quantised", "flat",  "integers"};
+inline const char *const data_names[] = {"noise", "walk",      "constant", "steps",    "smooth", "spikes",
+                                         "equal", "quantised", "flat",     "integers", "offset"};
 
 // One series [steps, features] of unit scale.
 inline std::vector<double> series(Random &random, Data data, int64_t steps, int64_t features) {
@@ -68,8 +69,9 @@ inline SeriesPair series_pair(Random &random, Data data, int64_t n, int64_t m, i
   } else {
     pair.y = series(random, data, m, features);
   }
-  for (double &v : pair.x) v = narrow(scale * v);
-  for (double &v : pair.y) v = narrow(scale * v);
+  const double offset = data == Data::offset ? one_of(random, {1e2, 1e4, 1e6}) : 0;
+  for (double &v : pair.x) v = narrow(scale * (v + offset));
+  for (double &v : pair.y) v = narrow(scale * (v + offset));
   return pair;
 }
 

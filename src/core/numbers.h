@@ -73,8 +73,12 @@ inline double plain_cost_step(double features) { return std::fmin(128, 240 / std
 constexpr double product_cost_step = 1 << 20;
 
 // A pair of so many steps beside so few that float32's rounding errors, which go one way where costs are alike, would
-// show in its gradients: it is the float64 engine's, on CPUs from 4096 steps on.
-SDTW_HOST_DEVICE inline bool is_thin(int64_t n, int64_t m) { return n > 100 * m || m > 100 * n; }
+// show in its gradients: it is the float64 engine's. Up to 4096 steps they stay below 6e-6, measured on a GPU for zeros
+// beside two steps and for equal costs beside 3 and 10; at 100 000 steps they are 3e-5 to 1e-4.
+SDTW_HOST_DEVICE inline bool is_thin(int64_t n, int64_t m) {
+  constexpr int64_t short_enough = 4096;
+  return (n > 100 * m && n > short_enough) || (m > 100 * n && m > short_enough);
+}
 
 // E below this is treated as 0 wherever that saves a tile, or a part of one. E is a probability, so this is relative to
 // the upstream gradient, which is multiplied in at the end. sdtw.h documents it.

@@ -13,20 +13,7 @@ Buffers oriented(const sdtw::Plan &plan, Buffers b) {
     b.y_len = b.x_len;
     b.tangent_y = b.tangent_x;
   }
-  if (!plan.cpu.transposed) return b;
-  std::swap(b.x_len, b.y_len);
-  const auto turn = [](auto &matrix) { std::swap(matrix.stride[1], matrix.stride[2]); };
-  turn(b.alignment);
-  if (plan.problem.fused()) {
-    std::swap(b.x, b.y);
-    std::swap(b.grad_x, b.grad_y);
-    std::swap(b.tangent_x, b.tangent_y);
-  } else {
-    turn(b.x);
-    turn(b.grad_x);
-    turn(b.tangent_x);
-  }
-  return b;
+  return plan.cpu.transposed ? transpose(plan.problem, b) : b;
 }
 
 // Calls run(an element of the problem's type).

@@ -121,7 +121,7 @@ inline Engine engine_for(const CostBound &bound, int64_t n, int64_t m, const Pro
   const double scale = core::log2_e / p.gamma, heaviest = bound.largest * std::max(1., steps.weight);
   const double step = (heaviest + steps.penalty) * scale, total = step * double(n + m);
   if (!core::is_float_scale(scale) || !(total <= core::Exponent<float>::limit)) return Engine::float64;
-  if (std::max(n, m) > 4096 && core::is_thin(n, m)) return Engine::float64;
+  if (core::is_thin(n, m)) return Engine::float64;
   const bool precise = p.metric == SDTW_COSINE || bound.tiny;
   const double thinness = double(std::max(n, m)) / double(std::min(n, m));
   if (!precise && total * thinness <= core::plain_cost_limit && step <= core::plain_cost_step(double(p.features)))

@@ -112,7 +112,7 @@ class AllPairs {
       compute(first, list.pairs, series);
     }
   }
-  sdtw::Plan plan_of(int64_t pairs, const Exec &exec) const { return cuda::make_plan(part_of(p, pairs), exec); }
+  sdtw::Plan plan_of(int64_t pairs, const Exec &exec) const { return make_plan_as_given(part_of(p, pairs), exec); }
   Buffers of_wave() const {
     Buffers wave = b;
     if (p.symmetric) wave.y = wave.x, wave.y_len = wave.x_len;

@@ -31,7 +31,7 @@ void in_waves(const sdtw::Plan &plan, const Buffers &buffers, Call which) {
   const Waves &waves = plan.cuda.waves;
   for (int64_t first = 0; first < p.batch; first += waves.pairs) {
     const int64_t pairs = std::min(waves.pairs, p.batch - first);
-    sdtw::Plan part = cuda::make_plan(part_of(p, pairs), with_state(plan.exec));
+    sdtw::Plan part = make_plan_as_given(part_of(p, pairs), with_state(plan.exec));
     Buffers b = buffers;
     const size_t element = p.element_size();
     skip(b.x, first, element), skip(b.y, first, element);
@@ -96,6 +96,21 @@ void converted(const sdtw::Plan &plan, const Buffers &buffers, Call which, Funct
   launch_convert(stores, plan.exec.stream);
 }
 
+// The arrays as the plan takes rows and columns.
+Buffers oriented(const sdtw::Plan &plan, const Buffers &buffers) {
+  return plan.cuda.transposed ? transpose(plan.problem, buffers) : buffers;
+}
+
+// Computes values by streams, of the problem as it was given, if its arrays suit them.
+bool takes_streams(const sdtw::Plan &plan, const Buffers &buffers) {
+  if (!plan.cuda.streams.fit) return false;
+  sdtw::Plan given = plan;
+  if (plan.cuda.transposed) given.problem = transpose(plan.problem);
+  const bool suits = streams::suits(given, buffers);
+  if (suits) streams::forward(given, buffers);
+  return suits;
+}
+
 // A call's functions by Route.
 void compute(const sdtw::Plan &plan, const Buffers &buffers, Call call, const Function (&by_route)[3]) {
   const Function function = by_route[static_cast<int>(plan.cuda.route)];
@@ -109,7 +124,7 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
     const bool forward = call == Call::forward;
     const Problem of_wave =
         part_of(plan.problem, forward ? plan.cuda.forward_pairs.pairs : plan.cuda.backward_pairs.pairs);
-    sdtw::Plan wave = cuda::make_plan(of_wave, forward ? plan.exec : with_state(plan.exec));
+    sdtw::Plan wave = make_plan_as_given(of_wave, forward ? plan.exec : with_state(plan.exec));
     choose_core_kernels(wave, call);
     plan.cuda.kernels = wave.cuda.kernels;
   }
@@ -118,19 +133,20 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
 }
 
 void forward(const sdtw::Plan &plan, const Buffers &buffers) {
-  if (streams::suits(plan, buffers)) return streams::forward(plan, buffers);
-  compute(plan, buffers, Call::forward, {forward_of_core, pairs_forward, general::forward});
+  if (takes_streams(plan, buffers)) return;
+  compute(plan, oriented(plan, buffers), Call::forward, {forward_of_core, pairs_forward, general::forward});
 }
 
 void backward(const sdtw::Plan &plan, const Buffers &buffers) {
-  compute(plan, buffers, Call::backward, {backward_of_core, pairs_backward, general::backward});
+  compute(plan, oriented(plan, buffers), Call::backward, {backward_of_core, pairs_backward, general::backward});
 }
 
 void alignment(const sdtw::Plan &plan, const Buffers &buffers) {
   const bool of_core = plan.cuda.route == Route::core && !plan.cuda.converted;
-  of_core ? alignment_of_core(plan, buffers) : general::alignment(plan, buffers);
+  const auto compute = of_core ? alignment_of_core : general::alignment;
+  compute(plan, oriented(plan, buffers));
 }
 
-void jvp(const sdtw::Plan &plan, const Buffers &buffers) { general::jvp(plan, buffers); }
+void jvp(const sdtw::Plan &plan, const Buffers &buffers) { general::jvp(plan, oriented(plan, buffers)); }
 
 }  // namespace sdtw::cuda

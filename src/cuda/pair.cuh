@@ -96,16 +96,13 @@ __device__ __forceinline__ float cost_bound(const Args &a, int64_t pair) {
   const int *bounds = a.bounds + bounds_per_pair * pair;
   return bound_of(__int_as_float(bounds[0]), __int_as_float(bounds[1]), a.scale);
 }
-// A bound of all partial sums of TensorCosts on the way to t. It is larger than cost_bound because x in its products
-// <x, y - x_0> is not relative to the first point.
-__device__ __forceinline__ float product_bound(const Args &a, int64_t pair) {
+// A bound of all partial sums in fixed point on the way to t, for FloatCell. That of TensorCosts is larger than
+// cost_bound because x in their products <x, y - x_0> is not relative to the first point, as that of SliceCosts is.
+__device__ __forceinline__ float sum_bound(const Args &a, int64_t pair) {
+  if (a.slices) return cost_bound(a, pair);
   const int *bounds = a.bounds + bounds_per_pair * pair;
   const float offset = sqrtf(__int_as_float(bounds[2])) * sqrtf(__int_as_float(bounds[1]));
   return cost_bound(a, pair) + 4.001f * static_cast<float>(a.scale) * offset;
-}
-// The same of the sums in fixed point, for FloatCell.
-__device__ __forceinline__ float sum_bound(const Args &a, int64_t pair) {
-  return a.slices ? cost_bound(a, pair) : product_bound(a, pair);  // SliceCosts take x relative to x_0, too
 }
 // How many of the 32 fraction bits of such a sum are given to its integer part, which has 20 bits and a sign without
 // them. Up to most_shift leave the fraction precise enough.
@@ -142,11 +139,10 @@ __device__ __forceinline__ Engine engine_of(const Args &a, const Pair &pair) {
     return __int_as_float(met) <= long_limit(a, pair) ? Engine::of_long : Engine::of_double;
   }
   if (core::is_thin(pair.n, pair.m)) return Engine::of_double;
-  constexpr float most_fixed = 1 << (19 + most_shift), most_sum = 0x1p32f;  // of which float64 leaves 2^-21
+  constexpr float most_fixed = 1 << (19 + most_shift);
   const float cost = cost_bound(a, pair.index);
   if (cost <= float_limit(a, pair) && sum_bound(a, pair.index) < most_fixed) return Engine::of_float;  // false for NaN
-  const bool has_room = cost <= long_limit(a, pair) && product_bound(a, pair.index) < most_sum;
-  return a.has_long && has_room ? Engine::of_long : Engine::of_double;
+  return a.has_long && cost <= long_limit(a, pair) ? Engine::of_long : Engine::of_double;
 }
 
 // Whether forward takes a single kernel, in which the warp that swept a pair with FloatCell also sweeps it with

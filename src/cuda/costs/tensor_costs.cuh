@@ -1,10 +1,11 @@
 // TensorCosts: costs of many features for FloatCell, by the float64 matrix instructions (mma) of data-centre GPUs.
 // D = |x - o|^2 + |y - o|^2 + 2 <o, y - o> - 2 <x, y - o>, where o is the first point of x, so that an offset that all
-// points share does not cancel. All but the last product are norms that bounds_kernel has computed (pair_kernels.cu),
-// or for a LongRing producers as they load points, as there may be other norms for FloatCell then. Invariant: all
-// partial sums stay within the range of their fixed-point format; pairs whose bounds do not promise that (sum_bound in
-// pair.cuh) are DoubleCell's, which sums up differences instead (tile_costs.cuh). Trade-off: where a GPU is slow in
-// float64, these costs dominate the time.
+// points share does not cancel. All but the last product are norms that bounds_kernel has computed (pair_kernels.cu).
+// For a LongRing D = |x - o|^2 + |y - o|^2 - 2 <x - o, y - o>, so that an offset takes no digits from sums that have
+// few to spare, and producers compute the norms as they load points, as there may be other norms for FloatCell then.
+// Invariant: all partial sums stay within the range of their fixed-point format; pairs whose bounds do not promise that
+// (sum_bound in pair.cuh) are DoubleCell's, which sums up differences instead (tile_costs.cuh). Trade-off: where a GPU
+// is slow in float64, these costs dominate the time.
 #pragma once
 
 #include "cuda/costs/tile_costs.cuh"
@@ -82,7 +83,9 @@ struct TensorCosts : TileReader<Ring_> {
   // feature. The pitches avoid bank conflicts among lanes that load together.
   static constexpr int x_pitch = 2 * chunk + 8, y_pitch = chunk + 2;
   static constexpr size_t rows_bytes = K * warp * sizeof(double) + K * warp / 2 * x_pitch * sizeof(Held);
-  static constexpr size_t pair_bytes = chunk_columns * sizeof(double) * (1 + y_pitch);
+  // y of a pair, and for a LongRing behind its 16 columns o as another; then norms.
+  static constexpr int points_of_y = chunk_columns + !Ring::fixed;
+  static constexpr size_t pair_bytes = sizeof(double) * (points_of_y * y_pitch + chunk_columns);
   static constexpr size_t barriers_bytes = 2 * sizeof(Barrier);
   __host__ __device__ static size_t scratch_bytes(const Args &a) {
     return barriers_bytes + rows_bytes + (warp >> a.lane_bits) * pair_bytes;
@@ -182,7 +185,7 @@ struct TensorCosts : TileReader<Ring_> {
     // The warp's share of 16 columns of y: how many, and the first of them.
     __device__ __forceinline__ int own_columns() const { return chunk_columns / producers * (warp >> a.lane_bits); }
     __device__ __forceinline__ int first_own() const { return threadIdx.x / warp * own_columns() % chunk_columns; }
-    __device__ __forceinline__ double *y_norms() const { return y + chunk_columns * y_pitch; }
+    __device__ __forceinline__ double *y_norms() const { return y + points_of_y * y_pitch; }
 
     // Loads four features from feature f on, which lies at `from`. Beyond the last feature they are 0.
     __device__ __forceinline__ Rows<float> quad(const float *from, int64_t stride, int f) const {
@@ -259,17 +262,23 @@ struct TensorCosts : TileReader<Ring_> {
       const double factor = -2 * a.scale;
       const int column = first_own() + point() + points * i;
       double *to = y + place(column, feature());
-      [[maybe_unused]] double norm = 0;  // |y - o|^2 + 2 <o, y - o>
+      [[maybe_unused]] double norm = 0;  // |y - o|^2
 #pragma unroll
       for (int f = 0; f < 4; f++) {  // places are 4 apart
-        const double from = origin[f], difference = static_cast<double>(quad.v[f]) - from;
+        const double difference = static_cast<double>(quad.v[f]) - static_cast<double>(origin[f]);
         if (Ring::fixed || has_share()) to[4 * f] = factor * difference;
-        if constexpr (!Ring::fixed) norm = fma(difference, fma(2.0, from, difference), norm);
+        if constexpr (!Ring::fixed) norm = fma(difference, difference, norm);
       }
       if constexpr (!Ring::fixed) add_norm(y_norms() + column, f0, norm, has_share());
     }
     // Puts the warp's share, relative to o and scaled, into shared memory. Parts beyond `staged` are loaded only here.
     __device__ __forceinline__ void convert(int first, int f0) const {
+      if constexpr (!Ring::fixed) {
+        double *const to = y + place(chunk_columns, feature());
+        if (first_own() == 0 && point() == 0)
+#pragma unroll
+          for (int f = 0; f < 4; f++) to[4 * f] = origin[f];
+      }
 #pragma unroll
       for (int i = 0; i < staged; i++)
         if (takes_part(i)) put(i, f0, incoming[i]);
@@ -408,6 +417,12 @@ struct TensorCosts : TileReader<Ring_> {
           for (int e = 0; e < 4; e++) {
             const Two two = *reinterpret_cast<const Two *>(a_rows + h * (warp / K) * x_pitch + 2 * (f + 4 * e));
             rows[2 * e] = two.v[0], rows[2 * e + 1] = two.v[1];
+          }
+          if constexpr (!Ring::fixed) {
+            const double2 *const o = reinterpret_cast<const double2 *>(y + place(chunk_columns, own) + f);
+            const double2 early = o[0], late = o[1];
+            rows[0] -= early.x, rows[1] -= early.x, rows[2] -= early.y, rows[3] -= early.y;
+            rows[4] -= late.x, rows[5] -= late.x, rows[6] -= late.y, rows[7] -= late.y;
           }
 #pragma unroll
           for (int j = 0; j < 2; j++) multiply_add(sum[h][j], rows, b[j]);
