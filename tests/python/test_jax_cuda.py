@@ -6,7 +6,7 @@ import pytest
 
 import libsdtw
 from jax_data import pair
-from libsdtw.jax import _library, soft_dtw, soft_dtw_alignment
+from libsdtw.jax import _costs, _library, _lowering, _primitives, soft_dtw, soft_dtw_alignment
 
 N = jnp.array([7, 3, 5])
 
@@ -51,6 +51,103 @@ def test_programs_have_the_shapes_of_the_cpus(name, dtype, monkeypatch):
     program = function.trace(x, y, jnp.float32(1))
     with pytest.raises(libsdtw.UnsupportedError, match="step_penalties is not implemented on GPUs"):
         program.lower(lowering_platforms=("cuda",))
+
+
+@pytest.fixture
+def as_on_gpus(monkeypatch):
+    """The programs of GPUs, whose calls the CPU's handlers carry out: those take gamma from the operand."""
+    of_number = _lowering._of_number
+
+    def with_operand(options, kind, operands, tangents, gamma):
+        operands = operands._replace(gamma=jnp.full((), gamma, operands.x.dtype))
+        return of_number(options, kind, operands, tangents, gamma)
+
+    def cleared():
+        jax.clear_caches()
+        _primitives._compiled.cache_clear()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_library, "PLATFORMS", frozenset({"cpu", "cuda"}))
+        patch.setattr(_library, "on_gpus", lambda: True)
+        patch.setitem(_lowering._CALLS, "cpu", _lowering._cuda)
+        patch.setattr(_lowering, "_of_number", with_operand)
+        patch.setattr(_lowering, "_memory", lambda *_: ())
+        cleared()
+        yield patch
+    cleared()
+
+
+def every(metric, dtype):
+    """Value, gradients, tangents and alignment, and series."""
+    options = {"metric": metric, "x_lengths": N}
+    if metric == "precomputed":
+        options |= {"metric": lambda x, y: jnp.sum(jnp.abs(x[:, :, None] - y[:, None]), -1) ** 1.5}
+
+    def value(x, y, gamma):
+        return soft_dtw(x, y, gamma=gamma, **options)
+
+    def first(x, y, gamma):
+        return jax.grad(lambda x, y: value(x, y, gamma).sum(), (0, 1))(x, y)
+
+    def all_of_them(x, y, gamma):
+        second = jax.jvp(lambda x, y: first(x, y, gamma), (x, y), (jnp.cos(x), jnp.sin(y)))[1]
+        return (
+            value(x, y, gamma),
+            first(x, y, gamma),
+            second,
+            soft_dtw_alignment(x, y, gamma=gamma, **options),
+        )
+
+    x, y = (t.astype(dtype) for t in pair())
+    return all_of_them, jnp.asarray(x), jnp.asarray(y)
+
+
+@pytest.mark.parametrize(
+    ("metric", "zeros", "dtype"),
+    [
+        ("sqeuclidean", False, "float64"),
+        ("euclidean", False, "float64"),
+        ("cityblock", False, "float64"),
+        ("precomputed", False, "float64"),
+        ("cosine", False, "float32"),
+        ("cosine", True, "float64"),
+    ],
+)
+def test_gamma_as_an_array_gives_what_a_number_does(metric, zeros, dtype, as_on_gpus):
+    with jax.enable_x64(dtype == "float64"):
+        function, x, y = every(metric, dtype)
+        gammas = (0.0, 0.3)
+        if zeros:  # whose costs are all alike, so that at gamma 0 rounding chooses the path
+            x, y, gammas = x.at[0, 2].set(0), y.at[0, 1].set(0).at[1, 3].set(0), (0.3, 2.0)
+        program = jax.jit(function)
+        traced = [program(x, y, jnp.asarray(gamma, dtype)) for gamma in gammas]
+        of_each = jax.jit(jax.vmap(function, (None, None, 0)))(x, y, jnp.asarray(gammas, dtype))
+        as_on_gpus.undo()
+        jax.clear_caches()
+        _primitives._compiled.cache_clear()
+        tolerance = 1e-4 if dtype == "float32" else 1e-9
+        for k, gamma in enumerate(gammas):
+            want = jax.tree.leaves(jax.jit(function, static_argnums=2)(x, y, gamma))
+            each = jax.tree.leaves(jax.tree.map(lambda array, k=k: array[k], of_each))
+            for expected, *found in zip(want, jax.tree.leaves(traced[k]), each, strict=True):
+                for one in found:
+                    np.testing.assert_allclose(one, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_cosine_costs_as_squares():
+    x, y = (t.astype(np.float32) for t in pair())
+    x[0, 1] = y[0, 2] = y[1, 0] = 0
+    x[1, 2], y[2, 1] = 1e-30 * x[1, 2], 1e30 * y[2, 1]
+    one, other = _costs.cosine_as_squares(jnp.asarray(x), jnp.asarray(y))
+    wide = _costs.cosine(*(jnp.asarray(t) for t in (x, y)))
+    np.testing.assert_allclose(_costs.sqeuclidean(one, other), wide, atol=1e-6)
+    x64, y64 = x.astype(np.float64), y.astype(np.float64)
+    norms = np.linalg.norm(x64, axis=2)[:, :, None] * np.linalg.norm(y64, axis=2)[:, None]
+    by_definition = 1 - np.einsum("bnd,bmd->bnm", x64, y64) / np.where(norms, norms, 1)
+    np.testing.assert_allclose(wide, by_definition, atol=1e-6)
+    missing = _costs.cosine(jnp.asarray(x).at[0, 0, 0].set(jnp.nan), jnp.asarray(y))
+    assert np.isnan(missing[0, 0]).all()
+    assert not np.isnan(missing[1:]).any()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

@@ -75,6 +75,9 @@ def prepare(
     x_lengths, y_lengths = _alike(x_lengths, y_lengths)
     if callable(metric):
         x, y, metric = _called(metric, x, y, x_lengths, y_lengths), None, "precomputed"
+    elif metric == "cosine" and known is None and _library.on_gpus():
+        # Whose costs do not scale with the series, as is needed there: see _lowering
+        x, y, metric = *_squares(x, y, x_lengths, y_lengths), "sqeuclidean"
     options = Options(metric, check_rules(*rules), None, x_lengths is not None, y_lengths is not None)
     operands = Operands(x, y, x_lengths, y_lengths, gamma)
     try:
@@ -240,6 +243,12 @@ def _called(
             f"{expected}"
         )
     return floats("what metric returned", cost)
+
+
+def _squares(x: Array, y: Array, x_lengths: Array | None, y_lengths: Array | None) -> tuple[Array, Array]:
+    wide = x.dtype if x.dtype in (jnp.float32, jnp.float64) else jnp.float32
+    x, y = _costs.without_padding(x, x_lengths), _costs.without_padding(y, y_lengths)
+    return _costs.cosine_as_squares(x.astype(wide), y.astype(wide))
 
 
 def check_reduction(reduction: Any) -> None:

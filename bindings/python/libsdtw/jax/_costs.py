@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 def sqeuclidean(x: Any, y: Any) -> Any:
@@ -30,9 +31,28 @@ def cosine(x: Any, y: Any) -> Any:
 
 def _directions(series: Any) -> Any:
     """Unit vectors, and 0 with gradient 0 for vectors of zeros, which cost 1 to everything."""
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(series), -1, keepdims=True))
+    series = series / jnp.where(largest > 0, largest, 1)  # squares neither overflow nor vanish
     square = jnp.sum(series**2, -1, keepdims=True)
-    some = square > 0
-    return jnp.where(some, series / jnp.sqrt(jnp.where(some, square, 1)), 0)
+    return jnp.where(square == 0, 0, series / jnp.sqrt(jnp.where(square == 0, 1, square)))
+
+
+def cosine_as_squares(x: Any, y: Any) -> tuple[Any, Any]:
+    """Series whose squared Euclidean costs are the cosine costs of x and y.
+
+    Half the squared distance of unit vectors is 1 - <u, v>. A vector of zeros costs 1 to everything: it is a
+    unit vector in a dimension of its own, one for those of x and one for those of y.
+    """
+
+    def units(series: Any, dimension: int) -> Any:
+        units = _directions(series)
+        zero = jnp.all(units == 0, -1, keepdims=True)
+        apart = [zero if k == dimension else jnp.zeros_like(zero) for k in range(2)]
+        return np.sqrt(0.5).astype(units.dtype) * jnp.concatenate(
+            [units, *(one.astype(units.dtype) for one in apart)], -1
+        )
+
+    return units(x, 0), units(y, 1)
 
 
 def _differences(x: Any, y: Any) -> Any:

@@ -137,20 +137,42 @@ def _cuda(options: Options, kind: Kind, operands: Operands, tangents: tuple[Any,
     """The same on a GPU, whose host does not see gamma: of an operand the inputs are scaled instead."""
     if "cuda" not in _library.PLATFORMS:
         raise NotBuiltError("libsdtw.jax was built without CUDA: build libsdtw where nvcc is, or use the CPU")
-    scale = None
-    if is_number(operands.gamma):
-        if options.known_gamma is None:
-            raise UnsupportedError("a program for GPUs was asked for where JAX has none")
-        gamma = options.known_gamma
-    else:
-        gamma, scale = 1.0, operands.gamma.astype(value_dtype(operands.x))
     expected = results(kind, operands)
-    if scale is not None:
-        operands, tangents = _scaled(options, operands, tangents, scale)
-    outputs = _call(options, kind, operands, tangents, gamma, _memory(options, kind, operands, gamma))
-    if scale is not None:
-        outputs = _unscaled(options, kind, outputs, scale)
+    if not is_number(operands.gamma) and options.degree > 0:
+        outputs = _of_operand(options, kind, operands, tangents)
+    elif not is_number(operands.gamma) or options.known_gamma is None:  # see _arguments.prepare
+        raise UnsupportedError("a program for GPUs was asked for where JAX has none")
+    else:
+        outputs = _of_number(options, kind, operands, tangents, options.known_gamma)
     return [output.astype(one.dtype) for output, one in zip(outputs, expected, strict=True)]
+
+
+def _of_number(
+    options: Options, kind: Kind, operands: Operands, tangents: tuple[Any, ...], gamma: float
+) -> list[Any]:
+    return _call(options, kind, operands, tangents, gamma, _memory(options, kind, operands, gamma))
+
+
+def _of_operand(options: Options, kind: Kind, operands: Operands, tangents: tuple[Any, ...]) -> list[Any]:
+    """At gamma 0 what the number 0 gives: a program computes that, and the rest, only where it is needed."""
+    gamma = operands.gamma.astype(value_dtype(operands.x))
+    zero = gamma == 0
+    scale = jnp.where(zero, 1, gamma)
+
+    def soft() -> list[Any]:
+        given = _scaled(options, operands, tangents, scale)
+        return _unscaled(options, kind, _of_number(options, kind, *given, 1.0), scale)
+
+    def hard() -> list[Any]:
+        like = jax.eval_shape(soft)
+        outputs = _of_number(options, kind, operands, tangents, 0.0)
+        return [output.astype(one.dtype) for output, one in zip(outputs, like, strict=True)]
+
+    if gamma.ndim == 0:
+        return list(jax.lax.cond(zero, hard, soft))
+    chosen = jax.lax.cond(jnp.any(zero), hard, lambda: [jnp.zeros_like(one) for one in jax.eval_shape(soft)])
+    pairs = zip(chosen, soft(), strict=True)
+    return [jnp.where(zero.reshape(-1, *(1,) * (one.ndim - 1)), one, other) for one, other in pairs]
 
 
 _CALLS = {"cpu": _cpu, "cuda": _cuda}
@@ -164,9 +186,10 @@ def _scaled(
     options: Options, operands: Operands, tangents: tuple[Any, ...], scale: Any
 ) -> tuple[Operands, tuple[Any, ...]]:
     """At gamma 1: a soft minimum of costs is gamma times the one at gamma 1 of costs / gamma."""
-    if options.has_penalties or options.degree == 0:
-        what = "step_penalties" if options.has_penalties else "metric 'cosine'"
-        raise UnsupportedError(f"gamma as an array with {what} is not implemented on GPUs: expected a number")
+    if options.has_penalties:
+        raise UnsupportedError(
+            "gamma as an array with step_penalties is not implemented on GPUs: expected a number"
+        )
     factor = _factor(options, scale)
     x, y = operands.x * factor, None if operands.y is None else operands.y * factor
     return operands._replace(x=x, y=y), tuple(t * factor for t in tangents)
