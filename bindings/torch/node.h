@@ -5,43 +5,27 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/sum.h>
-#include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
-#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include "call.h"
+#include "gradients.h"
 #include "plain.h"
 
 namespace sdtw_torch {
 
+using torch::autograd::CompiledNodeArgs;
 using torch::autograd::SavedVariable;
-using torch::autograd::variable_list;
-
-// The function of Python that computes gradients where more than this call is asked for: gradients that have gradients,
-// upstream gradients of transforms and subclasses, and errors.
-inline PyObject *python_gradients = nullptr;
-
-[[noreturn]] inline void throw_python_error() {
-  python_error error;
-  error.persist();
-  throw error;
-}
-
-inline at::Tensor unwrap(PyObject *object) { return object == Py_None ? at::Tensor() : THPVariable_Unpack(object); }
-
-inline py::object wrap(const at::Tensor &tensor) {
-  return tensor.defined() ? py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)) : py::none();
-}
+using torch::autograd::SwapSavedVariables;
 
 inline const char *name_of(Reduction reduction) {
   return reduction == Reduction::none ? "none" : reduction == Reduction::mean ? "mean" : "sum";
@@ -75,46 +59,66 @@ struct SoftDtwBackward : torch::autograd::Node {
 
   void release_variables() override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (SavedVariable *saved : {&x, &y, &x_lengths, &y_lengths, &state}) saved->reset_data();
+    for (SavedVariable *saved : variables()) saved->reset_data();
   }
 
   variable_list apply(variable_list &&grads) override {
-    Saved saved = unpack();
-    at::Tensor grad = std::move(grads[0]);
-    const c10::OptionalDeviceGuard device(saved.x.is_cpu() ? std::optional<at::Device>() : saved.x.device());
-    if (!grad.defined())
-      grad = at::zeros(reduction == Reduction::none ? at::IntArrayRef{call->batch()} : at::IntArrayRef{},
-                       saved.x.options().dtype(call->value_type));
+    const Question of = question();
+    const c10::OptionalDeviceGuard device(of.x.is_cpu() ? std::optional<at::Device>() : of.x.device());
+    const at::Tensor grad = grads[0].defined() ? std::move(grads[0]) : of.zeros();
     variable_list result(2);
-    if (!is_usual(grad, saved) || !compute(grad, saved, result)) ask_python(grad, saved, result);
+    return is_usual(grad, of) && compute(grad, of, result) ? result : ask_python(grad, of);
+  }
+
+  // What compiled autograd specializes its program on, and the tensors, which are inputs of it.
+  void compiled_args(CompiledNodeArgs &args) const override {
+    for (const SavedVariable *saved : {&x, &y, &x_lengths, &y_lengths, &state}) args.collect(*saved, false);
+    args.collect(call->gamma);
+    args.collect(call->options);
+    args.collect(static_cast<int64_t>(call->value_type));
+    args.collect(static_cast<int64_t>(reduction));
+  }
+
+  variable_list apply_with_saved(const variable_list &grads, SwapSavedVariables &swap) override {
+    for (SavedVariable *saved : variables()) swap.before(*saved);
+    variable_list result = ask_in_program(name(), grads, question(), next_edges(), swap.get_py_compiler());
+    for (SavedVariable *saved : variables()) swap.after(*saved);
     return result;
   }
 
  private:
-  struct Saved {
-    at::Tensor x, y, x_lengths, y_lengths, state;
-  };
+  std::array<SavedVariable *, 5> variables() { return {&x, &y, &x_lengths, &y_lengths, &state}; }
 
-  Saved unpack() {
+  Question question() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return {x.unpack(), y.unpack(), x_lengths.unpack(), y_lengths.unpack(), state.unpack()};
+    return {x.unpack(),
+            y.unpack(),
+            x_lengths.unpack(),
+            y_lengths.unpack(),
+            state.unpack(),
+            call->gamma,
+            call->options,
+            name_of(reduction),
+            call->value_type,
+            task_should_compute_output(0),
+            task_should_compute_output(1)};
   }
 
-  bool is_usual(const at::Tensor &grad, const Saved &saved) const {
-    return !c10::GradMode::is_enabled() && is_alone() && is_plain(grad) && is_plain(saved.x) && is_plain(saved.y) &&
-           grad.scalar_type() == call->value_type && grad.device() == saved.x.device() &&
+  bool is_usual(const at::Tensor &grad, const Question &of) const {
+    return !c10::GradMode::is_enabled() && is_alone() && is_plain(grad) && is_plain(of.x) && is_plain(of.y) &&
+           grad.scalar_type() == call->value_type && grad.device() == of.x.device() &&
            grad.numel() == (reduction == Reduction::none ? call->batch() : 1);
   }
 
-  bool compute(const at::Tensor &grad, const Saved &saved, variable_list &result) {
+  bool compute(const at::Tensor &grad, const Question &of, variable_list &result) const {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const Inputs in{saved.x, saved.y, saved.x_lengths, saved.y_lengths};
     at::Tensor grad_x, grad_y;
-    if (task_should_compute_output(0)) grad_x = at::empty_like(saved.x, at::MemoryFormat::Contiguous);
-    if (task_should_compute_output(1)) grad_y = at::empty_like(saved.y, at::MemoryFormat::Contiguous);
-    if (!grad_x.defined() && !grad_y.defined()) return true;
+    if (of.need_x) grad_x = at::empty_like(of.x, at::MemoryFormat::Contiguous);
+    if (of.need_y) grad_y = at::empty_like(of.y, at::MemoryFormat::Contiguous);
+    if (!of.need_x && !of.need_y) return true;
+    const Inputs in{of.x, of.y, of.x_lengths, of.y_lengths};
     const at::Tensor upstream = of_values(grad);
-    if (!backward(call->training, in, saved.state, upstream.const_data_ptr(), grad_x, grad_y)) return false;
+    if (!backward(call->training, in, of.state, upstream.const_data_ptr(), grad_x, grad_y)) return false;
     result = {std::move(grad_x), std::move(grad_y)};
     return true;
   }
@@ -139,18 +143,6 @@ struct SoftDtwBackward : torch::autograd::Node {
     else
       fill(0.0F);
     return all;
-  }
-
-  void ask_python(const at::Tensor &grad, const Saved &saved, variable_list &result) {
-    const py::gil_scoped_acquire locked;
-    const py::tuple tensors =
-        py::make_tuple(wrap(saved.x), wrap(saved.y), wrap(saved.x_lengths), wrap(saved.y_lengths), wrap(saved.state));
-    const py::object grads = py::reinterpret_steal<py::object>(PyObject_CallFunction(
-        python_gradients, "OO(ds)sOO", wrap(grad).ptr(), tensors.ptr(), call->gamma, call->options.c_str(),
-        name_of(reduction), task_should_compute_output(0) ? Py_True : Py_False,
-        task_should_compute_output(1) ? Py_True : Py_False));
-    if (!grads) throw_python_error();
-    for (int i = 0; i < 2; ++i) result[i] = unwrap(PyTuple_GET_ITEM(grads.ptr(), i));
   }
 };
 

@@ -5,10 +5,11 @@ import warnings
 
 import pytest
 import torch
+from torch._dynamo import compiled_autograd
 from torch._dynamo.testing import CompileCounterWithBackend
 
 import libsdtw
-from libsdtw.torch import SoftDTW, soft_dtw, soft_dtw_alignment, soft_dtw_divergence
+from libsdtw.torch import SoftDTW, _direct, soft_dtw, soft_dtw_alignment, soft_dtw_divergence
 from torch_data import grads, pair
 
 OPS = torch.ops.libsdtw
@@ -141,6 +142,55 @@ def test_forward_mode_is_not_compiled(device):
             torch.compile(function, backend="eager", fullgraph=True)(*given)
         torch._dynamo.reset()
         torch.testing.assert_close(torch.compile(function, backend="eager")(*given), function(*given))
+
+
+CALLS = [  # options, and whether there are lengths
+    ({"gamma": 0.5}, False),
+    ({"gamma": 0.5, "reduction": "mean"}, True),
+    ({"gamma": 0.25, "reduction": "mean"}, True),
+    ({"gamma": 0, "reduction": "sum"}, True),
+    ({"band": "absolute", "radius": 3, "zero_infinity": True}, True),
+    ({"metric": "cosine", "normalize": True}, False),
+    ({"metric": torch.cdist}, True),
+]
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_compiled_autograd(device, native, monkeypatch):
+    # A backward pass that is compiled, of a forward pass that is not. Sizes that change become variables.
+    if native and _direct.native is None:
+        pytest.skip("the extension is not built: python -m libsdtw.torch.build")
+    if not native:
+        monkeypatch.setattr(_direct, "native", None)
+    shapes = {(3, 7, 6, 2): (True, True), (4, 9, 5, 2): (True, False), (5, 20, 30, 2): (True, True)}
+    for (shape, needs), (options, has_lengths) in itertools.product(shapes.items(), CALLS):
+        x, y = (t.detach().requires_grad_(n) for t, n in zip(pair(device, shape=shape), needs, strict=True))
+        lengths = torch.arange(1, shape[0] + 1, device=device) if has_lengths else None
+
+        def step(x, y, options=options, lengths=lengths):
+            return (2 * soft_dtw(x, y, x_lengths=lengths, **options)).sum()
+
+        with compiled_autograd._enable(torch.compile(backend="aot_eager", fullgraph=True)):
+            step(x, y).backward()
+        given = [t for t in (x, y) if t.requires_grad]
+        expected = torch.autograd.grad(step(x, y), given)
+        for t, of_t in zip(given, expected, strict=True):
+            torch.testing.assert_close(t.grad, of_t)
+
+
+def test_compiled_training_step(device):
+    x, y = pair(device, torch.float32)
+    model = torch.nn.Linear(2, 2).to(device)
+
+    def step(model):
+        SoftDTW(gamma=0.5, reduction="mean")(model(x.detach()), y.detach()).backward()
+        return [p.grad for p in model.parameters()]
+
+    expected = [grad.clone() for grad in step(model)]
+    model.zero_grad()
+    with torch._dynamo.config.patch(compiled_autograd=True):
+        result = torch.compile(step, backend="inductor")(model)
+    torch.testing.assert_close(result, expected)
 
 
 def test_compiled_programs_know_the_version(device):

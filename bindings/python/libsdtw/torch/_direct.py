@@ -144,7 +144,7 @@ def _forward(
     return value.mean() if reduction == "mean" else value.sum()
 
 
-class _Reduced(_private.Function):  # type: ignore[misc]
+class _Reduced(_private.Function):
     """Reduced values of pairs. The state is no result and the reduction no node, which saves time."""
 
     @staticmethod
@@ -193,7 +193,7 @@ def _gradients(
 ) -> tuple[Tensor | None, Tensor | None]:
     """Gradients of reduced values, by the operators."""
     if reduction != "none":
-        batch = len(tensors[0])
+        batch = tensors[0].shape[0]  # len would make it a constant of compiled programs
         grad = grad.expand(batch)
         grad = grad / batch if reduction == "mean" else grad
     twice = torch.is_grad_enabled() or _private.is_forward_mode()

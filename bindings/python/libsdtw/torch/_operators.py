@@ -129,7 +129,7 @@ def gradients(
     return grad_x if need_x else None, grad_y if need_y else None, None
 
 
-class _Forward(_private.Function):  # type: ignore[misc]
+class _Forward(_private.Function):
     """run, which computes the operator forward, differentiated by the operator backward.
 
     What has no derivative comes as one argument: autograd looks at each.
@@ -170,7 +170,7 @@ class _Forward(_private.Function):  # type: ignore[misc]
         return sum(terms), None
 
 
-class _AllPairs(_private.Function):  # type: ignore[misc]
+class _AllPairs(_private.Function):
     """The operator all_pairs, differentiated by all_pairs_backward and, forward, by all_pairs_tangents."""
 
     @staticmethod
@@ -203,7 +203,7 @@ class _AllPairs(_private.Function):  # type: ignore[misc]
         return OPS.all_pairs_tangents.default(ones, *inputs, tangent_x, tangent_y, *options)[0]
 
 
-class _Backward(_private.Function):  # type: ignore[misc]
+class _Backward(_private.Function):
     """An operator backward, differentiated both ways by the operator tangents of the same kind."""
 
     @staticmethod
@@ -262,7 +262,7 @@ class _Backward(_private.Function):  # type: ignore[misc]
         return tuple(sum(of) for of in zip(*parts, strict=True))
 
 
-class _Undifferentiable(_private.Function):  # type: ignore[misc]
+class _Undifferentiable(_private.Function):
     """An operator that refuses to be differentiated, and says why."""
 
     @staticmethod

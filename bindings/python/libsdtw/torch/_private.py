@@ -31,9 +31,20 @@ _transforms = _found("_are_functorch_transforms_active", True)
 _tracing = _found("_get_tracing_state", True)
 _legacy_batch = getattr(getattr(_C, "_functorch", None), "is_legacy_batchedtensor", None) or _constant(False)
 
-# An autograd.Function for one level of torch.func's transforms: what a kernel behind the key Autograd sees.
-# The public one is made for all levels, and refuses to be called in a kernel.
-Function: Any = getattr(torch.autograd.function, "_SingleLevelFunction", torch.autograd.Function)
+_SingleLevelFunction: Any = getattr(torch.autograd.function, "_SingleLevelFunction", torch.autograd.Function)
+
+
+class Function(_SingleLevelFunction):  # type: ignore[misc]
+    """An autograd.Function for one level of torch.func's transforms: what a kernel of key Autograd sees.
+
+    The public one is made for all levels, and refuses to be called in a kernel.
+    """
+
+    @staticmethod
+    def _compiled_autograd_key(ctx: Any) -> tuple[Any, ...]:
+        """What compiled autograd knows a backward pass by: as the public one has it."""
+        return (ctx._autograd_function_id,)
+
 
 _PLAIN = frozenset((Tensor, torch.nn.Parameter))
 
@@ -89,7 +100,7 @@ def is_batched_by_autograd(tensor: Tensor) -> bool:
 
     Its vmap is an older one than torch.func's, which asks no operator for a rule.
     """
-    return bool(_legacy_batch(tensor))
+    return not torch.compiler.is_compiling() and bool(_legacy_batch(tensor))
 
 
 def is_forward_mode() -> bool:
