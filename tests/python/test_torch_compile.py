@@ -9,7 +9,15 @@ from torch._dynamo import compiled_autograd
 from torch._dynamo.testing import CompileCounterWithBackend
 
 import libsdtw
-from libsdtw.torch import SoftDTW, _direct, soft_dtw, soft_dtw_alignment, soft_dtw_divergence
+from libsdtw.torch import (
+    SoftDTW,
+    _direct,
+    sharp_soft_dtw,
+    soft_dtw,
+    soft_dtw_alignment,
+    soft_dtw_cdist,
+    soft_dtw_divergence,
+)
 from torch_data import grads, pair
 
 OPS = torch.ops.libsdtw
@@ -91,6 +99,24 @@ def test_dynamic_shapes(device):
         torch.testing.assert_close(value, expected)
         torch.testing.assert_close(grads(value, x, y), grads(expected, x, y))
     assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("function", [soft_dtw, soft_dtw_alignment, sharp_soft_dtw, soft_dtw_cdist])
+def test_shapes_that_change(device, function):
+    # Without fullgraph, which allows sizes of state that compilers cannot know: one graph all the same.
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(lambda x, y: function(2 * x, y).exp(), backend=counter)
+    for shape in [(3, 7, 6, 2), (4, 9, 5, 2), (5, 20, 30, 2)]:
+        x, y = pair(device, shape=shape)
+        torch.testing.assert_close(compiled(x, y), function(2 * x, y).exp())
+    assert counter.frame_count == 2  # one for the first shape, one for all
+
+
+def test_lengths_in_a_list(device):
+    x, y = pair(device)
+    compiled = torch.compile(lambda x, y, n: soft_dtw(x, y, x_lengths=n), fullgraph=True, backend="aot_eager")
+    for lengths in ([7, 3, 5], [1, 0, 2], [4, 4, 4]):
+        torch.testing.assert_close(compiled(x, y, lengths), soft_dtw(x, y, x_lengths=lengths))
 
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])

@@ -65,7 +65,7 @@ def _fake_forward(
     if not save_state:
         size: Any = 0
     elif any(isinstance(s, torch.SymInt) for t in (x, y) if t is not None for s in t.shape):
-        size = torch.library.get_ctx().new_dynamic_size()
+        size = _private.new_size()
     else:
         shapes = x.shape, None if y is None else y.shape
         device = "cuda" if x.is_cuda else "cpu"

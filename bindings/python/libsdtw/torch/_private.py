@@ -191,3 +191,18 @@ def constant(number: Any) -> Any:
     except ImportError:
         return number
     return guard_scalar(number)
+
+
+def new_size() -> Any:
+    """A size in a fake kernel that follows from symbolic ones, by a rule that compilers cannot know.
+
+    The public name is for sizes that data decide, at which compilers leave the program unless they are told to
+    go on, or are to make one graph.
+    """
+    context: Any = torch.library.get_ctx()
+    try:
+        from torch._library.fake_impl import allocate_size
+
+        return allocate_size(context._shape_env)
+    except (ImportError, AttributeError):
+        return context.new_dynamic_size()
