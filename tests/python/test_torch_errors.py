@@ -129,6 +129,9 @@ SHARED = [
     (given(gamma=torch.tensor([0.1, 0.2])), TypeError, r"gamma is a tensor of shape \(2,\)"),
     (given(gamma=torch.tensor(1)), TypeError, "gamma is a tensor of shape .* torch.int64"),
     (given(gamma=torch.tensor(-1.0)), ValueError, r"gamma is -1\.0"),
+    (given(gamma=torch.tensor(0.0, requires_grad=True)), ValueError, r"gamma is 0\.0 and requires .*exp\(\)"),
+    (given(gamma=torch.tensor(torch.nan, requires_grad=True)), ValueError, "gamma is nan"),
+    (given(gamma=torch.nn.Parameter(torch.tensor([-2.0]))), ValueError, r"gamma is -2\.0"),
     # bands and steps
     (given(band="absolute"), TypeError, "radius is None: expected a number, with band 'absolute'"),
     (given(band="absolute", radius="2"), TypeError, "radius is '2'"),
@@ -210,6 +213,7 @@ def test_there_are_enough_of_them():
         ({"gamma": None}, TypeError),
         ({"gamma": True}, TypeError),
         ({"gamma": torch.ones(2)}, TypeError),
+        ({"gamma": torch.nn.Parameter(torch.zeros(()))}, ValueError),
         ({"metric": "l2"}, ValueError),
         ({"band": "absolute"}, TypeError),
         ({"radius": 2}, ValueError),

@@ -30,8 +30,28 @@ def test_half_types(device, dtype):
     for ours, want in zip(grads(value, x, y), grads(expected, *wide), strict=True):
         assert ours.dtype == dtype
         torch.testing.assert_close(ours, want.to(dtype), rtol=0, atol=0)
-    alignment = soft_dtw_alignment(x.detach(), y.detach(), gamma=0.5)
-    torch.testing.assert_close(alignment, soft_dtw_alignment(*wide, gamma=0.5).detach().to(dtype))
+    expected = soft_dtw_alignment(*wide, gamma=0.5).detach().to(dtype)
+    torch.testing.assert_close(soft_dtw_alignment(x.detach(), y.detach(), gamma=0.5), expected)
+    torch.testing.assert_close(soft_dtw_alignment(x, y, gamma=0.5).detach(), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_costs_of_halves_are_no_halves(device, dtype):
+    # Where the matrix of costs is held: squares of 300 are beyond float16.
+    x, y = ((300 * t.detach()).to(dtype) for t in pair(device))
+    wide = x.double(), y.double()
+    gamma = torch.tensor(0.5, device=device, requires_grad=True)
+    for function in (
+        lambda x, y: soft_dtw_alignment(x.clone().requires_grad_(), y, gamma=2e4),
+        lambda x, y: soft_dtw_with_alignment(x.clone().requires_grad_(), y)[0],
+        lambda x, y: soft_dtw_divergence(x, y, kind="mean_cost"),
+        lambda x, y: sharp_soft_dtw(x, y, metric="cosine"),
+        lambda x, y: soft_dtw(x, y, metric="cosine", gamma=gamma),
+        lambda x, y: soft_dtw(x, y, gamma=gamma, step_penalties=(0, 1, 1)),
+    ):
+        value, expected = function(x, y).detach(), function(*wide).detach()
+        assert value.dtype == (dtype if value.ndim == 3 else torch.float32)
+        torch.testing.assert_close(value, expected.to(value.dtype), rtol=2e-6, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -86,6 +106,24 @@ def test_gamma_is_learned(device, metric):
     )(*inputs)
     expected = (value - (alignment * cost).sum((1, 2))) / 0.7
     torch.testing.assert_close(grads(function(gamma, *inputs), gamma)[0], expected.sum().detach())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("metric", ["sqeuclidean", "cityblock", "cosine"])
+def test_small_gamma_is_learned(device, dtype, metric):
+    # The derivative is minus the entropy of the paths, however large the costs are beside gamma.
+    x, y = ((t.detach() + 100).to(dtype) for t in pair(device))
+
+    def derivative(dtype, gamma):
+        gamma = torch.tensor(gamma, dtype=torch.float64, device=device, requires_grad=True)
+        value = soft_dtw(x.to(dtype), y.to(dtype), gamma=gamma, metric=metric)
+        assert value.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+        return torch.autograd.grad(value.sum(), gamma)[0]
+
+    for gamma in (1.0, 1e-2, 1e-4, 1e-6):
+        expected = derivative(torch.float64, gamma)
+        assert -3 * 13 * math.log(3) <= expected <= 1e-6  # three pairs of at most 13 steps
+        torch.testing.assert_close(derivative(dtype, gamma), expected, rtol=1e-3, atol=1e-5)
 
 
 def test_learned_gamma_is_a_parameter(device):

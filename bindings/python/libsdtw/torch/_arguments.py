@@ -14,7 +14,7 @@ from torch import Tensor
 from .. import _core
 from .._core import InvalidArgumentError, UnsupportedError
 from .._problem import choice
-from . import _costs, _kernels, _options, _private, _ragged, _sharding
+from . import _costs, _kernels, _operators, _options, _private, _ragged, _sharding
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -34,6 +34,7 @@ class Pairs(NamedTuple):
     options: str
     scale: Tensor | None  # values are to be multiplied by it: gamma as a tensor
     shape: tuple[int, ...]  # of the values
+    dtype: torch.dtype  # what results are to have: the arguments', whatever it is computed in
     offset: Tensor | None = None  # is to be added to them: of penalties that are in the costs
 
     # Neither a property nor a slice nor _replace, which the compilers of PyTorch 2.7 and 2.8 do not trace.
@@ -43,7 +44,18 @@ class Pairs(NamedTuple):
     def of(self, x: Tensor, y: Tensor | None, options: str, offset: Tensor | None) -> Pairs:
         """The same batch with other costs."""
         lengths = self.x_lengths, self.y_lengths
-        return Pairs(x, y, *lengths, self.gamma, options, self.scale, self.shape, offset)
+        return Pairs(x, y, *lengths, self.gamma, options, self.scale, self.shape, self.dtype, offset)
+
+    def values(self, result: Tensor) -> Tensor:
+        """Values of what the operators have computed."""
+        if self.scale is not None:
+            result = result * self.scale.to(result.dtype)
+        if self.offset is not None:
+            result = result + self.offset
+        return result.to(_kernels.value_dtype(self.dtype))
+
+    def alignments(self, result: Tensor) -> Tensor:
+        return self.shaped(result.to(self.dtype))
 
     def shaped(self, result: Tensor) -> Tensor:
         if self.shape == result.shape[:1]:
@@ -91,6 +103,7 @@ def prepare(
         x, y, shape = _paired(x, y)
         n, m = x.shape[1], y.shape[1]
     _check_sizes(x, y)
+    dtype = _result_type(x)
     if x_lengths is not None or y_lengths is not None:
         x_lengths = lengths_of("x_lengths", x_lengths, shape, x, n, check_lengths)
         y_lengths = lengths_of("y_lengths", y_lengths, shape, x, m, check_lengths)
@@ -98,7 +111,7 @@ def prepare(
             x_lengths, y_lengths = x_lengths.long(), y_lengths.long()
     if not isinstance(metric, str):
         x, y, metric = _called(metric, x, y, x_lengths, y_lengths), None, "precomputed"
-    pairs = Pairs(x, y, x_lengths, y_lengths, gamma, _options.key(metric, rules), None, shape)
+    pairs = Pairs(x, y, x_lengths, y_lengths, gamma, _options.key(metric, rules), None, shape, dtype)
     if type(gamma) is not float:
         return _with_gamma(pairs, gamma)
     return pairs
@@ -112,7 +125,13 @@ def check_gamma(gamma: Any) -> Any:
                 f"gamma is a tensor of shape {tuple(gamma.shape)} and {gamma.dtype}: expected a number or a "
                 "tensor of one floating-point number"
             )
-        if gamma.requires_grad or not gamma.is_cpu or _private.is_observed(gamma):
+        readable = gamma.is_cpu and not _private.is_observed(gamma)
+        if readable and gamma.requires_grad and not 0 < gamma.item() < math.inf:
+            raise InvalidArgumentError(
+                f"gamma is {gamma.item()} and requires a gradient: expected a finite number > 0, as exp() of "
+                "a parameter is"
+            )
+        if gamma.requires_grad or not readable:
             return gamma.reshape(())
         gamma = gamma.item()
     if torch.compiler.is_compiling() and isinstance(gamma, float):
@@ -176,6 +195,12 @@ def _alike(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         )
     dtype = torch.promote_types(x.dtype, y.dtype)
     return x.to(dtype), y.to(dtype)
+
+
+def _result_type(x: Tensor) -> torch.dtype:
+    """The type of alignments, and of values but for halves, whose values are float32."""
+    halves = x.dtype in (torch.float16, torch.bfloat16)
+    return torch.float32 if halves and _autocasts(x.device.type) else x.dtype
 
 
 def _autocasts(device: str) -> bool:
@@ -305,8 +330,7 @@ def _called(
     if cost.dtype not in _kernels.DTYPES or cost.device != x.device:
         raise InvalidArgumentError(
             f"metric returned {cost.dtype} on {cost.device} for {x.dtype} on {x.device}: expected "
-            f"floating-point "
-            "costs there"
+            "floating-point costs there"
         )
     return cost
 
@@ -318,6 +342,8 @@ def _with_gamma(pairs: Pairs, gamma: Tensor) -> Pairs:
     value V is (V - <E, D>) / gamma, E being the expected alignment and D the cost.
     """
     options = _options.parse(pairs.options)
+    x, y = _widened(pairs.x, pairs.y, gamma)
+    pairs = pairs.of(x, y, pairs.options, None)
     if options.has_penalties:
         pairs = _with_penalties_in_costs(pairs, options)
         options = _options.parse(pairs.options)
@@ -326,7 +352,8 @@ def _with_gamma(pairs: Pairs, gamma: Tensor) -> Pairs:
         pairs = pairs.of(cost, None, options.of_costs(), pairs.offset)
     x, y = scaled_by_gamma(pairs.x, pairs.y, gamma, options)
     lengths = pairs.x_lengths, pairs.y_lengths
-    return Pairs(x, y, *lengths, 1.0, pairs.options, gamma.to(x.device), pairs.shape, pairs.offset)
+    scale, shape, dtype, offset = gamma.to(x.device), pairs.shape, pairs.dtype, pairs.offset
+    return Pairs(x, y, *lengths, 1.0, pairs.options, scale, shape, dtype, offset)
 
 
 def _with_penalties_in_costs(pairs: Pairs, options: _options.Options) -> Pairs:
@@ -346,12 +373,12 @@ def _with_penalties_in_costs(pairs: Pairs, options: _options.Options) -> Pairs:
             "number"
         )
     x, y, n, m = pairs.inputs()[:4]
-    cost = _wide(x if y is None else _costs.matrix(options.metric, _wide(x), _wide(y), n, m))
+    cost = x if y is None else _costs.matrix(options.metric, x, y, n, m)
     d, v, h = options.rules.step_penalty
     n = torch.full(cost.shape[:1], cost.shape[1], device=cost.device) if n is None else n
     m = torch.full(cost.shape[:1], cost.shape[2], device=cost.device) if m is None else m
     offset = v * (n - 1.0) + h * (m - 1.0) + (d - v - h) * (n + m - 1.0)
-    offset = torch.where((n > 0) & (m > 0), offset, 0).to(_kernels.value_dtype(cost))
+    offset = torch.where((n > 0) & (m > 0), offset, 0).to(_kernels.value_dtype(cost.dtype))
     return pairs.of(cost + (v + h - d), None, options.free_costs(), offset)
 
 
@@ -359,12 +386,17 @@ def scaled_by_gamma(
     x: Tensor, y: Tensor | None, gamma: Tensor, options: _options.Options
 ) -> tuple[Tensor, Tensor | None]:
     """Series whose costs are those of x and y divided by gamma; or costs, without y."""
-    factor = (gamma.rsqrt() if options.degree == 2 else 1 / gamma).to(x.device)
-    return _wide(x) * factor, None if y is None else _wide(y) * factor
+    x, y = _widened(x, y, gamma)
+    gamma = gamma.to(x.device, x.dtype)
+    factor = gamma.rsqrt() if options.degree == 2 else 1 / gamma
+    return x * factor, None if y is None else y * factor
 
 
-def _wide(series: Tensor) -> Tensor:
-    return series.float() if series.dtype in (torch.float16, torch.bfloat16) else series
+def _widened(x: Tensor, y: Tensor | None, gamma: Tensor) -> tuple[Tensor, Tensor | None]:
+    """In float32 or more, and in float64 where gamma has a derivative: that is the value less <E, D>, divided
+    by gamma, and where gamma is small there is little left of the first digits of both."""
+    least = torch.float64 if _operators.needs_grad(gamma) else torch.float32
+    return _costs.wide(x, least), None if y is None else _costs.wide(y, least)
 
 
 def check_options(gamma: Any, metric: Any, reduction: Any, rules: _options.GivenRules) -> None:

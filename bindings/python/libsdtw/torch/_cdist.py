@@ -99,7 +99,7 @@ def _of_the_library(
     if n is not None and m is not None and n.dtype != m.dtype:
         n, m = n.long(), m.long()
     value: Tensor = all_pairs(x, None if y is None else second, n, m, one.gamma, one.options)
-    return value if one.scale is None else value * one.scale.to(value.dtype)
+    return one.values(value)
 
 
 def _is_mirrored(options: dict[str, Any]) -> bool:

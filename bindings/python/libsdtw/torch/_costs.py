@@ -51,8 +51,14 @@ def without_padding(series: Tensor, lengths: Tensor | None) -> Tensor:
     return torch.where(inside[..., None], series, 0)
 
 
+def wide(series: Tensor, least: torch.dtype = torch.float32) -> Tensor:
+    """The series in a type of at least that many digits and that range."""
+    return series.to(torch.promote_types(series.dtype, least))
+
+
 def matrix(
     metric: str, x: Tensor, y: Tensor, x_lengths: Tensor | None = None, y_lengths: Tensor | None = None
 ) -> Tensor:
-    """Costs of a metric by its name; padding is 0 for it."""
-    return COSTS[metric](without_padding(x, x_lengths), without_padding(y, y_lengths))
+    """Costs of a metric by its name, in float32 or more; padding is 0 for it."""
+    x, y = wide(without_padding(x, x_lengths)), wide(without_padding(y, y_lengths))
+    return COSTS[metric](x, y)

@@ -31,7 +31,7 @@ class _Call:
     __slots__ = ("batch", "dtype", "gamma", "inference", "options", "state_bytes", "training")
 
     def __init__(self, x: Tensor, training: _core.Plan, inference: _core.Plan, gamma: float, options: str):
-        self.batch, self.dtype = x.shape[0], _kernels.value_dtype(x)
+        self.batch, self.dtype = x.shape[0], _kernels.value_dtype(x.dtype)
         self.training, self.inference = training, inference  # plans with state and without
         self.state_bytes = training.state_bytes
         self.gamma, self.options = gamma, options

@@ -118,7 +118,7 @@ def soft_dtw_alignment(
     """
     rules = band, radius, step_weights, step_penalties
     pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths, rules)
-    return pairs.shaped(_operators.alignment(*pairs.inputs())[1])
+    return pairs.alignments(_operators.alignment(*pairs.inputs())[1])
 
 
 def soft_dtw_with_alignment(
@@ -139,7 +139,7 @@ def soft_dtw_with_alignment(
     rules = band, radius, step_weights, step_penalties
     pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths, rules)
     value, alignment = _operators.alignment(*pairs.inputs())
-    return pairs.shaped(_scaled(value, pairs)), pairs.shaped(alignment)
+    return pairs.shaped(pairs.values(value)), pairs.alignments(alignment)
 
 
 def sharp_soft_dtw(
@@ -210,18 +210,12 @@ def _soft(pairs: Pairs) -> Tensor:
     x, y = pairs.x, pairs.y
     save_state = torch.is_grad_enabled() and (x.requires_grad or (y is not None and y.requires_grad))
     value: Tensor = _operators.value(*pairs.inputs(), save_state)
-    return _scaled(value, pairs)
-
-
-def _scaled(value: Tensor, pairs: Pairs) -> Tensor:
-    if pairs.scale is not None:
-        value = value * pairs.scale.to(value.dtype)
-    return value if pairs.offset is None else value + pairs.offset
+    return pairs.values(value)
 
 
 def _sharp(pairs: Pairs) -> Tensor:
     _require_no_offset(pairs)
-    return _scaled(_expected.sharp(*pairs.inputs()), pairs)
+    return pairs.values(_expected.sharp(*pairs.inputs()))
 
 
 def _require_no_offset(pairs: Pairs) -> None:
@@ -231,7 +225,7 @@ def _require_no_offset(pairs: Pairs) -> None:
 
 def _mean_cost(pairs: Pairs) -> Tensor:
     _require_no_offset(pairs)
-    return _scaled(_expected.mean_cost(*pairs.inputs()), pairs)
+    return pairs.values(_expected.mean_cost(*pairs.inputs()))
 
 
 def _divergence(

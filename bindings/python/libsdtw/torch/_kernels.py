@@ -60,8 +60,8 @@ def plan_for(
     return plan(*problem, "cuda", 0, stream, no_state, deterministic, flags)
 
 
-def value_dtype(x: Tensor) -> torch.dtype:
-    return torch.float64 if x.dtype == torch.float64 else torch.float32
+def value_dtype(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def _memory(size: int, device: torch.device) -> Tensor:
@@ -116,7 +116,7 @@ def forward(
 ) -> tuple[Tensor, Tensor]:
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
     plan = inputs.plan(no_state=not save_state)
-    value = torch.empty(x.shape[0], dtype=value_dtype(x), device=x.device)
+    value = torch.empty(x.shape[0], dtype=value_dtype(x.dtype), device=x.device)
     state = _memory(plan.state_bytes, x.device)
     plan.forward(*inputs.arrays, value, state if save_state else None, workspace(plan, "forward", x))
     return value, state
@@ -174,7 +174,7 @@ def tangents(
     grad_value = grad_value.contiguous()
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
     plan = inputs.plan(no_state=True)
-    value = torch.empty(x.shape[0], dtype=value_dtype(x), device=x.device)
+    value = torch.empty(x.shape[0], dtype=value_dtype(x.dtype), device=x.device)
     grad_x, grad_y = new_grads(x, y, True, True)
     directions, results = (tangent_x, tangent_y), (grad_x, None if y is None else grad_y)
     scratch = workspace(plan, "jvp", x)
@@ -238,7 +238,7 @@ def all_pairs_tangents(
 
 
 def new_all_pairs(x: Tensor, y: Tensor | None) -> Tensor:
-    return x.new_empty((x.shape[0], (x if y is None else y).shape[0]), dtype=value_dtype(x))
+    return x.new_empty((x.shape[0], (x if y is None else y).shape[0]), dtype=value_dtype(x.dtype))
 
 
 def new_grads(x: Tensor, y: Tensor | None, need_x: bool, need_y: bool) -> tuple[Tensor, Tensor]:

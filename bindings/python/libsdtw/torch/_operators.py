@@ -70,7 +70,7 @@ def _fake_forward(
         shapes = x.shape, None if y is None else y.shape
         device = "cuda" if x.is_cuda else "cpu"
         size = _kernels.plan(*shapes, x.dtype, None, gamma, options, device, 0, 0, False, False).state_bytes
-    return x.new_empty(x.shape[:1], dtype=_kernels.value_dtype(x)), x.new_empty(size, dtype=torch.uint8)
+    return x.new_empty(x.shape[:1], dtype=_kernels.value_dtype(x.dtype)), x.new_empty(size, dtype=torch.uint8)
 
 
 def _fake_backward(grad_value: Tensor, x: Tensor, y: Tensor | None, *args: Any) -> tuple[Tensor, Tensor]:
@@ -80,7 +80,7 @@ def _fake_backward(grad_value: Tensor, x: Tensor, y: Tensor | None, *args: Any) 
 def _fake_tangents(
     grad_value: Tensor, x: Tensor, y: Tensor | None, *args: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    value = x.new_empty(x.shape[:1], dtype=_kernels.value_dtype(x))
+    value = x.new_empty(x.shape[:1], dtype=_kernels.value_dtype(x.dtype))
     return (value, *_kernels.new_grads(x, y, True, True))
 
 
@@ -119,7 +119,7 @@ def gradients(
     """Gradients of x and y; twice: they are to have gradients in turn, which takes the operator."""
     x, y = tensors[:2]
     if _private.is_batched_by_autograd(grad_value):  # the gradient is linear in it
-        ones = x.new_ones(x.shape[:1], dtype=_kernels.value_dtype(x))
+        ones = x.new_ones(x.shape[:1], dtype=_kernels.value_dtype(x.dtype))
         grads = OPS.backward.default(ones, *tensors, *options, need_x, need_y)
         grad_x, grad_y = (g * grad_value[:, None, None].to(g.dtype) if g.ndim == 3 else g for g in grads)
     else:
@@ -163,7 +163,7 @@ class _Forward(_private.Function):
         ctx: Any, inputs: Any, _: None, tangent_x: Tensor | None, tangent_y: Tensor | None, __: None
     ) -> Any:
         x, y, *saved = inputs
-        ones = x.new_ones(x.shape[:1], dtype=_kernels.value_dtype(x))
+        ones = x.new_ones(x.shape[:1], dtype=_kernels.value_dtype(x.dtype))
         needs = tangent_x is not None, tangent_y is not None
         grads = OPS.backward.default(ones, x, y, *saved, ctx.gamma, ctx.options, *needs)
         terms = [_dot(g, t) for g, t in zip(grads, (tangent_x, tangent_y), strict=True) if t is not None]
@@ -197,7 +197,7 @@ class _AllPairs(_private.Function):
         ctx: Any, inputs: Any, _: None, tangent_x: Tensor | None, tangent_y: Tensor | None, __: None
     ) -> Any:
         x, y = inputs[:2]
-        ones = x.new_ones((len(x), len(x if y is None else y)), dtype=_kernels.value_dtype(x))
+        ones = x.new_ones((len(x), len(x if y is None else y)), dtype=_kernels.value_dtype(x.dtype))
         tangent_x = torch.zeros_like(x) if tangent_x is None else tangent_x
         options = ctx.gamma, ctx.options
         return OPS.all_pairs_tangents.default(ones, *inputs, tangent_x, tangent_y, *options)[0]
@@ -279,20 +279,20 @@ class _Undifferentiable(_private.Function):
         raise _core.UnsupportedError(ctx.why)
 
 
-def _needs_grad(*tensors: Tensor | None) -> bool:
+def needs_grad(*tensors: Tensor | None) -> bool:
     """Whether autograd is to remember a call on these tensors, or may have tangents of them."""
     some = any(t is not None and t.requires_grad for t in tensors)
     return (some and torch.is_grad_enabled()) or _private.is_forward_mode()
 
 
 def _differentiable_forward(run: Callable[..., Any], x: Tensor, y: Tensor | None, *others: Any) -> Any:
-    if _needs_grad(x, y):
+    if needs_grad(x, y):
         return _private.apply(_Forward, run, x, y, others)
     return run(x, y, *others)
 
 
 def _differentiable_all_pairs(run: Callable[..., Any], x: Tensor, y: Tensor | None, *others: Any) -> Any:
-    if _needs_grad(x, y):
+    if needs_grad(x, y):
         return _private.apply(_AllPairs, run, x, y, others)
     return run(x, y, *others)
 
@@ -300,7 +300,7 @@ def _differentiable_all_pairs(run: Callable[..., Any], x: Tensor, y: Tensor | No
 def _differentiable_backward(
     kind: str, run: Callable[..., Any], grad_value: Tensor, x: Tensor, y: Tensor | None, *others: Any
 ) -> Any:
-    if _needs_grad(grad_value, x, y):
+    if needs_grad(grad_value, x, y):
         return _private.apply(_Backward, run, grad_value, x, y, (kind, *others))
     return run(grad_value, x, y, *others)
 
@@ -331,7 +331,7 @@ def alignment(
     these the two are different things.
     """
     chosen = _options.parse(options)
-    if not _needs_grad(x, y) or chosen.weighs_steps:
+    if not needs_grad(x, y) or chosen.weighs_steps:
         value, state = OPS.forward.default(x, y, x_lengths, y_lengths, gamma, options, True)
         return value, OPS.alignment.default(x, y, x_lengths, y_lengths, state, gamma, options)
     if y is not None:
@@ -344,7 +344,7 @@ def alignment(
 
 def _undifferentiable(why: str, run: Callable[..., Any], *args: Any) -> Any:
     tensors = [arg for arg in args if isinstance(arg, Tensor) and arg.is_floating_point()]
-    if _needs_grad(*tensors):
+    if needs_grad(*tensors):
         return _private.apply(_Undifferentiable, run, why, args, *tensors)
     return run(*args)
 

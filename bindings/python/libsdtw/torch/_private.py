@@ -196,13 +196,14 @@ def constant(number: Any) -> Any:
 def new_size() -> Any:
     """A size in a fake kernel that follows from symbolic ones, by a rule that compilers cannot know.
 
-    The public name is for sizes that data decide, at which compilers leave the program unless they are told to
-    go on, or are to make one graph.
+    The public name is for sizes that data decide, at which compilers leave the program, unless they are told
+    to go on or are to make one graph.
     """
     context: Any = torch.library.get_ctx()
     try:
-        from torch._library.fake_impl import allocate_size
+        from torch._library import fake_impl
 
-        return allocate_size(context._shape_env)
+        allocate: Any = fake_impl.allocate_size
+        return allocate(context._shape_env)
     except (ImportError, AttributeError):
         return context.new_dynamic_size()
