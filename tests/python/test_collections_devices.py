@@ -20,6 +20,8 @@ from libsdtw.collections import (
     TopK,
     _blocks,
     _devices,
+    _objective,
+    _pairs,
     _search,
     reduce_pairs,
     soft_dtw_top_k,
@@ -113,7 +115,7 @@ def test_cores_are_shared():
     for cores, names, expected in ((7, 3, [3, 2, 2]), (2, 3, [1, 1, 1]), (8, 1, [8])):
         job.options = _blocks.PairOptions(num_threads=cores)
         job.devices = ("cpu",) * names
-        held = [device.hold(job).options.num_threads for device in _devices._opened(job)]
+        held = [device.hold(job).options.num_threads for device in _devices.opened(job.devices, job.options)]
         assert held == expected
 
 
@@ -199,14 +201,64 @@ def test_estimators(rng):
         np.testing.assert_array_equal(ours, expected)
     one, two = (SoftDTWKMedoids(3, random_state=0, device=device).fit(x) for device in (None, ["cpu", "cpu"]))
     np.testing.assert_array_equal(one.labels_, two.labels_)
-    with pytest.raises(ValueError, match=r"expected one device, on which SoftDTWKMeans computes"):
-        SoftDTWKMeans(2, device=["cpu", "cpu"]).fit(x)
 
 
-@pytest.mark.parametrize("keep", KEEPERS)
-@pytest.mark.parametrize("own", [False, True])
-def test_what_gpus_are_asked(keep, own, rng, monkeypatch):
-    # PyTorch's calls for GPUs, answered by the CPU: that they are right on a GPU this does not show
+KMEANS = {
+    "divergence": {},
+    "soft-DTW": {"normalize": False},
+    "batches": {"batch_size": 16},
+    "unequal steps": {"step_penalties": (0, 1, 0)},  # whose clusters are averaged one by one
+    "starts": {"init": "random", "n_init": 2},
+}
+
+
+def fitted(x, device, **options):
+    options = {"gamma": 0.5, "max_iter": 4, "random_state": 0, **options}
+    return SoftDTWKMeans(3, device=device, **options).fit(x, sample_weight=np.arange(len(x)) % 3)
+
+
+def same_clusters(found, expected):
+    np.testing.assert_array_equal(found.cluster_centers_, expected.cluster_centers_)
+    np.testing.assert_array_equal(found.labels_, expected.labels_)
+    assert found.inertia_ == expected.inertia_
+
+
+@pytest.mark.parametrize("options", KMEANS)
+@pytest.mark.parametrize("part", [5, 2048])
+def test_kmeans(options, part, rng, monkeypatch):
+    monkeypatch.setattr(_pairs, "STATE_PAIRS", part)
+    x = [rng.normal(size=(n, 2)) for n in rng.integers(5, 12, 40)]
+    expected = fitted(x, None, **KMEANS[options])
+    for count in (1, 2, 3):
+        found = fitted(x, ["cpu"] * count, **KMEANS[options])
+        same_clusters(found, expected)
+        np.testing.assert_array_equal(found.predict(x), expected.predict(x))
+
+
+def test_kmeans_computes_on_all_devices(rng, monkeypatch):
+    monkeypatch.setattr(_pairs, "STATE_PAIRS", 5)
+    threads = set()
+    evaluate = _objective._Prepared.evaluate
+
+    def noted(self):
+        threads.add(threading.current_thread())
+        return evaluate(self)
+
+    monkeypatch.setattr(_objective._Prepared, "evaluate", noted)
+    fitted(rng.normal(size=(40, 8)), ["cpu", "cpu"])
+    assert len(threads) == 2
+    assert not workers()
+
+
+def test_kmeans_says_what_failed_on_a_device(rng, monkeypatch):
+    monkeypatch.setattr(_objective._Prepared, "evaluate", lambda self: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        fitted(rng.normal(size=(40, 8)), ["cpu", "cpu"])
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """PyTorch's calls for two GPUs, answered by the CPU: that they are right on a GPU this does not show."""
     torch = pytest.importorskip("torch")
 
     class Stream:
@@ -229,12 +281,29 @@ def test_what_gpus_are_asked(keep, own, rng, monkeypatch):
         "stream": contextlib.nullcontext, "synchronize": lambda device: None,
     }.items():  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, answer)
+
+
+@pytest.mark.usefixtures("gpus")
+@pytest.mark.parametrize("keep", KEEPERS)
+@pytest.mark.parametrize("own", [False, True])
+def test_what_gpus_are_asked(keep, own, rng):
     x = [rng.normal(size=(n, 2)).astype(np.float32) for n in rng.integers(5, 20, 40)]
     y = None if own else rng.normal(size=(30, 25, 2))
     options = {"keep": keep, "gamma": 0.5, "block": (3, 7)}
     same(reduce_pairs(x, y, device=["cuda:0", "cuda:1"], **options), reduce_pairs(x, y, **options))
     with pytest.raises(ValueError, match="device has 'cuda:2' in it, and PyTorch sees 2 GPUs"):
         reduce_pairs(x, y, device=["cuda:0", "cuda:2"], **options)
+
+
+@pytest.mark.usefixtures("gpus")
+@pytest.mark.parametrize("options", KMEANS)
+def test_kmeans_of_gpus(options, rng, monkeypatch):
+    of_torch = pytest.importorskip("libsdtw.collections._objective_torch")
+    monkeypatch.setattr(of_torch, "CELLS", 5 * 11 * 11)
+    x = [rng.normal(size=(n, 2)).astype(np.float32) for n in rng.integers(5, 12, 40)]
+    one, two = (fitted(x, device, **KMEANS[options]) for device in (["cuda:0"], ["cuda:0", "cuda:1"]))
+    same_clusters(two, one)
+    np.testing.assert_allclose(one.inertia_, fitted(x, None, **KMEANS[options]).inertia_, rtol=1e-3)
 
 
 @pytest.mark.parametrize(

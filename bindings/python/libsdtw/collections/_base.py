@@ -28,7 +28,7 @@ SHARED = """        gamma: smoothing, a number; "median": a tenth of the median 
         scaler: what is done to each feature of each series first: None, nothing; "standard", mean 0 and
             deviation 1; "minmax", in [0, 1].
         device: "cpu", "cuda" or "cuda:N"; None: where the series are. A list: several that
-            share the work (not of k-means).
+            share the work.
         num_threads: threads of the calls; 0: OpenMP's default. Any number gives the same result.
 """
 T = TypeVar("T", bound=type)
@@ -54,7 +54,6 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
     scaler: str | None
     device: str | Sequence[str] | None
     num_threads: int
-    _several_devices = True
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -65,10 +64,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
     def _check_shared(self) -> None:
         if self.scaler is not None:
             choice("scaler", self.scaler, SCALERS)
-        if parse(self.device)[1] and not self._several_devices:
-            raise InvalidArgumentError(
-                f"device is {self.device!r}: expected one device, on which {type(self).__name__} computes"
-            )
+        parse(self.device)
 
     def _fit_series(self, given: Any, lengths: Any) -> Series:
         """The training series; sets n_features_in_ and gamma_."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from .._core import InvalidArgumentError
 from ._blocks import Job
 from ._keep import Panel
+from ._pairs import PairOptions
 from ._series import Series
 
 AHEAD = 2  # panels for each thread: one in hand, and one waiting
@@ -61,12 +62,18 @@ class _Cpu:
     def hold(self, job: Job) -> Job:
         """The job as the threads of this device compute it, with what all panels need."""
         lean = copy.copy(job)
-        lean.options = replace(job.options, num_threads=self.cores)
+        lean.options = self.of(job.options)
         return lean
+
+    def of(self, options: PairOptions) -> PairOptions:
+        """Options of calls on this device."""
+        return replace(options, num_threads=self.cores)
 
     def load(self, series: Series) -> Series:
         """The series of a panel."""
         return series
+
+    keep = load  # for all threads
 
     def entered(self) -> AbstractContextManager[Any]:
         """What is computed within it is computed on the device."""
@@ -95,13 +102,24 @@ class _Gpu:
         lean.fetch = self.fetch
         with torch.cuda.device(self.device):
             if job.y is None:
-                lean.x = self.load(job.x.as_values(job.pairs.dtype))
+                lean.x = self.keep(job.x.as_values(job.pairs.dtype))
             else:
-                lean.y = self.load(job.y.as_values(job.pairs.dtype))
+                lean.y = self.keep(job.y.as_values(job.pairs.dtype))
             if job.options.normalize:
                 lean.own_of_y()
-            torch.cuda.synchronize(self.device)  # the threads' streams see it whole
+                torch.cuda.synchronize(self.device)
         return lean
+
+    def of(self, options: PairOptions) -> PairOptions:
+        return options
+
+    def keep(self, series: Series) -> Series:
+        """Series that the streams of all threads see whole."""
+        import torch
+
+        held = self.load(series)
+        torch.cuda.synchronize(self.device)
+        return held
 
     def load(self, series: Series) -> Series:
         import torch
@@ -132,11 +150,13 @@ class _Gpu:
         return np.array(host.numpy())
 
 
-def _opened(job: Job) -> list[_Cpu | _Gpu]:
-    names = job.devices
+Device = _Cpu | _Gpu
+
+
+def opened(names: tuple[str, ...], options: PairOptions) -> list[Device]:
     if names[0] != "cpu":
         return [_Gpu(name) for name in names]
-    cores = job.options.threads
+    cores = options.threads
     return [
         _Cpu(f"cpu {i} of {len(names)}", max(1, cores // len(names) + (i < cores % len(names))))
         for i in range(len(names))
@@ -148,7 +168,7 @@ def shares(job: Job, panels: list[Panel]) -> Generator[tuple[Panel, Any], None, 
 
     Where a device fails, what the others have in hand is finished and given out before the error is raised.
     """
-    devices = _opened(job)
+    devices = opened(job.devices, job.options)
     if job.options.normalize and job.on_host:
         job.own_of_y()  # once for all
     stop, mine = threading.Event(), threading.local()

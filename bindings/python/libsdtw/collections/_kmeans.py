@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from ._base import SeriesEstimator, documented
 from ._batches import Batches
 from ._blocks import in_parts
 from ._descent import Descents
+from ._devices import parse
 from ._keep import TopK, count
 from ._objective import Objectives
 from ._pairs import raw_values
@@ -27,6 +29,7 @@ from ._progress import Bar
 from ._search import run
 from ._seeding import plus_plus
 from ._series import Series, as_series, like, stretched
+from ._team import Team
 
 
 class _Start(NamedTuple):
@@ -74,8 +77,6 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         gamma_: the number that gamma is.
     """
 
-    _several_devices = False
-
     def __init__(
         self,
         n_clusters: int = 8,
@@ -98,7 +99,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         random_state: Any = None,
         verbose: int = 0,
         progress: bool = False,
-        device: str | None = None,
+        device: str | Sequence[str] | None = None,
         num_threads: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -129,6 +130,17 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         weights = check_weights("sample_weight", sample_weight, len(series))
         self._check(series, weights)
         rng = check_random_state(self.random_state)
+        names = parse(self.device)[1]
+        with Team(names, self._options()) if names else nullcontext() as self._team:
+            best = self._best(series, weights, rng)
+        del self._own, self._team
+        if best is None:
+            raise KeyboardInterrupt("interrupted before the first clusters were known")
+        self._keep(best)
+        return self
+
+    def _best(self, series: Series, weights: NDArray[Any], rng: np.random.RandomState) -> _Start | None:
+        """The best of all starts."""
         start = self._start if self.batch_size is None else self._start_of_batches
         self._own: NDArray[np.float64] | None = None
         if self.batch_size is None:
@@ -147,11 +159,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                 )
             if self.interrupted_:
                 break
-        del self._own
-        if best is None:
-            raise KeyboardInterrupt("interrupted before the first clusters were known")
-        self._keep(best)
-        return self
+        return best
 
     def _check(self, series: Series, weights: NDArray[Any]) -> None:
         for name in ("n_clusters", "n_init", "max_iter", "max_iter_barycenter"):
@@ -189,7 +197,15 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
 
     def _set_own(self, series: Series) -> None:
         """The series whose values with centers are asked for next."""
-        self._own = in_parts(series, self._options()).astype(np.float64) if self.normalize else None
+        self._own = self._own_values(series).astype(np.float64) if self.normalize else None
+
+    def _own_values(self, series: Series) -> NDArray[Any]:
+        of = in_parts if self._team is None else self._team.own_values
+        return of(series, self._options())
+
+    def _raw_values(self, series: Series, others: Series) -> NDArray[Any]:
+        of = raw_values if self._team is None else self._team.raw_values
+        return of(series, others, self._options())
 
     def _start_of_batches(
         self, series: Series, weights: NDArray[Any], rng: np.random.RandomState
@@ -286,15 +302,15 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         return np.stack([stretched(series.one(int(b)), length) for b in drawn])
 
     def _to_series(self, series: Series, indices: NDArray[Any]) -> NDArray[Any]:
-        values = raw_values(series, series.take(indices), self._options())
+        values = self._raw_values(series, series.take(indices))
         return values if self._own is None else values - 0.5 * (self._own[:, None] + self._own[indices])
 
     def _to_centers(self, series: Series, centers: NDArray[Any]) -> NDArray[np.float64]:
         """Values (B, k) of the training series, whose own share is known."""
-        others, options = _batch(centers, series), self._options()
-        values = raw_values(series, others, options).astype(np.float64)
+        others = _batch(centers, series)
+        values = self._raw_values(series, others).astype(np.float64)
         if self._own is not None:
-            values -= 0.5 * (self._own[:, None] + in_parts(others, options))
+            values -= 0.5 * (self._own[:, None] + self._own_values(others))
         return values
 
     def _with_a_series_each(
@@ -335,9 +351,11 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
             anew[cluster] = True
         descents.forget(anew)
 
-        def objectives(some: NDArray[np.bool_]) -> Objectives:
+        of = Objectives if self._team is None else self._team.objectives
+
+        def objectives(some: NDArray[np.bool_]) -> Any:
             share = np.where(some[labels], weights, 0)
-            return Objectives(begin.shape[1:], series, share, labels, self.n_clusters, self._options())
+            return of(begin.shape[1:], series, share, labels, self.n_clusters, self._options())
 
         averages, interrupted = descents.run(begin, objectives, self.max_iter_barycenter, resting)
         self.interrupted_ |= interrupted

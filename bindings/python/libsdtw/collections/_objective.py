@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from ._series import Series, library_of
 
 if TYPE_CHECKING:
     from ._objective_torch import TensorParts
+
+Sums = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # clusters, and what their values and gradients gain
+Found = list[Sums]  # of a part
 
 
 class Objectives:
@@ -37,12 +41,14 @@ class Objectives:
         labels: NDArray[Any],
         clusters: int,
         options: PairOptions,
+        share: tuple[int, int] = (0, 1),
     ) -> None:
+        """share: (i, n): only every nth of the parts in which pairs are computed, from the ith on."""
         there = np.flatnonzero(weights > 0)  # a series without weight has no say, be it ever so far away
         self.order = there[np.argsort(labels[there], kind="stable")]
         self.labels, self.weights = labels[self.order], weights[self.order]
         self.totals = np.bincount(self.labels, self.weights, clusters)
-        self.series, self.options, self.shape = series, options, shape
+        self.series, self.options, self.shape, self.share = series, options, shape, share
         self.parts: list[_Part] = []
         self.on_device: TensorParts | None = None
         if not options.mirrored and options.normalize:
@@ -56,13 +62,16 @@ class Objectives:
 
     def _prepare(self) -> None:
         own = np.flatnonzero(self.totals) if self.options.normalize else np.empty(0, np.intp)
-        step = _pairs.STATE_PAIRS
+        step, (first, every) = _pairs.STATE_PAIRS, self.share
         starts = range(0, len(self.order), step)
         sizes = [min(step, len(self.order) - i) for i in starts]
         sizes[-1] += len(own)
+        mine = list(zip(starts, sizes, strict=True))[first::every]
+        if not mine:
+            return
         memory = _Memory(self.series, self.shape, max(sizes), bool(len(own)))
-        calls = {size: _Prepared(memory, size, self.options) for size in dict.fromkeys(sizes)}
-        for i, size in zip(starts, sizes, strict=True):
+        calls = {size: _Prepared(memory, size, self.options) for _, size in mine}
+        for i, size in mine:
             chosen = slice(i, min(i + step, len(self.order)))
             self.parts.append(_Part(self, chosen, own if i == starts[-1] else own[:0], memory, calls[size]))
         if len(self.parts) == 1:
@@ -70,20 +79,35 @@ class Objectives:
 
     def __call__(self, centers: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Values (k,) and gradients (k, M, D) for centers (k, M, D); zeros for clusters without a series."""
+        return added(centers, self.found(centers))
+
+    def found(self, centers: NDArray[Any]) -> Iterator[Found]:
+        """What each part adds, in their order."""
         if self.on_device is not None:
-            return self.on_device(centers)
-        values, grads = np.zeros(len(centers)), np.zeros(centers.shape)
-        for part in self.parts:
-            if len(self.parts) > 1:
-                part.load()
-            part.add(centers, values, grads)
-        if not self.parts:
-            for k in np.flatnonzero(self.totals):
-                of = self.labels == k
-                values[k], grads[k] = sum_and_grad(
-                    centers[k], self.series.take(self.order[of]), self.weights[of], self.options
-                )
-        return values, grads
+            yield from self.on_device.found(centers)
+        elif self.parts:
+            for part in self.parts:
+                if len(self.parts) > 1:
+                    part.load()
+                yield part.found(centers)
+        elif self.share[0] == 0:
+            yield [self._of_cluster(k, centers) for k in np.flatnonzero(self.totals)]
+
+    def _of_cluster(self, k: int, centers: NDArray[Any]) -> Sums:
+        of = self.labels == k
+        series = self.series.take(self.order[of])
+        value, grad = sum_and_grad(centers[k], series, self.weights[of], self.options)
+        return np.array([k]), np.array([value]), grad[None]
+
+
+def added(centers: NDArray[Any], found: Iterable[Found]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Values and gradients of the parts together."""
+    values, grads = np.zeros(len(centers)), np.zeros(centers.shape)
+    for part in found:
+        for clusters, of_values, of_grads in part:
+            values[clusters] += of_values
+            grads[clusters] += of_grads
+    return values, grads
 
 
 class _Memory:
@@ -154,7 +178,7 @@ class _Part:
             memory.lengths[size : len(self.share)] = memory.centers.shape[1]
         self.call.slopes[:] = self.slopes
 
-    def add(self, centers: NDArray[Any], values: NDArray[Any], grads: NDArray[Any]) -> None:
+    def found(self, centers: NDArray[Any]) -> Found:
         size, memory, steps = len(self.order), self.memory, centers.shape[1]
         memory.centers[:size] = centers[self.labels]
         if len(self.own):
@@ -162,8 +186,9 @@ class _Part:
             memory.series[size : len(self.share), :steps] = centers[self.own]
         self.call.evaluate()
         shares, found = self.call.value * self.share, self.call.grads
-        there = self.labels[self.starts]
-        values[there] += np.add.reduceat(shares[:size], self.starts)
-        grads[there] += np.add.reduceat(found[:size], self.starts, axis=0, dtype=np.float64)
-        values[self.own] += shares[size:]
-        grads[self.own] += found[size:]
+        values = np.add.reduceat(shares[:size], self.starts)
+        grads = np.add.reduceat(found[:size], self.starts, axis=0, dtype=np.float64)
+        sums = [(self.labels[self.starts], values, grads)]
+        if len(self.own):
+            sums.append((self.own, shares[size:], found[size:].astype(np.float64)))
+        return sums

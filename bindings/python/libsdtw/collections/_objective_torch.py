@@ -13,9 +13,9 @@ from ..torch import soft_dtw
 from ._pairs import PairOptions
 
 if TYPE_CHECKING:
-    from ._objective import Objectives
+    from ._objective import Found, Objectives, Sums
 
-CELLS = 1 << 30  # of a call: so many keep a third of a GiB for their gradients
+CELLS = 1 << 28  # of a call: some 3 ms of an H200, and a tenth of a GiB for their gradients
 SUMS = 1 << 24  # elements of the matrix that adds up what a call has
 
 
@@ -32,27 +32,30 @@ class TensorParts:
         self.totals = self._there(of.totals[self.own])
         cells = of.series.steps * of.shape[0]
         most = max(1, min(CELLS // cells, SUMS // max(1, min(len(of.totals), 4096))))
-        self.parts = [_Part(self, of, slice(i, i + most)) for i in range(0, len(of.order), most)]
+        starts = range(0, len(of.order), most)
+        self.ends = of.share[0] == (len(starts) - 1) % of.share[1]  # whether the last part is one of them
+        self.parts = [_Part(self, of, slice(i, i + most)) for i in starts[of.share[0] :: of.share[1]]]
         if len(self.parts) == 1:
             self.parts[0].series = self.data[self.parts[0].order]
 
     def _there(self, array: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.data.device)
 
-    def __call__(self, centers: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Values (k,) and gradients (k, M, D) for centers (k, M, D)."""
+    def found(self, centers: NDArray[Any]) -> list[Found]:
+        """What each part adds for centers (k, M, D); nothing is waited for before all are under way."""
         at = self._there(centers).to(self.data.dtype)
-        # A row of each cluster: its value, and its gradient.
-        sums = torch.zeros(len(at), 1 + at[0].numel(), dtype=torch.float64, device=at.device)
-        for part in self.parts:
-            part.add(self, at, sums)
-        if len(self.own):
+        sums = [[(part.clusters, part.sums(self, at))] for part in self.parts]
+        if len(self.own) and self.ends:
             own = at[self._there(self.own)]
-            found = -0.5 * self.totals[:, None] * _rows(own, own, None, None, self.options)
-            found[:, 1:] *= 2
-            sums[self._there(self.own)] += found
-        result = sums.cpu().numpy()
-        return result[:, 0].copy(), result[:, 1:].reshape(centers.shape)
+            rows = -0.5 * self.totals[:, None] * _rows(own, own, None, None, self.options)
+            rows[:, 1:] *= 2
+            sums[-1].append((self.own, rows))
+        return [[_on_host(clusters, rows, centers.shape) for clusters, rows in part] for part in sums]
+
+
+def _on_host(clusters: NDArray[Any], rows: torch.Tensor, shape: tuple[int, ...]) -> Sums:
+    host = rows.cpu().numpy()
+    return clusters, host[:, 0], host[:, 1:].reshape(-1, *shape[1:])
 
 
 class _Part:
@@ -61,7 +64,7 @@ class _Part:
     def __init__(self, of: TensorParts, objectives: Objectives, chosen: slice) -> None:
         labels, order = objectives.labels[chosen], objectives.order[chosen]
         first, last = int(labels[0]), int(labels[-1]) + 1
-        self.clusters = slice(first, last)
+        self.clusters = np.arange(first, last)
         self.order, self.labels = of._there(order), of._there(labels)
         self.weights = of._there(objectives.weights[chosen])
         lengths = objectives.series.lengths
@@ -69,10 +72,10 @@ class _Part:
         self.ones = (self.labels == torch.arange(first, last, device=self.labels.device)[:, None]).double()
         self.series: torch.Tensor | None = None  # unless it is the only part: gathered for each call
 
-    def add(self, of: TensorParts, centers: torch.Tensor, sums: torch.Tensor) -> None:
+    def sums(self, of: TensorParts, centers: torch.Tensor) -> torch.Tensor:
+        """A row of each cluster: what its value gains, and its gradient."""
         series = of.data[self.order] if self.series is None else self.series
-        found = _rows(centers[self.labels], series, self.lengths, self.weights, of.options)
-        sums[self.clusters] += self.ones @ found
+        return self.ones @ _rows(centers[self.labels], series, self.lengths, self.weights, of.options)
 
 
 def _rows(

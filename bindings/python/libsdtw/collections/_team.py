@@ -1,0 +1,105 @@
+# Several devices of a host that compute the rounds of k-means together.
+"""Team."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._blocks import Job, in_parts
+from ._devices import Device, opened
+from ._keep import Matrix
+from ._objective import Found, Objectives, added
+from ._pairs import PairOptions
+from ._search import run
+from ._series import Series
+
+
+class Team:
+    """Devices, each with a thread of its own and the series that it was given last.
+
+    Pairs are computed in the parts in which one device computes them one after the other, and their sums are
+    added up in that order: who computes a part, and on how many devices, changes no bit.
+    """
+
+    def __init__(self, names: tuple[str, ...], options: PairOptions) -> None:
+        self.names, self.devices = names, opened(names, options)
+        self.threads = [ThreadPoolExecutor(1, "libsdtw") for _ in self.devices]
+        self.series: Series | None = None
+        self.held: list[Series] = []
+
+    def __enter__(self) -> Team:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        with ExitStack() as stack:
+            for thread in self.threads:
+                stack.enter_context(thread)
+
+    def each(self, function: Callable[[int, Device], Any]) -> list[Any]:
+        """What the function gives of each device, by its thread."""
+
+        def there(number: int, device: Device) -> Any:
+            with device.entered():
+                return function(number, device)
+
+        pairs = enumerate(zip(self.threads, self.devices, strict=True))
+        waiting = [thread.submit(there, number, device) for number, (thread, device) in pairs]
+        return [future.result() for future in waiting]
+
+    def hold(self, series: Series) -> list[Series]:
+        if self.series is not series:
+            self.series, self.held = series, self.each(lambda _, device: device.keep(series))
+        return self.held
+
+    def raw_values(self, x: Series, y: Series, options: PairOptions) -> NDArray[Any]:
+        job = Job(x, y, replace(options, normalize=False), Matrix(), devices=self.names)
+        matrix: NDArray[Any] = run(job)["matrix"]
+        return matrix
+
+    def own_values(self, series: Series, options: PairOptions) -> NDArray[Any]:
+        """Values of series with themselves: few enough for one device."""
+
+        def of_first(number: int, device: Device) -> Any:
+            return in_parts(device.keep(series), device.of(options)) if number == 0 else None
+
+        found: NDArray[Any] = self.each(of_first)[0]
+        return found
+
+    def objectives(self, *args: Any) -> SharedObjectives:
+        """Arguments are those of Objectives."""
+        return SharedObjectives(self, *args)
+
+
+class SharedObjectives:
+    """Objectives, of which each device has every nth part."""
+
+    def __init__(
+        self,
+        team: Team,
+        shape: tuple[int, int],
+        series: Series,
+        weights: NDArray[Any],
+        labels: NDArray[Any],
+        clusters: int,
+        options: PairOptions,
+    ) -> None:
+        held = team.hold(series)
+
+        def mine(number: int, device: Device) -> Objectives:
+            share = number, len(team.devices)
+            return Objectives(shape, held[number], weights, labels, clusters, device.of(options), share)
+
+        self.team, self.of = team, team.each(mine)
+        self.totals = self.of[0].totals
+
+    def __call__(self, centers: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        found: list[list[Found]] = self.team.each(lambda number, _: list(self.of[number].found(centers)))
+        parts, n = sum(map(len, found)), len(found)
+        return added(centers, (found[part % n][part // n] for part in range(parts)))
