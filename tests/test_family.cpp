@@ -16,6 +16,13 @@ TEST_CASE("long series beside short ones keep their digits", "[family]") {
       "pairs=all state=no grad=random tangents=xy data=mixed seed=56001454");
   check_line("metric=sqeuclidean dtype=f32 B=20 n=514 m=10 d=2 gamma=6.294 weights=1,2,1 data=walk seed=21");
   check_line("metric=sqeuclidean dtype=f32 B=4 n=672 m=30 d=3 gamma=13.4568 data=walk seed=1062");
+  // On CUDA these are transposed: with lengths, in half precision, and with points given in another order.
+  check_line("metric=sqeuclidean dtype=f32 B=3 n=10 m=600 d=8 gamma=0.5 lengths=1 grad=random data=mixed seed=31");
+  check_line("metric=sqeuclidean dtype=bf16 B=2 n=3 m=520 d=2 gamma=1 lengths=0 data=walk seed=32");
+  check_line("metric=sqeuclidean dtype=f32 B=2 n=130 m=530 d=1 gamma=0.1 layout=mixed tangents=xy seed=33");
+  check_line("metric=sqeuclidean dtype=f64 B=2 n=7 m=513 d=3 gamma=2 lengths=1 seed=34");
+  // Costs of the long engine: relative to a point of the pair.
+  check_line("metric=sqeuclidean dtype=f32 B=2 n=140 m=50 d=64 gamma=1e-4 data=offset lengths=1 seed=35");
   for (uint64_t seed = 1; seed <= 20; ++seed) check_line(draw_line(seed, 60000, Shapes::thin));
 }
 
