@@ -76,9 +76,12 @@ def test_memory_is_of_the_pool(rng, module):
     pool = cupy.get_default_memory_pool()
     module.soft_dtw_grad(x, y)
     cupy.cuda.Device().synchronize()
-    held, free = pool.total_bytes(), cupy.cuda.runtime.memGetInfo()[0]
-    for _ in range(5):
-        module.soft_dtw_grad(x, y)
-    cupy.cuda.Device().synchronize()
+    held, taken = pool.total_bytes(), 1
+    for _ in range(3):  # free memory is the whole GPU's, from which others take some now and then
+        free = cupy.cuda.runtime.memGetInfo()[0]
+        for _ in range(5):
+            module.soft_dtw_grad(x, y)
+        cupy.cuda.Device().synchronize()
+        taken = min(taken, max(0, free - cupy.cuda.runtime.memGetInfo()[0]))
     assert pool.total_bytes() == held
-    assert cupy.cuda.runtime.memGetInfo()[0] == free
+    assert not taken

@@ -64,8 +64,8 @@ def test_two_devices():
     jax = pytest.importorskip("jax")
     if not (hasattr(jax, "shard_map") and hasattr(jax.lax, "pcast")):
         pytest.skip("of JAX before 0.7 shard_map has other names")
-    devices = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
-    environment = {**os.environ, **devices}
+    devices = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    environment = {**os.environ, **devices, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     command = [sys.executable, "-c", PROGRAM]
     result = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=240)
     assert result.stdout.strip() == "trained", result.stderr

@@ -273,7 +273,7 @@ def test_derivatives_hold_no_matrix():
     assert jnp.isfinite(product(8000)).all()
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     """
-    assert int(run(program)) < 96 * 1024
+    assert int(run(program, JAX_PLATFORMS="cpu")) < 96 * 1024  # memory of the host is counted
 
 
 @pytest.mark.parametrize("platform", ["cpu", "cuda"])

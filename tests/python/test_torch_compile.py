@@ -1,5 +1,4 @@
 # libsdtw.torch compiled and exported: gamma that changes, shapes that change, every saved state and gradient.
-import contextlib
 import itertools
 import warnings
 
@@ -76,15 +75,6 @@ def test_gamma_of_a_tensor_may_change(device):
     assert counter.frame_count == 1
 
 
-@pytest.fixture
-def sizes_by_rules():
-    """The size of state follows from others by a rule of its own: compilers before 2.9 are to be told."""
-    told = {"capture_dynamic_output_shape_ops": True} if torch.__version__ < "2.9" else {}
-    with torch._dynamo.config.patch(**told) if told else contextlib.nullcontext():
-        yield
-
-
-@pytest.mark.usefixtures("sizes_by_rules")
 def test_dynamic_shapes(device):
     counter = CompileCounterWithBackend("inductor")
     compiled = torch.compile(

@@ -344,10 +344,10 @@ def _with_gamma(pairs: Pairs, gamma: Tensor) -> Pairs:
     options = _options.parse(pairs.options)
     x, y = _widened(pairs.x, pairs.y, gamma)
     pairs = pairs.of(x, y, pairs.options, None)
-    if options.has_penalties:
+    if options.has_penalties():
         pairs = _with_penalties_in_costs(pairs, options)
         options = _options.parse(pairs.options)
-    if pairs.y is not None and options.degree == 0:  # costs can be scaled, but not by way of the series
+    if pairs.y is not None and options.degree() == 0:  # costs can be scaled, but not by way of the series
         cost = _costs.matrix(options.metric, pairs.x, pairs.y, pairs.x_lengths, pairs.y_lengths)
         pairs = pairs.of(cost, None, options.of_costs(), pairs.offset)
     x, y = scaled_by_gamma(pairs.x, pairs.y, gamma, options)
@@ -367,7 +367,7 @@ def _with_penalties_in_costs(pairs: Pairs, options: _options.Options) -> Pairs:
 
     which is (v + h - d) for each cell and the same for all paths.
     """
-    if options.weighs_steps:
+    if options.weighs_steps():
         raise UnsupportedError(
             "gamma as a tensor with both step_weights and step_penalties is not implemented: expected a "
             "number"
@@ -388,7 +388,7 @@ def scaled_by_gamma(
     """Series whose costs are those of x and y divided by gamma; or costs, without y."""
     x, y = _widened(x, y, gamma)
     gamma = gamma.to(x.device, x.dtype)
-    factor = gamma.rsqrt() if options.degree == 2 else 1 / gamma
+    factor = gamma.rsqrt() if options.degree() == 2 else 1 / gamma
     return x * factor, None if y is None else y * factor
 
 

@@ -25,9 +25,9 @@ def sharp(
     matrix is held, but of the cosine's costs, which have degree 0.
     """
     chosen = _options.parse(options)
-    if chosen.has_penalties:
+    if chosen.has_penalties():
         raise UnsupportedError("expected costs with step_penalties are not implemented")
-    if y is not None and chosen.degree == 0:
+    if y is not None and chosen.degree() == 0:
         x, y = _costs.matrix(chosen.metric, x, y, x_lengths, y_lengths), None
         options, chosen = chosen.of_costs(), _options.parse(chosen.of_costs())
     if y is not None:
@@ -40,7 +40,7 @@ def sharp(
     value = value.detach()
     ones = torch.ones_like(value)
     grads = OPS.backward.default(ones, *given, state, gamma, options, True, y is not None)
-    products = [_dot(g, t) / chosen.degree for g, t in zip(grads, (x, y), strict=True) if t is not None]
+    products = [_dot(g, t) / chosen.degree() for g, t in zip(grads, (x, y), strict=True) if t is not None]
     # Where there is no path the expected cost is the value, infinite or NaN.
     return torch.where(value.isfinite(), sum(products[1:], start=products[0]).to(value.dtype), value)
 
@@ -55,7 +55,7 @@ def mean_cost(
 ) -> Tensor:
     """Mean cost of all paths, (B,), which does not depend on gamma. Holds the matrix of costs."""
     chosen = _options.parse(options)
-    if chosen.has_penalties or chosen.weighs_steps:
+    if chosen.has_penalties() or chosen.weighs_steps():
         raise UnsupportedError("mean costs with step_weights or step_penalties are not implemented")
     cost = x if y is None else _costs.matrix(chosen.metric, x, y, x_lengths, y_lengths)
     free = torch.zeros((), dtype=cost.dtype, device=cost.device)

@@ -331,7 +331,7 @@ def alignment(
     these the two are different things.
     """
     chosen = _options.parse(options)
-    if not needs_grad(x, y) or chosen.weighs_steps:
+    if not needs_grad(x, y) or chosen.weighs_steps():
         value, state = OPS.forward.default(x, y, x_lengths, y_lengths, gamma, options, True)
         return value, OPS.alignment.default(x, y, x_lengths, y_lengths, state, gamma, options)
     if y is not None:

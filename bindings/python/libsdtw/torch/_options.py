@@ -32,7 +32,7 @@ class Options(NamedTuple):
     metric: str = "sqeuclidean"
     rules: Rules = _USUAL
 
-    # Methods that give keys are no properties, as compilers of PyTorch before 2.9 compute those out of sight.
+    # Methods, no properties: compilers of PyTorch before 2.9 do not look into those of tuples with names.
     def key(self) -> str:
         if self.rules == _USUAL:
             return _versioned(self.metric)
@@ -40,7 +40,6 @@ class Options(NamedTuple):
         steps = (",".join(map(repr, three)) for three in (self.rules.step_weight, self.rules.step_penalty))
         return _versioned(";".join((self.metric, band, repr(self.rules.band_radius), *steps)))
 
-    @property
     def degree(self) -> int:
         return DEGREES[self.metric]
 
@@ -53,11 +52,9 @@ class Options(NamedTuple):
         band, radius, weights, _ = self.rules
         return Options("precomputed", Rules(band, radius, weights)).key()
 
-    @property
     def weighs_steps(self) -> bool:
         return self.rules.step_weight != _USUAL.step_weight
 
-    @property
     def has_penalties(self) -> bool:
         return self.rules.step_penalty != _USUAL.step_penalty
 

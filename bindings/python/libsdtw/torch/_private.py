@@ -46,7 +46,7 @@ class Function(_SingleLevelFunction):  # type: ignore[misc]
         return (ctx._autograd_function_id,)
 
 
-_PLAIN = frozenset((Tensor, torch.nn.Parameter))
+_PLAIN = Tensor, torch.nn.Parameter  # no set, into which the compiler of PyTorch 2.8 does not look
 
 
 def is_plain(tensor: Any) -> bool:
@@ -56,7 +56,10 @@ def is_plain(tensor: Any) -> bool:
 
 def are_plain(*tensors: Tensor) -> bool:
     """Whether none is of a subclass."""
-    return all(type(tensor) in _PLAIN for tensor in tensors)
+    for tensor in tensors:  # nor into all()
+        if type(tensor) not in _PLAIN:
+            return False
+    return True
 
 
 def is_watched() -> bool:
