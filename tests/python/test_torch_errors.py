@@ -77,7 +77,7 @@ SHARED = [
     (given(y=()), ValueError, "y is empty"),
     (given(x=[series(5, 3), series(4, 2)]), ValueError, r"x\[1\] has shape \(4, 2\) and x\[0\] \(5, 3\)"),
     (given(x=[series(5, 3), series(4)]), ValueError, r"x\[1\] has shape \(4,\)"),
-    (given(x=[series(1, 5, 3)]), ValueError, r"x\[0\] has shape \(1, 5, 3\)"),
+    (given(x=[series(1, 5, 3)]), ValueError, r"x\[0\] has shape \(1, 5, 3\): expected \(N_b, D\)"),
     (given(x=[series(5, 3), series(4, 3).double()]), ValueError, r"x\[1\] is torch.float64"),
     (given(x=[series(5, 3, dtype=i64)] * 2), TypeError, "x has dtype torch.int64"),
     (given(x=[series(5, 3)] * 3), ValueError, r"x has the batch \(3,\)"),

@@ -39,6 +39,13 @@ def test_copies(loss):
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script")
+def test_of_no_device_yet():
+    loss = SoftDTW(gamma=torch.nn.Parameter(torch.tensor(0.5))).to("meta")
+    assert repr(loss).startswith("SoftDTW(gamma=meta,")
+    x, y = torch.zeros(2, 5, 3, device="meta"), torch.zeros(2, 4, 3, device="meta")
+    assert loss(x, y).shape == (2,)
+
+
 def test_script_is_refused_by_name():
     with pytest.raises(NotImplementedError, match=r"torch\.jit\.script .*torch\.compile or torch\.export"):
         torch.jit.script(SoftDTW())

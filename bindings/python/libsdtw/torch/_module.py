@@ -93,7 +93,9 @@ class SoftDTW(torch.nn.Module):
         )
 
     def extra_repr(self) -> str:
-        gamma = self.gamma.item() if isinstance(self.gamma, Tensor) else self.gamma
+        gamma = self.gamma
+        if isinstance(gamma, Tensor):
+            gamma = "meta" if gamma.is_meta else gamma.item()
         name = self.metric if isinstance(self.metric, str) else getattr(self.metric, "__name__", self.metric)
         shown = f"gamma={gamma}, metric={name!r}, reduction={self.reduction!r}"
         if self.band is not None:

@@ -64,7 +64,11 @@ def _padded(name: str, series: Any) -> tuple[Tensor, Tensor]:
     for k, one in enumerate(series):
         if not isinstance(one, Tensor):
             raise TypeError(f"{name}[{k}] is a {type(one).__name__}: expected a tensor")
-        if one.ndim not in (1, 2) or one.ndim != series[0].ndim or one.shape[1:] != series[0].shape[1:]:
+        if one.ndim not in (1, 2):
+            raise InvalidArgumentError(
+                f"{name}[{k}] has shape {tuple(one.shape)}: expected (N_b, D), or (N_b,)"
+            )
+        if one.ndim != series[0].ndim or one.shape[1:] != series[0].shape[1:]:
             raise InvalidArgumentError(
                 f"{name}[{k}] has shape {tuple(one.shape)} and {name}[0] {tuple(series[0].shape)}: expected "
                 "(N_b, D), or (N_b,), with the same features"
