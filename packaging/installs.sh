@@ -3,7 +3,9 @@
 # environment that is new, without nvcc on the path and, if there is one, with it. Every one must compute, and say
 # whether it has CUDA. What git does not have is not in it, so commit first.
 #
-#   packaging/installs.sh [tree|sdist|git]...
+# conan makes packages of the C library instead, shared and static, and builds and runs a program with each.
+#
+#   packaging/installs.sh [tree|sdist|git|conan]...
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CUDAARCHS=${CUDAARCHS:-90} # one architecture: what is tested is the way, not the code
@@ -32,7 +34,7 @@ source_of() {
       fi
       echo "$scratch/sdist"/*.tar.gz
       ;;
-    *) echo "unknown source $1: expected tree, sdist or git" >&2 && exit 2 ;;
+    *) echo "unknown source $1: expected tree, sdist, git or conan" >&2 && exit 2 ;;
   esac
 }
 
@@ -52,9 +54,25 @@ assert abs(libsdtw.soft_dtw([1, 2, 2, 3], [1, 2, 3, 4]) + 0.8954437807) < 1e-9' 
   rm -rf "$fresh"
 }
 
+create_conan_packages() {
+  local bin="$scratch/conan/bin" shared
+  export CONAN_HOME=$scratch/conan/home
+  python3 -m venv "$scratch/conan"
+  "$bin/python" -m pip install --quiet --disable-pip-version-check conan
+  "$bin/conan" profile detect --name default >/dev/null
+  for shared in True False; do
+    printf '\n==> conan create, shared: %s\n' "$shared"
+    "$bin/conan" create packaging/conan --build=missing -o "&:shared=$shared"
+  done
+}
+
 sources=("$@")
-[[ ${#sources[@]} -gt 0 ]] || sources=(tree sdist git)
+[[ ${#sources[@]} -gt 0 ]] || sources=(tree sdist git conan)
 for source in "${sources[@]}"; do
+  if [[ $source == conan ]]; then
+    create_conan_packages
+    continue
+  fi
   (PATH=$(without_nvcc) && export PATH && ! command -v nvcc >/dev/null && install "$source" "no cuda")
   if command -v nvcc >/dev/null; then install "$source" cuda; fi
 done
