@@ -3,9 +3,10 @@
 # environment that is new, without nvcc on the path and, if there is one, with it. Every one must compute, and say
 # whether it has CUDA. What git does not have is not in it, so commit first.
 #
-# conan makes packages of the C library instead, shared and static, and builds and runs a program with each.
+# conan makes packages of the C library instead, shared and static, and builds and runs a program with each; conda renders
+# the recipe for it, as its channels may be out of reach.
 #
-#   packaging/installs.sh [tree|sdist|git|conan]...
+#   packaging/installs.sh [tree|sdist|git|conan|conda]...
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CUDAARCHS=${CUDAARCHS:-90} # one architecture: what is tested is the way, not the code
@@ -34,7 +35,7 @@ source_of() {
       fi
       echo "$scratch/sdist"/*.tar.gz
       ;;
-    *) echo "unknown source $1: expected tree, sdist, git or conan" >&2 && exit 2 ;;
+    *) echo "unknown source $1: expected tree, sdist, git, conan or conda" >&2 && exit 2 ;;
   esac
 }
 
@@ -62,18 +63,25 @@ create_conan_packages() {
   "$bin/conan" profile detect --name default >/dev/null
   for shared in True False; do
     printf '\n==> conan create, shared: %s\n' "$shared"
-    "$bin/conan" create packaging/conan --build=missing -o "&:shared=$shared"
+    "$bin/conan" create packaging/conan --no-remote --build=missing -o "&:shared=$shared"
   done
 }
 
+render_conda_recipe() {
+  printf '\n==> the recipe for conda\n'
+  python3 -m venv "$scratch/conda"
+  "$scratch/conda/bin/python" -m pip install --quiet --disable-pip-version-check py-rattler-build
+  "$scratch/conda/bin/python" packaging/conda/render.py
+}
+
 sources=("$@")
-[[ ${#sources[@]} -gt 0 ]] || sources=(tree sdist git conan)
+[[ ${#sources[@]} -gt 0 ]] || sources=(tree sdist git conan conda)
 for source in "${sources[@]}"; do
-  if [[ $source == conan ]]; then
-    create_conan_packages
-    continue
-  fi
+  case $source in
+    conan) create_conan_packages; continue ;;
+    conda) render_conda_recipe; continue ;;
+  esac
   (PATH=$(without_nvcc) && export PATH && ! command -v nvcc >/dev/null && install "$source" "no cuda")
   if command -v nvcc >/dev/null; then install "$source" cuda; fi
 done
-printf '\nall installed and computed\n'
+printf '\nall of %s: done\n' "${sources[*]}"
