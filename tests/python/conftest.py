@@ -54,9 +54,9 @@ def python_way(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def x64() -> Iterator[None]:
     """JAX with float64, for one test."""
-    import jax
+    from jax_data import x_of
 
-    with jax.enable_x64(True):
+    with x_of(64):
         yield
 
 

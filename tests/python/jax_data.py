@@ -2,6 +2,7 @@
 import contextlib
 
 import jax
+import jax.experimental
 import numpy as np
 
 import family
@@ -9,12 +10,15 @@ import family
 # Most of the time of these tests is that of compiling programs that run once.
 jax.config.update("jax_disable_most_optimizations", True)
 
+# JAX 0.5, the oldest that is supported, has it elsewhere.
+enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+
 LENGTHS = {"x_lengths": [7, 3, 5], "y_lengths": [6, 4, 4]}
 
 
 def x_of(bits):
     """JAX with float64, or as it is."""
-    return jax.enable_x64(True) if bits == 64 else contextlib.nullcontext()
+    return enable_x64(True) if bits == 64 else contextlib.nullcontext()
 
 
 def pair(dtype=np.float64, shape=(3, 7, 6, 2), seed=0):

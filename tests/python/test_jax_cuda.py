@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import libsdtw
-from jax_data import pair
+from jax_data import pair, x_of
 from libsdtw.jax import _costs, _library, _lowering, _primitives, soft_dtw, soft_dtw_alignment
 
 N = jnp.array([7, 3, 5])
@@ -114,7 +114,7 @@ def every(metric, dtype):
     ],
 )
 def test_gamma_as_an_array_gives_what_a_number_does(metric, zeros, dtype, as_on_gpus):
-    with jax.enable_x64(dtype == "float64"):
+    with x_of(64 if dtype == "float64" else 32):
         function, x, y = every(metric, dtype)
         gammas = (0.0, 0.3)
         if zeros:  # whose costs are all alike, so that at gamma 0 rounding chooses the path
