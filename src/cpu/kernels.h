@@ -164,6 +164,17 @@ struct FusedTile {
   T *rest_x, *rest_y;             // with what these sums have lost to rounding; rest_y: strips only
 };
 
+// A strip's tile of many features on the way from E to gradients: series and gradients lie here as [time step][features],
+// features being a multiple of all widths. Of x, the strip's own rows.
+template <class T>
+struct RowTile {
+  int64_t steps, features;
+  int64_t first_step, columns;  // lane l is at column first_step + s - l in step s; E is 0 past the last column
+  const T *alignment;
+  const T *x, *y;
+  T *grad_x, *grad_y, *rest_x, *rest_y;  // as in FusedTile
+};
+
 // What tangents add to a tile of series.
 template <class T>
 struct TangentTile {
@@ -208,6 +219,7 @@ struct MetricKernels {
   void (*products)(const FusedTile<T> &);            // double_cost by products of points; null where there is none
   void (*slopes[cost_forms])(const FusedTile<T> &);  // null where the slope is the same for all costs
   void (*gradient)(const FusedTile<T> &);
+  void (*row_gradient)(const RowTile<T> &);  // strips only
   void (*tangent[cost_forms])(const TangentTile<T> &);
   // From E and its derivative to what differences of points, and those of tangents, are multiplied by in the derivative
   // of the gradient, in of.alignment_dot and of.alignment; null where these are they.
@@ -262,6 +274,9 @@ struct Kernels {
   // MappingKernels::load and store with K = 1: interleaves W pairs' series.
   decltype(MappingKernels<T>::load) pack;
   decltype(MappingKernels<T>::store) unpack;
+  // `count` numbers from and to the caller's arrays, the latter times a factor; by dtype, as in MappingKernels::load.
+  void (*load_row[core::dtypes])(const void *from, T *to, int64_t count);
+  void (*store_row[core::dtypes])(const T *from, T factor, void *to, int64_t count);
   RuleKernels<T> rules;
   LaneKernels<T> of_lanes;
   double (*total)(const T *values, int64_t count);

@@ -25,6 +25,14 @@ inline bool has_products(const Problem &problem) {
   return problem.metric == SDTW_SQEUCLIDEAN && problem.dtype != SDTW_F64 && problem.features >= 8;
 }
 
+// Whether gradients of a pair in strips are summed up a time step after the other, all features of it side by side, and
+// how many numbers each then takes. Of fewer features vectors would not be full; cosine's gradients are projected, and
+// tangents' summed up, as series are packed.
+inline bool has_rows(const Problem &problem, const Plan &plan, bool tangents) {
+  return plan.mapping == Mapping::strips && problem.features >= 16 && problem.metric != SDTW_COSINE && !tangents;
+}
+inline int64_t row_features(const Problem &problem) { return round_up<int64_t>(problem.features, max_width); }
+
 // state: a header, of each pair that is computed its lengths and a byte that says what became of it, a byte per unit
 // (its engine), a block per unit.
 struct StateLayout {
@@ -69,6 +77,7 @@ struct Need {
 struct ScratchLayout {
   size_t x = 0, y = 0, wide_x = 0, wide_y = 0, row_m = 0, row_e = 0, grad_x = 0, grad_y = 0, adjoint_row = 0;
   size_t rest_x = 0, rest_y = 0, centre = 0;
+  size_t rows_x = 0, rows_y = 0;  // the series, where has_rows
   size_t of_points_x = 0, of_points_y = 0;  // a number for each: inverse norms (cosine), or norms (products)
   size_t progress = 0, tile = 0, alignment = 0, probability = 0, state_m = 0, state_e = 0, carry_left = 0,
          carry_diagonal = 0;
@@ -96,9 +105,13 @@ struct ScratchLayout {
     wide_y = arena.add(cols * widened, lanes ? 2 * vector : vector);
     row_m = arena.add(cols, vector);
     row_e = arena.add(cols, vector);
-    grad_x = arena.add(gradient ? rows * features : 0, vector);
-    grad_y = arena.add(gradient ? cols * features : 0, vector);
-    const size_t rested = gradient ? widened : 0, narrow = lanes ? vector : sizeof(float);  // of sums in float alone
+    const bool by_rows = gradient && has_rows(problem, plan, need.tangents);
+    const size_t summed = by_rows ? size_t(row_features(problem)) : gradient ? features : 0;
+    rows_x = arena.add(by_rows ? rows * summed : 0, vector);
+    rows_y = arena.add(by_rows ? cols * summed : 0, vector);
+    grad_x = arena.add(rows * summed, vector);
+    grad_y = arena.add(cols * summed, vector);
+    const size_t rested = widened ? summed : 0, narrow = lanes ? vector : sizeof(float);  // of sums in float alone
     rest_x = arena.add(rows * rested, narrow);
     rest_y = arena.add(lanes ? 0 : cols * rested, narrow);
     const size_t normed = problem.metric == SDTW_COSINE || has_products(problem) ? 1 : 0;

@@ -43,6 +43,8 @@ class StripPair {
               m,        packed_features(p),       at<T>(scratch, layout.centre)};
     row_m = at<T>(scratch, layout.row_m) + pad;
     row_e = at<E>(scratch, layout.row_e) + pad;
+    rows_x = at<T>(scratch, layout.rows_x);
+    rows_y = at<T>(scratch, layout.rows_y);
     grad_x = at<T>(scratch, layout.grad_x);
     grad_y = at<T>(scratch, layout.grad_y);
     rest_x = at<T>(scratch, layout.rest_x);
@@ -220,7 +222,10 @@ class StripPair {
       return tangents.gradient(tangents.beside(tile, strip, column, local), strip, column, form);
     }
     if (metric().slopes[form]) metric().slopes[form](tile);
-    metric().gradient(tile);
+    if (!by_rows) return metric().gradient(tile);
+    const int64_t row = i * strip_rows * row_features(p);
+    metric().row_gradient({count, row_features(p), first_step, m, tile.alignment, rows_x + row, rows_y, grad_x + row,
+                           grad_y, rest_x + row, rest_y});
   }
 
   // Boundaries of state that are not written, as those past the pair's lengths, are 0, so that equal calls leave equal
@@ -243,6 +248,9 @@ class StripPair {
   bool forward_strip(int64_t i, std::byte *local, double &value);
   void backward_strip(int64_t i, std::byte *local, In *target, const int64_t (&stride)[3], T factor, bool derivative);
   void backward_path(std::byte *local, In *target, const int64_t (&stride)[3], T factor, bool derivative);
+  void load_rows() const;
+  template <class Out>
+  void store_rows(const T *from, int64_t count, T factor, StridedOut<Out> to) const;
   // How the cells were entered, of a tile recomputed from its boundaries in state.
   void probabilities(int64_t i, const Corridor &within, int64_t first_step, int64_t count, std::byte *local) const;
   void adjoint(int64_t first_step, int64_t count, std::byte *local, bool derivative, double &lost) const;
@@ -303,13 +311,14 @@ class StripPair {
   const T scale, scale_low;  // log2(e) / gamma
   double matrix_limit;
   SkewedSeries<T> series;
-  T *row_m, *grad_x, *grad_y, *rest_x, *rest_y, *adjoint_row;
+  T *row_m, *rows_x, *rows_y, *grad_x, *grad_y, *rest_x, *rest_y, *adjoint_row;
   E *row_e;
   double *wide_x, *wide_y, *of_x, *of_y;
   int64_t features = p.features;  // of the series that costs are computed from
   std::atomic<int64_t> *progress;
   bool shared = false;  // by several threads
   std::atomic<bool> broken{false};
+  const bool by_rows = has_rows(p, plan, tangents.wanted());
   CostForm form = plain_cost;
   bool products = false;
 };

@@ -158,6 +158,39 @@ void StripPair<T, In>::backward_path(std::byte *local, In *target, const int64_t
   }
 }
 
+// The series, a time step after the other; rows past the end, of which none has E, only have to be numbers.
+template <class T, class In>
+void StripPair<T, In>::load_rows() const {
+  const int64_t each = row_features(p);
+  const auto load = [&](const sdtw_in &from, int64_t index, int64_t count, T *to) {
+    const In *data = element<In>(from, index);
+    for (int64_t i = 0; i < count; ++i, data += from.stride[1], to += each) {
+      if (from.stride[2] == 1)
+        kernels.load_row[core::dtype_of<In>](data, to, p.features);
+      else
+        for (int64_t f = 0; f < p.features; ++f) to[f] = static_cast<T>(data[f * from.stride[2]]);
+      std::fill(to + p.features, to + each, T(0));
+    }
+    return to;
+  };
+  T *const end = load(b.x, at_place.x, n, rows_x);
+  std::fill(end, rows_x + strips() * strip_rows * each, T(0));
+  load(b.y, at_place.y, m, rows_y);
+}
+
+template <class T, class In>
+template <class Out>
+void StripPair<T, In>::store_rows(const T *from, int64_t count, T factor, StridedOut<Out> to) const {
+  if (!to.data) return;
+  for (int64_t i = 0; i < count; ++i, from += row_features(p)) {
+    Out *const out = to.data + i * to.step;
+    if (to.feature == 1)
+      kernels.store_row[core::dtype_of<Out>](from, factor, out, p.features);
+    else
+      for (int64_t f = 0; f < p.features; ++f) out[f * to.feature] = static_cast<Out>(from[f] * factor);
+  }
+}
+
 template <class T, class In>
 template <class Locals>
 void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor, bool derivative, Locals &&locals,
@@ -165,7 +198,9 @@ void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor
   shared = threads > 1;
   std::fill(adjoint_row - pad, adjoint_row + m + pad, T(0));
   if (p.fused() && !target) {
-    const int64_t size_x = series.size_x(), size_y = series.size_y();
+    const int64_t size_x = by_rows ? strips() * strip_rows * row_features(p) : series.size_x();
+    const int64_t size_y = by_rows ? m * row_features(p) : series.size_y();
+    if (by_rows) load_rows();
     std::fill(grad_x, grad_x + size_x, T(0));
     std::fill(grad_y, grad_y + size_y, T(0));
     if (sizeof(T) == 4) {
@@ -187,6 +222,11 @@ template <class T, class In>
 template <class Out>
 void StripPair<T, In>::write_gradients(double g, StridedOut<Out> to_x, StridedOut<Out> to_y, std::byte *local) const {
   const T factor = T(metric().slope * g);
+  if (by_rows) {
+    store_rows(grad_x, n, -factor, to_x);
+    store_rows(grad_y, m, factor, to_y);
+    return;
+  }
   const bool project = p.metric == SDTW_COSINE;
   if (to_x.data) {
     if (project && tangents.wanted())

@@ -8,6 +8,7 @@ struct Int {
 #include "cpu/hard_sweeps.h"
 #include "cpu/metrics.h"
 #include "cpu/points.h"
+#include "cpu/row_tiles.h"
 #include "cpu/rule_sweeps.h"
 #include "cpu/sweeps.h"
 #include "cpu/tangent_tiles.h"
@@ -25,6 +26,7 @@ constexpr MetricKernels<T> metric_kernels(double slope) {
     kernels.slopes[double_cost] = reciprocal_slopes<T, K, split>;
   }
   if constexpr (skew) {
+    kernels.row_gradient = row_gradient<T, K, sign>;
     kernels.tangent[plain_cost] = tangent_cost<Metric, T, K, false>;
     kernels.tangent[double_cost] = tangent_cost < Metric, T, K, split && std::is_same_v < Metric, core::Euclidean >> ;
     if constexpr (std::is_same_v<Metric, core::Euclidean>) {
@@ -113,6 +115,8 @@ constexpr Kernels<T> kernels() {
            load_matrix<T, 1, core::BFloat16>},
           {store_matrix<T, 1, float>, store_matrix<T, 1, Double<T>>, store_matrix<T, 1, core::Half>,
            store_matrix<T, 1, core::BFloat16>},
+          {load_row<T, float>, load_row<T, Double<T>>, load_row<T, core::Half>, load_row<T, core::BFloat16>},
+          {store_row<T, float>, store_row<T, Double<T>>, store_row<T, core::Half>, store_row<T, core::BFloat16>},
           rules<T, strip_rows / W>(),
           lane_kernels<T, lane_rows>(),
           total<T>,
