@@ -84,7 +84,7 @@ std::array<double, 2> sum(const core::Scaled<V> &up, const core::Scaled<V> &left
   core::Terms<V> terms;
   const auto bare = core::sum_of<V>(up, left, diagonal), whole = core::sum_of<V>(up, left, diagonal, &terms);
   CHECK(std::memcmp(&bare.sum, &whole.sum, sizeof bare.sum) == 0);
-  const auto p = core::probabilities<V>(terms, whole.sum);
+  const auto p = core::probabilities<V>(terms);
   CHECK(double(p.up[0]) + double(p.left[0]) + double(p.diagonal[0]) ==
         Approx(1).epsilon(4 * std::numeric_limits<typename V::Scalar>::epsilon()));
   return {double(bare.sum[0]), double(bare.x[0])};

@@ -106,22 +106,14 @@ inline __attribute__((always_inline)) Scaled<V> enter(const Sum<V> &of, const Sp
   return {V::fma(of.sum, exp2_minus_1<V>(t.fraction), of.sum), V::sub(of.x, t.integer)};
 }
 
-// a / b from b's reciprocal, correctly rounded (Markstein 1990), or all but, where that is not. A mere product with the
-// reciprocal comes out as 1 or just below where one predecessor has it all, never above, so that E leaks all along a
-// path. Both backends scale the E that has left a tile to what has entered it (cpu/lanes.h,
-// cuda/sweep/adjoint_sweep.cuh), which makes that good; CUDA leaves it at the product.
+// What a cell's terms are of their sum; 0 where nothing enters. Of a rounded reciprocal they come out as 1 or just
+// below where one predecessor has it all, never above, so that E leaks all along a path. Both backends scale the E that
+// has left a tile to what has entered it (cpu/pair.h, cuda/sweep/adjoint_sweep.cuh), which makes that good.
 template <class V>
-inline __attribute__((always_inline)) typename V::Real quotient(typename V::Real a, typename V::Real b,
-                                                                typename V::Real reciprocal) {
-  const auto q = V::mul(a, reciprocal);
-  return V::fma(V::fnma(q, b, a), reciprocal, q);
-}
-
-template <class V>
-inline __attribute__((always_inline)) Transition<V> probabilities(const Terms<V> &terms, typename V::Real sum) {
+inline __attribute__((always_inline)) Transition<V> probabilities(const Terms<V> &terms) {
+  const auto sum = V::larger(V::add(V::add(terms.left, terms.diagonal), terms.up), V::set1(0x1p-30));
   const auto reciprocal = V::reciprocal(sum);
-  return {quotient<V>(terms.up, sum, reciprocal), quotient<V>(terms.left, sum, reciprocal),
-          quotient<V>(terms.diagonal, sum, reciprocal)};
+  return {V::mul(terms.up, reciprocal), V::mul(terms.left, reciprocal), V::mul(terms.diagonal, reciprocal)};
 }
 
 }  // namespace sdtw::core

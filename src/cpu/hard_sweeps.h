@@ -48,7 +48,7 @@ struct HardCells {
   static inline __attribute__((always_inline)) Real cost(const T *tile, int h) { return D::load(tile + h * D::width); }
 };
 
-// steps: 0 not kept; 1, 2: a.probability is 0 where the best step into a cell is diagonal, else 1 where it is vertical
+// steps: 0 not kept; 1, 2: a.entries is 0 where the best step into a cell is diagonal, else 1 where it is vertical
 // and 2 where it is horizontal; of equal ones the diagonal, and then the vertical (1) or the horizontal (2).
 template <class T, int K, bool unit, bool masked, int steps>
 void hard_sweep(const RuleSweep<T> &given) {
@@ -91,7 +91,7 @@ void hard_sweep(const RuleSweep<T> &given) {
           const auto by_side = steps == 1 ? D::where(D::at_most(by_up, by_left), D::set1(1), D::set1(2))
                                           : D::where(D::at_most(by_left, by_up), D::set1(2), D::set1(1));
           const auto side = D::smaller(by_up, by_left);
-          D::store(a.probability + (s * K + k) * W + h * D::width,
+          D::store(a.entries + (s * K + k) * W + h * D::width,
                    D::where(D::at_most(by_diagonal, side), D::set1(0), by_side));
         }
         if constexpr (unit) best = D::add(best, d);
@@ -114,7 +114,7 @@ void hard_sweep(const RuleSweep<T> &given) {
   for (int k = 0; k < K; ++k) Cells::store(row[k], a.state.m + k * W, a.state.e + k * W);
 }
 
-// The same where lanes hold pairs, all of whose steps are the core's. steps: 0 not kept; 1, 2: a.probability as the
+// The same where lanes hold pairs, all of whose steps are the core's. steps: 0 not kept; 1, 2: a.entries as the
 // soft minimum's, of which the best step's is 1.
 template <class T, int K, bool masked, int steps>
 void hard_lanes(const LaneSweep<T> &given) {
@@ -134,7 +134,7 @@ void hard_lanes(const LaneSweep<T> &given) {
     for (int k = 0; k < K; ++k) {
       const T *const cost = a.cost + (s * K + k) * W;
       [[maybe_unused]] T *out = nullptr;
-      if constexpr (steps != 0) out = a.probability + (s * K + k) * 3 * W;
+      if constexpr (steps != 0) out = a.entries + (s * K + k) * 3 * W;
       typename Cells::Cells cell;
       for (int h = 0; h < H; ++h) {
         const auto d = Cells::cost(cost, h);

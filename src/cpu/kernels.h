@@ -52,14 +52,16 @@ struct Sweep {
   // strips: element s is read and element s - W written; lanes: vector s is both.
   T *row_m;
   typename core::Exponent<T>::type *row_e;
-  T *probability;  // [steps][K][3][W]: up, left, diagonal; sweep_save only
+  // [steps][K][3][W]: what enters a cell from up, left, diagonal, as probabilities but for a common factor, or 0;
+  // sweep_save only.
+  T *entries;
 };
 
 // E[i,j] = p_up(i+1,j) E[i+1,j] + p_left(i,j+1) E[i,j+1] + p_diagonal(i+1,j+1) E[i+1,j+1], steps descending.
 template <class T>
 struct AdjointSweep {
   int64_t steps;
-  const T *probability;
+  const T *entries;
   T *alignment;  // [steps][K][W]: written
   T *left;       // [K][W]: what the cells to the right pass on, in and out
   T *diagonal;   // [K][W]: likewise; [0] goes to the row above
@@ -116,7 +118,7 @@ enum StepShape {
 template <class T>
 struct RuleSweep {
   using E = typename core::Exponent<T>::type;
-  Sweep<T> of;  // minimum: m and e hold R, as the kernels' head says; probability: [steps][K][W], which step was taken
+  Sweep<T> of;  // minimum: m and e hold R, as the kernels' head says; entries: [steps][K][W], which step was taken
   const StepRule<T> *rule;
   // masked: cell (s, k, l) is admissible for first[k W + l] <= s < end[k W + l], s counted from the tile's first step.
   const E *first, *end;
@@ -164,8 +166,8 @@ struct FusedTile {
   T *rest_x, *rest_y;             // with what these sums have lost to rounding; rest_y: strips only
 };
 
-// A strip's tile of many features on the way from E to gradients: series and gradients lie here as [time step][features],
-// features being a multiple of all widths. Of x, the strip's own rows.
+// A strip's tile of many features on the way from E to gradients: series and gradients lie here as [time
+// step][features], features being a multiple of all widths. Of x, the strip's own rows.
 template <class T>
 struct RowTile {
   int64_t steps, features;
@@ -232,7 +234,7 @@ constexpr int metrics = SDTW_COSINE + 1;
 template <class T>
 struct MappingKernels {
   int rows;  // K
-  // Forward, and forward keeping probabilities. Double costs come split, [steps][K][2][W].
+  // Forward, and forward keeping entries. Double costs come split, [steps][K][2][W].
   void (*sweep[cost_forms])(const Sweep<T> &);
   void (*sweep_save[cost_forms])(const Sweep<T> &);
   void (*adjoint)(const AdjointSweep<T> &);

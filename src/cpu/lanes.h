@@ -55,7 +55,7 @@ class LaneGroup {
     adjoint_row = at<T>(shared, layout.adjoint_row);
     tile = at<T>(local, layout.tile);
     alignment = at<T>(local, layout.alignment);
-    probability = at<T>(local, layout.probability);
+    entries = at<T>(local, layout.entries);
     state_m = at<T>(local, layout.state_m);
     state_e = at<E>(local, layout.state_e);
     left = at<T>(local, layout.carry_left);
@@ -265,9 +265,8 @@ class LaneGroup {
       const bool masked = from < columns.open_begin || from >= columns.open_end;
       to = std::min(end, from < columns.open_begin ? columns.open_begin : masked ? end : columns.open_end);
       const int64_t s = from - begin;
-      const Sweep<T> part{
-          to - from, of.cost + s * each, of.scale,         of.scale_low,
-          of.state,  of.row_m + s * W,   of.row_e + s * W, save ? of.probability + s * K * 3 * W : nullptr};
+      const Sweep<T> part{to - from, of.cost + s * each, of.scale,         of.scale_low,
+                          of.state,  of.row_m + s * W,   of.row_e + s * W, save ? of.entries + s * K * 3 * W : nullptr};
       const LaneSweep<T> given{part, from, columns.first, columns.last, columns.wide_first, columns.wide_last};
       if (hard)
         kernels.of_lanes.hard[masked][save ? (plan.transposed ? 2 : 1) : 0](given);
@@ -300,8 +299,8 @@ class LaneGroup {
   int64_t n[max_width], m[max_width], longest_n = 0, longest_m = 0;
   CostForm form = plain_cost;
   bool products = false;
-  T *x, *y, *row_m, *grad_x, *grad_y, *rest_x, *adjoint_row, *tile, *alignment, *probability, *state_m, *left,
-      *diagonal, *above_m;
+  T *x, *y, *row_m, *grad_x, *grad_y, *rest_x, *adjoint_row, *tile, *alignment, *entries, *state_m, *left, *diagonal,
+      *above_m;
   E *row_e, *state_e, *above_e;
   double *wide_x, *wide_y, *of_x, *of_y;
   int64_t features = p.features;  // of the series that costs are computed from

@@ -38,7 +38,7 @@ void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
     cost(r + q, from, to - from, ok);
     sweep(columns, from, to,
           {to - from, tile, scale, scale_low, lanes, m_ + (from - c) * W, e_ + (from - c) * W,
-           probability + q * plan.tile_cols * 3 * W},
+           entries + q * plan.tile_cols * 3 * W},
           true);
   }
 }
@@ -48,7 +48,7 @@ template <class T, class In>
 void LaneGroup<T, In>::adjoint(int64_t r, int64_t begin, int64_t end) const {
   const FlushDenormals flush;
   const int64_t q = r % plan.tile_rows;
-  const T *const p_ = probability + q * plan.tile_cols * 3 * W;
+  const T *const p_ = entries + q * plan.tile_cols * 3 * W;
   for (int64_t to = end; to > begin;) {
     // Down to the rightmost corner before `to`, which is then started.
     int64_t s = begin;

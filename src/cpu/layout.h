@@ -77,9 +77,9 @@ struct Need {
 struct ScratchLayout {
   size_t x = 0, y = 0, wide_x = 0, wide_y = 0, row_m = 0, row_e = 0, grad_x = 0, grad_y = 0, adjoint_row = 0;
   size_t rest_x = 0, rest_y = 0, centre = 0;
-  size_t rows_x = 0, rows_y = 0;  // the series, where has_rows
+  size_t rows_x = 0, rows_y = 0;            // the series, where has_rows
   size_t of_points_x = 0, of_points_y = 0;  // a number for each: inverse norms (cosine), or norms (products)
-  size_t progress = 0, tile = 0, alignment = 0, probability = 0, state_m = 0, state_e = 0, carry_left = 0,
+  size_t progress = 0, tile = 0, alignment = 0, entries = 0, state_m = 0, state_e = 0, carry_left = 0,
          carry_diagonal = 0;
   size_t segment_m = 0, segment_e = 0;
   size_t block = 0;       // as in state
@@ -143,7 +143,7 @@ struct ScratchLayout {
     // E replaces the costs, but for a slope that is to be had from them.
     const bool apart = gradient && problem.metric == SDTW_EUCLIDEAN;
     alignment = apart ? thread.add(tile_cols * height, vector) : tile;
-    probability = thread.add(backward ? (tangents ? 6 : 3) * tile_cols * tile_rows : 0, vector);
+    entries = thread.add(backward ? (tangents ? 6 : 3) * tile_cols * tile_rows : 0, vector);
     state_m = thread.add(tile_rows + max_width, vector);
     state_e = thread.add(tile_rows + max_width, vector);
     carry_left = thread.add(backward ? tile_rows + max_width : 0, vector);

@@ -75,8 +75,7 @@ void row_gradient(const RowTile<T> &a) {
       T each[W];
       V::store(each, largest);
       const int64_t column = a.first_step + s;
-      for (int l = 0; l < W; ++l)
-        live[l] |= uint64_t(each[l] != 0 && column >= l && column - l < a.columns) << s;
+      for (int l = 0; l < W; ++l) live[l] |= uint64_t(each[l] != 0 && column >= l && column - l < a.columns) << s;
     }
     for (int l = 0; l < W; ++l) {
       if (!live[l]) continue;

@@ -119,14 +119,14 @@ void rule_sweep(const RuleSweep<T> &given) {
         cell.e = V::where(inside, cell.e, V::whole(core::Exponent<T>::forbidden));
       }
       if constexpr (save || tangent) {
-        auto p = core::probabilities<V>(terms, sum.sum);
+        auto p = core::probabilities<V>(terms);
         if constexpr (masked) {
           const auto none = V::set1(0);
           p = {V::where(inside, p.up, none), V::where(inside, p.left, none), V::where(inside, p.diagonal, none)};
         }
         [[maybe_unused]] T *out = nullptr;
         if constexpr (save) {
-          out = a.probability + (s * K + k) * P * W;
+          out = a.entries + (s * K + k) * P * W;
           V::store(out, p.up);
           V::store(out + W, p.left);
           V::store(out + 2 * W, p.diagonal);
@@ -209,7 +209,7 @@ void rule_adjoint(const RuleAdjoint<T> &given) {
     }
     for (int k = K - 1; k >= 0; --k) {
       const int64_t at = (s * K + k) * W;
-      const T *p = a.probability + at * P;
+      const T *p = a.entries + at * P;
       const auto up_p = V::load(p), left_p = V::load(p + W), diagonal_p = V::load(p + 2 * W);
       const auto e = V::add(below, left[k]);
       const auto weight = V::fma(by_up, up_p, V::fma(by_left, left_p, V::mul(by_diagonal, diagonal_p)));

@@ -11,7 +11,7 @@ void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *loc
                                double &lost) const {
   const int64_t portion = m < 16 ? 2 : 16;  // a path through few columns goes through many rows in a step
   T *const left = at<T>(local, layout.carry_left), *const diagonal = at<T>(local, layout.carry_diagonal);
-  const T *const probability = at<T>(local, layout.probability);
+  const T *const entries = at<T>(local, layout.entries);
   const auto inside = [&] { return kernels.total(left, strip_rows + W) + kernels.total(diagonal, strip_rows); };
   double carried = inside();
   for (int64_t end = count, s; end > 0; end = s) {
@@ -19,7 +19,7 @@ void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *loc
     T *const row = adjoint_row + first_step + s;
     const double inflow = carried + kernels.total(row - W + 1, end - s);
     const AdjointSweep<T> part{end - s,
-                               probability + s * (tangents.carried() ? 6 : 3) * strip_rows,
+                               entries + s * (tangents.carried() ? 6 : 3) * strip_rows,
                                at<T>(local, layout.alignment) + s * strip_rows,
                                left,
                                diagonal,
@@ -62,7 +62,7 @@ void StripPair<T, In>::probabilities(int64_t i, const Corridor &within, int64_t 
   T *above_dot = nullptr;
   if (tangents.carried())
     above_dot = tangents.load(i, first_step / plan.tile_cols, first_step, count, local, first_step > within.begin);
-  sweep({count, at<T>(local, layout.tile), scale, scale_low, lanes, above_m, above_e, at<T>(local, layout.probability)},
+  sweep({count, at<T>(local, layout.tile), scale, scale_low, lanes, above_m, above_e, at<T>(local, layout.entries)},
         within, first_step, true, above_dot, local);
 }
 
@@ -128,7 +128,7 @@ template <class T, class In>
 void StripPair<T, In>::backward_path(std::byte *local, In *target, const int64_t (&stride)[3], T factor,
                                      bool derivative) {
   T *const tile = at<T>(local, layout.alignment);
-  const T *const taken = at<T>(local, layout.probability);
+  const T *const taken = at<T>(local, layout.entries);
   int64_t row = n - 1, column = m - 1;
   while (row >= 0) {
     const int64_t i = row / strip_rows, top = i * strip_rows;

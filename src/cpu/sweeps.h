@@ -1,7 +1,9 @@
-// The forward and the adjoint sweep over one tile, for any vector type. Included by kernels_*.cpp inside its namespace.
+// The forward and the adjoint sweep over one tile, for any vector type. Forward waits for its arithmetic, the adjoint
+// for one cell after the other: what divides the terms of a cell by their sum is the adjoint. Included by kernels_*.cpp
+// inside its namespace.
 
-// K rows a lane, skewed (strips) or not (lanes), from costs or from costs already split, with or without keeping
-// transition probabilities. band: of lanes, the given one, if masked.
+// K rows a lane, skewed (strips) or not (lanes), from costs or from costs already split, with or without keeping how
+// cells were entered. band: of lanes, the given one, if masked.
 template <class T, int K, bool skew, bool split, bool save, bool masked>
 inline __attribute__((always_inline)) void sweep_tile(const Sweep<T> &a, [[maybe_unused]] const LaneSweep<T> *band) {
   using V = Vec<T>;
@@ -33,15 +35,15 @@ inline __attribute__((always_inline)) void sweep_tile(const Sweep<T> &a, [[maybe
         inside = V::within(V::whole(static_cast<typename V::ScalarExponent>(band->column + s)),
                            V::load(band->first + k * W), V::load(band->end + k * W));
       if constexpr (save) {
-        auto p = core::probabilities<V>(terms, sum.sum);
         if constexpr (masked) {
           const auto none = V::set1(0);
-          p = {V::where(inside, p.up, none), V::where(inside, p.left, none), V::where(inside, p.diagonal, none)};
+          terms = {V::where(inside, terms.up, none), V::where(inside, terms.left, none),
+                   V::where(inside, terms.diagonal, none)};
         }
-        T *out = a.probability + (s * K + k) * 3 * W;
-        V::store(out, p.up);
-        V::store(out + W, p.left);
-        V::store(out + 2 * W, p.diagonal);
+        T *out = a.entries + (s * K + k) * 3 * W;
+        V::store(out, terms.up);
+        V::store(out + W, terms.left);
+        V::store(out + 2 * W, terms.diagonal);
       }
       diagonal = row[k];
       if constexpr (split) {
@@ -106,12 +108,14 @@ void adjoint(const AdjointSweep<T> &a) {
       below = V::load(a.row + s * W);
     }
     for (int k = K - 1; k >= 0; --k) {
-      const T *p = a.probability + (s * K + k) * 3 * W;
+      const T *entries = a.entries + (s * K + k) * 3 * W;
+      const core::Terms<V> terms{V::load(entries), V::load(entries + W), V::load(entries + 2 * W)};
+      const auto p = core::probabilities<V>(terms);
       const auto e = V::add(below, left[k]);
       V::store(a.alignment + (s * K + k) * W, V::at_least(e, static_cast<T>(core::negligible_alignment)));
-      below = V::fma(V::load(p), e, diagonal[k]);
-      left[k] = V::mul(V::load(p + W), e);
-      diagonal[k] = V::mul(V::load(p + 2 * W), e);
+      below = V::fma(p.up, e, diagonal[k]);
+      left[k] = V::mul(p.left, e);
+      diagonal[k] = V::mul(p.diagonal, e);
     }
     if constexpr (skew)
       above = below;
