@@ -237,6 +237,7 @@ def test_barycenter_options(device, capsys):
         ({"method": "sgd"}, "method is 'sgd'"),
         ({"weights": [1.0]}, r"weights has shape \(1,\)"),
         ({"weights": [1.0, -1, 0]}, "weights has one that is negative"),
+        ({"weights": [0, 0, 0]}, "weights are all 0"),
         ({"init": torch.zeros(4, 3)}, r"init has shape \(4, 3\): expected \(M, 2\)"),
         ({"max_iter": -1}, "max_iter is -1"),
         ({"lengths": [1, 2]}, r"lengths has shape \(2,\)"),

@@ -216,6 +216,30 @@ def test_third_derivative_is_refused(device):
         second.sum().backward()
 
 
+def test_autograd_functional(device):
+    x, y = data(device, (1, 4, 3, 2))
+    of = torch.autograd.functional
+
+    def function(x):
+        return summed(x, y)
+
+    expected = hessian(function)(x)
+    ways = [(False, "reverse-mode"), (True, "reverse-mode"), (True, "forward-mode")]
+    for vectorize, strategy in ways:
+        options = {"vectorize": vectorize}
+        jacobian = of.jacobian(function, x, strategy=strategy, **options)
+        torch.testing.assert_close(jacobian, grad(function)(x))
+        torch.testing.assert_close(
+            of.hessian(function, x, outer_jacobian_strategy=strategy, **options), expected
+        )
+    v = torch.randn_like(x)
+    product = (expected * v).sum((3, 4, 5))
+    torch.testing.assert_close(of.vhp(function, x, v)[1], product)
+    torch.testing.assert_close(of.jvp(function, x, v)[1], (jacobian * v).sum())
+    with pytest.raises(libsdtw.UnsupportedError, match="third order"):  # it takes one, for what vhp gives too
+        of.hvp(function, x, v)
+
+
 @pytest.mark.parametrize("metric", ["sqeuclidean", "precomputed"])
 def test_alignment_is_differentiable_where_that_is_asked_for(device, metric):
     x, y = pair(device, shape=(2, 5, 4, 2))

@@ -96,6 +96,8 @@ def _weights(weights: Any, batch: Tensor) -> Tensor:
         )
     if not bool((share >= 0).all()) or not bool(share.isfinite().all()):
         raise InvalidArgumentError("weights has one that is negative or not finite: expected numbers >= 0")
+    if not bool(share.any()):
+        raise InvalidArgumentError("weights are all 0: expected one that is greater, at least")
     return share.detach()
 
 
