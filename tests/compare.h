@@ -30,8 +30,9 @@ double distance(const double *actual, const Real *expected, int64_t count, sdtw_
     if (static_cast<Real>(actual[k]) == expected[k]) continue;
     const auto there = static_cast<double>(expected[k]);
     if (is_half(dtype) && actual[k] == rounded(dtype, there)) continue;
+    const double here = std::isfinite(there) ? within_range(dtype, actual[k]) : actual[k];
     const double difference =
-        static_cast<double>(std::abs(static_cast<Real>(actual[k]) - expected[k])) - half_an_ulp(dtype, there);
+        static_cast<double>(std::abs(static_cast<Real>(here) - expected[k])) - half_an_ulp(dtype, there);
     largest = std::isfinite(difference) ? std::max(largest, difference) : static_cast<double>(oracle::infinity<float>);
   }
   return largest;
@@ -71,11 +72,14 @@ inline double negligible_alignment(const Case &c, int64_t b) {
   return std::isfinite(g) ? 4e-12 * g : 0;
 }
 
-// What gradients of pair b may be off by whatever they are.
+// What gradients of pair b may be off by whatever they are. Rows that a strip has beyond a pair, of points 0, may have
+// E of 1e-32.
 inline double negligible_gradient(const Case &c, int64_t b) {
   if (c.problem.metric != SDTW_SQEUCLIDEAN) return negligible_alignment(c, b);
   const double span = widest_span(c, b);
-  return std::isfinite(span) ? negligible_alignment(c, b) * span : 0;
+  const double largest = std::max(max_norm(c.x.data(), int64_t(c.x.size())), max_norm(c.y.data(), int64_t(c.y.size())));
+  const double beyond = std::isfinite(largest) ? 1e-19 * largest : 0;
+  return std::isfinite(span) ? negligible_alignment(c, b) * (span + beyond) : 0;
 }
 
 // The same of the gradients' derivatives along the tangents: E of the derivative of twice a difference, which series

@@ -72,11 +72,11 @@ TEST_CASE("CUDA: of few pairs a much longer y has the rows") {
   const auto plan = [](int64_t batch, int64_t n, int64_t m) { return cuda_plan(SDTW_SQEUCLIDEAN, batch, n, m, 8); };
   CHECK(plan(32, 10, 5000).transposed);
   CHECK(plan(32, 10, 5000).strips == 40);
-  CHECK(plan(1056, 10, 5000).transposed);
-  CHECK_FALSE(plan(1057, 10, 5000).transposed);  // 265 warps keep a GPU busy
+  CHECK(plan(400, 10, 5000).transposed);
+  CHECK_FALSE(plan(401, 10, 5000).transposed);  // which keep more warps busy as they are
   CHECK_FALSE(plan(32, 5000, 10).transposed);
-  CHECK(plan(20, 1250, 5000).transposed);
-  CHECK_FALSE(plan(20, 1251, 5000).transposed);
+  CHECK(plan(4, 2500, 5000).transposed);
+  CHECK_FALSE(plan(4, 2501, 5000).transposed);
   CHECK_FALSE(plan(32, 10, 512).transposed);  // so that a short pair's result does not depend on its padding
   CHECK_FALSE(cuda_plan(SDTW_PRECOMPUTED, 32, 10, 5000, 0).transposed);
 }

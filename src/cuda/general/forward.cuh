@@ -125,7 +125,7 @@ __device__ __forceinline__ bool is_settled(const Args &a, const Task &s, int64_t
                   s.kind == LengthCase::empty ? 0 : infinity, 0);
     return true;
   }
-  if (!Cell::wide && core::is_thin(s.n, s.m)) {
+  if (!Cell::wide && core::is_slender(s.n, s.m)) {
     if (first) raise(a, s, rejected);
     return true;
   }
