@@ -5,16 +5,19 @@ using namespace test;
 
 namespace {
 
-// Sizes and batches that reach both ways of filling vectors, with lengths on the second.
+// Sizes and batches that reach both ways of filling vectors, with lengths on the second, and so many features that
+// vectors go along them.
 std::vector<Case> bases(sdtw_metric metric) {
   std::vector<Case> result;
-  for (const int64_t batch : {2, 19}) {
+  const auto add = [&](int64_t batch, int64_t features) {
     Random random(4000 + static_cast<uint64_t>(batch));
-    Case c = make_case(metric, batch, 35, 67, 3, 1);
+    Case c = make_case(metric, batch, 35, 67, features, 1);
     fill(c, random);
     if (batch > 2) with_lengths(c, random);
     result.push_back(c);
-  }
+  };
+  add(2, 3), add(19, 3);
+  if (metric != SDTW_PRECOMPUTED) add(2, 17);
   return result;
 }
 
