@@ -25,6 +25,9 @@ FUNCTIONS = {
     "by gamma": jax.grad(total, 2),
     "tangents": product,
     "alignment": lambda x, y, gamma: soft_dtw_alignment(x, y, gamma=gamma, metric="cityblock", x_lengths=N),
+    "cosine": lambda x, y, gamma: jax.grad(
+        lambda x: soft_dtw(x, y, gamma=gamma, metric="cosine", x_lengths=N).sum()
+    )(x),
     "each its own gamma": lambda x, y, gamma: jax.vmap(lambda g: soft_dtw(x, y, gamma=g * gamma))(
         jnp.ones(3)
     ),
@@ -102,6 +105,7 @@ def every(metric, dtype):
     return all_of_them, jnp.asarray(x), jnp.asarray(y)
 
 
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize(
     ("metric", "zeros", "dtype"),
     [
@@ -156,8 +160,8 @@ def test_results_are_those_of_the_cpu(name, dtype):
     if not _library.on_gpus():
         pytest.skip("JAX sees no GPU, or libsdtw has no handlers for it")
     x, y = (jnp.asarray(t, dtype) for t in pair())
-    for gamma in (jnp.float32(0.5), 0.5):
-        if name == "by gamma" and isinstance(gamma, float):
+    for gamma in (jnp.float32(0.5), 0.5, jnp.float32(0)):
+        if name == "by gamma" and (isinstance(gamma, float) or gamma == 0):
             continue
         constant = (2,) if isinstance(gamma, float) else ()
         there, here = (
