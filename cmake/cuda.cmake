@@ -1,6 +1,6 @@
 # The CUDA backend: one generated file per engine and pass, so that they compile in parallel.
 set(sources src/cuda/backend.cu src/cuda/dispatch.cu src/cuda/all_pairs.cu src/cuda/pair_kernels.cu
-            src/cuda/general/backend.cu src/cuda/general/series.cu src/cuda/streams/backend.cu)
+            src/cuda/general/backend.cu src/cuda/general/reduce.cu src/cuda/general/series.cu src/cuda/streams/backend.cu)
 foreach(engine FloatCell LongCell DoubleCell)
   foreach(pass Forward Backward)
     set(file ${PROJECT_BINARY_DIR}/cuda/${pass}_${engine}.cu)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "cuda/sweep/cell.cuh"
+#include "cuda/sweep/double_cell.cuh"
 #include "plan.h"
 
 namespace sdtw::cuda {

@@ -2,7 +2,7 @@
 // the caller's arrays: given costs, or squared distances of any number of features, summed up from differences so that
 // nothing cancels.
 // It is slow, but takes no shared memory and serves every problem. It is used for given costs, where the shared memory
-// of DifferenceCosts (tile_costs.cuh) does not fit the GPU, and by forward's warp fallback; never by FloatCell.
+// of DifferenceCosts does not fit the GPU, and by forward's warp fallback; never by FloatCell.
 #pragma once
 
 #include "cuda/costs/inline_costs.cuh"

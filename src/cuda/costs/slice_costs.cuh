@@ -24,30 +24,18 @@
 #pragma once
 
 #include "cuda/costs/digits.cuh"
-#include "cuda/costs/tile_costs.cuh"
+#include "cuda/costs/matrix_costs.cuh"
 
 namespace sdtw::cuda {
 
-// A producer warp has 32 rows of the strip, and each of its threads computes costs of the K rows of one sweeping lane.
 // Digits of y lie in shared memory, a piece of 32 features at a time; so do those of x, of all features if there is
 // room (Args::x_whole). Else x is cut anew for every 16 columns. Ring: the format of costs in the ring.
 template <class Ring_>
-struct SliceCosts : TileReader<Ring_> {
+struct SliceCosts : MatrixCosts<Ring_> {
   using Ring = Ring_;
-  using Reader = TileReader<Ring>;
   static constexpr int resident = 2;
   static constexpr int forward_columns = 0;  // Args::cost_columns
   static constexpr int unrolled = block_steps / 2;
-
-  int bits;  // fraction bits of a WordRing's words
-  __device__ __forceinline__ void begin(const Args &a, const StripView &s) {
-    if constexpr (std::is_same_v<Ring, WordRing>) bits = s.active ? fraction_bits(a, s.pair.index) : 1;
-  }
-  using Left = typename Reader::Left;
-  __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const { convert(Reader::left(u), cost); }
-  __device__ __forceinline__ void convert(const Left &left, FloatCost (&cost)[K]) const {
-    this->ring.convert(left, bits, cost);
-  }
 
   // Scratch in shared memory, as matrix instructions take it, 128 words for each digit of 32 features: x of 16 rows, a
   // half of a warp's, lane by lane and four words each; y of 16 columns of every pair of the task, and what the columns
@@ -56,59 +44,38 @@ struct SliceCosts : TileReader<Ring_> {
   static constexpr size_t group_bytes = sizeof(unsigned) * group;
   __host__ __device__ static int groups(const Args &a) { return a.x_whole ? (a.features + piece - 1) / piece : 1; }
   static constexpr size_t pair_bytes = group_bytes + chunk_columns * sizeof(PointWord);
-  static constexpr size_t barriers_bytes = 2 * sizeof(Barrier);
+  static constexpr size_t barriers_bytes = sizeof(ProducerBarriers);
   __host__ __device__ static size_t scratch_bytes(const Args &a) {
     return barriers_bytes + producers * 2 * group_bytes * groups(a) + (warp >> a.lane_bits) * pair_bytes;
-  }
-  // Barriers among the producers. ready: a piece of y is in shared memory. read: all producers have read it.
-  struct Barriers {
-    Barrier ready, read;
-  };
-  static __device__ __forceinline__ Barriers &barriers_in(unsigned char *scratch) {
-    return *reinterpret_cast<Barriers *>(scratch);
-  }
-  static __device__ __forceinline__ void init(unsigned char *scratch) {
-    barriers_in(scratch).ready.init(producers), barriers_in(scratch).read.init(producers);
   }
 
   template <class Work>
   static __device__ __forceinline__ void choose(const Args &, Work work) {
     work(Type<Producer>{});
   }
-  struct Producer : RowsOfProducer {
-    static constexpr int nothing = 1 << 30;
-    // To load points, eight lanes have four features each of a point, and a warp loads four points at once.
-    static constexpr int lanes_each = piece / 4, points = warp / lanes_each;
+  struct Producer : MatrixProducer<Ring, piece> {
+    using Base = MatrixProducer<Ring, piece>;
+    using Base::a, Base::m, Base::n, Base::first_row, Base::sign, Base::xs, Base::ys, Base::y_step;
+    using Base::barriers, Base::nothing, Base::points;
+    using Base::column_of, Base::feature, Base::first_own, Base::own_columns, Base::point;
 
-    Ring ring;
-    int shift;                    // in which slot, before it is wrapped, the thread's rows have column 0
     unsigned *x, *y;              // digits of the warp's rows, and of 16 columns of its pair
-    const float *xs, *ys;         // the features that the lane loads, in the caller's arrays; ys at the first column
-    int64_t y_step;               // from a column of the task to the next
     const PointWord *of_rows;     // what rows are known by
     const PointWord *of_columns;  // and columns, at the task's first column
     PointWord own_rows[K];        // of_rows of the thread's rows
-    int n, first_row;             // rows of the pair; the first of the warp's
-    int sign;                     // of steps along rows and columns: -1 if the task is reversed
-    Barriers &barriers;
-    int &chunks;              // how many pieces of y have been shared, over all tasks
-    bool vec4;                // x and y can be loaded four features at a time
-    int fetched;              // first column of the chunk of y that has been asked for, or nothing
-    Rows<float> incoming;     // the first of the lane's share of a piece of that chunk
-    PointWord incoming_word;  // of the column that the lane looks after
-    Rows<float> origin;       // the lane's features of o
-    int left_out;             // bits of the fraction that sums have no room for (fraction_shift)
-    SliceScale scale;         // log2(e) / gamma
+    bool vec4;                    // x and y can be loaded four features at a time
+    int fetched;                  // first column of the chunk of y that has been asked for, or nothing
+    Rows<float> incoming;         // the first of the lane's share of a piece of that chunk
+    PointWord incoming_word;      // of the column that the lane looks after
+    Rows<float> origin;           // the lane's features of o
+    int left_out;                 // bits of the fraction that sums have no room for (fraction_shift)
+    SliceScale scale;             // log2(e) / gamma
     typename Ring::Units units;
 
-    // s: the view of sweeping lane strip_lane, whose rows the thread has. shift_steps: the slot of step 0, not wrapped.
+    // As MatrixProducer's.
     __device__ __forceinline__ Producer(const Args &args, const StripView &s, int strip_lane, const Ring &to,
                                         unsigned char *memory, int shift_steps, int &count)
-        : RowsOfProducer{args, s.pair.m, strip_lane * K},
-          ring(to),
-          shift(shift_steps + s.lane),
-          barriers(barriers_in(memory)),
-          chunks(count),
+        : Base(args, s, strip_lane, to, memory, shift_steps, count),
           vec4(is_vec4(args.x, args.features) && is_vec4(args.y, args.features)),
           fetched(nothing),
           left_out(s.active ? fraction_shift(args, s.pair.index) : 0),
@@ -119,11 +86,7 @@ struct SliceCosts : TileReader<Ring_> {
       x = reinterpret_cast<unsigned *>(scratch + producer * 2 * group_bytes * groups(a));
       y = reinterpret_cast<unsigned *>(scratch + producers * 2 * group_bytes * groups(a) +
                                        (strip_lane >> a.lane_bits) * pair_bytes);
-      n = s.pair.n, sign = s.sign(), first_row = s.row_of(0) - sign * (lane_id() / 4 * K);
-      xs = static_cast<const float *>(a.x.data) + x_of(a, s.pair.index) * a.x.stride[0] + feature() * a.x.stride[2];
-      ys = static_cast<const float *>(a.y.data) + y_of(a, s.pair.index) * a.y.stride[0] +
-           s.first_column() * a.y.stride[1] + feature() * a.y.stride[2];
-      y_step = sign * a.y.stride[1];
+      Base::seek(s);
       of_rows = words_of_points(a, s.pair.index);
       of_columns = of_rows + a.n + s.first_column();
 #pragma unroll
@@ -131,18 +94,16 @@ struct SliceCosts : TileReader<Ring_> {
       if (a.x_whole) load_x(0, a.features);
     }
 
-    // The warp's share of 16 columns of y: how many, and the first of them.
-    __device__ __forceinline__ int own_columns() const { return chunk_columns / producers * (warp >> a.lane_bits); }
-    __device__ __forceinline__ int first_own() const { return threadIdx.x / warp * own_columns() % chunk_columns; }
     __device__ __forceinline__ PointWord *y_words() const { return reinterpret_cast<PointWord *>(y + group); }
 
-    // Loads the lane's four features of the piece from f0 on. Beyond the last feature they are 0.
+    // Loads the lane's four features of the piece from f0 on. Beyond the last feature they are 0. In one kernel, where
+    // vec4 is not known when it is compiled.
     __device__ __forceinline__ Rows<float> quad(const float *from, int64_t stride, int f0) const {
       Rows<float> q{};
       const int f = f0 + feature();
       from += f0 * stride;
       if (vec4) {
-        if (f < a.features) q = __builtin_bit_cast(Rows<float>, __ldg(reinterpret_cast<const float4 *>(from)));
+        if (f < a.features) q = Base::four(from);
       } else {
 #pragma unroll
         for (int i = 0; i < 4; i++, from += stride)
@@ -153,9 +114,7 @@ struct SliceCosts : TileReader<Ring_> {
     __device__ __forceinline__ Rows<float> x_quad(int row, int f0) const {
       return quad(xs + row * a.x.stride[1], a.x.stride[2], f0);
     }
-    static __device__ __forceinline__ int word() { return lane_id() % lanes_each; }
-    static __device__ __forceinline__ int feature() { return 4 * word(); }
-    static __device__ __forceinline__ int point() { return lane_id() / lanes_each; }
+    static __device__ __forceinline__ int word() { return lane_id() % Base::lanes_each; }
 
     // Where matrices of half of the warp's rows lie, of the piece from f0 on.
     __device__ __forceinline__ unsigned *rows_at(int half, int f0) const {
@@ -201,8 +160,8 @@ struct SliceCosts : TileReader<Ring_> {
       origin = x_quad(0, f0);
       if (lane_id() < own_columns()) incoming_word = of_columns[sign * clamp(first + first_own() + lane_id(), m)];
     }
-    // Column c of matrix j is column 8 j + c / 2, or 8 j + c / 2 + 4 if c is odd, so that storing costs has no bank
-    // conflicts. The two matrices' words of a lane lie side by side, exchanged for every other pair of columns.
+    // The columns of matrices are those of column_of. The two matrices' words of a lane lie side by side, exchanged for
+    // every other pair of columns.
     __device__ __forceinline__ void put(int i, const Rows<float> &quad) const {
       const int column = first_own() + point() + points * i, c = column % 4 * 2 + column / 4 % 2;
       store(y + c * 16 + word() % 4 * 4 + word() / 4 + 2 * (column / 8 ^ c / 2 % 2), quad, y_words()[column]);
@@ -216,14 +175,7 @@ struct SliceCosts : TileReader<Ring_> {
       for (int i = 1; points * i < own_columns(); i++) put(i, y_quad(first, f0, i));
     }
 
-    // Costs for columns that the pair does not have. Any would do, but the smaller m of forbidden cells stays, the less
-    // of it gets into the sums of the first column: t just below 1/2 makes m shrink the most.
-    __device__ __forceinline__ void put_outside(int from, int to) const {
-      for (int column = from + lane_id() % 4; column < to; column += 4)
-        ring.template store<K>(place_in_ring(column + shift, ring.columns), at,
-                               {units.almost_1(), units.almost_1(), units.almost_1(), units.almost_1()});
-    }
-
+    __device__ __forceinline__ void put_outside(int from, int to) const { Base::put_outside(from, to, units); }
     // Computes the costs of 16 columns into the ring, by all producers together. next: the first of the 16 columns that
     // will probably be computed next.
     __device__ __forceinline__ void produce(int first, int next) {
@@ -242,19 +194,10 @@ struct SliceCosts : TileReader<Ring_> {
       for (int half = 0; half < 2; half++) put(first, half, sum[half]);
     }
 
-    // Puts the warp's share of a piece of y where all producers find it, asks for the next piece, and waits for the
-    // others' shares.
     __device__ __forceinline__ void share_y(int first, int f0, int next, int next_f0) {
-      barriers.read.wait(chunks - 1);
-      convert(first, f0);
-      barriers.ready.arrive();
-      ptx::hide(next);  // so that its addresses take no registers outside the loop
-      fetch(next, next_f0);
-      barriers.ready.wait(chunks++);
+      Base::share(
+          next, [&] { convert(first, f0); }, [&](int then) { fetch(then, next_f0); });
     }
-
-    // The column, of 16, of a thread's sums.
-    static __device__ __forceinline__ int column_of(int j, int odd) { return 8 * j + lane_id() % 4 + 4 * odd; }
 
     // Stores costs from the thread's sums of products, of half of its rows, in the ring.
     __device__ __forceinline__ void put(int first, int half, const long long (&sum)[2][4]) const {
@@ -262,21 +205,13 @@ struct SliceCosts : TileReader<Ring_> {
       const long long rounding = (1ll << (31 - left_out)) + (left_out < 8 ? of_ring >> left_out : 0);
       const long long row[2] = {norm_of(half ? own_rows[2] : own_rows[0], left_out) + rounding,
                                 norm_of(half ? own_rows[3] : own_rows[1], left_out) + rounding};
-      const int place = place_in_ring(first + shift, ring.columns);
+      Base::template store<K / 2>(first, half * (K / 2), [&](int j, int odd, auto &cost) {
+        // From global memory: y of the next chunk may be in shared memory already.
+        const PointWord column = of_columns[sign * clamp(first + column_of(j, odd), m)];
+        const long long of_column = norm_of(column, left_out);
 #pragma unroll
-      for (int j = 0; j < 2; j++)
-#pragma unroll
-        for (int odd = 0; odd < 2; odd++) {
-          int slot = place + column_of(j, odd);
-          if (slot >= ring.columns) slot -= ring.columns;
-          // From global memory: y of the next chunk may be in shared memory already.
-          const PointWord column = of_columns[sign * clamp(first + column_of(j, odd), m)];
-          const long long of_column = norm_of(column, left_out);
-          typename Ring::Units::Value cost[K / 2];
-#pragma unroll
-          for (int k = 0; k < K / 2; k++) cost[k] = units.of(row[k] + of_column - sum[j][2 * k + odd]);
-          ring.store(slot, at + half * (K / 2), cost);
-        }
+        for (int k = 0; k < K / 2; k++) cost[k] = units.of(row[k] + of_column - sum[j][2 * k + odd]);
+      });
     }
 
     // Adds the products of a piece's features to the sums of half of the thread's rows.

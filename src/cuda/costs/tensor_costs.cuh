@@ -4,11 +4,11 @@
 // For a LongRing D = |x - o|^2 + |y - o|^2 - 2 <x - o, y - o>, so that an offset takes no digits from sums that have
 // few to spare, and producers compute the norms as they load points, as there may be other norms for FloatCell then.
 // Invariant: all partial sums stay within the range of their fixed-point format; pairs whose bounds do not promise that
-// (sum_bound in pair.cuh) are DoubleCell's, which sums up differences instead (tile_costs.cuh). Trade-off: where a GPU
-// is slow in float64, these costs dominate the time.
+// (sum_bound in pair.cuh) are DoubleCell's, which sums up differences instead. Trade-off: where a GPU is slow in
+// float64, these costs dominate the time.
 #pragma once
 
-#include "cuda/costs/tile_costs.cuh"
+#include "cuda/costs/matrix_costs.cuh"
 
 namespace sdtw::cuda {
 
@@ -46,8 +46,6 @@ __device__ __forceinline__ void multiply_add(double (&c)[4], const double (&a)[8
 #endif
 }
 
-// A producer warp has 32 rows of the strip, and each of its threads computes costs of the K rows of one sweeping lane.
-//
 // For a LongRing t is summed up as it is. Else it is summed up in fixed point, as with fixed_point (cell.cuh): on top
 // of 1.5 2^(20 + s), so that the double has 32 - s bits of the fraction. s is the least that leaves room for all
 // partial sums (fraction_shift in pair.cuh): 0 while they are below 2^19, and 8 at most.
@@ -58,25 +56,14 @@ __device__ __forceinline__ void multiply_add(double (&c)[4], const double (&a)[8
 // together: halves of a thread's rows, 1 or 2, that are computed at once. The sums of both halves take more registers
 // than a thread has where two blocks share a multiprocessor.
 template <class Held, int chunk, class Ring_, int columns = 64, int together = 1>
-struct TensorCosts : TileReader<Ring_> {
+struct TensorCosts : MatrixCosts<Ring_> {
   using Ring = Ring_;
-  using Reader = TileReader<Ring>;
   static constexpr int resident = 3 - together;
   static constexpr int at_once = chunk;
   static constexpr int forward_columns = columns;
   // Steps that forward unrolls. Where the sweeping warp computes 2^-f - 1, too, the code of a whole block of steps does
   // not fit the instruction cache beside that of the producers.
   static constexpr int unrolled = std::is_base_of_v<SplitRing, Ring> ? block_steps : block_steps / 2;
-
-  int bits;  // fraction bits of a WordRing's words
-  __device__ __forceinline__ void begin(const Args &a, const StripView &s) {
-    if constexpr (std::is_same_v<Ring, WordRing>) bits = s.active ? fraction_bits(a, s.pair.index) : 1;
-  }
-  using Left = typename Reader::Left;
-  __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const { convert(Reader::left(u), cost); }
-  __device__ __forceinline__ void convert(const Left &left, FloatCost (&cost)[K]) const {
-    this->ring.convert(left, bits, cost);
-  }
 
   // Scratch in shared memory: the norms of the strip's rows, and x; and for 16 columns of every pair of the task y,
   // relative to o and scaled by -2 log2(e) / gamma, and the columns' norms. x lies in pairs of rows, feature by
@@ -86,22 +73,9 @@ struct TensorCosts : TileReader<Ring_> {
   // y of a pair, and for a LongRing behind its 16 columns o as another; then norms.
   static constexpr int points_of_y = chunk_columns + !Ring::fixed;
   static constexpr size_t pair_bytes = sizeof(double) * (points_of_y * y_pitch + chunk_columns);
-  static constexpr size_t barriers_bytes = 2 * sizeof(Barrier);
+  static constexpr size_t barriers_bytes = sizeof(ProducerBarriers);
   __host__ __device__ static size_t scratch_bytes(const Args &a) {
     return barriers_bytes + rows_bytes + (warp >> a.lane_bits) * pair_bytes;
-  }
-  // Barriers among the producers. ready: y of a chunk is in shared memory. read: all producers have read it.
-  struct Barriers {
-    Barrier ready, read;
-  };
-  static __device__ __forceinline__ Barriers &barriers_in(unsigned char *scratch) {
-    return *reinterpret_cast<Barriers *>(scratch);
-  }
-  static __device__ __forceinline__ void init(unsigned char *scratch) {
-    barriers_in(scratch).ready.init(producers), barriers_in(scratch).read.init(producers);
-  }
-  static __device__ __forceinline__ void retire(unsigned char *scratch) {
-    barriers_in(scratch).ready.retire(), barriers_in(scratch).read.retire();
   }
 
   // Calls `work` with the type of producer that suits the problem. vec4: x and y can be loaded four features at a time.
@@ -119,39 +93,29 @@ struct TensorCosts : TileReader<Ring_> {
       work(Type<Producer<false, false>>{});
   }
   template <bool vec4, bool whole>
-  struct Producer : RowsOfProducer {
-    static constexpr int nothing = 1 << 30;
-    // To load points, lanes_each lanes have four features each of a point, and a warp loads `points` points at once.
-    static constexpr int lanes_each = chunk / 4, points = warp / lanes_each;
+  struct Producer : MatrixProducer<Ring, chunk> {
+    using Base = MatrixProducer<Ring, chunk>;
+    using Base::a, Base::m, Base::at, Base::n, Base::first_row, Base::sign, Base::xs, Base::ys, Base::y_step;
+    using Base::barriers, Base::nothing, Base::lanes_each, Base::points;
+    using Base::column_of, Base::feature, Base::first_own, Base::own_columns, Base::point;
+
     // So many points of y a lane asks for ahead: all of its share, except with several pairs in a warp.
     static constexpr int staged = (chunk_columns / producers + points - 1) / points;
 
-    Ring ring;
-    int shift;     // in which slot, before it is wrapped, the thread's rows have column 0
     double *base;  // norms of the thread's rows, on top of zero_of_sums + 1/2
     Held *x;       // the warp's rows, as matrices take them: rows 0 and 1 of all its sweeping lanes, then 2 and 3
     double *y;     // 16 columns of the warp's pair
-    const float *xs, *ys;  // the features that the lane loads, in the caller's arrays; ys at the task's first column
-    int64_t y_step;        // from a column of the task to the next
-    const double *norms;   // norms of the columns, at the task's first column
-    int sign;              // of steps along rows and columns: -1 if the task is reversed
-    Barriers &barriers;
-    int &chunks;                   // how many chunks of y have been shared, over all tasks
-    int n, first_row;              // rows of the pair; the first of the warp's
+    const double *norms;           // norms of the columns, at the task's first column
     int fetched;                   // first column of the chunk of y that has been asked for, or nothing
     Rows<float> incoming[staged];  // the warp's share of that chunk
     double incoming_norm;          // of the column that the lane looks after
     float origin[4];               // the lane's features of o
     typename Ring::Units units;
 
-    // s: the view of sweeping lane strip_lane, whose rows the thread has. shift_steps: the slot of step 0, not wrapped.
+    // As MatrixProducer's.
     __device__ __forceinline__ Producer(const Args &args, const StripView &s, int strip_lane, const Ring &to,
                                         unsigned char *memory, int shift_steps, int &count)
-        : RowsOfProducer{args, s.pair.m, strip_lane * K},
-          ring(to),
-          shift(shift_steps + s.lane),
-          barriers(barriers_in(memory)),
-          chunks(count),
+        : Base(args, s, strip_lane, to, memory, shift_steps, count),
           fetched(nothing),
           units(a, s.pair.index, left_out_of(s)) {
       const int lane = lane_id();
@@ -160,11 +124,7 @@ struct TensorCosts : TileReader<Ring_> {
       x = reinterpret_cast<Held *>(scratch + K * warp) + (strip_lane - lane / 4) * (K / 2 * x_pitch);
       y = reinterpret_cast<double *>(reinterpret_cast<unsigned char *>(scratch) + rows_bytes +
                                      (strip_lane >> a.lane_bits) * pair_bytes);
-      n = s.pair.n, sign = s.sign(), first_row = s.row_of(0) - sign * (lane / 4 * K);
-      xs = static_cast<const float *>(a.x.data) + x_of(a, s.pair.index) * a.x.stride[0] + feature() * a.x.stride[2];
-      ys = static_cast<const float *>(a.y.data) + y_of(a, s.pair.index) * a.y.stride[0] +
-           s.first_column() * a.y.stride[1] + feature() * a.y.stride[2];
-      y_step = sign * a.y.stride[1];
+      Base::seek(s);
       if constexpr (Ring::fixed) {
         const double *x_norms = norms_of(a, s.pair.index);
         norms = x_norms + a.n + s.first_column();
@@ -182,25 +142,11 @@ struct TensorCosts : TileReader<Ring_> {
     __device__ __forceinline__ int left_out_of(const StripView &s) const {
       return Ring::fixed && s.active ? fraction_shift(a, s.pair.index) : 0;
     }
-    // The warp's share of 16 columns of y: how many, and the first of them.
-    __device__ __forceinline__ int own_columns() const { return chunk_columns / producers * (warp >> a.lane_bits); }
-    __device__ __forceinline__ int first_own() const { return threadIdx.x / warp * own_columns() % chunk_columns; }
     __device__ __forceinline__ double *y_norms() const { return y + points_of_y * y_pitch; }
 
-    // Loads four features from feature f on, which lies at `from`. Beyond the last feature they are 0.
     __device__ __forceinline__ Rows<float> quad(const float *from, int64_t stride, int f) const {
-      Rows<float> q{};
-      if constexpr (vec4) {
-        if (f < a.features) q = __builtin_bit_cast(Rows<float>, __ldg(reinterpret_cast<const float4 *>(from)));
-      } else {
-#pragma unroll
-        for (int i = 0; i < 4; i++, from += stride)
-          if (f + i < a.features) q.v[i] = __ldg(from);
-      }
-      return q;
+      return Base::template quad<vec4>(from, stride, f);
     }
-    static __device__ __forceinline__ int feature() { return lane_id() % lanes_each * 4; }
-    static __device__ __forceinline__ int point() { return lane_id() / lanes_each; }
 
     // Loads features [f0, f0 + chunk) of the warp's rows into shared memory, and the lane's features of o.
     __device__ __forceinline__ void load_x(int f0) {
@@ -288,14 +234,7 @@ struct TensorCosts : TileReader<Ring_> {
         if (lane_id() < own_columns()) y_norms()[first_own() + lane_id()] = incoming_norm;
     }
 
-    // Costs for columns that the pair does not have. Any would do, but the smaller m of forbidden cells stays, the less
-    // of it gets into the sums of the first column: t just below 1/2 makes m shrink the most.
-    __device__ __forceinline__ void put_outside(int from, int to) const {
-      for (int column = from + lane_id() % 4; column < to; column += 4)
-        ring.template store<K>(place_in_ring(column + shift, ring.columns), at,
-                               {units.almost_1(), units.almost_1(), units.almost_1(), units.almost_1()});
-    }
-
+    __device__ __forceinline__ void put_outside(int from, int to) const { Base::put_outside(from, to, units); }
     // Computes the costs of 16 columns into the ring, by all producers together. next: the first of the 16 columns that
     // will probably be computed next.
     __device__ __forceinline__ void produce(int first, int next) {
@@ -332,36 +271,25 @@ struct TensorCosts : TileReader<Ring_> {
       }
     }
 
-    // Puts the warp's share of y where all producers find it, asks for the next chunk, and waits for the others'
-    // shares.
     __device__ __forceinline__ void share_y(int first, int f0, int next) {
-      barriers.read.wait(chunks - 1);
-      convert(first, f0);
-      barriers.ready.arrive();
-      ptx::hide(next);  // so that its addresses take no registers outside the loop
-      if (whole) fetch(next, 0);
-      barriers.ready.wait(chunks++);
+      const auto fetch_whole = [&](int then) {
+        if (whole) fetch(then, 0);
+      };
+      Base::share(
+          next, [&] { convert(first, f0); }, fetch_whole);
     }
 
     // Stores costs from the thread's sums of `halves` halves of its rows, from half `half` on, in the ring.
     template <int halves>
     __device__ __forceinline__ void put(int first, int half, const double (&sum)[halves][2][4]) const {
-      const int place = place_in_ring(first + shift, ring.columns);
+      Base::template store<2 * halves>(first, half * (K / 2), [&](int j, int odd, auto &cost) {
 #pragma unroll
-      for (int j = 0; j < 2; j++)
-#pragma unroll
-        for (int odd = 0; odd < 2; odd++) {
-          int slot = place + column_of(j, odd);
-          if (slot >= ring.columns) slot -= ring.columns;
-          typename Ring::Units::Value cost[2 * halves];
-#pragma unroll
-          for (int k = 0; k < 2 * halves; k++) {
-            double t = sum[k / 2][j][2 * (k % 2) + odd];
-            if constexpr (!Ring::fixed) t += base[half * (K / 2) + k] + y_norms()[column_of(j, odd)];
-            cost[k] = units.of(t);
-          }
-          ring.store(slot, at + half * (K / 2), cost);
+        for (int k = 0; k < 2 * halves; k++) {
+          double t = sum[k / 2][j][2 * (k % 2) + odd];
+          if constexpr (!Ring::fixed) t += base[half * (K / 2) + k] + y_norms()[column_of(j, odd)];
+          cost[k] = units.of(t);
         }
+      });
     }
 
     // Begins the sums of some halves of the thread's rows with the norms of rows and columns, if these are known before
@@ -385,10 +313,6 @@ struct TensorCosts : TileReader<Ring_> {
           }
       }
     }
-
-    // The column, of 16, of a thread's sums. Column c of matrix j is column 8 j + c / 2, or 8 j + c / 2 + 4 if c is
-    // odd, so that storing costs has no bank conflicts.
-    static __device__ __forceinline__ int column_of(int j, int odd) { return 8 * j + lane_id() % 4 + 4 * odd; }
 
     // Adds the products of `features` features. The first 8 rows of a matrix are rows 0 (or 2) of 8 sweeping lanes, and
     // the other 8 are rows 1 (or 3) of the same lanes.

@@ -11,6 +11,7 @@
 // kernel. There the warp itself runs the double engine.
 #pragma once
 
+#include "cuda/costs/difference_costs.cuh"
 #include "cuda/costs/direct_costs.cuh"
 #include "cuda/costs/given_costs.cuh"
 #include "cuda/costs/slice_costs.cuh"
