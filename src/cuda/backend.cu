@@ -13,9 +13,6 @@ namespace sdtw::cuda {
 
 namespace {
 
-// What LongCell's smallest kernels take where other warps compute costs; GPUs of compute capability 7.5 have less.
-constexpr size_t least_for_long = 90 * 1024;
-
 // run: the buffer that forward runs on, which is the state, or the workspace if there is no state.
 Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   const Problem &p = plan.problem;
@@ -24,7 +21,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.x_len = buffers.x_len, a.y_len = buffers.y_len;
   a.f64 = p.dtype == SDTW_F64;
   a.costs = plan.cuda.costs;
-  a.has_long = a.costs != Costs::tensor || current_device().shared_memory >= least_for_long;
+  a.has_long = a.costs != Costs::tensor || current_device().shared_memory >= least_large;
   a.long_lengths = p.length_bits == 64;
   a.batch = p.batch;
   a.n = static_cast<int>(p.n), a.m = static_cast<int>(p.m), a.features = static_cast<int>(p.features);

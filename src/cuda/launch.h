@@ -25,6 +25,14 @@ T *at(void *base, size_t offset) {
 }
 
 constexpr size_t kept_for_static = 64;  // bytes of a block's shared memory
+// GPUs of compute capability 7.5 have less of it, all later ones more (Room in costs/sources.cuh). It is what
+// LongCell's smallest kernels take where other warps compute costs.
+constexpr size_t least_large = 90 * 1024;
+// What TensorCosts take at the most.
+constexpr size_t room_for_float64 = 128 * 1024;
+
+// pair_kernels.cu. The compute capability that the code was compiled for which the current device runs, times ten.
+int compiled_for();
 
 struct Device {
   int id, multiprocessors;
@@ -49,6 +57,8 @@ inline Device current_device() {
         "cudaDeviceGetAttribute");
   check(cudaDeviceGetAttribute(&times_slower, cudaDevAttrSingleToDoublePrecisionPerfRatio, id),
         "cudaDeviceGetAttribute");
+  // The kernels of code for 7.5, which may be compiled for a later GPU when it is loaded, are those for its 64 KB.
+  if (compiled_for() < 80) shared_memory = std::min(shared_memory, 64 * 1024);
 #ifdef SDTW_CUDA_SHARED_MEMORY  // to test on a large GPU what smaller ones get
   shared_memory = std::min(shared_memory, SDTW_CUDA_SHARED_MEMORY);
   shared_memory_of_all = std::min(shared_memory_of_all, SDTW_CUDA_SHARED_MEMORY + 1024);
@@ -57,16 +67,18 @@ inline Device current_device() {
                   static_cast<size_t>(shared_memory_of_all), times_slower};
 }
 
-// Whether costs of so many features are to be computed in integers (costs/slice_costs.cuh). They are where float64,
-// half as fast as float32 on GPUs for data centres, is a 32nd or a 64th; and where digits of x fit shared memory but
-// its numbers do not: on an H200 (32, 512, 512, 129) takes 0.85 ms with gradients in integers and 1.29 in float64, 192
-// features 0.95 and 1.27, and 256, where neither fits, 1.42 and 1.41. SDTW_CUDA_SLICES: in a build for tests, whatever
-// the GPU.
+// Whether costs of so many features are to be computed in integers (costs/slice_costs.cuh), if these fit. They are
+// where float64, half as fast as float32 on GPUs for data centres, is a 32nd or a 64th; where it has no room; and where
+// digits of x fit shared memory but its numbers do not: on an H200 (32, 512, 512, 129) takes 0.85 ms with gradients in
+// integers and 1.29 in float64, 192 features 0.95 and 1.27, and 256, where neither fits, 1.42 and 1.41.
+// SDTW_CUDA_SLICES: in a build for tests, whatever the GPU.
 inline bool prefers_slices([[maybe_unused]] int features) {
 #ifdef SDTW_CUDA_SLICES
   return SDTW_CUDA_SLICES;
 #else
-  return current_device().times_slower_in_float64 > 4 || (features > 128 && features <= 192);
+  const Device device = current_device();
+  return device.times_slower_in_float64 > 4 || device.shared_memory < room_for_float64 ||
+         (features > 128 && features <= 192);
 #endif
 }
 
@@ -165,7 +177,7 @@ void launch_prepare(const Args &a, const Output &first, const Output &second, vo
 void launch_add_side(const Args &a, cudaStream_t stream);
 void launch_round_sums(const Args &a, const Output &grad_x, const Output &grad_y, cudaStream_t stream);
 
-// The sweeps of one engine: FloatCell, LongCell or DoubleCell. kernels.cu.in is compiled once for each engine and pass.
+// The sweeps of one engine: FloatCell, LongCell or DoubleCell.
 // large: the kernel for pairs whose costs are too large for a WordRing. wide: DoubleCell's, which LongCell's launches.
 template <class Cell>
 struct ForwardSweeps {

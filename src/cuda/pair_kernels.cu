@@ -347,6 +347,12 @@ void launch_prepare(const Args &a, const Output &first, const Output &second, vo
                 region(zeros, bytes_of_zeros));
 }
 
+int compiled_for() {
+  cudaFuncAttributes compiled{};
+  check(cudaFuncGetAttributes(&compiled, round_sums_kernel), "cudaFuncGetAttributes");
+  return compiled.ptxVersion;
+}
+
 void launch_add_side(const Args &a, cudaStream_t stream) {
   const dim3 grid = grid_of(a, static_cast<int64_t>(a.lower_grad_y_columns) * a.features, 16 * block);
   launch_kernel(false, a.f64 ? add_side_kernel<double> : add_side_kernel<float>, grid, block, 0, stream, a);

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 
 namespace emulator {
@@ -34,9 +35,14 @@ struct Launch {
 };
 void run(const Launch &launch);
 
-// The GPU that there seems to be: small, so that blocks wait for each other's tickets.
+// The GPU that there seems to be: small, so that blocks wait for each other's tickets. SDTW_EMULATOR_SHARED_MEMORY:
+// bytes that a block may have.
 constexpr int warp_size = 32, multiprocessors = 3;
-constexpr size_t shared_memory_of_block = 232448, shared_memory_of_multiprocessor = 233472;
+inline const size_t shared_memory_of_block = [] {
+  const char *given = std::getenv("SDTW_EMULATOR_SHARED_MEMORY");
+  return given ? static_cast<size_t>(std::atoll(given)) : 232448;
+}();
+inline const size_t shared_memory_of_multiprocessor = shared_memory_of_block + 1024;
 int blocks_per_multiprocessor(int threads, size_t shared_memory);
 
 // What the threads of a warp do together. All threads of the mask that have not ended must come, with the same mask and

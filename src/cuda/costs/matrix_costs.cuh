@@ -51,10 +51,10 @@ struct MatrixProducer : RowsOfProducer {
   int shift;             // in which slot, before it is wrapped, the thread's rows have column 0
   const float *xs, *ys;  // the features that the lane loads, in the caller's arrays; ys at the task's first column
   int64_t y_step;        // from a column of the task to the next
-  int n, first_row;      // rows of the pair; the first of the warp's
   int sign;              // of steps along rows and columns: -1 if the task is reversed
   ProducerBarriers &barriers;
-  int &chunks;  // how many pieces of y have been shared, over all tasks
+  int &chunks;       // how many pieces of y have been shared, over all tasks
+  int n, first_row;  // rows of the pair; the first of the warp's
 
   // s: the view of sweeping lane strip_lane, whose rows the thread has. shift_steps: the slot of step 0, not wrapped.
   __device__ __forceinline__ MatrixProducer(const Args &args, const StripView &s, int strip_lane, const Ring &to,
@@ -97,17 +97,14 @@ struct MatrixProducer : RowsOfProducer {
     return q;
   }
 
-  // Puts the warp's share of a piece of y where all producers find it, asks for the piece that comes next, and waits
-  // for the others' shares.
-  template <class Put, class Fetch>
-  __device__ __forceinline__ void share(int next, const Put &put, const Fetch &fetch) {
-    barriers.read.wait(chunks - 1);
-    put();
+  // How warps share a piece of y: begin_sharing; the warp puts its share where all producers find it; end_sharing; it
+  // asks for its share of the piece that comes next; wait_for_shares, of all producers.
+  __device__ __forceinline__ void begin_sharing() const { barriers.read.wait(chunks - 1); }
+  __device__ __forceinline__ void end_sharing(int &next) const {
     barriers.ready.arrive();
     ptx::hide(next);  // so that its addresses take no registers outside the loop
-    fetch(next);
-    barriers.ready.wait(chunks++);
   }
+  __device__ __forceinline__ void wait_for_shares() const { barriers.ready.wait(chunks++); }
 
   // The column, of 16, of a thread's sums. Column c of matrix j is column 8 j + c / 2, or 8 j + c / 2 + 4 if c is
   // odd, so that storing costs has no bank conflicts.

@@ -195,8 +195,11 @@ struct SliceCosts : MatrixCosts<Ring_> {
     }
 
     __device__ __forceinline__ void share_y(int first, int f0, int next, int next_f0) {
-      Base::share(
-          next, [&] { convert(first, f0); }, [&](int then) { fetch(then, next_f0); });
+      Base::begin_sharing();
+      convert(first, f0);
+      Base::end_sharing(next);
+      fetch(next, next_f0);
+      Base::wait_for_shares();
     }
 
     // Stores costs from the thread's sums of products, of half of its rows, in the ring.

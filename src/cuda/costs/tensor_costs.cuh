@@ -272,11 +272,11 @@ struct TensorCosts : MatrixCosts<Ring_> {
     }
 
     __device__ __forceinline__ void share_y(int first, int f0, int next) {
-      const auto fetch_whole = [&](int then) {
-        if (whole) fetch(then, 0);
-      };
-      Base::share(
-          next, [&] { convert(first, f0); }, fetch_whole);
+      Base::begin_sharing();
+      convert(first, f0);
+      Base::end_sharing(next);
+      if (whole) fetch(next, 0);
+      Base::wait_for_shares();
     }
 
     // Stores costs from the thread's sums of `halves` halves of its rows, from half `half` on, in the ring.

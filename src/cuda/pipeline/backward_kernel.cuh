@@ -33,6 +33,10 @@ struct Backward {
   // Whether the kernel has pairs of FloatCell and of LongCell, and the engine of a strip is known when it is taken.
   static constexpr bool either = std::is_same_v<Cell, FloatCell> && !Source::cooperative;
   static constexpr bool second = is_second<Cell, Source>;
+  // DirectCosts have gradients of series where DifferenceCosts have no room.
+  static constexpr bool is_direct = std::is_same_v<Source, DirectCosts>;
+  static constexpr Room room =
+      is_direct && !std::is_same_v<Epilogue, AlignmentOutput<typename Cell::Real>> ? Room::small : room_of<Source>;
   using Stored = std::conditional_t<either, LongCell, Cell>;  // reads what forward has left of any of them
   using Z = typename Stored::Z;
   static constexpr int producers = Source::cooperative ? producers_of_tiles : 0;
@@ -279,13 +283,17 @@ struct Backward {
 template <class Cell, class Source, class Epilogue, bool several>
 __global__ void __launch_bounds__(Backward<Cell, Source, Epilogue, several>::threads, Epilogue::resident)
     backward_kernel(const __grid_constant__ Args a) {
-  unsigned char *const shared = ptx::shared_memory();
-  constexpr bool second = is_second<Cell, Source>;
-  const bool primary = Cell::wide == a.f64 && !second;
-  if (!primary || !several || a.strips == 1) let_next_kernel_in();
-  wait_for_kernel_before();
-  if (!primary && (second ? a.control->any_large : a.control->any_double) != 1) return;
-  Backward<Cell, Source, Epilogue, several>{a, shared}.run();
+  if constexpr (!is_compiled<Backward<Cell, Source, Epilogue, several>::room>) {
+    __trap();
+  } else {
+    unsigned char *const shared = ptx::shared_memory();
+    constexpr bool second = is_second<Cell, Source>;
+    const bool primary = Cell::wide == a.f64 && !second;
+    if (!primary || !several || a.strips == 1) let_next_kernel_in();
+    wait_for_kernel_before();
+    if (!primary && (second ? a.control->any_large : a.control->any_double) != 1) return;
+    Backward<Cell, Source, Epilogue, several>{a, shared}.run();
+  }
 }
 
 // Long, Wide: the Backward of LongCell and of DoubleCell, each with its own sizes of tiles.
@@ -293,16 +301,20 @@ template <class Long, class Wide>
 __global__ void __launch_bounds__(Long::threads, 1)
     backward_rest_kernel(const __grid_constant__ Args of_long, const __grid_constant__ Args of_wide) {
   static_assert(Long::threads == Wide::threads);
-  unsigned char *const shared = ptx::shared_memory();
-  let_next_kernel_in();
-  wait_for_kernel_before();
-  const bool any_long = of_long.control->any_long == 1, any_double = of_wide.control->any_double == 1;
-  if (any_long) {
-    const Long together{of_long, shared};
-    together.run();
-    together.retire();
+  if constexpr (!is_compiled<Long::room>) {
+    __trap();
+  } else {
+    unsigned char *const shared = ptx::shared_memory();
+    let_next_kernel_in();
+    wait_for_kernel_before();
+    const bool any_long = of_long.control->any_long == 1, any_double = of_wide.control->any_double == 1;
+    if (any_long) {
+      const Long together{of_long, shared};
+      together.run();
+      together.retire();
+    }
+    if (any_double) Wide{of_wide, shared}.run();
   }
-  if (any_double) Wide{of_wide, shared}.run();
 }
 
 }  // namespace sdtw::cuda

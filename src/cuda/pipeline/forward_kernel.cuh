@@ -11,11 +11,7 @@
 // kernel. There the warp itself runs the double engine.
 #pragma once
 
-#include "cuda/costs/difference_costs.cuh"
-#include "cuda/costs/direct_costs.cuh"
-#include "cuda/costs/given_costs.cuh"
-#include "cuda/costs/slice_costs.cuh"
-#include "cuda/costs/tensor_costs.cuh"
+#include "cuda/costs/sources.cuh"
 #include "cuda/sweep/forward_sweep.cuh"
 #include "cuda/sweep/midline.cuh"
 
@@ -311,6 +307,10 @@ struct Together {
   }
 };
 
+// DoubleCell has pairs of float32 series that are not given costs for itself where LongCell does not fit.
+template <class Source, bool primary>
+constexpr Room room_of_forward = std::is_same_v<Source, DirectCosts> && !primary ? Room::small : room_of<Source>;
+
 // primary: this is the engine that runs first and takes all pairs that it can; the other kernel, of LongCell, or of
 // DoubleCell where that does not fit, computes the rest. warp_fallback: warps run the other engines for their tasks, a
 // primary kernel's (has_warp_fallback) when they have no more tasks. several: see make_strip_view.
@@ -319,45 +319,50 @@ struct Together {
 template <class Cell, class Source, bool warp_fallback, bool primary, bool several>
 __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     forward_kernel(const __grid_constant__ Args a) {
-  unsigned char *const shared = ptx::shared_memory();
-  if (!primary || !several || a.strips == 1) let_next_kernel_in();
-  wait_for_kernel_before();
-  if (!primary && a.control->any_double != 1) return;
-  const int64_t tasks = forward_tasks(a);
-  const int64_t own_turn = static_cast<int64_t>(blockIdx.x) * Source::warps + threadIdx.x / warp;
-  int64_t turn = own_turn;
-  const auto next = [&](int64_t &task) {
-    if constexpr (warp_fallback && primary) {  // no task waits for another, so warps take fixed turns without a ticket
-      task = turn < tasks ? turn : -1;
-      turn += static_cast<int64_t>(gridDim.x) * Source::warps;
-    } else if (!primary && a.strips > 1 && !has_bounds(a)) {
-      task = next_task_after_reset(a, tasks);
-    } else {
-      task = take_ticket(&a.control->ticket[Cell::wide || !primary], tasks);
-    }
-    if (task < 0) {
-      let_next_kernel_in();
-      return false;
-    }
-    if (primary && order_of(a, task) == 0) finish_trivial_pairs(a, task, lane_id());
-    return true;
-  };
-  if constexpr (Source::cooperative) {
-    Together<Cell, Source, several>{a, shared}.run(next);
+  if constexpr (!is_compiled<room_of_forward<Source, primary>>) {
+    __trap();
   } else {
-    unsigned char *memory = shared + threadIdx.x / warp * (tops_bytes + Source::bytes(a));
-    int64_t task;
-    bool others = false;  // whether any of the warp's tasks needs another engine
-    while (next(task)) {
-      others |= sweep_by_itself<Cell, Source, warp_fallback, several>(a, task, memory);
-      if constexpr (warp_fallback && !primary) sweep_seldom<DoubleCell, DirectCosts, several>(a, task, memory);
+    unsigned char *const shared = ptx::shared_memory();
+    if (!primary || !several || a.strips == 1) let_next_kernel_in();
+    wait_for_kernel_before();
+    if (!primary && a.control->any_double != 1) return;
+    const int64_t tasks = forward_tasks(a);
+    const int64_t own_turn = static_cast<int64_t>(blockIdx.x) * Source::warps + threadIdx.x / warp;
+    int64_t turn = own_turn;
+    const auto next = [&](int64_t &task) {
+      if constexpr (warp_fallback &&
+                    primary) {  // no task waits for another, so warps take fixed turns without a ticket
+        task = turn < tasks ? turn : -1;
+        turn += static_cast<int64_t>(gridDim.x) * Source::warps;
+      } else if (!primary && a.strips > 1 && !has_bounds(a)) {
+        task = next_task_after_reset(a, tasks);
+      } else {
+        task = take_ticket(&a.control->ticket[Cell::wide || !primary], tasks);
+      }
+      if (task < 0) {
+        let_next_kernel_in();
+        return false;
+      }
+      if (primary && order_of(a, task) == 0) finish_trivial_pairs(a, task, lane_id());
+      return true;
+    };
+    if constexpr (Source::cooperative) {
+      Together<Cell, Source, several>{a, shared}.run(next);
+    } else {
+      unsigned char *memory = shared + threadIdx.x / warp * (tops_bytes + Source::bytes(a));
+      int64_t task;
+      bool others = false;  // whether any of the warp's tasks needs another engine
+      while (next(task)) {
+        others |= sweep_by_itself<Cell, Source, warp_fallback, several>(a, task, memory);
+        if constexpr (warp_fallback && !primary) sweep_seldom<DoubleCell, DirectCosts, several>(a, task, memory);
+      }
+      if constexpr (warp_fallback && primary)
+        if (others)
+          for (turn = own_turn; next(task);) {
+            sweep_seldom<LongCell, typename LargeOf<Source>::type, several>(a, task, memory);
+            sweep_seldom<DoubleCell, DirectCosts, several>(a, task, memory);
+          }
     }
-    if constexpr (warp_fallback && primary)
-      if (others)
-        for (turn = own_turn; next(task);) {
-          sweep_seldom<LongCell, typename LargeOf<Source>::type, several>(a, task, memory);
-          sweep_seldom<DoubleCell, DirectCosts, several>(a, task, memory);
-        }
   }
 }
 
@@ -365,21 +370,25 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
 template <class Source, bool several>
 __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     forward_rest_kernel(const __grid_constant__ Args a) {
-  unsigned char *const shared = ptx::shared_memory();
-  let_next_kernel_in();
-  wait_for_kernel_before();
-  const bool any_long = a.control->any_long == 1, any_double = a.control->any_double == 1;
-  const auto tasks_of = [&](int engine) {
-    return [&a, tickets = &a.control->ticket[engine]](int64_t &task) {
-      return (task = take_ticket(tickets, forward_tasks(a))) >= 0;
+  if constexpr (!is_compiled<room_of<Source>>) {
+    __trap();
+  } else {
+    unsigned char *const shared = ptx::shared_memory();
+    let_next_kernel_in();
+    wait_for_kernel_before();
+    const bool any_long = a.control->any_long == 1, any_double = a.control->any_double == 1;
+    const auto tasks_of = [&](int engine) {
+      return [&a, tickets = &a.control->ticket[engine]](int64_t &task) {
+        return (task = take_ticket(tickets, forward_tasks(a))) >= 0;
+      };
     };
-  };
-  if (any_long) {
-    const Together<LongCell, Source, several> together{a, shared};
-    together.run(tasks_of(2));
-    together.retire();
+    if (any_long) {
+      const Together<LongCell, Source, several> together{a, shared};
+      together.run(tasks_of(2));
+      together.retire();
+    }
+    if (any_double) Together<DoubleCell, DifferenceCosts, several>{a, shared}.run(tasks_of(1));
   }
-  if (any_double) Together<DoubleCell, DifferenceCosts, several>{a, shared}.run(tasks_of(1));
 }
 
 }  // namespace sdtw::cuda

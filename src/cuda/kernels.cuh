@@ -1,0 +1,101 @@
+// The kernels that sweep: with which sources of costs each engine's are compiled, and which of them a problem takes.
+// Trade-off: each combination is a kernel of its own. That takes compile time and library size, and leaves registers
+// and the instruction cache to what a kernel needs. cmake/cuda.cmake has a file for each few sources.
+#pragma once
+
+#include "cuda/launch.h"
+#include "cuda/pipeline/backward_kernel.cuh"
+#include "cuda/pipeline/forward_kernel.cuh"
+
+namespace sdtw::cuda {
+
+// Launch the kernels with costs from Source (launch_kernels.cuh).
+template <class Cell, class Source>
+struct ForwardKernels {
+  static void launch(const Args &a, const Kernel &chosen, cudaStream_t stream);
+};
+template <class Cell, class Source>
+struct BackwardKernels {
+  static void launch(const Args &a, const Kernel &chosen, const Kernel &wide, cudaStream_t stream);
+};
+
+// Calls visit with the Type of a source of forward, of those that the engine's kernels are compiled for.
+template <class Cell, class Visit>
+decltype(auto) visit_forward(Source source, Visit &&visit) {
+  if constexpr (Cell::wide) {
+    return source == Source::differences ? visit(Type<DifferenceCosts>{}) : visit(Type<DirectCosts>{});
+  } else if constexpr (std::is_same_v<Cell, LongCell>) {
+    switch (source) {
+      case Source::given: return visit(Type<LargeGivenCosts>{});
+      case Source::inline_one: return visit(Type<LargeInlineCosts<1>>{});
+      case Source::inline_two: return visit(Type<LargeInlineCosts<2>>{});
+      case Source::inline_three: return visit(Type<LargeInlineCosts<3>>{});
+      case Source::inline_four: return visit(Type<LargeInlineCosts<4>>{});
+      case Source::inline_six: return visit(Type<LargeInlineCosts<6>>{});
+      case Source::inline_eight: return visit(Type<LargeInlineCosts<8>>{});
+      case Source::large: return visit(Type<Large>{});
+      case Source::large_of_pairs: return visit(Type<LargeOfPairs>{});
+      default: return visit(Type<SmallestLarge>{});
+    }
+  } else {
+    switch (source) {
+      case Source::given: return visit(Type<GivenCosts>{});
+      case Source::inline_one: return visit(Type<InlineCosts<1>>{});
+      case Source::inline_two: return visit(Type<InlineCosts<2>>{});
+      case Source::inline_three: return visit(Type<InlineCosts<3>>{});
+      case Source::inline_four: return visit(Type<InlineCosts<4>>{});
+      case Source::inline_six: return visit(Type<InlineCosts<6>>{});
+      case Source::inline_eight: return visit(Type<InlineCosts<8>>{});
+      case Source::split_alone: return visit(Type<SplitAlone>{});
+      case Source::split_of_many: return visit(Type<SplitOfMany>{});
+      case Source::split: return visit(Type<Split>{});
+      case Source::split_of_pairs: return visit(Type<SplitOfPairs>{});
+      case Source::packed_of_two: return visit(Type<PackedOfTwo>{});
+      case Source::packed_of_four: return visit(Type<PackedOfFour>{});
+      case Source::slices: return visit(Type<Slices>{});
+      default: return visit(Type<Smallest>{});
+    }
+  }
+}
+template <class Cell, class Visit>
+decltype(auto) visit_backward(Source source, Visit &&visit) {
+  if constexpr (Cell::wide) {
+    return source == Source::differences ? visit(Type<DifferenceCosts>{}) : visit(Type<DirectCosts>{});
+  } else if constexpr (std::is_same_v<Cell, LongCell>) {
+    return source == Source::large ? visit(Type<Large>{}) : visit(Type<SmallestLarge>{});
+  } else {
+    switch (source) {
+      case Source::given: return visit(Type<GivenCosts>{});
+      case Source::inline_one: return visit(Type<InlineCosts<1>>{});
+      case Source::inline_two: return visit(Type<InlineCosts<2>>{});
+      case Source::inline_three: return visit(Type<InlineCosts<3>>{});
+      case Source::inline_four: return visit(Type<InlineCosts<4>>{});
+      case Source::words: return visit(Type<Words>{});
+      case Source::smallest_words: return visit(Type<SmallestWords>{});
+      case Source::packed: return visit(Type<Packed>{});
+      case Source::slices: return visit(Type<Slices>{});
+      case Source::slices_in_words: return visit(Type<SlicesInWords>{});
+      default: return visit(Type<Smallest>{});
+    }
+  }
+}
+
+// Calls visit with the Type of the kernel that takes costs from Source: with the epilogue that the call wants, for
+// pairs of one strip or for several.
+template <class Cell, class Source, class Visit>
+bool visit_kernel(const Args &a, Visit &&visit) {
+  using Real = typename Cell::Real;
+  const auto with = [&](auto epilogue) {
+    using Epilogue = typename decltype(epilogue)::type;
+    return a.strips == 1 ? visit(Type<Backward<Cell, Source, Epilogue, false>>{})
+                         : visit(Type<Backward<Cell, Source, Epilogue, true>>{});
+  };
+  if (a.dense.data) return with(Type<AlignmentOutput<Real>>{});
+  if constexpr (std::is_base_of_v<InlineBase, Source>)
+    return with(Type<ShuffleGradients<Source::features>>{});
+  else if constexpr (!std::is_same_v<Source, GivenCosts>)
+    return with(Type<SparseGradients<Real>>{});
+  return false;
+}
+
+}  // namespace sdtw::cuda

@@ -1,0 +1,133 @@
+// Launches the kernels of one engine with costs from one source: those that select_kernel.cu has chosen, backward with
+// the epilogue that takes E (gradients or the alignment).
+#pragma once
+
+#include <algorithm>
+
+#include "cuda/kernels.cuh"
+
+namespace sdtw::cuda {
+
+// A kernel that was chosen has to be one that was compiled for the GPU.
+inline void require(Room room) {
+  const bool large = current_device().shared_memory >= least_large;
+  if (room != Room::any && (room == Room::large) != large)
+    fail(SDTW_STATUS_INTERNAL, "the kernel is not for GPUs with %zu bytes of shared memory for a block",
+         current_device().shared_memory);
+}
+
+// Launches as many blocks as are resident at once, or fewer if fewer have work: they take tasks until none is left.
+template <class Function, Function kernel, class... More>
+void launch_blocks(Room room, bool overlap, int threads, size_t shared, int64_t blocks, cudaStream_t stream,
+                   const Args &a, const More &...more) {
+  require(room);
+  const Residency resident = residency_of<Function, kernel>(threads, shared);
+  // If blocks of the kernel before are still resident, the GPU may put two blocks on one multiprocessor and none on the
+  // next. That costs nothing if blocks fill the GPU anyway, or if only one fits a multiprocessor; otherwise pairs of
+  // several strips do not overlap: (32, 512, 512, 1) takes 0.167 ms so and 0.157 without.
+  const bool even = blocks >= resident.blocks || resident.blocks == current_device().multiprocessors;
+  launch_kernel(overlap && resident.waits && (even || a.strips == 1), kernel,
+                dim3(static_cast<unsigned>(std::min(blocks, resident.blocks))), threads, shared, stream, a, more...);
+}
+
+template <class Cell, class Source, bool warp_fallback, bool several>
+void launch_forward(const Args &a, const Kernel &chosen, cudaStream_t stream) {
+  const bool first = std::is_same_v<Cell, FloatCell> || a.f64;
+  const bool overlap = !first || has_bounds(a);                      // if it follows another kernel of the call
+  const int64_t sweepers = Source::cooperative ? 1 : Source::warps;  // of a block
+  const int64_t blocks = (forward_tasks(a) + sweepers - 1) / sweepers;
+  const auto run = [&](auto is_primary) {
+    constexpr bool primary = decltype(is_primary)::value;
+    using Function = decltype(&forward_kernel<Cell, Source, warp_fallback, primary, several>);
+    launch_blocks<Function, forward_kernel<Cell, Source, warp_fallback, primary, several>>(
+        room_of_forward<Source, primary>, overlap, Source::warps * warp, chosen.shared_bytes, blocks, stream, a);
+  };
+  if constexpr (std::is_same_v<Cell, LongCell>)
+    run(std::false_type{});
+  else if (std::is_same_v<Source, DirectCosts> && !a.f64)
+    run(std::bool_constant<!std::is_same_v<Source, DirectCosts>>{});
+  else
+    run(std::true_type{});
+}
+
+template <class Source, bool several>
+void launch_forward_rest(const Args &a, const Kernel &chosen, cudaStream_t stream) {
+  using Function = decltype(&forward_rest_kernel<Source, several>);
+  launch_blocks<Function, forward_rest_kernel<Source, several>>(room_of<Source>, true, Source::warps * warp,
+                                                                chosen.shared_bytes, forward_tasks(a), stream, a);
+}
+
+// Sources of pairs that share a warp, and so have one strip.
+template <class Source>
+constexpr bool is_of_short_pairs = std::is_same_v<Source, PackedOfTwo> || std::is_same_v<Source, PackedOfFour> ||
+                                   std::is_same_v<Source, SplitOfPairs> || std::is_same_v<Source, LargeOfPairs>;
+
+template <class Cell, class Source>
+void ForwardKernels<Cell, Source>::launch(const Args &a, const Kernel &chosen, cudaStream_t stream) {
+  constexpr bool is_inline = std::is_base_of_v<InlineBase, Source>;
+  // Kernels for pairs of one strip, or for any number of strips.
+  if constexpr (std::is_same_v<Cell, LongCell>) {
+    if constexpr (is_of_short_pairs<Source>)
+      launch_forward_rest<Source, false>(a, chosen, stream);
+    else if constexpr (Source::cooperative)
+      a.strips == 1 ? launch_forward_rest<Source, false>(a, chosen, stream)
+                    : launch_forward_rest<Source, true>(a, chosen, stream);
+    else if constexpr (is_inline)  // of one strip they have no second kernel
+      launch_forward<Cell, Source, true, true>(a, chosen, stream);
+    else
+      a.strips == 1 ? launch_forward<Cell, Source, true, false>(a, chosen, stream)
+                    : launch_forward<Cell, Source, true, true>(a, chosen, stream);
+  } else if constexpr (is_of_short_pairs<Source>)
+    launch_forward<Cell, Source, false, false>(a, chosen, stream);
+  else if (is_inline ? has_warp_fallback(a) : a.strips == 1)
+    launch_forward<Cell, Source, is_inline, false>(a, chosen, stream);
+  else
+    launch_forward<Cell, Source, false, true>(a, chosen, stream);
+}
+
+template <class Cell, class Source, class Epilogue, bool several>
+void launch_backward(Type<Backward<Cell, Source, Epilogue, several>>, const Args &a, const Kernel &chosen,
+                     cudaStream_t stream) {
+  using Function = decltype(&backward_kernel<Cell, Source, Epilogue, several>);
+  launch_blocks<Function, backward_kernel<Cell, Source, Epilogue, several>>(
+      Backward<Cell, Source, Epilogue, several>::room, true, Backward<Cell, Source, Epilogue, several>::threads,
+      chosen.shared_bytes, a.tasks, stream, a);
+}
+
+// Completes the arguments by what was chosen.
+inline Args with_tiles(Args a, const Kernel &chosen) {
+  const auto log2 = [](int power) { return 31 - __builtin_clz(static_cast<unsigned>(power)); };
+  a.tile_steps = chosen.tile_steps, a.cost_columns = chosen.cost_columns, a.x_whole = chosen.x_whole;
+  if (a.interval / a.tile_steps - 1 > a.snapshots_each) a.snapshots_each = 0;  // tiles are smaller than was planned for
+  a.tile_bits = log2(a.tile_steps), a.part_bits = log2(a.interval / a.tile_steps);
+  return a;
+}
+
+// DoubleCell's kernel in which it follows LongCell: the same epilogue in double.
+template <class Long>
+struct WideOf;
+template <class Source, template <class> class Epilogue, bool several>
+struct WideOf<Backward<LongCell, Source, Epilogue<float>, several>> {
+  using type = Backward<DoubleCell, DifferenceCosts, Epilogue<double>, several>;
+};
+
+template <class Cell, class Source>
+void BackwardKernels<Cell, Source>::launch(const Args &given, const Kernel &chosen, const Kernel &wide,
+                                           cudaStream_t stream) {
+  const Args a = with_tiles(given, chosen);
+  visit_kernel<Cell, Source>(a, [&](auto of_kernel) {
+    if constexpr (std::is_same_v<Cell, LongCell>) {
+      using Long = typename decltype(of_kernel)::type;
+      using Wide = typename WideOf<Long>::type;
+      using Function = decltype(&backward_rest_kernel<Long, Wide>);
+      launch_blocks<Function, backward_rest_kernel<Long, Wide>>(Long::room, true, Long::threads,
+                                                                std::max(chosen.shared_bytes, wide.shared_bytes),
+                                                                a.tasks, stream, a, with_tiles(given, wide));
+    } else {
+      launch_backward(of_kernel, a, chosen, stream);
+    }
+    return true;
+  });
+}
+
+}  // namespace sdtw::cuda

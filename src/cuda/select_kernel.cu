@@ -1,0 +1,192 @@
+// Selects the kernels of a call, and passes what was chosen to those who launch it. `choose` picks, for the plan, the
+// source of costs that suits the problem and fits the GPU's shared memory, and the tile size.
+// Invariant: the tile size depends on the problem's features and dtype and on the GPU, not on how many lanes of a warp
+// a pair's rows take, so that gradients do not depend on the latter.
+#include <algorithm>
+
+#include "cuda/kernels.cuh"
+
+namespace sdtw::cuda {
+
+namespace {
+
+template <class Source>
+bool fits_forward(const Args &a) {
+  return forward_bytes<Source>(a) <= current_device().shared_memory;
+}
+
+template <class Source>
+bool fits_twice(const Args &a) {
+  constexpr size_t reserved = 1024;  // bytes that the GPU itself takes of every block
+  return 2 * (forward_bytes<Source>(a) + reserved) <= current_device().shared_memory_of_multiprocessor;
+}
+
+// InlineCosts of so many features.
+Source inline_source(int features) {
+  if (features > 4) return features > 6 ? Source::inline_eight : Source::inline_six;
+  return static_cast<Source>(static_cast<int>(Source::inline_one) + features - 1);
+}
+
+// The source of costs for forward.
+template <class Cell>
+Source forward_source(const Args &a) {
+  if constexpr (Cell::wide)
+    return a.f64 && a.costs != Costs::given && fits_forward<DifferenceCosts>(a) ? Source::differences : Source::direct;
+  if (a.costs == Costs::given) return Source::given;
+  if (a.costs == Costs::inlined) return inline_source(a.features);
+  if constexpr (std::is_same_v<Cell, LongCell>) {
+    if (a.lanes == warp) return fits_forward<Large>(a) ? Source::large : Source::smallest_large;
+    return fits_forward<LargeOfPairs>(a) ? Source::large_of_pairs : Source::smallest_large;
+  }
+  if (a.lanes == warp) {
+    if (a.features > Split::at_once && fits_forward<SplitOfMany>(a)) return Source::split_of_many;
+    if (forward_tasks(a) <= current_device().multiprocessors && fits_forward<SplitAlone>(a)) return Source::split_alone;
+    return fits_forward<Split>(a) ? Source::split : Source::smallest;
+  }
+  const bool short_y = a.m <= most_packed_columns;
+  if (short_y && fits_twice<PackedOfTwo>(a)) return Source::packed_of_two;
+  if (short_y && fits_twice<PackedOfFour>(a)) return Source::packed_of_four;
+  return fits_forward<SplitOfPairs>(a) ? Source::split_of_pairs : Source::smallest;
+}
+
+// Forward with Slices: x whole if it fits, and as many columns in the ring as do then. none: nothing fits.
+Kernel fit_slices(Args a) {
+  for (const bool whole : {true, false})
+    for (const int columns : {64, 48}) {
+      a.x_whole = whole, a.cost_columns = columns;
+      if (fits_forward<Slices>(a)) return {Source::slices, 0, columns, forward_bytes<Slices>(a), whole};
+    }
+  return {};
+}
+// Sets cost_columns to the most columns of costs that shared memory has room for, whole tiles of them. The columns of a
+// tile and those by which the lanes of a pair are apart must be there at once. With more columns, producer warps
+// compute costs of the next tiles while a tile is recomputed.
+template <class Kernel>
+bool fit_columns(Args &a) {
+  const int needed = std::max(a.lanes, chunk_columns) + std::max(a.tile_steps, chunk_columns);
+  for (const int columns : {160, 128, 96, 80, 64, 48, 32}) {
+    a.cost_columns = columns;
+    if (columns >= needed && columns % a.tile_steps == 0 && columns <= Kernel::most_columns &&
+        Kernel::shared_bytes(a) <= current_device().shared_memory)
+      return true;
+  }
+  return false;
+}
+// Sets tile_steps to the largest number of steps, at least least_steps, for which shared memory has room with 8, 16 and
+// 32 lanes for a pair alike: so results do not depend on how many lanes the padded rows take.
+template <class Kernel>
+bool fit_backward(Args &a, int least_steps) {
+  for (a.tile_steps = Kernel::most_steps; a.tile_steps >= least_steps; a.tile_steps /= 2) {
+    bool fits = fit_columns<Kernel>(a);
+    for (const int bits : {3, 4, 5}) {
+      Args other = a;
+      other.lanes = 1 << bits, other.lane_bits = bits;
+      fits = fits && fit_columns<Kernel>(other);
+    }
+    if (fits) return true;
+  }
+  return false;
+}
+
+// Steps of a tile. With tiles shorter than comfortable_steps the cells between two checkpoints are recomputed many
+// times over, so a source that takes less shared memory is tried first; least_steps is the minimum.
+constexpr int comfortable_steps = 8, least_steps = 2;
+
+// The kernel that BackwardSweeps::choose gives; none if none fits.
+template <class Cell>
+Kernel fit_any(Args a, bool large) {
+  Kernel chosen{};
+  const auto fits = [&](Source source, int least) {
+    return visit_backward<Cell>(source, [&](auto type) {
+      return visit_kernel<Cell, typename decltype(type)::type>(a, [&](auto of_kernel) {
+        using Function = typename decltype(of_kernel)::type;
+        if (!fit_backward<Function>(a, least)) return false;
+        chosen = {source, a.tile_steps, a.cost_columns, Function::shared_bytes(a), a.x_whole};
+        return true;
+      });
+    });
+  };
+  [[maybe_unused]] const auto fits_with = [&](bool whole, Source source, int least) {
+    a.x_whole = whole;
+    return fits(source, least);
+  };
+  bool found;
+  if constexpr (Cell::wide) {
+    found = (a.costs != Costs::given && fits(Source::differences, least_steps)) || fits(Source::direct, least_steps);
+  } else if constexpr (std::is_same_v<Cell, LongCell>) {
+    found = fits(Source::large, comfortable_steps) || fits(Source::smallest_large, least_steps);
+  } else if (a.costs != Costs::tensor) {
+    found = fits(forward_source<Cell>(a), least_steps);
+  } else if (a.slices) {
+    const Source source = large ? Source::slices : Source::slices_in_words;
+    found = fits_with(true, source, comfortable_steps) || fits_with(false, source, least_steps);
+  } else if (large) {
+    found = fits(Source::packed, comfortable_steps) || fits(Source::smallest, least_steps);
+  } else {
+    found = fits(Source::words, comfortable_steps) || fits(Source::smallest_words, least_steps);
+  }
+  return found ? chosen : Kernel{};
+}
+
+}  // namespace
+
+template <class Cell>
+bool ForwardSweeps<Cell>::fits_slices(const Args &a) {
+  return std::is_same_v<Cell, FloatCell> && fit_slices(a).source != Source::none;
+}
+
+template <class Cell>
+Kernel ForwardSweeps<Cell>::choose(const Args &a) {
+  if (std::is_same_v<Cell, FloatCell> && a.slices) return fit_slices(a);
+  const Source source = forward_source<Cell>(a);
+  size_t bytes =
+      visit_forward<Cell>(source, [&](auto type) { return forward_bytes<typename decltype(type)::type>(a); });
+  if (std::is_same_v<Cell, LongCell> && has_bounds(a))  // beside DoubleCell, in one kernel
+    bytes = std::max(bytes, forward_bytes<DifferenceCosts>(a));
+  if (bytes > current_device().shared_memory) fail_for_memory(bytes);
+  return {source, 0, 0, bytes, false};
+}
+template <class Cell>
+void ForwardSweeps<Cell>::launch(const Args &given, const Kernel &chosen, cudaStream_t stream) {
+  Args a = given;
+  a.cost_columns = chosen.cost_columns, a.x_whole = chosen.x_whole;
+  visit_forward<Cell>(chosen.source, [&](auto type) {
+    ForwardKernels<Cell, typename decltype(type)::type>::launch(a, chosen, stream);
+  });
+}
+
+template <class Cell>
+Kernel BackwardSweeps<Cell>::choose(const Args &a, bool large) {
+  const Kernel chosen = fit_any<Cell>(a, large);
+  if (chosen.source == Source::none) fail_for_memory(current_device().shared_memory + 1);
+  return chosen;
+}
+// Of gradients and of alignments, so that forward may be followed by either.
+template <class Cell>
+bool BackwardSweeps<Cell>::fits_slices(const Args &given) {
+  int alignment = 0;  // any address
+  Args a = given;
+  a.slices = true;
+  const auto all = [&] {
+    return fit_any<Cell>(a, false).source != Source::none && fit_any<Cell>(a, true).source != Source::none;
+  };
+  a.dense.data = nullptr;
+  const bool gradients = all();
+  a.dense.data = &alignment;
+  return std::is_same_v<Cell, FloatCell> && gradients && all();
+}
+template <class Cell>
+void BackwardSweeps<Cell>::launch(const Args &a, const Kernel &chosen, const Kernel &wide, cudaStream_t stream) {
+  visit_backward<Cell>(chosen.source, [&](auto type) {
+    BackwardKernels<Cell, typename decltype(type)::type>::launch(a, chosen, wide, stream);
+  });
+}
+
+template struct ForwardSweeps<FloatCell>;
+template struct ForwardSweeps<LongCell>;
+template struct ForwardSweeps<DoubleCell>;
+template struct BackwardSweeps<FloatCell>;
+template struct BackwardSweeps<LongCell>;
+template struct BackwardSweeps<DoubleCell>;
+
+}  // namespace sdtw::cuda
