@@ -16,7 +16,7 @@ if(SDTW_CUDA STREQUAL "EMULATED")
 elseif(SDTW_HAVE_CUDA)
   # Left to itself CMake builds for one old architecture. The default is the GPUs that are there or, without one, code
   # for compute capability 9.0 and PTX that the driver compiles for others from 8.0 on when the library is first loaded:
-  # that takes minutes, where every architecture that nvcc knows (all-major) takes ten times as long.
+  # that takes minutes, where every architecture that nvcc knows (all-major) takes five times as long.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     execute_process(COMMAND nvidia-smi -L OUTPUT_VARIABLE gpus ERROR_QUIET)
     if(gpus MATCHES "GPU 0")
