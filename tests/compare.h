@@ -78,7 +78,7 @@ inline double negligible_gradient(const Case &c, int64_t b) {
   if (c.problem.metric != SDTW_SQEUCLIDEAN) return negligible_alignment(c, b);
   const double span = widest_span(c, b);
   const double largest = std::max(max_norm(c.x.data(), int64_t(c.x.size())), max_norm(c.y.data(), int64_t(c.y.size())));
-  const double beyond = std::isfinite(largest) ? 1e-19 * largest : 0;
+  const double beyond = std::isfinite(largest) ? 1e-18 * largest : 0;
   return std::isfinite(span) ? negligible_alignment(c, b) * (span + beyond) : 0;
 }
 
