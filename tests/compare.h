@@ -46,12 +46,12 @@ double max_norm(const Real *values, int64_t count) {
 }
 
 // Of the series of pair b: the largest difference of a feature between steps, and the largest number.
-struct Extent {
+struct SeriesRange {
   double span = 0, largest = 0;
 };
-inline Extent extent_of(const Case &c, int64_t b) {
+inline SeriesRange range_of(const Case &c, int64_t b) {
   const int64_t features = c.problem.features;
-  Extent extent;
+  SeriesRange range;
   for (int64_t f = 0; f < features; ++f) {
     double least = oracle::infinity<double>, most = -least;
     const auto include = [&](const std::vector<double> &series, int64_t index, int64_t padded, int64_t steps) {
@@ -62,10 +62,10 @@ inline Extent extent_of(const Case &c, int64_t b) {
     };
     include(c.x, c.index_x(b), c.problem.n, std::min(c.length_x(b), c.problem.n));
     include(c.symmetric() ? c.x : c.y, c.index_y(b), c.problem.m, std::min(c.length_y(b), c.problem.m));
-    extent.span = std::max(extent.span, most - least);
-    extent.largest = std::max({extent.largest, most, -least});
+    range.span = std::max(range.span, most - least);
+    range.largest = std::max({range.largest, most, -least});
   }
-  return extent;
+  return range;
 }
 
 // E below 1e-12 counts as 0 (sdtw.h): what that is worth in a gradient, of a few cells of derivatives up to 1. Where
@@ -80,8 +80,8 @@ inline double negligible_alignment(const Case &c, int64_t b) {
 // E of 1e-30.
 inline double negligible_gradient(const Case &c, int64_t b) {
   if (c.problem.metric != SDTW_SQEUCLIDEAN) return negligible_alignment(c, b);
-  const Extent extent = extent_of(c, b);
-  return std::isfinite(extent.span) ? negligible_alignment(c, b) * (extent.span + 1e-18 * extent.largest) : 0;
+  const SeriesRange range = range_of(c, b);
+  return std::isfinite(range.span) ? negligible_alignment(c, b) * (range.span + 1e-18 * range.largest) : 0;
 }
 
 // The same of the gradients' derivatives along the tangents: E of the derivative of twice a difference, which series
@@ -94,7 +94,7 @@ inline double negligible_tangent(const Case &c, int64_t b) {
   const bool squared = c.problem.metric == SDTW_SQEUCLIDEAN;
   const double local = squared ? negligible_alignment(c, b) * 2 * reach : 0;
   if (negligible == 0 || gamma == 0) return negligible + local;
-  if (squared) reach *= 2 * extent_of(c, b).span;
+  if (squared) reach *= 2 * range_of(c, b).span;
   return local + negligible * (1 + reach * double(c.problem.features) / gamma);
 }
 
