@@ -46,7 +46,7 @@ struct Control {
   int any_double;  // 1 if there are pairs for DoubleCell, which otherwise does nothing in a float32 problem; or, in
                    // forward of costs that have no bounds, for any but FloatCell
   int any_long;    // 1 if there are pairs for LongCell, which otherwise does nothing either
-  int any_large;  // 1 if there are pairs of FloatCell's whose costs are too large for a WordRing (costs/rings.cuh)
+  int any_large;   // 1 if there are pairs of FloatCell's whose costs are too large for a WordRing (costs/rings.cuh)
   int rows_reset;  // how many pairs' rows forward's second kernel has reset, less one
   int unused[4];
 };

@@ -1,5 +1,5 @@
-// All pairs: gradients of a wave's pairs are added up to those of their series. Each element is written by one thread of
-// a block, whose warps' sums are added in a fixed order.
+// All pairs: gradients of a wave's pairs are added up to those of their series. Each element is written by one thread
+// of a block, whose warps' sums are added in a fixed order.
 #include "cuda/general/elements.cuh"
 
 namespace sdtw::cuda::general {
