@@ -39,7 +39,8 @@ int64_t choose_interval(const Problem &p, bool tangents) {
 // all of them.
 int64_t widest_row(const Problem &p) {
   if (p.band != SDTW_BAND_ABSOLUTE) return p.m;
-  return std::min<int64_t>(p.m, 2 * static_cast<int64_t>(std::min(p.band_radius, 1e9)) + 1);
+  const int64_t more = p.has_unit_steps() ? 0 : 1;  // that the sweep from the end hands on: Task::handed_on
+  return std::min<int64_t>(p.m, 2 * static_cast<int64_t>(std::min(p.band_radius, 1e9)) + 1 + more);
 }
 
 // Checkpoints of a strip.
@@ -48,14 +49,18 @@ int64_t count_slots(const Problem &p, const general::Plan &plan, int64_t interva
   return std::min(ceil_div(p.m + warp - 1, interval) - 1, ceil_div(steps, interval));
 }
 
-Run make_run(const general::Plan &plan, int64_t pairs, int64_t words, int64_t slots) {
+// back: backward is to follow.
+Run make_run(const Problem &p, const general::Plan &plan, int64_t pairs, int64_t words, int64_t slots, bool back) {
   Run run{};
   Arena arena;
   const size_t strips = checked_mul(pairs, plan.strips), of_rows = plan.strips > 1 ? strips : 0;
   run.control = arena.add(1, sizeof(Control));
   run.flags = arena.add(pairs, sizeof(int));
   run.status = arena.add(pairs, sizeof(int));
-  run.rows = arena.add(checked_mul(of_rows, plan.row_columns), words * sizeof(Word));
+  const size_t columns = checked_mul(of_rows, plan.row_columns);
+  run.rows = arena.add(columns, words * sizeof(Word));
+  run.rows_below = arena.add(back && p.gamma > 0 ? columns : 0, words * sizeof(Word));
+  run.crossings = arena.add(back && p.gamma == 0 ? columns : 0, sizeof(int));
   run.saved = arena.add(checked_mul(strips, checked_mul(slots, saved_cells)), words * sizeof(Word));
   run.bytes = arena.bytes();
   return run;
@@ -75,14 +80,13 @@ Layout make_layout(const Problem &p, const general::Plan &plan, const Parts &par
   const size_t words = parts.tangents ? (p.gamma > 0 ? 3 : 2) : plan.words;
   layout.interval = parts.tangents ? choose_interval(p, true) : plan.interval;
   layout.slots = parts.tangents ? count_slots(p, plan, layout.interval) : plan.slots;
-  if (parts.stateless) layout.run = make_run(plan, wave, words, back ? layout.slots : 0);
+  if (parts.stateless) layout.run = make_run(p, plan, wave, words, back ? layout.slots : 0, back);
   layout.run_at = arena.add(layout.run.bytes, 1);
   layout.tickets = arena.add(8, word);
   layout.done = arena.add(parts.forward || parts.stateless ? checked_mul(2, strips) : 0, sizeof(int));
-  layout.returned = arena.add(back ? strips : 0, word);
   layout.graded = arena.add(back ? strips : 0, sizeof(int));
   layout.reset_end = arena.bytes();
-  layout.flows = arena.add(back && plan.strips > 1 ? checked_mul(pairs, p.m) : 0, parts.tangents ? 2 * word : word);
+  layout.entrances = arena.add(back ? strips : 0, sizeof(Entrance));
   // Between two checkpoints, where they are small.
   const int64_t tiles = layout.interval / tile_of(p, parts.tangents, true) * general::small_tiles;
   layout.snapshots = arena.add(back ? checked_mul(strips, checked_mul(tiles - 1, saved_cells)) : 0, words * word);
@@ -138,7 +142,7 @@ general::Plan make_general_plan(const Problem &p, const Exec &exec) {
   plan.wide_sums = p.dtype != SDTW_F64 && std::max(p.n, p.m) > longest;
   plan.direct =
       !p.all_pairs && p.metric != SDTW_COSINE && !plan.wide_sums && (p.dtype == SDTW_F32 || p.dtype == SDTW_F64);
-  plan.state = make_run(plan, plan.pairs, plan.words, plan.slots);
+  plan.state = make_run(p, plan, plan.pairs, plan.words, plan.slots, true);
   const bool alone = exec.no_state;
   plan.forward = fit_layout(p, plan, {true, alone, false, false, false});
   plan.backward = fit_layout(p, plan, {false, alone, !p.fused(), false, p.fused()});

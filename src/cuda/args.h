@@ -31,6 +31,14 @@ struct Midline {
                     // boundary is negligible
 };
 
+// Likewise of the general engine: how E enters a strip from the one below.
+struct Entrance {
+  double m, e;      // Z of the pair, m 2^e, summed up over the columns of the strip's last row
+  double dot;       // of tangents: the derivative of the pair's R along them, times 1 / gamma
+  int first, last;  // the columns outside of which the probability that a path leaves the strip is negligible; last <
+                    // 0: there are none
+};
+
 // A pair of several strips is swept from both ends: its upper half from the top, its lower half from the bottom.
 constexpr int halves = 2;
 

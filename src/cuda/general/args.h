@@ -2,8 +2,10 @@
 // it by value and never change it.
 //
 // The general engine computes whatever is not the core case (Problem::is_core): other metrics, types, bands, steps,
-// gamma = 0, all pairs, tangents. It has one direction, from the first row to the last. A block takes a strip of a
-// pair, 128 rows, and goes through its tiles: some of its warps fill a tile with costs, another one sweeps it.
+// gamma = 0, all pairs, tangents. A block takes a strip of a pair, 128 rows, and goes through its tiles: some of its
+// warps fill a tile with costs, another one sweeps it. If backward is to follow, forward sweeps from the last row to
+// the first, too (at gamma = 0 it notes through which column the best path comes instead), so that it is known where E
+// enters each strip before E is swept anywhere, and no strip of backward waits for another.
 // A launch takes `pairs` pairs from `first` on, a wave; arrays of state and workspace are indexed by the pair's number
 // in the wave.
 // Invariant: what is reset at the beginning of a wave is zeros: tickets, flags, rows, and all progress.
@@ -70,15 +72,18 @@ struct Args {
   int *status;       // [pairs]: a Status each
   Word *rows_reset;  // forward of rejected pairs: how many of all pairs need no rows to be reset any more
   int *done;         // forward: [pairs][strips]: 1 once the strip and all above it have been swept
-  Word *rows;        // [pairs][strips][row_columns][words], zeros before forward
-  Word *saved;       // [pairs][strips][slots][5 * 32][words]; null: none are kept
+  Word *rows;        // [pairs][strips][row_columns][words], zeros before forward: the last row of each strip
+  Word
+      *rows_below;  // likewise, of the sweep from the end: what lies below the last row of each strip; null: not wanted
+  int *crossings;   // [pairs][strips][row_columns]: in which column the best path to a cell of the strip's last row, or
+                    // in the pair's last strip to its end, has left the strip before; null: not wanted
+  Word *saved;      // [pairs][strips][slots][5 * 32][words]; null: none are kept
   void *value, *value_tangent;
 
   // Backward.
   const void *grad_value;
-  Word *returned;         // [pairs][strips]: in which columns E has left a strip: Returned in task.cuh
+  Entrance *entrances;    // [pairs][strips]
   Word *snapshots;        // [pairs][strips][interval / 2 halves of a tile - 1][5 * 32][words]
-  Word *flows;            // [pairs][m], of tangents [pairs][m][2]: E on its way from a strip into the one above
   int *graded;            // [pairs][strips]: columns, from the last on, to which the strip has added its gradients
   Target sum_x, sum_y;    // sums of gradients, each pair's own, float or double
   Target turn_x, turn_y;  // of tangents: sums of the gradients' derivatives

@@ -135,15 +135,16 @@ class Execution {
     const int64_t words = of.words, strips = of.strips;
     of.any_double = &at<Control>(base, run.control)->any_double;
     of.flags = at<int>(base, run.flags) + skip, of.status = at<int>(base, run.status) + skip;
-    of.rows = at<Word>(base, run.rows) + skip * strips * of.row_columns * words;
+    const int64_t columns = skip * strips * of.row_columns;
+    of.rows = at<Word>(base, run.rows) + columns * words;
+    of.rows_below = run.rows_below < run.crossings ? at<Word>(base, run.rows_below) + columns * words : nullptr;
+    of.crossings = run.crossings < run.saved ? at<int>(base, run.crossings) + columns : nullptr;
     of.saved =
         run.saved < run.bytes ? at<Word>(base, run.saved) + skip * strips * of.slots * (K + 1) * warp * words : nullptr;
     of.done = at<int>(b.workspace, layout.done);
     of.rows_reset = at<Word>(b.workspace, layout.tickets) + 4;
     of.snapshots = at<Word>(b.workspace, layout.snapshots);
-    of.returned = at<Word>(b.workspace, layout.returned), of.graded = at<int>(b.workspace, layout.graded);
-    of.flows = at<Word>(b.workspace, layout.flows);
-    of.tasks = of.pairs * strips;
+    of.entrances = at<Entrance>(b.workspace, layout.entrances), of.graded = at<int>(b.workspace, layout.graded);
     zero(at<void>(b.workspace, layout.tickets), layout.reset_end - layout.tickets);
     if (work.forward) zero(at<void>(base, run.control), run.saved - run.control);  // the wave is all pairs of its run
   }
@@ -189,7 +190,9 @@ class Execution {
   static bool fits(size_t bytes) { return bytes + sizeof(Block) <= current_device().shared_memory; }
 
   void sweep_forward(const Args &of) const {
-    launch_engines(of, 0, [&](auto type, const Args &args) {
+    Args wave = of;
+    wave.tasks = of.pairs * count_turns(of, of.rows_below != nullptr);
+    launch_engines(wave, 0, [&](auto type, const Args &args) {
       using Large = typename decltype(type)::template kernels<false>;
       using Small = typename decltype(type)::template kernels<true>;
       fits(Large::forward_bytes(args)) ? Large::forward(args, stream()) : Small::forward(args, stream());
@@ -197,6 +200,7 @@ class Execution {
   }
   void sweep_back(const Args &of) const {
     Args args = of;
+    args.tasks = of.pairs * of.strips;
     if (args.strips > 0 && !args.dense.data && !args.sum_x.data && !args.sum_y.data && !args.turn_x.data &&
         !args.turn_y.data)
       return;

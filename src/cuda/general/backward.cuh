@@ -1,4 +1,6 @@
-// Backward of the general engine: strips from the last one up, tiles from the last that E enters to where no E is left.
+// Backward of the general engine: tiles of a strip from the last that E enters to where no E is left. It is known how E
+// enters a strip (general/crossing.cuh), so strips wait for each other only to add to the gradients of y, from the
+// first one down: where two have columns in common the upper one comes to them first.
 //
 // A tile is two halves. The warps of a block do four things to each: fill it with costs, recompute it from the
 // checkpoint before, sweep E through it, make gradients of that; each in a round of its own, and all four in the same
@@ -131,8 +133,13 @@ struct Backward {
   int &met;  // of Rounds
 
   __device__ __forceinline__ int last_tile() const { return (block.steps + steps - 1) / steps - 1; }
+  // The tile that E enters first; -1: none.
+  __device__ __forceinline__ int entry_tile() const {
+    const int entry = E(a, s).entry();
+    return entry < 0 ? -1 : max(entry, block.begin) / steps;
+  }
   __device__ __forceinline__ Tiles tiles() const {
-    return Tiles(block.begin / steps, a.interval / steps, min(block.entry, last_tile()));
+    return Tiles(block.begin / steps, a.interval / steps, min(entry_tile(), last_tile()));
   }
   // Where a half lies.
   __device__ __forceinline__ Half half_of(int number, int half) const {
@@ -202,70 +209,37 @@ struct Backward {
     }
   }
 
-  __device__ __forceinline__ void sweep_back(E &adjoint) const {
+  __device__ __forceinline__ void sweep_back() const {
     constexpr int from = 3;
+    E adjoint(a, s);
     Tiles t = tiles();
     for (int round = 0;; round++) {
-      bool over = t.over(), swept = false, again = false;
+      bool over = t.over(), swept = false;
       unsigned live = 0;
-      if (!over && round == from) {
-        const int entry = adjoint.certain_entry();
-        over = entry<0, again = entry / steps> t.tile && t.tile < last_tile();
-        if (again && lane_id() == 0) block.entry = entry / steps;
-      }
-      if (!over && !again && round >= from) {
+      if (!over && round >= from) {
         const int half = (round - from) & 1 ^ 1, first = t.part * steps + half * T;
         if (t.is_tile()) {
           const int action = adjoint.enter(first);
           over = action == E::end, swept = action == E::sweep;
-          if (action == E::skip) {
-            const typename Cell::Real nothing[E::count] = {};
-            adjoint.leave(first, nothing);
-          }
           if (swept) live = adjoint.run(half_of(t.number, half), first);
         }
         if (half == 0) t.advance();
-        if (t.is_tile() && !t.over() && !over)
-          adjoint.look_ahead(t.part * steps + (half ^ 1) * T, block.heard[(round - 1) & 1]);
+        if (t.is_tile() && !t.over() && !over) adjoint.look(t.part * steps + (half ^ 1) * T);
       }
       block.live[round & 1][lane_id()] = live;
-      if (lane_id() == 0) {
-        block.told[round & 1] = adjoint.told_in_round();
-        block.swept[round & 1] = swept, block.over[round & 1] = over || again;
-        if (over || again) block.again = again;
-      }
+      if (lane_id() == 0) block.swept[round & 1] = swept, block.over[round & 1] = over;
       if (meet(round)) return;
     }
   }
 
-  // What strips tell each other, by a thread of those that make gradients, so that the sweep of E does not wait for
-  // memory: from which column on the strip has added to gradients of y, where E has left it, and where it has left the
-  // strip below.
-  struct Messages {
-    const Backward &b;
-    int told = 0;    // columns, to which gradients have been added
-    Word heard = 0;  // of the strip below
-
-    __device__ __forceinline__ void exchange(int round, int columns) {
-      const int strip = b.s.strip;
-      const Word left = round > 0 ? b.block.told[(round - 1) & 1] : 0;
-      if (strip > 0 && (left || columns > told)) {
-        ptx::fence();
-        if (left) store_relaxed(b.returned(strip), left);
-        if (columns > told) store_relaxed(b.graded(strip), told = columns);
-      }
-      if (!b.s.last() && (heard & 1) == 0) heard = load_acquire(b.returned(strip + 1));  // until that is done
-      b.block.heard[round & 1] = heard;
-    }
-  };
   __device__ __forceinline__ int *graded(int strip) const { return a.graded + s.local * a.strips + strip; }
-  __device__ __forceinline__ Word *returned(int strip) const { return a.returned + s.local * a.strips + strip; }
   // thread: of those that make gradients. The first half of them adds to rows, the other one to columns, which strips
-  // do one after the other: the first thread of these waits for the strip below.
+  // do one after the other: the first thread of these waits for the strip above. The first thread of all tells the
+  // strip below in every round, so that the sweep of E does not wait for a fence.
   __device__ __forceinline__ void grade(int thread) const {
     constexpr int from = 4, of_columns = graders / 2;
-    const bool speaks = thread == 0, orders = thread == of_columns && !s.last() && !a.dense.data;
-    Messages messages{*this};
+    const bool speaks = thread == 0 && !s.last() && !a.dense.data;
+    const bool orders = thread == of_columns && s.strip > 0 && !a.dense.data;
     const bool stays = a.staged == a.features;  // x, for all tiles
     const typename Memory::Points all{raw + Memory::least_bytes(a), 0, a.staged};
     Tiles t = tiles();
@@ -275,16 +249,16 @@ struct Backward {
     };
     if (stays && !a.dense.data) all.bring_rows(a, s, thread);
     bring_next(1);
-    int done = 0, below = 0;  // columns to which gradients have been added, by this strip and the one below
+    int done = 0, told = 0, above = 0;  // columns to which gradients have been added, by this strip and the one above
     for (int round = 0;; round++) {
-      if (speaks) messages.exchange(round, a.dense.data ? 0 : done);
+      if (speaks && done > told) publish(graded(s.strip), told = done);
       if (round >= from && !t.over()) {
         const int half = (round - from) & 1 ^ 1, before = (round - 1) & 1, first = t.part * steps + half * T;
         const Half tile = half_of(t.number, half);
         if (block.swept[before]) {
           const int enough = s.m - max(first - (warp - 1), 0);
-          if (orders && below < enough)
-            below = wait_until(graded(s.strip + 1), [&](int columns) { return columns >= enough; });
+          if (orders && above < enough)
+            above = wait_until(graded(s.strip - 1), [&](int columns) { return columns >= enough; });
           if (a.dense.data)
             Gradients<Cell, tangents, T>{a, s, block, tile, block.live[before], all}.put_dense(first, thread);
           else
@@ -310,33 +284,23 @@ struct Backward {
       }
     }
   }
-  // All strips from this one on have made their gradients.
+  // All strips up to this one have made their gradients.
   __device__ __forceinline__ void tell_graded() const {
-    if (s.strip == 0) return;
-    if (!s.last()) wait_until(graded(s.strip + 1), [](int columns) { return columns == INT_MAX; });
+    if (s.last() || a.dense.data) return;
+    if (s.strip > 0) wait_until(graded(s.strip - 1), [](int columns) { return columns == INT_MAX; });
     publish(graded(s.strip), INT_MAX);
   }
 
   __device__ __forceinline__ void run() const {
     const int thread = threadIdx.x;
-    if (thread < warp) {
-      E adjoint(a, s);
-      const int entry = adjoint.entry();
-      if (lane_id() == 0) block.entry = entry < 0 ? -1 : max(entry, block.begin) / steps;
-      block.rounds.meet(met);
-      do sweep_back(adjoint);
-      while (block.again);
-      return adjoint.tell_done();
-    }
-    block.rounds.meet(met);
-    do {
-      if (thread < 2 * warp)
-        recompute();
-      else if (thread < 2 * warp + fillers)
-        fill(thread - 2 * warp);
-      else
-        grade(thread - 2 * warp - fillers);
-    } while (block.again);
+    if (thread < warp)
+      sweep_back();
+    else if (thread < 2 * warp)
+      recompute();
+    else if (thread < 2 * warp + fillers)
+      fill(thread - 2 * warp);
+    else
+      grade(thread - 2 * warp - fillers);
     if (thread == 2 * warp + fillers) tell_graded();
   }
 };
@@ -353,11 +317,9 @@ __global__ void __launch_bounds__(backward_threads<tangents>) general_backward_k
     __syncthreads();
     const int64_t ticket = block.ticket;
     if (ticket >= a.tasks) return;
-    const Task s = make_task(a, ticket, true);
-    const bool wanted = s.kind == LengthCase::regular && s.strip >= 0 && a.status[s.local] == status_finite &&
-                        ((a.flags[s.local] & rejected) != 0) == (Cell::wide && !a.primary);
-    if (wanted) {
-      find_columns(s, block);
+    const Task s = make_task(a, ticket, false);
+    if (exists(s) && goes_back<Cell>(a, s)) {
+      find_columns<Cell>(s, block);
       Backward<Cell, tangents, small>{a, s, block, raw, met}.run();
     }
     __syncthreads();
@@ -370,6 +332,11 @@ bool Kernels<Cell, tangents, small>::fit_backward(Args &a, size_t room) {
 }
 template <class Cell, bool tangents, bool small>
 void Kernels<Cell, tangents, small>::backward(const Args &a, cudaStream_t stream) {
+  if (a.strips > 1) {
+    const dim3 grid(static_cast<unsigned>(std::min<int64_t>(a.pairs, INT_MAX)),
+                    static_cast<unsigned>(std::min(a.strips - 1, 65535)));
+    launch_kernel(false, general_entrance_kernel<Cell, tangents>, grid, entrance_threads, 0, stream, a);
+  }
   using Kernel = decltype(&general_backward_kernel<Cell, tangents, small>);
   launch_tasks<Kernel, general_backward_kernel<Cell, tangents, small>>(BackwardMemory<Cell, tangents, small>::bytes(a),
                                                                        backward_threads<tangents>, a, stream);

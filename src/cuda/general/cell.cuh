@@ -163,6 +163,22 @@ struct Soft {
     else
       return {fma(s, c.q[0].v[k], s), less(x, c.n[0].v[k])};
   }
+  // The sum of two cells; p: their terms.
+  static __device__ __forceinline__ Z sum(const Z &first, const Z &second, Real (&p)[2]) {
+    const Integer x = first.e > second.e ? first.e : second.e;
+    p[0] = Base::term(first, x), p[1] = Base::term(second, x);
+    return {p[0] + p[1], x};
+  }
+  // In the sweep from the end, of weighted steps: what a cell gets from the three that follow it, which have the costs
+  // of the steps into them in them, and the same with the cost of a step into this one.
+  static __device__ __forceinline__ Z gather(const Z &d, const Z &v, const Z &h, Real (&p)[transitions]) {
+    const Integer x = largest(d.e, h.e, v.e);
+    p[diagonal] = Base::term(d, x), p[vertical] = Base::term(v, x), p[horizontal] = Base::term(h, x);
+    return {p[diagonal] + p[horizontal] + p[vertical], x};
+  }
+  static __device__ __forceinline__ Z enter(const Costs &c, int k, const Z &z, int way) {
+    return {fma(z.m, c.q[way].v[k], z.m), less(z.e, c.n[way].v[k])};
+  }
   // Makes probabilities of terms.
   static __device__ __forceinline__ void normalise(Real (&p)[transitions]) {
     const Real factor = reciprocal((p[diagonal] + p[horizontal]) + p[vertical]);
@@ -242,9 +258,9 @@ struct Hard {
     __device__ __forceinline__ Z before_first() const { return {-penalty[diagonal]}; }  // taken back exactly so
   };
 
-  template <bool with_terms>
-  static __device__ __forceinline__ Z next(const Costs &c, int k, const Steps &steps, const Z &d, const Z &v,
-                                           const Z &h, double (&p)[transitions]) {
+  // chosen: the step that the best path to the cell ends with.
+  static __device__ __forceinline__ Z best(const Costs &c, int k, const Steps &steps, const Z &d, const Z &v,
+                                           const Z &h, int &chosen) {
     const double cost = c.d.v[k];
     const bool forbid = cost == infinity();
     const double at = forbid ? 0 : cost;
@@ -257,12 +273,18 @@ struct Hard {
     const double side = beside ? th : td;
     const bool down = (tv < side) | (beside & (tv <= side));
     const double best = down ? tv : side;
-    if constexpr (with_terms) {
-      const int chosen = down ? vertical : beside ? horizontal : diagonal;
+    chosen = down ? vertical : beside ? horizontal : diagonal;
+    return {forbid ? infinity() : best};
+  }
+  template <bool with_terms>
+  static __device__ __forceinline__ Z next(const Costs &c, int k, const Steps &steps, const Z &d, const Z &v,
+                                           const Z &h, double (&p)[transitions]) {
+    int chosen;
+    const Z z = best(c, k, steps, d, v, h, chosen);
+    if constexpr (with_terms)
 #pragma unroll
       for (int way = 0; way < transitions; way++) p[way] = __hiloint2double(way == chosen ? 0x3ff00000 : 0, 0);
-    }
-    return {forbid ? infinity() : best};
+    return z;
   }
   static __device__ __forceinline__ void normalise(double (&)[transitions]) {}
   static __device__ __forceinline__ double product(double a, double b) { return __dmul_rn(a, b); }

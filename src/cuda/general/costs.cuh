@@ -126,10 +126,10 @@ struct Fill {
         const int row = lane_id() * K + k, column = first_step + u0 + i - lane_id();
         if (column < block.first[row] || column >= block.end[row]) continue;
         const auto of = [&](const Series &series) {
-          return element<double>(
-              series.data,
-              s.index.pair * series.stride[0] + (s.row + row) * series.stride[1] + column * series.stride[2],
-              series.dtype);
+          return element<double>(series.data,
+                                 s.index.pair * series.stride[0] + s.row_of(row) * series.stride[1] +
+                                     s.column_of(column) * series.stride[2],
+                                 series.dtype);
         };
         sums.v[i][k] = of(a.x);
         if constexpr (tangents) along.v[i][k] = of(a.tangent_x);
@@ -254,7 +254,7 @@ struct Fill {
       for (int k = 0; k < K; k++) {
         const int row = lane_id() * K + k;
         const bool admitted = column >= block.first[row] && column < block.end[row];
-        const bool begins = admitted && column == 0 && s.row + row == 0;
+        const bool begins = admitted && column == 0 && s.row + row == 0 && !s.reversed;
         flags |= costs.set(k, sums.v[i][k], admitted, begins, a, limit);
         if constexpr (with_slope)
           if (a.metric == SDTW_EUCLIDEAN) slope.v[k] = admitted ? slope_of(sums.v[i][k]) : Real(0);

@@ -1,4 +1,5 @@
-// Forward of the general engine: while the first warp of a block sweeps a tile, the others fill the next one.
+// Forward of the general engine: while the first warp of a block sweeps a tile, the others fill the next one. If
+// backward is to follow, strips are swept from either end of the pair.
 #pragma once
 
 #include "cuda/general/launch_tasks.h"
@@ -39,15 +40,18 @@ struct ForwardMemory {
 template <class Cell, bool tangents, int T>
 struct ForwardSweep {
   Sweep<Cell, tangents, T, true> sweep;
-  Word *row;               // that the strip hands on; null if none does
+  Word *row;               // that the strip hands on; null if it does not
+  int *crossings;          // of that row
   int row_first, row_end;  // its columns
   int first_segment;       // the first checkpoint is behind it
+  static constexpr bool tracks = Sweep<Cell, tangents, T, true>::tracks;
 
   __device__ __forceinline__ ForwardSweep(const Args &a, const Task &s, const Block &block, int first_step)
       : sweep(a, s, block),
-        row(s.last() ? nullptr : row_of(a, s, s.strip)),
-        row_first(block.first[strip_rows - 1]),
-        row_end(block.end[strip_rows - 1]),
+        row(s.leads() ? row_handed_on(a, s) : nullptr),
+        crossings(tracks && a.crossings ? a.crossings + row_at(a, s, s.strip) : nullptr),
+        row_first(block.first[K * s.end_lane() + K - 1]),
+        row_end(s.handed_end<Cell>(block.end[K * s.end_lane() + K - 1])),
         first_segment(block.begin / a.interval) {
     sweep.start(first_step);
     sweep.look_above(first_step);
@@ -56,25 +60,28 @@ struct ForwardSweep {
   __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &tile, int first) {
     const Args &a = sweep.a;
     const Task &s = sweep.s;
-    const int end = s.last() ? s.end_step() - first : -1, words = Cell::wide ? a.words : 1;
+    const int end = s.last() && !s.reversed ? s.end_step() - first : -1, words = Cell::wide ? a.words : 1;
+    const int last_lane = s.end_lane();
     // The last lane's first column of the next steps, in the row that it hands on, and where its cell lies.
     int place = 0;
     Word *to = row;
-    const unsigned columns = row && lane_id() == warp - 1 ? max(row_end - row_first, 0) : 0;
+    const unsigned columns = row && lane_id() == last_lane ? max(row_end - row_first, 0) : 0;
     sweep.template run<false>(
         tile, first, end,
         [&](int u) {
           const int step = first + u, segment = step / a.interval;
-          if (a.saved && segment > first_segment && step % a.interval == 0 && step < sweep.block.steps)
+          if (a.saved && !s.reversed && segment > first_segment && step % a.interval == 0 && step < sweep.block.steps)
             sweep.save(checkpoint_of(a, s, segment, first_segment));
-          place = step - (warp - 1) - row_first;
+          place = step - last_lane - row_first;
           to = row + static_cast<int64_t>(place) * words;
         },
         [&](int i) {
           if (static_cast<unsigned>(place + i) >= columns) return;
           Word *cell = to + i * words;
-          Cell::store(cell, a.format, sweep.z[K - 1]);
-          if constexpr (tangents) store_relaxed(cell + words - 1, ~DoubleCell::pack(sweep.dot[K - 1]));
+          Cell::store(cell, a.format, sweep.handed_on());
+          if constexpr (tangents) store_relaxed(cell + words - 1, ~DoubleCell::pack(sweep.dot_handed_on()));
+          if constexpr (tracks)
+            if (crossings) crossings[place + i] = sweep.from[K - 1];
         });
   }
 
@@ -129,14 +136,14 @@ __device__ __forceinline__ bool is_settled(const Args &a, const Task &s, int64_t
     if (first) raise(a, s, rejected);
     return true;
   }
-  return s.strip >= s.strips || !takes<Cell>(a, s);
+  return !exists(s) || !takes<Cell>(a, s);
 }
 
 template <class Cell, bool tangents, bool small>
 __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block &block, unsigned char *raw, int &met) {
   using Memory = ForwardMemory<Cell, tangents, small>;
   constexpr int T = Memory::T;
-  find_columns(s, block);
+  find_columns<Cell>(s, block);
   const int begin = block.begin / T, end = (block.steps + T - 1) / T, thread = threadIdx.x - warp;
   if (thread >= 0) {
     const double limit = limit_of<Cell>(a, s);
@@ -157,9 +164,12 @@ __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block
     forward.run(Memory::tile(raw, tile & 1), tile * T);
     block.rounds.meet(met);
   }
+  if (s.reversed) return;
   forward.finish();
   const auto &sweep = forward.sweep;
   if (!s.last() || lane_id() != s.end_lane()) return;
+  if constexpr (decltype(forward)::tracks)
+    if (forward.crossings) forward.crossings[0] = sweep.from_corner;
   const int flags = load_acquire(a.flags + s.local);
   if (!Cell::wide && (flags & rejected)) return;
   const int status = flags & not_a_number            ? status_not_a_number
@@ -176,8 +186,9 @@ __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block
 __device__ __forceinline__ void reset_rows(const Args &a, int64_t pair) {
   if (load_acquire(a.flags + pair) & rejected) {
     const int64_t words = static_cast<int64_t>(a.strips) * a.row_columns * a.words;
-    if (a.strips > 1)
-      for (int64_t i = threadIdx.x; i < words; i += blockDim.x) store_relaxed(a.rows + pair * words + i, 0);
+    for (Word *rows : {a.rows, a.rows_below})
+      if (rows && a.strips > 1)
+        for (int64_t i = threadIdx.x; i < words; i += blockDim.x) store_relaxed(rows + pair * words + i, 0);
   }
   __syncthreads();
   if (threadIdx.x > 0) return;
@@ -207,7 +218,7 @@ __global__ void __launch_bounds__(forward_threads<tangents>, blocks_of<Cell, tan
         wait_until(a.rows_reset, [&](Word pairs) { return pairs >= static_cast<Word>(a.pairs); });
       if (!all_reset) __syncthreads();
       all_reset = true;
-      const Task s = make_task(a, ticket, false);
+      const Task s = make_task(a, ticket, a.rows_below != nullptr);
       if (!is_settled<Cell>(a, s, ticket)) forward_task<Cell, tangents, small>(a, s, block, raw, met);
     }
     __syncthreads();

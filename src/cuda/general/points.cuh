@@ -136,24 +136,26 @@ struct Feed {
     const int own = thread % at_once, f = from + own, place = thread / at_once;
     const int64_t size = of_rows.dtype == SDTW_F64 ? 8 : of_rows.dtype == SDTW_F32 ? 4 : 2;
     if (f >= a.features) return;
+    const int64_t apart = s.reversed ? -each : each;
     const auto bring = [&](auto count, In *to, int places, const Series &from_series, int64_t number, int first,
                            const auto &wanted) {
       const char *at =
           static_cast<const char *>(from_series.data) +
           (number * from_series.stride[0] + first * from_series.stride[1] + f * from_series.stride[2]) * size;
       if (from_series.data)
-        return copy_elements<count.value>(to, places, at, each * from_series.stride[1] * size, from_series.dtype,
+        return copy_elements<count.value>(to, places, at, apart * from_series.stride[1] * size, from_series.dtype,
                                           wanted);
       for (int i = 0; i < count.value; i++)
         if (wanted(i)) to[i * places] = 0;
     };
     if (a.features > at_once || first)
       bring(std::integral_constant<int, of_x>{}, slot<In>(asking, which) + own * staged_rows + place_of_row(place),
-            each / K, of_rows, s.index.x, s.row + place, [&](int i) { return s.row + place + i * each < s.n; });
+            each / K, of_rows, s.index.x, s.row_of(place),
+            [&](int i) { return s.has_row(s.row_of(place + i * each)); });
     const int column = ahead.first_step() - (warp - 1) + place;
     bring(std::integral_constant<int, of_y>{},
           slot<In>(asking, which) + at_once * staged_rows + own * staged_columns<T> + place, each, of_columns,
-          s.index.y, column,
+          s.index.y, s.column_of(column),
           [&](int i) { return place + i * each < T + warp && column + i * each >= 0 && column + i * each < s.m; });
   }
   template <class In>

@@ -5,11 +5,18 @@
 #pragma once
 
 #include "cuda/general/costs.cuh"
+#include "cuda/general/crossing.cuh"
 
 namespace sdtw::cuda::general {
 
-// A lane's registers in the sweep of Z. waits: cells of the row above may not be there yet. In backward they are,
-// unless the lengths of the pair are not those of its forward: then nothing is right, but nobody waits for ever.
+// A lane's registers in the sweep of Z. waits: in forward, where cells of the row above may not be there yet. In
+// backward they are, unless the lengths of the pair are not those of its forward: then nothing is right, but nobody
+// waits for ever.
+//
+// A reversed sweep goes through the same recurrence from the pair's end, since every path has its cells' costs and its
+// steps' penalties in either order. Where steps differ in weight that is not so: Z of a cell has the cost of the step
+// into it, and from the end it is the costs of the steps into the three cells that follow that count. So cells are kept
+// there as those before them see them (`step_back`).
 template <class Cell, bool tangents, int T, bool waits>
 struct Sweep {
   using Z = typename Cell::Z;
@@ -17,6 +24,8 @@ struct Sweep {
   using Tile = Planes<Cell, tangents, T>;
   static constexpr int together = T < Cell::together ? T : Cell::together;  // steps between two renormalisations
   static constexpr int unrolled = Cell::wide ? 2 : 4;
+  static constexpr bool differs = waits && Cell::soft && Cell::weighted;  // if reversed
+  static constexpr bool tracks = waits && !Cell::soft;
 
   const Args &a;
   const Task &s;
@@ -27,6 +36,12 @@ struct Sweep {
                            // forbidden cells anything finite
   Z corner;                // the cell in which the pair's paths end, in lane Task::end_lane
   Real corner_dot;
+  // Reversed, of weighted steps: z[k] as the cell to its left sees it, for a horizontal step; diag[k] for a diagonal
+  // one; onwards: both steps out of the last row together.
+  Z diag[differs ? K : 1], onwards;
+  Real dot_diag[differs ? K : 1], dot_onwards;
+  // The column in which the best path to a cell has left the strip before.
+  int from[tracks ? K : 1], from_above, from_corner;
 
   __device__ __forceinline__ Sweep(const Args &args, const Task &task, const Block &of)
       : a(args), s(task), block(of), steps(args) {}
@@ -36,10 +51,31 @@ struct Sweep {
 #pragma unroll
     for (int k = 0; k < K; k++) z[k] = Cell::forbidden(), dot[k] = 0;
     above = corner = Cell::forbidden(), dot_above = corner_dot = 0;
+    if constexpr (differs) {
+#pragma unroll
+      for (int k = 0; k < K; k++) diag[k] = Cell::forbidden(), dot_diag[k] = 0;
+      onwards = Cell::forbidden(), dot_onwards = 0;
+    }
+    if constexpr (tracks) {
+#pragma unroll
+      for (int k = 0; k < K; k++) from[k] = 0;
+      from_above = first - 1, from_corner = 0;
+    }
     if (lane_id() > 0) return;
-    if (s.strip == 0) {
+    if (!s.follows()) {
       if (first > 0) return;
-      above = steps.before_first();
+      const int spare = waits && s.reversed ? s.spare() : 0;
+      if (spare == 0) above = steps.before_first();
+#pragma unroll
+      for (int k = 0; k < K - 1; k++) {
+        if (k != spare - 1) continue;
+        if constexpr (differs)
+          diag[k] = steps.before_first();
+        else
+          z[k] = steps.before_first();
+      }
+    } else if (differs && s.reversed) {
+      return;  // what lies above has the diagonal steps in it
     } else if (first - 1 >= block.above_first && first - 1 < block.above_end) {
       Ahead corner_above{};
       corner_above.look(a, cell_above(first - 1));
@@ -79,7 +115,7 @@ struct Sweep {
   // The cell of the row above the strip in a column, or null where that admits none.
   __device__ __forceinline__ const Word *cell_above(int column) const {
     if (column < block.above_first || column >= block.above_end) return nullptr;
-    return row_of(a, s, s.strip - 1) + static_cast<int64_t>(column - block.above_first) * a.words;
+    return row_got(a, s) + static_cast<int64_t>(column - block.above_first) * a.words;
   }
   // Begins to load what lies above the strip in the steps from `first` on.
   __device__ __forceinline__ void look_above(int first) {
@@ -103,7 +139,10 @@ struct Sweep {
         const Z top = Cell::of_lane(top_here, i);
         Real dot_top = 0;
         if constexpr (tangents) dot_top = __shfl_sync(all_lanes, dot_here, i);
-        step<record>(tile, u0 + i, top, dot_top);
+        if (differs && s.reversed)
+          step_back(tile, u0 + i, top, dot_top);
+        else
+          step<record>(tile, u0 + i, first + u0 + i, top, dot_top);
         row(i);
       };
       if (!waits || static_cast<unsigned>(ends - u0) >= together) {  // in backward nobody asks for the pair's value
@@ -118,17 +157,33 @@ struct Sweep {
           for (int k = 0; k < K; k++) {
             corner = Cell::choose(k == s.end_row(), z[k], corner);
             if constexpr (tangents) corner_dot = k == s.end_row() ? dot[k] : corner_dot;
+            if constexpr (tracks) from_corner = k == s.end_row() ? from[k] : from_corner;
           }
         }
       }
 #pragma unroll
       for (int k = 0; k < K; k++) Cell::renormalise(z[k]);
       Cell::renormalise(above);
+      if constexpr (differs) {
+#pragma unroll
+        for (int k = 0; k < K; k++) Cell::renormalise(diag[k]);
+        Cell::renormalise(onwards);
+      }
     }
   }
 
+  // What the strip hands on of its last row, in the last lane that has rows.
+  __device__ __forceinline__ const Z &handed_on() const {
+    if constexpr (differs) {
+      if (s.reversed) return onwards;
+    }
+    return z[K - 1];
+  }
+  __device__ __forceinline__ Real dot_handed_on() const { return differs && s.reversed ? dot_onwards : dot[K - 1]; }
+
+  // column: that of the first lane.
   template <bool record>
-  __device__ __forceinline__ void step(const Tile &tile, int u, const Z &top, Real dot_top) {
+  __device__ __forceinline__ void step(const Tile &tile, int u, int column, const Z &top, Real dot_top) {
     typename Cell::Costs costs;
     costs.load(tile.base, T, u);
     Rows<Real> along{};
@@ -143,12 +198,30 @@ struct Sweep {
       dot_before = dot_above;
       dot_above = dot_up;
     }
+    int from_up = 0, from_before = 0;
+    if constexpr (tracks) {
+      from_up = __shfl_up_sync(all_lanes, from[K - 1], 1);
+      from_up = lane_id() == 0 ? column : from_up;
+      from_before = from_above;
+      from_above = from_up;
+    }
     Rows<Real> p[transitions], bent[transitions];
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const Z left = z[k];
       Real of[transitions];
-      z[k] = Cell::template next < record || tangents > (costs, k, steps, before, up, left, of);
+      if constexpr (tracks) {
+        int chosen;
+        z[k] = Cell::best(costs, k, steps, before, up, left, chosen);
+        const int from_left = from[k];
+        from[k] = chosen == diagonal ? from_before : chosen == vertical ? from_up : from_left;
+        from_before = from_left, from_up = from[k];
+        if constexpr (tangents)
+#pragma unroll
+          for (int way = 0; way < transitions; way++) of[way] = way == chosen ? 1 : 0;
+      } else {
+        z[k] = Cell::template next < record || tangents > (costs, k, steps, before, up, left, of);
+      }
       if constexpr (record || tangents) Cell::normalise(of);
       if constexpr (tangents) {
         const Real from[transitions] = {dot_before, dot_up, dot[k]};
@@ -174,6 +247,47 @@ struct Sweep {
       for (int way = 0; way < transitions; way++) {
         *rows_at<Real>(tile.plane(way), u) = p[way];
         if constexpr (tangents) *rows_at<Real>(tile.plane(transitions + way), u) = bent[way];
+      }
+    }
+  }
+
+  // A step of a reversed sweep of weighted steps. top: `onwards` of the strip before.
+  __device__ __forceinline__ void step_back(const Tile &tile, int u, const Z &top, Real dot_top) {
+    if constexpr (differs) {
+      typename Cell::Costs costs;
+      costs.load(tile.base, T, u);
+      Rows<Real> along{};
+      if constexpr (tangents) along = *rows_at<Real>(tile.along, u);
+      Z up = Cell::choose(lane_id() == 0, top, Cell::from_above(onwards)), before = above;
+      above = Cell::forbidden();
+      Real dot_up = 0, dot_before = dot_above;
+      if constexpr (tangents) {
+        dot_up = __shfl_up_sync(all_lanes, dot_onwards, 1);
+        dot_up = lane_id() == 0 ? dot_top : dot_up;
+      }
+#pragma unroll
+      for (int k = 0; k < K; k++) {
+        Real of[transitions], mean = 0;
+        const Z all = Cell::gather(before, up, z[k], of);
+        if constexpr (tangents) {
+          Cell::normalise(of);
+          const Real dots[transitions] = {dot_before, dot_up, dot[k]};
+#pragma unroll
+          for (int way = 0; way < transitions; way++) mean = of[way] > 0 ? fma(of[way], dots[way], mean) : mean;
+        }
+        const auto dot_of = [&](int way) { return fma(static_cast<Real>(a.weight[way]), along.v[k], mean); };
+        before = diag[k], up = Cell::enter(costs, k, all, vertical);
+        diag[k] = Cell::enter(costs, k, all, diagonal), z[k] = Cell::enter(costs, k, all, horizontal);
+        if constexpr (tangents) {
+          dot_before = dot_diag[k], dot_up = dot_of(vertical);
+          dot_diag[k] = dot_of(diagonal), dot[k] = dot_of(horizontal);
+        }
+      }
+      Real of[2];
+      onwards = Cell::sum(before, up, of);
+      if constexpr (tangents) {
+        const Real share = of[1] / (of[0] + of[1]);
+        dot_onwards = fma(share, dot_up - dot_before, dot_before);
       }
     }
   }
@@ -266,8 +380,7 @@ struct Adjoint {
 #pragma unroll
     for (int k = K - 1; k >= 0; k--) {
       const Real here = left[0][k] + in[0];
-      // Its derivative may be so many times as large as E.
-      live |= tangents ? !(here < Real(core::negligible_alignment * 1e-6)) : is_live(here);
+      live |= has_weight<tangents>(here);
       Real flow[transitions];
 #pragma unroll
       for (int way = 0; way < transitions; way++) flow[way] = Cell::product(p[way].v[k], here);

@@ -55,24 +55,52 @@ __device__ __forceinline__ Lengths lengths_of(const Args &a, const core::PairInd
                    : LengthCase::empty};
 }
 
+// Rows and columns are counted in the order of the sweep: from the pair's end in one that is reversed. The last strip
+// of a pair may have fewer rows than its lanes; in a reversed sweep those that there are not come first, so that rows
+// of the strips above begin with a lane.
 struct Task {
   int64_t local;  // of the pair in the wave
   core::PairIndex index;
   int n, m;
   LengthCase kind;
   int strip, strips;  // of the pair's own
-  int row;            // the strip's first
+  int row;            // the strip's first, in the order of the pair
+  bool reversed;
   core::Band band;
 
   __device__ __forceinline__ bool last() const { return strip == strips - 1; }
-  __device__ __forceinline__ int end_lane() const { return (n - 1 - row) / K; }
+  __device__ __forceinline__ int end_lane() const { return (min(n - row, strip_rows) - 1) / K; }
   __device__ __forceinline__ int end_row() const { return (n - 1 - row) % K; }
   __device__ __forceinline__ int end_step() const { return m - 1 + end_lane(); }
+  // Rows of a reversed sweep that there are not.
+  __device__ __forceinline__ int spare() const { return K * (end_lane() + 1) - min(n - row, strip_rows); }
+  // The pair's row and column of those of the sweep; a row may be none of the strip's.
+  __device__ __forceinline__ int row_of(int i) const { return reversed ? row + K * (end_lane() + 1) - 1 - i : row + i; }
+  __device__ __forceinline__ bool has_row(int at) const { return at >= row && at < n; }
+  __device__ __forceinline__ int column_of(int j) const { return reversed ? m - 1 - j : j; }
+  // Whether another strip comes before this one in the sweep, or after it.
+  __device__ __forceinline__ bool follows() const { return reversed ? !last() : strip > 0; }
+  __device__ __forceinline__ bool leads() const { return reversed ? strip > 0 : !last(); }
+  // The columns that a row admits, in the order of the sweep.
+  __device__ __forceinline__ core::Interval columns(int at) const {
+    const core::Interval admitted = band.columns(at);
+    if (admitted.end <= admitted.first) return {0, 0};
+    return reversed ? core::Interval{m - admitted.end, m - admitted.first} : admitted;
+  }
+  // Where the columns of a row end that is handed on, whose own end is given: if the sweep has the costs of steps into
+  // cells in what it hands on, a diagonal step leads out of one more column.
+  template <class Cell>
+  __device__ __forceinline__ int handed_end(int end) const {
+    return Cell::soft && Cell::weighted && reversed && end > 0 ? min(end + 1, m) : end;
+  }
 };
 
-// Tasks go through the first strips of all pairs, then the second ones, ...;
-// upwards: from the last strip of each.
-__device__ __forceinline__ Task make_task(const Args &a, int64_t ticket, bool upwards) {
+// Tasks go through the first strips of all pairs, then the second ones, ... both_ways: and in between through the last
+// ones, reversed, then those before, ..., but for the first ones, of which nobody asks for what lies above.
+__host__ __device__ __forceinline__ int64_t count_turns(const Args &a, bool both_ways) {
+  return both_ways ? 2 * a.strips - 1 : a.strips;
+}
+__device__ __forceinline__ Task make_task(const Args &a, int64_t ticket, bool both_ways) {
   Task s;
   s.local = ticket % a.pairs;
   s.index = pair_at(a, a.first + s.local);
@@ -80,12 +108,15 @@ __device__ __forceinline__ Task make_task(const Args &a, int64_t ticket, bool up
   s.n = lengths.n, s.m = lengths.m, s.kind = lengths.kind;
   s.strips = (s.n + strip_rows - 1) / strip_rows;
   const int turn = static_cast<int>(ticket / a.pairs);
-  s.strip = upwards ? s.strips - 1 - turn : turn;
+  s.reversed = both_ways && turn % 2 > 0;
+  s.strip = !both_ways ? turn : s.reversed ? s.strips - 1 - turn / 2 : turn / 2;
   s.row = s.strip * strip_rows;
   s.band = a.band;
   s.band.n = s.n, s.band.m = s.m;
   return s;
 }
+// Whether there is such a strip, which may not be so in a pair that is shorter than others.
+__device__ __forceinline__ bool exists(const Task &s) { return s.reversed ? s.strip > 0 : s.strip < s.strips; }
 
 // Where all warps of a block meet though they come from several places of the source: __syncthreads asks that all
 // threads come from one, and tools take any hardware barrier of all threads for that. met: how often the thread has
@@ -111,23 +142,20 @@ struct Block {
   bool over[2];      // backward, of rounds of even and odd number: whether it was the last
   bool swept[2];     // whether E was swept through half a tile, and where it has any: bits of steps, for each lane
   unsigned live[2][warp];
-  Word told[2], heard[2];  // where E has left the strip in the round, 0 if in no more columns than before; and the one
-                           // below: words of Returned
-  int entry;               // the tile that E enters first, or is expected to; -1: none
-  bool again;              // it enters in a later one: all begins again
 };
 
 // Called by all threads; ends with a barrier.
+template <class Cell>
 __device__ __forceinline__ void find_columns(const Task &s, Block &block) {
   const int thread = threadIdx.x;
   if (thread == 0) block.begin = INT_MAX, block.steps = 0;
   __syncthreads();
   if (thread < strip_rows) {
-    const int row = s.row + thread, lane = thread / K;
+    const int row = s.row_of(thread), lane = thread / K;
     int first = 0, end = 0;
-    if (row < s.n) {
-      const core::Interval admitted = s.band.columns(row);
-      if (admitted.end > admitted.first) first = static_cast<int>(admitted.first), end = static_cast<int>(admitted.end);
+    if (s.has_row(row)) {
+      const core::Interval admitted = s.columns(row);
+      first = static_cast<int>(admitted.first), end = static_cast<int>(admitted.end);
     }
     block.first[thread] = first, block.end[thread] = end;
     const int from = -warp_max(end > first ? -(first + lane) : -INT_MAX);
@@ -138,22 +166,32 @@ __device__ __forceinline__ void find_columns(const Task &s, Block &block) {
     }
   } else if (thread == strip_rows) {
     int first = 0, end = 0;
-    if (s.strip > 0) {
-      const core::Interval admitted = s.band.columns(s.row - 1);
-      if (admitted.end > admitted.first) first = static_cast<int>(admitted.first), end = static_cast<int>(admitted.end);
+    if (s.follows()) {
+      const core::Interval admitted = s.columns(s.reversed ? s.row + strip_rows : s.row - 1);
+      first = static_cast<int>(admitted.first), end = static_cast<int>(admitted.end);
     }
-    block.above_first = first, block.above_end = end;
-    const core::Interval of_first = s.band.columns(s.row);
+    block.above_first = first, block.above_end = s.handed_end<Cell>(end);
+    const core::Interval of_first = s.columns(s.row_of(0));
     if (end > first && of_first.end > of_first.first)  // a diagonal step leads into the column before the strip's first
       atomicMin(&block.begin, max(first, static_cast<int>(of_first.first) - 1));
+    if (s.reversed && s.leads())
+      atomicMax(&block.steps, s.handed_end<Cell>(static_cast<int>(s.columns(s.row).end)) + s.end_lane());
   }
   __syncthreads();
   if (thread == 0 && block.steps == 0) block.begin = 0;
   __syncthreads();
 }
 
-__device__ __forceinline__ Word *row_of(const Args &a, const Task &s, int strip) {
-  return a.rows + (s.local * a.strips + strip) * a.row_columns * a.words;
+// The row that a strip hands to the next one of its sweep, and that which it gets: of the columns that the band admits
+// there.
+__device__ __forceinline__ int64_t row_at(const Args &a, const Task &s, int strip) {
+  return (s.local * a.strips + strip) * a.row_columns;
+}
+__device__ __forceinline__ Word *row_handed_on(const Args &a, const Task &s) {
+  return s.reversed ? a.rows_below + row_at(a, s, s.strip - 1) * a.words : a.rows + row_at(a, s, s.strip) * a.words;
+}
+__device__ __forceinline__ const Word *row_got(const Args &a, const Task &s) {
+  return s.reversed ? a.rows_below + row_at(a, s, s.strip) * a.words : a.rows + row_at(a, s, s.strip - 1) * a.words;
 }
 // The checkpoint of the strip before step `segment` * interval, of which the
 // first that has one is behind `first`.
@@ -177,23 +215,6 @@ __device__ __forceinline__ T wait_until(const T *p, Enough enough) {
   }
   return v;
 }
-
-// In which columns E has left a strip. Of columns beyond `high`, and once `done` of those below `reached`, none has,
-// and nothing is stored. As long as it has left in none, `reached` is about the column in which it will, or m: not
-// known yet. All zeros: nothing is known.
-struct Returned {
-  int high;     // the last column; -1 if E has left in none yet
-  int reached;  // all columns from here on are stored
-  bool done;
-
-  __device__ __forceinline__ bool is_certain() const { return high >= 0 || done; }
-  static __device__ __forceinline__ Returned of(Word word, int m) {
-    return {static_cast<int>(word >> 33) - 1, m - static_cast<int>(word >> 1 & 0xffffffffu), (word & 1) != 0};
-  }
-  __device__ __forceinline__ Word word(int m) const {
-    return static_cast<Word>(high + 1) << 33 | static_cast<Word>(m - reached) << 1 | static_cast<Word>(done);
-  }
-};
 
 // The engine takes the pair. Of one that is not its own it writes nothing.
 template <class Cell>
