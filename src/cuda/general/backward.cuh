@@ -69,7 +69,7 @@ template <class Cell, bool tangents, bool small>
 struct BackwardMemory {
   using Real = typename Cell::Real;
   static constexpr int T = backward_steps<Cell, tangents, small>, slots = 5;
-  using Costs = Fill<Cell, tangents, T, true, Halves<T>>;
+  using Costs = Fill<Cell, tangents, T, true, Halves<T>, fill_warps<tangents>>;
   using Points = GradientPoints<T, warp * gradient_warps<tangents>, tangents>;
   static constexpr int ways = tangents ? 2 * transitions : transitions;
   static constexpr int shared_planes = Cell::cost_planes > ways ? Cell::cost_planes : ways;
@@ -240,6 +240,8 @@ struct Backward {
     constexpr int from = 4, of_columns = graders / 2;
     const bool speaks = thread == 0 && !s.last() && !a.dense.data;
     const bool orders = thread == of_columns && s.strip > 0 && !a.dense.data;
+    // Strips above add to no columns beyond the one in which E enters the next of them.
+    const int shared = orders ? a.entrances[s.local * a.strips + s.strip - 1].last : -1;
     const bool stays = a.staged == a.features;  // x, for all tiles
     const typename Memory::Points all{raw + Memory::least_bytes(a), 0, a.staged};
     Tiles t = tiles();
@@ -257,7 +259,7 @@ struct Backward {
         const Half tile = half_of(t.number, half);
         if (block.swept[before]) {
           const int enough = s.m - max(first - (warp - 1), 0);
-          if (orders && above < enough)
+          if (orders && first - (warp - 1) <= shared && above < enough)
             above = wait_until(graded(s.strip - 1), [&](int columns) { return columns >= enough; });
           if (a.dense.data)
             Gradients<Cell, tangents, T>{a, s, block, tile, block.live[before], all}.put_dense(first, thread);

@@ -302,10 +302,11 @@ struct Hard {
 
 // The steps of a tile of forward, of which a block has two, and of half a tile of backward, of which it has four.
 // small: where a block has 64 KB of shared memory.
-template <class Cell, bool tangents, bool small>
-constexpr int forward_steps = (tangents || (Cell::wide && Cell::soft && Cell::weighted) ? 8
-                               : (Cell::wide || Cell::weighted) && Cell::soft           ? 16
-                                                                                        : 32) /
+template <class Cell, bool small>
+constexpr int forward_steps = (!Cell::soft                    ? 16
+                               : Cell::wide && Cell::weighted ? 4
+                               : Cell::wide || Cell::weighted ? 8
+                                                              : 16) /
                               (small ? small_tiles : 1);
 template <class Cell, bool tangents, bool small>
 constexpr int backward_steps = tile_steps(Cell::soft, Cell::wide, Cell::weighted, tangents) / 2 /

@@ -84,11 +84,11 @@ struct Planes {
   __device__ __forceinline__ Real *plane(int i) const { return base + i * size; }
 };
 
-// Walk: the tiles in the order in which they are filled.
-template <class Cell, bool tangents, int T, bool with_slope, class Walk>
+// Walk: the tiles in the order in which they are filled, by so many warps.
+template <class Cell, bool tangents, int T, bool with_slope, class Walk, int warps>
 struct Fill {
   using Real = typename Cell::Real;
-  static constexpr int warps = fill_warps<tangents>, threads = warps * warp;
+  static constexpr int threads = warps * warp;
   // Warps that sum up the same columns of a tile, each a part of the features, where there are many.
   static constexpr int S = T > warps ? T / warps : 1, most = T < 4 ? T : 4;
   static constexpr bool fits = with_slope || T > warps;  // what they give each other, in the tile

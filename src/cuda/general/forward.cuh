@@ -20,10 +20,10 @@ struct TilesOn {
 template <class Cell, bool tangents, bool small>
 struct ForwardMemory {
   using Real = typename Cell::Real;
-  static constexpr int T = forward_steps<Cell, tangents, small>;
+  static constexpr int T = forward_steps<Cell, small>;
   static constexpr int planes = Cell::cost_planes + (tangents ? 1 : 0);
   static constexpr size_t tile_bytes = planes * T * pitch * sizeof(Real);
-  using Costs = Fill<Cell, tangents, T, false, TilesOn<T>>;
+  using Costs = Fill<Cell, tangents, T, false, TilesOn<T>, forward_fill_warps>;
   static constexpr int feature_slots = tangents ? 2 : 3;
   static size_t bytes(const Args &a) { return 2 * tile_bytes + Costs::Points::bytes(a.x.dtype, feature_slots); }
   static_assert(Costs::exchange_bytes <= tile_bytes, "sums are exchanged in the memory of a tile");
@@ -197,12 +197,12 @@ __device__ __forceinline__ void reset_rows(const Args &a, int64_t pair) {
 }
 
 template <class Cell, bool tangents, bool small>
-__global__ void __launch_bounds__(forward_threads<tangents>, blocks_of<Cell, tangents>)
+__global__ void __launch_bounds__(forward_threads, blocks_of<Cell, tangents>)
     general_forward_kernel(const __grid_constant__ Args a) {
   unsigned char *const raw = ptx::shared_memory();
   Block &block = ptx::shared_object<Block>();
   if (!a.primary && *a.any_double == 0) return;
-  if (threadIdx.x == 0) block.rounds.barrier.init(1 + fill_warps<tangents>);
+  if (threadIdx.x == 0) block.rounds.barrier.init(1 + forward_fill_warps);
   int met = 0;
   const int64_t resets = a.primary ? 0 : a.pairs;
   bool all_reset = a.primary;
@@ -232,8 +232,7 @@ size_t Kernels<Cell, tangents, small>::forward_bytes(const Args &a) {
 template <class Cell, bool tangents, bool small>
 void Kernels<Cell, tangents, small>::forward(const Args &a, cudaStream_t stream) {
   using Kernel = decltype(&general_forward_kernel<Cell, tangents, small>);
-  launch_tasks<Kernel, general_forward_kernel<Cell, tangents, small>>(forward_bytes(a), forward_threads<tangents>, a,
-                                                                      stream);
+  launch_tasks<Kernel, general_forward_kernel<Cell, tangents, small>>(forward_bytes(a), forward_threads, a, stream);
 }
 
 }  // namespace sdtw::cuda::general

@@ -68,11 +68,8 @@ struct Sweep {
       if (spare == 0) above = steps.before_first();
 #pragma unroll
       for (int k = 0; k < K - 1; k++) {
-        if (k != spare - 1) continue;
-        if constexpr (differs)
-          diag[k] = steps.before_first();
-        else
-          z[k] = steps.before_first();
+        Z &before = differs ? diag[differs ? k : 0] : z[k];
+        before = Cell::choose(k == spare - 1, steps.before_first(), before);
       }
     } else if (differs && s.reversed) {
       return;  // what lies above has the diagonal steps in it
