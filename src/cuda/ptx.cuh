@@ -61,6 +61,13 @@ __device__ __forceinline__ float approximate_reciprocal(float s) {
   return r;
 }
 
+// 1 / sqrt(s) to about 2^-22, of a normal number.
+__device__ __forceinline__ float approximate_reciprocal_root(float s) {
+  float r;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(s));
+  return r;
+}
+
 // Bytes chosen by a selector, one per hexadecimal digit, lowest byte first: 0 to 3 are the bytes of a and 4 to 7 those
 // of b. 8 added to the number gives the sign of that byte in all of its bits.
 template <unsigned selector>

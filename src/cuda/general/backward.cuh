@@ -154,10 +154,10 @@ struct Backward {
   __device__ __forceinline__ void fill(int thread) const {
     Halves<T> halves{tiles(), 0};
     typename Memory::Costs costs(a, s, block, Memory::staged(a, raw), a.feature_slots, thread, halves);
-    const double limit = limit_of<Cell>(a, s);
+    const typename Cell::Units units(a, limit_of<Cell>(a, s));
     for (int round = 0;; round++) {  // one after the other until meet() says that it was the last
       if (!halves.over()) {
-        costs.run(half_of(halves.tiles.number, halves.half), halves.first_step(), thread, limit);
+        costs.run(half_of(halves.tiles.number, halves.half), halves.first_step(), thread, units);
         halves.advance();
       }
       if (meet(round)) return;

@@ -47,6 +47,18 @@ struct Soft {
     return wide && format == two_words ? 2 : 1;
   }
 
+  // What costs are multiplied with and what is added to make them t of a step, and the limit of |t| beyond which the
+  // pair is rejected.
+  struct Units {
+    double factor[ways], penalty[ways], limit;
+
+    __device__ __forceinline__ Units(const Args &a, double of_pair) : limit(of_pair) {
+#pragma unroll
+      for (int way = 0; way < ways; way++)
+        factor[way] = penalised || weighted ? a.weight[way] * a.scale : a.scale, penalty[way] = a.penalty[way];
+    }
+  };
+
   struct Costs {
     Rows<Real> q[ways];
     Rows<Integer> n[ways];
@@ -67,27 +79,36 @@ struct Soft {
     }
     // The cost of row k is `cost`, or forbidden if not admitted. begins: the
     // cell is the pair's first, which is entered without a penalty. Returns
-    // flags of the pair. limit: of |t|.
-    __device__ __forceinline__ int set(int k, double cost, bool admitted, bool begins, const Args &a, double limit) {
-      const double infinity = __longlong_as_double(0x7ff0000000000000ll);
+    // flags of the pair.
+    __device__ __forceinline__ int set(int k, double cost, bool admitted, bool begins, const Units &units) {
+      constexpr double round = 6755399441055744.0;  // 1.5 2^52: adding it leaves an integer in the low word
       int flags = 0;
-      const bool forbid = !admitted || cost == infinity;
+      bool forbid = !admitted;
 #pragma unroll
       for (int way = 0; way < ways; way++) {
-        double t = cost * a.scale;
-        if constexpr (penalised) t *= a.weight[way];
-        if constexpr (weighted) t = fma(a.weight[way], t, begins ? 0.0 : a.penalty[way]);
-        if (forbid) t = 0;
-        if (!(fabs(t) <= limit)) {
-          flags |= !(fabs(t) < core::largest_wide_cost) ? not_a_number : rejected;
+        double t = cost * units.factor[way];
+        if constexpr (weighted) t = fma(cost, units.factor[way], begins ? 0.0 : units.penalty[way]);
+        if (!(fabs(t) <= units.limit)) {
+          if (cost == __longlong_as_double(0x7ff0000000000000ll))
+            forbid = true;
+          else if (admitted)
+            flags |= !(fabs(t) < core::largest_wide_cost) ? not_a_number : rejected;
           t = 0;
         }
-        const double whole = rint(t);
-        q[way].v[k] = exp2_minus_1(static_cast<Real>(t - whole));
+        if constexpr (wide) {
+          const double whole = rint(t);
+          q[way].v[k] = exp2_minus_1(t - whole), n[way].v[k] = whole;
+        } else {
+          const double sum = t + round;
+          q[way].v[k] = exp2_minus_1(static_cast<Real>(t - (sum - round))), n[way].v[k] = __double2loint(sum);
+        }
+      }
+#pragma unroll
+      for (int way = 0; way < ways; way++) {
         if constexpr (wide)
-          n[way].v[k] = forbid ? -Base::forbidden_e : whole;
+          n[way].v[k] = forbid ? -Base::forbidden_e : n[way].v[k];
         else
-          n[way].v[k] = forbid ? -core::Exponent<float>::forbidden : static_cast<int>(whole);
+          n[way].v[k] = forbid ? -core::Exponent<float>::forbidden : n[way].v[k];
       }
       return flags;
     }
@@ -235,12 +256,16 @@ struct Hard {
   static __device__ __forceinline__ void renormalise(Z &) {}
   static __host__ __device__ __forceinline__ constexpr int words(Format) { return 1; }
 
+  struct Units {
+    __device__ __forceinline__ Units(const Args &, double) {}
+  };
+
   struct Costs {
     Rows<double> d;
 
     __device__ __forceinline__ void load(double *planes, int, int u) { d = *rows_at<double>(planes, u); }
     __device__ __forceinline__ void store(double *planes, int, int u) const { *rows_at<double>(planes, u) = d; }
-    __device__ __forceinline__ int set(int k, double cost, bool admitted, bool, const Args &, double) {
+    __device__ __forceinline__ int set(int k, double cost, bool admitted, bool, const Units &) {
       const bool forbid = !admitted || cost == infinity();
       const bool bad = !forbid && !(fabs(cost) < infinity());
       d.v[k] = forbid || bad ? infinity() : cost;

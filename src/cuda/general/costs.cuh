@@ -31,16 +31,20 @@ __device__ __forceinline__ void add_terms(Points<In> p, int from, int apart, int
     double x[K];
 #pragma unroll
     for (int k = 0; k < K; k++) x[k] = static_cast<double>(of_x[f * staged_rows + k * rows_apart]);
+    double y[S];
+#pragma unroll
+    for (int i = 0; i < S; i++) y[i] = static_cast<double>(of_y[f * staged_columns<T> + i]);
 #pragma unroll
     for (int i = 0; i < S; i++) {
-      const auto here = static_cast<double>(of_y[f * staged_columns<T> + i]);
+      double difference[K];
+#pragma unroll
+      for (int k = 0; k < K; k++) difference[k] = x[k] - y[i];
 #pragma unroll
       for (int k = 0; k < K; k++) {
-        const double difference = x[k] - here;
         if constexpr (absolute)
-          sums.v[i][k] += fabs(difference);
+          sums.v[i][k] += fabs(difference[k]);
         else
-          sums.v[i][k] = fma(difference, difference, sums.v[i][k]);
+          sums.v[i][k] = fma(difference[k], difference[k], sums.v[i][k]);
       }
     }
   }
@@ -70,6 +74,20 @@ __device__ __forceinline__ void add_along(Points<In> p, Points<In> d, int featur
       }
     }
   }
+}
+
+// sqrt(s). In float problems to within 2^-43 of itself, by Newton's method from an approximation in float.
+template <class Cell>
+__device__ __forceinline__ double root(double s) {
+  if constexpr (!Cell::wide) {
+    const auto rounded = static_cast<float>(s);
+    if (rounded > 1e-30f && rounded < 1e30f) {
+      const auto inverse = static_cast<double>(ptx::approximate_reciprocal_root(rounded));
+      const double v = s * inverse;
+      return fma(fma(-v, v, s), 0.5 * inverse, v);
+    }
+  }
+  return core::Euclidean::finish(s);
 }
 
 // Where the planes of a tile lie in shared memory: those of costs, which
@@ -217,34 +235,41 @@ struct Fill {
     finish(sums, along);
   }
   __device__ __forceinline__ void finish(Sums<S> &sums, Sums<S> &along) const {
+    const auto each = [&](const auto &cell) {
 #pragma unroll
-    for (int i = 0; i < S; i++)
+      for (int i = 0; i < S; i++)
 #pragma unroll
-      for (int k = 0; k < K; k++) {
-        double &sum = sums.v[i][k];
-        if (a.metric == SDTW_EUCLIDEAN)
-          sum = core::Euclidean::finish(sum);
-        else if (a.metric == SDTW_COSINE)
-          sum = core::Cosine::finish(sum);
-        if constexpr (tangents) {
-          if (a.metric == SDTW_EUCLIDEAN) along.v[i][k] *= core::Euclidean::slope(sum);
-          if (a.metric == SDTW_SQEUCLIDEAN) along.v[i][k] *= 2;
-        }
-      }
+        for (int k = 0; k < K; k++) cell(sums.v[i][k], along.v[i][k]);
+    };
+    if (a.metric == SDTW_EUCLIDEAN)
+      each([](double &sum, [[maybe_unused]] double &change) {
+        sum = root<Cell>(sum);
+        if constexpr (tangents) change *= core::Euclidean::slope(sum);
+      });
+    else if (a.metric == SDTW_COSINE)
+      each([](double &sum, double &) { sum = core::Cosine::finish(sum); });
+    else if (tangents && a.metric == SDTW_SQEUCLIDEAN)
+      each([](double &, double &change) { change *= 2; });
   }
 
+  // Finite where the cost is so small that its reciprocal is not.
   static __device__ __forceinline__ Real slope_of(double cost) {
-    return fmin(core::Euclidean::slope(static_cast<Real>(cost)), Real(3e38));
+    if constexpr (Cell::wide) return fmin(core::Euclidean::slope(cost), 3e38);
+    const auto rounded = static_cast<float>(cost);
+    return rounded > 1.2e-38f ? reciprocal(rounded) : fmin(core::Euclidean::slope(rounded), 3e38f);
   }
 
-  // The next of the tiles. thread: of those that fill. limit: of |D log2(e) / gamma|, beyond which the pair is
-  // rejected.
-  __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &to, int first_step, int thread, double limit) {
+  // The next of the tiles. thread: of those that fill.
+  __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &to, int first_step, int thread,
+                                      const typename Cell::Units &units) {
     Sums<S> sums, along;
     measure(reinterpret_cast<double *>(to.base), first_step, thread, sums, along);
     const int u0 = first_of(thread);
     if (u0 >= T) return;
     int flags = 0;
+    const Rows<int> first = *reinterpret_cast<const Rows<int> *>(block.first + lane_id() * K);
+    const Rows<int> end = *reinterpret_cast<const Rows<int> *>(block.end + lane_id() * K);
+    const int first_row = s.reversed || s.row > 0 ? -1 : lane_id() * K;
 #pragma unroll
     for (int i = 0; i < S; i++) {
       typename Cell::Costs costs;
@@ -252,10 +277,9 @@ struct Fill {
       Rows<Real> slope{}, derivative{};
 #pragma unroll
       for (int k = 0; k < K; k++) {
-        const int row = lane_id() * K + k;
-        const bool admitted = column >= block.first[row] && column < block.end[row];
-        const bool begins = admitted && column == 0 && s.row + row == 0 && !s.reversed;
-        flags |= costs.set(k, sums.v[i][k], admitted, begins, a, limit);
+        const bool admitted = column >= first.v[k] && column < end.v[k];
+        const bool begins = column == 0 && first_row + k == 0;
+        flags |= costs.set(k, sums.v[i][k], admitted, begins, units);
         if constexpr (with_slope)
           if (a.metric == SDTW_EUCLIDEAN) slope.v[k] = admitted ? slope_of(sums.v[i][k]) : Real(0);
         if constexpr (tangents) derivative.v[k] = admitted ? static_cast<Real>(along.v[i][k]) : Real(0);

@@ -17,13 +17,13 @@ struct TilesOn {
   __device__ __forceinline__ void advance() { tile++; }
 };
 
-template <class Cell, bool tangents, bool small>
+template <class Cell, bool tangents, bool small, int fill_warps>
 struct ForwardMemory {
   using Real = typename Cell::Real;
   static constexpr int T = forward_steps<Cell, small>;
   static constexpr int planes = Cell::cost_planes + (tangents ? 1 : 0);
   static constexpr size_t tile_bytes = planes * T * pitch * sizeof(Real);
-  using Costs = Fill<Cell, tangents, T, false, TilesOn<T>, forward_fill_warps>;
+  using Costs = Fill<Cell, tangents, T, false, TilesOn<T>, fill_warps>;
   static constexpr int feature_slots = tangents ? 2 : 3;
   static size_t bytes(const Args &a) { return 2 * tile_bytes + Costs::Points::bytes(a.x.dtype, feature_slots); }
   static_assert(Costs::exchange_bytes <= tile_bytes, "sums are exchanged in the memory of a tile");
@@ -139,17 +139,17 @@ __device__ __forceinline__ bool is_settled(const Args &a, const Task &s, int64_t
   return !exists(s) || !takes<Cell>(a, s);
 }
 
-template <class Cell, bool tangents, bool small>
+template <class Cell, bool tangents, bool small, int fill_warps>
 __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block &block, unsigned char *raw, int &met) {
-  using Memory = ForwardMemory<Cell, tangents, small>;
+  using Memory = ForwardMemory<Cell, tangents, small, fill_warps>;
   constexpr int T = Memory::T;
   find_columns<Cell>(s, block);
   const int begin = block.begin / T, end = (block.steps + T - 1) / T, thread = threadIdx.x - warp;
   if (thread >= 0) {
-    const double limit = limit_of<Cell>(a, s);
+    const typename Cell::Units units(a, limit_of<Cell>(a, s));
     typename Memory::Costs costs(a, s, block, Memory::staged(raw), Memory::feature_slots, thread,
                                  TilesOn<T>{begin, end});
-    const auto fill = [&](int tile) { costs.run(Memory::tile(raw, tile & 1), tile * T, thread, limit); };
+    const auto fill = [&](int tile) { costs.run(Memory::tile(raw, tile & 1), tile * T, thread, units); };
     if (begin < end) fill(begin);
     block.rounds.meet(met);
     for (int tile = begin; tile < end; tile++) {
@@ -196,13 +196,13 @@ __device__ __forceinline__ void reset_rows(const Args &a, int64_t pair) {
   atomicAdd(a.rows_reset, Word(1));
 }
 
-template <class Cell, bool tangents, bool small>
-__global__ void __launch_bounds__(forward_threads, blocks_of<Cell, tangents>)
+template <class Cell, bool tangents, bool small, int fill_warps>
+__global__ void __launch_bounds__(forward_threads<fill_warps>, blocks_of<Cell, tangents, fill_warps>)
     general_forward_kernel(const __grid_constant__ Args a) {
   unsigned char *const raw = ptx::shared_memory();
   Block &block = ptx::shared_object<Block>();
   if (!a.primary && *a.any_double == 0) return;
-  if (threadIdx.x == 0) block.rounds.barrier.init(1 + forward_fill_warps);
+  if (threadIdx.x == 0) block.rounds.barrier.init(1 + fill_warps);
   int met = 0;
   const int64_t resets = a.primary ? 0 : a.pairs;
   bool all_reset = a.primary;
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(forward_threads, blocks_of<Cell, tangents>)
       if (!all_reset) __syncthreads();
       all_reset = true;
       const Task s = make_task(a, ticket, a.rows_below != nullptr);
-      if (!is_settled<Cell>(a, s, ticket)) forward_task<Cell, tangents, small>(a, s, block, raw, met);
+      if (!is_settled<Cell>(a, s, ticket)) forward_task<Cell, tangents, small, fill_warps>(a, s, block, raw, met);
     }
     __syncthreads();
   }
@@ -227,12 +227,19 @@ __global__ void __launch_bounds__(forward_threads, blocks_of<Cell, tangents>)
 
 template <class Cell, bool tangents, bool small>
 size_t Kernels<Cell, tangents, small>::forward_bytes(const Args &a) {
-  return ForwardMemory<Cell, tangents, small>::bytes(a);
+  return ForwardMemory<Cell, tangents, small, 4>::bytes(a);
 }
 template <class Cell, bool tangents, bool small>
 void Kernels<Cell, tangents, small>::forward(const Args &a, cudaStream_t stream) {
-  using Kernel = decltype(&general_forward_kernel<Cell, tangents, small>);
-  launch_tasks<Kernel, general_forward_kernel<Cell, tangents, small>>(forward_bytes(a), forward_threads, a, stream);
+  const auto launch = [&](auto fill_warps) {
+    constexpr auto kernel = general_forward_kernel<Cell, tangents, small, fill_warps.value>;
+    launch_tasks<decltype(kernel), kernel>(forward_bytes(a), forward_threads<fill_warps.value>, a, stream);
+  };
+  // Costs of many features take longer than sweeping them does.
+  constexpr int few = 16;
+  if constexpr (!tangents)
+    if (a.fused && a.features > few) return launch(std::integral_constant<int, 8>{});
+  launch(std::integral_constant<int, 4>{});
 }
 
 }  // namespace sdtw::cuda::general

@@ -14,12 +14,12 @@ namespace sdtw::cuda::general {
 // The warps of a block. In forward the first one sweeps and the others fill tiles with costs. In backward the first one
 // sweeps E, the second one recomputes, then come those that fill and those that make gradients. With tangents a thread
 // needs more registers than so many warps have.
-constexpr int forward_fill_warps = 4;
 template <bool tangents>
 constexpr int fill_warps = tangents ? 4 : 8;
 template <bool tangents>
 constexpr int gradient_warps = tangents ? 2 : 6;
-constexpr int forward_threads = warp * (1 + forward_fill_warps);
+template <int fill_warps>
+constexpr int forward_threads = warp *(1 + fill_warps);
 template <bool tangents>
 constexpr int backward_threads = warp *(2 + fill_warps<tangents> + gradient_warps<tangents>);
 
@@ -32,8 +32,10 @@ __device__ __forceinline__ void meet_at(Meeting meeting, int threads) {
 
 // Blocks of forward that a multiprocessor is to hold: so many that their registers suffice. Each has one warp that
 // sweeps, which waits for itself most of the time.
-template <class Cell, bool tangents>
-constexpr int blocks_of = tangents || (Cell::wide && Cell::soft) ? 2 : 4;
+template <class Cell, bool tangents, int fill_warps>
+constexpr int blocks_of = fill_warps > 4                           ? (Cell::wide &&Cell::soft ? 1 : 2)
+                          : tangents || (Cell::wide && Cell::soft) ? 2
+                                                                   : 4;
 
 // The k-th of the pairs that are computed. SDTW_SYMMETRIC: of those with x <=
 // y, row by row.
@@ -134,8 +136,9 @@ struct Rounds {
 struct Block {
   Rounds rounds;
   int64_t ticket;
-  int first[strip_rows],
-      end[strip_rows];         // columns that each row admits; none if end <= first
+  // Columns that each row admits; none if end <= first.
+  alignas(16) int first[strip_rows];
+  alignas(16) int end[strip_rows];
   int above_first, above_end;  // of the row above the strip
   int begin, steps;  // steps from the first admitted cell, or the column before if E can leave the strip in it,
                      // to behind the last one

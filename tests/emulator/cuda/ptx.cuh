@@ -32,6 +32,7 @@ inline void let_next_kernel_in() {}
 inline void barrier(int id, int threads) { emulator::meet_in_block(id, threads); }
 
 inline float approximate_reciprocal(float s) { return 1 / s; }
+inline float approximate_reciprocal_root(float s) { return 1 / sqrtf(s); }
 
 template <unsigned selector>
 unsigned permute(unsigned a, unsigned b) {
