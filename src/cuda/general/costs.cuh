@@ -269,7 +269,7 @@ struct Fill {
     int flags = 0;
     const Rows<int> first = *reinterpret_cast<const Rows<int> *>(block.first + lane_id() * K);
     const Rows<int> end = *reinterpret_cast<const Rows<int> *>(block.end + lane_id() * K);
-    const int first_row = s.reversed || s.row > 0 ? -1 : lane_id() * K;
+    const int first_row = s.reversed || s.row > 0 ? K : lane_id() * K;  // row 0 is the pair's first
 #pragma unroll
     for (int i = 0; i < S; i++) {
       typename Cell::Costs costs;

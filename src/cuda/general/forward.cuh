@@ -20,7 +20,7 @@ struct TilesOn {
 template <class Cell, bool tangents, bool small, int fill_warps>
 struct ForwardMemory {
   using Real = typename Cell::Real;
-  static constexpr int T = forward_steps<Cell, small>;
+  static constexpr int T = forward_steps<Cell, small, fill_warps>;
   static constexpr int planes = Cell::cost_planes + (tangents ? 1 : 0);
   static constexpr size_t tile_bytes = planes * T * pitch * sizeof(Real);
   using Costs = Fill<Cell, tangents, T, false, TilesOn<T>, fill_warps>;
@@ -225,21 +225,26 @@ __global__ void __launch_bounds__(forward_threads<fill_warps>, blocks_of<Cell, t
   }
 }
 
+// Calls with the number of warps that fill a tile. Costs of many features take longer than sweeping them does.
+template <bool tangents, class Call>
+auto with_fill_warps(const Args &a, const Call &call) {
+  constexpr int few = 16;
+  if constexpr (!tangents)
+    if (a.fused && a.features > few) return call(std::integral_constant<int, 8>{});
+  return call(std::integral_constant<int, 4>{});
+}
 template <class Cell, bool tangents, bool small>
 size_t Kernels<Cell, tangents, small>::forward_bytes(const Args &a) {
-  return ForwardMemory<Cell, tangents, small, 4>::bytes(a);
+  return with_fill_warps<tangents>(
+      a, [&](auto fill_warps) { return ForwardMemory<Cell, tangents, small, fill_warps.value>::bytes(a); });
 }
 template <class Cell, bool tangents, bool small>
 void Kernels<Cell, tangents, small>::forward(const Args &a, cudaStream_t stream) {
-  const auto launch = [&](auto fill_warps) {
-    constexpr auto kernel = general_forward_kernel<Cell, tangents, small, fill_warps.value>;
-    launch_tasks<decltype(kernel), kernel>(forward_bytes(a), forward_threads<fill_warps.value>, a, stream);
-  };
-  // Costs of many features take longer than sweeping them does.
-  constexpr int few = 16;
-  if constexpr (!tangents)
-    if (a.fused && a.features > few) return launch(std::integral_constant<int, 8>{});
-  launch(std::integral_constant<int, 4>{});
+  with_fill_warps<tangents>(a, [&](auto fill_warps) {
+    using Kernel = decltype(&general_forward_kernel<Cell, tangents, small, fill_warps.value>);
+    launch_tasks<Kernel, general_forward_kernel<Cell, tangents, small, fill_warps.value>>(
+        forward_bytes(a), forward_threads<fill_warps.value>, a, stream);
+  });
 }
 
 }  // namespace sdtw::cuda::general
