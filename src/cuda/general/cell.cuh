@@ -77,39 +77,52 @@ struct Soft {
         *rows_at<Integer>(planes + (2 * way + 1) * steps * pitch, u) = n[way];
       }
     }
-    // The cost of row k is `cost`, or forbidden if not admitted. begins: the
-    // cell is the pair's first, which is entered without a penalty. Returns
-    // flags of the pair.
-    __device__ __forceinline__ int set(int k, double cost, bool admitted, bool begins, const Units &units) {
+    // The costs of the four rows, or forbidden where a row does not admit the column. begins: the row whose cell is the
+    // pair's first, which is entered without a penalty, or none of them. Returns flags of the pair. What is rare is in
+    // branches for all rows at once, so that the compiler may go through the rows side by side.
+    __device__ __forceinline__ int set(const double (&cost)[K], const bool (&admitted)[K], int begins,
+                                       const Units &units) {
       constexpr double round = 6755399441055744.0;  // 1.5 2^52: adding it leaves an integer in the low word
       int flags = 0;
-      bool forbid = !admitted;
+      bool forbid[K];
+      double t[ways][K];
+      bool odd = false;
 #pragma unroll
-      for (int way = 0; way < ways; way++) {
-        double t = cost * units.factor[way];
-        if constexpr (weighted) t = fma(cost, units.factor[way], begins ? 0.0 : units.penalty[way]);
-        if (!(fabs(t) <= units.limit)) {
-          if (cost == __longlong_as_double(0x7ff0000000000000ll))
-            forbid = true;
-          else if (admitted)
-            flags |= !(fabs(t) < core::largest_wide_cost) ? not_a_number : rejected;
-          t = 0;
+      for (int k = 0; k < K; k++) {
+        forbid[k] = !admitted[k];
+#pragma unroll
+        for (int way = 0; way < ways; way++) {
+          if constexpr (weighted)
+            t[way][k] = fma(cost[k], units.factor[way], k == begins ? 0.0 : units.penalty[way]);
+          else
+            t[way][k] = cost[k] * units.factor[way];
+          odd |= !(fabs(t[way][k]) <= units.limit);
         }
-        if constexpr (wide) {
-          const double whole = rint(t);
-          q[way].v[k] = exp2_minus_1(t - whole), n[way].v[k] = whole;
-        } else {
-          const double sum = t + round;
-          q[way].v[k] = exp2_minus_1(static_cast<Real>(t - (sum - round))), n[way].v[k] = __double2loint(sum);
+      }
+      if (odd) {
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+          if (cost[k] == __longlong_as_double(0x7ff0000000000000ll)) forbid[k] = true;
+#pragma unroll
+          for (int way = 0; way < ways; way++) {
+            if (fabs(t[way][k]) <= units.limit) continue;
+            if (!forbid[k]) flags |= !(fabs(t[way][k]) < core::largest_wide_cost) ? not_a_number : rejected;
+            t[way][k] = 0;
+          }
         }
       }
 #pragma unroll
-      for (int way = 0; way < ways; way++) {
-        if constexpr (wide)
-          n[way].v[k] = forbid ? -Base::forbidden_e : n[way].v[k];
-        else
-          n[way].v[k] = forbid ? -core::Exponent<float>::forbidden : n[way].v[k];
-      }
+      for (int k = 0; k < K; k++)
+#pragma unroll
+        for (int way = 0; way < ways; way++) {
+          const double sum = t[way][k] + round, whole = wide ? rint(t[way][k]) : sum - round;
+          const Real f = exp2_minus_1(static_cast<Real>(t[way][k] - whole));
+          q[way].v[k] = forbid[k] ? 0 : f;
+          if constexpr (wide)
+            n[way].v[k] = forbid[k] ? -Base::forbidden_e : whole;
+          else
+            n[way].v[k] = forbid[k] ? -core::Exponent<float>::forbidden : __double2loint(sum);
+        }
       return flags;
     }
   };
@@ -265,11 +278,16 @@ struct Hard {
 
     __device__ __forceinline__ void load(double *planes, int, int u) { d = *rows_at<double>(planes, u); }
     __device__ __forceinline__ void store(double *planes, int, int u) const { *rows_at<double>(planes, u) = d; }
-    __device__ __forceinline__ int set(int k, double cost, bool admitted, bool, const Units &) {
-      const bool forbid = !admitted || cost == infinity();
-      const bool bad = !forbid && !(fabs(cost) < infinity());
-      d.v[k] = forbid || bad ? infinity() : cost;
-      return bad ? not_a_number : 0;
+    __device__ __forceinline__ int set(const double (&cost)[K], const bool (&admitted)[K], int, const Units &) {
+      int flags = 0;
+#pragma unroll
+      for (int k = 0; k < K; k++) {
+        const bool forbid = !admitted[k] || cost[k] == infinity();
+        const bool bad = !forbid && !(fabs(cost[k]) < infinity());
+        d.v[k] = forbid || bad ? infinity() : cost[k];
+        flags |= bad ? not_a_number : 0;
+      }
+      return flags;
     }
   };
 

@@ -76,18 +76,26 @@ __device__ __forceinline__ void add_along(Points<In> p, Points<In> d, int featur
   }
 }
 
-// sqrt(s). In float problems to within 2^-43 of itself, by Newton's method from an approximation in float.
+// Replaces numbers by their square roots. In float problems to within 2^-43 of themselves, by Newton's method from
+// approximations in float, of all numbers side by side but for the rare ones that are no normal floats.
 template <class Cell>
-__device__ __forceinline__ double root(double s) {
-  if constexpr (!Cell::wide) {
-    const auto rounded = static_cast<float>(s);
-    if (rounded > 1e-30f && rounded < 1e30f) {
-      const auto inverse = static_cast<double>(ptx::approximate_reciprocal_root(rounded));
-      const double v = s * inverse;
-      return fma(fma(-v, v, s), 0.5 * inverse, v);
-    }
+__device__ __forceinline__ void take_roots(double (&s)[K]) {
+  bool odd = Cell::wide;
+  double root[K];
+#pragma unroll
+  for (int k = 0; k < K; k++) {
+    const auto rounded = static_cast<float>(s[k]);
+    odd |= !(rounded > 1e-30f && rounded < 1e30f);
+    const auto inverse = static_cast<double>(ptx::approximate_reciprocal_root(rounded));
+    const double v = s[k] * inverse;
+    root[k] = fma(fma(-v, v, s[k]), 0.5 * inverse, v);
   }
-  return core::Euclidean::finish(s);
+  if (odd) {
+#pragma unroll
+    for (int k = 0; k < K; k++) root[k] = core::Euclidean::finish(s[k]);
+  }
+#pragma unroll
+  for (int k = 0; k < K; k++) s[k] = root[k];
 }
 
 // Where the planes of a tile lie in shared memory: those of costs, which
@@ -241,12 +249,11 @@ struct Fill {
 #pragma unroll
         for (int k = 0; k < K; k++) cell(sums.v[i][k], along.v[i][k]);
     };
-    if (a.metric == SDTW_EUCLIDEAN)
-      each([](double &sum, [[maybe_unused]] double &change) {
-        sum = root<Cell>(sum);
-        if constexpr (tangents) change *= core::Euclidean::slope(sum);
-      });
-    else if (a.metric == SDTW_COSINE)
+    if (a.metric == SDTW_EUCLIDEAN) {
+#pragma unroll
+      for (int i = 0; i < S; i++) take_roots<Cell>(sums.v[i]);
+      if (tangents) each([](double &sum, double &change) { change *= core::Euclidean::slope(sum); });
+    } else if (a.metric == SDTW_COSINE)
       each([](double &sum, double &) { sum = core::Cosine::finish(sum); });
     else if (tangents && a.metric == SDTW_SQEUCLIDEAN)
       each([](double &, double &change) { change *= 2; });
@@ -256,7 +263,8 @@ struct Fill {
   static __device__ __forceinline__ Real slope_of(double cost) {
     if constexpr (Cell::wide) return fmin(core::Euclidean::slope(cost), 3e38);
     const auto rounded = static_cast<float>(cost);
-    return rounded > 1.2e-38f ? reciprocal(rounded) : fmin(core::Euclidean::slope(rounded), 3e38f);
+    const float up = rounded < 1e-20f ? 0x1p60f : rounded > 1e20f ? 0x1p-60f : 1.0f;  // reciprocals are normal floats
+    return rounded > 0 ? fminf(reciprocal(rounded * up) * up, 3e38f) : 0.0f;
   }
 
   // The next of the tiles. thread: of those that fill.
@@ -269,21 +277,21 @@ struct Fill {
     int flags = 0;
     const Rows<int> first = *reinterpret_cast<const Rows<int> *>(block.first + lane_id() * K);
     const Rows<int> end = *reinterpret_cast<const Rows<int> *>(block.end + lane_id() * K);
-    const int first_row = s.reversed || s.row > 0 ? K : lane_id() * K;  // row 0 is the pair's first
+    const bool begins = !s.reversed && s.row == 0 && lane_id() == 0;
 #pragma unroll
     for (int i = 0; i < S; i++) {
       typename Cell::Costs costs;
       const int column = first_step + u0 + i - lane_id();
+      bool admitted[K];
       Rows<Real> slope{}, derivative{};
 #pragma unroll
       for (int k = 0; k < K; k++) {
-        const bool admitted = column >= first.v[k] && column < end.v[k];
-        const bool begins = column == 0 && first_row + k == 0;
-        flags |= costs.set(k, sums.v[i][k], admitted, begins, units);
+        admitted[k] = column >= first.v[k] && column < end.v[k];
         if constexpr (with_slope)
-          if (a.metric == SDTW_EUCLIDEAN) slope.v[k] = admitted ? slope_of(sums.v[i][k]) : Real(0);
-        if constexpr (tangents) derivative.v[k] = admitted ? static_cast<Real>(along.v[i][k]) : Real(0);
+          if (a.metric == SDTW_EUCLIDEAN) slope.v[k] = admitted[k] ? slope_of(sums.v[i][k]) : Real(0);
+        if constexpr (tangents) derivative.v[k] = admitted[k] ? static_cast<Real>(along.v[i][k]) : Real(0);
       }
+      flags |= costs.set(sums.v[i], admitted, column == 0 && begins ? 0 : K, units);
       costs.store(to.base, T, u0 + i);
       if constexpr (with_slope)
         if (a.metric == SDTW_EUCLIDEAN) *rows_at<Real>(to.slope, u0 + i) = slope;

@@ -129,17 +129,6 @@ struct Gradients {
       return *reinterpret_cast<const Rows<Real> *>(plane + u * pitch + lane * K);
     }
 
-    // Cosine: the gradient is projected in the end, and the point itself has no part in that. In long sums its part
-    // would be many times as large as what is left of them.
-    template <int count>
-    __device__ __forceinline__ void leave_out(Real (&here)[own][count], Real (&here_along)[own][count]) const {
-      if (g.a.metric != SDTW_COSINE) return;
-#pragma unroll
-      for (int i = 0; i < own; i++)
-#pragma unroll
-        for (int k = 0; k < count; k++) here[i][k] = here_along[i][k] = 0;
-    }
-
     // The rows of a lane.
     __device__ __forceinline__ void to_x(int lane, unsigned steps, int first_step) const {
       const int before = first_step - lane;  // the column of step 0
@@ -147,7 +136,6 @@ struct Gradients {
       Real here[own][K], here_along[own][K] = {}, v[K][own] = {};
       from.load_rows(here, lane, feature);
       if constexpr (with_directions) along.load_rows(here_along, lane, feature);
-      leave_out(here, here_along);
 #pragma unroll(own > 1 ? 2 : 4)
       for (int u = begin; u < end; u++) {
         Real there[own][1], there_along[own][1] = {};
@@ -171,7 +159,6 @@ struct Gradients {
       Real here[own][1], here_along[own][1] = {}, v[own] = {};
       from.load_column(here, column, feature);
       if constexpr (with_directions) along.load_column(here_along, column, feature);
-      leave_out(here, here_along);
 #pragma unroll 2
       for (int lane = begin; lane < end; lane++) {
         Real there[own][K], there_along[own][K] = {};

@@ -35,7 +35,7 @@ __device__ __forceinline__ void meet_at(Meeting meeting, int threads) {
 template <class Cell, bool tangents, int fill_warps>
 constexpr int blocks_of = fill_warps > 4                           ? (Cell::wide &&Cell::soft ? 1 : 2)
                           : tangents || (Cell::wide && Cell::soft) ? 2
-                                                                   : 4;
+                                                                   : 3;
 
 // The k-th of the pairs that are computed. SDTW_SYMMETRIC: of those with x <=
 // y, row by row.
