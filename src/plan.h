@@ -63,7 +63,7 @@ enum class Costs : int { given, inlined, tensor };
 constexpr int bounds_per_pair = 3;
 
 // Steps of a tile that backward recomputes and sweeps, where shared memory has room for it.
-constexpr int max_tile_steps = 32;
+constexpr int max_tile_steps = 32, wide_tile_steps = 16;
 
 // The general engine: what is not the core case (src/cuda/general/).
 namespace general {

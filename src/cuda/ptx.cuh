@@ -60,6 +60,12 @@ __device__ __forceinline__ float approximate_reciprocal(float s) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(s));
   return r;
 }
+// To about 2^-20; numbers too small to be normal count as 0.
+__device__ __forceinline__ double approximate_reciprocal(double s) {
+  double r;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(s));
+  return r;
+}
 
 // Bytes chosen by a selector, one per hexadecimal digit, lowest byte first: 0 to 3 are the bytes of a and 4 to 7 those
 // of b. 8 added to the number gives the sign of that byte in all of its bits.

@@ -32,6 +32,8 @@ inline void let_next_kernel_in() {}
 inline void barrier(int id, int threads) { emulator::meet_in_block(id, threads); }
 
 inline float approximate_reciprocal(float s) { return 1 / s; }
+// Of the accuracy that the instruction has.
+inline double approximate_reciprocal(double s) { return 1 / s * (1 - 0x1p-21); }
 
 template <unsigned selector>
 unsigned permute(unsigned a, unsigned b) {
