@@ -38,25 +38,25 @@ struct DoubleCell {
 
   static __device__ __forceinline__ double term(const Z &z, double x) { return z.m * power(z, x); }
 
-  // A cost of +infinity has the n that takes an exponent to that of forbidden cells, or beyond.
   using Cost = Weight<double, double>;
   struct Scale {
     double scale;
     __device__ __forceinline__ explicit Scale(double s) : scale(s) {}
   };
-  // Without branches, as a warp computes costs of several cells at the same time.
-  static __device__ __forceinline__ Cost split(double cost, const Scale &scale) {
-    constexpr double round = 6755399441055744.0;  // 1.5 2^52: adding it rounds to an integer
-    const double t = cost * scale.scale, infinity = __longlong_as_double(0x7ff0000000000000ll);
-    // From 2^51 on t is rounded to its last but one bit, which is no fraction, and f, no more than rounding errors of
-    // t, is left out.
-    const bool small = fabs(t) < 0x1p51;
-    const double whole = fma(cost, scale.scale, round) - round;
-    const double n = small ? whole : __hiloint2double(__double2hiint(t), __double2loint(t) & ~1);
-    const double q = exp2_minus_1(small ? fma(cost, scale.scale, -n) : 0.0);
-    // NaN, -infinity and finite costs too large for an exponent make q, and so the pair, NaN.
-    const bool forbid = cost == infinity, valid = fabs(t) < core::largest_wide_cost;
-    return {forbid || valid ? q : __longlong_as_double(0x7ff8000000000000ll), forbid ? -forbidden_e : valid ? n : 0};
+  // t = D log2(e) / gamma such that `split` needs no exceptions. +infinity is what takes an exponent to that of
+  // forbidden cells, or beyond. NaN, -infinity and finite costs too large for an exponent are NaN, and so is the pair
+  // then. From 2^51 on, where t has hardly a fraction any more, its last two bits are left out.
+  static __device__ __forceinline__ double prepare(double cost, const Scale &scale) {
+    const double t = cost * scale.scale;
+    const double whole = __hiloint2double(__double2hiint(t), __double2loint(t) & ~3);
+    const double other =
+        cost == __longlong_as_double(0x7ff0000000000000ll) ? -forbidden_e : __longlong_as_double(0x7ff8000000000000ll);
+    return fabs(t) < 0x1p51 ? t : fabs(t) < core::largest_wide_cost ? whole : other;
+  }
+  static __device__ __forceinline__ Cost split(double t) {
+    constexpr double round = 6755399441055744.0;  // 1.5 2^52: adding it rounds to an integer, exactly from 2^51 on
+    const double n = (t + round) - round;
+    return {exp2_minus_1(t - n), n};
   }
 
   // The vertical neighbour is the last to be known. Multiplying by a power of two is exact, so that the sum has the
