@@ -8,7 +8,7 @@ namespace sdtw::cuda {
 
 struct DifferenceCosts : TileReader<DoubleRing> {
   static constexpr int resident = 1;
-  static constexpr int unrolled = 8;
+  static constexpr int unrolled = 2;
   static constexpr int forward_columns = 64;
   __device__ __forceinline__ void begin(const Args &, const StripView &) const {}
   __device__ __forceinline__ void costs(int u, DoubleCell::Cost (&cost)[K]) const {

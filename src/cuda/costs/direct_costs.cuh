@@ -62,7 +62,7 @@ struct DirectCosts {
       }
     }
 #pragma unroll
-    for (int k = 0; k < K; k++) cost[k] = DoubleCell::split(DoubleCell::prepare(sum[k], scale));
+    for (int k = 0; k < K; k++) cost[k] = DoubleCell::split(sum[k], scale);
   }
 };
 

@@ -58,6 +58,7 @@ struct DoubleCell {
     const double n = (t + round) - round;
     return {exp2_minus_1(t - n), n};
   }
+  static __device__ __forceinline__ Cost split(double cost, const Scale &scale) { return split(prepare(cost, scale)); }
 
   // The vertical neighbour is the last to be known. Multiplying by a power of two is exact, so that the sum has the
   // same bits with and without terms.
