@@ -328,6 +328,9 @@ const char *name_of(Source source) {
     case Source::smallest_words: return "SmallestWords";
     case Source::packed: return "Packed";
     case Source::smallest: return "Smallest";
+    case Source::split_pieces: return "SplitPieces";
+    case Source::word_pieces: return "WordPieces";
+    case Source::packed_pieces: return "PackedPieces";
     case Source::slices: return "Slices";
     case Source::slices_in_words: return "SlicesInWords";
     case Source::large: return "Large";
