@@ -62,8 +62,9 @@ enum class Costs : int { given, inlined, tensor };
 
 constexpr int bounds_per_pair = 3;
 
-// Steps of a tile that backward recomputes and sweeps, where shared memory has room for it.
-constexpr int max_tile_steps = 32;
+// Steps of a tile that backward recomputes and sweeps, where shared memory has room for it; wide: of the double engine,
+// whose transition probabilities take twice as much of it.
+constexpr int max_tile_steps = 32, wide_tile_steps = 16;
 
 // The general engine: what is not the core case (src/cuda/general/).
 namespace general {
@@ -161,6 +162,9 @@ enum class Source : int {
   smallest_words,
   packed,
   smallest,
+  split_pieces,
+  word_pieces,
+  packed_pieces,
   slices,
   slices_in_words,
   large,

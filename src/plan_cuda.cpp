@@ -302,7 +302,7 @@ Plan make_core_plan(const Problem &problem, const Exec &exec) {
   plan.lower_grad_y_columns = strips > 1 && problem.fused() ? choose_lower_grad_y_columns(problem) : 0;
   plan.side = back.add(points(plan.lower_grad_y_columns),
                        problem.dtype == SDTW_F64 || plan.wide_sums ? sizeof(double) : sizeof(float));
-  plan.snapshots_each = problem.dtype == SDTW_F64 ? 0 : plan.interval / max_tile_steps - 1;  // DoubleCell has none
+  plan.snapshots_each = plan.interval / (problem.dtype == SDTW_F64 ? wide_tile_steps : max_tile_steps) - 1;
   plan.snapshots = back.add(checked_mul(plan.tasks, checked_mul(plan.snapshots_each, saved_cells)), plan.words * word);
   plan.backward_bytes = plan.alignment_bytes = back.bytes();
   return plan;
@@ -328,6 +328,9 @@ const char *name_of(Source source) {
     case Source::smallest_words: return "SmallestWords";
     case Source::packed: return "Packed";
     case Source::smallest: return "Smallest";
+    case Source::split_pieces: return "SplitPieces";
+    case Source::word_pieces: return "WordPieces";
+    case Source::packed_pieces: return "PackedPieces";
     case Source::slices: return "Slices";
     case Source::slices_in_words: return "SlicesInWords";
     case Source::large: return "Large";

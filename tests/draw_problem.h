@@ -18,7 +18,8 @@ inline int64_t draw_length(Random &random) {
 inline int64_t draw_features(Random &random) {
   const double kind = random.uniform();
   if (kind < 0.4) return random.integer(1, 2);
-  return kind < 0.7 ? random.integer(3, 16) : random.integer(17, 130);
+  if (kind < 0.7) return random.integer(3, 16);
+  return kind < 0.95 ? random.integer(17, 130) : random.integer(129, 600);
 }
 
 namespace grammar {

@@ -147,6 +147,17 @@ double row_error(const Case &c, const Result &result, const Reference<long doubl
 
 }  // namespace
 
+TEST_CASE("more features than shared memory has room for", "[gradients]") {
+  uint64_t seed = 1750;
+  for (const Size &size : {Size{20, 31}, Size{61, 17}, Size{131, 50}, Size{257, 33}})
+    for (const int64_t features : {129, 130, 192, 257, 516}) {
+      // Costs up to some thousands, for which backward's words have room, and beyond.
+      const double gamma = features % 2 == 0 ? 1 : 0.01;
+      Case base = random_case(++seed, SDTW_SQEUCLIDEAN, 3, size.n, size.m, features, gamma);
+      check_everywhere(base);
+    }
+}
+
 TEST_CASE("gradients are right time step by time step, beside outliers too", "[gradients]") {
   uint64_t seed = 1700;
   for (const Data data : {Data::noise, Data::walk, Data::smooth, Data::spikes, Data::flat})

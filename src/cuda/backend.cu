@@ -39,7 +39,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.rows = at<Word>(run, plan.cuda.rows);
   a.status = at<int>(run, plan.cuda.status);
   a.norms = at<double>(run, plan.cuda.norms);
-  a.slices = has_bounds(a) && prefers_slices(a.features) && ForwardSweeps<FloatCell>::fits_slices(a) &&
+  a.slices = has_bounds(a) && prefers_slices() && ForwardSweeps<FloatCell>::fits_slices(a) &&
              BackwardSweeps<FloatCell>::fits_slices(a);
   return a;
 }

@@ -52,6 +52,7 @@ decltype(auto) visit_forward(Source source, Visit &&visit) {
       case Source::split_of_pairs: return visit(Type<SplitOfPairs>{});
       case Source::packed_of_two: return visit(Type<PackedOfTwo>{});
       case Source::packed_of_four: return visit(Type<PackedOfFour>{});
+      case Source::split_pieces: return visit(Type<SplitPieces>{});
       case Source::slices: return visit(Type<Slices>{});
       default: return visit(Type<Smallest>{});
     }
@@ -73,6 +74,8 @@ decltype(auto) visit_backward(Source source, Visit &&visit) {
       case Source::words: return visit(Type<Words>{});
       case Source::smallest_words: return visit(Type<SmallestWords>{});
       case Source::packed: return visit(Type<Packed>{});
+      case Source::word_pieces: return visit(Type<WordPieces>{});
+      case Source::packed_pieces: return visit(Type<PackedPieces>{});
       case Source::slices: return visit(Type<Slices>{});
       case Source::slices_in_words: return visit(Type<SlicesInWords>{});
       default: return visit(Type<Smallest>{});

@@ -67,18 +67,15 @@ inline Device current_device() {
                   static_cast<size_t>(shared_memory_of_all), times_slower};
 }
 
-// Whether costs of so many features are to be computed in integers (costs/slice_costs.cuh), if these fit. They are
-// where float64, half as fast as float32 on GPUs for data centres, is a 32nd or a 64th; where it has no room; and where
-// digits of x fit shared memory but its numbers do not: on an H200 (32, 512, 512, 129) takes 0.85 ms with gradients in
-// integers and 1.29 in float64, 192 features 0.95 and 1.27, and 256, where neither fits, 1.42 and 1.41.
+// Whether costs of many features are to be computed in integers (costs/slice_costs.cuh), if these fit. They are where
+// float64, half as fast as float32 on GPUs for data centres, is a 32nd or a 64th, and where it has no room.
 // SDTW_CUDA_SLICES: in a build for tests, whatever the GPU.
-inline bool prefers_slices([[maybe_unused]] int features) {
+inline bool prefers_slices() {
 #ifdef SDTW_CUDA_SLICES
   return SDTW_CUDA_SLICES;
 #else
   const Device device = current_device();
-  return device.times_slower_in_float64 > 4 || device.shared_memory < room_for_float64 ||
-         (features > 128 && features <= 192);
+  return device.times_slower_in_float64 > 4 || device.shared_memory < room_for_float64;
 #endif
 }
 

@@ -205,11 +205,16 @@ struct StripView {
   __device__ __forceinline__ int end_row() const { return pair.n - 1 - row - end_lane * K; }
 };
 
-// Whether features of a float32 series can be loaded and added to as float4.
+// Whether features of a series can be loaded and added to by 16 bytes, which are so many of them: of a float32 series
+// as float4.
+template <int together, class Series>
+__host__ __device__ __forceinline__ bool is_by_16_bytes(const Series &series, int features) {
+  return series.stride[2] == 1 && (features | series.stride[1] | series.stride[0]) % together == 0 &&
+         reinterpret_cast<uintptr_t>(series.data) % 16 == 0;
+}
 template <class Series>
 __host__ __device__ __forceinline__ bool is_vec4(const Series &series, int features) {
-  return series.stride[2] == 1 && (features | series.stride[1] | series.stride[0]) % 4 == 0 &&
-         reinterpret_cast<uintptr_t>(series.data) % 16 == 0;
+  return is_by_16_bytes<4>(series, features);
 }
 
 // The format in which Cell reads what forward has left of a lane's pair.

@@ -60,6 +60,12 @@ __device__ __forceinline__ float approximate_reciprocal(float s) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(s));
   return r;
 }
+// To about 2^-20; numbers too small to be normal count as 0.
+__device__ __forceinline__ double approximate_reciprocal(double s) {
+  double r;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(s));
+  return r;
+}
 
 // 1 / sqrt(s) to about 2^-22, of a normal number.
 __device__ __forceinline__ float approximate_reciprocal_root(float s) {

@@ -38,6 +38,7 @@ Source forward_source(const Args &a) {
     if (a.lanes == warp) return fits_forward<Large>(a) ? Source::large : Source::smallest_large;
     return fits_forward<LargeOfPairs>(a) ? Source::large_of_pairs : Source::smallest_large;
   }
+  if (a.features > most_whole_features && fits_forward<SplitPieces>(a)) return Source::split_pieces;
   if (a.lanes == warp) {
     if (a.features > Split::at_once && fits_forward<SplitOfMany>(a)) return Source::split_of_many;
     if (forward_tasks(a) <= current_device().multiprocessors && fits_forward<SplitAlone>(a)) return Source::split_alone;
@@ -120,6 +121,9 @@ Kernel fit_any(Args a, bool large) {
   } else if (a.slices) {
     const Source source = large ? Source::slices : Source::slices_in_words;
     found = fits_with(true, source, comfortable_steps) || fits_with(false, source, least_steps);
+  } else if (a.features > most_whole_features &&
+             fits(large ? Source::packed_pieces : Source::word_pieces, comfortable_steps)) {
+    found = true;
   } else if (large) {
     found = fits(Source::packed, comfortable_steps) || fits(Source::smallest, least_steps);
   } else {

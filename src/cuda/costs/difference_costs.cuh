@@ -8,32 +8,49 @@ namespace sdtw::cuda {
 
 struct DifferenceCosts : TileReader<DoubleRing> {
   static constexpr int resident = 1;
-  static constexpr int unrolled = 8;
+  static constexpr int unrolled = 2;
   static constexpr int forward_columns = 64;
-  DoubleCell::Scale scale{0};
-  __device__ __forceinline__ void begin(const Args &a, const StripView &s) { scale = DoubleCell::Scale(a.scale); }
+  __device__ __forceinline__ void begin(const Args &, const StripView &) const {}
   __device__ __forceinline__ void costs(int u, DoubleCell::Cost (&cost)[K]) const {
-    const Rows<double> distances = left(u);
+    const Rows<double> t = left(u);
 #pragma unroll
-    for (int k = 0; k < K; k++) cost[k] = DoubleCell::split(distances.v[k], scale);
+    for (int k = 0; k < K; k++) cost[k] = DoubleCell::split(t.v[k]);
   }
 
-  __host__ __device__ static size_t scratch_bytes(const Args &) { return 0; }
+  // Scratch: of each producer warp 16 points of y, some features at a time, as float64.
+  static constexpr int at_once = 8;
+  __host__ __device__ static size_t scratch_bytes(const Args &) {
+    return producers * chunk_columns * at_once * sizeof(double);
+  }
   static __device__ __forceinline__ void init(unsigned char *) {}
   static __device__ __forceinline__ void retire(unsigned char *) {}
   template <class Work>
   static __device__ __forceinline__ void choose(const Args &, Work work) {
     work(Type<Producer>{});
   }
+  // A thread has one row, and the warp's threads share points of y. What comes next is asked for before the warp
+  // computes: the next features, or the first ones of the next chunk.
   struct Producer : RowsOfProducer {
+    static constexpr int nothing = 1 << 30;  // no column
+    static constexpr int share = chunk_columns * at_once / warp;
+
     DoubleRing ring;
-    int shift;           // in which slot, before it is wrapped, the thread's row has column 0
-    int64_t x, y, step;  // offsets of the thread's row and of column 0; from a column of y to the next
+    DoubleCell::Scale scale;
+    double *points;                     // the warp's scratch, [column][at_once]
+    int shift;                          // in which slot, before it is wrapped, the thread's row has column 0
+    int64_t x, y, step;                 // offsets of the thread's row and of column 0; from a column of y to the next
+    int asked;                          // the first column of the chunk whose first features have been asked for
+    double of_x[at_once], of_y[share];  // what has been asked for: of the row, and the lane's share of the points
 
     // s: the view of sweeping lane strip_lane = 8 warp + lane / 4. The thread has that lane's row lane % 4.
     __device__ __forceinline__ Producer(const Args &args, const StripView &s, int strip_lane, const DoubleRing &to,
-                                        unsigned char *, int shift_steps, int &)
-        : RowsOfProducer{args, s.pair.m, strip_lane * K + lane_id() % 4}, ring(to), shift(shift_steps + s.lane) {
+                                        unsigned char *scratch, int shift_steps, int &)
+        : RowsOfProducer{args, s.pair.m, strip_lane * K + lane_id() % 4},
+          ring(to),
+          scale(args.scale),
+          points(reinterpret_cast<double *>(scratch) + strip_lane / 8 * (chunk_columns * at_once)),
+          shift(shift_steps + s.lane),
+          asked(nothing) {
       const int k = lane_id() % 4;
       x = x_of(a, s.pair.index) * a.x.stride[0] + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1];
       y = y_of(a, s.pair.index) * a.y.stride[0] + s.first_column() * a.y.stride[1];
@@ -41,24 +58,62 @@ struct DifferenceCosts : TileReader<DoubleRing> {
     }
 
     __device__ __forceinline__ void put_outside(int from, int to) const {
-      for (int column = from; column < to; column++) put(column, 0);
+      for (int column = from; column < to; column++) put(place_in_ring(column + shift, ring.columns), 0);
     }
-    __device__ __forceinline__ void produce(int column, int) {
-      double sum[chunk_columns] = {};
-      for (int f = 0; f < a.features; f++) {
-        const double from = load<double>(a.x.data, x + f * a.x.stride[2], a.f64);
+    __device__ __forceinline__ void put(int slot, double t) const { *ring.at(slot, at) = t; }
+
+    // Asks for features from `first` on; those beyond the last are 0.
+    __device__ __forceinline__ void ask(int column, int first) {
+      if (a.f64)
+        ask_for(static_cast<const double *>(a.x.data), static_cast<const double *>(a.y.data), column, first);
+      else
+        ask_for(static_cast<const float *>(a.x.data), static_cast<const float *>(a.y.data), column, first);
+    }
+    template <class T>
+    __device__ __forceinline__ void ask_for(const T *xs, const T *ys, int column, int first) {
+      xs += x + first * a.x.stride[2];
 #pragma unroll
-        for (int c = 0; c < chunk_columns; c++) {
-          const int64_t point = y + clamp(column + c, m) * step + f * a.y.stride[2];
-          const double difference = from - load<double>(a.y.data, point, a.f64);
-          sum[c] = fma(difference, difference, sum[c]);
+      for (int f = 0; f < at_once; f++, xs += a.x.stride[2]) of_x[f] = first + f < a.features ? __ldg(xs) : T(0);
+      const int own = first + lane_id() % at_once;
+      ys += y + own * a.y.stride[2];
+#pragma unroll
+      for (int i = 0; i < share; i++) {
+        const int c = column + (i * warp + lane_id()) / at_once;
+        of_y[i] = own < a.features ? __ldg(ys + clamp(c, m) * step) : T(0);
+      }
+    }
+    __device__ __forceinline__ void produce(int column, int next) {
+      double sum[chunk_columns] = {};
+      if (asked != column) ask(column, 0);
+#pragma unroll 1
+      for (int first = 0; first < a.features; first += at_once) {
+        double here[at_once];
+#pragma unroll
+        for (int f = 0; f < at_once; f++) here[f] = of_x[f];
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < share; i++) points[i * warp + lane_id()] = of_y[i];
+        __syncwarp();
+        const bool goes_on = first + at_once < a.features;
+        ask(goes_on ? column : next, goes_on ? first + at_once : 0);
+#pragma unroll
+        for (int f = 0; f < at_once; f += 2) {
+          if (first + f >= a.features) break;
+#pragma unroll
+          for (int c = 0; c < chunk_columns; c++) {
+            const auto there = *reinterpret_cast<const Few<double, 2> *>(points + c * at_once + f);
+            const double difference = here[f] - there.v[0], another = here[f + 1] - there.v[1];
+            sum[c] = fma(another, another, fma(difference, difference, sum[c]));
+          }
         }
       }
+      asked = next;
+      const int place = place_in_ring(column + shift, ring.columns);
 #pragma unroll
-      for (int c = 0; c < chunk_columns; c++) put(column + c, sum[c]);
-    }
-    __device__ __forceinline__ void put(int column, double cost) const {
-      *ring.at(place_in_ring(column + shift, ring.columns), at) = cost;
+      for (int c = 0; c < chunk_columns; c++) {
+        const int slot = place + c;
+        put(slot < ring.columns ? slot : slot - ring.columns, DoubleCell::prepare(sum[c], scale));
+      }
     }
   };
 };

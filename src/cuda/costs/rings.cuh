@@ -17,7 +17,7 @@ struct alignas(sizeof(T) * count) Few {
   T v[count];
 };
 
-// DoubleRing: the sum of squares itself, for DoubleCell.
+// DoubleRing: t itself, for DoubleCell.
 struct DoubleRing {
   static constexpr size_t bytes_of_cost = sizeof(double);
   using Left = Rows<double>;

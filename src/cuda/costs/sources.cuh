@@ -4,6 +4,7 @@
 #include "cuda/costs/difference_costs.cuh"
 #include "cuda/costs/direct_costs.cuh"
 #include "cuda/costs/given_costs.cuh"
+#include "cuda/costs/piece_costs.cuh"
 #include "cuda/costs/slice_costs.cuh"
 #include "cuda/costs/tensor_costs.cuh"
 
@@ -28,6 +29,10 @@ using Packed = TensorCosts<float, 64, PackedRing>;
 using SmallestWords = TensorCosts<float, 16, WordRing>;
 using Smallest = TensorCosts<float, 16, PackedRing, 48>;
 constexpr int most_packed_columns = 256;
+// Of more than 128 features all of these for forward, and backward's two.
+using SplitPieces = PieceCosts<SplitRing, 3>;
+using WordPieces = PieceCosts<WordRing, 3>;
+using PackedPieces = PieceCosts<PackedRing, 2>;
 // Where float64 is slow, of all of these one for forward and backward's two.
 using Slices = SliceCosts<PackedRing>;
 using SlicesInWords = SliceCosts<WordRing>;

@@ -271,8 +271,12 @@ struct SparseGradients {
         progress(args, view),
         of_x(role < of_rows),
         gradients(args, view, of_x, of_x ? role : role - of_rows, memory + role * Gradients<Real>::notes_bytes(args)) {
-    layout = common(common(layout_of<Real>(a.x, a.features), layout_of<Real>(a.y, a.features)),
-                    layout_of<Real>(of_x ? a.grad_x : a.grad_y, a.features));
+    const auto layouts = [&](auto element) {
+      using Element = decltype(element);
+      return common(common(layout_of<Real, Element>(a.x, a.features), layout_of<Real, Element>(a.y, a.features)),
+                    layout_of<Real, Element>(of_x ? a.grad_x : a.grad_y, a.features));
+    };
+    layout = sizeof(Real) == 8 && a.f64 ? layouts(double{}) : layouts(float{});
     if (role != of_rows) progress.reports = false;  // the first warp of grad_y reports
   }
   __device__ __forceinline__ void begin(int last) const {
@@ -284,38 +288,36 @@ struct SparseGradients {
     const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
     if (swept.steps > 0 && (of_x ? a.grad_x.data : a.grad_y.data)) {
       const unsigned live = pipeline.live[BackwardPipeline::slot_of(number, half)][lane_id()];
-      if (has_wide_sums(a))
-        add_wide(swept, live);
-      else if (layout == by_four)
-        add<by_four>(swept, live);
-      else if (layout == together)
+      if constexpr (sizeof(Real) == 8) {
+        if (!a.f64)
+          a.wide_sums ? add<strided, true>(swept, live) : add<strided>(swept, live);
+        else
+          layout == at_once ? add<at_once, true, double>(swept, live) : add<strided, true, double>(swept, live);
+      } else if (a.wide_sums) {  // of very long series, which are rare, so that fewer layouts have code of their own
+        layout == at_once ? add<at_once, true>(swept, live) : add<strided, true>(swept, live);
+      } else if (layout == at_once) {
+        add<at_once>(swept, live);
+      } else if (layout == together) {
         add<together>(swept, live);
-      else
+      } else {
         add<strided>(swept, live);
+      }
     }
     pipeline.leave(number, half);
     if (of_x || !a.grad_y.data) return;
     barrier(3, of_columns * warp);
     if (lane_id() == 0) progress.report(step);
   }
-  // Sums in double. They are rare (float64 and very long series), so fewer layouts have code of their own.
-  __device__ __forceinline__ void add_wide(const SweptHalf<Real> &swept, unsigned live) {
-    if (layout == by_four)
-      add<by_four, true>(swept, live);
-    else
-      add<strided, true>(swept, live);
-  }
-  template <Layout layout, bool wide_sums = false>
+  // Element: of the series.
+  template <Layout layout, bool wide_sums = false, class Element = float>
   __device__ __forceinline__ void add(const SweptHalf<Real> &swept, unsigned live) {
-    if constexpr (sizeof(Real) == 4 || layout == strided) {
-      if (!of_x) progress.wait(swept.step - (s.lanes - 1), swept.step + swept.steps);
-      for (int f = 0; f < a.features; f += gradients.share.features())
-        if (of_x)
-          gradients.template to_x<of_rows, layout, wide_sums>(swept, live, f);
-        else
-          gradients.template to_y<of_columns, layout, wide_sums>(swept, live, f, progress.separate,
-                                                                 progress.separate_end);
-    }
+    if (!of_x) progress.wait(swept.step - (s.lanes - 1), swept.step + swept.steps);
+    for (int f = 0; f < a.features; f += gradients.share.features())
+      if (of_x)
+        gradients.template to_x<of_rows, Element, layout, wide_sums>(swept, live, f);
+      else
+        gradients.template to_y<of_columns, Element, layout, wide_sums>(swept, live, f, progress.separate,
+                                                                        progress.separate_end);
   }
   __device__ __forceinline__ void finish(int) const {
     if (lane_id() == 0) progress.report(0);

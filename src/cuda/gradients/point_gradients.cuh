@@ -62,13 +62,15 @@ struct LaneShare {
   __device__ __forceinline__ int features() const { return Point<Real>::size << bits; }
 };
 
-// How the features of a point lie in memory. by_four: float32 that can be accessed as float4. together: contiguous
-// float32, four or more. strided: anything else.
-enum Layout { strided, together, by_four };
-template <class Real, class Series>
+// How the features of a point lie in memory. at_once: those of a Point can be accessed by 16 bytes. together:
+// contiguous float32, four or more. strided: anything else.
+enum Layout { strided, together, at_once };
+// Element: of the series.
+template <class Real, class Element, class Series>
 __device__ __forceinline__ Layout layout_of(const Series &series, int features) {
-  if (sizeof(Real) == 8 || series.stride[2] != 1 || features < Point<Real>::size) return strided;
-  return is_vec4(series, features) ? by_four : together;
+  if (sizeof(Real) != sizeof(Element) || series.stride[2] != 1 || features < Point<Real>::size) return strided;
+  if (is_by_16_bytes<Point<Real>::size>(series, features)) return at_once;
+  return sizeof(Real) == 8 ? strided : together;
 }
 // The layout that is valid for both arrays.
 __device__ __forceinline__ Layout common(Layout a, Layout b) { return a < b ? a : b; }
@@ -106,14 +108,13 @@ struct SumsOfPairs : Points {
 // The lane's features of points, from feature `from` on. Where features are contiguous, the last lane that has any has
 // the last four of the point, of which some belong to the lane before: so a lane can always load four. wide_sums: see
 // has_wide_sums.
-template <class Real, Layout layout, bool wide_sums>
+template <class Real, class Element, Layout layout, bool wide_sums>
 struct Features {
   static constexpr int size = Point<Real>::size;
 
   int first, skipped, count;  // the lane's own are [first + skipped, first + count)
-  bool f64;
 
-  __device__ __forceinline__ Features(const Args &a, const LaneShare<Real> &share, int from) : f64(a.f64) {
+  __device__ __forceinline__ Features(const Args &a, const LaneShare<Real> &share, int from) {
     const int feature = from + size * share.lane;
     first = layout == strided ? feature : min(feature, a.features - size);
     skipped = feature - first;
@@ -132,12 +133,13 @@ struct Features {
   __device__ __forceinline__ Point<Real> load(const char *at, int64_t along, bool exists) const {
     Point<Real> p{};
     if (!exists) return p;
-    if constexpr (layout == by_four) {
+    if constexpr (layout == at_once) {
       p = __builtin_bit_cast(Point<Real>, __ldg(reinterpret_cast<const float4 *>(at)));
     } else {
 #pragma unroll
       for (int i = 0; i < size; i++)
-        if (layout == together || i < count) p.v[i] = cuda::load<Real>(at + i * along, 0, f64);
+        if (layout == together || i < count)
+          p.v[i] = static_cast<Real>(__ldg(reinterpret_cast<const Element *>(at + i * along)));
     }
     return p;
   }
@@ -147,19 +149,19 @@ struct Features {
     if constexpr (wide_sums) {
 #pragma unroll
       for (int i = 0; i < size; i++, at += along)
-        if (layout == by_four || (i >= skipped && i < count))
+        if (layout == at_once || (i >= skipped && i < count))
           atomicAdd(reinterpret_cast<double *>(at), static_cast<double>(g) * static_cast<double>(p.v[i]));
       return;
     }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    constexpr bool at_once = layout == by_four;
-    if constexpr (at_once)
+    constexpr bool one_addition = layout == at_once;
+    if constexpr (one_addition)
       atomicAdd(reinterpret_cast<float4 *>(at), make_float4(g * p.v[0], g * p.v[1], g * p.v[2], g * p.v[3]));
 #else
-    constexpr bool at_once = false;
+    constexpr bool one_addition = false;
 #endif
 #pragma unroll
-    for (int i = at_once ? size : 0; i < size; i++, at += along) {
+    for (int i = one_addition ? size : 0; i < size; i++, at += along) {
       if (layout == strided && i >= count) continue;
       const Real sum = layout == together && i < skipped ? 0 : g * p.v[i];  // adding 0 takes less time than a branch
       atomicAdd(reinterpret_cast<float *>(at), static_cast<float>(sum));
@@ -253,9 +255,9 @@ struct Gradients {
   }
 
   // Adds to grad_x, features from f on. any: bits of the steps in which the lane's rows have any E.
-  template <int workers, Layout layout, bool wide_sums>
+  template <int workers, class Element, Layout layout, bool wide_sums>
   __device__ __forceinline__ void to_x(const SweptHalf<Real> &half, unsigned any, int f) const {
-    const Features<Real, layout, wide_sums> own(a, share, f);
+    const Features<Real, Element, layout, wide_sums> own(a, share, f);
     const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along_sums(out);
     __syncwarp();
     const int found = note(any != 0 && lane_id() % workers == worker, lane_id(), any, 0);
@@ -288,10 +290,10 @@ struct Gradients {
   }
 
   // Adds to grad_y likewise. What belongs to columns [separate, separate_end) of the pair is added to `side` instead.
-  template <int workers, Layout layout, bool wide_sums>
+  template <int workers, class Element, Layout layout, bool wide_sums>
   __device__ __forceinline__ void to_y(const SweptHalf<Real> &half, unsigned any, int f, int separate,
                                        int separate_end) const {
-    const Features<Real, layout, wide_sums> own(a, share, f);
+    const Features<Real, Element, layout, wide_sums> own(a, share, f);
     const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along_sums(out);
     __syncwarp();
     int found = 0;

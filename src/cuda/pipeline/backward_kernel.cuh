@@ -42,7 +42,7 @@ struct Backward {
   static constexpr int producers = Source::cooperative ? producers_of_tiles : 0;
   static constexpr int first_producer = 1 + recomputers, first_reader = first_producer + producers;
   static constexpr int roles = first_reader + Epilogue::readers, threads = roles * warp;
-  static constexpr int most_steps = Cell::wide ? max_tile_steps / 4 : max_tile_steps;  // of a tile
+  static constexpr int most_steps = Cell::wide ? wide_tile_steps : max_tile_steps;  // of a tile
   static constexpr int most_columns = Cell::wide ? 64 : 160;                           // of costs in the ring
 
   // Shared memory, in this order: the BackwardPipeline; E that enters and that leaves the strip in each step of a tile;

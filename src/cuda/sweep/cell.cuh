@@ -46,7 +46,10 @@ __device__ __forceinline__ float reciprocal(float s) {
   const float r = ptx::approximate_reciprocal(s);
   return fmaf(fmaf(-s, r, 1.0f), r, r);
 }
-__device__ __forceinline__ double reciprocal(double s) { return 1 / s; }
+__device__ __forceinline__ double reciprocal(double s) {
+  const double r = ptx::approximate_reciprocal(s), rest = fma(-s, r, 1.0);
+  return fma(r, fma(rest, rest, rest), r);
+}
 
 // 2^-f - 1 by the polynomial of core/numbers.h. The hardware's ex2 would not do: its error is up to 2^-22, and it is
 // the same in every cell where costs are the same, so that it would add up along a path.

@@ -25,51 +25,59 @@ struct DoubleCell {
 
   static __device__ __forceinline__ double larger(double a, double b) { return a > b ? a : b; }
 
-  static __device__ __forceinline__ double term(const Z &z, double x) {
-    constexpr double round = 6755399441055744.0;     // 1.5 2^52: adding it leaves an integer in the low word
-    constexpr int least = 1023;                      // the bits of 2^-1023 below are those of 0
-    constexpr unsigned high_of_least = 0xc08ff800u;  // of -1023.0; a more negative number has a larger one
+  // 2^(z.e - x), of which x is the largest exponent; 0, or a number that is as good as 0, where it is below 2^-1021.
+  // 1.5 2^32 has room for 20 bits of a fraction, so that the low word of the sum is the high word of the result.
+  static __device__ __forceinline__ double power(const Z &z, double x) {
+    constexpr double place = 1.5 * 4294967296.0 + 1023;
+    constexpr unsigned high_of_least = 0xc08ff000u;  // of -1022.0; a more negative number has a larger one
     const double difference = z.e - x;
-    const int shift =
-        static_cast<unsigned>(__double2hiint(difference)) > high_of_least ? -least : __double2loint(difference + round);
-    return z.m * __hiloint2double((1023 + shift) << 20, 0);
+    const unsigned high = min(static_cast<unsigned>(__double2hiint(difference)), high_of_least);
+    return __hiloint2double(
+        __double2loint(__hiloint2double(static_cast<int>(high), __double2loint(difference)) + place), 0);
   }
 
-  struct Cost : Weight<double, double> {
-    bool forbid;  // the cost is +infinity
-  };
+  static __device__ __forceinline__ double term(const Z &z, double x) { return z.m * power(z, x); }
+
+  using Cost = Weight<double, double>;
   struct Scale {
     double scale;
     __device__ __forceinline__ explicit Scale(double s) : scale(s) {}
   };
-  static __device__ __forceinline__ Cost split(double cost, const Scale &scale) {
-    constexpr double round = 6755399441055744.0;
-    const double t = cost * scale.scale, nan = __longlong_as_double(0x7ff8000000000000ll);
-    // NaN, -infinity and finite costs too large for an exponent make q, and so the pair, NaN.
-    if (!(fabs(t) < core::largest_wide_cost)) return {{nan, 0}, cost == __longlong_as_double(0x7ff0000000000000ll)};
-    // Adding `round` takes |t| below 2^51. Beyond 2^52 t has no fraction, and f is only what rounding took from t,
-    // which is held to |f| <= 1/2.
-    const double n = fabs(t) < 1e15 ? fma(cost, scale.scale, round) - round : rint(t);
-    return {{exp2_minus_1(fmin(fmax(fma(cost, scale.scale, -n), -0.5), 0.5)), n}, false};
+  // t = D log2(e) / gamma such that `split` needs no exceptions. +infinity is what takes an exponent to that of
+  // forbidden cells, or beyond. NaN, -infinity and finite costs too large for an exponent are NaN, and so is the pair
+  // then. From 2^51 on, where t has hardly a fraction any more, its last two bits are left out.
+  static __device__ __forceinline__ double prepare(double cost, const Scale &scale) {
+    const double t = cost * scale.scale;
+    const double whole = __hiloint2double(__double2hiint(t), __double2loint(t) & ~3);
+    const double other =
+        cost == __longlong_as_double(0x7ff0000000000000ll) ? -forbidden_e : __longlong_as_double(0x7ff8000000000000ll);
+    return fabs(t) < 0x1p51 ? t : fabs(t) < core::largest_wide_cost ? whole : other;
   }
+  static __device__ __forceinline__ Cost split(double t) {
+    constexpr double round = 6755399441055744.0;  // 1.5 2^52: adding it rounds to an integer, exactly from 2^51 on
+    const double n = (t + round) - round;
+    return {exp2_minus_1(t - n), n};
+  }
+  static __device__ __forceinline__ Cost split(double cost, const Scale &scale) { return split(prepare(cost, scale)); }
 
+  // The vertical neighbour is the last to be known. Multiplying by a power of two is exact, so that the sum has the
+  // same bits with and without terms.
   template <bool with_terms>
   static __device__ __forceinline__ Z next(const Cost &c, const Z &d, const Z &v, const Z &h,
                                            double (&p)[transitions]) {
     const double x = larger(larger(d.e, h.e), v.e);
-    const double td = term(d, x), th = term(h, x), tv = term(v, x);
-    const double s = td + th + tv;
-    if constexpr (with_terms) p[diagonal] = td, p[vertical] = tv, p[horizontal] = th;
-    if (c.forbid) return {fma(s, 0.0, 1.0), forbidden_e};  // m = 1, or NaN where s is NaN
+    const double td = d.m * power(d, x), th = h.m * power(h, x), of_v = power(v, x);
+    if constexpr (with_terms) p[diagonal] = td, p[vertical] = v.m * of_v, p[horizontal] = th;
+    const double s = fma(v.m, of_v, td + th);
     return {fma(s, c.q, s), x - c.n};
   }
 
+  // Also brings the exponent of a forbidden cell back to where it was before further costs of +infinity.
   static __device__ __forceinline__ void renormalise(Z &z) {
-    const int high = __double2hiint(z.m);
-    const int shift = (high >> 20 & 0x7ff) - 1023;
-    if (shift == 1024) return;  // NaN
+    const int high = __double2hiint(z.m), exponent = high >> 20 & 0x7ff;
+    const int shift = exponent == 0x7ff ? 0 : exponent - 1023;  // of NaN none
     z.m = __hiloint2double(high - shift * (1 << 20), __double2loint(z.m));
-    z.e += shift;
+    z.e = larger(z.e + shift, forbidden_e);
   }
 
   // Every NaN is stored as the positive quiet NaN, so that no word is all ones.

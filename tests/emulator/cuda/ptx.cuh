@@ -32,7 +32,9 @@ inline void let_next_kernel_in() {}
 inline void barrier(int id, int threads) { emulator::meet_in_block(id, threads); }
 
 inline float approximate_reciprocal(float s) { return 1 / s; }
-inline float approximate_reciprocal_root(float s) { return 1 / sqrtf(s); }
+// Of the accuracy that the instructions have.
+inline double approximate_reciprocal(double s) { return 1 / s * (1 - 0x1p-21); }
+inline float approximate_reciprocal_root(float s) { return 1 / sqrtf(s) * (1 - 0x1p-22f); }
 
 template <unsigned selector>
 unsigned permute(unsigned a, unsigned b) {
