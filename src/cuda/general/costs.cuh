@@ -80,19 +80,20 @@ __device__ __forceinline__ void add_along(Points<In> p, Points<In> d, int featur
 // approximations in float, of all numbers side by side but for the rare ones that are no normal floats.
 template <class Cell>
 __device__ __forceinline__ void take_roots(double (&s)[K]) {
-  bool odd = Cell::wide;
+  bool rare[K], any = false;
   double root[K];
 #pragma unroll
   for (int k = 0; k < K; k++) {
     const auto rounded = static_cast<float>(s[k]);
-    odd |= !(rounded > 1e-30f && rounded < 1e30f);
+    rare[k] = Cell::wide || !(rounded > 1e-30f && rounded < 1e30f), any |= rare[k];
     const auto inverse = static_cast<double>(ptx::approximate_reciprocal_root(rounded));
     const double v = s[k] * inverse;
     root[k] = fma(fma(-v, v, s[k]), 0.5 * inverse, v);
   }
-  if (odd) {
+  if (any) {
 #pragma unroll
-    for (int k = 0; k < K; k++) root[k] = core::Euclidean::finish(s[k]);
+    for (int k = 0; k < K; k++)
+      if (rare[k]) root[k] = core::Euclidean::finish(s[k]);
   }
 #pragma unroll
   for (int k = 0; k < K; k++) s[k] = root[k];
@@ -275,13 +276,13 @@ struct Fill {
     const int u0 = first_of(thread);
     if (u0 >= T) return;
     int flags = 0;
-    const Rows<int> first = *reinterpret_cast<const Rows<int> *>(block.first + lane_id() * K);
-    const Rows<int> end = *reinterpret_cast<const Rows<int> *>(block.end + lane_id() * K);
     const bool begins = !s.reversed && s.row == 0 && lane_id() == 0;
 #pragma unroll
     for (int i = 0; i < S; i++) {
       typename Cell::Costs costs;
       const int column = first_step + u0 + i - lane_id();
+      const Rows<int> first = *reinterpret_cast<const Rows<int> *>(block.first + lane_id() * K);
+      const Rows<int> end = *reinterpret_cast<const Rows<int> *>(block.end + lane_id() * K);
       bool admitted[K];
       Rows<Real> slope{}, derivative{};
 #pragma unroll
