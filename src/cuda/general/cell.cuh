@@ -77,51 +77,53 @@ struct Soft {
         *rows_at<Integer>(planes + (2 * way + 1) * steps * pitch, u) = n[way];
       }
     }
-    // The costs of the four rows, or forbidden where a row does not admit the column. begins: the row whose cell is the
-    // pair's first, which is entered without a penalty, or none of them. Returns flags of the pair. What is rare is in
-    // branches for all rows at once, so that the compiler may go through the rows side by side.
-    __device__ __forceinline__ int set(const double (&cost)[K], const bool (&admitted)[K], int begins,
+    // The costs of `rows` rows from `begin` on, or forbidden where a row does not admit the column. first: the row
+    // whose cell is the pair's first, which is entered without a penalty, or none of them. Returns flags of the pair.
+    // What is rare is in a branch for all rows at once, so that the compiler may go through the rows side by side.
+    template <int rows>
+    __device__ __forceinline__ int set(const double (&cost)[K], const bool (&admitted)[K], int begin, int first,
                                        const Units &units) {
       constexpr double round = 6755399441055744.0;  // 1.5 2^52: adding it leaves an integer in the low word
       int flags = 0;
-      bool forbid[K];
-      double t[ways][K];
+      bool forbid[rows];
+      double t[ways][rows];
       bool odd = false;
 #pragma unroll
-      for (int k = 0; k < K; k++) {
-        forbid[k] = !admitted[k];
+      for (int i = 0; i < rows; i++) {
+        const int k = begin + i;
+        forbid[i] = !admitted[k];
 #pragma unroll
         for (int way = 0; way < ways; way++) {
           if constexpr (weighted)
-            t[way][k] = fma(cost[k], units.factor[way], k == begins ? 0.0 : units.penalty[way]);
+            t[way][i] = fma(cost[k], units.factor[way], k == first ? 0.0 : units.penalty[way]);
           else
-            t[way][k] = cost[k] * units.factor[way];
-          odd |= !(fabs(t[way][k]) <= units.limit);
+            t[way][i] = cost[k] * units.factor[way];
+          odd |= !(fabs(t[way][i]) <= units.limit);
         }
       }
       if (odd) {
 #pragma unroll
-        for (int k = 0; k < K; k++) {
-          if (cost[k] == __longlong_as_double(0x7ff0000000000000ll)) forbid[k] = true;
+        for (int i = 0; i < rows; i++) {
+          if (cost[begin + i] == __longlong_as_double(0x7ff0000000000000ll)) forbid[i] = true;
 #pragma unroll
           for (int way = 0; way < ways; way++) {
-            if (fabs(t[way][k]) <= units.limit) continue;
-            if (!forbid[k]) flags |= !(fabs(t[way][k]) < core::largest_wide_cost) ? not_a_number : rejected;
-            t[way][k] = 0;
+            if (fabs(t[way][i]) <= units.limit) continue;
+            if (!forbid[i]) flags |= !(fabs(t[way][i]) < core::largest_wide_cost) ? not_a_number : rejected;
+            t[way][i] = 0;
           }
         }
       }
 #pragma unroll
-      for (int k = 0; k < K; k++)
+      for (int i = 0; i < rows; i++)
 #pragma unroll
         for (int way = 0; way < ways; way++) {
-          const double sum = t[way][k] + round, whole = wide ? rint(t[way][k]) : sum - round;
-          const Real f = exp2_minus_1(static_cast<Real>(t[way][k] - whole));
-          q[way].v[k] = forbid[k] ? 0 : f;
+          const double sum = t[way][i] + round, whole = wide ? rint(t[way][i]) : sum - round;
+          const Real f = exp2_minus_1(static_cast<Real>(t[way][i] - whole));
+          q[way].v[begin + i] = forbid[i] ? 0 : f;
           if constexpr (wide)
-            n[way].v[k] = forbid[k] ? -Base::forbidden_e : whole;
+            n[way].v[begin + i] = forbid[i] ? -Base::forbidden_e : whole;
           else
-            n[way].v[k] = forbid[k] ? -core::Exponent<float>::forbidden : __double2loint(sum);
+            n[way].v[begin + i] = forbid[i] ? -core::Exponent<float>::forbidden : __double2loint(sum);
         }
       return flags;
     }
@@ -278,10 +280,12 @@ struct Hard {
 
     __device__ __forceinline__ void load(double *planes, int, int u) { d = *rows_at<double>(planes, u); }
     __device__ __forceinline__ void store(double *planes, int, int u) const { *rows_at<double>(planes, u) = d; }
-    __device__ __forceinline__ int set(const double (&cost)[K], const bool (&admitted)[K], int, const Units &) {
+    template <int rows>
+    __device__ __forceinline__ int set(const double (&cost)[K], const bool (&admitted)[K], int begin, int,
+                                       const Units &) {
       int flags = 0;
 #pragma unroll
-      for (int k = 0; k < K; k++) {
+      for (int k = begin; k < begin + rows; k++) {
         const bool forbid = !admitted[k] || cost[k] == infinity();
         const bool bad = !forbid && !(fabs(cost[k]) < infinity());
         d.v[k] = forbid || bad ? infinity() : cost[k];

@@ -77,26 +77,30 @@ __device__ __forceinline__ void add_along(Points<In> p, Points<In> d, int featur
 }
 
 // Replaces numbers by their square roots. In float problems to within 2^-43 of themselves, by Newton's method from
-// approximations in float, of all numbers side by side but for the rare ones that are no normal floats.
-template <class Cell>
+// approximations in float; `rows` numbers side by side, but for the rare ones that are no normal floats.
+template <class Cell, int rows>
 __device__ __forceinline__ void take_roots(double (&s)[K]) {
-  bool rare[K], any = false;
-  double root[K];
 #pragma unroll
-  for (int k = 0; k < K; k++) {
-    const auto rounded = static_cast<float>(s[k]);
-    rare[k] = Cell::wide || !(rounded > 1e-30f && rounded < 1e30f), any |= rare[k];
-    const auto inverse = static_cast<double>(ptx::approximate_reciprocal_root(rounded));
-    const double v = s[k] * inverse;
-    root[k] = fma(fma(-v, v, s[k]), 0.5 * inverse, v);
+  for (int begin = 0; begin < K; begin += rows) {
+    bool rare[rows], any = false;
+    double root[rows];
+#pragma unroll
+    for (int i = 0; i < rows; i++) {
+      const double of = s[begin + i];
+      const auto rounded = static_cast<float>(of);
+      rare[i] = Cell::wide || !(rounded > 1e-30f && rounded < 1e30f), any |= rare[i];
+      const auto inverse = static_cast<double>(ptx::approximate_reciprocal_root(rounded));
+      const double v = of * inverse;
+      root[i] = fma(fma(-v, v, of), 0.5 * inverse, v);
+    }
+    if (any) {
+#pragma unroll
+      for (int i = 0; i < rows; i++)
+        if (rare[i]) root[i] = core::Euclidean::finish(s[begin + i]);
+    }
+#pragma unroll
+    for (int i = 0; i < rows; i++) s[begin + i] = root[i];
   }
-  if (any) {
-#pragma unroll
-    for (int k = 0; k < K; k++)
-      if (rare[k]) root[k] = core::Euclidean::finish(s[k]);
-  }
-#pragma unroll
-  for (int k = 0; k < K; k++) s[k] = root[k];
 }
 
 // Where the planes of a tile lie in shared memory: those of costs, which
@@ -121,6 +125,7 @@ struct Fill {
   static constexpr bool fits = with_slope || T > warps;  // what they give each other, in the tile
   static constexpr int groups = tangents || T < warps || !fits || S >= most ? 1 : most / S, together = S * groups;
   static constexpr int step_groups = T / together;
+  static constexpr int rows_together = S > 2 && warps > 4 ? 1 : K;  // as there are registers for
   // What they give each other, in the memory of the tile: each its sums of the columns that others complete.
   static constexpr size_t exchange_bytes = (groups - 1) * S * K * threads * sizeof(double);
   using Points = Feed<Walk, T, threads, tangents>;
@@ -252,7 +257,7 @@ struct Fill {
     };
     if (a.metric == SDTW_EUCLIDEAN) {
 #pragma unroll
-      for (int i = 0; i < S; i++) take_roots<Cell>(sums.v[i]);
+      for (int i = 0; i < S; i++) take_roots<Cell, rows_together>(sums.v[i]);
       if (tangents) each([](double &sum, double &change) { change *= core::Euclidean::slope(sum); });
     } else if (a.metric == SDTW_COSINE)
       each([](double &sum, double &) { sum = core::Cosine::finish(sum); });
@@ -292,7 +297,9 @@ struct Fill {
           if (a.metric == SDTW_EUCLIDEAN) slope.v[k] = admitted[k] ? slope_of(sums.v[i][k]) : Real(0);
         if constexpr (tangents) derivative.v[k] = admitted[k] ? static_cast<Real>(along.v[i][k]) : Real(0);
       }
-      flags |= costs.set(sums.v[i], admitted, column == 0 && begins ? 0 : K, units);
+#pragma unroll
+      for (int k = 0; k < K; k += rows_together)
+        flags |= costs.template set<rows_together>(sums.v[i], admitted, k, column == 0 && begins ? 0 : K, units);
       costs.store(to.base, T, u0 + i);
       if constexpr (with_slope)
         if (a.metric == SDTW_EUCLIDEAN) *rows_at<Real>(to.slope, u0 + i) = slope;
