@@ -24,6 +24,21 @@ class Rules(NamedTuple):
     step_weight: tuple[float, float, float] = (1.0, 1.0, 1.0)
     step_penalty: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
+    def penalty_as_cost(self) -> float | None:
+        """What every cell may cost more instead of step penalties, so that paths differ as they do with them.
+
+        A path to the last cell (n, m) takes diagonal + vertical = n - 1 steps down and diagonal + horizontal
+        = m - 1 to the right. So its penalties (d, v, h), and its step weights likewise, are
+
+            d diagonal + v vertical + h horizontal = v (n - 1) + h (m - 1) + (d - v - h) diagonal,
+
+        of which the last term alone is not the same for all paths. None where only penalties have that term.
+        """
+        ours, of_weights = (d - v - h for d, v, h in (self.step_penalty, self.step_weight))
+        if ours == 0:
+            return 0.0
+        return ours / of_weights if of_weights != 0 else None
+
 
 def check_rules(
     band: str | None,
