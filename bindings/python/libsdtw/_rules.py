@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import _core
 from ._core import InvalidArgumentError
@@ -38,6 +38,15 @@ class Rules(NamedTuple):
         if ours == 0:
             return 0.0
         return ours / of_weights if of_weights != 0 else None
+
+    def penalty_beside(self, cost: float, n: Any, m: Any) -> Any:
+        """What paths of n and m steps pay beside that cost of cells. The first has the diagonal weight."""
+        (_, v, h), (of_d, of_v, of_h) = self.step_penalty, self.step_weight
+        total = (v - cost * of_v) * (n - 1.0) + (h - cost * of_h) * (m - 1.0) - cost * of_d
+        return total * ((n > 0) & (m > 0))
+
+    def without_penalties(self) -> Rules:
+        return self._replace(step_penalty=Rules().step_penalty)
 
 
 def check_rules(

@@ -81,14 +81,10 @@ def _expected_penalties(options: Options, operands: Operands) -> Any:
     """
     d, v, h = options.rules.step_penalty
     value, alignment = _primitives.alignment(options, widened(operands))
-    batch, rows, columns, _ = operands.sizes
-    n, m = (
-        jnp.full(batch, size) if lengths is None else lengths
-        for lengths, size in ((operands.x_lengths, rows), (operands.y_lengths, columns))
-    )
-    diagonal = (n + m - 1).astype(value.dtype) - jnp.sum(alignment, (1, 2))
+    n, m = operands.lengths(value.dtype)
+    diagonal = n + m - 1 - jnp.sum(alignment, (1, 2))
     total = v * (n - 1 - diagonal) + h * (m - 1 - diagonal) + d * diagonal
-    return jnp.where((n > 0) & (m > 0), total, 0).astype(value.dtype)
+    return jnp.where((n > 0) & (m > 0), total, 0)
 
 
 def _value_by_gamma(options: Options, operands: Operands, value: Any, tangent: Any) -> Any:

@@ -358,7 +358,7 @@ def _with_gamma(pairs: Pairs, gamma: Tensor) -> Pairs:
 
 def _with_penalties_in_costs(pairs: Pairs, options: _options.Options) -> Pairs:
     """The same without penalties, which nothing could scale, but with costs that are dearer for them, and
-    what remains of them for all paths alike. The first cell has the diagonal step's weight."""
+    what remains of them for all paths alike."""
     more = options.rules.penalty_as_cost()
     if more is None:
         raise UnsupportedError(
@@ -367,11 +367,10 @@ def _with_penalties_in_costs(pairs: Pairs, options: _options.Options) -> Pairs:
         )
     x, y, n, m = pairs.inputs()[:4]
     cost = x if y is None else _costs.matrix(options.metric, x, y, n, m)
-    (_, v, h), (of_d, of_v, of_h) = options.rules.step_penalty, options.rules.step_weight
     n = torch.full(cost.shape[:1], cost.shape[1], device=cost.device) if n is None else n
     m = torch.full(cost.shape[:1], cost.shape[2], device=cost.device) if m is None else m
-    offset = (v - more * of_v) * (n - 1.0) + (h - more * of_h) * (m - 1.0) - more * of_d
-    offset = torch.where((n > 0) & (m > 0), offset, 0).to(_kernels.value_dtype(cost.dtype))
+    dtype = _kernels.value_dtype(cost.dtype)
+    offset = options.rules.penalty_beside(more, n.to(dtype), m.to(dtype))
     return pairs.of(cost + more, None, options.free_costs(), offset)
 
 
