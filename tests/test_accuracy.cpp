@@ -76,7 +76,9 @@ TEST_CASE("float32 is as accurate as promised, up to 4096 steps", "[accuracy]") 
     for (const int64_t length : {128, 1024, 4096})
       for (const int64_t features : {1, 8, 64})
         for (const double gamma : gammas) {
-          Case c = series(kind, ++seed, length, features);
+          // The oracle takes seconds for the longest: of these a third, with every gamma and every number of features.
+          if (++seed % 3 != 0 && length == 4096 && !options().table) continue;
+          Case c = series(kind, seed, length, features);
           c.problem.gamma = gamma;
           check_accuracy<double>(c, kind, SDTW_F32);
         }

@@ -50,9 +50,10 @@ def test_programs_have_the_shapes_of_the_cpus(name, dtype, monkeypatch):
         # The number is an attribute; an operand scales the inputs, to gamma 1.
         assert f"gamma = {1 if operand else 0.5:.6e} : f64" in text
         assert program.lower(lowering_platforms=("cpu",)).out_info == program.out_info
-    function = jax.jit(lambda x, y, gamma: soft_dtw(x, y, gamma=gamma, step_penalties=(0, 1, 1)))
+    options = {"step_penalties": (0, 1, 1), "step_weights": (2, 1, 1)}
+    function = jax.jit(lambda x, y, gamma: soft_dtw(x, y, gamma=gamma, **options))
     program = function.trace(x, y, jnp.float32(1))
-    with pytest.raises(libsdtw.UnsupportedError, match="step_penalties is not implemented on GPUs"):
+    with pytest.raises(libsdtw.UnsupportedError, match="not implemented on GPUs for step_penalties"):
         program.lower(lowering_platforms=("cuda",))
 
 
@@ -80,9 +81,9 @@ def as_on_gpus(monkeypatch):
     cleared()
 
 
-def every(metric, dtype):
+def every(metric, dtype, rules):
     """Value, gradients, tangents and alignment, and series."""
-    options = {"metric": metric, "x_lengths": N}
+    options = {"metric": metric, "x_lengths": N, **rules}
     if metric == "precomputed":
         options |= {"metric": lambda x, y: jnp.sum(jnp.abs(x[:, :, None] - y[:, None]), -1) ** 1.5}
 
@@ -107,19 +108,22 @@ def every(metric, dtype):
 
 @pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize(
-    ("metric", "zeros", "dtype"),
+    ("metric", "zeros", "dtype", "rules"),
     [
-        ("sqeuclidean", False, "float64"),
-        ("euclidean", False, "float64"),
-        ("cityblock", False, "float64"),
-        ("precomputed", False, "float64"),
-        ("cosine", False, "float32"),
-        ("cosine", True, "float64"),
+        ("sqeuclidean", False, "float64", {}),
+        ("euclidean", False, "float64", {}),
+        ("cityblock", False, "float64", {}),
+        ("precomputed", False, "float64", {}),
+        ("cosine", False, "float32", {}),
+        ("cosine", True, "float64", {}),
+        ("sqeuclidean", False, "float64", {"step_penalties": (0.1, 0.3, 0.7)}),
+        ("precomputed", False, "float64", {"step_penalties": (1, -0.5, 0)}),
+        ("euclidean", False, "float64", {"step_penalties": (0, 1, 1), "step_weights": (1, 2, 0.5)}),
     ],
 )
-def test_gamma_as_an_array_gives_what_a_number_does(metric, zeros, dtype, as_on_gpus):
+def test_gamma_as_an_array_gives_what_a_number_does(metric, zeros, dtype, rules, as_on_gpus):
     with x_of(64 if dtype == "float64" else 32):
-        function, x, y = every(metric, dtype)
+        function, x, y = every(metric, dtype, rules)
         gammas = (0.0, 0.3)
         if zeros:  # whose costs are all alike, so that at gamma 0 rounding chooses the path
             x, y, gammas = x.at[0, 2].set(0), y.at[0, 1].set(0).at[1, 3].set(0), (0.3, 2.0)

@@ -57,16 +57,32 @@ def test_derivatives_with_rules(rules):
     check_grads(function, (jnp.asarray(GAMMA), *inputs_of("cityblock")), order=2, modes=("rev",), rtol=1e-5)
 
 
+@pytest.mark.usefixtures("on_cpu")  # gamma is traced
+@pytest.mark.parametrize("metric", ["sqeuclidean", "euclidean", "precomputed"])
+@pytest.mark.parametrize("penalties", [(0.1, 0.3, 0.7), (1, 0.3, 0.7), (0.5, -1, 0)])
+def test_derivatives_with_penalties(metric, penalties):
+    options = {"step_penalties": penalties, "metric": metric, "x_lengths": [5, 3, 0], "y_lengths": [2, 4, 0]}
+    function = jax.jit(lambda gamma, *series: soft_dtw(*series, gamma=gamma, **options))
+    given = jnp.asarray(GAMMA), *inputs_of(metric)
+    check_grads(function, given, order=2, modes=("rev",), rtol=1e-5)
+    check_grads(function, given, order=1, modes=("fwd",), rtol=1e-5)
+
+
 @pytest.mark.usefixtures("on_cpu")
-def test_derivatives_with_penalties():
-    x, y = inputs_of("euclidean")
-    options = {"step_penalties": (0.1, 0.3, 0.7), "metric": "euclidean"}
-    function = jax.jit(lambda x, y: soft_dtw(x, y, gamma=GAMMA, **options))
-    check_grads(function, (x, y), order=2, modes=("rev",), rtol=1e-5)
-    # gamma may be traced; by it there is no derivative
-    assert np.array_equal(jax.jit(functools.partial(soft_dtw, **options))(x, y, gamma=GAMMA), function(x, y))
-    with pytest.raises(libsdtw.UnsupportedError, match="gamma with step_penalties"):
-        jax.grad(lambda gamma: soft_dtw(x, y, gamma=gamma, **options).sum())(GAMMA)
+def test_derivatives_with_penalties_and_weights():
+    given = jnp.asarray(GAMMA), *inputs_of("euclidean")
+    options = {"metric": "euclidean", "step_penalties": (0.1, 0.3, 0.7)}
+
+    def function(gamma, x, y, weights=(1, 2, 0.5)):
+        return soft_dtw(x, y, gamma=gamma, step_weights=weights, **options)
+
+    check_grads(function, given, order=1, modes=("rev", "fwd"), rtol=1e-5)
+    mixed = jax.jacobian(jax.jacobian(function, 1))(*given)
+    step = 1e-6
+    there, back = (jax.jacobian(function, 1)(GAMMA + s, *given[1:]) for s in (step, -step))
+    np.testing.assert_allclose(mixed, (there - back) / (2 * step), rtol=1e-5, atol=1e-8)
+    with pytest.raises(libsdtw.UnsupportedError, match="the diagonal one is the sum"):
+        jax.jacobian(jax.jacobian(functools.partial(function, weights=(2, 1, 1)), 1))(*given)
 
 
 @pytest.mark.parametrize("metric", ["sqeuclidean", "precomputed"])

@@ -61,7 +61,7 @@ def test_is_what_numpy_computes(device, rules, metric, gamma):
 
 
 @pytest.mark.parametrize("metric", ["sqeuclidean", "cosine", "precomputed"])
-@pytest.mark.parametrize("band", [{}, {"band": "sakoe_chiba", "radius": 1}])
+@pytest.mark.parametrize("band", [{}, {"band": "sakoe_chiba", "radius": 1}, {"step_weights": (1, 2, 0.5)}])
 def test_gamma_that_is_learned_with_penalties(device, metric, band):
     x, y = pair(device, shape=(4, 5, 4, 2))
     inputs = (torch.cdist(x, y).detach().requires_grad_(),) if metric == "precomputed" else (x, y)
@@ -78,6 +78,8 @@ def test_gamma_that_is_learned_with_penalties(device, metric, band):
     assert torch.autograd.gradcheck(
         lambda gamma, *given: soft_dtw(*given, gamma=gamma, **options), (gamma, *first)
     )
+    with pytest.raises(libsdtw.UnsupportedError, match="the diagonal one is the sum"):
+        soft_dtw(*first, gamma=gamma, **options | {"step_weights": (2, 1, 1)})
     with pytest.raises(libsdtw.UnsupportedError, match="step_penalties"):
         sharp_soft_dtw(*inputs, gamma=gamma, **options | lengths)
 

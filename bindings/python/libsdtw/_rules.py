@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import _core
 from ._core import InvalidArgumentError
@@ -23,6 +23,30 @@ class Rules(NamedTuple):
     band_radius: float = 0.0
     step_weight: tuple[float, float, float] = (1.0, 1.0, 1.0)
     step_penalty: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    def penalty_as_cost(self) -> float | None:
+        """What every cell may cost more instead of step penalties, so that paths differ as they do with them.
+
+        A path to the last cell (n, m) takes diagonal + vertical = n - 1 steps down and diagonal + horizontal
+        = m - 1 to the right. So its penalties (d, v, h), and its step weights likewise, are
+
+            d diagonal + v vertical + h horizontal = v (n - 1) + h (m - 1) + (d - v - h) diagonal,
+
+        of which the last term alone is not the same for all paths. None where only penalties have that term.
+        """
+        ours, of_weights = (d - v - h for d, v, h in (self.step_penalty, self.step_weight))
+        if ours == 0:
+            return 0.0
+        return ours / of_weights if of_weights != 0 else None
+
+    def penalty_beside(self, cost: float, n: Any, m: Any) -> Any:
+        """What paths of n and m steps pay beside that cost of cells. The first has the diagonal weight."""
+        (_, v, h), (of_d, of_v, of_h) = self.step_penalty, self.step_weight
+        total = (v - cost * of_v) * (n - 1.0) + (h - cost * of_h) * (m - 1.0) - cost * of_d
+        return total * ((n > 0) & (m > 0))
+
+    def without_penalties(self) -> Rules:
+        return self._replace(step_penalty=Rules().step_penalty)
 
 
 def check_rules(

@@ -17,30 +17,32 @@ struct DifferenceCosts : TileReader<DoubleRing> {
     for (int k = 0; k < K; k++) cost[k] = DoubleCell::split(t.v[k]);
   }
 
-  // Scratch: of each producer warp 16 points of y, some features at a time, as float64.
-  static constexpr int at_once = 8;
-  __host__ __device__ static size_t scratch_bytes(const Args &) {
-    return producers * chunk_columns * at_once * sizeof(double);
-  }
+  // Scratch: of each producer warp 16 points of y and its 32 rows of x, some features at a time, as float64. The pitch
+  // avoids bank conflicts among threads that read a row each.
+  static constexpr int at_once = 8, x_pitch = at_once + 1, own_scratch = chunk_columns * at_once + warp * x_pitch;
+  __host__ __device__ static size_t scratch_bytes(const Args &) { return producers * own_scratch * sizeof(double); }
   static __device__ __forceinline__ void init(unsigned char *) {}
   static __device__ __forceinline__ void retire(unsigned char *) {}
   template <class Work>
   static __device__ __forceinline__ void choose(const Args &, Work work) {
     work(Type<Producer>{});
   }
-  // A thread has one row, and the warp's threads share points of y. What comes next is asked for before the warp
-  // computes: the next features, or the first ones of the next chunk.
+  // A thread has one row. A warp's threads load its points of x and y together, so that they read whole lines, and pass
+  // them to each other. What comes next is asked for before the warp computes: the next features, or the first ones of
+  // the next chunk.
   struct Producer : RowsOfProducer {
     static constexpr int nothing = 1 << 30;  // no column
-    static constexpr int share = chunk_columns * at_once / warp;
+    // A thread loads one feature of each point, and the warp so many points at once.
+    static constexpr int points_at_once = warp / at_once;
 
     DoubleRing ring;
     DoubleCell::Scale scale;
-    double *points;                     // the warp's scratch, [column][at_once]
-    int shift;                          // in which slot, before it is wrapped, the thread's row has column 0
-    int64_t x, y, step;                 // offsets of the thread's row and of column 0; from a column of y to the next
-    int asked;                          // the first column of the chunk whose first features have been asked for
-    double of_x[at_once], of_y[share];  // what has been asked for: of the row, and the lane's share of the points
+    double *points, *rows;   // the warp's scratch: [column][at_once]; [row][x_pitch]
+    int shift;               // in which slot, before it is wrapped, the thread's row has column 0
+    int n, first_row, sign;  // rows of the pair; the first of the warp's; from a row to the next
+    int64_t x, y, step;      // offsets of the pair's x and of column 0; from a column of y to the next
+    int asked;               // the first column of the chunk whose first features have been asked for
+    double of_x[warp / points_at_once], of_y[chunk_columns / points_at_once];  // what the thread has asked for
 
     // s: the view of sweeping lane strip_lane = 8 warp + lane / 4. The thread has that lane's row lane % 4.
     __device__ __forceinline__ Producer(const Args &args, const StripView &s, int strip_lane, const DoubleRing &to,
@@ -48,11 +50,14 @@ struct DifferenceCosts : TileReader<DoubleRing> {
         : RowsOfProducer{args, s.pair.m, strip_lane * K + lane_id() % 4},
           ring(to),
           scale(args.scale),
-          points(reinterpret_cast<double *>(scratch) + strip_lane / 8 * (chunk_columns * at_once)),
+          points(reinterpret_cast<double *>(scratch) + strip_lane / 8 * own_scratch),
+          rows(points + chunk_columns * at_once),
           shift(shift_steps + s.lane),
+          n(s.pair.n),
+          first_row(s.row_of(0) - s.sign() * (lane_id() / 4 * K)),
+          sign(s.sign()),
           asked(nothing) {
-      const int k = lane_id() % 4;
-      x = x_of(a, s.pair.index) * a.x.stride[0] + static_cast<int64_t>(clamp(s.row_of(k), s.pair.n)) * a.x.stride[1];
+      x = x_of(a, s.pair.index) * a.x.stride[0];
       y = y_of(a, s.pair.index) * a.y.stride[0] + s.first_column() * a.y.stride[1];
       step = s.sign() * a.y.stride[1];
     }
@@ -71,29 +76,32 @@ struct DifferenceCosts : TileReader<DoubleRing> {
     }
     template <class T>
     __device__ __forceinline__ void ask_for(const T *xs, const T *ys, int column, int first) {
-      xs += x + first * a.x.stride[2];
+      const int feature = first + lane_id() % at_once;
+      const bool exists = feature < a.features;
+      xs += x + feature * a.x.stride[2], ys += y + feature * a.y.stride[2];
 #pragma unroll
-      for (int f = 0; f < at_once; f++, xs += a.x.stride[2]) of_x[f] = first + f < a.features ? __ldg(xs) : T(0);
-      const int own = first + lane_id() % at_once;
-      ys += y + own * a.y.stride[2];
+      for (int i = 0; i < warp / points_at_once; i++)
+        of_x[i] = exists ? __ldg(xs + clamp(first_row + sign * point(i), n) * a.x.stride[1]) : T(0);
 #pragma unroll
-      for (int i = 0; i < share; i++) {
-        const int c = column + (i * warp + lane_id()) / at_once;
-        of_y[i] = own < a.features ? __ldg(ys + clamp(c, m) * step) : T(0);
-      }
+      for (int i = 0; i < chunk_columns / points_at_once; i++)
+        of_y[i] = exists ? __ldg(ys + clamp(column + point(i), m) * step) : T(0);
     }
+    // The i-th of the points that the thread loads.
+    static __device__ __forceinline__ int point(int i) { return i * points_at_once + lane_id() / at_once; }
     __device__ __forceinline__ void produce(int column, int next) {
       double sum[chunk_columns] = {};
       if (asked != column) ask(column, 0);
 #pragma unroll 1
       for (int first = 0; first < a.features; first += at_once) {
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < warp / points_at_once; i++) rows[point(i) * x_pitch + lane_id() % at_once] = of_x[i];
+#pragma unroll
+        for (int i = 0; i < chunk_columns / points_at_once; i++) points[i * warp + lane_id()] = of_y[i];
+        __syncwarp();
         double here[at_once];
 #pragma unroll
-        for (int f = 0; f < at_once; f++) here[f] = of_x[f];
-        __syncwarp();
-#pragma unroll
-        for (int i = 0; i < share; i++) points[i * warp + lane_id()] = of_y[i];
-        __syncwarp();
+        for (int f = 0; f < at_once; f++) here[f] = rows[lane_id() * x_pitch + f];
         const bool goes_on = first + at_once < a.features;
         ask(goes_on ? column : next, goes_on ? first + at_once : 0);
 #pragma unroll

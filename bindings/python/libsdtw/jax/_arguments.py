@@ -79,6 +79,10 @@ def prepare(
         # Whose costs do not scale with the series, as is needed there: see _lowering
         x, y, metric = *_squares(x, y, x_lengths, y_lengths), "sqeuclidean"
     options = Options(metric, check_rules(*rules), None, x_lengths is not None, y_lengths is not None)
+    if options.has_penalties and options.has_y and known is None and _library.on_gpus():
+        # Costs scale together with what penalties add to them
+        x, y = _matrix(metric, x, y, x_lengths, y_lengths), None
+        options = options._replace(metric="precomputed")
     operands = Operands(x, y, x_lengths, y_lengths, gamma)
     try:
         _lowering.check(options, operands, 1.0 if known is None else known)
@@ -249,6 +253,12 @@ def _squares(x: Array, y: Array, x_lengths: Array | None, y_lengths: Array | Non
     wide = x.dtype if x.dtype in (jnp.float32, jnp.float64) else jnp.float32
     x, y = _costs.without_padding(x, x_lengths), _costs.without_padding(y, y_lengths)
     return _costs.cosine_as_squares(x.astype(wide), y.astype(wide))
+
+
+def _matrix(metric: str, x: Array, y: Array, x_lengths: Array | None, y_lengths: Array | None) -> Array:
+    wide = x.dtype if x.dtype in (jnp.float32, jnp.float64) else jnp.float32
+    cost: Array = _costs.matrix(metric, x.astype(wide), y.astype(wide), x_lengths, y_lengths)
+    return cost
 
 
 def check_reduction(reduction: Any) -> None:

@@ -5,7 +5,8 @@ They are linear in the tangents by operations that JAX can transpose: products w
 with the Hessian, a primitive that is its own transpose. By gamma the derivative of the value V is
 (V - <G, D>) / gamma, with the cost D and the gradient G by it; as V is homogeneous of degree 1 in (D, gamma),
 that of G is minus the Hessian's product with D, divided by gamma. Where the metric is of degree k in (x, y)
-both are known without D: <G, D> = (<grad_x, x> + <grad_y, y>) / k.
+both are known without D: <G, D> = (<grad_x, x> + <grad_y, y>) / k. Step penalties are costs, too: V is
+homogeneous in (D, penalties, gamma), and the derivatives have terms of theirs.
 """
 
 from __future__ import annotations
@@ -72,14 +73,25 @@ def expected_cost(options: Options, operands: Operands) -> Any:
     return jnp.where(jnp.isfinite(value), total / options.degree, value)
 
 
-def _refuse_gamma(options: Options) -> None:
-    if options.has_penalties:
-        raise UnsupportedError("the derivative by gamma with step_penalties is not implemented")
+def _expected_penalties(options: Options, operands: Operands) -> Any:
+    """What a path is expected to pay for its steps, (B,).
+
+    It takes diagonal + vertical = n - 1 steps down and diagonal + horizontal = m - 1 to the right, and so
+    visits n + m - 1 - diagonal cells: as many as the alignment's sum says are expected.
+    """
+    d, v, h = options.rules.step_penalty
+    value, alignment = _primitives.alignment(options, widened(operands))
+    n, m = operands.lengths(value.dtype)
+    diagonal = n + m - 1 - jnp.sum(alignment, (1, 2))
+    total = v * (n - 1 - diagonal) + h * (m - 1 - diagonal) + d * diagonal
+    return jnp.where((n > 0) & (m > 0), total, 0)
 
 
 def _value_by_gamma(options: Options, operands: Operands, value: Any, tangent: Any) -> Any:
-    _refuse_gamma(options)
-    slope = (value - expected_cost(options, operands)) / operands.gamma.astype(value.dtype)
+    expected = expected_cost(options, operands)
+    if options.has_penalties:
+        expected += _expected_penalties(options, operands)
+    slope = (value - expected) / operands.gamma.astype(value.dtype)
     return tangent.astype(value.dtype) * jnp.where(jnp.isfinite(value), slope, 0)
 
 
@@ -87,10 +99,16 @@ def _gradients_by_gamma(
     options: Options, operands: Operands, grads: tuple[Any, Any], needs: tuple[bool, bool], tangent: Any
 ) -> list[Any]:
     """Tangents of gradients by x and y along one of gamma."""
-    _refuse_gamma(options)
     gamma = per_pair(operands.gamma)
-    if options.degree > 0:
-        products = _primitives.tangents(options, operands, centred(options, operands), needs)
+    more = options.rules.penalty_as_cost()
+    if more is None:
+        raise UnsupportedError(
+            "the derivative of gradients by gamma is not implemented for step_penalties with step_weights of "
+            "which the diagonal one is the sum of the others"
+        )
+    if options.degree > 0 and (more == 0 or not options.has_y):
+        x, y = centred(options, operands)
+        products = _primitives.tangents(options, operands, (x + more if more else x, y), needs)
         k = options.degree
         slopes = [
             None if grad is None else ((k - 1) * grad - product) / (k * gamma).astype(grad.dtype)
@@ -101,7 +119,7 @@ def _gradients_by_gamma(
             lambda x, y: of_costs(options, operands._replace(x=x, y=y))[1].x, operands.x, operands.y
         )
         given = options._replace(metric="precomputed")
-        hessian_cost = _primitives.tangents(given, operands._replace(x=cost, y=None), (cost, None))[0]
+        hessian_cost = _primitives.tangents(given, operands._replace(x=cost, y=None), (cost + more, None))[0]
         pulled = pullback(-hessian_cost / gamma.astype(cost.dtype))
         slopes = [slope if need else None for slope, need in zip(pulled, needs, strict=True)]
     along = per_pair(tangent)

@@ -71,7 +71,7 @@ def soft_dtw(
     Raises:
         InvalidArgumentError (a ValueError): an argument has a shape or value that it may not have.
         UnsupportedError (a NotImplementedError): what this version does not implement: a third derivative,
-            or one by gamma with step penalties.
+            or one of gradients by gamma with step penalties and some step weights, as (2, 1, 1).
         TypeError: an argument is not of the kind that is expected.
     """
     check_reduction(reduction)

@@ -138,7 +138,8 @@ def _cuda(options: Options, kind: Kind, operands: Operands, tangents: tuple[Any,
     if "cuda" not in _library.PLATFORMS:
         raise NotBuiltError("libsdtw.jax was built without CUDA: build libsdtw where nvcc is, or use the CPU")
     expected = results(kind, operands)
-    if not is_number(operands.gamma) and options.degree > 0:
+    scales = options.degree > 0 and not (options.has_penalties and options.has_y)
+    if not is_number(operands.gamma) and scales:
         outputs = _of_operand(options, kind, operands, tangents)
     elif not is_number(operands.gamma) or options.known_gamma is None:  # see _arguments.prepare
         raise UnsupportedError("a program for GPUs was asked for where JAX has none")
@@ -160,8 +161,8 @@ def _of_operand(options: Options, kind: Kind, operands: Operands, tangents: tupl
     scale = jnp.where(zero, 1, gamma)
 
     def soft() -> list[Any]:
-        given = _scaled(options, operands, tangents, scale)
-        return _unscaled(options, kind, _of_number(options, kind, *given, 1.0), scale)
+        free, scaled, along = _scaled(options, operands, tangents, scale)
+        return _unscaled(options, kind, operands, _of_number(free, kind, scaled, along, 1.0), scale)
 
     def hard() -> list[Any]:
         like = jax.eval_shape(soft)
@@ -184,24 +185,39 @@ def _factor(options: Options, scale: Any) -> Any:
 
 def _scaled(
     options: Options, operands: Operands, tangents: tuple[Any, ...], scale: Any
-) -> tuple[Operands, tuple[Any, ...]]:
-    """At gamma 1: a soft minimum of costs is gamma times the one at gamma 1 of costs / gamma."""
+) -> tuple[Options, Operands, tuple[Any, ...]]:
+    """At gamma 1: a soft minimum of costs is gamma times the one at gamma 1 of costs / gamma.
+
+    Of given costs penalties are made a part, which scales with them.
+    """
+    factor, x = _factor(options, scale), operands.x
     if options.has_penalties:
+        x = x + _penalty(options)
+        options = options._replace(rules=options.rules.without_penalties())
+    x, y = x * factor, None if operands.y is None else operands.y * factor
+    return options, operands._replace(x=x, y=y), tuple(t * factor for t in tangents)
+
+
+def _penalty(options: Options) -> float:
+    more = options.rules.penalty_as_cost()
+    if more is None:
         raise UnsupportedError(
-            "gamma as an array with step_penalties is not implemented on GPUs: expected a number"
+            "gamma as an array is not implemented on GPUs for step_penalties with step_weights of which the "
+            "diagonal one is the sum of the others: expected a number"
         )
-    factor = _factor(options, scale)
-    x, y = operands.x * factor, None if operands.y is None else operands.y * factor
-    return operands._replace(x=x, y=y), tuple(t * factor for t in tangents)
+    return more
 
 
-def _unscaled(options: Options, kind: Kind, outputs: list[Any], scale: Any) -> list[Any]:
+def _unscaled(options: Options, kind: Kind, operands: Operands, outputs: list[Any], scale: Any) -> list[Any]:
     """Results of what _scaled made, in the terms of what it was given."""
     back = per_pair(scale) * _factor(options, scale)
     if kind[0] == "tangents":
         return [output * back for output in outputs]
     value, *others = outputs
-    return [value * scale, *(others if kind[0] == "alignment" else [grad * back for grad in others])]
+    value = value * scale
+    if options.has_penalties:
+        value += options.rules.penalty_beside(_penalty(options), *operands.lengths(value.dtype))
+    return [value, *(others if kind[0] == "alignment" else [grad * back for grad in others])]
 
 
 def _memory(options: Options, kind: Kind, operands: Operands, gamma: float) -> tuple[int, ...]:

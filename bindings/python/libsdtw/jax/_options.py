@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .. import _core
@@ -73,6 +74,13 @@ class Operands(NamedTuple):
         """B, N, M, and the number of features, which is 0 of costs."""
         batch, n, last = self.x.shape
         return (batch, n, last, 0) if self.y is None else (batch, n, self.y.shape[1], last)
+
+    def lengths(self, dtype: Any) -> tuple[Any, Any]:
+        """Lengths of x and of y, (B,), as numbers of a type to compute with."""
+        batch, n, m, _ = self.sizes
+        given = (self.x_lengths, n), (self.y_lengths, m)
+        x, y = (jnp.full(batch, size, dtype) if of is None else of.astype(dtype) for of, size in given)
+        return x, y
 
 
 def unpack(options: Options, packed: Any) -> tuple[Operands, tuple[Any, ...]]:

@@ -357,29 +357,21 @@ def _with_gamma(pairs: Pairs, gamma: Tensor) -> Pairs:
 
 
 def _with_penalties_in_costs(pairs: Pairs, options: _options.Options) -> Pairs:
-    """The same without penalties, which nothing could scale, but with costs that are dearer for them.
-
-    A path from the first to the last cell takes diagonal + vertical = n - 1 steps down and diagonal +
-    horizontal = m - 1 to the right, and visits L = n + m - 1 - diagonal cells. With penalties d, v and h it
-    hence pays
-
-        d diagonal + v vertical + h horizontal = v (n - 1) + h (m - 1) + (d - v - h) (n + m - 1 - L),
-
-    which is (v + h - d) for each cell and the same for all paths.
-    """
-    if options.weighs_steps():
+    """The same without penalties, which nothing could scale, but with costs that are dearer for them, and
+    what remains of them for all paths alike."""
+    more = options.rules.penalty_as_cost()
+    if more is None:
         raise UnsupportedError(
-            "gamma as a tensor with both step_weights and step_penalties is not implemented: expected a "
-            "number"
+            "gamma as a tensor is not implemented for step_penalties with step_weights of which the diagonal "
+            "one is the sum of the others: expected a number"
         )
     x, y, n, m = pairs.inputs()[:4]
     cost = x if y is None else _costs.matrix(options.metric, x, y, n, m)
-    d, v, h = options.rules.step_penalty
     n = torch.full(cost.shape[:1], cost.shape[1], device=cost.device) if n is None else n
     m = torch.full(cost.shape[:1], cost.shape[2], device=cost.device) if m is None else m
-    offset = v * (n - 1.0) + h * (m - 1.0) + (d - v - h) * (n + m - 1.0)
-    offset = torch.where((n > 0) & (m > 0), offset, 0).to(_kernels.value_dtype(cost.dtype))
-    return pairs.of(cost + (v + h - d), None, options.free_costs(), offset)
+    dtype = _kernels.value_dtype(cost.dtype)
+    offset = options.rules.penalty_beside(more, n.to(dtype), m.to(dtype))
+    return pairs.of(cost + more, None, options.free_costs(), offset)
 
 
 def scaled_by_gamma(

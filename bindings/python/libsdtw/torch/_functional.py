@@ -75,7 +75,7 @@ def soft_dtw(
     Raises:
         InvalidArgumentError (a ValueError): an argument has a shape, device or value that it may not have.
         UnsupportedError (a NotImplementedError): what this version does not implement: a third derivative,
-            or gamma as a tensor with both step weights and step penalties.
+            or gamma as a tensor with step penalties and some step weights, as (2, 1, 1).
         TypeError: an argument is not of the kind that is expected.
     """
     if reduction not in REDUCTIONS:

@@ -49,8 +49,7 @@ class Options(NamedTuple):
 
     def free_costs(self) -> str:
         """The key of the same with given costs and without penalties."""
-        band, radius, weights, _ = self.rules
-        return Options("precomputed", Rules(band, radius, weights)).key()
+        return Options("precomputed", self.rules.without_penalties()).key()
 
     def weighs_steps(self) -> bool:
         return self.rules.step_weight != _USUAL.step_weight
