@@ -23,7 +23,22 @@ TEST_CASE("long series beside short ones keep their digits", "[family]") {
   check_line("metric=sqeuclidean dtype=f64 B=2 n=7 m=513 d=3 gamma=2 lengths=1 seed=34");
   // Costs of the long engine: relative to a point of the pair.
   check_line("metric=sqeuclidean dtype=f32 B=2 n=140 m=50 d=64 gamma=1e-4 data=offset lengths=1 seed=35");
+  // In float32 the sums of normalised points, of which most is projected out, lost digits.
+  check_line(
+      "metric=cosine dtype=f32 B=1 n=9 m=2646 d=73 gamma=0.330513 weights=0,1.5,0.75 penalties=-0.5,1,1 seed=36");
+  check_line("metric=cosine dtype=f32 B=3 n=2 m=770 d=10 gamma=0.00275208 penalties=0.125,0,16 data=mixed seed=37");
   for (uint64_t seed = 1; seed <= 20; ++seed) check_line(draw_line(seed, 60000, Shapes::thin));
+}
+
+// Of fewer rows than a lane has in the last strip, of bands that end beside a strip's border, and with costs of steps
+// in what strips hand on.
+TEST_CASE("sweeps from both ends of a pair meet", "[family]") {
+  check_line("metric=euclidean dtype=f32 B=2 n=257 m=130 d=2 gamma=0.5 lengths=1 seed=38");
+  check_line(
+      "metric=cityblock dtype=f64 B=2 n=387 m=300 d=3 gamma=1 band=absolute:90 weights=2,1,1.5 lengths=0 seed=39");
+  check_line(
+      "metric=cityblock dtype=f32 B=2 n=259 m=259 d=1 gamma=2 band=sakoe_chiba:9 weights=2,1,1 tangents=xy seed=40");
+  check_line("metric=euclidean dtype=f32 B=2 n=300 m=280 d=1 gamma=0 weights=1,2,1 data=integers lengths=1 seed=41");
 }
 
 TEST_CASE("a line is what it says when it is printed", "[family]") {
