@@ -39,6 +39,19 @@ TEST_CASE("sweeps from both ends of a pair meet", "[family]") {
   check_line(
       "metric=cityblock dtype=f32 B=2 n=259 m=259 d=1 gamma=2 band=sakoe_chiba:9 weights=2,1,1 tangents=xy seed=40");
   check_line("metric=euclidean dtype=f32 B=2 n=300 m=280 d=1 gamma=0 weights=1,2,1 data=integers lengths=1 seed=41");
+  // Paths that are equally good, by costs that are the same in forward and backward.
+  check_line("metric=cosine dtype=f32 B=16 n=256 m=7 d=29 gamma=0 weights=0.5,0.25,1 data=constant seed=861830");
+  check_line(
+      "metric=cosine dtype=f32 B=9 n=384 m=6 d=132 gamma=0 weights=1,1,0 penalties=-0.5,1,1 data=steps seed=873023");
+}
+
+// Derivatives of forbidden cells, which are anything, have no part in those of others.
+TEST_CASE("tangents of series that are equal are nothing", "[family]") {
+  check_line(
+      "metric=sqeuclidean dtype=f64 B=1 n=4 m=4 d=2 gamma=0.000256 band=itakura:2.75 pairs=symmetric tangents=x "
+      "data=flat scale=4409.84 seed=855810");
+  check_line(
+      "metric=sqeuclidean dtype=f64 B=1 n=154 m=173 d=12 gamma=0.0141157 lengths=1 tangents=xy data=equal seed=42");
 }
 
 TEST_CASE("a line is what it says when it is printed", "[family]") {

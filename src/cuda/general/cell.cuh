@@ -21,6 +21,9 @@ constexpr int pitch = strip_rows + K;  // of a step in a plane: so that columns,
 // What steps of a problem have: nothing; penalties, and one weight; weights of their own, and penalties.
 enum class Rule { unit, penalised, weighted };
 
+// Shares of a sum that are not more than this are those of forbidden cells, of which derivatives are anything.
+constexpr double least_share = 0x1p-900;
+
 // A lane's rows of a plane in step u.
 template <class T>
 __device__ __forceinline__ Rows<T> *rows_at(void *plane, int u) {

@@ -123,7 +123,9 @@ struct Fill {
   // Warps that sum up the same columns of a tile, each a part of the features, where there are many.
   static constexpr int S = T > warps ? T / warps : 1, most = T < 4 ? T : 4;
   static constexpr bool fits = with_slope || T > warps;  // what they give each other, in the tile
-  static constexpr int groups = tangents || T < warps || !fits || S >= most ? 1 : most / S, together = S * groups;
+  // At gamma = 0 costs have the same bits in forward and backward, so that the best path is the same.
+  static constexpr bool alone = tangents || !Cell::soft || T < warps || !fits || S >= most;
+  static constexpr int groups = alone ? 1 : most / S, together = S * groups;
   static constexpr int step_groups = T / together;
   static constexpr int rows_together = S > 2 && warps > 4 ? 1 : K;  // as there are registers for
   // What they give each other, in the memory of the tile: each its sums of the columns that others complete.

@@ -226,7 +226,7 @@ struct Sweep {
 #pragma unroll
         for (int way = 0; way < transitions; way++) {
           ahead[way] = fma(static_cast<Real>(a.weight[way]), along.v[k], from[way]);
-          mean = of[way] > 0 ? fma(of[way], ahead[way], mean) : mean;
+          mean = of[way] > least_share ? fma(of[way], ahead[way], mean) : mean;
         }
 #pragma unroll
         for (int way = 0; way < transitions; way++)
@@ -270,7 +270,8 @@ struct Sweep {
           Cell::normalise(of);
           const Real dots[transitions] = {dot_before, dot_up, dot[k]};
 #pragma unroll
-          for (int way = 0; way < transitions; way++) mean = of[way] > 0 ? fma(of[way], dots[way], mean) : mean;
+          for (int way = 0; way < transitions; way++)
+            mean = of[way] > least_share ? fma(of[way], dots[way], mean) : mean;
         }
         const auto dot_of = [&](int way) { return fma(static_cast<Real>(a.weight[way]), along.v[k], mean); };
         before = diag[k], up = Cell::enter(costs, k, all, vertical);
