@@ -301,7 +301,7 @@ def options_of(row):
 
 
 def family(rows):
-    """The family on a GPU, beside the core's problem of the same shape."""
+    """The family, beside the core's problem of the same shape."""
     lines = []
     for row in rows:
         size = f"{row['B']} x {row['By']}" if row["pairs"] != "batch" else row["B"]
@@ -333,7 +333,9 @@ def rows_of(table, file):
         return [row for row in rows if "extreme" in row]
     if file == "accuracy.json":
         return [row for row in rows if "extreme" not in row and row["device"] == "cpu"]
-    return [row for row in rows if row["device"] == "cuda"] if table == "family" else rows
+    if file == "family.json":
+        return [row for row in rows if row["device"] == ("cpu" if table == "family-cpu" else "cuda")]
+    return rows
 
 
 TABLES = {
@@ -351,6 +353,7 @@ TABLES = {
     "collections": ("collections.json", collections),
     "collections-cuda": ("collections-cuda.json", collections_cuda),
     "family": ("family.json", family),
+    "family-cpu": ("family.json", family),
     "scaled-costs": ("accuracy.json", scaled_costs),
 }
 

@@ -185,7 +185,9 @@ def test_vmap_over_gamma_alone_takes_penalties_and_zero():
     gammas = jnp.array([0.0, 0.5, 2.0])
     options = {"step_penalties": (0, 1, 1), "band": "sakoe_chiba", "radius": 2}
     ours = jax.vmap(lambda gamma: soft_dtw(x, y, gamma=gamma, **options))(gammas)
-    assert ours.tolist() == [float(soft_dtw(x, y, gamma=float(g), **options)) for g in gammas]
+    want = [float(soft_dtw(x, y, gamma=float(g), **options)) for g in gammas]
+    # Programs of GPUs scale the series by gamma, not the costs: a rounding error of each.
+    np.testing.assert_allclose(ours, want, rtol=1e-14)
 
 
 def test_annealing_compiles_once():
