@@ -1,11 +1,9 @@
-// The sweeps of a tile, by a warp: of Z (or R) from the first step to the last, with derivatives along tangents if
-// wanted, and of E from the last step to the first (Cuturi and Blondel 2017, Algorithms 1 and 2; of tangents Mensch and
-// Blondel 2018, Algorithm 2). As in sweep/strip.cuh lane l is at column t - l in step t, and tiles are parallelograms;
-// forbidden cells are cells like any other.
+// The sweep of Z (or R) through a tile, by a warp, with derivatives along tangents if wanted (Cuturi and Blondel 2017,
+// Algorithm 1; of tangents Mensch and Blondel 2018, Algorithm 2). As in sweep/strip.cuh lane l is at column t - l in
+// step t, and tiles are parallelograms; forbidden cells are cells like any other.
 #pragma once
 
 #include "cuda/general/costs.cuh"
-#include "cuda/general/crossing.cuh"
 
 namespace sdtw::cuda::general {
 
@@ -331,118 +329,6 @@ struct Sweep {
   __device__ __forceinline__ void restore_fetched(const Word *from) {
     __pipeline_wait_prior(0);
     restore_by(from, [](const Word *word) { return *word; });
-  }
-};
-
-// A lane's registers in the sweep of E, as in sweep/strip.cuh; [1]: those of
-// the derivative along the tangents.
-template <class Cell, bool tangents, int T>
-struct Adjoint {
-  using Real = typename Cell::Real;
-  static constexpr int count = tangents ? 2 : 1;
-
-  Real left[count][K], diag[count][K], up[count];
-
-  __device__ __forceinline__ void clear() {
-#pragma unroll
-    for (int i = 0; i < count; i++) {
-#pragma unroll
-      for (int k = 0; k < K; k++) left[i][k] = diag[i][k] = 0;
-      up[i] = 0;
-    }
-  }
-  // E = 1 where the pair ends, in the lane that has this row.
-  __device__ __forceinline__ void begin(int row) {
-#pragma unroll
-    for (int k = 0; k < K; k++) left[0][k] = k == row ? Real(1) : left[0][k];
-  }
-
-  // One step. below: E that arrives from below the strip. weight: of the transitions into a cell. What the transitions
-  // of E's cells weigh, times the metric's slope if with_slope, is left in the place of their first transition's
-  // probabilities, and its derivative in that of the first derivative's. Returns whether the lane's cells have any.
-  __device__ __forceinline__ bool step(const Planes<Cell, tangents, T> &tile, int u, const Real (&below)[count],
-                                       const Real (&weight)[transitions], bool with_slope) {
-    bool live = false;
-    Rows<Real> p[transitions], bent[transitions], out[count];
-#pragma unroll
-    for (int way = 0; way < transitions; way++) {
-      p[way] = *rows_at<Real>(tile.plane(way), u);
-      if constexpr (tangents) bent[way] = *rows_at<Real>(tile.plane(transitions + way), u);
-    }
-    Real in[count];
-#pragma unroll
-    for (int i = 0; i < count; i++) {
-      in[i] = __shfl_down_sync(all_lanes, up[i], 1);
-      in[i] = lane_id() == warp - 1 ? below[i] : in[i];
-    }
-#pragma unroll
-    for (int k = K - 1; k >= 0; k--) {
-      const Real here = left[0][k] + in[0];
-      live |= has_weight<tangents>(here);
-      Real flow[transitions];
-#pragma unroll
-      for (int way = 0; way < transitions; way++) flow[way] = Cell::product(p[way].v[k], here);
-      if constexpr (Cell::weighted)
-        out[0].v[k] = weight[diagonal] * flow[diagonal] + weight[vertical] * flow[vertical] +
-                      weight[horizontal] * flow[horizontal];
-      else if constexpr (Cell::penalised)
-        out[0].v[k] = weight[0] * here;
-      else
-        out[0].v[k] = here;
-      in[0] = flow[vertical] + diag[0][k], left[0][k] = flow[horizontal], diag[0][k] = flow[diagonal];
-      if constexpr (tangents) {
-        const Real turn = left[1][k] + in[1];
-        Real change[transitions];
-        out[1].v[k] = 0;
-#pragma unroll
-        for (int way = 0; way < transitions; way++) {
-          change[way] = fma(p[way].v[k], turn, bent[way].v[k] * here);
-          out[1].v[k] += weight[way] * change[way];
-        }
-        in[1] = change[vertical] + diag[1][k], left[1][k] = change[horizontal], diag[1][k] = change[diagonal];
-      }
-    }
-    if (with_slope) {
-      // With tangents the slope itself changes: by slope^3 times the change of half the square of the cost.
-      const Rows<Real> slope = *rows_at<Real>(tile.slope, u);
-      Rows<Real> along{};
-      if constexpr (tangents) along = *rows_at<Real>(tile.along, u);
-#pragma unroll
-      for (int k = 0; k < K; k++) {
-        if constexpr (tangents)
-          out[1].v[k] = out[1].v[k] * slope.v[k] - out[0].v[k] * slope.v[k] * slope.v[k] * along.v[k];
-        out[0].v[k] *= slope.v[k];
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < count; i++) {
-      up[i] = in[i];
-      *rows_at<Real>(tile.plane(i * transitions), u) = out[i];
-    }
-    return live;
-  }
-
-  // E on its way from the lane. What the first lane has sent up has left the strip.
-  __device__ __forceinline__ Real inside() const {
-    Real sum = lane_id() > 0 ? up[0] : Real(0);
-#pragma unroll
-    for (int k = 0; k < K; k++) sum += left[0][k] + diag[0][k];
-    return sum;
-  }
-  // Multiplies all by 1 + excess.
-  __device__ __forceinline__ void scale(Real excess) {
-#pragma unroll
-    for (int k = 0; k < K; k++)
-      left[0][k] = fma(left[0][k], excess, left[0][k]), diag[0][k] = fma(diag[0][k], excess, diag[0][k]);
-    up[0] = fma(up[0], excess, up[0]);
-  }
-  // Whether any E is on its way from the lane. What the first lane has sent up
-  // has left the strip.
-  __device__ __forceinline__ bool any() const {
-    bool found = lane_id() > 0 && is_live(up[0]);
-#pragma unroll
-    for (int k = 0; k < K; k++) found |= is_live(left[0][k]) || is_live(diag[0][k]);
-    return found;
   }
 };
 
