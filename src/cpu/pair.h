@@ -302,10 +302,12 @@ struct StateHeader {
     h.batch = p.batch, h.batch_x = p.batch_x, h.n = p.n, h.m = p.m, h.features = p.features;
     h.gamma = p.gamma;
     h.metric = p.metric, h.dtype = p.dtype, h.isa = isa, h.transposed = plan.cpu.transposed;
-    std::copy(p.step_weight, p.step_weight + 3, h.step_weight);
-    std::copy(p.step_penalty, p.step_penalty + 3, h.step_penalty);
     h.band = p.band, h.symmetric = p.symmetric;
     h.band_radius = p.band == SDTW_BAND_NONE ? 0 : p.band_radius;
+    std::copy(p.step_weight, p.step_weight + 3, h.step_weight);
+    std::copy(p.step_penalty, p.step_penalty + 3, h.step_penalty);
+    for (double *number : {&h.gamma, &h.band_radius}) *number += 0.0;  // -0 and 0 are the same problem
+    for (int way = 0; way < 3; ++way) h.step_weight[way] += 0.0, h.step_penalty[way] += 0.0;
     return h;
   }
   bool matches(const sdtw::Plan &plan) const {

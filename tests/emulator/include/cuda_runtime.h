@@ -169,7 +169,8 @@ inline int __float_as_int(float v) { return sdtw_emulator_bits<int>(v); }
 inline int __double2loint(double v) { return static_cast<int>(__double_as_longlong(v)); }
 inline int __double2hiint(double v) { return static_cast<int>(__double_as_longlong(v) >> 32); }
 inline double __hiloint2double(int high, int low) {
-  return __longlong_as_double(static_cast<long long>(high) << 32 | static_cast<unsigned>(low));
+  return __longlong_as_double(
+      static_cast<long long>(static_cast<uint64_t>(static_cast<unsigned>(high)) << 32 | static_cast<unsigned>(low)));
 }
 inline int __float2int_rn(float v) {
   if (std::isnan(v)) return 0;
