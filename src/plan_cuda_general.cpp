@@ -39,7 +39,7 @@ int64_t choose_interval(const Problem &p, bool tangents) {
 // all of them.
 int64_t widest_row(const Problem &p) {
   if (p.band != SDTW_BAND_ABSOLUTE) return p.m;
-  const int64_t more = p.has_unit_steps() ? 0 : 1;  // that the sweep from the end hands on: Task::handed_on
+  const int64_t more = p.has_unit_steps() ? 0 : 1;  // that the sweep from the end hands on: Task::handed_end
   return std::min<int64_t>(p.m, 2 * static_cast<int64_t>(std::min(p.band_radius, 1e9)) + 1 + more);
 }
 
