@@ -43,6 +43,7 @@ struct Args {
   Series x, y;                  // series, or in x the given costs
   Series tangent_x, tangent_y;  // no data: zeros
   Series of_x, of_y;            // x and y as gradients read them
+  Series given_x, given_y;      // and as the caller has given them, of given_features features
   const void *x_len, *y_len;    // of series, or of pairs where costs are given; null: all are n, or m
   bool long_lengths;
   bool fused;                 // costs are of series
@@ -50,6 +51,7 @@ struct Args {
   int64_t batch_x, batch_y;
   int64_t first, pairs;  // the wave
   int n, m, features;    // padded; features of the points as they are read
+  int given_features;
   sdtw_metric metric;
   core::Band band;       // n and m are each pair's own
   double scale;          // log2(e) / gamma, or 1 if gamma is 0
@@ -58,6 +60,7 @@ struct Args {
   double penalty[3];     // times scale
   double out_weight[3];  // of the steps into a cell, in what backward makes of E: weight, or 1 for the alignment
   bool f64_values;       // values are float64
+  bool resident;         // forward has all features of a strip's points in shared memory
   bool primary;          // the engine takes all pairs, not only those that the float engine has rejected
   Format format;         // of a stored Z
   int words;             // of a stored cell, its tangent included
@@ -98,6 +101,8 @@ struct Args {
 template <class Cell, bool tangents, bool small>
 struct Kernels {
   static size_t forward_bytes(const Args &a);
+  // Whether forward may keep all features in shared memory, if they have room there.
+  static bool may_be_resident(const Args &a);
   // Sets feature_slots and staged for so much shared memory. Returns whether that is enough.
   static bool fit_backward(Args &a, size_t room);
   static void forward(const Args &a, cudaStream_t stream);

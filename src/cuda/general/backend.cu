@@ -78,11 +78,12 @@ class Execution {
     a.x = series_of(b.x, p.dtype), a.y = series_of(p.symmetric ? b.x : b.y, p.dtype);
     a.tangent_x = series_of(b.tangent_x, p.dtype);
     a.tangent_y = series_of(p.symmetric ? b.tangent_x : b.tangent_y, p.dtype);
-    a.of_x = a.x, a.of_y = a.y;
+    a.of_x = a.given_x = a.x, a.of_y = a.given_y = a.y;
     a.x_len = b.x_len, a.y_len = b.y_len, a.long_lengths = p.length_bits == 64;
     a.fused = p.fused(), a.all_pairs = p.all_pairs, a.symmetric = p.symmetric;
     a.batch_x = p.batch_x, a.batch_y = p.batch_y;
-    a.n = static_cast<int>(p.n), a.m = static_cast<int>(p.m), a.features = static_cast<int>(p.features);
+    a.n = static_cast<int>(p.n), a.m = static_cast<int>(p.m);
+    a.features = a.given_features = static_cast<int>(p.features);
     a.metric = p.metric;
     a.band.kind = p.band, a.band.radius = p.band_radius;
     a.scale = soft() ? core::log2_e / p.gamma : 1;
@@ -192,9 +193,11 @@ class Execution {
   void sweep_forward(const Args &of) const {
     Args wave = of;
     wave.tasks = of.pairs * count_turns(of, of.rows_below != nullptr);
-    launch_engines(wave, 0, [&](auto type, const Args &args) {
+    launch_engines(wave, 0, [&](auto type, Args args) {
       using Large = typename decltype(type)::template kernels<false>;
       using Small = typename decltype(type)::template kernels<true>;
+      args.resident = Large::may_be_resident(args);
+      args.resident = args.resident && fits(Large::forward_bytes(args));
       fits(Large::forward_bytes(args)) ? Large::forward(args, stream()) : Small::forward(args, stream());
     });
   }

@@ -351,13 +351,13 @@ struct Hard {
 };
 
 // The steps of a tile of forward, of which a block has two, in proportion to the warps that fill it, and of half a tile
-// of backward, of which it has four. small: where a block has 64 KB of shared memory.
-template <class Cell, bool small, int fill_warps>
+// of backward, of which it has four. small: where a block has 64 KB of shared memory. resident: points have the room.
+template <class Cell, bool small, int fill_warps, bool resident>
 constexpr int forward_steps = (!Cell::soft                    ? 16
                                : Cell::wide && Cell::weighted ? 4
                                : Cell::wide || Cell::weighted ? 8
                                                               : 16) /
-                              (small ? small_tiles : 1) * (fill_warps / 4);
+                              (small ? small_tiles : 1) * (resident ? 1 : fill_warps / 4);
 template <class Cell, bool tangents, bool small>
 constexpr int backward_steps = tile_steps(Cell::soft, Cell::wide, Cell::weighted, tangents) / 2 /
                                (small ? small_tiles : 1);

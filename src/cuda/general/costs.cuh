@@ -1,10 +1,11 @@
 // Fills a tile with costs, by the warps of a block that do so: the sums over features in double, by differences, which
-// cancel nowhere. A thread has four rows and a share of the columns of the tile. Where there are many features it has
-// more of the columns but only some of the features, since what it loads from shared memory serves more cells then, and
-// threads add up each other's sums in the end.
+// cancel nowhere, or by products where all features are in shared memory (resident_points.cuh). A thread has four rows
+// and a share of the columns of the tile. Where there are many features it has more of the columns but only some of the
+// features, since what it loads from shared memory serves more cells then, and threads add up each other's sums in the
+// end.
 #pragma once
 
-#include "cuda/general/points.cuh"
+#include "cuda/general/resident_points.cuh"
 
 namespace sdtw::cuda::general {
 
@@ -22,18 +23,19 @@ struct Sums {
   }
 };
 
-// Adds the staged features' terms: those from `from` on, `apart` apart. absolute: of cityblock, not of squares.
-template <bool absolute, int T, class In, int S>
-__device__ __forceinline__ void add_terms(Points<In> p, int from, int apart, int features, int u0, Sums<S> &sums) {
-  const In *of_x = p.x + lane_id(), *of_y = p.y + u0 - lane_id() + warp - 1;
+// Adds the terms of features in shared memory: those from `from` on, `apart` apart. of_x: the lane's first row; of_y:
+// what it has in the thread's steps. absolute: of cityblock, not of squares.
+template <bool absolute, int x_pitch, int y_pitch, class In, int S>
+__device__ __forceinline__ void add_terms(const In *of_x, const In *const (&of_y)[S], int from, int apart, int features,
+                                          Sums<S> &sums) {
 #pragma unroll 2
   for (int f = from; f < features; f += apart) {
     double x[K];
 #pragma unroll
-    for (int k = 0; k < K; k++) x[k] = static_cast<double>(of_x[f * staged_rows + k * rows_apart]);
+    for (int k = 0; k < K; k++) x[k] = static_cast<double>(of_x[f * x_pitch + k * rows_apart]);
     double y[S];
 #pragma unroll
-    for (int i = 0; i < S; i++) y[i] = static_cast<double>(of_y[f * staged_columns<T> + i]);
+    for (int i = 0; i < S; i++) y[i] = static_cast<double>(of_y[i][f * y_pitch]);
 #pragma unroll
     for (int i = 0; i < S; i++) {
       double difference[K];
@@ -115,14 +117,15 @@ struct Planes {
   __device__ __forceinline__ Real *plane(int i) const { return base + i * size; }
 };
 
-// Walk: the tiles in the order in which they are filled, by so many warps.
-template <class Cell, bool tangents, int T, bool with_slope, class Walk, int warps>
+// Walk: the tiles in the order in which they are filled, by so many warps. resident: from points of which all features
+// are in shared memory.
+template <class Cell, bool tangents, int T, bool with_slope, class Walk, int warps, bool resident = false>
 struct Fill {
   using Real = typename Cell::Real;
   static constexpr int threads = warps * warp;
   // Warps that sum up the same columns of a tile, each a part of the features, where there are many.
   static constexpr int S = T > warps ? T / warps : 1, most = T < 4 ? T : 4;
-  static constexpr bool fits = with_slope || T > warps;  // what they give each other, in the tile
+  static constexpr bool fits = with_slope || T > warps || resident;  // what they give each other, in the tile
   // At gamma = 0 costs have the same bits in forward and backward, so that the best path is the same.
   static constexpr bool alone = tangents || !Cell::soft || T < warps || !fits || S >= most;
   static constexpr int groups = alone ? 1 : most / S, together = S * groups;
@@ -130,7 +133,7 @@ struct Fill {
   static constexpr int rows_together = S > 2 && warps > 4 ? 1 : K;  // as there are registers for
   // What they give each other, in the memory of the tile: each its sums of the columns that others complete.
   static constexpr size_t exchange_bytes = (groups - 1) * S * K * threads * sizeof(double);
-  using Points = Feed<Walk, T, threads, tangents>;
+  using Points = std::conditional_t<resident, ResidentPoints<Walk, T, threads>, Feed<Walk, T, threads, tangents>>;
 
   const Args &a;
   const Task &s;
@@ -175,8 +178,11 @@ struct Fill {
                                       [[maybe_unused]] Sums<S> &along) const {
     const auto p = feed.template points<In>(0);
     const bool absolute = a.metric == SDTW_CITYBLOCK;
-    absolute ? add_terms<true, T>(p, part, parts, features, u0, sums)
-             : add_terms<false, T>(p, part, parts, features, u0, sums);
+    const In *of_x = p.x + lane_id(), *of_y[count];
+#pragma unroll
+    for (int i = 0; i < count; i++) of_y[i] = p.y + u0 - lane_id() + warp - 1 + i;
+    absolute ? add_terms<true, staged_rows, staged_columns<T>>(of_x, of_y, part, parts, features, sums)
+             : add_terms<false, staged_rows, staged_columns<T>>(of_x, of_y, part, parts, features, sums);
     if constexpr (tangents) {
       const auto d = feed.template points<In>(1);
       absolute ? add_along<true, T>(p, d, features, u0, along) : add_along<false, T>(p, d, features, u0, along);
@@ -185,14 +191,49 @@ struct Fill {
   template <int count>
   __device__ __forceinline__ void sum_up(int u0, int part, int parts, Sums<count> &sums, Sums<S> &along) {
     sums.clear();
+    if constexpr (resident) {
+      const float *of_y[count];
+#pragma unroll
+      for (int i = 0; i < count; i++) of_y[i] = feed.y + feed.place_of_column(u0 - lane_id() + warp - 1 + i);
+      add_terms<true, Points::x_pitch, Points::y_pitch>(feed.x + lane_id(), of_y, part, parts, a.features, sums);
+    } else {
 #pragma unroll 1
-    for (int from = 0; from < a.features; from += at_once) {
-      feed.take(meet);
-      if (u0 >= T) continue;
-      const int features = min(at_once, a.features - from);
-      a.x.dtype == SDTW_F64 ? add<double>(features, u0, part, parts, sums, along)
-                            : add<float>(features, u0, part, parts, sums, along);
+      for (int from = 0; from < a.features; from += at_once) {
+        feed.take(meet);
+        if (u0 >= T) continue;
+        const int features = min(at_once, a.features - from);
+        a.x.dtype == SDTW_F64 ? add<double>(features, u0, part, parts, sums, along)
+                              : add<float>(features, u0, part, parts, sums, along);
+      }
     }
+  }
+  // The squares of the thread's cells from products, or from differences where products do not do.
+  __device__ __forceinline__ void sum_products(double *memory, int first_step, int thread, Sums<S> &sums) {
+    feed.multiply(memory);
+    meet();
+    const int u0 = first_of(thread);
+    const auto take = [&] {
+      bool all = true;
+#pragma unroll
+      for (int i = 0; i < S; i++)
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+          const double sum = u0 < T ? *feed.sum_at(memory, k, u0 + i, lane_id()) : 0;
+          sums.v[i][k] = sum, all &= sum == sum;
+        }
+      return all;
+    };
+    if (!take() && a.metric != SDTW_COSINE) {
+#pragma unroll 1
+      for (int i = 0; i < S * K; i++) {
+        const int row = lane_id() * K + i % K, u = u0 + i / K, column = first_step + u - lane_id();
+        double &sum = *feed.sum_at(memory, i % K, u, lane_id());
+        if (!(sum == sum) && column >= block.first[row] && column < block.end[row])
+          sum = feed.of_differences(row, u - lane_id() + warp - 1);
+      }
+      take();
+    }
+    meet();  // then the memory is free
   }
   // Every group has sums of its own features over all columns that the groups have together, and gets the whole sums of
   // its own columns. The order of additions is that of the groups.
@@ -237,6 +278,13 @@ struct Fill {
     if (!a.fused) {
       sums.clear();
       return look_up(first_step, thread, sums, along);
+    }
+    if constexpr (resident) {
+      feed.take(meet);
+      if (a.metric != SDTW_CITYBLOCK) {
+        sum_products(memory, first_step, thread, sums);
+        return finish(sums, along);
+      }
     }
     if constexpr (groups > 1) {
       if (a.features > at_once) {

@@ -17,16 +17,23 @@ struct TilesOn {
   __device__ __forceinline__ void advance() { tile++; }
 };
 
-template <class Cell, bool tangents, bool small, int fill_warps>
+template <class Cell, bool tangents, bool small, int fill_warps, bool resident>
 struct ForwardMemory {
   using Real = typename Cell::Real;
-  static constexpr int T = forward_steps<Cell, small, fill_warps>;
+  static constexpr int T = forward_steps<Cell, small, fill_warps, resident>;
   static constexpr int planes = Cell::cost_planes + (tangents ? 1 : 0);
   static constexpr size_t tile_bytes = planes * T * pitch * sizeof(Real);
-  using Costs = Fill<Cell, tangents, T, false, TilesOn<T>, fill_warps>;
+  using Costs = Fill<Cell, tangents, T, false, TilesOn<T>, fill_warps, resident>;
+  using Points = typename Costs::Points;
   static constexpr int feature_slots = tangents ? 2 : 3;
-  static size_t bytes(const Args &a) { return 2 * tile_bytes + Costs::Points::bytes(a.x.dtype, feature_slots); }
+  static size_t bytes(const Args &a) {
+    if constexpr (resident)
+      return 2 * tile_bytes + Points::bytes(a.given_features);
+    else
+      return 2 * tile_bytes + Points::bytes(a.x.dtype, feature_slots);
+  }
   static_assert(Costs::exchange_bytes <= tile_bytes, "sums are exchanged in the memory of a tile");
+  static_assert(!resident || K * T * warp * sizeof(double) <= tile_bytes, "and products");
 
   static __device__ __forceinline__ Planes<Cell, tangents, T> tile(unsigned char *raw, int parity) {
     Real *base = reinterpret_cast<Real *>(raw + parity * tile_bytes);
@@ -139,9 +146,8 @@ __device__ __forceinline__ bool is_settled(const Args &a, const Task &s, int64_t
   return !exists(s) || !takes<Cell>(a, s);
 }
 
-template <class Cell, bool tangents, bool small, int fill_warps>
+template <class Cell, bool tangents, class Memory>
 __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block &block, unsigned char *raw, int &met) {
-  using Memory = ForwardMemory<Cell, tangents, small, fill_warps>;
   constexpr int T = Memory::T;
   find_columns<Cell>(s, block);
   const int begin = block.begin / T, end = (block.steps + T - 1) / T, thread = threadIdx.x - warp;
@@ -196,9 +202,10 @@ __device__ __forceinline__ void reset_rows(const Args &a, int64_t pair) {
   atomicAdd(a.rows_reset, Word(1));
 }
 
-template <class Cell, bool tangents, bool small, int fill_warps>
+template <class Cell, bool tangents, bool small, int fill_warps, bool resident>
 __global__ void __launch_bounds__(forward_threads<fill_warps>, blocks_of<Cell, tangents, fill_warps>)
     general_forward_kernel(const __grid_constant__ Args a) {
+  using Memory = ForwardMemory<Cell, tangents, small, fill_warps, resident>;
   unsigned char *const raw = ptx::shared_memory();
   Block &block = ptx::shared_object<Block>();
   if (!a.primary && *a.any_double == 0) return;
@@ -219,30 +226,45 @@ __global__ void __launch_bounds__(forward_threads<fill_warps>, blocks_of<Cell, t
       if (!all_reset) __syncthreads();
       all_reset = true;
       const Task s = make_task(a, ticket, a.rows_below != nullptr);
-      if (!is_settled<Cell>(a, s, ticket)) forward_task<Cell, tangents, small, fill_warps>(a, s, block, raw, met);
+      if (!is_settled<Cell>(a, s, ticket)) forward_task<Cell, tangents, Memory>(a, s, block, raw, met);
     }
     __syncthreads();
   }
 }
 
-// Calls with the number of warps that fill a tile. Costs of many features take longer than sweeping them does.
-template <bool tangents, class Call>
-auto with_fill_warps(const Args &a, const Call &call) {
+// Points of more features than Feed copies at a time are kept in shared memory by the float engine. Products do as long
+// as what they leave of the norms is little of a step (core/numbers.h); with more of these costs, differences do.
+template <class Cell, bool tangents, bool small>
+constexpr bool can_be_resident = Cell::soft && !Cell::wide && !tangents && !small;
+template <class Cell, bool tangents, bool small>
+bool Kernels<Cell, tangents, small>::may_be_resident(const Args &a) {
+  return can_be_resident<Cell, tangents, small> && a.fused && a.given_features > at_once &&
+         (a.metric == SDTW_CITYBLOCK || a.scale <= core::product_cost_step);
+}
+// Calls with the number of warps that fill a tile, and whether points are resident. Costs of many features take longer
+// than sweeping them does.
+template <class Cell, bool tangents, bool small, class Call>
+auto with_filling(const Args &a, const Call &call) {
+  using Few = std::integral_constant<int, 4>;
+  using Many = std::integral_constant<int, 8>;
+  if constexpr (can_be_resident<Cell, tangents, small>)
+    if (a.resident) return call(Many{}, std::true_type{});
   constexpr int few = 16;
   if constexpr (!tangents)
-    if (a.fused && a.features > few) return call(std::integral_constant<int, 8>{});
-  return call(std::integral_constant<int, 4>{});
+    if (a.fused && a.features > few) return call(Many{}, std::false_type{});
+  return call(Few{}, std::false_type{});
 }
 template <class Cell, bool tangents, bool small>
 size_t Kernels<Cell, tangents, small>::forward_bytes(const Args &a) {
-  return with_fill_warps<tangents>(
-      a, [&](auto fill_warps) { return ForwardMemory<Cell, tangents, small, fill_warps.value>::bytes(a); });
+  return with_filling<Cell, tangents, small>(a, [&](auto fill_warps, auto resident) {
+    return ForwardMemory<Cell, tangents, small, fill_warps.value, resident.value>::bytes(a);
+  });
 }
 template <class Cell, bool tangents, bool small>
 void Kernels<Cell, tangents, small>::forward(const Args &a, cudaStream_t stream) {
-  with_fill_warps<tangents>(a, [&](auto fill_warps) {
-    using Kernel = decltype(&general_forward_kernel<Cell, tangents, small, fill_warps.value>);
-    launch_tasks<Kernel, general_forward_kernel<Cell, tangents, small, fill_warps.value>>(
+  with_filling<Cell, tangents, small>(a, [&](auto fill_warps, auto resident) {
+    using Kernel = decltype(&general_forward_kernel<Cell, tangents, small, fill_warps.value, resident.value>);
+    launch_tasks<Kernel, general_forward_kernel<Cell, tangents, small, fill_warps.value, resident.value>>(
         forward_bytes(a), forward_threads<fill_warps.value>, a, stream);
   });
 }
