@@ -19,6 +19,8 @@
 
 namespace sdtw::cuda::general {
 
+constexpr int at_once = 8;  // features that come to costs together
+
 // An array that is read, of its own type.
 struct Series {
   const void *data;
@@ -43,15 +45,14 @@ struct Args {
   Series x, y;                  // series, or in x the given costs
   Series tangent_x, tangent_y;  // no data: zeros
   Series of_x, of_y;            // x and y as gradients read them
-  Series given_x, given_y;      // and as the caller has given them, of given_features features
   const void *x_len, *y_len;    // of series, or of pairs where costs are given; null: all are n, or m
   bool long_lengths;
   bool fused;                 // costs are of series
   bool all_pairs, symmetric;  // which series a pair is made of: pair_at in task.cuh
   int64_t batch_x, batch_y;
   int64_t first, pairs;  // the wave
-  int n, m, features;    // padded; features of the points as they are read
-  int given_features;
+  int n, m, features;    // padded; features of the points that gradients are made of
+  int cost_features;     // and of those that costs are made of
   sdtw_metric metric;
   core::Band band;       // n and m are each pair's own
   double scale;          // log2(e) / gamma, or 1 if gamma is 0
@@ -60,6 +61,7 @@ struct Args {
   double penalty[3];     // times scale
   double out_weight[3];  // of the steps into a cell, in what backward makes of E: weight, or 1 for the alignment
   bool f64_values;       // values are float64
+  bool products;         // costs come from products of the float points that the caller has given (products.cuh)
   bool resident;         // forward has all features of a strip's points in shared memory
   bool primary;          // the engine takes all pairs, not only those that the float engine has rejected
   Format format;         // of a stored Z

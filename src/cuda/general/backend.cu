@@ -78,12 +78,12 @@ class Execution {
     a.x = series_of(b.x, p.dtype), a.y = series_of(p.symmetric ? b.x : b.y, p.dtype);
     a.tangent_x = series_of(b.tangent_x, p.dtype);
     a.tangent_y = series_of(p.symmetric ? b.tangent_x : b.tangent_y, p.dtype);
-    a.of_x = a.given_x = a.x, a.of_y = a.given_y = a.y;
+    a.of_x = a.x, a.of_y = a.y;
     a.x_len = b.x_len, a.y_len = b.y_len, a.long_lengths = p.length_bits == 64;
     a.fused = p.fused(), a.all_pairs = p.all_pairs, a.symmetric = p.symmetric;
     a.batch_x = p.batch_x, a.batch_y = p.batch_y;
     a.n = static_cast<int>(p.n), a.m = static_cast<int>(p.m);
-    a.features = a.given_features = static_cast<int>(p.features);
+    a.features = a.cost_features = static_cast<int>(p.features);
     a.metric = p.metric;
     a.band.kind = p.band, a.band.radius = p.band_radius;
     a.scale = soft() ? core::log2_e / p.gamma : 1;
@@ -124,7 +124,7 @@ class Execution {
           to.rounded ? contiguous<Series>(to.rounded, rows, g.point_features, SDTW_F32) : points;
       if (work.tangents) tangents = contiguous<Series>(to.directions, rows, g.point_features, SDTW_F64);
     }
-    a.features = static_cast<int>(g.point_features);
+    a.features = a.cost_features = static_cast<int>(g.point_features);
   }
 
   // The wave's part of the state, which may be the caller's, with all pairs, and of the workspace.
@@ -168,12 +168,13 @@ class Execution {
         launch(Type<Soft<DoubleCell, Rule::weighted>, true>{}, of);
     } else {
       if (!wide()) {
+        const Args with = multiplied(of);
         if (p.has_unit_steps())
-          launch(Type<Soft<FloatCell, Rule::unit>, false>{}, of);
+          launch(Type<Soft<FloatCell, Rule::unit>, false>{}, with);
         else if (!weighted())
-          launch(Type<Soft<FloatCell, Rule::penalised>, false>{}, of);
+          launch(Type<Soft<FloatCell, Rule::penalised>, false>{}, with);
         else
-          launch(Type<Soft<FloatCell, Rule::weighted>, false>{}, of);
+          launch(Type<Soft<FloatCell, Rule::weighted>, false>{}, with);
         of.primary = false, of.ticket = tickets + 1, of.done += of.pairs * of.strips;
       }
       if (p.has_unit_steps())
@@ -181,6 +182,17 @@ class Execution {
       else
         launch(Type<Soft<DoubleCell, Rule::weighted>, false>{}, of);
     }
+  }
+  // The float engine takes squares of many features from products, unless these would leave more than little of a step,
+  // and all that cosine has: then it needs no normalised points.
+  Args multiplied(Args of) const {
+    of.products = p.fused() && p.metric != SDTW_CITYBLOCK && a.scale <= core::product_cost_step &&
+                  (cosine() || of.cost_features > at_once);
+    if (of.products && cosine()) {
+      of.x = series_of(b.x, p.dtype), of.y = series_of(p.symmetric ? b.x : b.y, p.dtype);
+      of.cost_features = static_cast<int>(p.features);
+    }
+    return of;
   }
   template <class Cell, bool tangents>
   struct Type {

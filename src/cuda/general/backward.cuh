@@ -75,6 +75,7 @@ struct BackwardMemory {
   static constexpr int shared_planes = Cell::cost_planes > ways ? Cell::cost_planes : ways;
   static constexpr size_t plane_bytes = T * pitch * sizeof(Real);
   static_assert(Costs::exchange_bytes <= shared_planes * plane_bytes, "sums are exchanged in the memory of a tile");
+  static_assert(!Costs::multiplies || Products<T>::bytes <= shared_planes * plane_bytes, "and products");
 
   // Of half a tile: its planes, among them the slope's for one metric only.
   static __host__ __device__ __forceinline__ size_t half_bytes(const Args &a) {
@@ -91,7 +92,7 @@ struct BackwardMemory {
   // Sets what depends on the room that there is. Returns whether there is enough.
   static bool fit(Args &a, size_t room) {
     const int wanted = a.dense.data ? 0 : a.features;
-    for (int slots = a.features > at_once ? 3 : 2; slots > 0; slots--) {
+    for (int slots = a.cost_features > at_once ? 3 : 2; slots > 0; slots--) {
       a.feature_slots = slots;
       a.staged = wanted;
       if (bytes(a) <= room) return true;

@@ -1,10 +1,10 @@
 // Fills a tile with costs, by the warps of a block that do so: the sums over features in double, by differences, which
-// cancel nowhere, or by products where all features are in shared memory (resident_points.cuh). A thread has four rows
-// and a share of the columns of the tile. Where there are many features it has more of the columns but only some of the
-// features, since what it loads from shared memory serves more cells then, and threads add up each other's sums in the
-// end.
+// cancel nowhere, or of float points from products. Of differences a thread has four rows and a share of the columns of
+// the tile. Where there are many features it has more of the columns but only some of the features, since what it loads
+// from shared memory serves more cells then, and threads add up each other's sums in the end.
 #pragma once
 
+#include "cuda/general/products.cuh"
 #include "cuda/general/resident_points.cuh"
 
 namespace sdtw::cuda::general {
@@ -134,6 +134,8 @@ struct Fill {
   // What they give each other, in the memory of the tile: each its sums of the columns that others complete.
   static constexpr size_t exchange_bytes = (groups - 1) * S * K * threads * sizeof(double);
   using Points = std::conditional_t<resident, ResidentPoints<Walk, T, threads>, Feed<Walk, T, threads, tangents>>;
+  // Costs may come from products. A warp multiplies rows of eight lanes, two of each.
+  static constexpr bool multiplies = Cell::soft && !Cell::wide && !tangents && warps == 2 * warp / 8;
 
   const Args &a;
   const Task &s;
@@ -180,9 +182,9 @@ struct Fill {
     const bool absolute = a.metric == SDTW_CITYBLOCK;
     const In *of_x = p.x + lane_id(), *of_y[count];
 #pragma unroll
-    for (int i = 0; i < count; i++) of_y[i] = p.y + u0 - lane_id() + warp - 1 + i;
-    absolute ? add_terms<true, staged_rows, staged_columns<T>>(of_x, of_y, part, parts, features, sums)
-             : add_terms<false, staged_rows, staged_columns<T>>(of_x, of_y, part, parts, features, sums);
+    for (int i = 0; i < count; i++) of_y[i] = p.y + feed.place_of_column(u0 - lane_id() + warp - 1 + i);
+    absolute ? add_terms<true, Points::x_pitch, Points::y_pitch>(of_x, of_y, part, parts, features, sums)
+             : add_terms<false, Points::x_pitch, Points::y_pitch>(of_x, of_y, part, parts, features, sums);
     if constexpr (tangents) {
       const auto d = feed.template points<In>(1);
       absolute ? add_along<true, T>(p, d, features, u0, along) : add_along<false, T>(p, d, features, u0, along);
@@ -191,25 +193,36 @@ struct Fill {
   template <int count>
   __device__ __forceinline__ void sum_up(int u0, int part, int parts, Sums<count> &sums, Sums<S> &along) {
     sums.clear();
-    if constexpr (resident) {
-      const float *of_y[count];
-#pragma unroll
-      for (int i = 0; i < count; i++) of_y[i] = feed.y + feed.place_of_column(u0 - lane_id() + warp - 1 + i);
-      add_terms<true, Points::x_pitch, Points::y_pitch>(feed.x + lane_id(), of_y, part, parts, a.features, sums);
-    } else {
 #pragma unroll 1
-      for (int from = 0; from < a.features; from += at_once) {
-        feed.take(meet);
-        if (u0 >= T) continue;
-        const int features = min(at_once, a.features - from);
+    for (int from = 0; from < a.cost_features; from += feed.together()) {
+      feed.take(meet);
+      if (u0 >= T) continue;
+      const int features = min(feed.together(), a.cost_features - from);
+      if constexpr (resident)
+        add<float>(features, u0, part, parts, sums, along);
+      else
         a.x.dtype == SDTW_F64 ? add<double>(features, u0, part, parts, sums, along)
                               : add<float>(features, u0, part, parts, sums, along);
-      }
     }
   }
+
   // The squares of the thread's cells from products, or from differences where products do not do.
   __device__ __forceinline__ void sum_products(double *memory, int first_step, int thread, Sums<S> &sums) {
-    feed.multiply(memory);
+    const int number = thread / warp, origin = place_of_row(s.reversed ? s.spare() : 0);
+    const bool centred = a.metric != SDTW_COSINE;
+    using Part = Products<T>;
+    Part part(number % 4, number / 4);
+#pragma unroll 1
+    for (int from = 0; from < a.cost_features; from += feed.together()) {
+      feed.take(meet);
+      const auto p = feed.template points<float>(0);
+      const float *of_y[Part::matrices];
+#pragma unroll
+      for (int j = 0; j < Part::matrices; j++) of_y[j] = p.y + feed.place_of_column(part.column(j));
+      part.template add<resident ? 4 : at_once / 4, Points::x_pitch, Points::y_pitch>(
+          p.x, of_y, centred ? p.x + origin : nullptr, min(feed.together(), a.cost_features - from));
+    }
+    part.put(a, memory);
     meet();
     const int u0 = first_of(thread);
     const auto take = [&] {
@@ -218,22 +231,49 @@ struct Fill {
       for (int i = 0; i < S; i++)
 #pragma unroll
         for (int k = 0; k < K; k++) {
-          const double sum = u0 < T ? *feed.sum_at(memory, k, u0 + i, lane_id()) : 0;
+          const double sum = u0 < T ? *Part::at(memory, k, u0 + i, lane_id()) : 0;
           sums.v[i][k] = sum, all &= sum == sum;
         }
       return all;
     };
-    if (!take() && a.metric != SDTW_COSINE) {
-#pragma unroll 1
-      for (int i = 0; i < S * K; i++) {
-        const int row = lane_id() * K + i % K, u = u0 + i / K, column = first_step + u - lane_id();
-        double &sum = *feed.sum_at(memory, i % K, u, lane_id());
-        if (!(sum == sum) && column >= block.first[row] && column < block.end[row])
-          sum = feed.of_differences(row, u - lane_id() + warp - 1);
-      }
+    if (!__all_sync(all_lanes, take()) && centred) {
+      take_differences(memory, first_step, u0);
       take();
     }
     meet();  // then the memory is free
+  }
+  // Takes differences in the warp's cells that have none: by all lanes together where these are few cells.
+  __device__ __forceinline__ void take_differences(double *memory, int first_step, int u0) const {
+    constexpr int few = 4;
+    const auto sum = [&](int i, int j, int from, int apart) {
+      const int64_t of_x = s.index.x * a.x.stride[0] + s.row_of(i) * a.x.stride[1];
+      const int64_t of_y = s.index.y * a.y.stride[0] + s.column_of(j) * a.y.stride[1];
+      double v = 0;
+#pragma unroll 4
+      for (int f = from; f < a.cost_features; f += apart) {
+        const double difference = element<double>(a.x.data, of_x + f * a.x.stride[2], a.x.dtype) -
+                                  element<double>(a.y.data, of_y + f * a.y.stride[2], a.y.dtype);
+        v = fma(difference, difference, v);
+      }
+      return v;
+    };
+#pragma unroll 1
+    for (int at = 0; at < S * K && u0 < T; at++) {
+      const int row = lane_id() * K + at % K, u = u0 + at / K, column = first_step + u - lane_id();
+      double &own = *Products<T>::at(memory, at % K, u, lane_id());
+      const bool lacks = !(own == own) && column >= block.first[row] && column < block.end[row];
+      unsigned lanes = __ballot_sync(all_lanes, lacks);
+      if (__popc(lanes) > few) {
+        if (lacks) own = sum(row, column, 0, 1);
+        continue;
+      }
+      for (; lanes; lanes &= lanes - 1) {
+        const int lane = __ffs(lanes) - 1;
+        double v = sum(__shfl_sync(all_lanes, row, lane), __shfl_sync(all_lanes, column, lane), lane_id(), warp);
+        for (int step = warp / 2; step > 0; step /= 2) v += __shfl_xor_sync(all_lanes, v, step);
+        if (lane_id() == lane) own = v;
+      }
+    }
   }
   // Every group has sums of its own features over all columns that the groups have together, and gets the whole sums of
   // its own columns. The order of additions is that of the groups.
@@ -279,15 +319,14 @@ struct Fill {
       sums.clear();
       return look_up(first_step, thread, sums, along);
     }
-    if constexpr (resident) {
-      feed.take(meet);
-      if (a.metric != SDTW_CITYBLOCK) {
+    if constexpr (multiplies) {
+      if (a.products) {
         sum_products(memory, first_step, thread, sums);
         return finish(sums, along);
       }
     }
     if constexpr (groups > 1) {
-      if (a.features > at_once) {
+      if (a.cost_features > at_once) {
         Sums<together> parts;
         const int number = thread / warp;
         sum_up(number % step_groups * together, number / step_groups, groups, parts, along);

@@ -28,12 +28,12 @@ struct ForwardMemory {
   static constexpr int feature_slots = tangents ? 2 : 3;
   static size_t bytes(const Args &a) {
     if constexpr (resident)
-      return 2 * tile_bytes + Points::bytes(a.given_features);
+      return 2 * tile_bytes + Points::bytes(a.cost_features);
     else
       return 2 * tile_bytes + Points::bytes(a.x.dtype, feature_slots);
   }
   static_assert(Costs::exchange_bytes <= tile_bytes, "sums are exchanged in the memory of a tile");
-  static_assert(!resident || K * T * warp * sizeof(double) <= tile_bytes, "and products");
+  static_assert(!Costs::multiplies || Products<T>::bytes <= tile_bytes, "and products");
 
   static __device__ __forceinline__ Planes<Cell, tangents, T> tile(unsigned char *raw, int parity) {
     Real *base = reinterpret_cast<Real *>(raw + parity * tile_bytes);
@@ -232,14 +232,13 @@ __global__ void __launch_bounds__(forward_threads<fill_warps>, blocks_of<Cell, t
   }
 }
 
-// Points of more features than Feed copies at a time are kept in shared memory by the float engine. Products do as long
-// as what they leave of the norms is little of a step (core/numbers.h); with more of these costs, differences do.
+// The float engine keeps points in shared memory if there are more features than Feed copies at a time, or products.
 template <class Cell, bool tangents, bool small>
 constexpr bool can_be_resident = Cell::soft && !Cell::wide && !tangents && !small;
 template <class Cell, bool tangents, bool small>
 bool Kernels<Cell, tangents, small>::may_be_resident(const Args &a) {
-  return can_be_resident<Cell, tangents, small> && a.fused && a.given_features > at_once &&
-         (a.metric == SDTW_CITYBLOCK || a.scale <= core::product_cost_step);
+  return can_be_resident<Cell, tangents, small> &&
+         (a.products || (a.metric == SDTW_CITYBLOCK && a.fused && a.cost_features > at_once));
 }
 // Calls with the number of warps that fill a tile, and whether points are resident. Costs of many features take longer
 // than sweeping them does.
@@ -251,7 +250,7 @@ auto with_filling(const Args &a, const Call &call) {
     if (a.resident) return call(Many{}, std::true_type{});
   constexpr int few = 16;
   if constexpr (!tangents)
-    if (a.fused && a.features > few) return call(Many{}, std::false_type{});
+    if (a.products || (a.fused && a.cost_features > few)) return call(Many{}, std::false_type{});
   return call(Few{}, std::false_type{});
 }
 template <class Cell, bool tangents, bool small>

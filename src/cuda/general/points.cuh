@@ -11,8 +11,6 @@
 
 namespace sdtw::cuda::general {
 
-constexpr int at_once = 8;  // features
-
 // Where x and y of a feature lie in shared memory, in elements. A lane's rows are `rows_apart` apart, so that the lanes
 // of a warp read side by side; this and the pitches put what a warp stores into different banks.
 constexpr int rows_apart = warp + 1, staged_rows = K * rows_apart + 14;
@@ -89,6 +87,7 @@ constexpr int points_size = at_once *(staged_rows + staged_columns<T>);  // in e
 template <class Walk, int T, int threads, bool tangents>
 struct Feed {
   static constexpr int series = tangents ? 2 : 1;  // points, and their tangents
+  static constexpr int x_pitch = staged_rows, y_pitch = staged_columns<T>;
   static __host__ __device__ __forceinline__ size_t bytes(sdtw_dtype dtype, int slots) {
     return static_cast<size_t>(slots) * series * points_size<T> * staged_bytes(dtype);
   }
@@ -124,10 +123,13 @@ struct Feed {
   __device__ __forceinline__ In *slot(int number, int which) const {
     return reinterpret_cast<In *>(memory) + (number * series + which) * points_size<T>;
   }
+  // How many features come at a time; where a column lies, counted from the first of the tile.
+  __device__ __forceinline__ int together() const { return at_once; }
+  __device__ __forceinline__ int place_of_column(int i) const { return i; }
   // x and y of what was taken.
   template <class In>
   __device__ __forceinline__ Points<In> points(int which) const {
-    return {slot<In>(a.features > at_once ? used : 0, which), slot<In>(used, which) + at_once * staged_rows};
+    return {slot<In>(a.cost_features > at_once ? used : 0, which), slot<In>(used, which) + at_once * staged_rows};
   }
 
   template <class In>
@@ -135,7 +137,7 @@ struct Feed {
     constexpr int each = threads / at_once, of_x = strip_rows / each, of_y = (T + warp + each - 1) / each;
     const int own = thread % at_once, f = from + own, place = thread / at_once;
     const int64_t size = of_rows.dtype == SDTW_F64 ? 8 : of_rows.dtype == SDTW_F32 ? 4 : 2;
-    if (f >= a.features) return;
+    if (f >= a.cost_features) return;
     const int64_t apart = s.reversed ? -each : each;
     const auto bring = [&](auto count, In *to, int places, const Series &from_series, int64_t number, int first,
                            const auto &wanted) {
@@ -148,7 +150,7 @@ struct Feed {
       for (int i = 0; i < count.value; i++)
         if (wanted(i)) to[i * places] = 0;
     };
-    if (a.features > at_once || first)
+    if (a.cost_features > at_once || first)
       bring(std::integral_constant<int, of_x>{}, slot<In>(asking, which) + own * staged_rows + place_of_row(place),
             each / K, of_rows, s.index.x, s.row_of(place),
             [&](int i) { return s.has_row(s.row_of(place + i * each)); });
@@ -168,7 +170,7 @@ struct Feed {
       a.x.dtype == SDTW_F64 ? copy_all<double>() : copy_all<float>();
       first = false;
       from += at_once;
-      if (from >= a.features) from = 0, ahead.advance();
+      if (from >= a.cost_features) from = 0, ahead.advance();
     }
     __pipeline_commit();
     asking = after(asking);
