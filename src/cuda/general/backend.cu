@@ -124,7 +124,7 @@ class Execution {
           to.rounded ? contiguous<Series>(to.rounded, rows, g.point_features, SDTW_F32) : points;
       if (work.tangents) tangents = contiguous<Series>(to.directions, rows, g.point_features, SDTW_F64);
     }
-    a.features = a.cost_features = static_cast<int>(g.point_features);
+    a.cost_features = static_cast<int>(g.point_features);  // gradients have none of those that points have more
   }
 
   // The wave's part of the state, which may be the caller's, with all pairs, and of the workspace.
@@ -183,11 +183,11 @@ class Execution {
         launch(Type<Soft<DoubleCell, Rule::weighted>, false>{}, of);
     }
   }
-  // The float engine takes squares of many features from products, unless these would leave more than little of a step,
-  // and all that cosine has: then it needs no normalised points.
+  // The float engine takes squares of many features from products, unless these would leave more than little of a step.
+  // Those of cosine are of the points as they are given, which are floats and not doubles.
   Args multiplied(Args of) const {
     of.products = p.fused() && p.metric != SDTW_CITYBLOCK && a.scale <= core::product_cost_step &&
-                  (cosine() || of.cost_features > at_once);
+                  p.features > 2 * at_once;
     if (of.products && cosine()) {
       of.x = series_of(b.x, p.dtype), of.y = series_of(p.symmetric ? b.x : b.y, p.dtype);
       of.cost_features = static_cast<int>(p.features);
@@ -272,7 +272,7 @@ class Execution {
     return f;
   }
   // From here on of the pairs, or series, from `first` on.
-  static void skip(Finish &f, int64_t first, int length_bits, int point_features, size_t element) {
+  static void skip(Finish &f, int64_t first, int length_bits, int64_t point_features, size_t element) {
     if (f.side.lengths) f.side.lengths = static_cast<const char *>(f.side.lengths) + first * length_bits / 8;
     const int64_t points = first * f.side.rows;
     if (f.cosine) f.normalised.norms += points, f.normalised.points += points * point_features;
@@ -285,7 +285,7 @@ class Execution {
     for (int which = 0; which < 2; which++) {
       if (!gradients[which].data) continue;
       Finish f = finish_of(which);
-      skip(f, of.first, p.length_bits, a.features, p.element_size());
+      skip(f, of.first, p.length_bits, g.point_features, p.element_size());
       f.count = of.pairs;
       f.sums = which ? of.sum_y : of.sum_x, f.turns = which ? of.turn_y : of.turn_x;
       f.to = gradients[which];

@@ -25,8 +25,8 @@ struct Sums {
 
 // Adds the terms of features in shared memory: those from `from` on, `apart` apart. of_x: the lane's first row; of_y:
 // what it has in the thread's steps. absolute: of cityblock, not of squares.
-template <bool absolute, int x_pitch, int y_pitch, class In, int S>
-__device__ __forceinline__ void add_terms(const In *of_x, const In *const (&of_y)[S], int from, int apart, int features,
+template <bool absolute, int x_pitch, int y_pitch, class X, class Y, int S>
+__device__ __forceinline__ void add_terms(const X *of_x, const Y *const (&of_y)[S], int from, int apart, int features,
                                           Sums<S> &sums) {
 #pragma unroll 2
   for (int f = from; f < features; f += apart) {
@@ -180,7 +180,8 @@ struct Fill {
                                       [[maybe_unused]] Sums<S> &along) const {
     const auto p = feed.template points<In>(0);
     const bool absolute = a.metric == SDTW_CITYBLOCK;
-    const In *of_x = p.x + lane_id(), *of_y[count];
+    const auto *of_x = p.x + lane_id();
+    decltype(p.y) of_y[count];
 #pragma unroll
     for (int i = 0; i < count; i++) of_y[i] = p.y + feed.place_of_column(u0 - lane_id() + warp - 1 + i);
     absolute ? add_terms<true, Points::x_pitch, Points::y_pitch>(of_x, of_y, part, parts, features, sums)
@@ -208,20 +209,27 @@ struct Fill {
 
   // The squares of the thread's cells from products, or from differences where products do not do.
   __device__ __forceinline__ void sum_products(double *memory, int first_step, int thread, Sums<S> &sums) {
-    const int number = thread / warp, origin = place_of_row(s.reversed ? s.spare() : 0);
     const bool centred = a.metric != SDTW_COSINE;
+    const int number = thread / warp, origin = place_of_row(s.reversed ? s.spare() : 0);
     using Part = Products<T>;
     Part part(number % 4, number / 4);
 #pragma unroll 1
     for (int from = 0; from < a.cost_features; from += feed.together()) {
       feed.take(meet);
       const auto p = feed.template points<float>(0);
-      const float *of_y[Part::matrices];
+      decltype(p.y) of_y[Part::matrices];
 #pragma unroll
       for (int j = 0; j < Part::matrices; j++) of_y[j] = p.y + feed.place_of_column(part.column(j));
-      part.template add<resident ? 4 : at_once / 4, Points::x_pitch, Points::y_pitch>(
-          p.x, of_y, centred ? p.x + origin : nullptr, min(feed.together(), a.cost_features - from));
+      if constexpr (resident)
+        part.template add<4, Points::x_pitch, Points::y_pitch>(p.x, of_y, feed.origin, a.cost_features);
+      else
+        part.template add<at_once / 4, Points::x_pitch, Points::y_pitch>(
+            p.x, of_y, centred ? p.x + origin : nullptr, min(feed.together(), a.cost_features - from));
     }
+    if constexpr (resident)
+      part.take_norms(feed.row_norms, [&](int i) { return feed.column_norms[feed.place_of_column(i)]; });
+    else
+      part.take_norms(!centred);
     part.put(a, memory);
     meet();
     const int u0 = first_of(thread);

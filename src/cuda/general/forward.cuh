@@ -232,13 +232,12 @@ __global__ void __launch_bounds__(forward_threads<fill_warps>, blocks_of<Cell, t
   }
 }
 
-// The float engine keeps points in shared memory if there are more features than Feed copies at a time, or products.
+// The float engine keeps points in shared memory if there are more features than Feed copies at a time.
 template <class Cell, bool tangents, bool small>
 constexpr bool can_be_resident = Cell::soft && !Cell::wide && !tangents && !small;
 template <class Cell, bool tangents, bool small>
 bool Kernels<Cell, tangents, small>::may_be_resident(const Args &a) {
-  return can_be_resident<Cell, tangents, small> &&
-         (a.products || (a.metric == SDTW_CITYBLOCK && a.fused && a.cost_features > at_once));
+  return can_be_resident<Cell, tangents, small> && a.fused && a.x.dtype != SDTW_F64 && a.cost_features > at_once;
 }
 // Calls with the number of warps that fill a tile, and whether points are resident. Costs of many features take longer
 // than sweeping them does.

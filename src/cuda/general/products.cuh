@@ -60,6 +60,50 @@ struct Products {
       }
     }
   }
+  // The same of points that are padded with zeros, y relative to o already; norms are known.
+  template <int parts, int x_pitch, int y_pitch>
+  __device__ __forceinline__ void add(const float *x, const double *const (&y)[matrices], const double *origin,
+                                      int features) {
+    const int own = lane_id() % 4;
+#pragma unroll 1
+    for (int first = own; first < features + own; first += 4 * parts) {
+      double rows[2 * parts];
+#pragma unroll
+      for (int e = 0; e < parts; e++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+          const int f = first + 4 * e;
+          rows[2 * e + h] = static_cast<double>(x[f * x_pitch + (2 * half + h) * rows_apart + lane]) - origin[f];
+        }
+#pragma unroll
+      for (int j = 0; j < matrices; j++) {
+        double there[parts];
+#pragma unroll
+        for (int e = 0; e < parts; e++) there[e] = y[j][(first + 4 * e) * y_pitch];
+        multiply_add<parts>(sum[j], rows, there);
+      }
+    }
+  }
+  // Norms, or of cosine their inverse roots: from what was added; or as they are known, of a lane's rows and of columns.
+  __device__ __forceinline__ void take_norms(bool cosine) {
+#pragma unroll
+    for (double &v : of_row) v = norm_of(of_four(v), cosine);
+#pragma unroll
+    for (double &v : norm) v = norm_of(of_four(v), cosine);
+  }
+  template <class OfColumn>
+  __device__ __forceinline__ void take_norms(const double *of_rows, const OfColumn &of_column) {
+    of_row[0] = of_rows[lane * K + 2 * half], of_row[1] = of_rows[lane * K + 2 * half + 1];
+#pragma unroll
+    for (int j = 0; j < matrices; j++) norm[j] = of_column(column(j));
+  }
+  static __device__ __forceinline__ double of_four(double v) {
+    v += __shfl_xor_sync(all_lanes, v, 1);
+    return v + __shfl_xor_sync(all_lanes, v, 2);
+  }
+  static __device__ __forceinline__ double norm_of(double squares, bool cosine) {
+    return !cosine ? squares : squares == 0 ? 0 : 1 / sqrt(squares);
+  }
 
   // Where the sum of a cell lies, row k of a lane in step u, without bank conflicts: [K][T][32].
   static constexpr size_t bytes = K * T * warp * sizeof(double);
@@ -67,25 +111,12 @@ struct Products {
     return sums + (k * T + u) * warp + (lane ^ (u / 2 % 4 * 4));
   }
 
-  static __device__ __forceinline__ double of_four(double v) {
-    v += __shfl_xor_sync(all_lanes, v, 1);
-    return v + __shfl_xor_sync(all_lanes, v, 2);
-  }
-  static __device__ __forceinline__ double inverse_root(double v) { return v == 0 ? 0 : 1 / sqrt(v); }
-
   // Stores squares of distances; of cosine those of normalised points.
   __device__ __forceinline__ void put(const Args &a, double *to) {
     const bool cosine = a.metric == SDTW_COSINE;
     const double step = a.scale * 0x1p-23 * fmax(fmax(fabs(a.weight[0]), fabs(a.weight[1])), fabs(a.weight[2]));
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-      of_row[h] = of_four(of_row[h]);
-      if (cosine) of_row[h] = inverse_root(of_row[h]);
-    }
-#pragma unroll
     for (int j = 0; j < matrices; j++) {
-      norm[j] = of_four(norm[j]);
-      if (cosine) norm[j] = inverse_root(norm[j]);
 #pragma unroll
       for (int odd = 0; odd < 2; odd++) {
         const double of_column = __shfl_sync(all_lanes, norm[j], (lane_id() % 4 * 2 + odd) * 4);
