@@ -43,7 +43,7 @@ struct Backward {
   static constexpr int first_producer = 1 + recomputers, first_reader = first_producer + producers;
   static constexpr int roles = first_reader + Epilogue::readers, threads = roles * warp;
   static constexpr int most_steps = Cell::wide ? wide_tile_steps : max_tile_steps;  // of a tile
-  static constexpr int most_columns = Cell::wide ? 64 : 160;                        // of costs in the ring
+  static constexpr int most_columns = Cell::wide ? 96 : 160;                        // of costs in the ring
 
   // Shared memory, in this order: the BackwardPipeline; E that enters and that leaves the strip in each step of a tile;
   // the row above of each recomputing warp; transition probabilities [step][transition][32] of two tiles, in half
