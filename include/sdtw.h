@@ -271,7 +271,7 @@ SDTW_API sdtw_status sdtw_describe(const sdtw_problem *problem, const sdtw_exec 
  * Rows and columns past a pair's lengths are never read.
  *
  * Accuracy for float32, against a float64 evaluation of the same inputs, at any length and gamma: within
- * 2e-7 (|value| + <E, |D|> + gamma sqrt(n + m)), where <E, |D|> is the expected cost of a path and n and m are the
+ * 4e-7 (|value| + <E, |D|> + gamma sqrt(n + m)), where <E, |D|> is the expected cost of a path and n and m are the
  * pair's own lengths; 0.15 max(n, m) gamma more in the brackets where one of these is more than 16 times the other, 0.3
  * max(n, m) gamma more of a series with itself. Near 0, where cost and entropy cancel, the value has the fewer digits
  * for it.

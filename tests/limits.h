@@ -10,7 +10,7 @@ inline Errors limits(const Case &c, double value) {
   const bool f64 = c.problem.dtype == SDTW_F64;
   const double gradient = (f64 ? 2e-10 : c.problem.gamma >= 0.1 ? 2e-5 : 2e-4) + large_value_error(c, value);
   // Tangents of gradients are sums over as many cells of products with a second rounded factor: 2.5e-5 at (5, 514).
-  return {f64 ? 2e-13 : 2e-7, gradient, gradient, gradient, (f64 ? 1 : 2) * gradient};
+  return {f64 ? 2e-13 : value_limit, gradient, gradient, gradient, (f64 ? 1 : 2) * gradient};
 }
 
 }  // namespace test
