@@ -15,6 +15,7 @@
 
 #include "core/band.h"
 #include "cuda/args.h"
+#include "cuda/room.h"
 #include "sdtw.h"
 
 namespace sdtw::cuda::general {
@@ -99,7 +100,12 @@ struct Args {
 };
 
 // The kernels of the engine that take tasks: how much dynamic shared memory a block needs, and how they are launched.
-// small: with smaller tiles.
+// small: with smaller tiles, for GPUs where larger ones have no room. In 99 KB these are some of forward, in 163 KB some
+// of backward.
+template <bool small>
+constexpr Room forward_rooms = small ? room_of_64 | room_of_99 : any_room;
+template <bool small>
+constexpr Room backward_rooms = small ? room_of_64 | room_of_99 | room_of_163 : room_of_163 | room_of_227;
 template <class Cell, bool tangents, bool small>
 struct Kernels {
   static size_t forward_bytes(const Args &a);
