@@ -3,7 +3,7 @@ set(sources src/cuda/backend.cu src/cuda/dispatch.cu src/cuda/all_pairs.cu src/c
             src/cuda/select_kernel.cu src/cuda/general/backend.cu src/cuda/general/reduce.cu src/cuda/general/series.cu
             src/cuda/streams/backend.cu)
 # The kernels of one pass and engine with costs from some sources. Every source that src/cuda/kernels.cuh visits is in
-# one of these files, none of which takes more than a tenth of the time of all.
+# one of these files, none of which takes more than a ninth of the time of all.
 function(sdtw_add_kernels pass engine)
   set(instances)
   foreach(source ${ARGN})

@@ -75,6 +75,13 @@ inline Device current_device() {
                   times_slower};
 }
 
+// A kernel that was chosen has to be one that was compiled for the GPU.
+inline void require(Room rooms) {
+  if (!(rooms & current_device().room))
+    fail(SDTW_STATUS_INTERNAL, "the kernel is not for GPUs with %zu bytes of shared memory for a block",
+         current_device().shared_memory);
+}
+
 // Whether costs of many features are to be computed in integers (costs/slice_costs.cuh), if these fit. They are where
 // float64, half as fast as float32 on GPUs for data centres, is a 32nd or a 64th, and where it has no room.
 // SDTW_CUDA_SLICES: in a build for tests, whatever the GPU.

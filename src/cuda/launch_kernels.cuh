@@ -8,13 +8,6 @@
 
 namespace sdtw::cuda {
 
-// A kernel that was chosen has to be one that was compiled for the GPU.
-inline void require(Room rooms) {
-  if (!(rooms & current_device().room))
-    fail(SDTW_STATUS_INTERNAL, "the kernel is not for GPUs with %zu bytes of shared memory for a block",
-         current_device().shared_memory);
-}
-
 // Launches as many blocks as are resident at once, or fewer if fewer have work: they take tasks until none is left.
 template <class Function, Function kernel, class... More>
 void launch_blocks(Room rooms, bool overlap, int threads, size_t shared, int64_t blocks, cudaStream_t stream,

@@ -99,13 +99,15 @@ struct Args {
   int staged;             // features of the points that gradients are made of for which shared memory has room
 };
 
-// The kernels of the engine that take tasks: how much dynamic shared memory a block needs, and how they are launched.
-// small: with smaller tiles, for GPUs where larger ones have no room. In 99 KB these are some of forward, in 163 KB some
-// of backward.
+// The GPUs that kernels with small tiles and those with large ones are for. Large ones have room for some problems only
+// in less than 163 KB in forward, and in 163 KB in backward, and for none in less than that.
 template <bool small>
 constexpr Room forward_rooms = small ? room_of_64 | room_of_99 : any_room;
 template <bool small>
 constexpr Room backward_rooms = small ? room_of_64 | room_of_99 | room_of_163 : room_of_163 | room_of_227;
+
+// The kernels of the engine that take tasks: how much dynamic shared memory a block needs, and how they are launched.
+// small: with smaller tiles.
 template <class Cell, bool tangents, bool small>
 struct Kernels {
   static size_t forward_bytes(const Args &a);
