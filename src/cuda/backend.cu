@@ -21,7 +21,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.x_len = buffers.x_len, a.y_len = buffers.y_len;
   a.f64 = p.dtype == SDTW_F64;
   a.costs = plan.cuda.costs;
-  a.has_long = a.costs != Costs::tensor || current_device().shared_memory >= least_large;
+  a.has_long = a.costs != Costs::tensor || current_device().room != room_of_64;
   a.long_lengths = p.length_bits == 64;
   a.batch = p.batch;
   a.n = static_cast<int>(p.n), a.m = static_cast<int>(p.m), a.features = static_cast<int>(p.features);

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "cuda/args.h"
+#include "cuda/room.h"
 #include "error.h"
 
 namespace sdtw::cuda {
@@ -25,17 +26,13 @@ T *at(void *base, size_t offset) {
 }
 
 constexpr size_t kept_for_static = 64;  // bytes of a block's shared memory
-// GPUs of compute capability 7.5 have less of it, all later ones more (Room in costs/sources.cuh). It is what
-// LongCell's smallest kernels take where other warps compute costs.
-constexpr size_t least_large = 90 * 1024;
-// What TensorCosts take at the most.
-constexpr size_t room_for_float64 = 128 * 1024;
 
 // pair_kernels.cu. The compute capability that the code was compiled for which the current device runs, times ten.
 int compiled_for();
 
 struct Device {
   int id, multiprocessors;
+  Room room;
   size_t shared_memory;  // bytes of dynamic shared memory for a block, besides kept_for_static
   size_t shared_memory_of_multiprocessor;
   int times_slower_in_float64;
@@ -57,14 +54,32 @@ inline Device current_device() {
         "cudaDeviceGetAttribute");
   check(cudaDeviceGetAttribute(&times_slower, cudaDevAttrSingleToDoublePrecisionPerfRatio, id),
         "cudaDeviceGetAttribute");
-  // The kernels of code for 7.5, which may be compiled for a later GPU when it is loaded, are those for its 64 KB.
-  if (compiled_for() < 80) shared_memory = std::min(shared_memory, 64 * 1024);
+  // Code may be compiled for a later GPU when it is loaded, and has the kernels for what its own has.
+  const int code = compiled_for();
+  if (code < 80) shared_memory = std::min(shared_memory, 64 * 1024);
+  if (code >= 120) shared_memory = std::min(shared_memory, 99 * 1024);
+  if (!(rooms_of_code(code) & room_of_bytes(shared_memory)))
+    fail(SDTW_STATUS_UNSUPPORTED,
+         "this GPU has %d bytes of shared memory for a block: the library has code for it of compute capability %d.%d "
+         "alone, which needs more. Build it for the GPU's own",
+         shared_memory, code / 10, code % 10);
 #ifdef SDTW_CUDA_SHARED_MEMORY  // to test on a large GPU what smaller ones get
   shared_memory = std::min(shared_memory, SDTW_CUDA_SHARED_MEMORY);
   shared_memory_of_all = std::min(shared_memory_of_all, SDTW_CUDA_SHARED_MEMORY + 1024);
 #endif
-  return known = {id, multiprocessors, static_cast<size_t>(shared_memory) - kept_for_static,
-                  static_cast<size_t>(shared_memory_of_all), times_slower};
+  return known = {id,
+                  multiprocessors,
+                  room_of_bytes(shared_memory),
+                  static_cast<size_t>(shared_memory) - kept_for_static,
+                  static_cast<size_t>(shared_memory_of_all),
+                  times_slower};
+}
+
+// A kernel that was chosen has to be one that was compiled for the GPU.
+inline void require(Room rooms) {
+  if (!(rooms & current_device().room))
+    fail(SDTW_STATUS_INTERNAL, "the kernel is not for GPUs with %zu bytes of shared memory for a block",
+         current_device().shared_memory);
 }
 
 // Whether costs of many features are to be computed in integers (costs/slice_costs.cuh), if these fit. They are where
@@ -75,7 +90,7 @@ inline bool prefers_slices() {
   return SDTW_CUDA_SLICES;
 #else
   const Device device = current_device();
-  return device.times_slower_in_float64 > 4 || device.shared_memory < room_for_float64;
+  return device.times_slower_in_float64 > 4 || device.room <= room_of_99;
 #endif
 }
 

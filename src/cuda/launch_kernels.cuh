@@ -8,19 +8,11 @@
 
 namespace sdtw::cuda {
 
-// A kernel that was chosen has to be one that was compiled for the GPU.
-inline void require(Room room) {
-  const bool large = current_device().shared_memory >= least_large;
-  if (room != Room::any && (room == Room::large) != large)
-    fail(SDTW_STATUS_INTERNAL, "the kernel is not for GPUs with %zu bytes of shared memory for a block",
-         current_device().shared_memory);
-}
-
 // Launches as many blocks as are resident at once, or fewer if fewer have work: they take tasks until none is left.
 template <class Function, Function kernel, class... More>
-void launch_blocks(Room room, bool overlap, int threads, size_t shared, int64_t blocks, cudaStream_t stream,
+void launch_blocks(Room rooms, bool overlap, int threads, size_t shared, int64_t blocks, cudaStream_t stream,
                    const Args &a, const More &...more) {
-  require(room);
+  require(rooms);
   const Residency resident = residency_of<Function, kernel>(threads, shared);
   // If blocks of the kernel before are still resident, the GPU may put two blocks on one multiprocessor and none on the
   // next. That costs nothing if blocks fill the GPU anyway, or if only one fits a multiprocessor; otherwise pairs of
@@ -40,7 +32,7 @@ void launch_forward(const Args &a, const Kernel &chosen, cudaStream_t stream) {
     constexpr bool primary = decltype(is_primary)::value;
     using Function = decltype(&forward_kernel<Cell, Source, warp_fallback, primary, several>);
     launch_blocks<Function, forward_kernel<Cell, Source, warp_fallback, primary, several>>(
-        room_of_forward<Source, primary>, overlap, Source::warps * warp, chosen.shared_bytes, blocks, stream, a);
+        rooms_of_forward<Source, primary>, overlap, Source::warps * warp, chosen.shared_bytes, blocks, stream, a);
   };
   if constexpr (std::is_same_v<Cell, LongCell>)
     run(std::false_type{});
@@ -53,7 +45,7 @@ void launch_forward(const Args &a, const Kernel &chosen, cudaStream_t stream) {
 template <class Source, bool several>
 void launch_forward_rest(const Args &a, const Kernel &chosen, cudaStream_t stream) {
   using Function = decltype(&forward_rest_kernel<Source, several>);
-  launch_blocks<Function, forward_rest_kernel<Source, several>>(room_of<Source>, true, Source::warps * warp,
+  launch_blocks<Function, forward_rest_kernel<Source, several>>(rooms_of<Source>, true, Source::warps * warp,
                                                                 chosen.shared_bytes, forward_tasks(a), stream, a);
 }
 
@@ -90,7 +82,7 @@ void launch_backward(Type<Backward<Cell, Source, Epilogue, several>>, const Args
                      cudaStream_t stream) {
   using Function = decltype(&backward_kernel<Cell, Source, Epilogue, several>);
   launch_blocks<Function, backward_kernel<Cell, Source, Epilogue, several>>(
-      Backward<Cell, Source, Epilogue, several>::room, true, Backward<Cell, Source, Epilogue, several>::threads,
+      Backward<Cell, Source, Epilogue, several>::rooms, true, Backward<Cell, Source, Epilogue, several>::threads,
       chosen.shared_bytes, a.tasks, stream, a);
 }
 
@@ -120,7 +112,7 @@ void BackwardKernels<Cell, Source>::launch(const Args &given, const Kernel &chos
       using Long = typename decltype(of_kernel)::type;
       using Wide = typename WideOf<Long>::type;
       using Function = decltype(&backward_rest_kernel<Long, Wide>);
-      launch_blocks<Function, backward_rest_kernel<Long, Wide>>(Long::room, true, Long::threads,
+      launch_blocks<Function, backward_rest_kernel<Long, Wide>>(Long::rooms, true, Long::threads,
                                                                 std::max(chosen.shared_bytes, wide.shared_bytes),
                                                                 a.tasks, stream, a, with_tiles(given, wide));
     } else {

@@ -7,6 +7,7 @@
 #include "cuda/costs/piece_costs.cuh"
 #include "cuda/costs/slice_costs.cuh"
 #include "cuda/costs/tensor_costs.cuh"
+#include "cuda/room.h"
 
 namespace sdtw::cuda {
 
@@ -43,20 +44,21 @@ using Large = TensorCosts<float, 64, LongRing>;
 using LargeOfPairs = TensorCosts<float, 64, LongRing, 48>;
 using SmallestLarge = TensorCosts<float, 16, LongRing, 48>;
 
-// Blocks have 64 KB of shared memory on GPUs of compute capability 7.5, and 99 KB or more on all later ones. Smallest
-// and SmallestWords, and DirectCosts of series, are for the former, and what else producers compute has no room there
-// (least_large in launch.h). A kernel is compiled for the GPUs that it may run on, and elsewhere only traps.
-enum class Room { any, small, large };
+// The GPUs on which select_kernel.cu may choose a source. What the smallest sources are for has no room there
+// otherwise; costs in integers are all that is chosen in 99 KB, and elsewhere where float64 is slow.
 template <class Source>
-constexpr Room room_of = std::is_same_v<Source, Smallest> || std::is_same_v<Source, SmallestWords> ? Room::small
-                         : Source::cooperative                                                     ? Room::large
-                                                                                                   : Room::any;
-#if defined(__CUDA_ARCH__) && !defined(SDTW_CUDA_SHARED_MEMORY)
-template <Room room>
-constexpr bool is_compiled = room == Room::any || (room == Room::small) == (__CUDA_ARCH__ < 800);
-#else
-template <Room>
-constexpr bool is_compiled = true;
-#endif
+constexpr Room rooms_of = Source::cooperative ? room_of_163 | room_of_227 : any_room;
+template <>
+inline constexpr Room rooms_of<Smallest> = room_of_64;
+template <>
+inline constexpr Room rooms_of<SmallestWords> = room_of_64;
+template <>
+inline constexpr Room rooms_of<SmallestLarge> = room_of_99;
+template <>
+inline constexpr Room rooms_of<Slices> = room_of_99 | room_of_163 | room_of_227;
+template <>
+inline constexpr Room rooms_of<SlicesInWords> = rooms_of<Slices>;
+template <>
+inline constexpr Room rooms_of<DifferenceCosts> = rooms_of<Slices>;
 
 }  // namespace sdtw::cuda

@@ -15,6 +15,7 @@
 
 #include "core/band.h"
 #include "cuda/args.h"
+#include "cuda/room.h"
 #include "sdtw.h"
 
 namespace sdtw::cuda::general {
@@ -97,6 +98,13 @@ struct Args {
   int feature_slots;      // of the ring through which features come to costs
   int staged;             // features of the points that gradients are made of for which shared memory has room
 };
+
+// The GPUs that kernels with small tiles and those with large ones are for. Large ones have room for some problems only
+// in less than 163 KB in forward, and in 163 KB in backward, and for none in less than that.
+template <bool small>
+constexpr Room forward_rooms = small ? room_of_64 | room_of_99 : any_room;
+template <bool small>
+constexpr Room backward_rooms = small ? room_of_64 | room_of_99 | room_of_163 : room_of_163 | room_of_227;
 
 // The kernels of the engine that take tasks: how much dynamic shared memory a block needs, and how they are launched.
 // small: with smaller tiles.

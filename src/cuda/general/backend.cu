@@ -210,7 +210,9 @@ class Execution {
       using Small = typename decltype(type)::template kernels<true>;
       args.resident = Large::may_be_resident(args);
       args.resident = args.resident && fits(Large::forward_bytes(args));
-      fits(Large::forward_bytes(args)) ? Large::forward(args, stream()) : Small::forward(args, stream());
+      const bool large = fits(Large::forward_bytes(args));
+      require(large ? forward_rooms<false> : forward_rooms<true>);
+      large ? Large::forward(args, stream()) : Small::forward(args, stream());
     });
   }
   void sweep_back(const Args &of) const {
@@ -225,6 +227,7 @@ class Execution {
       const size_t room = current_device().shared_memory - sizeof(Block);
       const bool large = Large::fit_backward(with, room);
       if (!large) Small::fit_backward(with, room);
+      require(large ? backward_rooms<false> : backward_rooms<true>);
       large ? Large::backward(with, stream()) : Small::backward(with, stream());
     });
   }

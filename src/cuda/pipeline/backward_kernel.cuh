@@ -35,8 +35,8 @@ struct Backward {
   static constexpr bool second = is_second<Cell, Source>;
   // DirectCosts have gradients of series where DifferenceCosts have no room.
   static constexpr bool is_direct = std::is_same_v<Source, DirectCosts>;
-  static constexpr Room room =
-      is_direct && !std::is_same_v<Epilogue, AlignmentOutput<typename Cell::Real>> ? Room::small : room_of<Source>;
+  static constexpr Room rooms =
+      is_direct && !std::is_same_v<Epilogue, AlignmentOutput<typename Cell::Real>> ? room_of_64 : rooms_of<Source>;
   using Stored = std::conditional_t<either, LongCell, Cell>;  // reads what forward has left of any of them
   using Z = typename Stored::Z;
   static constexpr int producers = Source::cooperative ? producers_of_tiles : 0;
@@ -283,7 +283,7 @@ struct Backward {
 template <class Cell, class Source, class Epilogue, bool several>
 __global__ void __launch_bounds__(Backward<Cell, Source, Epilogue, several>::threads, Epilogue::resident)
     backward_kernel(const __grid_constant__ Args a) {
-  if constexpr (!is_compiled<Backward<Cell, Source, Epilogue, several>::room>) {
+  if constexpr (!is_compiled<Backward<Cell, Source, Epilogue, several>::rooms>) {
     __trap();
   } else {
     unsigned char *const shared = ptx::shared_memory();
@@ -301,7 +301,7 @@ template <class Long, class Wide>
 __global__ void __launch_bounds__(Long::threads, 1)
     backward_rest_kernel(const __grid_constant__ Args of_long, const __grid_constant__ Args of_wide) {
   static_assert(Long::threads == Wide::threads);
-  if constexpr (!is_compiled<Long::room>) {
+  if constexpr (!is_compiled<Long::rooms>) {
     __trap();
   } else {
     unsigned char *const shared = ptx::shared_memory();

@@ -309,7 +309,7 @@ struct Together {
 
 // DoubleCell has pairs of float32 series that are not given costs for itself where LongCell does not fit.
 template <class Source, bool primary>
-constexpr Room room_of_forward = std::is_same_v<Source, DirectCosts> && !primary ? Room::small : room_of<Source>;
+constexpr Room rooms_of_forward = std::is_same_v<Source, DirectCosts> && !primary ? room_of_64 : rooms_of<Source>;
 
 // primary: this is the engine that runs first and takes all pairs that it can; the other kernel, of LongCell, or of
 // DoubleCell where that does not fit, computes the rest. warp_fallback: warps run the other engines for their tasks, a
@@ -319,7 +319,7 @@ constexpr Room room_of_forward = std::is_same_v<Source, DirectCosts> && !primary
 template <class Cell, class Source, bool warp_fallback, bool primary, bool several>
 __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     forward_kernel(const __grid_constant__ Args a) {
-  if constexpr (!is_compiled<room_of_forward<Source, primary>>) {
+  if constexpr (!is_compiled<rooms_of_forward<Source, primary>>) {
     __trap();
   } else {
     unsigned char *const shared = ptx::shared_memory();
@@ -370,7 +370,7 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
 template <class Source, bool several>
 __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     forward_rest_kernel(const __grid_constant__ Args a) {
-  if constexpr (!is_compiled<room_of<Source>>) {
+  if constexpr (!is_compiled<rooms_of<Source>>) {
     __trap();
   } else {
     unsigned char *const shared = ptx::shared_memory();
