@@ -101,30 +101,43 @@ void metric_double(const FusedTile<T> &a) {
   }
 }
 
-// The same of sqeuclidean, as |x|^2 + |y|^2 - 2 <x, y> of points relative to a centre of the pair: half of the
-// arithmetic, and what cancels cancels in float64. Everything comes scaled.
-template <class T, int K>
+// The same from what each point has of its own and a sum of products, which is half of the arithmetic, and what cancels
+// cancels in float64. Sqeuclidean as |x|^2 + |y|^2 - 2 <x, y> of points relative to a centre of the pair, everything
+// scaled; cityblock likewise as the sum of 2 max(x, y) - x - y; cosine as 1 - 2 <x, y> of points of norm 1 / sqrt(2).
+template <class Metric, class T, int K>
 void metric_products(const FusedTile<T> &a) {
   using V = Vec<double>;
+  constexpr bool cosine = std::is_same_v<Metric, core::Cosine>;
+  [[maybe_unused]] const auto scale = V::set1(-2 * a.scale);
   constexpr int W = Vec<T>::width, H = V::width, R = K < 4 ? K : 4, B = V::block_steps == 4 ? 6 : V::block_steps;
   const auto block = [&](int64_t s, int r, int h, auto steps) __attribute__((always_inline)) {
     constexpr int S = decltype(steps)::value;
     typename V::Real sum[S][R];
     for (int b = 0; b < S; ++b)
-      for (int k = 0; k < R; ++k)
-        sum[b][k] = V::add(V::load(a.norm_x + (r + k) * W + h), V::load(a.norm_y + (s + b) * a.norm_step + h));
+      for (int k = 0; k < R; ++k) {
+        if constexpr (cosine)
+          sum[b][k] = V::set1(-.5);
+        else
+          sum[b][k] = V::add(V::load(a.norm_x + (r + k) * W + h), V::load(a.norm_y + (s + b) * a.norm_step + h));
+      }
     const double *x = a.wide_x + r * a.x_row + h, *y = a.wide_y + s * a.y_step + h;
     for (int64_t f = 0; f < a.features; ++f, x += a.x_feature, y += a.y_feature) {
       typename V::Real row[R];
       for (int k = 0; k < R; ++k) row[k] = V::load(x + k * a.x_row);
       for (int b = 0; b < S; ++b) {
         const auto column = V::load(y + b * a.y_step);
-        for (int k = 0; k < R; ++k) sum[b][k] = V::fma(row[k], column, sum[b][k]);
+        for (int k = 0; k < R; ++k) {
+          if constexpr (std::is_same_v<Metric, core::CityBlock>)
+            sum[b][k] = V::add(V::larger(row[k], column), sum[b][k]);
+          else
+            sum[b][k] = V::fma(row[k], column, sum[b][k]);
+        }
       }
     }
     for (int b = 0; b < S; ++b)
       for (int k = 0; k < R; ++k) {
         T *t = a.cost + ((s + b) * K + r + k) * 2 * W + h;
+        if constexpr (cosine) sum[b][k] = V::mul(sum[b][k], scale);
         V::store_split(sum[b][k], reinterpret_cast<int32_t *>(t), t + W);
       }
   };

@@ -134,7 +134,12 @@ class PairRule {
     double wide_first[strip_rows], wide_end[strip_rows];
     const bool mask = banded && masked(c, first_step, of.steps);
     if (mask) set_mask(a, c, first_step, first, end, wide_first, wide_end);
-    (hard ? kernels.hard[!unit][mask][save ? ties : 0] : kernels.soft[form][shape][save][mask])(a);
+    if (hard)
+      kernels.hard[!unit][mask][save ? ties : 0](a);
+    else if (unit && mask)
+      kernels.core[form][save](a);
+    else
+      kernels.soft[form][shape][save][mask](a);
   }
 
  private:

@@ -156,47 +156,49 @@ struct SkewedSeries {
   }
 
   // What costs from products take: scale is that of costs.
-  void centre_points(double scale, double *wide_x, double *wide_y, double *norm_x, double *norm_y) const {
+  void centre_points(sdtw_metric metric, double scale, double *wide_x, double *wide_y, double *norm_x,
+                     double *norm_y) const {
     find_centre();
-    kernels->centred(points_x(), -2 * scale, scale, wide_x, norm_x);
-    kernels->centred(points_y(), 1, scale, wide_y, norm_y);
+    const ProductScales by(metric, scale);
+    kernels->centred[by.coordinates](points_x(), by.x, by.norm, wide_x, norm_x);
+    kernels->centred[by.coordinates](points_y(), by.y, by.norm, wide_y, norm_y);
   }
 
   // Points of norm 1 / sqrt(2) in place of what has been packed, and their number of features.
   int64_t normalise(double *wide_x, double *wide_y, double *inverse_x, double *inverse_y) const {
     bool zeros = false;
-    for (int64_t i = 0; i < strips(); ++i) zeros |= cosine_x(i, wide_x, inverse_x).normalise(features);
-    zeros |= cosine_y(wide_y, inverse_y).normalise(features);
+    for (int64_t i = 0; i < strips(); ++i) zeros |= kernels->normalise(cosine_x(i, wide_x, inverse_x), features);
+    zeros |= kernels->normalise(cosine_y(wide_y, inverse_y), features);
     if (!zeros) return features;
-    for (int64_t i = 0; i < strips(); ++i) cosine_x(i, wide_x, inverse_x).mark_zeros(features, 0);
-    cosine_y(wide_y, inverse_y).mark_zeros(features, 1);
+    for (int64_t i = 0; i < strips(); ++i) mark_zeros(cosine_x(i, wide_x, inverse_x), features, 0);
+    mark_zeros(cosine_y(wide_y, inverse_y), features, 1);
     return room;
   }
   void project_x(double *wide_x, double *inverse_x, T *grad_x) const {
-    for (int64_t i = 0; i < strips(); ++i) cosine_x(i, wide_x, inverse_x).project(features, grad_x + strip(i));
+    for (int64_t i = 0; i < strips(); ++i)
+      kernels->project(cosine_x(i, wide_x, inverse_x), features, grad_x + strip(i));
   }
   void project_y(double *wide_y, double *inverse_y, T *grad_y) const {
-    cosine_y(wide_y, inverse_y).project(features, grad_y);
+    kernels->project(cosine_y(wide_y, inverse_y), features, grad_y);
   }
 
-  // Likewise along tangents: CosineBlock.
+  // Likewise along tangents: cpu/cosine.h.
   void along_x(double *wide_x, double *inverse_x, const T *tangent, double *dot) const {
     for (int64_t i = 0; i < strips(); ++i)
-      cosine_x(i, wide_x, inverse_x).along(features, tangent + strip(i), dot + i * strip_rows);
+      along(cosine_x(i, wide_x, inverse_x), features, tangent + strip(i), dot + i * strip_rows);
   }
   void along_y(double *wide_y, double *inverse_y, const T *tangent, double *dot) const {
-    cosine_y(wide_y, inverse_y).along(features, tangent, dot);
+    along(cosine_y(wide_y, inverse_y), features, tangent, dot);
   }
   void project_tangent_x(double *wide_x, double *inverse_x, const T *tangent, const double *along, const T *gradient,
                          T *gradient_dot) const {
     for (int64_t i = 0; i < strips(); ++i)
-      cosine_x(i, wide_x, inverse_x)
-          .project_tangent(features, tangent + strip(i), along + i * strip_rows, gradient + strip(i),
-                           gradient_dot + strip(i));
+      project_tangent(cosine_x(i, wide_x, inverse_x), features, tangent + strip(i), along + i * strip_rows,
+                      gradient + strip(i), gradient_dot + strip(i));
   }
   void project_tangent_y(double *wide_y, double *inverse_y, const T *tangent, const double *along, const T *gradient,
                          T *gradient_dot) const {
-    cosine_y(wide_y, inverse_y).project_tangent(features, tangent, along, gradient, gradient_dot);
+    project_tangent(cosine_y(wide_y, inverse_y), features, tangent, along, gradient, gradient_dot);
   }
 
   // An upper bound of D over all cells, by the triangle inequality around a mean of y.
