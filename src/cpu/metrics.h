@@ -1,12 +1,19 @@
 // The metrics of series, tile by tile, for any vector type: costs, their slopes, gradients, and costs' derivatives
 // along tangents. core/metric.h says what each metric is. Included by kernels_*.cpp inside its namespace.
 
+// A sum with a term more. Some processors multiply and add in other units than they add or compare in, which are busy
+// with what the term is made of.
+template <class V>
+inline __attribute__((always_inline)) typename V::Real also(typename V::Real term, typename V::Real sum) {
+  return V::fma(term, V::set1(1), sum);
+}
+
 // A metric's sum over features, and its cost. Cosine's are sqeuclidean's, of series that are packed for it.
 template <class V, class Metric>
 inline __attribute__((always_inline)) typename V::Real add_term(Metric, typename V::Real difference,
                                                                 typename V::Real sum) {
   if constexpr (std::is_same_v<Metric, core::CityBlock>)
-    return V::add(V::abs(difference), sum);
+    return also<V>(V::abs(difference), sum);
   else
     return V::fma(difference, difference, sum);
 }
@@ -128,7 +135,7 @@ void metric_products(const FusedTile<T> &a) {
         const auto column = V::load(y + b * a.y_step);
         for (int k = 0; k < R; ++k) {
           if constexpr (std::is_same_v<Metric, core::CityBlock>)
-            sum[b][k] = V::add(V::larger(row[k], column), sum[b][k]);
+            sum[b][k] = also<V>(V::larger(row[k], column), sum[b][k]);
           else
             sum[b][k] = V::fma(row[k], column, sum[b][k]);
         }
@@ -274,6 +281,8 @@ void metric_gradient(const FusedTile<T> &a) {
     const int count = live_runs<T, K, R>(a, r, runs);
     for (int i = 0; i < count; ++i) {
       int64_t f = 0;
+      if constexpr (Vec<T>::block_steps == 4)
+        for (; f + 4 <= a.features; f += 4) gradient_run<T, K, skew, sign, R, 4>(a, r, f, runs[i]);
       for (; f + 2 <= a.features; f += 2) gradient_run<T, K, skew, sign, R, 2>(a, r, f, runs[i]);
       if (f < a.features) gradient_run<T, K, skew, sign, R, 1>(a, r, f, runs[i]);
     }
