@@ -60,17 +60,21 @@ void centred(const PointBlocks<T> &a, double factor, double of_norm, double *wid
   constexpr int H = V::width;
   const auto by = V::set1(factor), by_norm = V::set1(of_norm);
   for (int64_t block = 0; block < a.blocks; ++block)
-    for (int64_t i = 0; i < a.count; i += H) {
-      const T *data = a.data + block * a.block + i, *centre = a.centre + (a.lanes ? i : 0);
-      double *out = wide + block * a.block + i;
-      auto sum = V::set1(0);
-      for (int64_t f = 0; f < a.features; ++f, data += a.stride, out += a.stride, centre += a.lanes ? a.stride : 1) {
-        const auto d = V::sub(V::load(data), a.lanes ? V::load(centre) : V::set1(static_cast<double>(*centre)));
-        sum = sums ? V::add(d, sum) : V::fma(d, d, sum);
-        V::store(out, V::mul(d, by));
-      }
-      V::store(norm + block * a.count + i, V::mul(sum, by_norm));
-    }
+    each_group<V>(a.count, [&](int64_t from, auto vectors) __attribute__((always_inline)) {
+      constexpr int U = decltype(vectors)::value;
+      typename V::Real sum[U];
+      for (int u = 0; u < U; ++u) sum[u] = V::set1(0);
+      const T *data = a.data + block * a.block + from, *centre = a.centre + (a.lanes ? from : 0);
+      double *out = wide + block * a.block + from;
+      for (int64_t f = 0; f < a.features; ++f, data += a.stride, out += a.stride, centre += a.lanes ? a.stride : 1)
+        for (int u = 0; u < U; ++u) {
+          const auto of = a.lanes ? V::load(centre + u * H) : V::set1(static_cast<double>(*centre));
+          const auto d = V::sub(V::load(data + u * H), of);
+          sum[u] = sums ? V::add(d, sum[u]) : V::fma(d, d, sum[u]);
+          V::store(out + u * H, V::mul(d, by));
+        }
+      for (int u = 0; u < U; ++u) V::store(norm + block * a.count + from + u * H, V::mul(sum[u], by_norm));
+    });
 }
 
 // Points of norm 1 / sqrt(2) in place of a block's; whether any has norm 0 (cpu/cosine.h).
