@@ -120,13 +120,13 @@ void metric_products(const FusedTile<T> &a) {
   const auto block = [&](int64_t s, int r, int h, auto steps) __attribute__((always_inline)) {
     constexpr int S = decltype(steps)::value;
     typename V::Real sum[S][R];
-    for (int b = 0; b < S; ++b)
-      for (int k = 0; k < R; ++k) {
-        if constexpr (cosine)
-          sum[b][k] = V::set1(-.5);
-        else
-          sum[b][k] = V::add(V::load(a.norm_x + (r + k) * W + h), V::load(a.norm_y + (s + b) * a.norm_step + h));
-      }
+    [[maybe_unused]] const double *const norm_x = a.norm_x + r * W + h, *const norm_y = a.norm_y + s * a.norm_step + h;
+    unrolled<S * R>([&](int i) __attribute__((always_inline)) {
+      if constexpr (cosine)
+        sum[i / R][i % R] = V::set1(-.5);
+      else
+        sum[i / R][i % R] = V::add(V::load(norm_x + i % R * W), V::load(norm_y + i / R * a.norm_step));
+    });
     const double *x = a.wide_x + r * a.x_row + h, *y = a.wide_y + s * a.y_step + h;
     for (int64_t f = 0; f < a.features; ++f, x += a.x_feature, y += a.y_feature) {
       typename V::Real row[R];
@@ -141,12 +141,12 @@ void metric_products(const FusedTile<T> &a) {
         }
       }
     }
-    for (int b = 0; b < S; ++b)
-      for (int k = 0; k < R; ++k) {
-        T *t = a.cost + ((s + b) * K + r + k) * 2 * W + h;
-        if constexpr (cosine) sum[b][k] = V::mul(sum[b][k], scale);
-        V::store_split(sum[b][k], reinterpret_cast<int32_t *>(t), t + W);
-      }
+    T *const to = a.cost + (s * K + r) * 2 * W + h;
+    unrolled<S * R>([&](int i) __attribute__((always_inline)) {
+      T *const t = to + (i / R * K + i % R) * 2 * W;
+      const auto cost = sum[i / R][i % R];
+      V::store_split(cosine ? V::mul(cost, scale) : cost, reinterpret_cast<int32_t *>(t), t + W);
+    });
   };
   for (int h = 0; h < W; h += H)
     for (int r = 0; r < K; r += R) {

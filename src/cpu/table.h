@@ -5,6 +5,15 @@ struct Int {
   static constexpr int value = N;
 };
 
+// body(0) .. body(N - 1), written out: a loop that a compiler leaves a loop has its vectors in memory, not in registers.
+template <int N, class Body>
+inline __attribute__((always_inline)) void unrolled(Body body) {
+  if constexpr (N > 0) {
+    unrolled<N - 1>(body);
+    body(N - 1);
+  }
+}
+
 #include "cpu/hard_sweeps.h"
 #include "cpu/metrics.h"
 #include "cpu/points.h"
