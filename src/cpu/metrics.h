@@ -228,10 +228,8 @@ void gradient_run(const FusedTile<T> &a, int r, int64_t f, Run run) {
   const T *x = a.x + at_x, *y = a.y + at_y;
   typename V::Real grad_x[F][R], sum[F];
   [[maybe_unused]] T left[F][max_steps + 2 * W];
-  for (int g = 0; g < F; ++g) {
-    for (int k = 0; k < R; ++k) grad_x[g][k] = V::set1(0);
-    sum[g] = V::set1(0);
-  }
+  unrolled<F * R>([&](int i) __attribute__((always_inline)) { grad_x[i / R][i % R] = V::set1(0); });
+  unrolled<F>([&](int g) __attribute__((always_inline)) { sum[g] = V::set1(0); });
   for (int64_t s = run.hi - 1; s >= run.lo; --s) {
     typename V::Real e[R];
     for (int k = 0; k < R; ++k) e[k] = V::load(a.alignment + (s * K + r + k) * W);
@@ -266,11 +264,11 @@ void gradient_run(const FusedTile<T> &a, int r, int64_t f, Run run) {
       V::store(left[g] + count, V::set1(0));
       for (int64_t i = 0; i < count; i += W) add_to<V>(a.grad_y + at + i, a.rest_y + at + i, V::load(left[g] + i));
     }
-    for (int k = 0; k < R; ++k) {
-      const int64_t at = at_x + g * a.x_feature + k * a.x_row;
-      add_to<V>(a.grad_x + at, a.rest_x + at, grad_x[g][k]);
-    }
   }
+  unrolled<F * R>([&](int i) __attribute__((always_inline)) {
+    const int64_t at = at_x + i / R * a.x_feature + i % R * a.x_row;
+    add_to<V>(a.grad_x + at, a.rest_x + at, grad_x[i / R][i % R]);
+  });
 }
 
 template <class T, int K, bool skew, bool sign>

@@ -85,7 +85,7 @@ struct SkewedSeries {
   }
 
   // One number at a time: blocks are for vectors full of features.
-  static constexpr int64_t few = 8;
+  static constexpr int64_t few = 16;
   template <class In>
   void pack_few(Strided<In> from_x, Strided<In> from_y) {
     const int W = kernels->width, K = strip_rows / W;
