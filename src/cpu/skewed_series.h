@@ -101,6 +101,24 @@ struct SkewedSeries {
     }
   }
 
+  template <class Out>
+  void unpack_few_x(StridedOut<Out> to, const T *grad_x, T factor) const {
+    const int W = kernels->width, K = strip_rows / W;
+    for (int64_t i = 0; i < n; i += K) {
+      const T *const from = grad_x + strip(i / strip_rows) + i % strip_rows / K;
+      for (int64_t k = 0; k < K && i + k < n; ++k)
+        for (int64_t f = 0; f < features; ++f)
+          to.data[(i + k) * to.step + f * to.feature] = static_cast<Out>(from[f * strip_rows + k * W] * factor);
+    }
+  }
+  template <class Out>
+  void unpack_few_y(StridedOut<Out> to, const T *grad_y, T factor) const {
+    for (int64_t f = 0; f < features; ++f) {
+      const T *const from = grad_y + f * y_length() + pad + m - 1;
+      for (int64_t j = 0; j < m; ++j) to.data[j * to.step + f * to.feature] = static_cast<Out>(from[-j] * factor);
+    }
+  }
+
   template <class In>
   void pack_blocks(Strided<In> from_x, Strided<In> from_y, T *block_of_tile) {
     const int64_t first[max_width] = {};
@@ -126,6 +144,7 @@ struct SkewedSeries {
   // Writes a gradient that is packed as x (y) is, times factor, into the n (m) time steps of the caller's array.
   template <class Out>
   void unpack_x(StridedOut<Out> to, const T *grad_x, T factor) const {
+    if (features < few) return unpack_few_x(to, grad_x, factor);
     const int64_t first[max_width] = {};
     int64_t last[strip_rows];
     T factors[max_width];
@@ -136,6 +155,7 @@ struct SkewedSeries {
   }
   template <class Out>
   void unpack_y(StridedOut<Out> to, const T *grad_y, T factor, T *block_of_tile) const {
+    if (features < few) return unpack_few_y(to, grad_y, factor);
     const int64_t first[max_width] = {};
     int64_t last[strip_rows];
     T factors[max_width];
