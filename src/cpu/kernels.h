@@ -44,6 +44,7 @@ struct LaneState {
 
 template <class T>
 struct Sweep {
+  using E = typename core::Exponent<T>::type;
   int64_t steps;
   const T *cost;       // [steps][K][W], or split
   T scale, scale_low;  // log2(e) / gamma, and what its rounding to T has lost
@@ -51,7 +52,7 @@ struct Sweep {
   // The row above the tile, overwritten in place by the tile's last row. Points at the first step.
   // strips: element s is read and element s - W written; lanes: vector s is both.
   T *row_m;
-  typename core::Exponent<T>::type *row_e;
+  E *row_e;
   // [steps][K][3][W]: what enters a cell from up, left, diagonal, as probabilities but for a common factor, or 0;
   // sweep_save only.
   T *entries;
@@ -211,6 +212,16 @@ struct PointBlocks {
   bool lanes;
 };
 
+// Points whose cosine distance is wanted (cpu/cosine.h).
+template <class T>
+struct CosineBlock {
+  T *points;        // [features][stride], replaced
+  double *wide;     // for T = float: likewise, in double; else null
+  double *inverse;  // 1 / (norm sqrt(2)) of each point, or 0
+  int64_t stride, count;
+};
+constexpr double half_root = 0.70710678118654752440;  // of 2
+
 // How costs of series come to the float engine; the float64 engine knows plain ones only.
 enum CostForm { plain_cost, double_cost, cost_forms };
 
@@ -218,7 +229,7 @@ enum CostForm { plain_cost, double_cost, cost_forms };
 template <class T>
 struct MetricKernels {
   void (*cost[cost_forms])(const FusedTile<T> &);
-  void (*products)(const FusedTile<T> &);            // double_cost by products of points; null where there is none
+  void (*products)(const FusedTile<T> &);            // double_cost by products of points, where has_products
   void (*slopes[cost_forms])(const FusedTile<T> &);  // null where the slope is the same for all costs
   void (*gradient)(const FusedTile<T> &);
   void (*row_gradient)(const RowTile<T> &);  // strips only
@@ -250,6 +261,8 @@ struct MappingKernels {
 template <class T>
 struct RuleKernels {
   using Function = void (*)(const RuleSweep<T> &);
+  // The core's steps and soft minimum within a band: [form][keeping what enters cells, as sweep_save does].
+  Function core[cost_forms][2];
   // Soft minimum: [form][shape][keeping probabilities][masked], and with tangents.
   Function soft[cost_forms][step_shapes][2][2];
   Function tangent[cost_forms][step_shapes][2];
@@ -284,8 +297,10 @@ struct Kernels {
   double (*total)(const T *values, int64_t count);
   void (*grow)(T *values, int64_t count, T excess);                 // times 1 + excess
   void (*reach[2])(const PointBlocks<T> &, T *largest, T *poison);  // [absolute]; results: [W]
-  // wide: laid out as the data; norm: [blocks][count].
-  void (*centred)(const PointBlocks<T> &, double factor, double of_norm, double *wide, double *norm);
+  // [by coordinates, not squares]; wide: laid out as the data; norm: [blocks][count].
+  void (*centred[2])(const PointBlocks<T> &, double factor, double of_norm, double *wide, double *norm);
+  bool (*normalise)(const CosineBlock<T> &, int64_t features);
+  void (*project)(const CosineBlock<T> &, int64_t features, T *gradient);
 };
 
 struct Isa {

@@ -82,10 +82,11 @@ struct LaneSeries {
   }
 
   // As SkewedSeries::centre_points.
-  void centre_points(double scale, const T *x, int64_t x_count, double *wide_x, double *norm_x, const T *y,
-                     int64_t y_count, double *wide_y, double *norm_y) const {
-    kernels.centred(points(x, x_count, y), -2 * scale, scale, wide_x, norm_x);
-    kernels.centred(points(y, y_count, y), 1, scale, wide_y, norm_y);
+  void centre_points(sdtw_metric metric, double scale, const T *x, int64_t x_count, double *wide_x, double *norm_x,
+                     const T *y, int64_t y_count, double *wide_y, double *norm_y) const {
+    const ProductScales by(metric, scale);
+    kernels.centred[by.coordinates](points(x, x_count, y), by.x, by.norm, wide_x, norm_x);
+    kernels.centred[by.coordinates](points(y, y_count, y), by.y, by.norm, wide_y, norm_y);
   }
 
   // Points of norm 1 / sqrt(2) in place of `rows` packed ones; whether any has norm 0. Lanes without cells (lengths 0)
@@ -95,7 +96,7 @@ struct LaneSeries {
     for (int64_t i = 0; i < rows; ++i) {
       for (int l = 0; l < W; ++l)
         if (lengths[l] == 0) data[i * features * W + l] = 1;
-      zeros |= cosine(data, wide, inverse, i, features).normalise(features);
+      zeros |= kernels.normalise(cosine(data, wide, inverse, i, features), features);
     }
     return zeros;
   }
@@ -109,13 +110,13 @@ struct LaneSeries {
       };
       spread(data);
       if (wide) spread(wide);
-      cosine(data, wide, inverse, i, more).mark_zeros(features, mine);
+      sdtw::cpu::mark_zeros(cosine(data, wide, inverse, i, more), features, mine);
     }
   }
   // Gradients of packed points, of which each has `packed` features, to those of the caller's.
   void project(T *data, double *wide, double *inverse, int64_t rows, int64_t packed, T *grad) const {
     for (int64_t i = 0; i < rows; ++i) {
-      cosine(data, wide, inverse, i, packed).project(features, grad + i * packed * W);
+      kernels.project(cosine(data, wide, inverse, i, packed), features, grad + i * packed * W);
       if (packed > features)
         std::copy(grad + i * packed * W, grad + (i * packed + features) * W, grad + i * features * W);
     }

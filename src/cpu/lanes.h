@@ -91,7 +91,7 @@ class LaneGroup {
     if (p.metric == SDTW_COSINE) {
       normalise();
     } else if (products) {
-      series.centre_points(core::log2_e / p.gamma, x, padded_n(), wide_x, of_x, y, longest_m, wide_y, of_y);
+      series.centre_points(p.metric, core::log2_e / p.gamma, x, padded_n(), wide_x, of_x, y, longest_m, wide_y, of_y);
     } else if (form == double_cost) {
       std::copy(x, x + padded_n() * p.features * W, wide_x);
       std::copy(y, y + longest_m * p.features * W, wide_y);

@@ -22,7 +22,7 @@ inline int64_t packed_features(const Problem &problem) {
 // Whether a pair's costs in double may come from products of points, for which there is room then: where features are
 // so few that this would not be faster, equal points keep a cost of 0.
 inline bool has_products(const Problem &problem) {
-  return problem.metric == SDTW_SQEUCLIDEAN && problem.dtype != SDTW_F64 && problem.features >= 8;
+  return problem.fused() && problem.metric != SDTW_EUCLIDEAN && problem.dtype != SDTW_F64 && problem.features >= 8;
 }
 
 // Whether gradients of a pair in strips are summed up a time step after the other, all features of it side by side, and

@@ -1,12 +1,19 @@
 // The metrics of series, tile by tile, for any vector type: costs, their slopes, gradients, and costs' derivatives
 // along tangents. core/metric.h says what each metric is. Included by kernels_*.cpp inside its namespace.
 
+// A sum with a term more. Some processors multiply and add in other units than they add or compare in, which are busy
+// with what the term is made of.
+template <class V>
+inline __attribute__((always_inline)) typename V::Real also(typename V::Real term, typename V::Real sum) {
+  return V::fma(term, V::set1(1), sum);
+}
+
 // A metric's sum over features, and its cost. Cosine's are sqeuclidean's, of series that are packed for it.
 template <class V, class Metric>
 inline __attribute__((always_inline)) typename V::Real add_term(Metric, typename V::Real difference,
                                                                 typename V::Real sum) {
   if constexpr (std::is_same_v<Metric, core::CityBlock>)
-    return V::add(V::abs(difference), sum);
+    return also<V>(V::abs(difference), sum);
   else
     return V::fma(difference, difference, sum);
 }
@@ -101,32 +108,45 @@ void metric_double(const FusedTile<T> &a) {
   }
 }
 
-// The same of sqeuclidean, as |x|^2 + |y|^2 - 2 <x, y> of points relative to a centre of the pair: half of the
-// arithmetic, and what cancels cancels in float64. Everything comes scaled.
-template <class T, int K>
+// The same from what each point has of its own and a sum of products, which is half of the arithmetic, and what cancels
+// cancels in float64. Sqeuclidean as |x|^2 + |y|^2 - 2 <x, y> of points relative to a centre of the pair, everything
+// scaled; cityblock likewise as the sum of 2 max(x, y) - x - y; cosine as 1 - 2 <x, y> of points of norm 1 / sqrt(2).
+template <class Metric, class T, int K>
 void metric_products(const FusedTile<T> &a) {
   using V = Vec<double>;
+  constexpr bool cosine = std::is_same_v<Metric, core::Cosine>;
+  [[maybe_unused]] const auto scale = V::set1(-2 * a.scale);
   constexpr int W = Vec<T>::width, H = V::width, R = K < 4 ? K : 4, B = V::block_steps == 4 ? 6 : V::block_steps;
   const auto block = [&](int64_t s, int r, int h, auto steps) __attribute__((always_inline)) {
     constexpr int S = decltype(steps)::value;
     typename V::Real sum[S][R];
-    for (int b = 0; b < S; ++b)
-      for (int k = 0; k < R; ++k)
-        sum[b][k] = V::add(V::load(a.norm_x + (r + k) * W + h), V::load(a.norm_y + (s + b) * a.norm_step + h));
+    [[maybe_unused]] const double *const norm_x = a.norm_x + r * W + h, *const norm_y = a.norm_y + s * a.norm_step + h;
+    unrolled<S * R>([&](int i) __attribute__((always_inline)) {
+      if constexpr (cosine)
+        sum[i / R][i % R] = V::set1(-.5);
+      else
+        sum[i / R][i % R] = V::add(V::load(norm_x + i % R * W), V::load(norm_y + i / R * a.norm_step));
+    });
     const double *x = a.wide_x + r * a.x_row + h, *y = a.wide_y + s * a.y_step + h;
     for (int64_t f = 0; f < a.features; ++f, x += a.x_feature, y += a.y_feature) {
       typename V::Real row[R];
       for (int k = 0; k < R; ++k) row[k] = V::load(x + k * a.x_row);
       for (int b = 0; b < S; ++b) {
         const auto column = V::load(y + b * a.y_step);
-        for (int k = 0; k < R; ++k) sum[b][k] = V::fma(row[k], column, sum[b][k]);
+        for (int k = 0; k < R; ++k) {
+          if constexpr (std::is_same_v<Metric, core::CityBlock>)
+            sum[b][k] = also<V>(V::larger(row[k], column), sum[b][k]);
+          else
+            sum[b][k] = V::fma(row[k], column, sum[b][k]);
+        }
       }
     }
-    for (int b = 0; b < S; ++b)
-      for (int k = 0; k < R; ++k) {
-        T *t = a.cost + ((s + b) * K + r + k) * 2 * W + h;
-        V::store_split(sum[b][k], reinterpret_cast<int32_t *>(t), t + W);
-      }
+    T *const to = a.cost + (s * K + r) * 2 * W + h;
+    unrolled<S * R>([&](int i) __attribute__((always_inline)) {
+      T *const t = to + (i / R * K + i % R) * 2 * W;
+      const auto cost = sum[i / R][i % R];
+      V::store_split(cosine ? V::mul(cost, scale) : cost, reinterpret_cast<int32_t *>(t), t + W);
+    });
   };
   for (int h = 0; h < W; h += H)
     for (int r = 0; r < K; r += R) {
@@ -208,10 +228,8 @@ void gradient_run(const FusedTile<T> &a, int r, int64_t f, Run run) {
   const T *x = a.x + at_x, *y = a.y + at_y;
   typename V::Real grad_x[F][R], sum[F];
   [[maybe_unused]] T left[F][max_steps + 2 * W];
-  for (int g = 0; g < F; ++g) {
-    for (int k = 0; k < R; ++k) grad_x[g][k] = V::set1(0);
-    sum[g] = V::set1(0);
-  }
+  unrolled<F * R>([&](int i) __attribute__((always_inline)) { grad_x[i / R][i % R] = V::set1(0); });
+  unrolled<F>([&](int g) __attribute__((always_inline)) { sum[g] = V::set1(0); });
   for (int64_t s = run.hi - 1; s >= run.lo; --s) {
     typename V::Real e[R];
     for (int k = 0; k < R; ++k) e[k] = V::load(a.alignment + (s * K + r + k) * W);
@@ -246,11 +264,11 @@ void gradient_run(const FusedTile<T> &a, int r, int64_t f, Run run) {
       V::store(left[g] + count, V::set1(0));
       for (int64_t i = 0; i < count; i += W) add_to<V>(a.grad_y + at + i, a.rest_y + at + i, V::load(left[g] + i));
     }
-    for (int k = 0; k < R; ++k) {
-      const int64_t at = at_x + g * a.x_feature + k * a.x_row;
-      add_to<V>(a.grad_x + at, a.rest_x + at, grad_x[g][k]);
-    }
   }
+  unrolled<F * R>([&](int i) __attribute__((always_inline)) {
+    const int64_t at = at_x + i / R * a.x_feature + i % R * a.x_row;
+    add_to<V>(a.grad_x + at, a.rest_x + at, grad_x[i / R][i % R]);
+  });
 }
 
 template <class T, int K, bool skew, bool sign>
@@ -261,6 +279,8 @@ void metric_gradient(const FusedTile<T> &a) {
     const int count = live_runs<T, K, R>(a, r, runs);
     for (int i = 0; i < count; ++i) {
       int64_t f = 0;
+      if constexpr (Vec<T>::block_steps == 4)
+        for (; f + 4 <= a.features; f += 4) gradient_run<T, K, skew, sign, R, 4>(a, r, f, runs[i]);
       for (; f + 2 <= a.features; f += 2) gradient_run<T, K, skew, sign, R, 2>(a, r, f, runs[i]);
       if (f < a.features) gradient_run<T, K, skew, sign, R, 1>(a, r, f, runs[i]);
     }

@@ -80,6 +80,18 @@ inline CostForm cost_form(Engine engine) {
   return engine == Engine::products || engine == Engine::double_costs ? double_cost : plain_cost;
 }
 
+// What points relative to a centre, and their squared norms or the sums of their coordinates, are multiplied by for
+// costs from products (cpu/metrics.h), which come times `scale`.
+struct ProductScales {
+  bool coordinates;
+  double x, y, norm;
+  ProductScales(sdtw_metric metric, double scale) : coordinates(metric == SDTW_CITYBLOCK) {
+    x = coordinates ? 2 * scale : -2 * scale;
+    y = coordinates ? 2 * scale : 1;
+    norm = coordinates ? -scale : scale;
+  }
+};
+
 // Bounds of what a step costs: its weight times that of the cell, and its penalty.
 struct StepBounds {
   double weight = 0, penalty = 0;

@@ -134,19 +134,26 @@ class PairRule {
     double wide_first[strip_rows], wide_end[strip_rows];
     const bool mask = banded && masked(c, first_step, of.steps);
     if (mask) set_mask(a, c, first_step, first, end, wide_first, wide_end);
-    (hard ? kernels.hard[!unit][mask][save ? ties : 0] : kernels.soft[form][shape][save][mask])(a);
+    if (hard)
+      kernels.hard[!unit][mask][save ? ties : 0](a);
+    else if (unit && mask)
+      kernels.core[form][save](a);
+    else
+      kernels.soft[form][shape][save][mask](a);
   }
 
  private:
   void set_mask(RuleSweep<T> &a, const Corridor &c, int64_t first_step, E *first, E *end, double *wide_first,
                 double *wide_end) const {
     const int64_t count = a.of.steps;
-    for (int i = 0; i < strip_rows; ++i) {
-      wide_first[i] = double(banded ? std::clamp<int64_t>(c.first[i] - first_step, 0, count) : 0);
-      wide_end[i] = double(banded ? std::clamp<int64_t>(c.last[i] - first_step, 0, count) : count);
-      first[i] = E(wide_first[i]);
-      end[i] = E(wide_end[i]);
-    }
+    const auto set = [&](auto *lowest, auto *highest) {
+      using Number = std::remove_pointer_t<decltype(lowest)>;
+      for (int i = 0; i < strip_rows; ++i) {
+        lowest[i] = Number(banded ? std::clamp<int64_t>(c.first[i] - first_step, 0, count) : 0);
+        highest[i] = Number(banded ? std::clamp<int64_t>(c.last[i] - first_step, 0, count) : count);
+      }
+    };
+    hard ? set(wide_first, wide_end) : set(first, end);
     a.first = first, a.end = end, a.wide_first = wide_first, a.wide_end = wide_end;
   }
 };

@@ -85,7 +85,7 @@ struct SkewedSeries {
   }
 
   // One number at a time: blocks are for vectors full of features.
-  static constexpr int64_t few = 8;
+  static constexpr int64_t few = 16;
   template <class In>
   void pack_few(Strided<In> from_x, Strided<In> from_y) {
     const int W = kernels->width, K = strip_rows / W;
@@ -98,6 +98,24 @@ struct SkewedSeries {
     for (int64_t f = 0; f < features; ++f) {
       T *const to = y + f * y_length() + pad + m - 1;
       for (int64_t j = 0; j < m; ++j) to[-j] = static_cast<T>(from_y.data[j * from_y.step + f * from_y.feature]);
+    }
+  }
+
+  template <class Out>
+  void unpack_few_x(StridedOut<Out> to, const T *grad_x, T factor) const {
+    const int W = kernels->width, K = strip_rows / W;
+    for (int64_t i = 0; i < n; i += K) {
+      const T *const from = grad_x + strip(i / strip_rows) + i % strip_rows / K;
+      for (int64_t k = 0; k < K && i + k < n; ++k)
+        for (int64_t f = 0; f < features; ++f)
+          to.data[(i + k) * to.step + f * to.feature] = static_cast<Out>(from[f * strip_rows + k * W] * factor);
+    }
+  }
+  template <class Out>
+  void unpack_few_y(StridedOut<Out> to, const T *grad_y, T factor) const {
+    for (int64_t f = 0; f < features; ++f) {
+      const T *const from = grad_y + f * y_length() + pad + m - 1;
+      for (int64_t j = 0; j < m; ++j) to.data[j * to.step + f * to.feature] = static_cast<Out>(from[-j] * factor);
     }
   }
 
@@ -126,6 +144,7 @@ struct SkewedSeries {
   // Writes a gradient that is packed as x (y) is, times factor, into the n (m) time steps of the caller's array.
   template <class Out>
   void unpack_x(StridedOut<Out> to, const T *grad_x, T factor) const {
+    if (features < few) return unpack_few_x(to, grad_x, factor);
     const int64_t first[max_width] = {};
     int64_t last[strip_rows];
     T factors[max_width];
@@ -136,6 +155,7 @@ struct SkewedSeries {
   }
   template <class Out>
   void unpack_y(StridedOut<Out> to, const T *grad_y, T factor, T *block_of_tile) const {
+    if (features < few) return unpack_few_y(to, grad_y, factor);
     const int64_t first[max_width] = {};
     int64_t last[strip_rows];
     T factors[max_width];
@@ -156,47 +176,49 @@ struct SkewedSeries {
   }
 
   // What costs from products take: scale is that of costs.
-  void centre_points(double scale, double *wide_x, double *wide_y, double *norm_x, double *norm_y) const {
+  void centre_points(sdtw_metric metric, double scale, double *wide_x, double *wide_y, double *norm_x,
+                     double *norm_y) const {
     find_centre();
-    kernels->centred(points_x(), -2 * scale, scale, wide_x, norm_x);
-    kernels->centred(points_y(), 1, scale, wide_y, norm_y);
+    const ProductScales by(metric, scale);
+    kernels->centred[by.coordinates](points_x(), by.x, by.norm, wide_x, norm_x);
+    kernels->centred[by.coordinates](points_y(), by.y, by.norm, wide_y, norm_y);
   }
 
   // Points of norm 1 / sqrt(2) in place of what has been packed, and their number of features.
   int64_t normalise(double *wide_x, double *wide_y, double *inverse_x, double *inverse_y) const {
     bool zeros = false;
-    for (int64_t i = 0; i < strips(); ++i) zeros |= cosine_x(i, wide_x, inverse_x).normalise(features);
-    zeros |= cosine_y(wide_y, inverse_y).normalise(features);
+    for (int64_t i = 0; i < strips(); ++i) zeros |= kernels->normalise(cosine_x(i, wide_x, inverse_x), features);
+    zeros |= kernels->normalise(cosine_y(wide_y, inverse_y), features);
     if (!zeros) return features;
-    for (int64_t i = 0; i < strips(); ++i) cosine_x(i, wide_x, inverse_x).mark_zeros(features, 0);
-    cosine_y(wide_y, inverse_y).mark_zeros(features, 1);
+    for (int64_t i = 0; i < strips(); ++i) mark_zeros(cosine_x(i, wide_x, inverse_x), features, 0);
+    mark_zeros(cosine_y(wide_y, inverse_y), features, 1);
     return room;
   }
   void project_x(double *wide_x, double *inverse_x, T *grad_x) const {
-    for (int64_t i = 0; i < strips(); ++i) cosine_x(i, wide_x, inverse_x).project(features, grad_x + strip(i));
+    for (int64_t i = 0; i < strips(); ++i)
+      kernels->project(cosine_x(i, wide_x, inverse_x), features, grad_x + strip(i));
   }
   void project_y(double *wide_y, double *inverse_y, T *grad_y) const {
-    cosine_y(wide_y, inverse_y).project(features, grad_y);
+    kernels->project(cosine_y(wide_y, inverse_y), features, grad_y);
   }
 
-  // Likewise along tangents: CosineBlock.
+  // Likewise along tangents: cpu/cosine.h.
   void along_x(double *wide_x, double *inverse_x, const T *tangent, double *dot) const {
     for (int64_t i = 0; i < strips(); ++i)
-      cosine_x(i, wide_x, inverse_x).along(features, tangent + strip(i), dot + i * strip_rows);
+      along(cosine_x(i, wide_x, inverse_x), features, tangent + strip(i), dot + i * strip_rows);
   }
   void along_y(double *wide_y, double *inverse_y, const T *tangent, double *dot) const {
-    cosine_y(wide_y, inverse_y).along(features, tangent, dot);
+    along(cosine_y(wide_y, inverse_y), features, tangent, dot);
   }
   void project_tangent_x(double *wide_x, double *inverse_x, const T *tangent, const double *along, const T *gradient,
                          T *gradient_dot) const {
     for (int64_t i = 0; i < strips(); ++i)
-      cosine_x(i, wide_x, inverse_x)
-          .project_tangent(features, tangent + strip(i), along + i * strip_rows, gradient + strip(i),
-                           gradient_dot + strip(i));
+      project_tangent(cosine_x(i, wide_x, inverse_x), features, tangent + strip(i), along + i * strip_rows,
+                      gradient + strip(i), gradient_dot + strip(i));
   }
   void project_tangent_y(double *wide_y, double *inverse_y, const T *tangent, const double *along, const T *gradient,
                          T *gradient_dot) const {
-    cosine_y(wide_y, inverse_y).project_tangent(features, tangent, along, gradient, gradient_dot);
+    project_tangent(cosine_y(wide_y, inverse_y), features, tangent, along, gradient, gradient_dot);
   }
 
   // An upper bound of D over all cells, by the triangle inequality around a mean of y.

@@ -78,7 +78,7 @@ class StripPair {
       features = series.normalise(wide_or_null(wide_x), wide_or_null(wide_y), of_x, of_y);
       if (tangents.wanted()) tangents.normalise(series, wide_or_null(wide_x), wide_or_null(wide_y), of_x, of_y);
     } else if (products) {
-      series.centre_points(split_scale(), wide_x, wide_y, of_x, of_y);
+      series.centre_points(p.metric, split_scale(), wide_x, wide_y, of_x, of_y);
     } else if (form == double_cost) {
       std::copy(series.x, series.x + series.size_x(), wide_x);
       std::copy(series.y, series.y + series.size_y(), wide_y);
@@ -267,10 +267,22 @@ class StripPair {
       a.of = of;
       a.tangent = with.tangent, a.dot = with.dot, a.above_dot = with.above_dot, a.row_dot = with.row_dot;
       rule.sweep_tangent(kernels.rules, a, within, first_step, form, save);
-    } else if (!rule.core_cells() || (rule.banded && rule.masked(within, first_step, of.steps)))
-      rule.sweep(kernels.rules, of, within, first_step, form, save);
-    else
-      (save ? mapping.sweep_save : mapping.sweep)[form](of);
+      return;
+    }
+    // Steps in which nothing is masked apart from those before and behind them.
+    const int64_t end = first_step + of.steps, each = strip_rows * (form == plain_cost ? 1 : 2);
+    const int64_t kept = save ? strip_rows * (rule.hard ? 1 : 3) : 0;
+    for (int64_t from = first_step, to; from < end; from = to) {
+      to = from < within.open_first ? within.open_first : from < within.open_end ? within.open_end : end;
+      to = within.open_first < within.open_end ? std::min(to, end) : end;
+      const int64_t s = from - first_step;
+      const Sweep<T> part{to - from, of.cost + s * each, of.scale,     of.scale_low,
+                          of.state,  of.row_m + s,       of.row_e + s, of.entries + s * kept};
+      if (!rule.core_cells() || rule.masked(within, from, part.steps))
+        rule.sweep(kernels.rules, part, within, from, form, save);
+      else
+        (save ? mapping.sweep_save : mapping.sweep)[form](part);
+    }
   }
   // Hands strips out by ticket; progress[i] is how many steps strip i has done.
   template <class Locals, class Strip>

@@ -3,9 +3,11 @@
 // inside its namespace.
 
 // K rows a lane, skewed (strips) or not (lanes), from costs or from costs already split, with or without keeping how
-// cells were entered. band: of lanes, the given one, if masked.
+// cells were entered. masked: cell (s, k, l) is admissible for first[k W + l] <= at + s < end[k W + l].
 template <class T, int K, bool skew, bool split, bool save, bool masked>
-inline __attribute__((always_inline)) void sweep_tile(const Sweep<T> &a, [[maybe_unused]] const LaneSweep<T> *band) {
+inline __attribute__((always_inline)) void sweep_tile(const Sweep<T> &a, [[maybe_unused]] int64_t at = 0,
+                                                      [[maybe_unused]] const typename Sweep<T>::E *first = nullptr,
+                                                      [[maybe_unused]] const typename Sweep<T>::E *end = nullptr) {
   using V = Vec<T>;
   using Cell = core::Scaled<V>;
   constexpr int W = V::width;
@@ -32,8 +34,8 @@ inline __attribute__((always_inline)) void sweep_tile(const Sweep<T> &a, [[maybe
       const auto sum = core::sum_of<V>(up, row[k], diagonal, save ? &terms : nullptr);
       [[maybe_unused]] typename V::Mask inside;
       if constexpr (masked)
-        inside = V::within(V::whole(static_cast<typename V::ScalarExponent>(band->column + s)),
-                           V::load(band->first + k * W), V::load(band->end + k * W));
+        inside = V::within(V::whole(static_cast<typename V::ScalarExponent>(at + s)), V::load(first + k * W),
+                           V::load(end + k * W));
       if constexpr (save) {
         if constexpr (masked) {
           const auto none = V::set1(0);
@@ -80,12 +82,16 @@ inline __attribute__((always_inline)) void sweep_tile(const Sweep<T> &a, [[maybe
 
 template <class T, int K, bool skew, bool split, bool save>
 void sweep(const Sweep<T> &a) {
-  sweep_tile<T, K, skew, split, save, false>(a, nullptr);
+  sweep_tile<T, K, skew, split, save, false>(a);
 }
-// Lanes, within bands.
+// Within bands: of lanes, and of a strip.
 template <class T, int K, bool split, bool save>
 void sweep_band(const LaneSweep<T> &a) {
-  sweep_tile<T, K, false, split, save, true>(a.of, &a);
+  sweep_tile<T, K, false, split, save, true>(a.of, a.column, a.first, a.end);
+}
+template <class T, int K, bool split, bool save>
+void sweep_corridor(const RuleSweep<T> &a) {
+  sweep_tile<T, K, true, split, save, true>(a.of, 0, a.first, a.end);
 }
 
 // What is written is 0 where E is negligible, so that gradients do not depend on which cells are visited for the sake

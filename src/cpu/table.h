@@ -5,6 +5,15 @@ struct Int {
   static constexpr int value = N;
 };
 
+// body(0) .. body(N - 1), written out: a loop that a compiler leaves a loop has its vectors in memory, not in registers.
+template <int N, class Body>
+inline __attribute__((always_inline)) void unrolled(Body body) {
+  if constexpr (N > 0) {
+    unrolled<N - 1>(body);
+    body(N - 1);
+  }
+}
+
 #include "cpu/hard_sweeps.h"
 #include "cpu/metrics.h"
 #include "cpu/points.h"
@@ -20,7 +29,7 @@ constexpr MetricKernels<T> metric_kernels(double slope) {
   MetricKernels<T> kernels{};
   kernels.cost[plain_cost] = kernels.cost[double_cost] = metric_cost<Metric, T, K>;
   if constexpr (split) kernels.cost[double_cost] = metric_double<Metric, T, K>;
-  if constexpr (split && std::is_same_v<Metric, core::SqEuclidean>) kernels.products = metric_products<T, K>;
+  if constexpr (split && !std::is_same_v<Metric, core::Euclidean>) kernels.products = metric_products<Metric, T, K>;
   if constexpr (std::is_same_v<Metric, core::Euclidean>) {
     kernels.slopes[plain_cost] = reciprocal_slopes<T, K, false>;
     kernels.slopes[double_cost] = reciprocal_slopes<T, K, split>;
@@ -48,6 +57,8 @@ template <class T, int K, bool skew>
 constexpr MappingKernels<T> mapping_kernels() {
   constexpr bool split = sizeof(T) == 4;
   const auto sqeuclidean = metric_kernels<T, K, skew, core::SqEuclidean>(2);
+  auto cosine = sqeuclidean;
+  if constexpr (split) cosine.products = metric_products<core::Cosine, T, K>;
   return {K,
           {sweep<T, K, skew, false, false>, sweep<T, K, skew, split, false>},
           {sweep<T, K, skew, false, true>, sweep<T, K, skew, split, true>},
@@ -56,7 +67,7 @@ constexpr MappingKernels<T> mapping_kernels() {
            sqeuclidean,
            metric_kernels<T, K, skew, core::Euclidean>(1),
            metric_kernels<T, K, skew, core::CityBlock>(1),
-           sqeuclidean},
+           cosine},
           {load_matrix<T, K, float>, load_matrix<T, K, Double<T>>, load_matrix<T, K, core::Half>,
            load_matrix<T, K, core::BFloat16>},
           {store_matrix<T, K, float>, store_matrix<T, K, Double<T>>, store_matrix<T, K, core::Half>,
@@ -83,6 +94,11 @@ constexpr RuleKernels<T> rules() {
     add(form, Int<one_weight>{}), add(form, Int<two_weights>{}), add(form, Int<any_weights>{});
   };
   add_form(Int<plain_cost>{}), add_form(Int<double_cost>{});
+  constexpr bool split = sizeof(T) == 4;
+  r.core[plain_cost][0] = sweep_corridor<T, K, false, false>;
+  r.core[plain_cost][1] = sweep_corridor<T, K, false, true>;
+  r.core[double_cost][0] = sweep_corridor<T, K, split, false>;
+  r.core[double_cost][1] = sweep_corridor<T, K, split, true>;
   const auto add_hard = [&](auto differ, auto masked) {
     constexpr bool d = decltype(differ)::value, m = decltype(masked)::value;
     r.hard[d][m][0] = hard_sweep<T, K, !d, m, 0>;
@@ -122,5 +138,7 @@ constexpr Kernels<T> kernels() {
           total<T>,
           grow<T>,
           {reach<T, false>, reach<T, true>},
-          centred<T>};
+          {centred<T, false>, centred<T, true>},
+          normalise<T>,
+          project<T>};
 }

@@ -11,9 +11,22 @@ int any_too_large(const MatrixTile &a, const T *tile) {
   return V::verdict(watch, a.limit);
 }
 
-inline int64_t offset_of(const MatrixTile &a, int lane, int row) {
-  return (a.lane_offset ? a.lane_offset[lane] : lane * a.lane_stride) + row * a.row_stride;
-}
+// Row k of all lanes: where each begins, and the steps that it has. Steps that a lane, or all of them, have whole vectors
+// of lie side by side.
+template <int W>
+struct TileRows {
+  int64_t at[W], first[W], end[W], all_first = INT64_MIN, all_end = INT64_MAX;
+  const bool adjacent;
+  TileRows(const MatrixTile &a, int k) : adjacent(a.step_stride == 1) {
+    for (int l = 0; l < W; ++l) {
+      at[l] = (a.lane_offset ? a.lane_offset[l] : l * a.lane_stride) + k * a.row_stride;
+      all_first = std::max(all_first, first[l] = a.first[l]);
+      all_end = std::min(all_end, end[l] = a.last[k * W + l]);
+    }
+  }
+  bool all_have(int64_t s) const { return adjacent && all_first <= s && s + W <= all_end; }
+  bool has(int l, int64_t s) const { return adjacent && first[l] <= s && s + W <= end[l]; }
+};
 
 template <class T, int K, class Source>
 int load_matrix(const MatrixTile &a, T *tile) {
@@ -22,29 +35,40 @@ int load_matrix(const MatrixTile &a, T *tile) {
   auto watch = V::watch_none();
   const auto limit = V::set1(static_cast<T>(a.limit));
   // W rows of the matrix at a time, along all of the tile: rows are often a power of two apart and share cache sets.
-  for (int k = 0; k < K; ++k)
+  for (int k = 0; k < K; ++k) {
+    const TileRows<W> rows(a, k);
     for (int64_t s = 0; s < a.steps; s += W) {
       const int64_t first = a.first_step + s, count = a.steps - s < W ? a.steps - s : W;
       typename V::Real block[W];
-      for (int l = 0; l < W; ++l) {
-        const Source *source = static_cast<const Source *>(a.source) + offset_of(a, l, k);
-        const int64_t last = a.last[k * W + l];
-        if (a.step_stride == 1 && a.first[l] <= first && first + W <= last) {
+      if (rows.all_have(first)) {
+        const Source *const source = static_cast<const Source *>(a.source) + first;
+        for (int l = 0; l < W; ++l) {
           // A tile ahead: rows are too many streams, and too far apart, for the processor to see them coming.
-          __builtin_prefetch(source + first + 64);
-          block[l] = V::load(source + first);
-        } else {
+          __builtin_prefetch(source + rows.at[l] + 64);
+          block[l] = V::load(source + rows.at[l]);
+        }
+      } else {
+        for (int l = 0; l < W; ++l) {
+          const Source *const source = static_cast<const Source *>(a.source) + rows.at[l];
+          if (rows.has(l, first)) {
+            block[l] = V::load(source + first);
+            continue;
+          }
+          const int64_t from = std::max<int64_t>(0, rows.first[l] - first), to = std::min(count, rows.end[l] - first);
           T some[W] = {};
-          for (int64_t i = 0; i < count; ++i)
-            if (a.first[l] <= first + i && first + i < last)
-              some[i] = static_cast<T>(source[(first + i) * a.step_stride]);
+          for (int64_t i = from; i < to; ++i) some[i] = static_cast<T>(source[(first + i) * a.step_stride]);
           block[l] = V::load(some);
         }
-        watch = V::watch(watch, block[l], limit);
       }
+      for (int l = 0; l < W; ++l) watch = V::watch(watch, block[l], limit);
       V::transpose(block);
-      for (int64_t i = 0; i < count; ++i) V::store(tile + ((s + i) * K + k) * W, block[i]);
+      T *const to = tile + (s * K + k) * W;
+      if (count == W)
+        for (int i = 0; i < W; ++i) V::store(to + i * K * W, block[i]);
+      else
+        for (int64_t i = 0; i < count; ++i) V::store(to + i * K * W, block[i]);
     }
+  }
   const int large = V::verdict(watch, static_cast<T>(a.limit));
   if constexpr (sizeof(T) == 4) return large;
   // Forbidden cells are told from what is too large only where there is either: most matrices have neither.
@@ -56,25 +80,33 @@ void store_matrix(const MatrixTile &a, const T *tile, const T *factor) {
   using V = Vec<T>;
   constexpr int W = V::width;
   const auto scale = V::load(factor);
-  for (int k = 0; k < K; ++k)
+  for (int k = 0; k < K; ++k) {
+    const TileRows<W> rows(a, k);
     for (int64_t s = 0; s < a.steps; s += W) {
       const int64_t first = a.first_step + s, count = a.steps - s < W ? a.steps - s : W;
+      const T *const of = tile + (s * K + k) * W;
       typename V::Real block[W];
-      for (int64_t i = 0; i < W; ++i)
-        block[i] = i < count ? V::mul(V::load(tile + ((s + i) * K + k) * W), scale) : V::set1(0);
+      if (count == W)
+        for (int i = 0; i < W; ++i) block[i] = V::mul(V::load(of + i * K * W), scale);
+      else
+        for (int64_t i = 0; i < W; ++i) block[i] = i < count ? V::mul(V::load(of + i * K * W), scale) : V::set1(0);
       V::transpose(block);
+      if (count == W && rows.all_have(first)) {
+        Target *const target = static_cast<Target *>(a.target) + first;
+        for (int l = 0; l < W; ++l) V::store(target + rows.at[l], block[l]);
+        continue;
+      }
       for (int l = 0; l < W; ++l) {
-        Target *target = static_cast<Target *>(a.target) + offset_of(a, l, k);
-        const int64_t last = a.last[k * W + l];
-        if (a.step_stride == 1 && a.first[l] <= first && first + W <= last && count == W) {
+        Target *const target = static_cast<Target *>(a.target) + rows.at[l];
+        if (count == W && rows.has(l, first)) {
           V::store(target + first, block[l]);
-        } else {
-          T some[W];
-          V::store(some, block[l]);
-          for (int64_t i = 0; i < count; ++i)
-            if (a.first[l] <= first + i && first + i < last)
-              target[(first + i) * a.step_stride] = static_cast<Target>(some[i]);
+          continue;
         }
+        const int64_t from = std::max<int64_t>(0, rows.first[l] - first), to = std::min(count, rows.end[l] - first);
+        T some[W];
+        V::store(some, block[l]);
+        for (int64_t i = from; i < to; ++i) target[(first + i) * a.step_stride] = static_cast<Target>(some[i]);
       }
     }
+  }
 }
