@@ -68,8 +68,8 @@ constexpr double float_cost_limit = 1 << 21;
 constexpr double plain_cost_limit = 170000;
 inline double plain_cost_step(double features) { return std::fmin(128, 240 / std::sqrt(features)); }
 
-// Up to this t squared distances of many features may be had from products of points, which cancel: of the 2^-53 of the
-// norms that float64 leaves, few times over, 2^-31 of a bit is left.
+// Up to this t costs of many features may be had from products of points, or the like, which cancel: of the 2^-53 of
+// the norms that float64 leaves, few times over, 2^-31 of a bit is left.
 constexpr double product_cost_step = 1 << 20;
 
 // A pair of so many steps beside so few that rounding errors of float32 cells go one way all along, as nearly all paths

@@ -35,8 +35,7 @@ template <class T>
 void along(const CosineBlock<T> &a, int64_t features, const T *tangent, double *dot) {
   std::fill(dot, dot + a.count, 0.);
   for (int64_t f = 0; f < features; ++f)
-    for (int64_t i = 0; i < a.count; ++i)
-      dot[i] += point_of(a, f * a.stride + i) * double(tangent[f * a.stride + i]);
+    for (int64_t i = 0; i < a.count; ++i) dot[i] += point_of(a, f * a.stride + i) * double(tangent[f * a.stride + i]);
 }
 
 // The derivative of project, in gradient_dot's place, where `gradient` has the derivative gradient_dot, the points

@@ -60,21 +60,22 @@ void centred(const PointBlocks<T> &a, double factor, double of_norm, double *wid
   constexpr int H = V::width;
   const auto by = V::set1(factor), by_norm = V::set1(of_norm);
   for (int64_t block = 0; block < a.blocks; ++block)
-    each_group<V>(a.count, [&](int64_t from, auto vectors) __attribute__((always_inline)) {
-      constexpr int U = decltype(vectors)::value;
-      typename V::Real sum[U];
-      for (int u = 0; u < U; ++u) sum[u] = V::set1(0);
-      const T *data = a.data + block * a.block + from, *centre = a.centre + (a.lanes ? from : 0);
-      double *out = wide + block * a.block + from;
-      for (int64_t f = 0; f < a.features; ++f, data += a.stride, out += a.stride, centre += a.lanes ? a.stride : 1)
-        for (int u = 0; u < U; ++u) {
-          const auto of = a.lanes ? V::load(centre + u * H) : V::set1(static_cast<double>(*centre));
-          const auto d = V::sub(V::load(data + u * H), of);
-          sum[u] = sums ? V::add(d, sum[u]) : V::fma(d, d, sum[u]);
-          V::store(out + u * H, V::mul(d, by));
-        }
-      for (int u = 0; u < U; ++u) V::store(norm + block * a.count + from + u * H, V::mul(sum[u], by_norm));
-    });
+    each_group<V>(
+        a.count, [&](int64_t from, auto vectors) __attribute__((always_inline)) {
+          constexpr int U = decltype(vectors)::value;
+          typename V::Real sum[U];
+          for (int u = 0; u < U; ++u) sum[u] = V::set1(0);
+          const T *data = a.data + block * a.block + from, *centre = a.centre + (a.lanes ? from : 0);
+          double *out = wide + block * a.block + from;
+          for (int64_t f = 0; f < a.features; ++f, data += a.stride, out += a.stride, centre += a.lanes ? a.stride : 1)
+            for (int u = 0; u < U; ++u) {
+              const auto of = a.lanes ? V::load(centre + u * H) : V::set1(static_cast<double>(*centre));
+              const auto d = V::sub(V::load(data + u * H), of);
+              sum[u] = sums ? V::add(d, sum[u]) : V::fma(d, d, sum[u]);
+              V::store(out + u * H, V::mul(d, by));
+            }
+          for (int u = 0; u < U; ++u) V::store(norm + block * a.count + from + u * H, V::mul(sum[u], by_norm));
+        });
 }
 
 // Points of norm 1 / sqrt(2) in place of a block's; whether any has norm 0 (cpu/cosine.h).
@@ -83,39 +84,40 @@ bool normalise(const CosineBlock<T> &a, int64_t features) {
   using V = Vec<double>;
   const auto one = V::set1(1), none = V::set1(0);
   auto zeros = none;
-  each_group<V>(a.count, [&](int64_t from, auto vectors) __attribute__((always_inline)) {
-    constexpr int U = decltype(vectors)::value;
-    const auto point = [&](int64_t f, int u) { return V::load(a.points + f * a.stride + from + u * V::width); };
-    typename V::Real scale[U], sum[U], factor[U];
-    for (int u = 0; u < U; ++u) scale[u] = one, sum[u] = none;
-    if constexpr (sizeof(T) == 8) {  // by powers of two that keep the squares within a double's range
-      for (int64_t f = 0; f < features; ++f)
-        for (int u = 0; u < U; ++u) sum[u] = V::larger(V::abs(point(f, u)), sum[u]);
-      for (int u = 0; u < U; ++u) {
-        scale[u] = V::where(V::at_most(V::set1(1e140), sum[u]), V::set1(0x1p-600), one);
-        scale[u] = V::where(V::at_most(sum[u], V::set1(1e-140)), V::set1(0x1p600), scale[u]);
-        sum[u] = none;
-      }
-    }
-    for (int64_t f = 0; f < features; ++f)
-      for (int u = 0; u < U; ++u) {
-        const auto v = V::mul(point(f, u), scale[u]);
-        sum[u] = V::fma(v, v, sum[u]);
-      }
-    for (int u = 0; u < U; ++u) {
-      factor[u] = V::where_positive(sum[u], V::div(V::set1(half_root), V::sqrt(sum[u])));
-      zeros = V::larger(V::sub(one, V::where_positive(sum[u], one)), zeros);
-      const auto largest = V::set1(std::numeric_limits<double>::max());
-      V::store(a.inverse + from + u * V::width, V::smaller(V::mul(factor[u], scale[u]), largest));
-    }
-    for (int64_t f = 0; f < features; ++f)
-      for (int u = 0; u < U; ++u) {
-        const int64_t at = f * a.stride + from + u * V::width;
-        const auto v = V::mul(V::mul(point(f, u), scale[u]), factor[u]);
-        V::store(a.points + at, v);
-        if (a.wide) V::store(a.wide + at, v);
-      }
-  });
+  each_group<V>(
+      a.count, [&](int64_t from, auto vectors) __attribute__((always_inline)) {
+        constexpr int U = decltype(vectors)::value;
+        const auto point = [&](int64_t f, int u) { return V::load(a.points + f * a.stride + from + u * V::width); };
+        typename V::Real scale[U], sum[U], factor[U];
+        for (int u = 0; u < U; ++u) scale[u] = one, sum[u] = none;
+        if constexpr (sizeof(T) == 8) {  // by powers of two that keep the squares within a double's range
+          for (int64_t f = 0; f < features; ++f)
+            for (int u = 0; u < U; ++u) sum[u] = V::larger(V::abs(point(f, u)), sum[u]);
+          for (int u = 0; u < U; ++u) {
+            scale[u] = V::where(V::at_most(V::set1(1e140), sum[u]), V::set1(0x1p-600), one);
+            scale[u] = V::where(V::at_most(sum[u], V::set1(1e-140)), V::set1(0x1p600), scale[u]);
+            sum[u] = none;
+          }
+        }
+        for (int64_t f = 0; f < features; ++f)
+          for (int u = 0; u < U; ++u) {
+            const auto v = V::mul(point(f, u), scale[u]);
+            sum[u] = V::fma(v, v, sum[u]);
+          }
+        for (int u = 0; u < U; ++u) {
+          factor[u] = V::where_positive(sum[u], V::div(V::set1(half_root), V::sqrt(sum[u])));
+          zeros = V::larger(V::sub(one, V::where_positive(sum[u], one)), zeros);
+          const auto largest = V::set1(std::numeric_limits<double>::max());
+          V::store(a.inverse + from + u * V::width, V::smaller(V::mul(factor[u], scale[u]), largest));
+        }
+        for (int64_t f = 0; f < features; ++f)
+          for (int u = 0; u < U; ++u) {
+            const int64_t at = f * a.stride + from + u * V::width;
+            const auto v = V::mul(V::mul(point(f, u), scale[u]), factor[u]);
+            V::store(a.points + at, v);
+            if (a.wide) V::store(a.wide + at, v);
+          }
+      });
   return V::any_nonzero(zeros);
 }
 
@@ -123,22 +125,23 @@ bool normalise(const CosineBlock<T> &a, int64_t features) {
 template <class T>
 void project(const CosineBlock<T> &a, int64_t features, T *gradient) {
   using V = Vec<double>;
-  each_group<V>(a.count, [&](int64_t from, auto vectors) __attribute__((always_inline)) {
-    constexpr int U = decltype(vectors)::value;
-    const auto point = [&](int64_t at) { return a.wide ? V::load(a.wide + at) : V::load(a.points + at); };
-    typename V::Real twice[U];
-    for (int u = 0; u < U; ++u) twice[u] = V::set1(0);
-    for (int64_t f = 0; f < features; ++f)
-      for (int u = 0; u < U; ++u) {
-        const int64_t at = f * a.stride + from + u * V::width;
-        twice[u] = V::fma(point(at), V::load(gradient + at), twice[u]);
-      }
-    for (int u = 0; u < U; ++u) twice[u] = V::add(twice[u], twice[u]);
-    for (int64_t f = 0; f < features; ++f)
-      for (int u = 0; u < U; ++u) {
-        const int64_t at = f * a.stride + from + u * V::width;
-        const auto across = V::fnma(point(at), twice[u], V::load(gradient + at));
-        V::store(gradient + at, V::mul(V::load(a.inverse + from + u * V::width), across));
-      }
-  });
+  each_group<V>(
+      a.count, [&](int64_t from, auto vectors) __attribute__((always_inline)) {
+        constexpr int U = decltype(vectors)::value;
+        const auto point = [&](int64_t at) { return a.wide ? V::load(a.wide + at) : V::load(a.points + at); };
+        typename V::Real twice[U];
+        for (int u = 0; u < U; ++u) twice[u] = V::set1(0);
+        for (int64_t f = 0; f < features; ++f)
+          for (int u = 0; u < U; ++u) {
+            const int64_t at = f * a.stride + from + u * V::width;
+            twice[u] = V::fma(point(at), V::load(gradient + at), twice[u]);
+          }
+        for (int u = 0; u < U; ++u) twice[u] = V::add(twice[u], twice[u]);
+        for (int64_t f = 0; f < features; ++f)
+          for (int u = 0; u < U; ++u) {
+            const int64_t at = f * a.stride + from + u * V::width;
+            const auto across = V::fnma(point(at), twice[u], V::load(gradient + at));
+            V::store(gradient + at, V::mul(V::load(a.inverse + from + u * V::width), across));
+          }
+      });
 }

@@ -84,7 +84,7 @@ struct SkewedSeries {
     }
   }
 
-  // One number at a time: blocks are for vectors full of features.
+  // One number at a time: blocks are for vectors full of features. Gradients likewise.
   static constexpr int64_t few = 16;
   template <class In>
   void pack_few(Strided<In> from_x, Strided<In> from_y) {

@@ -5,7 +5,8 @@ struct Int {
   static constexpr int value = N;
 };
 
-// body(0) .. body(N - 1), written out: a loop that a compiler leaves a loop has its vectors in memory, not in registers.
+// body(0) .. body(N - 1), written out: what a loop indexes, if the compiler leaves it one, is in memory, not in
+// registers.
 template <int N, class Body>
 inline __attribute__((always_inline)) void unrolled(Body body) {
   if constexpr (N > 0) {

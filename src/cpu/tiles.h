@@ -11,8 +11,8 @@ int any_too_large(const MatrixTile &a, const T *tile) {
   return V::verdict(watch, a.limit);
 }
 
-// Row k of all lanes: where each begins, and the steps that it has. Steps that a lane, or all of them, have whole vectors
-// of lie side by side.
+// Row k of all lanes: where each begins, and which steps it has. Where the matrix has steps side by side, a vector of
+// them is moved at once if a lane, or at best every lane, has them all.
 template <int W>
 struct TileRows {
   int64_t at[W], first[W], end[W], all_first = INT64_MIN, all_end = INT64_MAX;
