@@ -45,6 +45,28 @@ __device__ __forceinline__ int length_of(const Side &side, int64_t series) {
   return length < 0 || length > side.rows ? 0 : static_cast<int>(length);
 }
 
+// What divides a point, of which a warp has the features: its norm is largest times root, or root if largest is 0 or NaN.
+struct Norm {
+  double largest, root;
+
+  template <class Of>
+  __device__ __forceinline__ Norm(int features, const Of &of) : largest(0) {
+    for (int f = lane_id(); f < features; f += warp) largest = fmax(largest, fabs(of(f)));
+    largest = max_of_warp(largest);
+    double sum = 0;  // of squares, relative to the largest, so that none overflows; NaN is not lost in it
+    for (int f = lane_id(); f < features; f += warp) {
+      const double v = largest > 0 ? of(f) / largest : of(f);
+      sum = fma(v, v, sum);
+    }
+    root = sqrt(sum_of_warp(sum));
+  }
+  __device__ __forceinline__ bool is_zero() const { return largest == 0 && root == 0; }
+  __device__ __forceinline__ double value() const { return is_zero() ? 0 : largest > 0 ? largest * root : root; }
+  __device__ __forceinline__ double unit(double v) const {
+    return is_zero() ? 0 : largest > 0 ? v / largest / root : v / root;
+  }
+};
+
 // A warp has a point.
 __global__ void __launch_bounds__(threads) normalise_kernel(Side side, Series points, Series tangents, Normalised to) {
   const int64_t warps = static_cast<int64_t>(gridDim.x) * (threads / warp);
@@ -55,28 +77,24 @@ __global__ void __launch_bounds__(threads) normalise_kernel(Side side, Series po
       return element<double>(series.data, b * series.stride[0] + row * series.stride[1] + f * series.stride[2],
                              series.dtype);
     };
-    double largest = 0;
-    for (int f = lane_id(); f < side.features; f += warp) largest = fmax(largest, fabs(of(points, f)));
-    largest = max_of_warp(largest);
-    double sum = 0;  // of squares, relative to the largest, so that none overflows; NaN is not lost in it
-    for (int f = lane_id(); f < side.features; f += warp) {
-      const double v = largest > 0 ? of(points, f) / largest : of(points, f);
-      sum = fma(v, v, sum);
-    }
-    const double root = sqrt(sum_of_warp(sum));
-    const bool zero = largest == 0 && root == 0;
-    const double norm = zero ? 0 : largest > 0 ? largest * root : root;
+    const Norm norm(side.features, [&](int f) { return of(points, f); });
+    const bool zero = norm.is_zero();
     double *out = to.points + i * (side.features + 2);
-    const auto unit = [&](int f) {
-      return zero ? 0 : largest > 0 ? of(points, f) / largest / root : of(points, f) / root;
-    };
-    const auto put = [&](int f, double v) {
-      out[f] = v;
-      if (to.rounded) to.rounded[i * (side.features + 2) + f] = static_cast<float>(v);
-    };
-    for (int f = lane_id(); f < side.features; f += warp) put(f, unit(f));
-    if (lane_id() < 2) put(side.features + lane_id(), zero && lane_id() == to.marker ? 1 : 0);
-    if (lane_id() == 0) to.norms[i] = norm;
+    const auto unit = [&](int f) { return norm.unit(of(points, f)); };
+    for (int f = lane_id(); f < side.features; f += warp) out[f] = unit(f);
+    if (to.rounded) {
+      const auto first = [&](int f) {
+        const int64_t series = to.common_origin ? 0 : b;
+        return element<double>(to.x.data, series * to.x.stride[0] + f * to.x.stride[2], to.x.dtype);
+      };
+      const Norm of_first(side.features, first);
+      const bool usable = isfinite(of_first.value());  // else it may be that of another pair, or of none
+      for (int f = lane_id(); f < side.features; f += warp)
+        to.rounded[i * (side.features + 2) + f] =
+            static_cast<float>(unit(f) - (usable ? of_first.unit(first(f)) : 0.0));
+    }
+    if (lane_id() < 2) out[side.features + lane_id()] = zero && lane_id() == to.marker ? 1 : 0;
+    if (lane_id() == 0) to.norms[i] = norm.value();
     if (!to.directions) continue;
     double product = 0;
     if (tangents.data)
@@ -84,7 +102,7 @@ __global__ void __launch_bounds__(threads) normalise_kernel(Side side, Series po
     product = sum_of_warp(product);
     double *direction = to.directions + i * (side.features + 2);
     for (int f = lane_id(); f < side.features + 2; f += warp)
-      direction[f] = f >= side.features || zero || !tangents.data ? 0 : (of(tangents, f) - unit(f) * product) / norm;
+      direction[f] = f >= side.features || zero || !tangents.data ? 0 : (of(tangents, f) - unit(f) * product) / norm.value();
   }
 }
 

@@ -18,8 +18,12 @@ struct Side {
 struct Normalised {
   double *points, *norms;  // norms: [batch][rows]
   double *directions;      // along the tangents; null: not wanted
-  float *rounded;          // the points as gradients read them; null: not wanted
-  int marker;              // which of the two features marks a point of norm 0
+  // The points as gradients, which are made of differences, read them: less the first point of x, of the same pair or
+  // with all pairs of the first series, so that what is near it is rounded to its distance. Null: not wanted.
+  float *rounded;
+  Series x;
+  bool common_origin;  // that of the first series
+  int marker;          // which of the two features marks a point of norm 0
 };
 void launch_normalise(const Side &side, const Series &points, const Series &tangents, const Normalised &to,
                       cudaStream_t stream);
