@@ -62,8 +62,7 @@ inline double value_scale(const Case &c, int64_t b, double value, double path) {
   const auto n = static_cast<double>(c.length_x(b)), m = static_cast<double>(c.length_y(b));
   const double most = std::max(n, m);
   const double alike = of_equal_series(c, b) ? 0.3 * most : most > 16 * std::min(n, m) ? 0.15 * most : 0;
-  return std::abs(value) + path + c.problem.gamma * (std::sqrt(n + m) + alike) +
-         error_of_products(c, b) / value_limit;
+  return std::abs(value) + path + c.problem.gamma * (std::sqrt(n + m) + alike) + error_of_products(c, b) / value_limit;
 }
 
 // As float64 problems see a cost: one beyond a double's range is infinite, one that no exponent can hold spoils its

@@ -106,10 +106,13 @@ class Execution {
                  : Side{p.batch_x, a.n, static_cast<int>(p.features), b.x_len, a.long_lengths};
   }
   Normalised normalised(int which) const {
-    return {at<double>(b.workspace, layout.points[which]), at<double>(b.workspace, layout.norms[which]),
+    return {at<double>(b.workspace, layout.points[which]),
+            at<double>(b.workspace, layout.norms[which]),
             work.tangents ? at<double>(b.workspace, layout.directions[which]) : nullptr,
             g.rounded_points && !work.tangents ? at<float>(b.workspace, layout.rounded[which]) : nullptr,
-            series_of(b.x, p.dtype), p.all_pairs, which};
+            series_of(b.x, p.dtype),
+            p.all_pairs,
+            which};
   }
 
   // Cosine: from here on points, and their tangents, are the normalised ones.
@@ -187,8 +190,8 @@ class Execution {
   // The float engine takes squares of many features from products, unless these would leave more than little of a step.
   // Those of cosine are of the points as they are given, which are floats and not doubles.
   Args multiplied(Args of) const {
-    of.products = p.fused() && p.metric != SDTW_CITYBLOCK && a.scale <= core::product_cost_step &&
-                  p.features > 2 * at_once;
+    of.products =
+        p.fused() && p.metric != SDTW_CITYBLOCK && a.scale <= core::product_cost_step && p.features > 2 * at_once;
     if (of.products && cosine()) {
       of.x = series_of(b.x, p.dtype), of.y = series_of(p.symmetric ? b.x : b.y, p.dtype);
       of.cost_features = static_cast<int>(p.features);

@@ -1,7 +1,8 @@
 // Costs that are made of squares, from products of float points by matrix instructions:
 // |x - y|^2 = |x - o|^2 + |y - o|^2 - 2 <x - o, y - o> with a point o of the strip, so that an offset that all points
 // share does not cancel. Sums of float64 leave few 2^-53 of the norms; where these are more than 2^-30 of a bit of
-// t = D log2(e) / gamma, NaN is left, for which the caller takes differences. Of cosine o is 0, and only the angle counts.
+// t = D log2(e) / gamma, NaN is left, for which the caller takes differences. Of cosine o is 0, and only the angle
+// counts.
 #pragma once
 
 #include "cuda/costs/matrix_product.cuh"
@@ -84,7 +85,8 @@ struct Products {
       }
     }
   }
-  // Norms, or of cosine their inverse roots: from what was added; or as they are known, of a lane's rows and of columns.
+  // Norms, or of cosine their inverse roots: from what was added; or as they are known, of a lane's rows and of
+  // columns.
   __device__ __forceinline__ void take_norms(bool cosine) {
 #pragma unroll
     for (double &v : of_row) v = norm_of(of_four(v), cosine);

@@ -1,8 +1,8 @@
-// The points of a strip in shared memory, for forward of float problems with more than `at_once` features: x of all rows
-// as long as the strip lasts, y of the columns of a tile in a ring, as doubles. So a tile needs copies of its new columns
-// alone, and each number of these becomes a double once, where Feed (points.cuh) copies x and all columns anew for each
-// tile, since it has room for a few features only. For products (products.cuh) y is relative to a point of the strip, and
-// norms are kept beside the points.
+// The points of a strip in shared memory, for forward of float problems with more than `at_once` features: x of all
+// rows as long as the strip lasts, y of the columns of a tile in a ring, as doubles. So a tile needs copies of its new
+// columns alone, and each number of these becomes a double once, where Feed (points.cuh) copies x and all columns anew
+// for each tile, since it has room for a few features only. For products (products.cuh) y is relative to a point of the
+// strip, and norms are kept beside the points.
 #pragma once
 
 #include "cuda/general/products.cuh"
@@ -28,7 +28,7 @@ struct ResidentPoints {
 
   const Args &a;
   const Task &s;
-  const int thread, features;  // features: padded with zeros
+  const int thread, features;        // features: padded with zeros
   double *row_norms, *column_norms;  // as Products has them: of rows; of columns, by place_of_column
   double *origin, *y;                // o, or zeros; [features][y_pitch], by place_of_column
   float *x;                          // [features][x_pitch], by place_of_row

@@ -45,7 +45,8 @@ __device__ __forceinline__ int length_of(const Side &side, int64_t series) {
   return length < 0 || length > side.rows ? 0 : static_cast<int>(length);
 }
 
-// What divides a point, of which a warp has the features: its norm is largest times root, or root if largest is 0 or NaN.
+// What divides a point, of which a warp has the features: its norm is largest times root, or root if largest is 0 or
+// NaN.
 struct Norm {
   double largest, root;
 
@@ -102,7 +103,8 @@ __global__ void __launch_bounds__(threads) normalise_kernel(Side side, Series po
     product = sum_of_warp(product);
     double *direction = to.directions + i * (side.features + 2);
     for (int f = lane_id(); f < side.features + 2; f += warp)
-      direction[f] = f >= side.features || zero || !tangents.data ? 0 : (of(tangents, f) - unit(f) * product) / norm.value();
+      direction[f] =
+          f >= side.features || zero || !tangents.data ? 0 : (of(tangents, f) - unit(f) * product) / norm.value();
   }
 }
 
