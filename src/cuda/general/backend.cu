@@ -106,13 +106,14 @@ class Execution {
                  : Side{p.batch_x, a.n, static_cast<int>(p.features), b.x_len, a.long_lengths};
   }
   Normalised normalised(int which) const {
-    return {at<double>(b.workspace, layout.points[which]),
-            at<double>(b.workspace, layout.norms[which]),
-            work.tangents ? at<double>(b.workspace, layout.directions[which]) : nullptr,
-            g.rounded_points && !work.tangents ? at<float>(b.workspace, layout.rounded[which]) : nullptr,
-            series_of(b.x, p.dtype),
-            p.all_pairs,
-            which};
+    return {
+        at<double>(b.workspace, layout.points[which]),
+        at<double>(b.workspace, layout.norms[which]),
+        work.tangents ? at<double>(b.workspace, layout.directions[which]) : nullptr,
+        g.rounded_points && work.backward && !work.tangents ? at<float>(b.workspace, layout.rounded[which]) : nullptr,
+        series_of(b.x, p.dtype),
+        p.all_pairs,
+        which};
   }
 
   // Cosine: from here on points, and their tangents, are the normalised ones.
