@@ -189,6 +189,10 @@ struct SkewedSeries {
     bool zeros = false;
     for (int64_t i = 0; i < strips(); ++i) zeros |= kernels->normalise(cosine_x(i, wide_x, inverse_x), features);
     zeros |= kernels->normalise(cosine_y(wide_y, inverse_y), features);
+    if (wide_y) {
+      for (int64_t i = 0; i < strips(); ++i) relate(cosine_x(i, wide_x, inverse_x), features, wide_y, y_length());
+      relate(cosine_y(wide_y, inverse_y), features, wide_y, y_length());
+    }
     if (!zeros) return features;
     for (int64_t i = 0; i < strips(); ++i) mark_zeros(cosine_x(i, wide_x, inverse_x), features, 0);
     mark_zeros(cosine_y(wide_y, inverse_y), features, 1);
