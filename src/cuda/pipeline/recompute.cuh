@@ -137,9 +137,11 @@ struct Recompute {
     const int first = first_step(part) % renormalise_every;  // 0 unless parts have fewer steps than that
     Z top_now = load_now(tops + min(begin, steps - 1));
     const bool begins = s.reversed && s.first && part == 0 && begin == 0;  // begin_below follows the first step
-    int stop = begins ? 1 : end;
+    // The loop ends where the sweep renormalises, so that its steps need not ask.
+    const auto next_stop = [&](int u) { return min(end, u + renormalise_every - (first + u) % renormalise_every); };
+    int stop = begins ? 1 : next_stop(begin);
 #pragma unroll 1
-    for (int u = begin; u < end; stop = end) {
+    for (int u = begin; u < end; stop = next_stop(u)) {
 #pragma unroll unrolled
       for (; u < stop; u++) {
         typename Cell::Cost ahead[K];
@@ -155,9 +157,9 @@ struct Recompute {
         top_now = top_ahead;
 #pragma unroll
         for (int k = 0; k < K; k++) cost[k] = ahead[k];
-        if ((first + u) % renormalise_every == renormalise_every - 1) strip.renormalise();
       }
-      if (begins && stop == 1 && s.lane == 0) {
+      if ((first + u) % renormalise_every == 0) strip.renormalise();
+      if (begins && u == 1 && s.lane == 0) {
         typename Cell::Cost of_first[K];
         source.costs(0, of_first);
         strip.begin_below(s.spare(), of_first, with_transitions ? to : nullptr);

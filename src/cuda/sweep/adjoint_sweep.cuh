@@ -41,6 +41,7 @@ struct SweepBack {
       sends;                   // E leaves the strip from this lane, for a strip that waits for it
   unsigned live;               // bit u: the lane's rows have any E in step u of the half tile
   Amount due;                  // E of the pair that has entered the strip and not left it
+  Amount sending;              // what has gone up from the lane in the step before
   Format format;               // of what forward has left
 
   __device__ __forceinline__ SweepBack(const Args &args, const StripView &view, BackwardPipeline &of, Rows<Real> *from,
@@ -54,6 +55,7 @@ struct SweepBack {
         inflow(args, view),
         last_left(none),
         due(0),
+        sending(0),
         format(format_for<Cell>(args, view)) {
     flow.clear();
     row = s.active && s.is_end() ? s.end_row() : none;
@@ -121,7 +123,7 @@ struct SweepBack {
         step(u, begin, p, now, below, sent);
       }
     } else {
-#pragma unroll 2
+#pragma unroll 4
       for (int u = end - 1; u >= begin; u--) step(u, begin, p, now, below, sent);
     }
   }
@@ -137,7 +139,8 @@ struct SweepBack {
       below_ahead = load_now(entering + next);
     });
     now = ahead, below = below_ahead;
-    sent += Measure::of(flow.up);  // run reads the first lane's sum only: what leaves the strip
+    sent += sending;  // a step late, so that none waits for the conversion
+    sending = Measure::of(flow.up);
     if (sends) leaving[u] = flow.up;
     p[(u - begin) * transitions * warp] = e;
     if constexpr (marks) {
@@ -229,6 +232,8 @@ struct SweepBack {
         pipeline.live[BackwardPipeline::slot_of(number, half)][lane_id()] = live & in_pair(first + begin);
       pipeline.sweep(number, half);
     }
+    sent += sending;  // of which the first lane's is read below: what leaves the strip
+    sending = 0;
     if (over || (first == 0 && !leaves())) return;
     const Amount left = of_pair(s.lane == 0 ? sent : Amount(0)), there = of_pair(inside()) + left;
     due += of_pair(joining);
