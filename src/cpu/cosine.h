@@ -4,9 +4,9 @@
 // The points of a block lie side by side and their features `stride` apart. For float cells they are kept in double: a
 // rounded coordinate is off by as much where two points are near each other as where they are not, and their cost by
 // more than float32's share. Gradients are made of the differences of float points, which are rounded relative to a
-// point of the pair (`relate`): else nearly parallel points would be off by 1e-5 in sums over a thousand of them. What
-// follows a point of norm 0 is marked by an inverse of 0. What makes the points, and
-// projects gradients, are kernels (cpu/points.h).
+// point of the pair (`relate`): else nearly parallel points would be off by 1e-5 in sums over a thousand of them. A
+// point of norm 0 is marked by an inverse of 0. What makes the points, and projects gradients, are kernels
+// (cpu/points.h).
 #pragma once
 
 #include <algorithm>
@@ -27,14 +27,14 @@ void mark_zeros(const CosineBlock<T> &a, int64_t features, int mine) {
     }
 }
 
-// The float points relative to one of which feature f is origin[f * stride], or for each of `width` lanes one beside
-// the other.
+// The float points relative to one of which feature f is origin[f * stride]; each_own: point i relative to one of its
+// own, at origin[f * stride + i].
 template <class T>
-void relate(const CosineBlock<T> &a, int64_t features, const double *origin, int64_t stride, int64_t width = 1) {
+void relate(const CosineBlock<T> &a, int64_t features, const double *origin, int64_t stride, bool each_own) {
   for (int64_t f = 0; f < features; ++f)
     for (int64_t i = 0; i < a.count; ++i) {
       const int64_t place = f * a.stride + i;
-      a.points[place] = T(a.wide[place] - origin[f * stride + i % width]);
+      a.points[place] = T(a.wide[place] - origin[f * stride + (each_own ? i : 0)]);
     }
 }
 

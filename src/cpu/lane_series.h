@@ -103,7 +103,7 @@ struct LaneSeries {
   // Float points relative to the first one of y, of each lane.
   void relate(T *data, double *wide, double *inverse, int64_t rows, const double *wide_y) const {
     for (int64_t i = 0; i < rows; ++i)
-      sdtw::cpu::relate(cosine(data, wide, inverse, i, features), features, wide_y, W, W);
+      sdtw::cpu::relate(cosine(data, wide, inverse, i, features), features, wide_y, W, true);
   }
   // Makes room for the features that mark points of norm 0.
   void mark_zeros(T *data, double *wide, double *inverse, int64_t rows, int mine) const {

@@ -190,8 +190,9 @@ struct SkewedSeries {
     for (int64_t i = 0; i < strips(); ++i) zeros |= kernels->normalise(cosine_x(i, wide_x, inverse_x), features);
     zeros |= kernels->normalise(cosine_y(wide_y, inverse_y), features);
     if (wide_y) {
-      for (int64_t i = 0; i < strips(); ++i) relate(cosine_x(i, wide_x, inverse_x), features, wide_y, y_length());
-      relate(cosine_y(wide_y, inverse_y), features, wide_y, y_length());
+      for (int64_t i = 0; i < strips(); ++i)
+        relate(cosine_x(i, wide_x, inverse_x), features, wide_y, y_length(), false);
+      relate(cosine_y(wide_y, inverse_y), features, wide_y, y_length(), false);
     }
     if (!zeros) return features;
     for (int64_t i = 0; i < strips(); ++i) mark_zeros(cosine_x(i, wide_x, inverse_x), features, 0);
