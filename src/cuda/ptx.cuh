@@ -49,6 +49,20 @@ __device__ __forceinline__ void let_next_kernel_in() {
 #endif
 }
 
+// The warp's slot on its multiprocessor, whose schedulers have every fourth one.
+__device__ __forceinline__ int warp_slot() {
+  unsigned slot;
+  asm("mov.u32 %0, %%warpid;" : "=r"(slot));
+  return static_cast<int>(slot);
+}
+
+// Of the GPU, or a few more where their numbers have gaps.
+__device__ __forceinline__ unsigned multiprocessors() {
+  unsigned count;
+  asm("mov.u32 %0, %%nsmid;" : "=r"(count));
+  return count;
+}
+
 // A barrier among `threads` threads of the block. Id 0 is the one of __syncthreads.
 __device__ __forceinline__ void barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");

@@ -40,7 +40,8 @@ Source forward_source(const Args &a) {
   }
   if (a.features > most_whole_features && fits_forward<SplitPieces>(a)) return Source::split_pieces;
   if (a.lanes == warp) {
-    if (a.features > Split::at_once && fits_forward<SplitOfMany>(a)) return Source::split_of_many;
+    if (a.features > Split::at_once && a.features <= most_whole_features && fits_forward<SplitOfMany>(a))
+      return Source::split_of_many;
     if (forward_tasks(a) <= current_device().multiprocessors && fits_forward<SplitAlone>(a)) return Source::split_alone;
     return fits_forward<Split>(a) ? Source::split : Source::smallest;
   }

@@ -15,9 +15,6 @@
 
 namespace sdtw::cuda {
 
-// Above so many features they are taken.
-constexpr int most_whole_features = 128;
-
 // stages: pieces of x that shared memory has room for, one of which is being multiplied.
 template <class Ring_, int stages>
 struct PieceCosts : MatrixCosts<Ring_> {

@@ -13,6 +13,10 @@
 
 namespace sdtw::cuda {
 
+// Of more features x comes through shared memory a piece at a time, where there is room for PieceCosts: so there is for
+// costs that have a place for so many.
+constexpr int most_whole_features = 128;
+
 // For a LongRing t is summed up as it is. Else it is summed up in fixed point, as with fixed_point (cell.cuh): on top
 // of 1.5 2^(20 + s), so that the double has 32 - s bits of the fraction. s is the least that leaves room for all
 // partial sums (fraction_shift in pair.cuh): 0 while they are below 2^19, and 8 at most.
@@ -49,15 +53,11 @@ struct TensorCosts : MatrixCosts<Ring_> {
   // whole: x of all features lies in shared memory.
   template <class Work>
   static __device__ __forceinline__ void choose(const Args &a, Work work) {
-    const bool vec4 = is_vec4(a.x, a.features) && is_vec4(a.y, a.features), whole = a.features <= chunk;
-    if (vec4 && whole)
-      work(Type<Producer<true, true>>{});
-    else if (whole)
-      work(Type<Producer<false, true>>{});
-    else if (vec4)
-      work(Type<Producer<true, false>>{});
-    else
-      work(Type<Producer<false, false>>{});
+    const bool vec4 = is_vec4(a.x, a.features) && is_vec4(a.y, a.features);
+    if (a.features <= chunk)
+      vec4 ? work(Type<Producer<true, true>>{}) : work(Type<Producer<false, true>>{});
+    else if constexpr (chunk < most_whole_features)
+      vec4 ? work(Type<Producer<true, false>>{}) : work(Type<Producer<false, false>>{});
   }
   template <bool vec4, bool whole>
   struct Producer : MatrixProducer<Ring, chunk> {

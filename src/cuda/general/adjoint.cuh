@@ -54,7 +54,7 @@ struct Adjoint {
       live |= has_weight<tangents>(here);
       Real flow[transitions];
 #pragma unroll
-      for (int way = 0; way < transitions; way++) flow[way] = Cell::product(p[way].v[k], here);
+      for (int way = 0; way < transitions; way++) flow[way] = product(p[way].v[k], here);
       if constexpr (Cell::weighted)
         out[0].v[k] = weight[diagonal] * flow[diagonal] + weight[vertical] * flow[vertical] +
                       weight[horizontal] * flow[horizontal];

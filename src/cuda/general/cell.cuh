@@ -219,17 +219,7 @@ struct Soft {
     return {fma(z.m, c.q[way].v[k], z.m), less(z.e, c.n[way].v[k])};
   }
   // Makes probabilities of terms.
-  static __device__ __forceinline__ void normalise(Real (&p)[transitions]) {
-    const Real factor = reciprocal((p[diagonal] + p[horizontal]) + p[vertical]);
-#pragma unroll
-    for (int way = 0; way < transitions; way++) p[way] = product(p[way], factor);
-  }
-  static __device__ __forceinline__ Real product(Real a, Real b) {
-    if constexpr (wide)
-      return __dmul_rn(a, b);
-    else
-      return __fmul_rn(a, b);
-  }
+  static __device__ __forceinline__ void normalise(Real (&p)[transitions]) { cuda::normalise(p); }
 
   static __device__ __forceinline__ void store(Word *p, Format format, const Z &z) {
     if constexpr (!wide) {
@@ -337,7 +327,6 @@ struct Hard {
     return z;
   }
   static __device__ __forceinline__ void normalise(double (&)[transitions]) {}
-  static __device__ __forceinline__ double product(double a, double b) { return __dmul_rn(a, b); }
 
   static __device__ __forceinline__ void store(Word *p, Format, const Z &z) {
     store_relaxed(p, ~DoubleCell::pack(z.r));

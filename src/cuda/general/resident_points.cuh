@@ -57,13 +57,12 @@ struct ResidentPoints {
   }
 
   // As Feed's.
-  template <class In>
   struct PointsOfAll {
     const float *x;
     const double *y;
   };
   template <class In>
-  __device__ __forceinline__ PointsOfAll<In> points(int) const {
+  __device__ __forceinline__ PointsOfAll points(int) const {
     return {x, y};
   }
   __device__ __forceinline__ int together() const { return a.cost_features; }

@@ -13,6 +13,7 @@
 #include "cuda/gradients/epilogues.cuh"
 #include "cuda/pipeline/cost_tile_cache.cuh"
 #include "cuda/pipeline/forward_kernel.cuh"
+#include "cuda/pipeline/place.cuh"
 #include "cuda/pipeline/recompute.cuh"
 #include "cuda/sweep/adjoint_sweep.cuh"
 
@@ -42,6 +43,9 @@ struct Backward {
   static constexpr int producers = Source::cooperative ? producers_of_tiles : 0;
   static constexpr int first_producer = 1 + recomputers, first_reader = first_producer + producers;
   static constexpr int roles = first_reader + Epilogue::readers, threads = roles * warp;
+  // Whether blocks have a warp for each scheduler, and may be two on a multiprocessor: it matters then which warps take
+  // which roles. With more warps the GPU spreads them as well as this would.
+  static constexpr bool mixes = Epilogue::resident > 1 && roles == schedulers;
   static constexpr int most_steps = Cell::wide ? wide_tile_steps : max_tile_steps;  // of a tile
   static constexpr int most_columns = Cell::wide ? 96 : 160;                        // of costs in the ring
 
@@ -107,7 +111,9 @@ struct Backward {
       if constexpr (producers > 0) Source::init(source() + Source::ring_bytes(a.cost_columns));
     }
     __syncthreads();
-    const int role = threadIdx.x / warp;
+    int role = threadIdx.x / warp;
+    if constexpr (mixes)
+      if (gridDim.x > ptx::multiprocessors()) role = role_at(place_of_warp<roles>(reinterpret_cast<int *>(entering())));
     if (role == 0)
       sweep();
     else if (role < first_producer)
@@ -117,6 +123,9 @@ struct Backward {
     else if constexpr (producers > 0)
       Source::choose(a, [&](auto of) { produce<typename decltype(of)::type>(); });
   }
+
+  // The role at a place (place.cuh): the recomputing warps, which take longest, have every other one.
+  static __device__ __forceinline__ int role_at(int place) { return place < 2 ? 1 - place : place; }
 
   // Called by the whole block after `run`, so that another one may follow.
   __device__ __forceinline__ void retire() const {

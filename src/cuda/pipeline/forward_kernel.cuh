@@ -12,6 +12,7 @@
 #pragma once
 
 #include "cuda/costs/sources.cuh"
+#include "cuda/pipeline/place.cuh"
 #include "cuda/sweep/forward_sweep.cuh"
 #include "cuda/sweep/midline.cuh"
 
@@ -225,6 +226,13 @@ struct Together {
     return {memory + pipeline_bytes + tops_bytes, columns()};
   }
   __device__ __forceinline__ unsigned char *scratch() const { return ring().data + Source::ring_bytes(columns()); }
+  // The warp's place: 0 is the sweep's. Of few features the sweep is what all wait for, and has a scheduler to itself in
+  // its block. Of more the producers take as long, and three of them on a scheduler would take longer.
+  __device__ __forceinline__ int place_of() const {
+    constexpr int few = 32;
+    return a.features <= few ? place_of_warp<Source::warps>(reinterpret_cast<int *>(tops()))
+                             : static_cast<int>(threadIdx.x) / warp;
+  }
   // Called by the whole block.
   __device__ __forceinline__ void init() const {
     if (threadIdx.x == 0) {
@@ -237,10 +245,11 @@ struct Together {
   template <class Next>
   __device__ __forceinline__ void run(Next next) const {
     init();
-    if (threadIdx.x < warp)
+    const int place = place_of();
+    if (place == 0)
       sweep(next);
     else
-      Source::choose(a, [&](auto of) { produce<typename decltype(of)::type>(); });
+      Source::choose(a, [&](auto of) { produce<typename decltype(of)::type>(place - 1); });
   }
   // After `run`, so that another one may follow.
   __device__ __forceinline__ void retire() const {
@@ -283,10 +292,10 @@ struct Together {
     }
   }
 
-  // A producer warp. It has 8 lanes of the strip, four threads each.
+  // Producer warp `number`. It has 8 lanes of the strip, four threads each.
   template <class Producer>
-  __device__ __forceinline__ void produce() const {
-    const int strip_lane = (threadIdx.x / warp - 1) * 8 + lane_id() / 4;
+  __device__ __forceinline__ void produce(int number) const {
+    const int strip_lane = number * 8 + lane_id() / 4;
     // How many chunks producers may be ahead of the sweep. Lower lanes read the columns of a chunk up to 31 steps
     // later, that is in the two blocks of steps after the chunk's own, too.
     const int ahead = columns() / chunk_columns - 2;

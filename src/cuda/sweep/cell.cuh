@@ -42,6 +42,11 @@ __device__ __forceinline__ constexpr int words_of(Format format) { return format
 // The three transitions into a cell, numbered as in sdtw_problem.step_weight.
 enum { diagonal = 0, vertical = 1, horizontal = 2, transitions = 3 };
 
+// A product that is never fused with an addition that follows. Whether the compiler fuses the two depends on how it
+// unrolls a loop, and results must not depend on that.
+__device__ __forceinline__ float product(float a, float b) { return __fmul_rn(a, b); }
+__device__ __forceinline__ double product(double a, double b) { return __dmul_rn(a, b); }
+
 __device__ __forceinline__ float reciprocal(float s) {
   const float r = ptx::approximate_reciprocal(s);
   return fmaf(fmaf(-s, r, 1.0f), r, r);
@@ -49,6 +54,21 @@ __device__ __forceinline__ float reciprocal(float s) {
 __device__ __forceinline__ double reciprocal(double s) {
   const double r = ptx::approximate_reciprocal(s), rest = fma(-s, r, 1.0);
   return fma(r, fma(rest, rest, rest), r);
+}
+// The reciprocal of a sum of terms, for their shares of it. s times a rounded reciprocal is 1 - 2^-24 for one s in six,
+// and hardly ever more than 1, so that a path that is all but certain would lose E in most tiles, up to 2e-6 of it. With
+// this much more than the reciprocal what is lost in some cells is gained in others.
+__device__ __forceinline__ float reciprocal_of_sum(float s) {
+  const float r = ptx::approximate_reciprocal(s);
+  return fmaf(fmaf(-s, r, 1.0f) + 0x1.8p-27f, r, r);
+}
+__device__ __forceinline__ double reciprocal_of_sum(double s) { return reciprocal(s); }
+// Makes transition probabilities of terms.
+template <class Real>
+__device__ __forceinline__ void normalise(Real (&p)[transitions]) {
+  const Real factor = reciprocal_of_sum((p[diagonal] + p[horizontal]) + p[vertical]);
+#pragma unroll
+  for (int way = 0; way < transitions; way++) p[way] = product(p[way], factor);
 }
 
 // 2^-f - 1 by the polynomial of core/numbers.h. The hardware's ex2 would not do: its error is up to 2^-22, and it is

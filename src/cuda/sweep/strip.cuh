@@ -15,11 +15,6 @@ namespace sdtw::cuda {
 
 constexpr int renormalise_every = 8;  // steps; the range of m depends on it: see cell.cuh
 
-// A product that is never fused with an addition that follows. Whether the compiler fuses the two depends on how it
-// unrolls a loop, and results must not depend on that.
-__device__ __forceinline__ float product(float a, float b) { return __fmul_rn(a, b); }
-__device__ __forceinline__ double product(double a, double b) { return __dmul_rn(a, b); }
-
 // A lane's registers in the sweep of Z.
 template <class Cell>
 struct Strip {
@@ -79,9 +74,9 @@ struct Strip {
       Real term[transitions];
       z[k] = Cell::template next<with_transitions>(cost[k], corner, up, left, term);
       if constexpr (with_transitions) {
-        const Real factor = reciprocal((term[diagonal] + term[horizontal]) + term[vertical]);
+        normalise(term);
 #pragma unroll
-        for (int way = 0; way < transitions; way++) p[way].v[k] = product(term[way], factor);
+        for (int way = 0; way < transitions; way++) p[way].v[k] = term[way];
       }
       corner = left;
       up = z[k];
