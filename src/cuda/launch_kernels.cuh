@@ -28,7 +28,8 @@ void launch_blocks(Room rooms, bool overlap, int threads, size_t shared, int64_t
   // several strips do not overlap: (32, 512, 512, 1) takes 0.167 ms so and 0.157 without.
   const bool even = blocks >= resident.blocks || resident.blocks == current_device().multiprocessors;
   launch_kernel(overlap && resident.waits && (even || a.strips == 1), kernel,
-                dim3(static_cast<unsigned>(blocks_of_grid(blocks, resident.blocks))), threads, shared, stream, a, more...);
+                dim3(static_cast<unsigned>(blocks_of_grid(blocks, resident.blocks))), threads, shared, stream, a,
+                more...);
 }
 
 template <class Cell, class Source, bool warp_fallback, bool several>

@@ -226,8 +226,8 @@ struct Together {
     return {memory + pipeline_bytes + tops_bytes, columns()};
   }
   __device__ __forceinline__ unsigned char *scratch() const { return ring().data + Source::ring_bytes(columns()); }
-  // The warp's place: 0 is the sweep's. Of few features the sweep is what all wait for, and has a scheduler to itself in
-  // its block. Of more the producers take as long, and three of them on a scheduler would take longer.
+  // The warp's place: 0 is the sweep's. Of few features the sweep is what all wait for, and has a scheduler to itself
+  // in its block. Of more the producers take as long, and three of them on a scheduler would take longer.
   __device__ __forceinline__ int place_of() const {
     constexpr int few = 32;
     return a.features <= few ? place_of_warp<Source::warps>(reinterpret_cast<int *>(tops()))

@@ -1,8 +1,8 @@
-// Which of a block's warps take which roles. A multiprocessor has four schedulers, each of which issues for every fourth
-// slot of a warp, and roles take a scheduler for unequally long. So where that matters roles are given out by slots:
-// warps that have a scheduler to themselves, as far as their block is concerned, come first. The order of schedulers is
-// turned by one for every other block of a multiprocessor, so that their first roles are on different ones.
-// Invariant: places are a permutation of the block's warps, whatever the slots are.
+// Which of a block's warps take which roles. A multiprocessor has four schedulers, each of which issues for every
+// fourth slot of a warp, and roles take a scheduler for unequally long. So where that matters roles are given out by
+// slots: warps that have a scheduler to themselves, as far as their block is concerned, come first. The order of
+// schedulers is turned by one for every other block of a multiprocessor, so that their first roles are on different
+// ones. Invariant: places are a permutation of the block's warps, whatever the slots are.
 #pragma once
 
 #include "cuda/pair.cuh"

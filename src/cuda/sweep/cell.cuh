@@ -56,8 +56,8 @@ __device__ __forceinline__ double reciprocal(double s) {
   return fma(r, fma(rest, rest, rest), r);
 }
 // The reciprocal of a sum of terms, for their shares of it. s times a rounded reciprocal is 1 - 2^-24 for one s in six,
-// and hardly ever more than 1, so that a path that is all but certain would lose E in most tiles, up to 2e-6 of it. With
-// this much more than the reciprocal what is lost in some cells is gained in others.
+// and hardly ever more than 1, so that a path that is all but certain would lose E in most tiles, up to 2e-6 of it.
+// With this much more than the reciprocal what is lost in some cells is gained in others.
 __device__ __forceinline__ float reciprocal_of_sum(float s) {
   const float r = ptx::approximate_reciprocal(s);
   return fmaf(fmaf(-s, r, 1.0f) + 0x1.8p-27f, r, r);
