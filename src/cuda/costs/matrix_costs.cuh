@@ -73,9 +73,11 @@ struct MatrixProducer : RowsOfProducer {
     y_step = sign * a.y.stride[1];
   }
 
+  // The warp's number among the producers.
+  __device__ __forceinline__ int number() const { return at / (8 * K); }
   // The warp's share of 16 columns of y: how many, and the first of them.
   __device__ __forceinline__ int own_columns() const { return chunk_columns / producers * (warp >> a.lane_bits); }
-  __device__ __forceinline__ int first_own() const { return at / (8 * K) * own_columns() % chunk_columns; }
+  __device__ __forceinline__ int first_own() const { return number() * own_columns() % chunk_columns; }
   // Which of a point's features, and of the points that the warp loads at once, are the lane's.
   static __device__ __forceinline__ int feature() { return lane_id() % lanes_each * 4; }
   static __device__ __forceinline__ int point() { return lane_id() / lanes_each; }

@@ -71,9 +71,8 @@ struct PieceCosts : MatrixCosts<Ring_> {
           asked(0),
           expected(nothing),
           units(args, s.pair.index, left_out_of(s)) {
-      const int producer = (strip_lane - lane_id() / 4) / 8;
       unsigned char *const scratch = memory + barriers_bytes;
-      x = reinterpret_cast<float *>(scratch + producer * warp_bytes);
+      x = reinterpret_cast<float *>(scratch + Base::number() * warp_bytes);
       y = reinterpret_cast<double *>(scratch + producers * warp_bytes + (strip_lane >> a.lane_bits) * pair_bytes);
       Base::seek(s);
       const double *const x_norms = norms_of(a, s.pair.index);

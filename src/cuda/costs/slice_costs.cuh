@@ -81,9 +81,8 @@ struct SliceCosts : MatrixCosts<Ring_> {
           left_out(s.active ? fraction_shift(args, s.pair.index) : 0),
           scale(args.scale),
           units(args, s.pair.index, left_out) {
-      const int producer = (strip_lane - lane_id() / 4) / 8;
       unsigned char *scratch = memory + barriers_bytes;
-      x = reinterpret_cast<unsigned *>(scratch + producer * 2 * group_bytes * groups(a));
+      x = reinterpret_cast<unsigned *>(scratch + Base::number() * 2 * group_bytes * groups(a));
       y = reinterpret_cast<unsigned *>(scratch + producers * 2 * group_bytes * groups(a) +
                                        (strip_lane >> a.lane_bits) * pair_bytes);
       Base::seek(s);

@@ -1,0 +1,109 @@
+// What sdtw_describe says of the plan of the CUDA backend.
+#include <cstdarg>
+#include <cstdio>
+
+#include "backend.h"
+
+namespace sdtw::cuda {
+namespace {
+
+constexpr int64_t warp = 32;
+
+const char *name_of(Source source) {
+  switch (source) {
+    case Source::none: return "";
+    case Source::given: return "GivenCosts";
+    case Source::inline_one: return "InlineCosts<1>";
+    case Source::inline_two: return "InlineCosts<2>";
+    case Source::inline_three: return "InlineCosts<3>";
+    case Source::inline_four: return "InlineCosts<4>";
+    case Source::inline_six: return "InlineCosts<6>";
+    case Source::inline_eight: return "InlineCosts<8>";
+    case Source::split_alone: return "SplitAlone";
+    case Source::split_of_many: return "SplitOfMany";
+    case Source::split: return "Split";
+    case Source::split_of_pairs: return "SplitOfPairs";
+    case Source::packed_of_two: return "PackedOfTwo";
+    case Source::packed_of_four: return "PackedOfFour";
+    case Source::words: return "Words";
+    case Source::smallest_words: return "SmallestWords";
+    case Source::packed: return "Packed";
+    case Source::smallest: return "Smallest";
+    case Source::split_pieces: return "SplitPieces";
+    case Source::word_pieces: return "WordPieces";
+    case Source::packed_pieces: return "PackedPieces";
+    case Source::slices: return "Slices";
+    case Source::slices_in_words: return "SlicesInWords";
+    case Source::large: return "Large";
+    case Source::large_of_pairs: return "LargeOfPairs";
+    case Source::smallest_large: return "SmallestLarge";
+    case Source::differences: return "DifferenceCosts";
+    case Source::direct: return "DirectCosts";
+  }
+  return "";
+}
+
+__attribute__((format(printf, 2, 3))) void append(std::string &text, const char *format, ...) {
+  char part[200];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(part, sizeof part, format, arguments);
+  va_end(arguments);
+  text += part;
+}
+
+// The kernels of a call on the current device, if there is one.
+void append_kernels(std::string &text, sdtw::Plan plan, const char *name, Call call) {
+  choose_kernels(plan, call);
+  append(text, "; %s:", name);
+  const Kernels &kernels = plan.cuda.kernels;
+  const char *const pass = call == Call::forward ? "forward" : "backward";
+  for (const Kernel *kernel : {&kernels.single, &kernels.large, &kernels.longer, &kernels.wide}) {
+    if (kernel->source == Source::none) continue;
+    const char *const cell = kernel == &kernels.wide     ? "DoubleCell"
+                             : kernel == &kernels.longer ? "LongCell"
+                                                         : "FloatCell";
+    append(text, " %s_kernel<%s, %s> (", pass, cell, name_of(kernel->source));
+    if (call != Call::forward) append(text, "tiles of %d steps, ", kernel->tile_steps);
+    append(text, "%zu bytes of shared memory)", kernel->shared_bytes);
+  }
+}
+
+}  // namespace
+
+std::string describe(const sdtw::Plan &plan) {
+  if (plan.cuda.route == Route::general) return describe_general(plan) + describe_streams(plan);
+  const cuda::Plan &p = plan.cuda;
+  const auto number = [](auto value) { return static_cast<long long>(value); };
+  std::string text = p.transposed ? "cuda: rows of y; " : "cuda: ";
+  if (p.route == Route::pairs)
+    append(text, "all pairs, %lld at a time, with gradients %lld; ", number(p.forward_pairs.pairs),
+           number(p.backward_pairs.pairs));
+  if (p.lanes == warp)
+    append(text, "strips of %lld rows, %lld a pair, a warp each%s; ", number(rows_per_lane * warp), number(p.strips),
+           p.full_sweeps  ? ", from both ends through all"
+           : p.strips > 1 ? ", from both ends"
+                          : "");
+  else
+    append(text, "%lld pairs a warp; ", number(warp / p.lanes));
+  append(text, "costs %s; %lld checkpoints a warp, one every %lld steps; gradients summed up in %s",
+         p.costs == Costs::given     ? "given"
+         : p.costs == Costs::inlined ? "by the warp that sweeps"
+                                     : "by other warps of its block",
+         number(p.checkpoints), number(p.interval),
+         p.wide_sums || plan.problem.dtype == SDTW_F64 ? "float64" : "float32");
+  append(text, "; state %zu, workspace forward %zu backward %zu alignment %zu bytes", p.state_bytes, p.forward_bytes,
+         p.backward_bytes, p.alignment_bytes);
+  text += describe_streams(plan);
+  try {
+    require_device();
+  } catch (const Error &) {
+    return text + "; kernels are chosen where there is a GPU";
+  }
+  append_kernels(text, plan, "forward", Call::forward);
+  append_kernels(text, plan, "backward", Call::backward);
+  if (p.route == Route::core) append_kernels(text, plan, "alignment", Call::alignment);
+  return text;
+}
+
+}  // namespace sdtw::cuda
