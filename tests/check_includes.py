@@ -16,6 +16,7 @@ allowed = {
     "plan_cuda": leaves | {"problem", "plan", "backend", "cuda"},
     "plan_cuda_general": leaves | {"problem", "plan", "backend", "cuda", "core"},
     "plan_cuda_streams": leaves | {"problem", "plan", "core"},
+    "plan_cuda_describe": leaves | {"plan", "backend"},
     "cpu": leaves | {"problem", "plan", "backend", "core"},
     "cuda": leaves | {"problem", "plan", "backend", "core"},
     "core": {"sdtw.h"},

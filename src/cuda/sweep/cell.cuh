@@ -55,20 +55,20 @@ __device__ __forceinline__ double reciprocal(double s) {
   const double r = ptx::approximate_reciprocal(s), rest = fma(-s, r, 1.0);
   return fma(r, fma(rest, rest, rest), r);
 }
-// The reciprocal of a sum of terms, for their shares of it. s times a rounded reciprocal is 1 - 2^-24 for one s in six,
-// and hardly ever more than 1, so that a path that is all but certain would lose E in most tiles, up to 2e-6 of it.
-// With this much more than the reciprocal what is lost in some cells is gained in others.
-__device__ __forceinline__ float reciprocal_of_sum(float s) {
-  const float r = ptx::approximate_reciprocal(s);
-  return fmaf(fmaf(-s, r, 1.0f) + 0x1.8p-27f, r, r);
+// Makes transition probabilities of terms. E may go down the 128 rows of a strip within a tile, so that what a path
+// that is all but certain loses in each cell adds up to 1e-5 where costs are the same, before it is made good. So the
+// vertical probability is corrected by its remainder: s / s is 1, and s times a rounded reciprocal may be 1 - 2^-24.
+// Other ways go through a tile in 32 cells.
+__device__ __forceinline__ float corrected(float quotient, float of, float s, float factor) {
+  return fmaf(fmaf(-s, quotient, of), factor, quotient);
 }
-__device__ __forceinline__ double reciprocal_of_sum(double s) { return reciprocal(s); }
-// Makes transition probabilities of terms.
+__device__ __forceinline__ double corrected(double quotient, double, double, double) { return quotient; }
 template <class Real>
 __device__ __forceinline__ void normalise(Real (&p)[transitions]) {
-  const Real factor = reciprocal_of_sum((p[diagonal] + p[horizontal]) + p[vertical]);
+  const Real s = (p[diagonal] + p[horizontal]) + p[vertical], factor = reciprocal(s), of_vertical = p[vertical];
 #pragma unroll
   for (int way = 0; way < transitions; way++) p[way] = product(p[way], factor);
+  p[vertical] = corrected(p[vertical], of_vertical, s, factor);
 }
 
 // 2^-f - 1 by the polynomial of core/numbers.h. The hardware's ex2 would not do: its error is up to 2^-22, and it is
