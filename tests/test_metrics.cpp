@@ -107,6 +107,45 @@ TEST_CASE("the cosine does not see how long points are", "[metrics]") {
   });
 }
 
+// What a gradient adds up has next to nothing across the points, which is all that is left of it.
+TEST_CASE("gradients of the cosine of nearly opposite points keep their digits", "[metrics]") {
+  for (const char *shape : {"B=20 n=963 m=1 d=2", "B=20 n=1 m=150 d=2", "B=64 n=60 m=40 d=3", "B=1 n=200 m=300 d=2"})
+    for (const double angle : {0.01, 0.002})
+      for (const int opposite : {1, 0}) {
+        Case c = problem(std::string("metric=cosine dtype=f32 gamma=10 data=constant seed=5 ") + shape);
+        const int64_t d = c.problem.features, n = c.problem.n, m = c.problem.m;
+        const auto put = [&](double *point, double at) {  // at an angle from a direction that has no short coordinates
+          point[0] = float(3 * std::cos(0.7 + at)), point[1] = float(3 * std::sin(0.7 + at));
+          std::fill(point + 2, point + d, 0.);
+        };
+        for (int64_t i = 0; i < c.problem.batch_x * n; ++i) put(&c.x[size_t(i * d)], angle * 0.1 * double(i * 31 % 7));
+        for (int64_t j = 0; j < c.problem.batch_y * m; ++j)  // of a batch's every other pair the same, not the opposite
+          put(&c.y[size_t(j * d)], angle * (1 + 0.3 * double(j * 17 % 11)) + (j / m % 2 == opposite ? 0 : M_PI));
+        INFO(describe(c) << ", angle " << angle);
+        Case exact = c;
+        exact.problem.dtype = SDTW_F64;
+        exact.exec.device = SDTW_CPU;
+        const Result wanted = run(exact);
+        const auto off = [](const std::vector<double> &is, const std::vector<double> &should) {
+          double most = 0, largest = 0;
+          for (size_t i = 0; i < is.size(); ++i) {
+            most = std::max(most, std::abs(is[i] - should[i]));
+            largest = std::max(largest, std::abs(should[i]));
+          }
+          return most / largest;
+        };
+        for (const Backend &backend : backends()) {
+          INFO(backend.name);
+          c.exec.device = backend.device;
+          c.exec.cpu_isa = backend.isa;
+          const auto result = try_run(c);
+          if (!result) continue;
+          CHECK(off(result->grad_x, wanted.grad_x) < 1e-5);
+          CHECK(off(result->grad_y, wanted.grad_y) < 1e-5);
+        }
+      }
+}
+
 TEST_CASE("of one feature euclidean is cityblock", "[metrics]") {
   each_result("metric=euclidean B=4 n=30 m=25 d=1 gamma=0.1", [](const Case &c, const Result &here) {
     Case other = c;

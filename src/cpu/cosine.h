@@ -4,7 +4,9 @@
 // The points of a block lie side by side and their features `stride` apart. For float cells they are kept in double: a
 // rounded coordinate is off by as much where two points are near each other as where they are not, and their cost by
 // more than float32's share. Gradients are made of the differences of float points, which are rounded relative to a
-// point of the pair (`relate`): else nearly parallel points would be off by 1e-5 in sums over a thousand of them. A
+// point of the pair (`relate`): else nearly parallel points would be off by 1e-5 in sums over a thousand of them.
+// Nearly opposite ones would be likewise: of such a pair these differences are those of x and -y. What is projected
+// differs in multiples of the point that projection takes away, and, of x, in its sign, which x's inverses take. A
 // point of norm 0 is marked by an inverse of 0. What makes the points, and projects gradients, are kernels
 // (cpu/points.h).
 #pragma once
@@ -27,15 +29,30 @@ void mark_zeros(const CosineBlock<T> &a, int64_t features, int mine) {
     }
 }
 
-// The float points relative to one of which feature f is origin[f * stride]; each_own: point i relative to one of its
-// own, at origin[f * stride + i].
+// Which side of its pair's other series a series is on: 1, or -1 if their means are more than 120 degrees apart, of
+// which this is the product.
+inline double side_of(double product_of_means) { return product_of_means < -.25 ? -1 : 1; }
+
+// The float points, times a sign, relative to one of which feature f is origin[f * stride]; each_own: point i relative
+// to one of its own, at origin[f * stride + i], and likewise the signs.
+struct Origin {
+  const double *point, *sign;
+  int64_t stride;
+  bool each_own;
+};
 template <class T>
-void relate(const CosineBlock<T> &a, int64_t features, const double *origin, int64_t stride, bool each_own) {
+void relate(const CosineBlock<T> &a, int64_t features, const Origin &origin, bool turns) {
   for (int64_t f = 0; f < features; ++f)
     for (int64_t i = 0; i < a.count; ++i) {
-      const int64_t place = f * a.stride + i;
-      a.points[place] = T(a.wide[place] - origin[f * stride + (each_own ? i : 0)]);
+      const int64_t place = f * a.stride + i, own = origin.each_own ? i : 0;
+      const double sign = origin.sign[own], relative_to = sign * origin.point[f * origin.stride + own];
+      a.points[place] = T((turns ? sign : 1) * a.wide[place] - relative_to);
     }
+}
+// x's part of having been related to points of the other sign.
+template <class T>
+void turn(const CosineBlock<T> &a, const Origin &origin) {
+  for (int64_t i = 0; i < a.count; ++i) a.inverse[i] *= origin.sign[origin.each_own ? i : 0];
 }
 
 template <class T>

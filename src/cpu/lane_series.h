@@ -100,10 +100,18 @@ struct LaneSeries {
     }
     return zeros;
   }
-  // Float points relative to the first one of y, of each lane.
-  void relate(T *data, double *wide, double *inverse, int64_t rows, const double *wide_y) const {
-    for (int64_t i = 0; i < rows; ++i)
-      sdtw::cpu::relate(cosine(data, wide, inverse, i, features), features, wide_y, W, true);
+  // Float points of both series relative to the first one of y, of each lane. turns: as SkewedSeries::normalise.
+  void relate(T *x, double *wide_x, double *inverse_x, int64_t x_rows, T *y, double *wide_y, double *inverse_y,
+              int64_t y_rows, bool turns) const {
+    double side[max_width];
+    for (int l = 0; l < W; ++l) side[l] = turns ? side_of(product_of_means(wide_x + l, x_rows, wide_y + l, y_rows)) : 1;
+    const Origin origin{wide_y, side, W, true};
+    for (int64_t i = 0; i < x_rows; ++i) {
+      sdtw::cpu::relate(cosine(x, wide_x, inverse_x, i, features), features, origin, false);
+      turn(cosine(x, wide_x, inverse_x, i, features), origin);
+    }
+    for (int64_t i = 0; i < y_rows; ++i)
+      sdtw::cpu::relate(cosine(y, wide_y, inverse_y, i, features), features, origin, true);
   }
   // Makes room for the features that mark points of norm 0.
   void mark_zeros(T *data, double *wide, double *inverse, int64_t rows, int mine) const {
@@ -147,6 +155,16 @@ struct LaneSeries {
   }
 
  private:
+  double product_of_means(const double *wide_x, int64_t x_rows, const double *wide_y, int64_t y_rows) const {
+    double product = 0;
+    for (int64_t f = 0; f < features; ++f) {
+      double sum_x = 0, sum_y = 0;
+      for (int64_t i = 0; i < x_rows; ++i) sum_x += wide_x[(i * features + f) * W];
+      for (int64_t i = 0; i < y_rows; ++i) sum_y += wide_y[(i * features + f) * W];
+      product += sum_x / double(x_rows) * (sum_y / double(y_rows));
+    }
+    return product;
+  }
   CosineBlock<T> cosine(T *data, double *wide, double *inverse, int64_t row, int64_t each) const {
     return {data + row * each * W, wide ? wide + row * each * W : nullptr, inverse + row * W, W, W};
   }

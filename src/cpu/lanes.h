@@ -153,10 +153,8 @@ class LaneGroup {
     double *const wide[2] = {wide_or_null(wide_x), wide_or_null(wide_y)};
     const bool zeros_x = series.normalise(x, wide[0], of_x, padded_n(), n);
     const bool zeros_y = series.normalise(y, wide[1], of_y, longest_m, m);
-    if (wide[1] && longest_m > 0) {
-      series.relate(x, wide[0], of_x, padded_n(), wide_y);
-      series.relate(y, wide[1], of_y, longest_m, wide_y);
-    }
+    if (wide[1] && longest_m > 0)
+      series.relate(x, wide[0], of_x, padded_n(), y, wide[1], of_y, longest_m, form == double_cost);
     if (!zeros_x && !zeros_y) return;
     series.mark_zeros(x, wide[0], of_x, padded_n(), 0);
     series.mark_zeros(y, wide[1], of_y, longest_m, 1);

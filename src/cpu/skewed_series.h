@@ -184,15 +184,20 @@ struct SkewedSeries {
     kernels->centred[by.coordinates](points_y(), by.y, by.norm, wide_y, norm_y);
   }
 
-  // Points of norm 1 / sqrt(2) in place of what has been packed, and their number of features.
-  int64_t normalise(double *wide_x, double *wide_y, double *inverse_x, double *inverse_y) const {
+  // Points of norm 1 / sqrt(2) in place of what has been packed, and their number of features. turns: as float points
+  // are for gradients alone, of a pair that is nearly opposite they are those of x and -y.
+  int64_t normalise(double *wide_x, double *wide_y, double *inverse_x, double *inverse_y, bool turns) const {
     bool zeros = false;
     for (int64_t i = 0; i < strips(); ++i) zeros |= kernels->normalise(cosine_x(i, wide_x, inverse_x), features);
     zeros |= kernels->normalise(cosine_y(wide_y, inverse_y), features);
     if (wide_y) {
-      for (int64_t i = 0; i < strips(); ++i)
-        relate(cosine_x(i, wide_x, inverse_x), features, wide_y, y_length(), false);
-      relate(cosine_y(wide_y, inverse_y), features, wide_y, y_length(), false);
+      const double side = turns ? side_of(product_of_means(wide_x, wide_y)) : 1;
+      const Origin origin{wide_y, &side, y_length(), false};
+      for (int64_t i = 0; i < strips(); ++i) {
+        relate(cosine_x(i, wide_x, inverse_x), features, origin, false);
+        turn(cosine_x(i, wide_x, inverse_x), origin);
+      }
+      relate(cosine_y(wide_y, inverse_y), features, origin, true);
     }
     if (!zeros) return features;
     for (int64_t i = 0; i < strips(); ++i) mark_zeros(cosine_x(i, wide_x, inverse_x), features, 0);
@@ -248,6 +253,18 @@ struct SkewedSeries {
   }
 
  private:
+  // Pads, which are copies of last points, included.
+  double product_of_means(const double *wide_x, const double *wide_y) const {
+    double product = 0;
+    for (int64_t f = 0; f < features; ++f) {
+      double sum_x = 0, sum_y = 0;
+      for (int64_t i = 0; i < strips(); ++i)
+        for (int64_t r = 0; r < strip_rows; ++r) sum_x += wide_x[strip(i) + f * strip_rows + r];
+      for (int64_t j = 0; j < y_length(); ++j) sum_y += wide_y[f * y_length() + j];
+      product += sum_x / double(strips() * strip_rows) * (sum_y / double(y_length()));
+    }
+    return product;
+  }
   CosineBlock<T> cosine_x(int64_t i, double *wide, double *inverse) const {
     return {x + strip(i), wide ? wide + strip(i) : nullptr, inverse + i * strip_rows, strip_rows, strip_rows};
   }

@@ -75,7 +75,8 @@ class StripPair {
     form = cost_form(engine);
     products = engine == Engine::products;
     if (p.metric == SDTW_COSINE) {
-      features = series.normalise(wide_or_null(wide_x), wide_or_null(wide_y), of_x, of_y);
+      features = series.normalise(wide_or_null(wide_x), wide_or_null(wide_y), of_x, of_y,
+                                  form == double_cost && !tangents.wanted());
       if (tangents.wanted()) tangents.normalise(series, wide_or_null(wide_x), wide_or_null(wide_y), of_x, of_y);
     } else if (products) {
       series.centre_points(p.metric, split_scale(), wide_x, wide_y, of_x, of_y);

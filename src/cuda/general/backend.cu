@@ -112,6 +112,7 @@ class Execution {
         work.tangents ? at<double>(b.workspace, layout.directions[which]) : nullptr,
         g.rounded_points && work.backward && !work.tangents ? at<float>(b.workspace, layout.rounded[which]) : nullptr,
         series_of(b.x, p.dtype),
+        series_of(b.y, p.dtype),
         p.all_pairs,
         which};
   }

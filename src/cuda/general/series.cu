@@ -83,19 +83,30 @@ __global__ void __launch_bounds__(threads) normalise_kernel(Side side, Series po
     double *out = to.points + i * (side.features + 2);
     const auto unit = [&](int f) { return norm.unit(of(points, f)); };
     for (int f = lane_id(); f < side.features; f += warp) out[f] = unit(f);
+    bool turned = false;
     if (to.rounded) {
-      const auto first = [&](int f) {
-        const int64_t series = to.common_origin ? 0 : b;
-        return element<double>(to.x.data, series * to.x.stride[0] + f * to.x.stride[2], to.x.dtype);
+      const auto first_of = [&](const Series &series, int f) {
+        return element<double>(series.data, (to.common_origin ? 0 : b) * series.stride[0] + f * series.stride[2],
+                               series.dtype);
       };
+      const auto first = [&](int f) { return first_of(to.x, f); };
       const Norm of_first(side.features, first);
       const bool usable = isfinite(of_first.value());  // else it may be that of another pair, or of none
-      for (int f = lane_id(); f < side.features; f += warp)
-        to.rounded[i * (side.features + 2) + f] =
-            static_cast<float>(unit(f) - (usable ? of_first.unit(first(f)) : 0.0));
+      if (usable && !to.common_origin) {
+        const auto beside = [&](int f) { return first_of(to.y, f); };
+        const Norm of_beside(side.features, beside);
+        double product = 0;
+        for (int f = lane_id(); f < side.features; f += warp)
+          product = fma(of_first.unit(first(f)), of_beside.unit(beside(f)), product);
+        turned = sum_of_warp(product) < -0.5;
+      }
+      for (int f = lane_id(); f < side.features; f += warp) {
+        const double point = turned && to.marker == 1 ? -unit(f) : unit(f);
+        to.rounded[i * (side.features + 2) + f] = static_cast<float>(point - (usable ? of_first.unit(first(f)) : 0.0));
+      }
     }
     if (lane_id() < 2) out[side.features + lane_id()] = zero && lane_id() == to.marker ? 1 : 0;
-    if (lane_id() == 0) to.norms[i] = norm.value();
+    if (lane_id() == 0) to.norms[i] = turned && to.marker == 0 ? -norm.value() : norm.value();
     if (!to.directions) continue;
     double product = 0;
     if (tangents.data)
