@@ -32,34 +32,53 @@ __device__ __forceinline__ void each_element(int64_t count, int rows, int column
   }
 }
 
-__device__ __forceinline__ double sum_of_warp(double v) {
-  for (int step = warp / 2; step > 0; step /= 2) v += __shfl_xor_sync(all_lanes, v, step);
-  return v;
+// How many lanes of a warp share the features of a point: up to eight each, then all of them.
+__host__ __device__ inline int lanes_of_point(int features) {
+  int lanes = 1;
+  while (lanes < warp && 8 * lanes < features) lanes *= 2;
+  return lanes;
 }
-__device__ __forceinline__ double max_of_warp(double v) {
-  for (int step = warp / 2; step > 0; step /= 2) v = fmax(v, __shfl_xor_sync(all_lanes, v, step));
-  return v;
-}
+// These lanes, as one of them sees them. Those of other points may be elsewhere in the code.
+struct Lanes {
+  int count, rank;
+  unsigned mask;
+
+  explicit __device__ __forceinline__ Lanes(int features)
+      : count(lanes_of_point(features)),
+        rank(lane_id() % count),
+        mask((count == warp ? all_lanes : (1u << count) - 1) << (lane_id() - rank)) {}
+  // Of the grid's, and how many these are.
+  __device__ __forceinline__ int64_t number() const { return (blockIdx.x * int64_t{threads} + threadIdx.x) / count; }
+  __device__ __forceinline__ int64_t all() const { return int64_t{gridDim.x} * threads / count; }
+  __device__ __forceinline__ double sum(double v) const {
+    for (int step = count / 2; step > 0; step /= 2) v += __shfl_xor_sync(mask, v, step);
+    return v;
+  }
+  __device__ __forceinline__ double max(double v) const {
+    for (int step = count / 2; step > 0; step /= 2) v = fmax(v, __shfl_xor_sync(mask, v, step));
+    return v;
+  }
+};
 __device__ __forceinline__ int length_of(const Side &side, int64_t series) {
   const int64_t length = read_length(side.lengths, series, side.rows, side.long_lengths);
   return length < 0 || length > side.rows ? 0 : static_cast<int>(length);
 }
 
-// What divides a point, of which a warp has the features: its norm is largest times root, or root if largest is 0 or
+// What divides a point, whose features some lanes share: its norm is largest times root, or root if largest is 0 or
 // NaN.
 struct Norm {
   double largest, root;
 
   template <class Of>
-  __device__ __forceinline__ Norm(int features, const Of &of) : largest(0) {
-    for (int f = lane_id(); f < features; f += warp) largest = fmax(largest, fabs(of(f)));
-    largest = max_of_warp(largest);
+  __device__ __forceinline__ Norm(const Lanes &lanes, int features, const Of &of) : largest(0) {
+    for (int f = lanes.rank; f < features; f += lanes.count) largest = fmax(largest, fabs(of(f)));
+    largest = lanes.max(largest);
     double sum = 0;  // of squares, relative to the largest, so that none overflows; NaN is not lost in it
-    for (int f = lane_id(); f < features; f += warp) {
+    for (int f = lanes.rank; f < features; f += lanes.count) {
       const double v = largest > 0 ? of(f) / largest : of(f);
       sum = fma(v, v, sum);
     }
-    root = sqrt(sum_of_warp(sum));
+    root = sqrt(lanes.sum(sum));
   }
   __device__ __forceinline__ bool is_zero() const { return largest == 0 && root == 0; }
   __device__ __forceinline__ double value() const { return is_zero() ? 0 : largest > 0 ? largest * root : root; }
@@ -68,52 +87,51 @@ struct Norm {
   }
 };
 
-// A warp has a point.
 __global__ void __launch_bounds__(threads) normalise_kernel(Side side, Series points, Series tangents, Normalised to) {
-  const int64_t warps = static_cast<int64_t>(gridDim.x) * (threads / warp);
-  for (int64_t i = (blockIdx.x * int64_t{threads} + threadIdx.x) / warp; i < side.batch * side.rows; i += warps) {
+  const Lanes lanes(side.features);
+  for (int64_t i = lanes.number(); i < side.batch * side.rows; i += lanes.all()) {
     const int64_t b = i / side.rows, row = i % side.rows;
     if (row >= length_of(side, b)) continue;
     const auto of = [&](const Series &series, int f) {
       return element<double>(series.data, b * series.stride[0] + row * series.stride[1] + f * series.stride[2],
                              series.dtype);
     };
-    const Norm norm(side.features, [&](int f) { return of(points, f); });
+    const Norm norm(lanes, side.features, [&](int f) { return of(points, f); });
     const bool zero = norm.is_zero();
     double *out = to.points + i * (side.features + 2);
     const auto unit = [&](int f) { return norm.unit(of(points, f)); };
-    for (int f = lane_id(); f < side.features; f += warp) out[f] = unit(f);
+    for (int f = lanes.rank; f < side.features; f += lanes.count) out[f] = unit(f);
     bool turned = false;
-    if (to.rounded) {
+    if (to.rounded) {  // of floats, whose squares are a double's
       const auto first_of = [&](const Series &series, int f) {
         return element<double>(series.data, (to.common_origin ? 0 : b) * series.stride[0] + f * series.stride[2],
                                series.dtype);
       };
-      const auto first = [&](int f) { return first_of(to.x, f); };
-      const Norm of_first(side.features, first);
-      const bool usable = isfinite(of_first.value());  // else it may be that of another pair, or of none
-      if (usable && !to.common_origin) {
-        const auto beside = [&](int f) { return first_of(to.y, f); };
-        const Norm of_beside(side.features, beside);
-        double product = 0;
-        for (int f = lane_id(); f < side.features; f += warp)
-          product = fma(of_first.unit(first(f)), of_beside.unit(beside(f)), product);
-        turned = sum_of_warp(product) < -0.5;
+      double xx = 0, xy = 0, yy = 0;
+      for (int f = lanes.rank; f < side.features; f += lanes.count) {
+        const double x = first_of(to.x, f), y = to.common_origin ? 0 : first_of(to.y, f);
+        xx = fma(x, x, xx), xy = fma(x, y, xy), yy = fma(y, y, yy);
       }
-      for (int f = lane_id(); f < side.features; f += warp) {
-        const double point = turned && to.marker == 1 ? -unit(f) : unit(f);
-        to.rounded[i * (side.features + 2) + f] = static_cast<float>(point - (usable ? of_first.unit(first(f)) : 0.0));
-      }
+      xx = lanes.sum(xx), xy = lanes.sum(xy), yy = lanes.sum(yy);
+      const bool usable = xx > 0 && isfinite(xx);  // else it may be that of another pair, or of none
+      const double scale = usable ? 1 / sqrt(xx) : 0;
+      turned = usable && xy < 0 && 4 * xy * xy > xx * yy;
+      const double sign = turned && to.marker == 1 ? -1 : 1;
+      for (int f = lanes.rank; f < side.features; f += lanes.count)
+        to.rounded[i * (side.features + 2) + f] =
+            static_cast<float>(sign * unit(f) - (usable ? first_of(to.x, f) * scale : 0));
     }
-    if (lane_id() < 2) out[side.features + lane_id()] = zero && lane_id() == to.marker ? 1 : 0;
-    if (lane_id() == 0) to.norms[i] = turned && to.marker == 0 ? -norm.value() : norm.value();
+    if (lanes.rank == 0) {
+      for (int f = 0; f < 2; f++) out[side.features + f] = zero && f == to.marker ? 1 : 0;
+      to.norms[i] = turned && to.marker == 0 ? -norm.value() : norm.value();
+    }
     if (!to.directions) continue;
     double product = 0;
     if (tangents.data)
-      for (int f = lane_id(); f < side.features; f += warp) product = fma(unit(f), of(tangents, f), product);
-    product = sum_of_warp(product);
+      for (int f = lanes.rank; f < side.features; f += lanes.count) product = fma(unit(f), of(tangents, f), product);
+    product = lanes.sum(product);
     double *direction = to.directions + i * (side.features + 2);
-    for (int f = lane_id(); f < side.features + 2; f += warp)
+    for (int f = lanes.rank; f < side.features + 2; f += lanes.count)
       direction[f] =
           f >= side.features || zero || !tangents.data ? 0 : (of(tangents, f) - unit(f) * product) / norm.value();
   }
@@ -161,13 +179,13 @@ __global__ void __launch_bounds__(threads) finish_kernel(const __grid_constant__
   });
 }
 
-// A warp has a point. With u the normalised point, s the sum over it and P = 1 - u u^T, the gradient is P s / |x|; its
+// With u the normalised point, s the sum over it and P = 1 - u u^T, the gradient is P s / |x|; its
 // derivative along a tangent that turns u by u' and s by s' is
 // (P s' - u' <u, s> - u <u', s>) / |x| - <u, x'> P s / |x|^2.
 __global__ void __launch_bounds__(threads) finish_cosine_kernel(const __grid_constant__ Finish f, Series tangents) {
   const int columns = f.side.features;
-  const int64_t warps = static_cast<int64_t>(gridDim.x) * (threads / warp), all = f.count * f.side.rows;
-  for (int64_t i = (blockIdx.x * int64_t{threads} + threadIdx.x) / warp; i < all; i += warps) {
+  const Lanes lanes(columns);
+  for (int64_t i = lanes.number(); i < f.count * f.side.rows; i += lanes.all()) {
     const int64_t b = i / f.side.rows, row = i % f.side.rows;
     const Factor factor = factor_of(f, b, row);
     const double norm = factor.fixed || row >= length_of(f.side, b) ? 0 : f.normalised.norms[i];
@@ -176,7 +194,7 @@ __global__ void __launch_bounds__(threads) finish_cosine_kernel(const __grid_con
         const double sum = factor.fixed ? factor.value : element_of(f.sums, place_in(f.sums, b, row, k));
         return factor.fixed || isnan(sum) ? sum : 0.0;
       };
-      for (int k = lane_id(); k < columns; k += warp)
+      for (int k = lanes.rank; k < columns; k += lanes.count)
         put_element(f.to.data, place_in(f.to, b, row, k), f.to.dtype, value(k));
       continue;
     }
@@ -185,7 +203,7 @@ __global__ void __launch_bounds__(threads) finish_cosine_kernel(const __grid_con
     const auto sum = [&](int k) { return element_of(f.sums, place_in(f.sums, b, row, k)); };
     const auto turn = [&](int k) { return element_of(f.turns, place_in(f.turns, b, row, k)); };
     double us = 0, ut = 0, dus = 0, ux = 0;
-    for (int k = lane_id(); k < columns; k += warp) {
+    for (int k = lanes.rank; k < columns; k += lanes.count) {
       us = fma(u[k], sum(k), us);
       if (!du) continue;
       ut = fma(u[k], turn(k), ut), dus = fma(du[k], sum(k), dus);
@@ -196,8 +214,8 @@ __global__ void __launch_bounds__(threads) finish_cosine_kernel(const __grid_con
                             tangents.dtype),
             ux);
     }
-    us = sum_of_warp(us), ut = sum_of_warp(ut), dus = sum_of_warp(dus), ux = sum_of_warp(ux);
-    for (int k = lane_id(); k < columns; k += warp) {
+    us = lanes.sum(us), ut = lanes.sum(ut), dus = lanes.sum(dus), ux = lanes.sum(ux);
+    for (int k = lanes.rank; k < columns; k += lanes.count) {
       const double projected = sum(k) - u[k] * us;
       const double v =
           du ? (turn(k) - u[k] * ut - du[k] * us - u[k] * dus - ux / norm * projected) / norm : projected / norm;
@@ -299,8 +317,8 @@ __global__ void __launch_bounds__(threads) convert_kernel(const __grid_constant_
 
 void launch_normalise(const Side &side, const Series &points, const Series &tangents, const Normalised &to,
                       cudaStream_t stream) {
-  launch_kernel(false, normalise_kernel, dim3(grid_for(side.batch * side.rows * warp)), threads, 0, stream, side,
-                points, tangents, to);
+  launch_kernel(false, normalise_kernel, dim3(grid_for(side.batch * side.rows * lanes_of_point(side.features))),
+                threads, 0, stream, side, points, tangents, to);
 }
 void launch_fill(const Target &to, int64_t count, int rows, int columns, const int *status, cudaStream_t stream) {
   launch_kernel(false, fill_kernel, grid_for(count, int64_t{rows} * columns), threads, 0, stream, to, count, rows,
@@ -312,7 +330,8 @@ void launch_fill_symmetric(const Args &a, cudaStream_t stream) {
 }
 void launch_finish(const Finish &finish, cudaStream_t stream) {
   if (finish.cosine)
-    launch_kernel(false, finish_cosine_kernel, dim3(grid_for(finish.count * finish.side.rows * warp)), threads, 0,
+    launch_kernel(false, finish_cosine_kernel,
+                  dim3(grid_for(finish.count * finish.side.rows * lanes_of_point(finish.side.features))), threads, 0,
                   stream, finish, finish.tangents);
   else
     launch_kernel(false, finish_kernel, grid_for(finish.count, int64_t{finish.side.rows} * finish.side.features),
