@@ -32,10 +32,10 @@ __device__ __forceinline__ void each_element(int64_t count, int rows, int column
   }
 }
 
-// How many lanes of a warp share the features of a point: up to eight each, then all of them.
+// How many lanes of a warp share the features of a point: up to four each, then all of them.
 __host__ __device__ inline int lanes_of_point(int features) {
   int lanes = 1;
-  while (lanes < warp && 8 * lanes < features) lanes *= 2;
+  while (lanes < warp && 4 * lanes < features) lanes *= 2;
   return lanes;
 }
 // These lanes, as one of them sees them. Those of other points may be elsewhere in the code.
