@@ -29,30 +29,28 @@ void mark_zeros(const CosineBlock<T> &a, int64_t features, int mine) {
     }
 }
 
-// Which side of its pair's other series a series is on: 1, or -1 if their means are more than 120 degrees apart, of
-// which this is the product.
+// Which side of its pair's other series a series is on: -1 if their means, of points of norm 1 / sqrt(2), have a
+// product below half of the least that there can be.
 inline double side_of(double product_of_means) { return product_of_means < -.25 ? -1 : 1; }
 
-// The float points, times a sign, relative to one of which feature f is origin[f * stride]; each_own: point i relative
-// to one of its own, at origin[f * stride + i], and likewise the signs.
+// What float points are relative to: feature f of it is sign[0] point[f * stride]; each_own: of point i
+// sign[i] point[f * stride + i].
 struct Origin {
   const double *point, *sign;
   int64_t stride;
   bool each_own;
 };
+// The float points relative to it. The sign is that of the points of y, and of the gradients of x.
 template <class T>
-void relate(const CosineBlock<T> &a, int64_t features, const Origin &origin, bool turns) {
+void relate(const CosineBlock<T> &a, int64_t features, const Origin &origin, bool of_y) {
+  const auto own = [&](int64_t i) { return origin.each_own ? i : 0; };
   for (int64_t f = 0; f < features; ++f)
     for (int64_t i = 0; i < a.count; ++i) {
-      const int64_t place = f * a.stride + i, own = origin.each_own ? i : 0;
-      const double sign = origin.sign[own], relative_to = sign * origin.point[f * origin.stride + own];
-      a.points[place] = T((turns ? sign : 1) * a.wide[place] - relative_to);
+      const int64_t place = f * a.stride + i;
+      const double sign = origin.sign[own(i)], point = (of_y ? sign : 1) * a.wide[place];
+      a.points[place] = T(point - sign * origin.point[f * origin.stride + own(i)]);
     }
-}
-// x's part of having been related to points of the other sign.
-template <class T>
-void turn(const CosineBlock<T> &a, const Origin &origin) {
-  for (int64_t i = 0; i < a.count; ++i) a.inverse[i] *= origin.sign[origin.each_own ? i : 0];
+  for (int64_t i = 0; i < a.count && !of_y; ++i) a.inverse[i] *= origin.sign[own(i)];
 }
 
 template <class T>

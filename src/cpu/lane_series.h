@@ -106,10 +106,8 @@ struct LaneSeries {
     double side[max_width];
     for (int l = 0; l < W; ++l) side[l] = turns ? side_of(product_of_means(wide_x + l, x_rows, wide_y + l, y_rows)) : 1;
     const Origin origin{wide_y, side, W, true};
-    for (int64_t i = 0; i < x_rows; ++i) {
+    for (int64_t i = 0; i < x_rows; ++i)
       sdtw::cpu::relate(cosine(x, wide_x, inverse_x, i, features), features, origin, false);
-      turn(cosine(x, wide_x, inverse_x, i, features), origin);
-    }
     for (int64_t i = 0; i < y_rows; ++i)
       sdtw::cpu::relate(cosine(y, wide_y, inverse_y, i, features), features, origin, true);
   }

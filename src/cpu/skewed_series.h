@@ -193,10 +193,7 @@ struct SkewedSeries {
     if (wide_y) {
       const double side = turns ? side_of(product_of_means(wide_x, wide_y)) : 1;
       const Origin origin{wide_y, &side, y_length(), false};
-      for (int64_t i = 0; i < strips(); ++i) {
-        relate(cosine_x(i, wide_x, inverse_x), features, origin, false);
-        turn(cosine_x(i, wide_x, inverse_x), origin);
-      }
+      for (int64_t i = 0; i < strips(); ++i) relate(cosine_x(i, wide_x, inverse_x), features, origin, false);
       relate(cosine_y(wide_y, inverse_y), features, origin, true);
     }
     if (!zeros) return features;

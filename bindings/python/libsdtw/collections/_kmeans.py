@@ -23,6 +23,7 @@ from ._blocks import in_parts
 from ._descent import Descents
 from ._devices import parse
 from ._keep import TopK, count
+from ._labels import moves, with_a_series_each
 from ._objective import Objectives
 from ._pairs import raw_values
 from ._progress import Bar
@@ -256,7 +257,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                     labels = values.argmin(axis=1).astype(np.int32)
                     nearest = np.take_along_axis(values, labels[:, None].astype(np.intp), 1)[:, 0]
                     inertia = float(weights @ nearest)
-                    stop = best is not None and self._is_settled(best, inertia, labels)
+                    stop = best is not None and best.inertia - inertia <= self.tol * abs(best.inertia)
                     if best is None or inertia <= best.inertia:
                         best = _Start(inertia, centers, labels, iteration, stop)
                     bar.update(inertia=f"{inertia:.6g}")
@@ -264,12 +265,12 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                         print(f"  round {iteration}: inertia {inertia:.6g}")
                     if stop or iteration == self.max_iter:
                         return best._replace(converged=stop)
-                    used = self._with_a_series_each(labels, nearest, weights)
-                    moves = _moves(before, used, self.n_clusters)
-                    descents.forget(moves > np.bincount(used, minlength=self.n_clusters) / 3)
+                    used = with_a_series_each(labels, nearest, weights, self.n_clusters)
+                    moved = moves(before, used, self.n_clusters)
+                    descents.forget(moved > np.bincount(used, minlength=self.n_clusters) / 3)
                     # What has its series, and gained less than its share of tol, stays where it is
                     enough = descents.gained >= self.tol * abs(inertia) / self.n_clusters
-                    moving = (moves > 0) | enough
+                    moving = (moved > 0) | enough
                     centers = self._averages(
                         series, weights, used, centers, used != labels, descents, ~moving
                     )
@@ -279,9 +280,6 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         except KeyboardInterrupt:
             self.interrupted_ = True
         return best
-
-    def _is_settled(self, best: _Start, inertia: float, labels: NDArray[Any]) -> bool:
-        return best.inertia - inertia <= self.tol * abs(best.inertia)
 
     def _first_centers(
         self, series: Series, weights: NDArray[Any], rng: np.random.RandomState
@@ -312,25 +310,6 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         if self._own is not None:
             values -= 0.5 * (self._own[:, None] + self._own_values(others))
         return values
-
-    def _with_a_series_each(
-        self, labels: NDArray[np.int32], nearest: NDArray[Any], weights: NDArray[Any]
-    ) -> NDArray[np.int32]:
-        """Labels in which no cluster is empty: those that were take the series that fit worst where they
-        are."""
-        sizes = np.bincount(labels[weights > 0], minlength=self.n_clusters)
-        if sizes.all():
-            return labels
-        labels = labels.copy()
-        worst = iter(np.argsort(-weights * (nearest - min(0.0, float(nearest.min()))), kind="stable"))
-        for cluster in np.flatnonzero(sizes == 0):
-            for b in worst:
-                if weights[b] > 0 and sizes[labels[b]] > 1:
-                    sizes[labels[b]] -= 1
-                    sizes[cluster] += 1
-                    labels[b] = cluster
-                    break
-        return labels
 
     def _averages(
         self,
@@ -395,14 +374,6 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
     @property
     def _n_features_out(self) -> int:
         return self.n_clusters
-
-
-def _moves(before: NDArray[Any], labels: NDArray[Any], clusters: int) -> NDArray[np.int64]:
-    """How many series have come to each cluster and gone from it."""
-    changed = before != labels
-    came = np.bincount(labels[changed], minlength=clusters)
-    gone = before[changed]
-    return np.asarray(came + np.bincount(gone[gone >= 0], minlength=clusters), np.int64)
 
 
 def _batch(centers: NDArray[Any], series: Series) -> Series:
