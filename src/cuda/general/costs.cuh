@@ -128,8 +128,8 @@ struct Fill {
       if constexpr (resident)
         part.template add<4, Points::x_pitch, Points::y_pitch>(p.x, of_y, feed.origin, a.cost_features);
       else
-        part.template add<at_once / 4, Points::x_pitch, Points::y_pitch>(p.x, of_y, centred ? p.x + origin : nullptr,
-                                                                         min(feed.together(), a.cost_features - from));
+        part.template add<features_of_slot<T> / 4, Points::x_pitch, Points::y_pitch>(
+            p.x, of_y, centred ? p.x + origin : nullptr, min(feed.together(), a.cost_features - from));
     }
     if constexpr (resident)
       part.take_norms(feed.row_norms, [&](int i) { return feed.column_norms[feed.place_of_column(i)]; });

@@ -72,14 +72,17 @@ __device__ __forceinline__ void copy_elements(To *to, int places, const char *fr
     if (wanted(i)) __pipeline_memcpy_async(to + i * places, from + i * apart, sizeof(To));
 }
 
-// Points of a tile in shared memory: x [at_once][staged_rows], y [at_once][staged_columns]; column 0 of y is the one in
-// which the last lane is in the tile's first step. What lies outside of the pair is left as it is.
+// Points of a tile in shared memory: x [features][staged_rows], y [features][staged_columns]; column 0 of y is the one
+// in which the last lane is in the tile's first step. What lies outside of the pair is left as it is.
 template <class In>
 struct Points {
   const In *x, *y;
 };
+// Those of a slot: half as many where tiles have one step, since there shared memory is short.
 template <int T>
-constexpr int points_size = at_once *(staged_rows + staged_columns<T>);  // in elements
+constexpr int features_of_slot = T > 1 ? at_once : at_once / 2;
+template <int T>
+constexpr int points_size = features_of_slot<T> *(staged_rows + staged_columns<T>);  // in elements
 
 // The features of tiles on their way into shared memory, `at_once` at a time, by `threads` threads: into a ring of one
 // to three slots, so that while some are added up the next ones come. Walk: the tiles that follow each other, with
@@ -124,18 +127,19 @@ struct Feed {
     return reinterpret_cast<In *>(memory) + (number * series + which) * points_size<T>;
   }
   // How many features come at a time; where a column lies, counted from the first of the tile.
-  __device__ __forceinline__ int together() const { return at_once; }
+  __device__ __forceinline__ int together() const { return features_of_slot<T>; }
   __device__ __forceinline__ int place_of_column(int i) const { return i; }
   // x and y of what was taken.
   template <class In>
   __device__ __forceinline__ Points<In> points(int which) const {
-    return {slot<In>(a.cost_features > at_once ? used : 0, which), slot<In>(used, which) + at_once * staged_rows};
+    return {slot<In>(a.cost_features > features_of_slot<T> ? used : 0, which),
+            slot<In>(used, which) + features_of_slot<T> * staged_rows};
   }
 
   template <class In>
   __device__ __forceinline__ void copy(const Series &of_rows, const Series &of_columns, int which) const {
-    constexpr int each = threads / at_once, of_x = strip_rows / each, of_y = (T + warp + each - 1) / each;
-    const int own = thread % at_once, f = from + own, place = thread / at_once;
+    constexpr int each = threads / features_of_slot<T>, of_x = strip_rows / each, of_y = (T + warp + each - 1) / each;
+    const int own = thread % features_of_slot<T>, f = from + own, place = thread / features_of_slot<T>;
     const int64_t size = of_rows.dtype == SDTW_F64 ? 8 : of_rows.dtype == SDTW_F32 ? 4 : 2;
     if (f >= a.cost_features) return;
     const int64_t apart = s.reversed ? -each : each;
@@ -150,14 +154,14 @@ struct Feed {
       for (int i = 0; i < count.value; i++)
         if (wanted(i)) to[i * places] = 0;
     };
-    if (a.cost_features > at_once || first)
+    if (a.cost_features > features_of_slot<T> || first)
       bring(std::integral_constant<int, of_x>{}, slot<In>(asking, which) + own * staged_rows + place_of_row(place),
             each / K, of_rows, s.index.x, s.row_of(place),
             [&](int i) { return s.has_row(s.row_of(place + i * each)); });
     const int column = ahead.first_step() - (warp - 1) + place;
     bring(std::integral_constant<int, of_y>{},
-          slot<In>(asking, which) + at_once * staged_rows + own * staged_columns<T> + place, each, of_columns,
-          s.index.y, s.column_of(column),
+          slot<In>(asking, which) + features_of_slot<T> * staged_rows + own * staged_columns<T> + place, each,
+          of_columns, s.index.y, s.column_of(column),
           [&](int i) { return place + i * each < T + warp && column + i * each >= 0 && column + i * each < s.m; });
   }
   template <class In>
@@ -169,7 +173,7 @@ struct Feed {
     if (!ahead.over()) {
       a.x.dtype == SDTW_F64 ? copy_all<double>() : copy_all<float>();
       first = false;
-      from += at_once;
+      from += features_of_slot<T>;
       if (from >= a.cost_features) from = 0, ahead.advance();
     }
     __pipeline_commit();
