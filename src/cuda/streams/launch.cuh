@@ -8,12 +8,13 @@ namespace sdtw::cuda::streams {
 template <class Rows>
 struct Shape {
   int threads;
-  int64_t groups;  // of a block
+  int64_t groups;  // of a block: fewer where it has little shared memory
   size_t shared;
-  explicit Shape(const Args &a)
-      : threads((a.warps > 1 ? a.warps : warps_alone) * warp),
-        groups(a.warps > 1 ? 1 : warps_alone),
-        shared(more_shared + groups * (warp >> a.lane_bits) * Ring<Rows>::bytes(ring_columns_of(a.warps), a.warps)) {}
+  explicit Shape(const Args &a) : groups(a.warps > 1 ? 1 : warps_alone) {
+    const size_t group = (warp >> a.lane_bits) * Ring<Rows>::bytes(ring_columns_of(a.warps), a.warps);
+    while (groups > 1 && more_shared + groups * group > current_device().shared_memory) groups /= 2;
+    threads = static_cast<int>(groups * a.warps * warp), shared = more_shared + groups * group;
+  }
 };
 
 template <class Rows, class Visit>
