@@ -35,14 +35,15 @@ void launch_blocks(Room rooms, bool overlap, int threads, size_t shared, int64_t
 template <class Cell, class Source, bool warp_fallback, bool several>
 void launch_forward(const Args &a, const Kernel &chosen, cudaStream_t stream) {
   const bool first = std::is_same_v<Cell, FloatCell> || a.f64;
-  const bool overlap = !first || has_bounds(a);                      // if it follows another kernel of the call
-  const int64_t sweepers = Source::cooperative ? 1 : Source::warps;  // of a block
+  const bool overlap = !first || has_bounds(a);  // if it follows another kernel of the call
+  const int warps = forward_warps<Source>(a);
+  const int64_t sweepers = Source::cooperative ? 1 : warps;  // of a block
   const int64_t blocks = (forward_tasks(a) + sweepers - 1) / sweepers;
   const auto run = [&](auto is_primary) {
     constexpr bool primary = decltype(is_primary)::value;
     using Function = decltype(&forward_kernel<Cell, Source, warp_fallback, primary, several>);
     launch_blocks<Function, forward_kernel<Cell, Source, warp_fallback, primary, several>>(
-        rooms_of_forward<Source, primary>, overlap, Source::warps * warp, chosen.shared_bytes, blocks, stream, a);
+        rooms_of_forward<Source, primary>, overlap, warps * warp, chosen.shared_bytes, blocks, stream, a);
   };
   if constexpr (std::is_same_v<Cell, LongCell>)
     run(std::false_type{});

@@ -11,6 +11,7 @@
 // kernel. There the warp itself runs the double engine.
 #pragma once
 
+#include "cuda/launch.h"
 #include "cuda/pipeline/finish.cuh"
 #include "cuda/pipeline/place.cuh"
 #include "cuda/sweep/forward_sweep.cuh"
@@ -68,12 +69,28 @@ __host__ __device__ __forceinline__ int forward_columns(const Args &a) {
   else
     return a.cost_columns;
 }
+// Warps of a block: of those that need no producers as many as there is room for.
+template <class Source>
+int forward_warps(const Args &a) {
+  int warps = Source::warps;
+  if constexpr (!Source::cooperative)
+    while (warps > 1 && warps * (tops_bytes + Source::bytes(a)) > current_device().shared_memory) warps /= 2;
+  return warps;
+}
+// The same in the kernel: it is a constant where there always is room.
+template <class Source>
+__device__ __forceinline__ int warps_of_block() {
+  if constexpr (is_compiled<room_of_64>)
+    return static_cast<int>(blockDim.x) / warp;
+  else
+    return Source::warps;
+}
 template <class Source>
 size_t forward_bytes(const Args &a) {
   if constexpr (Source::cooperative)
     return pipeline_bytes + tops_bytes + Source::ring_bytes(forward_columns<Source>(a)) + Source::scratch_bytes(a);
   else
-    return Source::warps * (tops_bytes + Source::bytes(a));
+    return forward_warps<Source>(a) * (tops_bytes + Source::bytes(a));
 }
 
 // The sweep of a task by a warp that has its costs without producers. Returns whether the warp has to run the double
@@ -221,13 +238,13 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     wait_for_kernel_before();
     if (!primary && a.control->any_double != 1) return;
     const int64_t tasks = forward_tasks(a);
-    const int64_t own_turn = static_cast<int64_t>(blockIdx.x) * Source::warps + threadIdx.x / warp;
+    const int64_t own_turn = static_cast<int64_t>(blockIdx.x) * warps_of_block<Source>() + threadIdx.x / warp;
     int64_t turn = own_turn;
     const auto next = [&](int64_t &task) {
       if constexpr (warp_fallback &&
                     primary) {  // no task waits for another, so warps take fixed turns without a ticket
         task = turn < tasks ? turn : -1;
-        turn += static_cast<int64_t>(gridDim.x) * Source::warps;
+        turn += static_cast<int64_t>(gridDim.x) * warps_of_block<Source>();
       } else if (!primary && a.strips > 1 && !has_bounds(a)) {
         task = next_task_after_reset(a, tasks);
       } else {
