@@ -92,7 +92,7 @@ struct BackwardMemory {
   // Sets what depends on the room that there is. Returns whether there is enough.
   static bool fit(Args &a, size_t room) {
     const int wanted = a.dense.data ? 0 : a.features;
-    for (int slots = a.cost_features > at_once ? 3 : 2; slots > 0; slots--) {
+    for (int slots = a.cost_features > features_of_slot<T> ? 3 : 2; slots > 0; slots--) {
       a.feature_slots = slots;
       a.staged = wanted;
       if (bytes(a) <= room) return true;

@@ -1,5 +1,5 @@
 // The points of a tile in shared memory: how elements are read and written, whatever their type, and how features come
-// from global to shared memory, `at_once` at a time, by the warps that fill tiles with costs.
+// from global to shared memory, some at a time, by the warps that fill tiles with costs.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -84,12 +84,13 @@ constexpr int features_of_slot = T > 1 ? at_once : at_once / 2;
 template <int T>
 constexpr int points_size = features_of_slot<T> *(staged_rows + staged_columns<T>);  // in elements
 
-// The features of tiles on their way into shared memory, `at_once` at a time, by `threads` threads: into a ring of one
+// The features of tiles on their way into shared memory, `of_slot` at a time, by `threads` threads: into a ring of one
 // to three slots, so that while some are added up the next ones come. Walk: the tiles that follow each other, with
 // over(), first_step() and advance(). Points of few features have x in the first slot, once for all tiles.
 template <class Walk, int T, int threads, bool tangents>
 struct Feed {
   static constexpr int series = tangents ? 2 : 1;  // points, and their tangents
+  static constexpr int of_slot = features_of_slot<T>;
   static constexpr int x_pitch = staged_rows, y_pitch = staged_columns<T>;
   static __host__ __device__ __forceinline__ size_t bytes(sdtw_dtype dtype, int slots) {
     return static_cast<size_t>(slots) * series * points_size<T> * staged_bytes(dtype);
@@ -127,19 +128,18 @@ struct Feed {
     return reinterpret_cast<In *>(memory) + (number * series + which) * points_size<T>;
   }
   // How many features come at a time; where a column lies, counted from the first of the tile.
-  __device__ __forceinline__ int together() const { return features_of_slot<T>; }
+  __device__ __forceinline__ int together() const { return of_slot; }
   __device__ __forceinline__ int place_of_column(int i) const { return i; }
   // x and y of what was taken.
   template <class In>
   __device__ __forceinline__ Points<In> points(int which) const {
-    return {slot<In>(a.cost_features > features_of_slot<T> ? used : 0, which),
-            slot<In>(used, which) + features_of_slot<T> * staged_rows};
+    return {slot<In>(a.cost_features > of_slot ? used : 0, which), slot<In>(used, which) + of_slot * staged_rows};
   }
 
   template <class In>
   __device__ __forceinline__ void copy(const Series &of_rows, const Series &of_columns, int which) const {
-    constexpr int each = threads / features_of_slot<T>, of_x = strip_rows / each, of_y = (T + warp + each - 1) / each;
-    const int own = thread % features_of_slot<T>, f = from + own, place = thread / features_of_slot<T>;
+    constexpr int each = threads / of_slot, of_x = strip_rows / each, of_y = (T + warp + each - 1) / each;
+    const int own = thread % of_slot, f = from + own, place = thread / of_slot;
     const int64_t size = of_rows.dtype == SDTW_F64 ? 8 : of_rows.dtype == SDTW_F32 ? 4 : 2;
     if (f >= a.cost_features) return;
     const int64_t apart = s.reversed ? -each : each;
@@ -154,14 +154,14 @@ struct Feed {
       for (int i = 0; i < count.value; i++)
         if (wanted(i)) to[i * places] = 0;
     };
-    if (a.cost_features > features_of_slot<T> || first)
+    if (a.cost_features > of_slot || first)
       bring(std::integral_constant<int, of_x>{}, slot<In>(asking, which) + own * staged_rows + place_of_row(place),
             each / K, of_rows, s.index.x, s.row_of(place),
             [&](int i) { return s.has_row(s.row_of(place + i * each)); });
     const int column = ahead.first_step() - (warp - 1) + place;
     bring(std::integral_constant<int, of_y>{},
-          slot<In>(asking, which) + features_of_slot<T> * staged_rows + own * staged_columns<T> + place, each,
-          of_columns, s.index.y, s.column_of(column),
+          slot<In>(asking, which) + of_slot * staged_rows + own * staged_columns<T> + place, each, of_columns,
+          s.index.y, s.column_of(column),
           [&](int i) { return place + i * each < T + warp && column + i * each >= 0 && column + i * each < s.m; });
   }
   template <class In>
@@ -173,7 +173,7 @@ struct Feed {
     if (!ahead.over()) {
       a.x.dtype == SDTW_F64 ? copy_all<double>() : copy_all<float>();
       first = false;
-      from += features_of_slot<T>;
+      from += of_slot;
       if (from >= a.cost_features) from = 0, ahead.advance();
     }
     __pipeline_commit();

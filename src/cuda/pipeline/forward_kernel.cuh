@@ -69,15 +69,17 @@ __host__ __device__ __forceinline__ int forward_columns(const Args &a) {
   else
     return a.cost_columns;
 }
-// Warps of a block: of those that need no producers as many as there is room for.
+// Warps of a block: fewer, if they need no producers, where there is no room for all in 64 KB.
 template <class Source>
 int forward_warps(const Args &a) {
   int warps = Source::warps;
+  const Device device = current_device();
   if constexpr (!Source::cooperative)
-    while (warps > 1 && warps * (tops_bytes + Source::bytes(a)) > current_device().shared_memory) warps /= 2;
+    while (device.room == room_of_64 && warps > 1 && warps * (tops_bytes + Source::bytes(a)) > device.shared_memory)
+      warps /= 2;
   return warps;
 }
-// The same in the kernel: it is a constant where there always is room.
+// The same in the kernel: a constant in code that no GPU of 64 KB runs.
 template <class Source>
 __device__ __forceinline__ int warps_of_block() {
   if constexpr (is_compiled<room_of_64>)
