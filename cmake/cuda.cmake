@@ -35,7 +35,8 @@ sdtw_add_kernels(Forward LongCell LargeGivenCosts "LargeInlineCosts<1>" "LargeIn
 sdtw_add_kernels(Forward DoubleCell DifferenceCosts DirectCosts)
 # The general engine's: a file for each cell, and whether it carries tangents.
 foreach(kernels "Soft<FloatCell, Rule::unit>;false" "Soft<FloatCell, Rule::penalised>;false"
-                "Soft<FloatCell, Rule::weighted>;false" "Soft<DoubleCell, Rule::unit>;false"
+                "Soft<FloatCell, Rule::doubled>;false" "Soft<FloatCell, Rule::weighted>;false"
+                "Soft<DoubleCell, Rule::unit>;false"
                 "Soft<DoubleCell, Rule::weighted>;false" "Soft<DoubleCell, Rule::unit>;true"
                 "Soft<DoubleCell, Rule::weighted>;true" "Hard;false" "Hard;true")
   list(GET kernels 0 cell)

@@ -90,9 +90,16 @@ struct Layout {
 
 // Where a block has little shared memory its tiles are smaller: there are so many of them for each of the others.
 constexpr int small_tiles = 4;
-// Steps of a tile of backward: what fits shared memory. wide: of the double engine, or of gamma = 0.
-constexpr int tile_steps(bool soft, bool wide, bool weighted, bool tangents) {
-  return tangents || (soft && wide && weighted) ? 8 : wide || weighted ? 16 : 32;
+// What steps of a problem have: nothing; penalties, and one weight; a diagonal one twice the weight of the two others,
+// which is the symmetric form of Sakoe and Chiba 1978, and no penalties; weights of their own, and penalties. In
+// double, and of gamma = 0, the first and the last do for all.
+enum class Rule { unit, penalised, doubled, weighted };
+Rule rule_of(const Problem &p, bool wide);
+
+// Steps of a tile of backward: what fits shared memory. wide: of the double engine, or of gamma = 0. several: a cell
+// has a cost for each step into it.
+constexpr int tile_steps(bool soft, bool wide, bool several, bool tangents) {
+  return tangents || (soft && wide && several) ? 8 : wide || several ? 16 : 32;
 }
 
 struct Plan {

@@ -12,6 +12,8 @@ namespace sdtw::cuda {
 namespace {
 
 using general::Layout;
+using general::Rule;
+using general::rule_of;
 using general::Run;
 using general::tile_steps;
 
@@ -24,8 +26,7 @@ constexpr int64_t budget = int64_t{96} << 20;
 // The steps of a tile of backward: of the engine that takes most pairs, or of the one that takes what that leaves.
 int64_t tile_of(const Problem &p, bool tangents, bool rest) {
   const bool soft = p.gamma > 0, wide = rest || !soft || p.dtype == SDTW_F64;
-  const bool equal = p.step_weight[0] == p.step_weight[1] && p.step_weight[0] == p.step_weight[2];
-  return tile_steps(soft, wide, !(p.has_unit_steps() || (equal && !wide)), tangents);
+  return tile_steps(soft, wide, rule_of(p, wide) == Rule::weighted, tangents);
 }
 // Steps between two checkpoints. As of the core kernels: most of the state are checkpoints, and backward recomputes few
 // tiles of long pairs. Shorter pairs have one for each tile.
@@ -126,6 +127,15 @@ Layout fit_layout(const Problem &p, const general::Plan &plan, const Parts &part
 }
 
 }  // namespace
+
+Rule general::rule_of(const Problem &p, bool wide) {
+  const double *weight = p.step_weight, *penalty = p.step_penalty;
+  if (p.has_unit_steps()) return Rule::unit;
+  if (wide || weight[1] != weight[2]) return Rule::weighted;
+  if (weight[0] == weight[1]) return Rule::penalised;
+  const bool free = penalty[0] == 0 && penalty[1] == 0 && penalty[2] == 0;
+  return weight[0] == 2 * weight[1] && free ? Rule::doubled : Rule::weighted;
+}
 
 general::Plan make_general_plan(const Problem &p, const Exec &exec) {
   general::Plan plan{};

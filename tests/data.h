@@ -18,10 +18,11 @@ enum class Data {
   flat,       // noise with a long stretch in which nothing happens
   integers,   // small whole numbers: costs are exact, and often equal
   offset,     // noise far from 0, in both series at the same place
+  walls,      // of given costs: walls of infinity, and one cheap path through them; of series noise
   count
 };
 inline const char *const data_names[] = {"noise", "walk",      "constant", "steps",    "smooth", "spikes",
-                                         "equal", "quantised", "flat",     "integers", "offset"};
+                                         "equal", "quantised", "flat",     "integers", "offset", "walls"};
 
 // One series [steps, features] of unit scale.
 inline std::vector<double> series(Random &random, Data data, int64_t steps, int64_t features) {
@@ -75,17 +76,39 @@ inline SeriesPair series_pair(Random &random, Data data, int64_t n, int64_t m, i
   return pair;
 }
 
+// Walls of infinite costs, and through them one path of costs that are a little less than half of `unit`, beside
+// others of some thirty. Along the path numbers with a common exponent shrink, and the walls' cells with them.
+inline std::vector<double> walled_costs(Random &random, int64_t n, int64_t m, double unit) {
+  std::vector<double> cost(n * m);
+  for (double &c : cost) c = narrow(unit * (30 + random.normal()));
+  for (int64_t k = random.integer(1, 14); k > 0; --k) {
+    const int64_t top = random.integer(0, n - 1), left = random.integer(0, m - 1);
+    const int64_t bottom = std::min(n, top + random.integer(1, 24)), right = std::min(m, left + random.integer(1, 24));
+    for (int64_t i = top; i < bottom; ++i) std::fill(&cost[i * m] + left, &cost[i * m] + right, INFINITY);
+  }
+  const double down = one_of(random, {0.1, 0.5, 0.9}), aslant = one_of(random, {0., 0.5});
+  for (int64_t i = 0, j = 0;;) {
+    cost[i * m + j] = narrow(0.4999 * unit);
+    const bool below = i < n - 1, beside = j < m - 1;
+    if (!below && !beside) return cost;
+    const bool both = below && beside && random.uniform() < aslant;
+    const bool moves_down = both || (below && (!beside || random.uniform() < down));
+    i += moves_down, j += both || !moves_down;
+  }
+}
+
 // Costs [n, m] of one pair: distances of such series, or what only given costs can be: equal ones a little below or
 // above a half of the unit in which costs are split, and negative ones.
 inline std::vector<double> costs(Random &random, Data data, int64_t n, int64_t m, double scale, double gamma) {
   std::vector<double> cost(n * m);
-  const double kind = random.uniform();
+  const double kind = random.uniform(), unit = gamma / std::log2(std::exp(1.0));
+  if (data == Data::walls) return walled_costs(random, n, m, unit);
   if (data == Data::integers) {
     for (double &c : cost) c = narrow(scale * static_cast<double>(random.integer(0, 8)));
     return cost;
   }
   if (data == Data::constant) {
-    const double unit = gamma / std::log2(std::exp(1.0)), whole = std::floor(std::pow(10.0, 3 * random.uniform()) - 1);
+    const double whole = std::floor(std::pow(10.0, 3 * random.uniform()) - 1);
     const double t = kind < 0.3 ? scale : unit * (whole + one_of(random, {0.0, 0.48, 0.4999, 0.5, 0.5001, 0.52}));
     std::fill(cost.begin(), cost.end(), narrow(kind > 0.9 ? -t : t));
     return cost;

@@ -35,8 +35,9 @@ inline void draw_rules(std::ostream &line, Random &random, int64_t n, int64_t m,
     line << " band=" << band_names[band] << ":" << radius;
   }
   if (random.uniform() < 0.3) {
-    const double d = one_of(random, {1., 2., 0.5, 0.}), v = one_of(random, {1., 1.5, 0.25, 0.}),
-                 h = symmetric ? v : one_of(random, {1., 2., 0.75, 0.});
+    double d = one_of(random, {1., 2., 0.5, 0.}), v = one_of(random, {1., 1.5, 0.25, 0.}),
+           h = symmetric ? v : one_of(random, {1., 2., 0.75, 0.});
+    if (random.uniform() < 0.3) h = v, d = 2 * v;  // the usual ones
     line << " weights=" << d << "," << v << "," << h;
   }
   if (random.uniform() < 0.3) {

@@ -45,6 +45,16 @@ TEST_CASE("sweeps from both ends of a pair meet", "[family]") {
       "metric=cosine dtype=f32 B=9 n=384 m=6 d=132 gamma=0 weights=1,1,0 penalties=-0.5,1,1 data=steps seed=873023");
 }
 
+// m of cells along the path shrinks, and exponents of the walls' cells fall below that of a forbidden one.
+TEST_CASE("a cheap path between walls is the oracle's", "[family]") {
+  for (const char *rule : {"", " weights=1,1,1 band=absolute:200", " weights=2,2,2", " penalties=0,1,1",
+                           " weights=2,1,1", " weights=1,2,1", " weights=2,1,0.5 penalties=0,0.5,1"})
+    for (uint64_t seed = 1; seed <= 8; ++seed)
+      for (const char *shape : {" B=6 n=60 m=90", " B=2 n=140 m=100"})
+        check_line("metric=precomputed dtype=f32" + std::string(shape) + " gamma=1" + rule +
+                   " data=walls seed=" + std::to_string(seed));
+}
+
 // Derivatives of forbidden cells, which are anything, have no part in those of others.
 TEST_CASE("tangents of series that are equal are nothing", "[family]") {
   check_line(

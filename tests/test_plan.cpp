@@ -26,6 +26,27 @@ sdtw::cuda::Plan cuda_plan(sdtw_metric metric, int64_t batch, int64_t n, int64_t
 
 }  // namespace
 
+TEST_CASE("CUDA: step rules have the narrowest kernels that do for them") {
+  using sdtw::cuda::general::Rule;
+  const auto rule = [](double diagonal, double vertical, double horizontal, double penalty, bool wide) {
+    Case c = make_case(SDTW_SQEUCLIDEAN, 2, 20, 20, 1, 1);
+    c.problem.step_weight[0] = diagonal, c.problem.step_weight[1] = vertical, c.problem.step_weight[2] = horizontal;
+    c.problem.step_penalty[1] = penalty;
+    return sdtw::cuda::general::rule_of(sdtw::validate(&c.problem), wide);
+  };
+  CHECK(rule(1, 1, 1, 0, false) == Rule::unit);
+  CHECK(rule(1, 1, 1, 0, true) == Rule::unit);
+  CHECK(rule(2, 2, 2, 0, false) == Rule::penalised);
+  CHECK(rule(1, 1, 1, 3, false) == Rule::penalised);
+  CHECK(rule(1, 1, 1, 3, true) == Rule::weighted);
+  CHECK(rule(2, 1, 1, 0, false) == Rule::doubled);
+  CHECK(rule(1, .5, .5, 0, false) == Rule::doubled);
+  CHECK(rule(2, 1, 1, 0, true) == Rule::weighted);
+  CHECK(rule(2, 1, 1, 3, false) == Rule::weighted);
+  CHECK(rule(2, 1, .5, 0, false) == Rule::weighted);
+  CHECK(rule(1, 2, 2, 0, false) == Rule::weighted);
+}
+
 TEST_CASE("CPU: many short pairs take a lane each, few or long ones strips") {
   using sdtw::cpu::Mapping;
   CHECK(cpu_plan(512, 20, 20, 1).mapping == Mapping::lanes);

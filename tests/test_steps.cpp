@@ -32,6 +32,19 @@ TEST_CASE("penalties of many bits, of the diagonal step as well", "[steps]") {
                    " penalties=" + penalties);
 }
 
+// The usual weights, which have kernels of their own on GPUs: strips one behind the other, products, every metric.
+TEST_CASE("a diagonal step of twice the weight of the others is the oracle's", "[steps]") {
+  for (const char *rule :
+       {"n=300 m=280 d=2", "n=70 m=150 d=64", "n=140 m=60 d=20 metric=cosine",
+        "n=257 m=200 d=1 metric=euclidean gamma=30", "n=129 m=260 d=3 metric=cityblock lengths=0",
+        "n=40 m=33 metric=precomputed", "n=200 m=210 d=2 pairs=all", "n=300 m=300 d=2 band=sakoe_chiba:20",
+        "n=150 m=150 d=2 band=itakura:2 lengths=0", "n=5 m=700 d=1 data=equal", "n=300 m=290 d=2 gamma=0.0001",
+        "n=80 m=90 d=3 data=spikes gamma=0.01"})
+    for (const char *weights : {"2,1,1", "0.5,0.25,0.25", "3,1.5,1.5"})
+      check_line(std::string("dtype=f32 B=2 ") + rule + " weights=" + weights + " grad=random seed=7");
+  check_line("dtype=f32 B=2 n=300 m=280 d=2 weights=2,1,1 penalties=0,0.5,0.5 seed=8");
+}
+
 TEST_CASE("weights of 2 are costs twice as large", "[steps]") {
   each_result("metric=precomputed B=3 n=40 m=33 gamma=0.5 weights=2,2,2", [](const Case &c, const Result &here) {
     Case twice = c;

@@ -50,7 +50,8 @@ void relate(const CosineBlock<T> &a, int64_t features, const Origin &origin, boo
       const double sign = origin.sign[own(i)], point = (of_y ? sign : 1) * a.wide[place];
       a.points[place] = T(point - sign * origin.point[f * origin.stride + own(i)]);
     }
-  for (int64_t i = 0; i < a.count && !of_y; ++i) a.inverse[i] *= origin.sign[own(i)];
+  if (of_y) return;
+  for (int64_t i = 0; i < a.count; ++i) a.inverse[i] *= origin.sign[own(i)];
 }
 
 template <class T>

@@ -70,7 +70,6 @@ class Execution {
   bool cosine() const { return p.metric == SDTW_COSINE; }
   bool soft() const { return p.gamma > 0; }
   bool wide() const { return p.dtype == SDTW_F64 || work.tangents || !soft(); }  // there is no float engine
-  bool weighted() const { return p.step_weight[0] != p.step_weight[1] || p.step_weight[0] != p.step_weight[2]; }
   sdtw_dtype sum_type() const { return p.dtype == SDTW_F64 || g.wide_sums ? SDTW_F64 : SDTW_F32; }
   bool plain() const { return !work.tangents || cosine(); }
 
@@ -175,12 +174,12 @@ class Execution {
     } else {
       if (!wide()) {
         const Args with = multiplied(of);
-        if (p.has_unit_steps())
-          launch(Type<Soft<FloatCell, Rule::unit>, false>{}, with);
-        else if (!weighted())
-          launch(Type<Soft<FloatCell, Rule::penalised>, false>{}, with);
-        else
-          launch(Type<Soft<FloatCell, Rule::weighted>, false>{}, with);
+        switch (rule_of(p, false)) {
+          case Rule::unit: launch(Type<Soft<FloatCell, Rule::unit>, false>{}, with); break;
+          case Rule::penalised: launch(Type<Soft<FloatCell, Rule::penalised>, false>{}, with); break;
+          case Rule::doubled: launch(Type<Soft<FloatCell, Rule::doubled>, false>{}, with); break;
+          case Rule::weighted: launch(Type<Soft<FloatCell, Rule::weighted>, false>{}, with); break;
+        }
         of.primary = false, of.ticket = tickets + 1, of.done += of.pairs * of.strips;
       }
       if (p.has_unit_steps())

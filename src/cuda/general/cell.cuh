@@ -1,6 +1,7 @@
 // The cells of the general engine: softmin with Z = exp(-R / gamma) of a float and an int or of two doubles, as in
 // sweep/cell.cuh, and the minimum with R itself in double. Steps may have penalties, by which Z of a neighbour is
-// multiplied, and may differ in weight: then each of the three transitions into a cell has a cost of its own.
+// multiplied, and may differ in weight: then each of the three transitions into a cell has a cost of its own, or, if a
+// diagonal step weighs twice as much as the two others, has the cell's once or twice: c (v + h + c d), where c is 2^-t.
 //
 // Words of stored cells are never 0, which is what a word is that has not been written: those of a row that a strip
 // hands on are looked at until they are there.
@@ -18,9 +19,6 @@ constexpr int strip_rows = K * warp;
 constexpr int pitch = strip_rows + K;  // of a step in a plane: so that columns,
                                        // too, are read without bank conflicts
 
-// What steps of a problem have: nothing; penalties, and one weight; weights of their own, and penalties.
-enum class Rule { unit, penalised, weighted };
-
 // Shares of a sum that are not more than this are those of forbidden cells, of which derivatives are anything.
 constexpr double least_share = 0x1p-900;
 
@@ -37,11 +35,17 @@ struct Soft {
   using Integer = std::conditional_t<Base::wide, double, int>;
   using Z = typename Base::Z;
   static constexpr bool wide = Base::wide, soft = true, penalised = rule == Rule::penalised;
-  static constexpr bool weighted = rule == Rule::weighted;  // and penalties are part of the cells' costs, too
-  static constexpr int ways = weighted ? transitions : 1, cost_planes = 2 * ways;
-  // Steps between two renormalisations. With penalties m may lose another half of a bit in each cell (sweep/cell.cuh):
-  // in 4 steps it stays in [2^-16, 2^22].
-  static constexpr int together = penalised ? 4 : 8;
+  static constexpr bool doubled = rule == Rule::doubled;
+  static constexpr bool several = rule == Rule::weighted;  // costs of a cell, and penalties are part of them
+  static constexpr bool weighted = doubled || several;
+  static constexpr int ways = several ? transitions : 1, cost_planes = 2 * ways;
+  // Steps between two renormalisations. With penalties, and with a cost twice, m may lose another half of a bit in each
+  // cell (sweep/cell.cuh): in 4 steps it stays in [2^-16, 2^22].
+  static constexpr int together = penalised || doubled ? 4 : 8;
+
+  // n of a forbidden cell. A renormalisation takes exponents of cells whose m is less than 1 below that of a forbidden
+  // one, by some 2^5: less n they stay in the range of an int all the same.
+  static constexpr int forbidding = -core::Exponent<float>::forbidden - (1 << 10);
 
   static __device__ __forceinline__ Z forbidden() { return {1, core::Exponent<Real>::forbidden}; }
   static __device__ __forceinline__ Z one() { return Base::one(); }
@@ -58,7 +62,8 @@ struct Soft {
     __device__ __forceinline__ Units(const Args &a, double of_pair) : limit(of_pair) {
 #pragma unroll
       for (int way = 0; way < ways; way++)
-        factor[way] = penalised || weighted ? a.weight[way] * a.scale : a.scale, penalty[way] = a.penalty[way];
+        factor[way] = rule == Rule::unit ? a.scale : a.weight[doubled ? vertical : way] * a.scale,
+        penalty[way] = a.penalty[way];
     }
   };
 
@@ -97,7 +102,7 @@ struct Soft {
         forbid[i] = !admitted[k];
 #pragma unroll
         for (int way = 0; way < ways; way++) {
-          if constexpr (weighted)
+          if constexpr (several)
             t[way][i] = fma(cost[k], units.factor[way], k == first ? 0.0 : units.penalty[way]);
           else
             t[way][i] = cost[k] * units.factor[way];
@@ -126,7 +131,7 @@ struct Soft {
           if constexpr (wide)
             n[way].v[begin + i] = forbid[i] ? -Base::forbidden_e : whole;
           else
-            n[way].v[begin + i] = forbid[i] ? -core::Exponent<float>::forbidden : __double2loint(sum);
+            n[way].v[begin + i] = forbid[i] ? forbidding : __double2loint(sum);
         }
       return flags;
     }
@@ -169,6 +174,10 @@ struct Soft {
     }
   };
 
+  // z with a cost of row k added to R.
+  static __device__ __forceinline__ Z with_cost(const Costs &c, int k, const Z &z, int way) {
+    return {fma(z.m, c.q[way].v[k], z.m), less(z.e, c.n[way].v[k])};
+  }
   // m 2^(e - x) of a neighbour, times 2^-penalty; e has its shift already.
   static __device__ __forceinline__ Real term(const Z &z, Integer x, const Steps &steps, int way) {
     if constexpr (penalised)
@@ -181,7 +190,8 @@ struct Soft {
   template <bool with_terms>
   static __device__ __forceinline__ Z next(const Costs &c, int k, const Steps &steps, Z d, Z v, Z h,
                                            Real (&p)[transitions]) {
-    if constexpr (weighted) {
+    if constexpr (doubled) d = with_cost(c, k, d, 0);
+    if constexpr (several) {
       d.e = less(d.e, c.n[diagonal].v[k]), v.e = less(v.e, c.n[vertical].v[k]), h.e = less(h.e, c.n[horizontal].v[k]);
     }
     // No exponent goes below that of a forbidden cell, of which the cost would else take it out of the range of an int.
@@ -191,16 +201,16 @@ struct Soft {
     }
     const Integer x = largest(d.e, h.e, v.e);
     Real td = term(d, x, steps, diagonal), th = term(h, x, steps, horizontal), tv = term(v, x, steps, vertical);
-    if constexpr (weighted) {
+    if constexpr (several) {
       td = fma(td, c.q[diagonal].v[k], td), th = fma(th, c.q[horizontal].v[k], th);
       tv = fma(tv, c.q[vertical].v[k], tv);
     }
     if constexpr (with_terms) p[diagonal] = td, p[vertical] = tv, p[horizontal] = th;
     const Real s = td + th + tv;
-    if constexpr (weighted)
+    if constexpr (several)
       return {s, x};
     else
-      return {fma(s, c.q[0].v[k], s), less(x, c.n[0].v[k])};
+      return with_cost(c, k, {s, x}, 0);
   }
   // The sum of two cells; p: their terms.
   static __device__ __forceinline__ Z sum(const Z &first, const Z &second, Real (&p)[2]) {
@@ -216,7 +226,12 @@ struct Soft {
     return {p[diagonal] + p[horizontal] + p[vertical], x};
   }
   static __device__ __forceinline__ Z enter(const Costs &c, int k, const Z &z, int way) {
-    return {fma(z.m, c.q[way].v[k], z.m), less(z.e, c.n[way].v[k])};
+    if constexpr (doubled) {
+      const Z once = with_cost(c, k, z, 0);
+      return way == diagonal ? with_cost(c, k, once, 0) : once;
+    } else {
+      return with_cost(c, k, z, way);
+    }
   }
   // Makes probabilities of terms.
   static __device__ __forceinline__ void normalise(Real (&p)[transitions]) { cuda::normalise(p); }
@@ -256,7 +271,7 @@ struct Hard {
   struct Z {
     double r;
   };
-  static constexpr bool wide = true, soft = false, penalised = false, weighted = true;
+  static constexpr bool wide = true, soft = false, penalised = false, weighted = true, several = false;
   static constexpr int cost_planes = 1, together = 8;
 
   static __device__ __forceinline__ double infinity() { return __longlong_as_double(0x7ff0000000000000ll); }
@@ -342,13 +357,13 @@ struct Hard {
 // The steps of a tile of forward, of which a block has two, in proportion to the warps that fill it, and of half a tile
 // of backward, of which it has four. small: where a block has 64 KB of shared memory. resident: points have the room.
 template <class Cell, bool small, int fill_warps, bool resident>
-constexpr int forward_steps = (!Cell::soft                    ? 16
-                               : Cell::wide && Cell::weighted ? 4
-                               : Cell::wide || Cell::weighted ? 8
-                                                              : 16) /
+constexpr int forward_steps = (!Cell::soft                   ? 16
+                               : Cell::wide && Cell::several ? 4
+                               : Cell::wide || Cell::several ? 8
+                                                             : 16) /
                               (small ? small_tiles : 1) * (resident ? 1 : fill_warps / 4);
 template <class Cell, bool tangents, bool small>
-constexpr int backward_steps = tile_steps(Cell::soft, Cell::wide, Cell::weighted, tangents) / 2 /
+constexpr int backward_steps = tile_steps(Cell::soft, Cell::wide, Cell::several, tangents) / 2 /
                                (small ? small_tiles : 1);
 
 }  // namespace sdtw::cuda::general
