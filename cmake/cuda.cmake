@@ -36,9 +36,11 @@ sdtw_add_kernels(Forward DoubleCell DifferenceCosts DirectCosts)
 # The general engine's: a file for each cell, and whether it carries tangents.
 foreach(kernels "Soft<FloatCell, Rule::unit>;false" "Soft<FloatCell, Rule::penalised>;false"
                 "Soft<FloatCell, Rule::doubled>;false" "Soft<FloatCell, Rule::weighted>;false"
+                "Soft<FloatCell, Rule::unit>;true" "Soft<FloatCell, Rule::weighted>;true"
                 "Soft<DoubleCell, Rule::unit>;false"
                 "Soft<DoubleCell, Rule::weighted>;false" "Soft<DoubleCell, Rule::unit>;true"
-                "Soft<DoubleCell, Rule::weighted>;true" "Hard;false" "Hard;true")
+                "Soft<DoubleCell, Rule::weighted>;true" "Hard<Rule::unit>;false" "Hard<Rule::unit>;true"
+                "Hard<Rule::weighted>;false" "Hard<Rule::weighted>;true")
   list(GET kernels 0 cell)
   list(GET kernels 1 tangents)
   string(MAKE_C_IDENTIFIER "general_${cell}_${tangents}" name)

@@ -92,14 +92,17 @@ struct Layout {
 constexpr int small_tiles = 4;
 // What steps of a problem have: nothing; penalties, and one weight; a diagonal one twice the weight of the two others,
 // which is the symmetric form of Sakoe and Chiba 1978, and no penalties; weights of their own, and penalties. In
-// double, and of gamma = 0, the first and the last do for all.
+// double, of gamma = 0, and along tangents, the first and the last do for all.
 enum class Rule { unit, penalised, doubled, weighted };
 Rule rule_of(const Problem &p, bool wide);
+
+// Whether the float engine takes tangents of the problem. Cosine's are of normalised points, which are doubles.
+bool has_float_tangents(const Problem &p);
 
 // Steps of a tile of backward: what fits shared memory. wide: of the double engine, or of gamma = 0. several: a cell
 // has a cost for each step into it.
 constexpr int tile_steps(bool soft, bool wide, bool several, bool tangents) {
-  return tangents || (soft && wide && several) ? 8 : wide || several ? 16 : 32;
+  return (wide && tangents) || (soft && wide && several) ? 8 : wide || several || tangents ? 16 : 32;
 }
 
 struct Plan {

@@ -25,7 +25,8 @@ constexpr int64_t budget = int64_t{96} << 20;
 
 // The steps of a tile of backward: of the engine that takes most pairs, or of the one that takes what that leaves.
 int64_t tile_of(const Problem &p, bool tangents, bool rest) {
-  const bool soft = p.gamma > 0, wide = rest || !soft || p.dtype == SDTW_F64;
+  const bool soft = p.gamma > 0, narrow = tangents ? general::has_float_tangents(p) : soft && p.dtype != SDTW_F64;
+  const bool wide = rest || !narrow;
   return tile_steps(soft, wide, rule_of(p, wide) == Rule::weighted, tangents);
 }
 // Steps between two checkpoints. As of the core kernels: most of the state are checkpoints, and backward recomputes few
@@ -78,7 +79,8 @@ Layout make_layout(const Problem &p, const general::Plan &plan, const Parts &par
   Arena arena;
   const size_t pairs = wave, strips = checked_mul(pairs, plan.strips), word = sizeof(Word);
   const bool back = parts.dense || parts.gradients;
-  const size_t words = parts.tangents ? (p.gamma > 0 ? 3 : 2) : plan.words;
+  const bool one_word = p.gamma == 0 || general::has_float_tangents(p);
+  const size_t words = parts.tangents ? (one_word ? 2 : 3) : plan.words;
   layout.interval = parts.tangents ? choose_interval(p, true) : plan.interval;
   layout.slots = parts.tangents ? count_slots(p, plan, layout.interval) : plan.slots;
   if (parts.stateless) layout.run = make_run(p, plan, wave, words, back ? layout.slots : 0, back);
@@ -135,6 +137,11 @@ Rule general::rule_of(const Problem &p, bool wide) {
   if (weight[0] == weight[1]) return Rule::penalised;
   const bool free = penalty[0] == 0 && penalty[1] == 0 && penalty[2] == 0;
   return weight[0] == 2 * weight[1] && free ? Rule::doubled : Rule::weighted;
+}
+
+bool general::has_float_tangents(const Problem &p) {
+  constexpr double range = 1e12;  // of what derivatives are divided by
+  return p.dtype != SDTW_F64 && p.metric != SDTW_COSINE && p.gamma > 1 / range && p.gamma < range;
 }
 
 general::Plan make_general_plan(const Problem &p, const Exec &exec) {

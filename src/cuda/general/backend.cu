@@ -69,7 +69,9 @@ class Execution {
   cudaStream_t stream() const { return plan.exec.stream; }
   bool cosine() const { return p.metric == SDTW_COSINE; }
   bool soft() const { return p.gamma > 0; }
-  bool wide() const { return p.dtype == SDTW_F64 || work.tangents || !soft(); }  // there is no float engine
+  bool wide() const {  // there is no float engine
+    return work.tangents ? !has_float_tangents(p) : p.dtype == SDTW_F64 || !soft();
+  }
   sdtw_dtype sum_type() const { return p.dtype == SDTW_F64 || g.wide_sums ? SDTW_F64 : SDTW_F32; }
   bool plain() const { return !work.tangents || cosine(); }
 
@@ -92,7 +94,7 @@ class Execution {
       a.penalty[way] = p.step_penalty[way] * a.scale;
     }
     a.f64_values = p.dtype == SDTW_F64;
-    a.format = p.dtype == SDTW_F64 || work.tangents ? two_words : one_word;
+    a.format = p.dtype == SDTW_F64 || (work.tangents && wide()) ? two_words : one_word;
     a.words = (soft() ? a.format == two_words ? 2 : 1 : 1) + (work.tangents ? 1 : 0);
     a.strips = static_cast<int>(g.strips);
     a.interval = static_cast<int>(layout.interval), a.slots = static_cast<int>(layout.slots),
@@ -162,11 +164,19 @@ class Execution {
     Word *tickets = at<Word>(b.workspace, layout.tickets) + ticket;
     of.ticket = tickets, of.primary = true;
     if (!soft()) {
-      if (work.tangents)
-        launch(Type<Hard, true>{}, of);
+      if (p.has_unit_steps())
+        work.tangents ? launch(Type<Hard<Rule::unit>, true>{}, of) : launch(Type<Hard<Rule::unit>, false>{}, of);
       else
-        launch(Type<Hard, false>{}, of);
+        work.tangents ? launch(Type<Hard<Rule::weighted>, true>{}, of)
+                      : launch(Type<Hard<Rule::weighted>, false>{}, of);
     } else if (work.tangents) {
+      if (!wide()) {
+        if (p.has_unit_steps())
+          launch(Type<Soft<FloatCell, Rule::unit>, true>{}, of);
+        else
+          launch(Type<Soft<FloatCell, Rule::weighted>, true>{}, of);
+        leave_rest(of, tickets);
+      }
       if (p.has_unit_steps())
         launch(Type<Soft<DoubleCell, Rule::unit>, true>{}, of);
       else
@@ -180,13 +190,17 @@ class Execution {
           case Rule::doubled: launch(Type<Soft<FloatCell, Rule::doubled>, false>{}, with); break;
           case Rule::weighted: launch(Type<Soft<FloatCell, Rule::weighted>, false>{}, with); break;
         }
-        of.primary = false, of.ticket = tickets + 1, of.done += of.pairs * of.strips;
+        leave_rest(of, tickets);
       }
       if (p.has_unit_steps())
         launch(Type<Soft<DoubleCell, Rule::unit>, false>{}, of);
       else
         launch(Type<Soft<DoubleCell, Rule::weighted>, false>{}, of);
     }
+  }
+  // To the double engine.
+  static void leave_rest(Args &of, Word *tickets) {
+    of.primary = false, of.ticket = tickets + 1, of.done += of.pairs * of.strips;
   }
   // The float engine takes squares of many features from products, unless these would leave more than little of a step.
   // Those of cosine are of the points as they are given, which are floats and not doubles.

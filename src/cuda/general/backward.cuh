@@ -309,7 +309,8 @@ struct Backward {
 };
 
 template <class Cell, bool tangents, bool small>
-__global__ void __launch_bounds__(backward_threads<tangents>) general_backward_kernel(const __grid_constant__ Args a) {
+__global__ void __launch_bounds__(backward_threads<tangents>, 1)
+    general_backward_kernel(const __grid_constant__ Args a) {
   if constexpr (!is_compiled<backward_rooms<small>>) return __trap();
   unsigned char *const raw = ptx::shared_memory();
   Block &block = ptx::shared_object<Block>();

@@ -19,8 +19,10 @@ constexpr int strip_rows = K * warp;
 constexpr int pitch = strip_rows + K;  // of a step in a plane: so that columns,
                                        // too, are read without bank conflicts
 
-// Shares of a sum that are not more than this are those of forbidden cells, of which derivatives are anything.
-constexpr double least_share = 0x1p-900;
+// Shares of a sum that are not more than this are those of forbidden cells, of which derivatives are anything. FloatCell
+// leaves them 2^-70 at most (sweep/cell.cuh).
+template <class Real>
+constexpr Real least_share = sizeof(Real) == sizeof(float) ? Real(0x1p-60) : Real(0x1p-900);
 
 // A lane's rows of a plane in step u.
 template <class T>
@@ -264,14 +266,16 @@ struct Soft {
   }
 };
 
-// gamma = 0: R is the least of its three candidates; ties go to the diagonal,
-// the vertical, the horizontal step.
+// gamma = 0: R is the least of its three candidates; ties go to the diagonal, the vertical, the horizontal step. Of unit
+// steps the least of the three neighbours, and then the cost.
+template <Rule rule>
 struct Hard {
   using Real = double;
   struct Z {
     double r;
   };
-  static constexpr bool wide = true, soft = false, penalised = false, weighted = true, several = false;
+  static constexpr bool wide = true, soft = false, penalised = false, several = false;
+  static constexpr bool weighted = rule != Rule::unit;
   static constexpr int cost_planes = 1, together = 8;
 
   static __device__ __forceinline__ double infinity() { return __longlong_as_double(0x7ff0000000000000ll); }
@@ -310,26 +314,30 @@ struct Hard {
 #pragma unroll
       for (int way = 0; way < transitions; way++) weight[way] = a.weight[way], penalty[way] = a.penalty[way];
     }
-    __device__ __forceinline__ Z before_first() const { return {-penalty[diagonal]}; }  // taken back exactly so
+    // Taken back exactly so.
+    __device__ __forceinline__ Z before_first() const { return {weighted ? -penalty[diagonal] : 0}; }
   };
 
   // chosen: the step that the best path to the cell ends with.
   static __device__ __forceinline__ Z best(const Costs &c, int k, const Steps &steps, const Z &d, const Z &v,
                                            const Z &h, int &chosen) {
     const double cost = c.d.v[k];
-    const bool forbid = cost == infinity();
-    const double at = forbid ? 0 : cost;
-    // Penalties first: that of the first cell has been taken back.
-    const double td = fma(steps.weight[diagonal], at, d.r + steps.penalty[diagonal]);
-    const double tv = fma(steps.weight[vertical], at, v.r + steps.penalty[vertical]);
-    const double th = fma(steps.weight[horizontal], at, h.r + steps.penalty[horizontal]);
+    const bool forbid = weighted && cost == infinity();
+    double td = d.r, tv = v.r, th = h.r;
+    if constexpr (weighted) {
+      const double at = forbid ? 0 : cost;
+      // Penalties first: that of the first cell has been taken back.
+      td = fma(steps.weight[diagonal], at, d.r + steps.penalty[diagonal]);
+      tv = fma(steps.weight[vertical], at, v.r + steps.penalty[vertical]);
+      th = fma(steps.weight[horizontal], at, h.r + steps.penalty[horizontal]);
+    }
     // The vertical neighbour is the last to be known.
     const bool beside = th < td;
     const double side = beside ? th : td;
     const bool down = (tv < side) | (beside & (tv <= side));
     const double best = down ? tv : side;
     chosen = down ? vertical : beside ? horizontal : diagonal;
-    return {forbid ? infinity() : best};
+    return {forbid ? infinity() : weighted ? best : best + cost};
   }
   template <bool with_terms>
   static __device__ __forceinline__ Z next(const Costs &c, int k, const Steps &steps, const Z &d, const Z &v,

@@ -275,6 +275,11 @@ struct Fill {
     return rounded > 0 ? fminf(reciprocal(rounded * up) * up, 3e38f) : 0.0f;
   }
 
+  // Whether floats hold what is made of a cost's derivative: of euclidean the square of its slope, too.
+  __device__ __forceinline__ bool is_moderate(double cost, double change) const {
+    const bool flat = a.metric != SDTW_EUCLIDEAN || cost == 0 || cost > 1e-12;
+    return flat && fabs(change) < 1e12;
+  }
   // The next of the tiles. thread: of those that fill.
   __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &to, int first_step, int thread,
                                       const typename Cell::Units &units) {
@@ -283,6 +288,7 @@ struct Fill {
     const int u0 = first_of(thread);
     if (u0 >= T) return;
     int flags = 0;
+    bool steep = false;
     const bool begins = !s.reversed && s.row == 0 && lane_id() == 0;
 #pragma unroll
     for (int i = 0; i < S; i++) {
@@ -297,7 +303,11 @@ struct Fill {
         admitted[k] = column >= first.v[k] && column < end.v[k];
         if constexpr (with_slope)
           if (a.metric == SDTW_EUCLIDEAN) slope.v[k] = admitted[k] ? slope_of(sums.v[i][k]) : Real(0);
-        if constexpr (tangents) derivative.v[k] = admitted[k] ? static_cast<Real>(along.v[i][k]) : Real(0);
+        if constexpr (tangents) {
+          const bool fits = Cell::wide || !admitted[k] || is_moderate(sums.v[i][k], along.v[i][k]);
+          derivative.v[k] = admitted[k] && fits ? static_cast<Real>(along.v[i][k]) : Real(0);
+          steep |= !fits;
+        }
       }
 #pragma unroll
       for (int k = 0; k < K; k += rows_together)
@@ -307,6 +317,7 @@ struct Fill {
         if (a.metric == SDTW_EUCLIDEAN) *rows_at<Real>(to.slope, u0 + i) = slope;
       if constexpr (tangents) *rows_at<Real>(to.along, u0 + i) = derivative;
     }
+    if (steep) flags |= rejected;
     flags = (__any_sync(all_lanes, flags & rejected) ? rejected : 0) |
             (__any_sync(all_lanes, flags & not_a_number) ? not_a_number : 0);
     if (flags && lane_id() == 0) raise(a, s, flags);

@@ -83,7 +83,7 @@ struct Crossing {
       const double p = probability(z, all);
       sum[0] += p;
       if constexpr (tangents)
-        if (p > least_share) sum[1] -= p * (a.inverse_gamma * (dot - all.dot));
+        if (p > least_share<double>) sum[1] -= p * (a.inverse_gamma * (dot - all.dot));
     });
 #pragma unroll
     for (int i = 0; i < values; i++) to[i] = static_cast<Real>(sum[i]);
@@ -133,7 +133,7 @@ __device__ void find_entrance(const Args &a, const Task &s) {
     crossing.each(a, [&](const ExtendedDouble &z, double of_paths) {
       const double p = Crossing<Cell, tangents>::probability(z, all);
       e += p;
-      if (p > least_share) dot = fma(p, of_paths, dot);
+      if (p > least_share<double>) dot = fma(p, of_paths, dot);
     });
     if (has_weight<tangents>(e)) first = min(first, column), last = column;
   });

@@ -67,7 +67,7 @@ struct ForwardSweep {
   __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &tile, int first) {
     const Args &a = sweep.a;
     const Task &s = sweep.s;
-    const int end = s.last() && !s.reversed ? s.end_step() - first : -1, words = Cell::wide ? a.words : 1;
+    const int end = s.last() && !s.reversed ? s.end_step() - first : -1, words = Cell::wide || tangents ? a.words : 1;
     const int last_lane = s.end_lane();
     // The last lane's first column of the next steps, in the row that it hands on, and where its cell lies.
     int place = 0;

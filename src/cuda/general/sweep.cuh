@@ -15,6 +15,9 @@ namespace sdtw::cuda::general {
 // steps' penalties in either order. Where steps differ in weight that is not so: Z of a cell has the cost of the step
 // into it, and from the end it is the costs of the steps into the three cells that follow that count. So cells are kept
 // there as those before them see them (`step_back`).
+//
+// Derivatives of R along the tangents are doubles, whatever the cell: they grow along a path, and what probabilities
+// change by are differences of neighbours. Beside cells of floats these differences are floats (`Neighbours`).
 template <class Cell, bool tangents, int T, bool waits>
 struct Sweep {
   using Z = typename Cell::Z;
@@ -29,15 +32,15 @@ struct Sweep {
   const Task &s;
   const Block &block;
   typename Cell::Steps steps;
-  Z z[K], above;           // as in Strip
-  Real dot[K], dot_above;  // the derivatives of R along the tangents; of
-                           // forbidden cells anything finite
-  Z corner;                // the cell in which the pair's paths end, in lane Task::end_lane
-  Real corner_dot;
+  Z z[K], above;             // as in Strip
+  double dot[K], dot_above;  // the derivatives of R along the tangents; of
+                             // forbidden cells anything finite
+  Z corner;                  // the cell in which the pair's paths end, in lane Task::end_lane
+  double corner_dot;
   // Reversed, of weighted steps: z[k] as the cell to its left sees it, for a horizontal step; diag[k] for a diagonal
   // one; onwards: both steps out of the last row together.
   Z diag[differs ? K : 1], onwards;
-  Real dot_diag[differs ? K : 1], dot_onwards;
+  double dot_diag[differs ? K : 1], dot_onwards;
   // The column in which the best path to a cell has left the strip before.
   int from[tracks ? K : 1], from_above, from_corner;
 
@@ -94,7 +97,7 @@ struct Sweep {
     }
     __device__ __forceinline__ bool is_there() const { return word[0] && word[1] && dot; }
     // May wait for the strip above, whose block has an earlier ticket. Without a cell nothing changes.
-    __device__ __forceinline__ void take(const Args &a, Z &z, Real &its_dot) {
+    __device__ __forceinline__ void take(const Args &a, Z &z, double &its_dot) {
       if (!from) return;
       while (waits && !is_there()) {
         back_off();
@@ -125,14 +128,14 @@ struct Sweep {
 #pragma unroll 1
     for (int u0 = 0; u0 < T; u0 += together) {
       Z top_here = Cell::forbidden();
-      Real dot_here = 0;
+      double dot_here = 0;
       ahead.take(a, top_here, dot_here);
       __syncwarp();
       look_above(first + u0 + together);
       before(u0);
       const auto one = [&](int i) {
         const Z top = Cell::of_lane(top_here, i);
-        Real dot_top = 0;
+        double dot_top = 0;
         if constexpr (tangents) dot_top = __shfl_sync(all_lanes, dot_here, i);
         if (differs && s.reversed)
           step_back(tile, u0 + i, top, dot_top);
@@ -174,11 +177,35 @@ struct Sweep {
     }
     return z[K - 1];
   }
-  __device__ __forceinline__ Real dot_handed_on() const { return differs && s.reversed ? dot_onwards : dot[K - 1]; }
+  __device__ __forceinline__ double dot_handed_on() const { return differs && s.reversed ? dot_onwards : dot[K - 1]; }
+
+  // The derivatives of a cell's neighbours, less `base`: beside floats that of the likeliest, which is none of a
+  // forbidden cell's unless all are.
+  struct Neighbours {
+    double base;
+    Real of[transitions];
+
+    __device__ __forceinline__ Neighbours(const double (&dots)[transitions], const Real (&p)[transitions]) : base(0) {
+      if constexpr (!Cell::wide) {
+        const bool along = p[horizontal] > p[vertical];
+        const double other = along ? dots[horizontal] : dots[vertical];
+        base = p[diagonal] >= (along ? p[horizontal] : p[vertical]) ? dots[diagonal] : other;
+      }
+#pragma unroll
+      for (int way = 0; way < transitions; way++) of[way] = static_cast<Real>(dots[way] - base);
+    }
+    // Their mean by the probabilities p.
+    __device__ __forceinline__ Real mean(const Real (&p)[transitions]) const {
+      Real sum = 0;
+#pragma unroll
+      for (int way = 0; way < transitions; way++) sum = p[way] > least_share<Real> ? fma(p[way], of[way], sum) : sum;
+      return sum;
+    }
+  };
 
   // column: that of the first lane.
   template <bool record>
-  __device__ __forceinline__ void step(const Tile &tile, int u, int column, const Z &top, Real dot_top) {
+  __device__ __forceinline__ void step(const Tile &tile, int u, int column, const Z &top, double dot_top) {
     typename Cell::Costs costs;
     costs.load(tile.base, T, u);
     Rows<Real> along{};
@@ -186,7 +213,7 @@ struct Sweep {
     Z up = Cell::choose(lane_id() == 0, top, Cell::from_above(z[K - 1]));
     Z before = above;
     above = up;
-    Real dot_up = 0, dot_before = 0;
+    double dot_up = 0, dot_before = 0;
     if constexpr (tangents) {
       dot_up = __shfl_up_sync(all_lanes, dot[K - 1], 1);
       dot_up = lane_id() == 0 ? dot_top : dot_up;
@@ -219,17 +246,15 @@ struct Sweep {
       }
       if constexpr (record || tangents) Cell::normalise(of);
       if constexpr (tangents) {
-        const Real from[transitions] = {dot_before, dot_up, dot[k]};
-        Real ahead[transitions], mean = 0;
-#pragma unroll
-        for (int way = 0; way < transitions; way++) {
-          ahead[way] = fma(static_cast<Real>(a.weight[way]), along.v[k], from[way]);
-          mean = of[way] > least_share ? fma(of[way], ahead[way], mean) : mean;
-        }
+        Neighbours ahead({dot_before, dot_up, dot[k]}, of);
 #pragma unroll
         for (int way = 0; way < transitions; way++)
-          bent[way].v[k] = -of[way] * (static_cast<Real>(a.inverse_gamma) * (ahead[way] - mean));
-        dot_before = dot[k], dot[k] = dot_up = mean;
+          ahead.of[way] = fma(static_cast<Real>(a.weight[way]), along.v[k], ahead.of[way]);
+        const Real mean = ahead.mean(of);
+#pragma unroll
+        for (int way = 0; way < transitions; way++)
+          bent[way].v[k] = -of[way] * (static_cast<Real>(a.inverse_gamma) * (ahead.of[way] - mean));
+        dot_before = dot[k], dot[k] = dot_up = ahead.base + static_cast<double>(mean);
       }
       if constexpr (record)
 #pragma unroll
@@ -247,7 +272,7 @@ struct Sweep {
   }
 
   // A step of a reversed sweep of weighted steps. top: `onwards` of the strip before.
-  __device__ __forceinline__ void step_back(const Tile &tile, int u, const Z &top, Real dot_top) {
+  __device__ __forceinline__ void step_back(const Tile &tile, int u, const Z &top, double dot_top) {
     if constexpr (differs) {
       typename Cell::Costs costs;
       costs.load(tile.base, T, u);
@@ -255,23 +280,22 @@ struct Sweep {
       if constexpr (tangents) along = *rows_at<Real>(tile.along, u);
       Z up = Cell::choose(lane_id() == 0, top, Cell::from_above(onwards)), before = above;
       above = Cell::forbidden();
-      Real dot_up = 0, dot_before = dot_above;
+      double dot_up = 0, dot_before = dot_above;
       if constexpr (tangents) {
         dot_up = __shfl_up_sync(all_lanes, dot_onwards, 1);
         dot_up = lane_id() == 0 ? dot_top : dot_up;
       }
 #pragma unroll
       for (int k = 0; k < K; k++) {
-        Real of[transitions], mean = 0;
+        Real of[transitions];
         const Z all = Cell::gather(before, up, z[k], of);
+        double mean = 0;
         if constexpr (tangents) {
           Cell::normalise(of);
-          const Real dots[transitions] = {dot_before, dot_up, dot[k]};
-#pragma unroll
-          for (int way = 0; way < transitions; way++)
-            mean = of[way] > least_share ? fma(of[way], dots[way], mean) : mean;
+          const Neighbours behind({dot_before, dot_up, dot[k]}, of);
+          mean = behind.base + static_cast<double>(behind.mean(of));
         }
-        const auto dot_of = [&](int way) { return fma(static_cast<Real>(a.weight[way]), along.v[k], mean); };
+        const auto dot_of = [&](int way) { return fma(a.weight[way], static_cast<double>(along.v[k]), mean); };
         before = diag[k], up = Cell::enter(costs, k, all, vertical);
         diag[k] = Cell::enter(costs, k, all, diagonal), z[k] = Cell::enter(costs, k, all, horizontal);
         if constexpr (tangents) {
@@ -282,7 +306,7 @@ struct Sweep {
       Real of[2];
       onwards = Cell::sum(before, up, of);
       if constexpr (tangents) {
-        const Real share = of[1] / (of[0] + of[1]);
+        const auto share = static_cast<double>(of[1] / (of[0] + of[1]));
         dot_onwards = fma(share, dot_up - dot_before, dot_before);
       }
     }
@@ -306,7 +330,7 @@ struct Sweep {
       const Word *cell = from + (k * warp + lane_id()) * a.words;
       const Word second = Cell::words(a.format) == 2 ? load(cell + 1) : ~Word(0);
       const Z here = Cell::unpack(load(cell), second, a.format);
-      Real dot_here = 0;
+      double dot_here = 0;
       if constexpr (tangents) dot_here = __longlong_as_double(~load(cell + a.words - 1));
       if (k < K)
         z[k < K ? k : 0] = here, dot[k < K ? k : 0] = dot_here;
