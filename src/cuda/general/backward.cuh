@@ -70,7 +70,7 @@ struct BackwardMemory {
   using Real = typename Cell::Real;
   static constexpr int T = backward_steps<Cell, tangents, small>, slots = 5;
   using Costs = Fill<Cell, tangents, T, true, Halves<T>, fill_warps<tangents>>;
-  using Points = GradientPoints<T, warp * gradient_warps<tangents>, tangents>;
+  using Points = GradientPoints<T, warp * gradient_warps<Cell, tangents>, tangents>;
   static constexpr int ways = tangents ? 2 * transitions : transitions;
   static constexpr int shared_planes = Cell::cost_planes > ways ? Cell::cost_planes : ways;
   static constexpr size_t plane_bytes = T * pitch * sizeof(Real);
@@ -83,7 +83,8 @@ struct BackwardMemory {
   }
   // Without the points of gradients.
   static __host__ __device__ __forceinline__ size_t least_bytes(const Args &a) {
-    return slots * half_bytes(a) + checkpoint_bytes(a) + Costs::Points::bytes(a.x.dtype, a.feature_slots);
+    return slots * half_bytes(a) + checkpoint_bytes(a) +
+           Costs::Points::bytes(a.x.dtype, a.feature_slots, a.shared_rows);
   }
   static __host__ __device__ __forceinline__ size_t checkpoint_bytes(const Args &a) {
     return (K + 1) * warp * sizeof(Word) * a.words;
@@ -92,6 +93,11 @@ struct BackwardMemory {
   // Sets what depends on the room that there is. Returns whether there is enough.
   static bool fit(Args &a, size_t room) {
     const int wanted = a.dense.data ? 0 : a.features;
+    a.shared_rows = Costs::Points::may_share && wanted > 0 && a.metric != SDTW_COSINE;  // of which points are others
+    a.staged = wanted;
+    for (a.feature_slots = 3; a.shared_rows && a.feature_slots > 1; a.feature_slots--)
+      if (bytes(a) <= room) return true;
+    a.shared_rows = false;
     for (int slots = a.cost_features > features_of_slot<T> ? 3 : 2; slots > 0; slots--) {
       a.feature_slots = slots;
       a.staged = wanted;
@@ -123,7 +129,7 @@ struct Backward {
   using Memory = BackwardMemory<Cell, tangents, small>;
   using Half = Planes<Cell, tangents, Memory::T>;
   static constexpr int T = Memory::T, steps = 2 * T;  // steps: of a tile
-  static constexpr int fillers = warp * fill_warps<tangents>, graders = warp * gradient_warps<tangents>;
+  static constexpr int fillers = warp * fill_warps<tangents>, graders = warp * gradient_warps<Cell, tangents>;
   using E = AdjointSweep<Cell, tangents, T>;
   using Z = Sweep<Cell, tangents, T, false>;
 
@@ -154,7 +160,8 @@ struct Backward {
 
   __device__ __forceinline__ void fill(int thread) const {
     Halves<T> halves{tiles(), 0};
-    typename Memory::Costs costs(a, s, block, Memory::staged(a, raw), a.feature_slots, thread, halves);
+    typename Memory::Costs costs(a, s, block, Memory::staged(a, raw), a.feature_slots, thread, halves,
+                                 a.shared_rows ? raw + Memory::least_bytes(a) : nullptr);
     const typename Cell::Units units(a, limit_of<Cell>(a, s));
     for (int round = 0;; round++) {  // one after the other until meet() says that it was the last
       if (!halves.over()) {
@@ -250,7 +257,7 @@ struct Backward {
       if (stays && !a.dense.data && !t.over() && t.is_tile())
         all.bring_columns(a, s, t.part * steps + half * T, thread);
     };
-    if (stays && !a.dense.data) all.bring_rows(a, s, thread);
+    if (stays && !a.dense.data && !a.shared_rows) all.bring_rows(a, s, thread);
     bring_next(1);
     int done = 0, told = 0, above = 0;  // columns to which gradients have been added, by this strip and the one above
     for (int round = 0;; round++) {
@@ -296,6 +303,12 @@ struct Backward {
 
   __device__ __forceinline__ void run() const {
     const int thread = threadIdx.x;
+    if (a.shared_rows) {
+      GradientPoints<T, backward_threads<Cell, tangents>, tangents>{raw + Memory::least_bytes(a), 0, a.staged}
+          .bring_rows(a, s, thread);
+      __pipeline_wait_prior(0);
+      __syncthreads();
+    }
     if (thread < warp)
       sweep_back();
     else if (thread < 2 * warp)
@@ -309,13 +322,13 @@ struct Backward {
 };
 
 template <class Cell, bool tangents, bool small>
-__global__ void __launch_bounds__(backward_threads<tangents>, 1)
+__global__ void __launch_bounds__(backward_threads<Cell, tangents>, 1)
     general_backward_kernel(const __grid_constant__ Args a) {
   if constexpr (!is_compiled<backward_rooms<small>>) return __trap();
   unsigned char *const raw = ptx::shared_memory();
   Block &block = ptx::shared_object<Block>();
   if (!a.primary && *a.any_double == 0) return;
-  if (threadIdx.x == 0) block.rounds.barrier.init(backward_threads<tangents> / warp);
+  if (threadIdx.x == 0) block.rounds.barrier.init(backward_threads<Cell, tangents> / warp);
   int met = 0;
   for (;;) {
     if (threadIdx.x == 0) block.ticket = static_cast<int64_t>(atomicAdd(a.ticket, Word(1)));
@@ -344,7 +357,7 @@ void Kernels<Cell, tangents, small>::backward(const Args &a, cudaStream_t stream
   }
   using Kernel = decltype(&general_backward_kernel<Cell, tangents, small>);
   launch_tasks<Kernel, general_backward_kernel<Cell, tangents, small>>(BackwardMemory<Cell, tangents, small>::bytes(a),
-                                                                       backward_threads<tangents>, a, stream);
+                                                                       backward_threads<Cell, tangents>, a, stream);
 }
 
 }  // namespace sdtw::cuda::general

@@ -19,8 +19,8 @@ constexpr int strip_rows = K * warp;
 constexpr int pitch = strip_rows + K;  // of a step in a plane: so that columns,
                                        // too, are read without bank conflicts
 
-// Shares of a sum that are not more than this are those of forbidden cells, of which derivatives are anything. FloatCell
-// leaves them 2^-70 at most (sweep/cell.cuh).
+// Shares of a sum that are not more than this are those of forbidden cells, of which derivatives are anything.
+// FloatCell leaves them 2^-70 at most (sweep/cell.cuh).
 template <class Real>
 constexpr Real least_share = sizeof(Real) == sizeof(float) ? Real(0x1p-60) : Real(0x1p-900);
 
@@ -266,8 +266,8 @@ struct Soft {
   }
 };
 
-// gamma = 0: R is the least of its three candidates; ties go to the diagonal, the vertical, the horizontal step. Of unit
-// steps the least of the three neighbours, and then the cost.
+// gamma = 0: R is the least of its three candidates; ties go to the diagonal, the vertical, the horizontal step. Of
+// unit steps the least of the three neighbours, and then the cost.
 template <Rule rule>
 struct Hard {
   using Real = double;

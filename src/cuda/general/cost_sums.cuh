@@ -20,16 +20,27 @@ struct Sums {
   }
 };
 
+// A lane's rows of a feature, so far apart.
+template <int apart, class X>
+__device__ __forceinline__ void load_rows(const X *from, double (&to)[K]) {
+  if constexpr (apart == 1) {
+    const Rows<X> rows = *reinterpret_cast<const Rows<X> *>(from);
+#pragma unroll
+    for (int k = 0; k < K; k++) to[k] = static_cast<double>(rows.v[k]);
+  } else {
+#pragma unroll
+    for (int k = 0; k < K; k++) to[k] = static_cast<double>(from[k * apart]);
+  }
+}
 // Adds the terms of features in shared memory: those from `from` on, `apart` apart. of_x: the lane's first row; of_y:
 // what it has in the thread's steps. absolute: of cityblock, not of squares.
-template <bool absolute, int x_pitch, int y_pitch, class X, class Y, int S>
+template <bool absolute, int x_pitch, int x_apart, int y_pitch, class X, class Y, int S>
 __device__ __forceinline__ void add_terms(const X *of_x, const Y *const (&of_y)[S], int from, int apart, int features,
                                           Sums<S> &sums) {
 #pragma unroll 2
   for (int f = from; f < features; f += apart) {
     double x[K];
-#pragma unroll
-    for (int k = 0; k < K; k++) x[k] = static_cast<double>(of_x[f * x_pitch + k * rows_apart]);
+    load_rows<x_apart>(of_x + f * x_pitch, x);
     double y[S];
 #pragma unroll
     for (int i = 0; i < S; i++) y[i] = static_cast<double>(of_y[i][f * y_pitch]);

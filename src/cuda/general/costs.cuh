@@ -38,7 +38,8 @@ struct Fill {
   static constexpr int rows_together = S > 2 && warps > 4 ? 1 : K;  // as there are registers for
   // What they give each other, in the memory of the tile: each its sums of the columns that others complete.
   static constexpr size_t exchange_bytes = (groups - 1) * S * K * threads * sizeof(double);
-  using Points = std::conditional_t<resident, ResidentPoints<Walk, T, threads>, Feed<Walk, T, threads, tangents>>;
+  using Points =
+      std::conditional_t<resident, ResidentPoints<Walk, T, threads>, Feed<Walk, T, threads, tangents, with_slope>>;
   // Costs may come from products. A warp multiplies rows of eight lanes, two of each.
   static constexpr bool multiplies = Cell::soft && !Cell::wide && !tangents && warps == 2 * warp / 8;
 
@@ -47,9 +48,10 @@ struct Fill {
   const Block &block;
   Points feed;
 
+  // rows: x of the strip in shared memory, as GradientPoints has it, or null.
   __device__ __forceinline__ Fill(const Args &args, const Task &task, const Block &of, unsigned char *memory, int slots,
-                                  int thread, const Walk &first)
-      : a(args), s(task), block(of), feed(args, task, memory, slots, thread, first) {}
+                                  int thread, const Walk &first, const unsigned char *rows = nullptr)
+      : a(args), s(task), block(of), feed(args, task, memory, slots, thread, first, rows) {}
 
   static __device__ __forceinline__ void meet() { meet_at(filling, threads); }
   // The first of a thread's own steps; there are none from T on.
@@ -80,17 +82,25 @@ struct Fill {
       }
   }
 
-  template <class In, int count>
+  // shares: x is that of `rows`.
+  template <class In, bool shares, int count>
   __device__ __forceinline__ void add(int features, int u0, int part, int parts, Sums<count> &sums,
                                       [[maybe_unused]] Sums<S> &along) const {
     const auto p = feed.template points<In>(0);
     const bool absolute = a.metric == SDTW_CITYBLOCK;
-    const auto *of_x = p.x + lane_id();
     decltype(p.y) of_y[count];
 #pragma unroll
     for (int i = 0; i < count; i++) of_y[i] = p.y + feed.place_of_column(u0 - lane_id() + warp - 1 + i);
-    absolute ? add_terms<true, Points::x_pitch, Points::y_pitch>(of_x, of_y, part, parts, features, sums)
-             : add_terms<false, Points::x_pitch, Points::y_pitch>(of_x, of_y, part, parts, features, sums);
+    if constexpr (shares) {
+      const auto *of_x = p.x + lane_id() * K;
+      absolute ? add_terms<true, pitch, 1, Points::y_pitch>(of_x, of_y, part, parts, features, sums)
+               : add_terms<false, pitch, 1, Points::y_pitch>(of_x, of_y, part, parts, features, sums);
+    } else {
+      const auto *of_x = p.x + lane_id();
+      absolute
+          ? add_terms<true, Points::x_pitch, rows_apart, Points::y_pitch>(of_x, of_y, part, parts, features, sums)
+          : add_terms<false, Points::x_pitch, rows_apart, Points::y_pitch>(of_x, of_y, part, parts, features, sums);
+    }
     if constexpr (tangents) {
       const auto d = feed.template points<In>(1);
       absolute ? add_along<true, T>(p, d, features, u0, along) : add_along<false, T>(p, d, features, u0, along);
@@ -105,11 +115,20 @@ struct Fill {
       if (u0 >= T) continue;
       const int features = min(feed.together(), a.cost_features - from);
       if constexpr (resident)
-        add<float>(features, u0, part, parts, sums, along);
+        add<float, false>(features, u0, part, parts, sums, along);
       else
-        a.x.dtype == SDTW_F64 ? add<double>(features, u0, part, parts, sums, along)
-                              : add<float>(features, u0, part, parts, sums, along);
+        with_sharing([&](auto shares) {
+          a.x.dtype == SDTW_F64 ? add<double, shares.value>(features, u0, part, parts, sums, along)
+                                : add<float, shares.value>(features, u0, part, parts, sums, along);
+        });
     }
+  }
+  // Calls visit with whether x is that of `rows`.
+  template <class Visit>
+  __device__ __forceinline__ void with_sharing(const Visit &visit) const {
+    if constexpr (Points::may_share)
+      if (feed.shares()) return visit(std::true_type{});
+    visit(std::false_type{});
   }
 
   // The squares of the thread's cells from products, or from differences where products do not do.
@@ -128,8 +147,11 @@ struct Fill {
       if constexpr (resident)
         part.template add<4, Points::x_pitch, Points::y_pitch>(p.x, of_y, feed.origin, a.cost_features);
       else
-        part.template add<features_of_slot<T> / 4, Points::x_pitch, Points::y_pitch>(
-            p.x, of_y, centred ? p.x + origin : nullptr, min(feed.together(), a.cost_features - from));
+        with_sharing([&](auto shares) {
+          constexpr int x_pitch = shares.value ? pitch : Points::x_pitch, apart = shares.value ? 1 : rows_apart;
+          part.template add<features_of_slot<T> / 4, x_pitch, apart, Points::y_pitch>(
+              p.x, of_y, centred ? p.x + origin : nullptr, min(feed.together(), a.cost_features - from));
+        });
     }
     if constexpr (resident)
       part.take_norms(feed.row_norms, [&](int i) { return feed.column_norms[feed.place_of_column(i)]; });

@@ -30,7 +30,7 @@ struct ForwardMemory {
     if constexpr (resident)
       return 2 * tile_bytes + Points::bytes(a.cost_features);
     else
-      return 2 * tile_bytes + Points::bytes(a.x.dtype, feature_slots);
+      return 2 * tile_bytes + Points::bytes(a.x.dtype, feature_slots, false);
   }
   static_assert(Costs::exchange_bytes <= tile_bytes, "sums are exchanged in the memory of a tile");
   static_assert(!Costs::multiplies || Products<T>::bytes <= tile_bytes, "and products");

@@ -27,8 +27,8 @@ __device__ __forceinline__ void add_to(const Target &t, int64_t at, Real v) {
 template <class Cell, bool tangents, int T>
 struct Gradients {
   using Real = typename Cell::Real;
-  static constexpr int threads = gradient_warps<tangents> * warp;
-  static constexpr int warps = gradient_warps<tangents> / 2;  // that add to rows, and as many that add to columns
+  static constexpr int threads = gradient_warps<Cell, tangents> * warp;
+  static constexpr int warps = gradient_warps<Cell, tangents> / 2;  // that add to rows, and as many that add to columns
 
   const Args &a;
   const Task &s;
@@ -203,12 +203,13 @@ struct Gradients {
   template <class In, bool with_directions, Differences differences, class Visit>
   __device__ __forceinline__ void with_features(const Sum &sum, const Visit &visit) const {
     const auto work = [&](auto worker) { visit(worker); };
-    if (Cell::wide || points.count <= warp)
+    constexpr bool one = Cell::wide || tangents;  // as there are registers for
+    if (one || points.count <= warp)
       work(Worker<In, with_directions, 1, differences>(*this, sum));
     else if (points.count <= 2 * warp)
-      work(Worker < In, with_directions, Cell::wide ? 1 : 2, differences > (*this, sum));
+      work(Worker < In, with_directions, one ? 1 : 2, differences > (*this, sum));
     else
-      work(Worker < In, with_directions, Cell::wide ? 1 : 3, differences > (*this, sum));
+      work(Worker < In, with_directions, one ? 1 : 3, differences > (*this, sum));
   }
   template <bool with_directions, class Visit>
   __device__ __forceinline__ void with_worker(const Sum &sum, const Visit &visit) const {

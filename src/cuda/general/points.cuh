@@ -72,8 +72,9 @@ __device__ __forceinline__ void copy_elements(To *to, int places, const char *fr
     if (wanted(i)) __pipeline_memcpy_async(to + i * places, from + i * apart, sizeof(To));
 }
 
-// Points of a tile in shared memory: x [features][staged_rows], y [features][staged_columns]; column 0 of y is the one
-// in which the last lane is in the tile's first step. What lies outside of the pair is left as it is.
+// Points of a tile in shared memory: x [features][staged_rows], or of shared rows [features][pitch], a lane's rows side
+// by side; y [features][staged_columns]; column 0 of y is the one in which the last lane is in the tile's first step.
+// What lies outside of the pair is left as it is.
 template <class In>
 struct Points {
   const In *x, *y;
@@ -86,36 +87,46 @@ constexpr int points_size = features_of_slot<T> *(staged_rows + staged_columns<T
 
 // The features of tiles on their way into shared memory, `of_slot` at a time, by `threads` threads: into a ring of one
 // to three slots, so that while some are added up the next ones come. Walk: the tiles that follow each other, with
-// over(), first_step() and advance(). Points of few features have x in the first slot, once for all tiles.
-template <class Walk, int T, int threads, bool tangents>
+// over(), first_step() and advance(). Points of few features have x in the first slot, once for all tiles. may_share: x
+// of the strip may be in shared memory already, all features of it, since gradients are made of it, too. Then slots
+// have y alone, of twice as many features.
+template <class Walk, int T, int threads, bool tangents, bool may_share_rows>
 struct Feed {
+  static constexpr bool may_share = may_share_rows && !tangents;
   static constexpr int series = tangents ? 2 : 1;  // points, and their tangents
-  static constexpr int of_slot = features_of_slot<T>;
+  static constexpr int few = features_of_slot<T>, many = 2 * few;
   static constexpr int x_pitch = staged_rows, y_pitch = staged_columns<T>;
-  static __host__ __device__ __forceinline__ size_t bytes(sdtw_dtype dtype, int slots) {
-    return static_cast<size_t>(slots) * series * points_size<T> * staged_bytes(dtype);
+  static __host__ __device__ __forceinline__ size_t bytes(sdtw_dtype dtype, int slots, bool shared) {
+    return static_cast<size_t>(slots) * slot_size(shared) * staged_bytes(dtype);
+  }
+  static __host__ __device__ __forceinline__ int slot_size(bool shared) {  // in elements
+    return shared ? many * y_pitch : series * points_size<T>;
   }
 
   const Args &a;
   const Task &s;
   unsigned char *memory;
+  const unsigned char *rows;  // x of the strip that is shared, or null
   int slots, thread;
   Walk ahead;        // the tile of which features are asked for next
   int from;          // the first of these
   int asking, used;  // slots: of what is asked for next; of what was taken
+  int begin;         // the first feature of what was taken
   bool first;        // nothing has been asked for
 
   __device__ __forceinline__ Feed(const Args &args, const Task &task, unsigned char *shared, int of_slots, int number,
-                                  const Walk &begin)
+                                  const Walk &tiles, const unsigned char *shared_rows)
       : a(args),
         s(task),
         memory(shared),
+        rows(shared_rows),
         slots(of_slots),
         thread(number),
-        ahead(begin),
+        ahead(tiles),
         from(0),
         asking(0),
         used(-1),
+        begin(0),
         first(true) {
     if (!a.fused) return;
     __pipeline_wait_prior(0);  // what the task before has asked for and not used
@@ -123,21 +134,25 @@ struct Feed {
   }
   __device__ __forceinline__ int after(int slot) const { return slot + 1 < slots ? slot + 1 : 0; }
 
+  __device__ __forceinline__ bool shares() const { return may_share && rows; }
   template <class In>
   __device__ __forceinline__ In *slot(int number, int which) const {
-    return reinterpret_cast<In *>(memory) + (number * series + which) * points_size<T>;
+    return reinterpret_cast<In *>(memory) + number * slot_size(shares()) + which * points_size<T>;
   }
   // How many features come at a time; where a column lies, counted from the first of the tile.
-  __device__ __forceinline__ int together() const { return of_slot; }
+  __device__ __forceinline__ int together() const { return shares() ? many : few; }
   __device__ __forceinline__ int place_of_column(int i) const { return i; }
   // x and y of what was taken.
   template <class In>
   __device__ __forceinline__ Points<In> points(int which) const {
-    return {slot<In>(a.cost_features > of_slot ? used : 0, which), slot<In>(used, which) + of_slot * staged_rows};
+    if (shares()) return {reinterpret_cast<const In *>(rows) + begin * pitch, slot<In>(used, which)};
+    return {slot<In>(a.cost_features > few ? used : 0, which), slot<In>(used, which) + few * staged_rows};
   }
 
-  template <class In>
+  // with_rows: of x as well.
+  template <class In, bool with_rows>
   __device__ __forceinline__ void copy(const Series &of_rows, const Series &of_columns, int which) const {
+    constexpr int of_slot = with_rows ? few : many;
     constexpr int each = threads / of_slot, of_x = strip_rows / each, of_y = (T + warp + each - 1) / each;
     const int own = thread % of_slot, f = from + own, place = thread / of_slot;
     const int64_t size = of_rows.dtype == SDTW_F64 ? 8 : of_rows.dtype == SDTW_F32 ? 4 : 2;
@@ -154,26 +169,28 @@ struct Feed {
       for (int i = 0; i < count.value; i++)
         if (wanted(i)) to[i * places] = 0;
     };
-    if (a.cost_features > of_slot || first)
+    if (with_rows && (a.cost_features > of_slot || first))
       bring(std::integral_constant<int, of_x>{}, slot<In>(asking, which) + own * staged_rows + place_of_row(place),
             each / K, of_rows, s.index.x, s.row_of(place),
             [&](int i) { return s.has_row(s.row_of(place + i * each)); });
     const int column = ahead.first_step() - (warp - 1) + place;
     bring(std::integral_constant<int, of_y>{},
-          slot<In>(asking, which) + of_slot * staged_rows + own * staged_columns<T> + place, each, of_columns,
+          slot<In>(asking, which) + (with_rows ? of_slot * staged_rows : 0) + own * y_pitch + place, each, of_columns,
           s.index.y, s.column_of(column),
           [&](int i) { return place + i * each < T + warp && column + i * each >= 0 && column + i * each < s.m; });
   }
   template <class In>
   __device__ __forceinline__ void copy_all() const {
-    copy<In>(a.x, a.y, 0);
-    if constexpr (tangents) copy<In>(a.tangent_x, a.tangent_y, 1);
+    if constexpr (may_share)
+      if (shares()) return copy<In, false>(a.x, a.y, 0);
+    copy<In, true>(a.x, a.y, 0);
+    if constexpr (tangents) copy<In, true>(a.tangent_x, a.tangent_y, 1);
   }
   __device__ __forceinline__ void ask() {
     if (!ahead.over()) {
       a.x.dtype == SDTW_F64 ? copy_all<double>() : copy_all<float>();
       first = false;
-      from += of_slot;
+      from += together();
       if (from >= a.cost_features) from = 0, ahead.advance();
     }
     __pipeline_commit();
@@ -189,6 +206,7 @@ struct Feed {
       __pipeline_wait_prior(0);
     meet();
     if (slots > 1) ask();  // into the slot of those before, which all have read
+    begin = used < 0 || begin + together() >= a.cost_features ? 0 : begin + together();
     used = after(used);
   }
 };

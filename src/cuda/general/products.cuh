@@ -27,9 +27,9 @@ struct Products {
     return warp - 8 - lane / 8 * 8 + min(8 * j + lane_id() / 4, T + 6);  // there is one column less than matrices have
   }
 
-  // Adds features in shared memory, 4 `parts` at a time. x, y: their first feature of lane 0, and of the thread's
-  // columns; origin: that of o, or null.
-  template <int parts, int x_pitch, int y_pitch>
+  // Adds features in shared memory, 4 `parts` at a time. x, y: their first feature of lane 0, whose rows are so far
+  // apart, and of the thread's columns; origin: that of o, or null.
+  template <int parts, int x_pitch, int apart, int y_pitch>
   __device__ __forceinline__ void add(const float *x, const float *const (&y)[matrices], const float *origin,
                                       int features) {
     const int own = lane_id() % 4;
@@ -44,7 +44,7 @@ struct Products {
 #pragma unroll
         for (int h = 0; h < 2; h++) {
           double &row = rows[2 * e + h];
-          row = load(x + f * x_pitch + (2 * half + h) * rows_apart + lane, f) - o[e];
+          row = load(x + f * x_pitch + (2 * half + h) * apart + lane * (apart == 1 ? K : 1), f) - o[e];
           of_row[h] = fma(row, row, of_row[h]);
         }
       }

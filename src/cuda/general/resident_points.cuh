@@ -37,7 +37,7 @@ struct ResidentPoints {
   bool begun;
 
   __device__ __forceinline__ ResidentPoints(const Args &args, const Task &task, unsigned char *memory, int, int number,
-                                            const Walk &first)
+                                            const Walk &first, const unsigned char *)
       : a(args),
         s(task),
         thread(number),

@@ -17,7 +17,7 @@ namespace sdtw::cuda::general {
 // there as those before them see them (`step_back`).
 //
 // Derivatives of R along the tangents are doubles, whatever the cell: they grow along a path, and what probabilities
-// change by are differences of neighbours. Beside cells of floats these differences are floats (`Neighbours`).
+// change by are differences of neighbours.
 template <class Cell, bool tangents, int T, bool waits>
 struct Sweep {
   using Z = typename Cell::Z;
@@ -179,27 +179,29 @@ struct Sweep {
   }
   __device__ __forceinline__ double dot_handed_on() const { return differs && s.reversed ? dot_onwards : dot[K - 1]; }
 
-  // The derivatives of a cell's neighbours, less `base`: beside floats that of the likeliest, which is none of a
-  // forbidden cell's unless all are.
-  struct Neighbours {
-    double base;
-    Real of[transitions];
+  // The probabilities of a cell's transitions as weights of a mean. Of floats the likeliest is what the others leave,
+  // so that they add up to 1: else rounding would add a part of the neighbours' derivatives themselves, which are
+  // large.
+  struct Shares {
+    double of[transitions];
 
-    __device__ __forceinline__ Neighbours(const double (&dots)[transitions], const Real (&p)[transitions]) : base(0) {
+    __device__ __forceinline__ explicit Shares(const Real (&p)[transitions]) {
+#pragma unroll
+      for (int way = 0; way < transitions; way++)
+        of[way] = p[way] > least_share<Real> ? static_cast<double>(p[way]) : 0;
       if constexpr (!Cell::wide) {
-        const bool along = p[horizontal] > p[vertical];
-        const double other = along ? dots[horizontal] : dots[vertical];
-        base = p[diagonal] >= (along ? p[horizontal] : p[vertical]) ? dots[diagonal] : other;
+        const bool diagonally = p[diagonal] >= p[horizontal] && p[diagonal] >= p[vertical];
+        const bool along = !diagonally && p[horizontal] > p[vertical];
+        const double left =
+            1 - (diagonally ? of[horizontal] : of[diagonal]) - (along || diagonally ? of[vertical] : of[horizontal]);
+        of[vertical] = along || diagonally ? of[vertical] : left;
+        of[diagonal] = diagonally ? left : of[diagonal], of[horizontal] = along ? left : of[horizontal];
       }
-#pragma unroll
-      for (int way = 0; way < transitions; way++) of[way] = static_cast<Real>(dots[way] - base);
     }
-    // Their mean by the probabilities p.
-    __device__ __forceinline__ Real mean(const Real (&p)[transitions]) const {
-      Real sum = 0;
-#pragma unroll
-      for (int way = 0; way < transitions; way++) sum = p[way] > least_share<Real> ? fma(p[way], of[way], sum) : sum;
-      return sum;
+    // The vertical neighbour's derivative is the last to be known.
+    __device__ __forceinline__ double mean(const double (&dots)[transitions], double more) const {
+      const double others = fma(of[diagonal], dots[diagonal], fma(of[horizontal], dots[horizontal], more));
+      return fma(of[vertical], dots[vertical], others);
     }
   };
 
@@ -246,15 +248,20 @@ struct Sweep {
       }
       if constexpr (record || tangents) Cell::normalise(of);
       if constexpr (tangents) {
-        Neighbours ahead({dot_before, dot_up, dot[k]}, of);
+        const Shares shares(of);
+        const auto change = static_cast<double>(along.v[k]);
+        const double dots[transitions] = {dot_before, dot_up, dot[k]};
+        double weight = 1;
+        if constexpr (Cell::weighted)
+          weight = fma(a.weight[diagonal], shares.of[diagonal],
+                       fma(a.weight[vertical], shares.of[vertical], a.weight[horizontal] * shares.of[horizontal]));
+        const double mean = shares.mean(dots, weight * change);
 #pragma unroll
-        for (int way = 0; way < transitions; way++)
-          ahead.of[way] = fma(static_cast<Real>(a.weight[way]), along.v[k], ahead.of[way]);
-        const Real mean = ahead.mean(of);
-#pragma unroll
-        for (int way = 0; way < transitions; way++)
-          bent[way].v[k] = -of[way] * (static_cast<Real>(a.inverse_gamma) * (ahead.of[way] - mean));
-        dot_before = dot[k], dot[k] = dot_up = ahead.base + static_cast<double>(mean);
+        for (int way = 0; way < transitions; way++) {
+          const double ahead = fma(Cell::weighted ? a.weight[way] : 1.0, change, dots[way]);
+          bent[way].v[k] = -of[way] * (static_cast<Real>(a.inverse_gamma) * static_cast<Real>(ahead - mean));
+        }
+        dot_before = dot[k], dot[k] = dot_up = mean;
       }
       if constexpr (record)
 #pragma unroll
@@ -292,8 +299,7 @@ struct Sweep {
         double mean = 0;
         if constexpr (tangents) {
           Cell::normalise(of);
-          const Neighbours behind({dot_before, dot_up, dot[k]}, of);
-          mean = behind.base + static_cast<double>(behind.mean(of));
+          mean = Shares(of).mean({dot_before, dot_up, dot[k]}, 0);
         }
         const auto dot_of = [&](int way) { return fma(a.weight[way], static_cast<double>(along.v[k]), mean); };
         before = diag[k], up = Cell::enter(costs, k, all, vertical);

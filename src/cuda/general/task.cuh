@@ -13,15 +13,15 @@ namespace sdtw::cuda::general {
 
 // The warps of a block. In forward the first one sweeps and the others fill tiles with costs. In backward the first one
 // sweeps E, the second one recomputes, then come those that fill and those that make gradients. With tangents a thread
-// needs more registers than so many warps have.
+// needs more registers than so many warps have, in double more yet.
 template <bool tangents>
 constexpr int fill_warps = tangents ? 4 : 8;
-template <bool tangents>
-constexpr int gradient_warps = tangents ? 2 : 6;
+template <class Cell, bool tangents>
+constexpr int gradient_warps = tangents &&Cell::wide ? 2 : 6;
 template <int fill_warps>
 constexpr int forward_threads = warp *(1 + fill_warps);
-template <bool tangents>
-constexpr int backward_threads = warp *(2 + fill_warps<tangents> + gradient_warps<tangents>);
+template <class Cell, bool tangents>
+constexpr int backward_threads = warp *(2 + fill_warps<tangents> + gradient_warps<Cell, tangents>);
 
 // Barriers among some warps of a block: of those that fill; of those that make gradients.
 enum Meeting : int { filling = 1, grading };
