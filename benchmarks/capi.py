@@ -11,7 +11,7 @@ BANDS = {"none": 0, "sakoe_chiba": 1, "absolute": 2, "itakura": 3}
 DEVICES = {"cpu": 0, "cuda": 1}
 ISAS = {"": 0, "baseline": 1, "avx2": 2, "avx512": 3, "neon": 4}
 ALL_PAIRS, SYMMETRIC = 1, 2  # of Problem.flags
-NO_STATE = 2  # of Exec.flags
+NO_STATE, WITH_VALUE = 2, 4  # of Exec.flags
 
 
 class Problem(ct.Structure):

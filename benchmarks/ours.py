@@ -11,7 +11,9 @@ PHASES = {
     "value": ("forward",),
     "value+grad": ("forward", "backward"),
     "value+alignment": ("forward", "alignment"),
+    "one call": ("backward",),  # for values and gradients
 }
+FLAGS = {"value": capi.NO_STATE, "one call": capi.NO_STATE | capi.WITH_VALUE}
 
 
 def available_isas(library):
@@ -32,14 +34,13 @@ class Prepared:
         self._library, self._device, self._keep = library, device, []
         self._calls = [f"sdtw_{name}" for name in PHASES[phase]]
         element = np.dtype({"f32": np.float32, "f64": np.float64}[dtype])
-        inference = phase == "value"
         self._problem = library.problem(
             metric=capi.METRICS[case.metric], dtype=capi.DTYPES[dtype], gamma=case.gamma,
             batch_x=case.B, batch_y=case.B, n=case.N, m=case.M, features=case.d,
         )  # fmt: skip
         self._exec = library.exec(
             device=capi.DEVICES[device.name], num_threads=threads,
-            cpu_isa=capi.ISAS[isa], flags=capi.NO_STATE if inference else 0, stream=device.stream,
+            cpu_isa=capi.ISAS[isa], flags=FLAGS.get(phase, 0), stream=device.stream,
         )  # fmt: skip
         self._buffers = library.buffers()
         self._inputs(case, data)
@@ -69,7 +70,7 @@ class Prepared:
     def _allocate_outputs(self, case, phase, element):
         self._element, self._outputs = element, {}
         shapes = {"value": (case.B,)}
-        if phase == "value+grad":
+        if phase in ("value+grad", "one call"):
             shapes["grad_x"] = (case.B, case.N, case.d or case.M)
             if case.fused:
                 shapes["grad_y"] = (case.B, case.M, case.d)

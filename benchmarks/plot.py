@@ -13,7 +13,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from results import load, name_of, select
+from results import faster, load, name_of, select
 
 STYLE = {
     "libsdtw": ("#0b6e99", "o"),
@@ -66,7 +66,8 @@ def speed(rows, path):
     for axis, (phase, title) in zip(axes, PHASES.items(), strict=True):
         for name in libraries_of(rows):
             color, marker = STYLE[name]
-            chosen = [r for r in select(rows, phase=phase) if name_of(r) == name]
+            found = select(rows, phase=phase) if phase == "value" else faster(select(rows))
+            chosen = [r for r in found if name_of(r) == name]
             at = [shapes.index((r["d"], r["N"])) for r in chosen]
             speeds = [r["cells_per_s"] / 1e6 for r in chosen]
             size = 64 if name == "libsdtw" else 36

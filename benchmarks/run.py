@@ -85,7 +85,7 @@ def measure_ours(library, device, oracle, case, options, common):
     oracle.check("libsdtw", case, options.dtype, first, TOLERANCE[options.dtype])
     if options.phase == "value+alignment":
         check_alignments(prepared.output("alignment"), data)
-    elif options.phase == "value+grad" and not case.fused:
+    elif options.phase != "value" and not case.fused:
         check_alignments(prepared.output("grad_x"), data)
     seconds = timing.measure(work, device)
     return row_of("libsdtw", case, options, common, data.cells, seconds, prepared.extra_bytes, case.B)

@@ -24,6 +24,8 @@
  *   sdtw_forward(&p, &b, &e);         // b.value, b.state
  *   sdtw_backward(&p, &b, &e);        // b.grad_x, b.grad_y
  *
+ * or, where both are wanted at once, with e.flags = SDTW_NO_STATE | SDTW_WITH_VALUE, the last call alone.
+ *
  * Contracts that hold for every function:
  *
  *  - Thread-safe. No global state is read or written but the calling thread's last error. On CPUs the library's threads
@@ -133,7 +135,9 @@ enum {
 /* sdtw_exec.flags */
 enum {
   SDTW_DETERMINISTIC = 1u, /* bitwise the same result in every run: so far both backends give that without it, too */
-  SDTW_NO_STATE = 2u       /* buffers.state is not used: forward leaves none, the others compute again what it has */
+  SDTW_NO_STATE = 2u,      /* buffers.state is not used: forward leaves none, the others compute forward themselves */
+  SDTW_WITH_VALUE = 4u     /* calls that compute forward themselves write value, too: sdtw_jvp, and without state
+                            * sdtw_backward and sdtw_alignment, which with state are SDTW_STATUS_INVALID_ARGUMENT */
 };
 
 /* Address alignment, in bytes, that state and workspace must have: malloc's suffices. 64 is faster on CPUs. */
@@ -164,7 +168,7 @@ typedef struct sdtw_problem {
 typedef struct sdtw_exec {
   size_t struct_size;
   sdtw_device device;
-  uint32_t flags;             /* SDTW_DETERMINISTIC, SDTW_NO_STATE */
+  uint32_t flags;             /* SDTW_DETERMINISTIC, SDTW_NO_STATE, SDTW_WITH_VALUE */
   int32_t num_threads;        /* CPU: threads of this call, 0 to 4096; 0: OpenMP's default for the calling thread */
   sdtw_cpu_isa cpu_isa;       /* CPU: default SDTW_CPU_ISA_AUTO; backward follows the forward that wrote its state */
   struct CUstream_st *stream; /* CUDA: a cudaStream_t of the current device; NULL is the default stream */
@@ -245,8 +249,8 @@ SDTW_API sdtw_status sdtw_sizes_init(sdtw_sizes *sizes, size_t struct_size);
 /* ---- 5. Planning ------------------------------------------------------------------------------------------------ */
 
 /* Bytes of state and workspace for this problem. Closed forms of the problem's sizes: needs no GPU, touches no data.
- * A size that does not fit size_t is SDTW_STATUS_INVALID_ARGUMENT. With SDTW_NO_STATE state is 0, and forward is what a
- * call without state needs, which may be more. For a problem that no backend implements, SDTW_STATUS_UNSUPPORTED.
+ * A size that does not fit size_t is SDTW_STATUS_INVALID_ARGUMENT. With SDTW_NO_STATE state is 0, and the rest is what
+ * calls without state need, which may be more. For a problem that no backend implements, SDTW_STATUS_UNSUPPORTED.
  * O(1). */
 SDTW_API sdtw_status sdtw_get_sizes(const sdtw_problem *problem, const sdtw_exec *exec, sdtw_sizes *sizes);
 
@@ -282,14 +286,19 @@ SDTW_API sdtw_status sdtw_forward(const sdtw_problem *problem, const sdtw_buffer
 
 /* Gradients of sum_b grad_value[b] value[b] with respect to x and y (SDTW_PRECOMPUTED: to the cost, in grad_x).
  *
- * Reads x, y, x_len, y_len as forward did, grad_value (NULL: ones) and the state of that forward; with
- * SDTW_NO_STATE, or if state is NULL, forward is computed again, a part of the batch at a time. On CPUs lengths
+ * Reads x, y, x_len, y_len as forward did, grad_value (NULL: ones) and the state of that forward. On CPUs lengths
  * other than forward's, state of another problem, and state that is damaged where it says what to read, are
  * SDTW_STATUS_INVALID_ARGUMENT. On a GPU the host does not see them: a pair whose lengths are not forward's gets
  * results without meaning, and nothing outside the buffers is read or written. Writes grad_x and grad_y, each of
  * which may be NULL, not both; every element is written, with 0 past a pair's lengths. The gradient of the cost is g
  * E, E the expected alignment (Cuturi and Blondel 2017, Algorithm 2), computed from transition probabilities that
  * are recomputed tile by tile from the state.
+ *
+ * With SDTW_NO_STATE, or if state is NULL, the call computes forward itself, a part of the batch at a time, and with
+ * SDTW_WITH_VALUE writes value as sdtw_forward does: on CPUs bit for bit, gradients being those by state bit for bit
+ * as well while (n + m) |D| < 2^51 gamma. That takes less time on CPUs than the two calls: series are brought into
+ * vectors once, and where the transition probabilities of a pair, or of 16 short ones that share vectors, take no more
+ * than 2 MiB, each thread's workspace keeps them. On a GPU it takes as long as the two.
  *
  * Tiles whose incoming E is below 1e-12 everywhere are skipped: E there is 0 (its exact value is below that times
  * the number of cells of a tile). The threshold is relative to grad_value.
@@ -313,8 +322,9 @@ SDTW_API sdtw_status sdtw_backward(const sdtw_problem *problem, const sdtw_buffe
 
 /* The expected alignment E of every pair, in buffers.alignment, for any metric.
  *
- * Reads x, y, x_len, y_len and state as sdtw_backward does; grad_value is not used. Every element is written, 0 past
- * a pair's lengths and where there is no path, NaN where the value is NaN. E[0,0] = E[n-1,m-1] = 1.
+ * Reads x, y, x_len, y_len and state as sdtw_backward does, or without state computes forward, with SDTW_WITH_VALUE
+ * writing value, as that does; grad_value is not used. Every element is written, 0 past a pair's lengths and where
+ * there is no path, NaN where the value is NaN. E[0,0] = E[n-1,m-1] = 1.
  * Workspace: sdtw_sizes.alignment bytes. May be captured into a CUDA graph. */
 SDTW_API sdtw_status sdtw_alignment(const sdtw_problem *problem, const sdtw_buffers *buffers, const sdtw_exec *exec);
 
@@ -330,7 +340,8 @@ SDTW_API sdtw_status sdtw_alignment(const sdtw_problem *problem, const sdtw_buff
  *   grad_x_tangent, grad_y_tangent: the derivatives of what sdtw_backward writes to grad_x and grad_y. For
  *     SDTW_PRECOMPUTED that is g H T in grad_x_tangent, H being the Hessian of the value.
  *
- * Each of the three may be NULL, not all. At gamma = 0 the path is held fixed. Lengths, padding and pairs without a
+ * Each of the three may be NULL, not all. With SDTW_WITH_VALUE it writes value, too, to sdtw_forward's accuracy: other
+ * kernels compute it here. At gamma = 0 the path is held fixed. Lengths, padding and pairs without a
  * path or a finite value are as in sdtw_forward (value_tangent: 0 where the value is +infinity, NaN where it is NaN)
  * and sdtw_backward. Workspace: sdtw_sizes.jvp bytes. May be captured into a CUDA graph. */
 SDTW_API sdtw_status sdtw_jvp(const sdtw_problem *problem, const sdtw_buffers *buffers, const sdtw_exec *exec);

@@ -112,13 +112,19 @@ void require_present(const void *data, const char *name, Call call) {
   if (!data) invalid("buffers.%s is NULL: %s needs it", name, name_of(call));
 }
 
+// Whether the call writes values.
+bool has_value(const Exec &exec, const sdtw_buffers &b, Call call) {
+  const bool recomputes = call == Call::jvp || exec.no_state || !b.state;
+  return call == Call::forward || (exec.with_value && recomputes);
+}
+
 // What the call does not use is absent from there on.
 Buffers only_used(const Problem &problem, const Exec &exec, const sdtw_buffers &given, Call call) {
   Buffers b = given;
-  const bool forward = call == Call::forward, backward = call == Call::backward, jvp = call == Call::jvp;
+  const bool backward = call == Call::backward, jvp = call == Call::jvp;
   if (!problem.has_y()) b.y = {}, b.tangent_y = {};
   if (problem.symmetric) b.y_len = nullptr, b.grad_y = {}, b.grad_y_tangent = {};
-  if (!forward) b.value = nullptr;
+  if (!has_value(exec, given, call)) b.value = nullptr;
   if (!backward) b.grad_x = {}, b.grad_y = {};
   if (!backward && !jvp) b.grad_value = nullptr;
   if (call != Call::alignment) b.alignment = {};
@@ -127,10 +133,16 @@ Buffers only_used(const Problem &problem, const Exec &exec, const sdtw_buffers &
   return b;
 }
 
-void require_presence(const Problem &problem, const Buffers &b, Call call) {
+void require_presence(const Problem &problem, const Exec &exec, const Buffers &b, Call call) {
   require_present(b.x.data, "x", call);
   if (problem.has_y()) require_present(b.y.data, "y", call);
-  if (call == Call::forward) require_present(b.value, "value", call);
+  if (has_value(exec, b, call))
+    require_present(b.value, "value", call);
+  else if (exec.with_value)
+    invalid(
+        "exec.flags has SDTW_WITH_VALUE, but buffers.state is %p: %s writes values where it computes them, without "
+        "state (SDTW_NO_STATE, or buffers.state NULL)",
+        b.state, name_of(call));
   if (call == Call::alignment) require_present(b.alignment.data, "alignment", call);
   const bool one_series = !problem.has_y();
   if (call == Call::jvp) {
@@ -236,7 +248,7 @@ Buffers validate(const Problem &problem, const Exec &exec, const sdtw_buffers *b
   if (problem.batch == 0) return used;
   const Shapes shapes(problem);
   settle_strides(shapes, used);
-  require_presence(problem, used, call);
+  require_presence(problem, exec, used, call);
   require_sound(problem, shapes, used, call);
   return used;
 }

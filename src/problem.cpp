@@ -177,8 +177,8 @@ Exec validate(const sdtw_exec *exec) {
   require_struct(exec, "exec");
   const sdtw_exec &e = *exec;
   require_device_name(e.device, "exec.device");
-  require_flags("exec.flags", e.flags, SDTW_DETERMINISTIC | SDTW_NO_STATE,
-                "SDTW_DETERMINISTIC (0x1) and SDTW_NO_STATE (0x2)");
+  require_flags("exec.flags", e.flags, SDTW_DETERMINISTIC | SDTW_NO_STATE | SDTW_WITH_VALUE,
+                "SDTW_DETERMINISTIC (0x1), SDTW_NO_STATE (0x2) and SDTW_WITH_VALUE (0x4)");
   if (e.num_threads < 0 || e.num_threads > 4096)
     invalid("exec.num_threads is %" PRId32 ": it must be from 0 to 4096", e.num_threads);
   require_enum("exec.cpu_isa", e.cpu_isa, isa_names);
@@ -186,6 +186,7 @@ Exec validate(const sdtw_exec *exec) {
   Exec result{};
   result.device = e.device;
   result.no_state = e.flags & SDTW_NO_STATE;
+  result.with_value = e.flags & SDTW_WITH_VALUE;
   result.num_threads = e.num_threads;
   result.cpu_isa = e.cpu_isa;
   result.stream = e.stream;

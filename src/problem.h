@@ -55,6 +55,7 @@ struct Problem {
 struct Exec {
   sdtw_device device;
   bool no_state;
+  bool with_value;      // of calls that compute forward themselves
   int32_t num_threads;  // as given: 0 is OpenMP's default
   sdtw_cpu_isa cpu_isa;
   struct CUstream_st *stream;

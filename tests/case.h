@@ -1,6 +1,9 @@
 // What a test computes, whatever the backend: a Case goes in, a Result comes out (harness.h).
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <sstream>
 
 #include "array.h"
@@ -50,7 +53,15 @@ struct Case {
 struct Result {
   std::vector<double> value, grad_x, grad_y, alignment;                              // contiguous
   std::vector<double> value_tangent = {}, grad_x_tangent = {}, grad_y_tangent = {};  // where there are tangents
+  std::vector<double> backward_value = {}, alignment_value = {}, jvp_value = {};     // of SDTW_WITH_VALUE
 };
+
+// Whether two arrays are the same bit for bit, any NaN being equal to any other.
+inline bool same(const std::vector<double> &a, const std::vector<double> &b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](double p, double q) {
+    return (std::isnan(p) && std::isnan(q)) || std::memcmp(&p, &q, sizeof p) == 0;
+  });
+}
 
 inline Case make_case(sdtw_metric metric, int64_t batch, int64_t n, int64_t m, int64_t features, double gamma) {
   Case c{};
@@ -89,7 +100,9 @@ inline std::string describe(const Case &c) {
   };
   if (!c.unit_steps()) three("weights", p.step_weight), three("penalties", p.step_penalty);
   if (c.all_pairs()) text << " pairs=" << (c.symmetric() ? "symmetric" : "all");
+  const bool tangents = !c.tangent_x.empty() || !c.tangent_y.empty();
   if (c.exec.flags & SDTW_NO_STATE) text << " state=" << (c.recompute ? "no" : "none");
+  if ((c.recompute || tangents) && !(c.exec.flags & SDTW_WITH_VALUE)) text << " values=no";
   if (!c.x_len.empty() || !c.y_len.empty()) text << " bits=" << p.length_bits;
   const Layout *const layouts[] = {&c.layout_x, &c.layout_y, &c.layout_grad_x, &c.layout_grad_y, &c.layout_alignment};
   bool alike = true;

@@ -91,12 +91,14 @@ inline std::string draw_line(uint64_t seed, int64_t cells, Shapes shapes = Shape
   line << " gamma=" << (hard ? 0 : gamma);
   if (!core) grammar::draw_rules(line, random, n, m, symmetric);
   if (all) line << " pairs=" << (symmetric ? "symmetric" : "all");
-  if (!core && random.uniform() < 0.25) line << " state=no";
+  const bool anew = !core && random.uniform() < 0.25;
+  if (anew) line << " state=no";
   if (random.uniform() < 0.3) line << " lengths=" << random.integer(0, std::min<int64_t>(n, 2) - 1);
   line << " bits=" << one_of(random, {32, 64});
   if (random.uniform() < 0.4) line << " layout=mixed";
   if (random.uniform() < 0.3) line << " grad=random";
-  if (!core && !hard && random.uniform() < 0.3) line << " tangents=" << one_of(random, {"x", "y", "xy"});
+  const bool along = !core && !hard && random.uniform() < 0.3;
+  if (along) line << " tangents=" << one_of(random, {"x", "y", "xy"});
   const double alike = random.uniform();
   const auto data = hard && kind != SDTW_EUCLIDEAN && kind != SDTW_COSINE
                         ? Data::integers
@@ -106,6 +108,7 @@ inline std::string draw_line(uint64_t seed, int64_t cells, Shapes shapes = Shape
   const bool raw = random.uniform() < 0.25;
   if (!hard && alike >= 0.4)
     line << " scale=" << std::pow(10.0, raw ? 1.5 + 3 * random.uniform() : -1.5 + 3 * random.uniform());
+  if ((anew || along) && random.uniform() < 0.3) line << " values=no";
   line << " seed=" << seed;
   return line.str();
 }

@@ -22,6 +22,7 @@ inline void require_ok(sdtw_status status, const char *function) {
 }
 
 // The buffers of a Case, and its calls one by one. Refers to the case: exec may change between calls, the rest may not.
+// SDTW_WITH_VALUE is for those of its calls that compute forward themselves.
 class Session {
  public:
   explicit Session(const Case &c)
@@ -59,7 +60,7 @@ class Session {
 
   std::vector<double> forward() {
     buffers_.value = value_.data();
-    call(sdtw_forward, "sdtw_forward", &sdtw_sizes::forward);
+    call(sdtw_forward, "sdtw_forward", &sdtw_sizes::forward, case_.exec);
     if (state_ && case_.checks_memory) {
       state_->download();
       state_->check_guards("state");
@@ -75,18 +76,20 @@ class Session {
     Array grad_y("grad_y", memory_, c.problem.dtype, c.shape_y(), c.layout_grad_y, c.poison);
     if (c.want_grad_x) bind(buffers_.grad_x, grad_x);
     if (want_grad_y) bind(buffers_.grad_y, grad_y);
-    call(sdtw_backward, "sdtw_backward", &sdtw_sizes::backward);
+    result.backward_value = call_with_value(sdtw_backward, "sdtw_backward", &sdtw_sizes::backward);
     buffers_.grad_x = buffers_.grad_y = {};
     check_state();
     if (c.want_grad_x) result.grad_x = grad_x.download();
     if (want_grad_y) result.grad_y = grad_y.download();
   }
 
-  std::vector<double> alignment() {
+  // value: what the call writes of values, if anything.
+  std::vector<double> alignment(std::vector<double> *value = nullptr) {
     Array alignment("alignment", memory_, case_.problem.dtype, case_.shape_alignment(), case_.layout_alignment,
                     case_.poison);
     bind(buffers_.alignment, alignment);
-    call(sdtw_alignment, "sdtw_alignment", &sdtw_sizes::alignment);
+    const auto written = call_with_value(sdtw_alignment, "sdtw_alignment", &sdtw_sizes::alignment);
+    if (value) *value = written;
     check_state();
     return alignment.download();
   }
@@ -106,7 +109,7 @@ class Session {
     buffers_.value_tangent = value_tangent.data();
     if (c.want_grad_x) bind(buffers_.grad_x_tangent, grad_x);
     if (want_grad_y) bind(buffers_.grad_y_tangent, grad_y);
-    call(sdtw_jvp, "sdtw_jvp", &sdtw_sizes::jvp);
+    result.jvp_value = call_with_value(sdtw_jvp, "sdtw_jvp", &sdtw_sizes::jvp);
     if (along_x) tangent_x.check_unchanged();
     if (along_y) tangent_y.check_unchanged();
     check_state();
@@ -139,14 +142,27 @@ class Session {
     return block;
   }
 
+  // A call other than forward; and the values that it writes, if the case asks for them and it computes forward.
   template <class Function>
-  void call(Function function, const char *name, size_t sdtw_sizes::*bytes) {
-    require_ok(sdtw_get_sizes(&case_.problem, &case_.exec, &sizes_), "sdtw_get_sizes");
+  std::vector<double> call_with_value(Function function, const char *name, size_t sdtw_sizes::*bytes) {
+    sdtw_exec exec = case_.exec;
+    if (state_ && bytes != &sdtw_sizes::jvp) exec.flags &= ~uint32_t{SDTW_WITH_VALUE};
+    if (!(exec.flags & SDTW_WITH_VALUE)) return call(function, name, bytes, exec), std::vector<double>{};
+    Array value("value", memory_, value_dtype(), {case_.batch(), 1, 1}, Layout{}, case_.poison);
+    buffers_.value = value.data();
+    call(function, name, bytes, exec);
+    buffers_.value = value_.data();
+    return value.download();
+  }
+
+  template <class Function>
+  void call(Function function, const char *name, size_t sdtw_sizes::*bytes, const sdtw_exec &exec) {
+    require_ok(sdtw_get_sizes(&case_.problem, &exec, &sizes_), "sdtw_get_sizes");
     Block workspace(memory_, sizes_.*bytes, case_.poison);
     buffers_.workspace = workspace.data();
     buffers_.workspace_bytes = workspace.bytes();
     hide_padding();
-    const sdtw_status status = function(&case_.problem, &buffers_, &case_.exec);
+    const sdtw_status status = function(&case_.problem, &buffers_, &exec);
     x_.reveal();
     y_.reveal();
     require_ok(status, name);
@@ -202,8 +218,12 @@ inline Result compute(const Case &c) {
   result.value = session.forward();
   if ((c.exec.flags & SDTW_NO_STATE) && !c.recompute) return result;
   if (c.want_grad_x || (c.want_grad_y && c.has_y())) session.backward(result);
-  if (c.want_alignment) result.alignment = session.alignment();
+  if (c.want_alignment) result.alignment = session.alignment(&result.alignment_value);
   if (!c.tangent_x.empty() || !c.tangent_y.empty()) session.jvp(result);
+  // On a GPU, and of tangents, other kernels compute what is the same but for rounding: judge.h.
+  for (const std::vector<double> *value : {&result.backward_value, &result.alignment_value})
+    if (c.exec.device == SDTW_CPU && !value->empty() && !same(*value, result.value))
+      throw std::runtime_error("the values beside gradients or alignments are not sdtw_forward's, of " + describe(c));
   return result;
 }
 

@@ -55,6 +55,11 @@ std::vector<std::string> judge(const Case &c, const Result &result, const Refere
     const std::string of = ", of pair " + std::to_string(b) + " of lengths (" + std::to_string(c.length_x(b)) + ", " +
                            std::to_string(c.length_y(b)) + ")";
     hold("value", &Errors::value, error.value, limit.value, of);
+    for (const std::vector<double> *written : {&result.backward_value, &result.alignment_value, &result.jvp_value})
+      if (!written->empty()) {
+        const double off = ratio(distance(&(*written)[b], &ref.value[b], 1), static_cast<double>(ref.scale[b]));
+        hold("value beside derivatives", &Errors::value, off, limit.value, of);
+      }
     hold("gradient", &Errors::gradient, error.gradient, limit.gradient, of);
     hold("alignment", &Errors::alignment, error.alignment, limit.alignment, of);
     hold("tangent of the value", &Errors::value_tangent, error.value_tangent, limit.value_tangent, of);
@@ -91,6 +96,12 @@ inline std::vector<std::string> compute_and_judge(Case &c, bool compares, Errors
   const std::optional<Result> again = try_run(c);
   if (!again || !same(*again, *result)) faults.emplace_back("not the same bits twice");
   c.poison = 0xff;
+  if (c.exec.device == SDTW_CPU && c.recompute && has_exact_exponents(c)) {
+    Case with = c;
+    with.exec.flags &= ~uint32_t{SDTW_NO_STATE};
+    with.recompute = false;
+    if (!same_derivatives(run(with), *result)) faults.emplace_back("not the bits that gradients by state have");
+  }
   Case alone = c;
   alone.exec.flags |= SDTW_NO_STATE;
   alone.recompute = false;

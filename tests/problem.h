@@ -10,10 +10,11 @@
 // weights, penalties   of diagonal, vertical and horizontal steps           pairs      batch, all, symmetric
 // lengths    each series' own, drawn from this one up to the padded         bits       of lengths: 32, 64
 // state      yes; no: every call computes anew; none: the value alone       layout     a name, one for each of x, y,
-// data       a name of data.h, or mixed: another for each pair                         grad_x, grad_y, alignment; or
-// mixed scale      of data                                                        spoil      nan, inf or length in one
-// pair grad       ones, random: upstream gradients                               tangents   none, x, y, xy: with
-// sdtw_jvp threads, isa, device   as sdtw_exec has them                              seed       of all that is random
+// values     yes: also of other calls that compute anew; no                            grad_x, grad_y, alignment; or
+// data       a name of data.h, or mixed: another for each pair                         mixed
+// scale      of data                                                        spoil      nan, inf or length in one pair
+// grad       ones, random: upstream gradients                               tangents   none, x, y, xy: with sdtw_jvp
+// threads, isa, device   as sdtw_exec has them                              seed       of all that is random
 #pragma once
 
 #include <map>
@@ -121,6 +122,8 @@ inline void read_exec(Words &words, Case &c) {
   if (state != "yes" && state != "no" && state != "none") throw std::runtime_error("state=" + state + " is not known");
   if (state != "yes") c.exec.flags |= SDTW_NO_STATE;
   c.recompute = state == "no";
+  static constexpr const char *no_or_yes[] = {"no", "yes"};
+  if (words.choice("values", "yes", no_or_yes)) c.exec.flags |= SDTW_WITH_VALUE;
   static constexpr const char *device_names[] = {"cpu", "cuda"};
   c.exec.num_threads = static_cast<int32_t>(words.integer("threads", 1));
   c.exec.cpu_isa = words.choice("isa", "auto", isa_names);

@@ -113,7 +113,9 @@ Table exec_table() {
   t.push_back({every, invalid, "exec is NULL", [](World &w) { w.exec_argument = nullptr; }});
   add_struct_sizes(t, every, "exec.struct_size", sizeof(sdtw_exec), [](World &w, size_t v) { w.exec.struct_size = v; });
   add_values(t, every, invalid, "exec.device", {-1, 2}, [](World &w, int v) { w.exec.device = v; });
-  add_values(t, every, invalid, "exec.flags", {4u, 0xffffffffu}, [](World &w, uint32_t v) { w.exec.flags = v; });
+  add_values(t, every, invalid, "exec.flags", {8u, 0xffffffffu}, [](World &w, uint32_t v) { w.exec.flags = v; });
+  t.push_back({with_state, invalid, "exec.flags has SDTW_WITH_VALUE, but buffers.state is ",
+               [](World &w) { w.exec.flags = SDTW_WITH_VALUE; }});
   add_values(t, every, invalid, "exec.num_threads", {-1, 4097, INT32_MIN},
              [](World &w, int v) { w.exec.num_threads = v; });
   add_values(t, every, invalid, "exec.cpu_isa", {-1, 5}, [](World &w, int v) { w.exec.cpu_isa = v; });
@@ -208,6 +210,29 @@ Table field_table() {
                  w.buffers.value_tangent = nullptr;
                  w.buffers.grad_x_tangent.data = w.buffers.grad_y_tangent.data = nullptr;
                }});
+  return t;
+}
+
+// Values of calls that compute forward themselves, where SDTW_WITH_VALUE asks for them.
+Table value_table() {
+  Table t;
+  const auto add = [&](unsigned calls, uint32_t flags, const char *names, void (*breaks)(World &)) {
+    t.push_back({calls, invalid, names, [=](World &w) {
+                   w.exec.flags = flags | SDTW_WITH_VALUE;
+                   breaks(w);
+                 }});
+  };
+  add(with_state | jvp, SDTW_NO_STATE, "buffers.value is NULL", [](World &w) { w.buffers.value = nullptr; });
+  add(with_state | jvp, 0, "buffers.value is NULL", [](World &w) { w.buffers.value = w.buffers.state = nullptr; });
+  add(with_state | jvp, SDTW_NO_STATE, "buffers.value is ",
+      [](World &w) { w.buffers.value = static_cast<unsigned char *>(w.buffers.value) + 2; });
+  add(with_state | jvp, SDTW_NO_STATE, "buffers.value",
+      [](World &w) { w.buffers.value = const_cast<void *>(w.buffers.x.data); });
+  add(backward | jvp, SDTW_NO_STATE, "buffers.value",
+      [](World &w) { w.buffers.value = const_cast<void *>(w.buffers.grad_value); });
+  add(backward, SDTW_NO_STATE, "buffers.grad_x", [](World &w) { w.buffers.grad_x.data = w.buffers.value; });
+  add(alignment, SDTW_NO_STATE, "buffers.alignment", [](World &w) { w.buffers.alignment.data = w.buffers.value; });
+  add(jvp, 0, "buffers.value_tangent", [](World &w) { w.buffers.value_tangent = w.buffers.value; });
   return t;
 }
 
@@ -368,8 +393,8 @@ TEST_CASE("arrays may lie in each other's gaps, and inputs upon each other", "[e
 
 TEST_CASE("every argument broken one at a time is refused by name", "[errors]") {
   int calls = 0;
-  for (const auto &table : {problem_table, overflow_table, exec_table, output_struct_table, field_table, overlap_table,
-                            room_table, precomputed_table, symmetric_table, unsupported_table})
+  for (const auto &table : {problem_table, overflow_table, exec_table, output_struct_table, field_table, value_table,
+                            overlap_table, room_table, precomputed_table, symmetric_table, unsupported_table})
     calls += refuse(table());
   INFO(calls << " bad calls");
   CHECK(calls >= 200);

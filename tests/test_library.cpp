@@ -154,6 +154,21 @@ TEST_CASE("without state forward runs alone, and backward runs it again", "[libr
   world.buffers.state_bytes = 0;
   CHECK(world.call(forward) == SDTW_STATUS_OK);
   CHECK(world.call(backward) == SDTW_STATUS_OK);
+  const auto values = [&] {
+    const auto *const value = static_cast<const float *>(world.buffers.value);
+    return std::vector<float>(value, value + World::batch);
+  };
+  const std::vector<float> of_forward = values();
+  for (const Function function : {backward, alignment, jvp}) {
+    std::fill_n(static_cast<float *>(world.buffers.value), World::batch, -1.0f);
+    world.exec.flags = 0;
+    CHECK(world.call(function) == SDTW_STATUS_OK);
+    CHECK(values() == std::vector<float>(World::batch, -1));
+    world.exec.flags = SDTW_WITH_VALUE;
+    CHECK(world.call(function) == SDTW_STATUS_OK);
+    CHECK(values() == of_forward);  // which is exact: all costs are 0
+  }
+  CHECK(world.call(forward) == SDTW_STATUS_OK);  // writes them whatever the flag says
   world.buffers.workspace_bytes = 0;
   CHECK(world.call(backward) == SDTW_STATUS_BUFFER_TOO_SMALL);
   CHECK(std::string(sdtw_last_error()).find("without state") != std::string::npos);

@@ -101,7 +101,8 @@ sdtw_problem make_problem(int32_t metric, int32_t dtype, int64_t batch, int64_t 
   return problem;
 }
 
-sdtw_exec make_exec(int32_t device, int32_t num_threads, uintptr_t stream, bool no_state, bool deterministic) {
+sdtw_exec make_exec(int32_t device, int32_t num_threads, uintptr_t stream, bool no_state, bool deterministic,
+                    bool with_value) {
   sdtw_exec exec;
   check(sdtw_exec_init(&exec, sizeof exec));
   exec.device = device;
@@ -109,6 +110,7 @@ sdtw_exec make_exec(int32_t device, int32_t num_threads, uintptr_t stream, bool 
   exec.stream = static_cast<CUstream_st *>(pointer(stream));
   if (no_state) exec.flags |= SDTW_NO_STATE;
   if (deterministic) exec.flags |= SDTW_DETERMINISTIC;
+  if (with_value) exec.flags |= SDTW_WITH_VALUE;
   return exec;
 }
 
@@ -140,8 +142,10 @@ void forward(const sdtw_problem &problem, const sdtw_exec &exec, const Array &x,
 
 void backward(const sdtw_problem &problem, const sdtw_exec &exec, const Array &x, const std::optional<Array> &y,
               uintptr_t x_len, uintptr_t y_len, uintptr_t grad_value, const std::optional<Array> &grad_x,
-              const std::optional<Array> &grad_y, const std::optional<Memory> &state, const Memory &workspace) {
+              const std::optional<Array> &grad_y, const std::optional<Memory> &state, const Memory &workspace,
+              uintptr_t value) {
   sdtw_buffers buffers = make_buffers(x, y, x_len, y_len, state, workspace);
+  buffers.value = pointer(value);
   buffers.grad_value = pointer(grad_value);
   buffers.grad_x = view<sdtw_out>(grad_x);
   buffers.grad_y = view<sdtw_out>(grad_y);
@@ -150,8 +154,9 @@ void backward(const sdtw_problem &problem, const sdtw_exec &exec, const Array &x
 
 void alignment(const sdtw_problem &problem, const sdtw_exec &exec, const Array &x, const std::optional<Array> &y,
                uintptr_t x_len, uintptr_t y_len, const Array &alignment, const std::optional<Memory> &state,
-               const Memory &workspace) {
+               const Memory &workspace, uintptr_t value) {
   sdtw_buffers buffers = make_buffers(x, y, x_len, y_len, state, workspace);
+  buffers.value = pointer(value);
   buffers.alignment = view<sdtw_out>(alignment);
   compute(sdtw_alignment, problem, buffers, exec);
 }
@@ -159,8 +164,9 @@ void alignment(const sdtw_problem &problem, const sdtw_exec &exec, const Array &
 void jvp(const sdtw_problem &problem, const sdtw_exec &exec, const Array &x, const std::optional<Array> &y,
          uintptr_t x_len, uintptr_t y_len, const std::optional<Array> &tangent_x, const std::optional<Array> &tangent_y,
          uintptr_t grad_value, uintptr_t value_tangent, const std::optional<Array> &grad_x_tangent,
-         const std::optional<Array> &grad_y_tangent, const Memory &workspace) {
+         const std::optional<Array> &grad_y_tangent, const Memory &workspace, uintptr_t value) {
   sdtw_buffers buffers = make_buffers(x, y, x_len, y_len, {}, workspace);
+  buffers.value = pointer(value);
   buffers.tangent_x = view<sdtw_in>(tangent_x);
   buffers.tangent_y = view<sdtw_in>(tangent_y);
   buffers.grad_value = pointer(grad_value);
@@ -228,7 +234,8 @@ void define_structs(py::module_ &module) {
            py::arg("step_weight") = Steps{1, 1, 1}, py::arg("step_penalty") = Steps{0, 0, 0});
   py::class_<sdtw_exec>(module, "Exec", "Where and how to compute it: sdtw_exec.")
       .def(py::init(&make_exec), py::arg("device") = int32_t{SDTW_CPU}, py::arg("num_threads") = 0,
-           py::arg("stream") = 0, py::arg("no_state") = false, py::arg("deterministic") = false);
+           py::arg("stream") = 0, py::arg("no_state") = false, py::arg("deterministic") = false,
+           py::arg("with_value") = false);
   py::class_<sdtw_sizes>(module, "Sizes", "Bytes of state and of each call's workspace: sdtw_sizes.")
       .def_readonly("state", &sdtw_sizes::state)
       .def_readonly("forward", &sdtw_sizes::forward)
@@ -262,11 +269,12 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
              py::arg("y_len"), py::arg("value"), py::arg("state"), py::arg("workspace"), "sdtw_forward.");
   module.def("backward", &backward, py::arg("problem"), py::arg("exec"), py::arg("x"), py::arg("y"), py::arg("x_len"),
              py::arg("y_len"), py::arg("grad_value"), py::arg("grad_x"), py::arg("grad_y"), py::arg("state"),
-             py::arg("workspace"), "sdtw_backward.");
+             py::arg("workspace"), py::arg("value") = 0, "sdtw_backward.");
   module.def("alignment", &alignment, py::arg("problem"), py::arg("exec"), py::arg("x"), py::arg("y"), py::arg("x_len"),
-             py::arg("y_len"), py::arg("alignment"), py::arg("state"), py::arg("workspace"), "sdtw_alignment.");
+             py::arg("y_len"), py::arg("alignment"), py::arg("state"), py::arg("workspace"), py::arg("value") = 0,
+             "sdtw_alignment.");
   module.def("jvp", &jvp, py::arg("problem"), py::arg("exec"), py::arg("x"), py::arg("y"), py::arg("x_len"),
              py::arg("y_len"), py::arg("tangent_x"), py::arg("tangent_y"), py::arg("grad_value"),
              py::arg("value_tangent"), py::arg("grad_x_tangent"), py::arg("grad_y_tangent"), py::arg("workspace"),
-             "sdtw_jvp.");
+             py::arg("value") = 0, "sdtw_jvp.");
 }

@@ -42,7 +42,9 @@ class Call {
     int64_t index, count;
     int thread;
     std::byte *block;  // where boundaries of tiles are kept, or null
+    std::byte *kept;   // where entries of all tiles are, for cells of the problem's own type, or null
     Engine engine;
+    Prepared prepared[lane_group];  // by each solver, at its first lane
     Place places[lane_group];
     NotedLengths noted[lane_group];
     Lengths lengths[lane_group];
@@ -83,7 +85,7 @@ class Call {
     return [this, thread](int i) { return local(plan.wavefront ? i : thread); };
   }
 
-  // keep: boundaries, in the thread's own room where there is no state.
+  // keep: for backward, in the thread's own room where there is no state.
   Unit begin(int64_t index, int thread, bool keep) const;
   // Solves all of a unit; or, if it has been, what state says of it.
   void solve(Unit &unit);
@@ -98,16 +100,33 @@ class Call {
   template <class T>
   bool try_group(Unit &unit);
 
+  // Where entries of the unit's pairs from `lane` on are kept, or null: float32 problems have no room for doubles.
+  template <class T>
+  T *kept_of(const Unit &unit, int64_t lane) const {
+    if (!unit.kept || sizeof(T) != p.value_size()) return nullptr;
+    return reinterpret_cast<T *>(unit.kept) + scratch.kept_number / size_t(works_each()) * size_t(lane);
+  }
   template <class T>
   StripPair<T, In> pair_solver(const Unit &unit) const {
-    return {whole, isa, b, unit.places[0], unit.lengths[0], scratch, shared(unit.thread), unit.block};
+    T *const kept = kept_of<T>(unit, 0);
+    return {whole, isa, b, unit.places[0], unit.lengths[0], scratch, shared(unit.thread), kept ? nullptr : unit.block,
+            kept};
   }
   template <class T>
   LaneGroup<T, In> group_solver(const Unit &unit, int64_t lane) const {
     std::byte *const part = unit.block ? unit.block + size_t(lane) * state_layout.block / lane_group : nullptr;
-    return {
-        whole, isa, b, unit.places + lane, lane, unit.lengths + lane, scratch, shared(unit.thread), local(unit.thread),
-        part};
+    T *const kept = kept_of<T>(unit, lane);
+    return {whole,
+            isa,
+            b,
+            unit.places + lane,
+            lane,
+            unit.lengths + lane,
+            scratch,
+            shared(unit.thread),
+            local(unit.thread),
+            kept ? nullptr : part,
+            kept};
   }
 
   // sums: of all pairs' gradients, or null.
@@ -120,6 +139,7 @@ class Call {
   void add_to(GradientSums &sums, const Unit &unit) const;
   SeriesSums sums_of(size_t offset, bool wanted, int64_t batch, int64_t steps) const;
   double grad_value(const Place &at, bool weighted) const;
+  void write_values(const Unit &unit) const;
   void write_value_tangent(const Unit &unit, void *out) const;
   void clear(const Unit &unit, int64_t lane, const sdtw_out *target);
   void mirror(const Place &at, const sdtw_out &target) const;
@@ -149,6 +169,7 @@ typename Call<In>::Unit Call<In>::begin(int64_t index, int thread, bool keep) co
     unit.block = state + state_layout.blocks + size_t(index) * state_layout.block;
   else if (keep)
     unit.block = shared(thread) + scratch.block;
+  unit.kept = keep && !state && scratch.kept_number > 0 ? shared(thread) + scratch.kept : nullptr;
   unit.engine = Engine::float64;
   unit.value_tangent = 0;
   for (int64_t l = 0; l < works_each(); ++l) {
@@ -177,7 +198,7 @@ bool Call<In>::try_pair(Unit &unit) {
   const Engine needed = solver.needed();
   if (sizeof(T) == 4 && needed == Engine::float64) return false;
   unit.engine = needed;
-  solver.use(needed);
+  unit.prepared[0] = solver.use(needed);
   const bool ok = solver.forward(unit.values[0], locals(unit.thread), team());
   unit.value_tangent = solver.value_tangent();
   return ok;
@@ -226,7 +247,7 @@ bool Call<In>::try_group(Unit &unit) {
     auto g = group_solver<T>(unit, l);
     if (g.empty()) continue;
     if (sizeof(T) == 8) g.prepare();
-    g.use(needed);
+    unit.prepared[l] = g.use(needed);
     ok &= g.forward(unit.values + l);
     if (!ok && sizeof(T) == 4) return false;
   }
@@ -277,10 +298,16 @@ void Call<In>::forward() {
         noted_lengths(work) = unit.noted[l];
         kind(work) = unit.lengths[l].kind;
       }
-      write_value(p, b, unit.places[l].result, unit.values[l]);
-      if (unit.places[l].mirror >= 0) write_value(p, b, unit.places[l].mirror, unit.values[l]);
     }
+    write_values(unit);
   });
+}
+
+template <class In>
+void Call<In>::write_values(const Unit &unit) const {
+  for (int64_t l = 0; l < unit.count; ++l)
+    for (const int64_t result : {unit.places[l].result, unit.places[l].mirror})
+      if (result >= 0) write_value(p, b, result, unit.values[l]);
 }
 
 // rows: of the lengths of rows, which are the caller's x unless the plan has turned the problem.

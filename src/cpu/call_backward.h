@@ -1,4 +1,5 @@
-// Backward and alignment: from state, or from a forward of each pair's own.
+// Backward and alignment: from state, or from a forward of each pair's own, which leaves its solver's scratch as
+// backward goes on with it.
 #pragma once
 
 #include "cpu/call.h"
@@ -69,8 +70,12 @@ void Call<In>::backward_pair(Unit &unit, const sdtw_out *target, double g, bool 
   auto solver = pair_solver<T>(unit);
   const Place &at = unit.places[0];
   std::byte *const own = shared(unit.thread), *const scratch_of_thread = local(unit.thread);
-  solver.prepare(scratch_of_thread);
-  solver.use(unit.engine);
+  if (state || scratch.tangents) {
+    solver.prepare(scratch_of_thread);
+    solver.use(unit.engine);
+  } else {
+    solver.resume(unit.prepared[0]);
+  }
   const int64_t none[3] = {};
   solver.backward(target ? element<In>(*target, at.result) : nullptr, target ? target->stride : none, T(g), derivative,
                   locals(unit.thread), team());
@@ -98,8 +103,12 @@ void Call<In>::backward_group(const Unit &unit, const sdtw_out *target, const do
     for (int k = 0; k < W; ++k) factor[k] = T(g[l + k]);
     auto group = group_solver<T>(unit, l);
     if (group.empty()) continue;
-    group.prepare();
-    group.use(unit.engine);
+    if (!state && group.stays) {
+      group.resume(unit.prepared[l]);
+    } else {
+      group.prepare();
+      group.use(unit.engine);
+    }
     group.backward(target, factor);
     if (target) continue;
     if (!sums) {
@@ -169,6 +178,7 @@ void Call<In>::backward(const sdtw_out *target, bool weighted) {
   each_unit([&](int64_t index, int thread) {
     Unit unit = begin(index, thread, true);
     state ? recall(unit) : solve(unit);
+    if (b.value) write_values(unit);
     // Of a soft minimum the value's tangent is known by now.
     const bool done = scratch.tangents && p.gamma > 0 && !b.grad_x.data && !b.grad_y.data;
     if (!done) backward(unit, target, weighted, summing ? &sums : nullptr);

@@ -23,10 +23,11 @@ class LaneGroup {
   using Store = Boundary<T, In>;
 
   // W pairs, of which those whose kind is not solved are lanes without cells. first: which lane of its unit the first
-  // one is. block_of_state: the group's part of state, or null.
+  // one is. block_of_state: the group's part of state, or null; all_entries: where those of all tiles are kept, in
+  // place of boundaries in state, or null.
   LaneGroup(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, const Place *pairs, int64_t first,
             const Lengths *lengths, const ScratchLayout &layout, std::byte *shared, std::byte *local,
-            std::byte *block_of_state)
+            std::byte *block_of_state, T *all_entries)
       : p(whole.problem),
         plan(whole.cpu),
         kernels(isa.kernels<T>()),
@@ -36,22 +37,23 @@ class LaneGroup {
         places(pairs),
         series{kernels, p.features, W},
         state(block_of_state),
+        kept(all_entries),
         hard(p.gamma == 0),
         scale(T(core::log2_e / p.gamma)),
         scale_low(T(core::log2_e / p.gamma - double(scale))) {
-    // Several groups of narrow vectors have room where one of wide ones has: they stay packed side by side.
-    const int64_t before = sizeof(T) == 4 ? first : 0;
-    x = at<T>(shared, layout.x) + before * plan.tiles_down * plan.tile_rows * packed_features(p);
+    // Several groups of narrow vectors have room where one of wide ones has: series stay packed side by side.
+    const int64_t before = stays ? first : 0, rows_before = before * plan.tiles_down * plan.tile_rows;
+    x = at<T>(shared, layout.x) + rows_before * packed_features(p);
     y = at<T>(shared, layout.y) + before * p.m * packed_features(p);
     row_m = at<T>(shared, layout.row_m);
     row_e = at<E>(shared, layout.row_e);
     grad_x = at<T>(shared, layout.grad_x);
     grad_y = at<T>(shared, layout.grad_y);
     rest_x = at<T>(shared, layout.rest_x);
-    wide_x = at<double>(shared, layout.wide_x);
-    wide_y = at<double>(shared, layout.wide_y);
-    of_x = at<double>(shared, layout.of_points_x);
-    of_y = at<double>(shared, layout.of_points_y);
+    wide_x = at<double>(shared, layout.wide_x) + rows_before * packed_features(p);
+    wide_y = at<double>(shared, layout.wide_y) + before * p.m * packed_features(p);
+    of_x = at<double>(shared, layout.of_points_x) + rows_before;
+    of_y = at<double>(shared, layout.of_points_y) + before * p.m;
     adjoint_row = at<T>(shared, layout.adjoint_row);
     tile = at<T>(local, layout.tile);
     alignment = at<T>(local, layout.alignment);
@@ -85,7 +87,7 @@ class LaneGroup {
     if (sizeof(T) == 8) return Engine::float64;
     return engine_for(p.fused() ? series.cost_bound(p.metric, x, longest_n, y, longest_m) : CostBound{}, p.n, p.m, p);
   }
-  void use(Engine engine) {
+  Prepared use(Engine engine) {
     form = cost_form(engine);
     products = engine == Engine::products;
     if (p.metric == SDTW_COSINE) {
@@ -96,6 +98,16 @@ class LaneGroup {
       std::copy(x, x + padded_n() * p.features * W, wide_x);
       std::copy(y, y + longest_m * p.features * W, wide_y);
     }
+    return {engine, features};
+  }
+  // Whether what prepare and use make of the series stays while other groups of the unit are worked on: all lanes of
+  // doubles are more than there is room for.
+  static constexpr bool stays = sizeof(T) == 4;
+  // In place of prepare and use, if that stays, after a forward by another solver.
+  void resume(const Prepared &before) {
+    form = cost_form(before.engine);
+    products = before.engine == Engine::products;
+    features = before.features;
   }
 
   // value: [W], in units of gamma; at gamma = 0 as it is. False if a given cost is not for this engine.
@@ -173,6 +185,7 @@ class LaneGroup {
 
   int64_t tiles_down() const { return ceil_div(longest_n, plan.tile_rows); }
   int64_t tiles_across() const { return ceil_div(longest_m, plan.tile_cols); }
+  T *kept_at(int64_t r, int64_t c) const { return kept + (r / K * p.m + c) * K * 3 * W; }
   std::byte *boundary_row(int64_t i) const { return state + size_t(i - 1) * row_bytes(); }
   // 4 rows' worth of the column to the left of tile c, from row r on.
   std::byte *boundary_column(int64_t r, int64_t c) const {
@@ -293,6 +306,7 @@ class LaneGroup {
   const Place *const places;
   const LaneSeries<T> series;
   std::byte *const state;
+  T *const kept;
   const bool hard;  // gamma = 0
   const bool banded = p.band != SDTW_BAND_NONE;
   const Store store{hard};
@@ -361,8 +375,8 @@ bool LaneGroup<T, In>::forward(double *value) {
         end = next_corner(r, s, to);
         sweep(columns, s, end,
               {end - s, tile + (s - from) * K * W * (form == plain_cost ? 1 : 2), scale, scale_low, lanes,
-               row_m + s * W, row_e + s * W, nullptr},
-              false);
+               row_m + s * W, row_e + s * W, kept ? kept_at(r, s) : nullptr},
+              kept != nullptr);
         for (int l = 0; l < W; ++l)
           if (corner_in(l, r, K, s, end) && m[l] == end) {
             const int64_t at_corner = (n[l] - 1 - r) * W + l;

@@ -1,5 +1,6 @@
 // Backward of a group of pairs, one in each SIMD lane: E (Cuturi and Blondel 2017, Algorithm 2), tile by tile from the
-// last to the first, through transition probabilities that are computed again from the tile's boundaries.
+// last to the first, through transition probabilities that are computed again from the tile's boundaries, if forward
+// has not kept them.
 #pragma once
 
 #include "cpu/lanes.h"
@@ -48,7 +49,7 @@ template <class T, class In>
 void LaneGroup<T, In>::adjoint(int64_t r, int64_t begin, int64_t end) const {
   const FlushDenormals flush;
   const int64_t q = r % plan.tile_rows;
-  const T *const p_ = entries + q * plan.tile_cols * 3 * W;
+  const T *const p_ = kept ? kept_at(r, begin) : entries + q * plan.tile_cols * 3 * W;
   for (int64_t to = end; to > begin;) {
     // Down to the rightmost corner before `to`, which is then started.
     int64_t s = begin;
@@ -123,7 +124,7 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
       inflow.add(left, plan.tile_rows * W);
       inflow.add(diagonal, plan.tile_rows * W);
       inflow.add(adjoint_row + c * W, count * W);
-      recompute(r, c, count);
+      if (!kept) recompute(r, c, count);
       for (int64_t q = (rows - 1) / K * K; q >= 0; q -= K) {
         find_columns(r + q, columns);
         const int64_t from = std::max(c, columns.begin), to = std::min(c + count, columns.end);

@@ -72,6 +72,22 @@ struct Need {
   static Need jvp(bool gradient) { return {true, gradient, true, true}; }
 };
 
+// Most bytes of what a pair, or a group of lane_group pairs, keeps of how its cells are entered: what a second level of
+// cache has room for. From memory that would not come faster than it is computed again.
+constexpr size_t max_kept_bytes = size_t{2} << 20;
+
+// How cells are entered (Sweep::entries), of all tiles of a pair, or of a group of pairs: if that is little, a call
+// that computes forward itself keeps it, and recomputes no tile. How many numbers of Problem::value_size(), or 0.
+inline size_t kept_entries(const Problem &problem, const Plan &plan) {
+  if (problem.gamma == 0) return 0;  // of a path few tiles are recomputed
+  const bool lanes = plan.mapping == Mapping::lanes;
+  const int64_t rows = lanes ? round_up<int64_t>(problem.n, lane_rows) : plan.tiles_down * strip_rows;
+  // A strip also has steps in which its last lanes are still to reach the last column.
+  const double columns = lanes ? double(problem.m) * lane_group : double(problem.m + max_width);
+  const double numbers = 3 * double(rows) * columns;  // of any problem, so it may be more than an integer holds
+  return numbers * double(problem.value_size()) <= double(max_kept_bytes) ? size_t(numbers) : 0;
+}
+
 // Scratch of one pair or group of pairs that is being worked on, and of one thread within it. An element is a double,
 // for the float64 engine that any float32 problem may need, or a whole vector when lanes hold pairs.
 struct ScratchLayout {
@@ -82,8 +98,9 @@ struct ScratchLayout {
   size_t progress = 0, tile = 0, alignment = 0, entries = 0, state_m = 0, state_e = 0, carry_left = 0,
          carry_diagonal = 0;
   size_t segment_m = 0, segment_e = 0;
-  size_t block = 0;       // as in state
-  bool tangents = false;  // and what they take (cpu/tangents.h)
+  size_t block = 0;                  // as in state
+  size_t kept = 0, kept_number = 0;  // entries of all tiles, and how many numbers these are: 0 if they are not kept
+  bool tangents = false;             // and what they take (cpu/tangents.h)
   size_t tangent_x = 0, tangent_y = 0, row_dot = 0, adjoint_row_dot = 0, dot_rows = 0, dot_columns = 0;
   size_t plain_x = 0, plain_y = 0, plain_rest_x = 0, plain_rest_y = 0, along_x = 0, along_y = 0;
   size_t tangent = 0, alignment_dot = 0, dot = 0, left_dot = 0, diagonal_dot = 0, segment_dot = 0;
@@ -120,7 +137,10 @@ struct ScratchLayout {
     centre = arena.add(features, 8);
     adjoint_row = arena.add(backward ? cols : 0, vector);
     progress = arena.add(plan.wavefront ? size_t(plan.tiles_down) + 8 : 0, 8);
+    // Boundaries, too, where entries are kept: for the float64 engine that any float32 problem may need.
     if (need.recompute) block = arena.add(StateLayout(problem, plan).block, 1);
+    if (need.recompute && !need.tangents) kept_number = kept_entries(problem, plan);
+    kept = arena.add(kept_number, problem.value_size());
     tangents = need.tangents;
     if (tangents) add_tangents(arena, problem, plan, rows, cols, features);
     const bool summing = gradient && problem.all_pairs;

@@ -19,9 +19,10 @@ class StripPair {
   using E = typename core::Exponent<T>::type;
   using Store = Boundary<T, In>;
 
-  // scratch: the shared part of a ScratchLayout; block: the pair's part of state, or null.
+  // scratch: the shared part of a ScratchLayout; block_of_state: the pair's part of state, or null; entries: where
+  // those of all tiles are kept, in place of boundaries in state, or null.
   StripPair(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, const Place &place, Lengths lengths,
-            const ScratchLayout &offsets, std::byte *scratch, std::byte *block_of_state)
+            const ScratchLayout &offsets, std::byte *scratch, std::byte *block_of_state, T *entries)
       : p(whole.problem),
         plan(whole.cpu),
         kernels(isa.kernels<T>()),
@@ -35,6 +36,7 @@ class StripPair {
         layout(offsets),
         state_layout(p, plan),
         state(block_of_state),
+        kept(entries),
         rule(p, plan.transposed, n, m),
         tangents(p, plan, kernels, b, at_place, n, m, layout, scratch),
         scale(T(core::log2_e / p.gamma)),
@@ -71,7 +73,7 @@ class StripPair {
     const Engine engine = engine_for(p.fused() ? series.cost_bound(p.metric) : CostBound{}, n, m, p);
     return !p.fused() && engine == Engine::double_costs ? Engine::plain : engine;
   }
-  void use(Engine engine) {
+  Prepared use(Engine engine) {
     form = cost_form(engine);
     products = engine == Engine::products;
     if (p.metric == SDTW_COSINE) {
@@ -84,6 +86,13 @@ class StripPair {
       std::copy(series.x, series.x + series.size_x(), wide_x);
       std::copy(series.y, series.y + series.size_y(), wide_y);
     }
+    return {engine, features};
+  }
+  // In place of prepare and use, after a forward by another solver, whose scratch this one goes on with.
+  void resume(const Prepared &before) {
+    form = cost_form(before.engine);
+    products = before.engine == Engine::products;
+    features = before.features;
   }
 
   // The forward recurrence, value in units of gamma; false if a given cost is not for this engine. locals(i): scratch
@@ -134,6 +143,7 @@ class StripPair {
     rule.forbid(s.above_m, s.above_e, W);
     if (i == 0) rule.start(s.above_m, s.above_e);  // the corner of the border: R = 0
   }
+  T *kept_at(int64_t i, int64_t step) const { return kept + (i * (p.m + max_width) + step) * 3 * strip_rows; }
   std::byte *boundary_row(int64_t i) const { return state + size_t(i - 1) * state_layout.row; }
   std::byte *boundary_column(int64_t i, int64_t c) const {
     return state + state_layout.columns + size_t(i * (plan.tiles_across - 1) + c - 1) * state_layout.column;
@@ -216,18 +226,7 @@ class StripPair {
 
   const MetricKernels<T> &metric() const { return mapping.metric[p.metric]; }
   // Adds what a tile's E contributes to the gradients.
-  void gradient(int64_t i, int64_t first_step, int64_t count, std::byte *local) const {
-    const FusedTile<T> tile = fused(i, first_step, count, local);
-    if (tangents.wanted()) {
-      const int64_t strip = series.strip(i), column = series.column(first_step);
-      return tangents.gradient(tangents.beside(tile, strip, column, local), strip, column, form);
-    }
-    if (metric().slopes[form]) metric().slopes[form](tile);
-    if (!by_rows) return metric().gradient(tile);
-    const int64_t row = i * strip_rows * row_features(p);
-    metric().row_gradient({count, row_features(p), first_step, m, tile.alignment, rows_x + row, rows_y, grad_x + row,
-                           grad_y, rest_x + row, rest_y});
-  }
+  void gradient(int64_t i, int64_t first_step, int64_t count, std::byte *local) const;
 
   // Boundaries of state that are not written, as those past the pair's lengths, are 0, so that equal calls leave equal
   // bytes. With a band that would take longer than what is written.
@@ -254,14 +253,15 @@ class StripPair {
   void store_rows(const T *from, int64_t count, T factor, StridedOut<Out> to) const;
   // How the cells were entered, of a tile recomputed from its boundaries in state.
   void probabilities(int64_t i, const Corridor &within, int64_t first_step, int64_t count, std::byte *local) const;
-  void adjoint(int64_t first_step, int64_t count, std::byte *local, bool derivative, double &lost) const;
+  void adjoint(const T *entries, int64_t first_step, int64_t count, std::byte *local, bool derivative,
+               double &lost) const;
   // What becomes of a tile's E.
   void spend(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local, In *target,
              const int64_t (&stride)[3], T factor) const;
   // row_dot: of tangents, where they are carried along.
   void sweep(const Sweep<T> &of, const Corridor &within, int64_t first_step, bool save, T *row_dot,
              std::byte *local) const {
-    const FlushDenormals flush(!rule.hard && (sizeof(T) == 8 || tangents.carried()));
+    const FlushDenormals flush(!rule.hard && (sizeof(T) == 8 || tangents.carried() || save));
     if (tangents.carried()) {
       const auto with = tangents.carried_in(local, row_dot);
       RuleSweep<T> a{};
@@ -272,13 +272,13 @@ class StripPair {
     }
     // Steps in which nothing is masked apart from those before and behind them.
     const int64_t end = first_step + of.steps, each = strip_rows * (form == plain_cost ? 1 : 2);
-    const int64_t kept = save ? strip_rows * (rule.hard ? 1 : 3) : 0;
+    const int64_t saved = save ? strip_rows * (rule.hard ? 1 : 3) : 0;
     for (int64_t from = first_step, to; from < end; from = to) {
       to = from < within.open_first ? within.open_first : from < within.open_end ? within.open_end : end;
       to = within.open_first < within.open_end ? std::min(to, end) : end;
       const int64_t s = from - first_step;
       const Sweep<T> part{to - from, of.cost + s * each, of.scale,     of.scale_low,
-                          of.state,  of.row_m + s,       of.row_e + s, of.entries + s * kept};
+                          of.state,  of.row_m + s,       of.row_e + s, of.entries + s * saved};
       if (!rule.core_cells() || rule.masked(within, from, part.steps))
         rule.sweep(kernels.rules, part, within, from, form, save);
       else
@@ -318,6 +318,7 @@ class StripPair {
   const ScratchLayout &layout;
   const StateLayout state_layout;
   std::byte *const state;
+  T *const kept;
   const PairRule<T> rule;
   const Store store{rule.hard};
   Tangents<T, In> tangents;
@@ -363,8 +364,8 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
       tangents.save(i, s / plan.tile_cols, s, count, local, s > within.begin);
       tangent_cost(i, cells, s, count, local);
     }
-    sweep({count, tile, scale, scale_low, lanes, row_m + s, row_e + s, nullptr}, within, s, false,
-          tangents.carried() ? tangents.row + s : nullptr, local);
+    sweep({count, tile, scale, scale_low, lanes, row_m + s, row_e + s, kept ? kept_at(i, s) : nullptr}, within, s,
+          kept != nullptr, tangents.carried() ? tangents.row + s : nullptr, local);
     advance(i, next);
   }
   if (i == strips() - 1) {

@@ -1,17 +1,18 @@
-// Backward of one pair in strips: E sweeps back through tiles recomputed from their boundaries, and becomes gradients.
+// Backward of one pair in strips: E sweeps back through tiles, recomputed from their boundaries if forward has not kept
+// how their cells are entered, and becomes gradients.
 #pragma once
 
 #include "cpu/strips.h"
 
 namespace sdtw::cpu {
 
-// Sweeps E back through a tile, a few steps at a time for the sake of the flow's rounding errors. lost: see Flow.
+// Sweeps E back through a tile with these entries, a few steps at a time for the sake of the flow's rounding errors.
+// lost: see Flow.
 template <class T, class In>
-void StripPair<T, In>::adjoint(int64_t first_step, int64_t count, std::byte *local, bool derivative,
+void StripPair<T, In>::adjoint(const T *entries, int64_t first_step, int64_t count, std::byte *local, bool derivative,
                                double &lost) const {
   const int64_t portion = m < 16 ? 2 : 16;  // a path through few columns goes through many rows in a step
   T *const left = at<T>(local, layout.carry_left), *const diagonal = at<T>(local, layout.carry_diagonal);
-  const T *const entries = at<T>(local, layout.entries);
   const auto inside = [&] { return kernels.total(left, strip_rows + W) + kernels.total(diagonal, strip_rows); };
   double carried = inside();
   for (int64_t end = count, s; end > 0; end = s) {
@@ -67,6 +68,20 @@ void StripPair<T, In>::probabilities(int64_t i, const Corridor &within, int64_t 
 }
 
 template <class T, class In>
+void StripPair<T, In>::gradient(int64_t i, int64_t first_step, int64_t count, std::byte *local) const {
+  const FusedTile<T> tile = fused(i, first_step, count, local);
+  if (tangents.wanted()) {
+    const int64_t strip = series.strip(i), column = series.column(first_step);
+    return tangents.gradient(tangents.beside(tile, strip, column, local), strip, column, form);
+  }
+  if (metric().slopes[form]) metric().slopes[form](tile);
+  if (!by_rows) return metric().gradient(tile);
+  const int64_t row = i * strip_rows * row_features(p);
+  metric().row_gradient({count, row_features(p), first_step, m, tile.alignment, rows_x + row, rows_y, grad_x + row,
+                         grad_y, rest_x + row, rest_y});
+}
+
+template <class T, class In>
 void StripPair<T, In>::spend(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local,
                              In *target, const int64_t (&stride)[3], T factor) const {
   if (p.fused() && !target) gradient(i, first_step, count, local);
@@ -107,12 +122,12 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
       if (tangents.carried()) tangents.skip(s + live, count - live, local);
     }
     if (live > 0) {
-      cost(i, cells, s, live, local);
+      if (!kept || (metric().slopes[form] && !target)) cost(i, cells, s, live, local);
       if (tangents.carried()) tangent_cost(i, cells, s, live, local);
       {
         const FlushDenormals flush;
-        probabilities(i, within, s, live, local);
-        adjoint(s, live, local, derivative, lost);
+        if (!kept) probabilities(i, within, s, live, local);
+        adjoint(kept ? kept_at(i, s) : at<T>(local, layout.entries), s, live, local, derivative, lost);
       }
       spend(i, cells, s, live, local, target, stride, factor);
     }

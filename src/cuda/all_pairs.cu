@@ -56,11 +56,11 @@ class AllPairs {
   void forward() const {
     each_wave([&](int64_t first, int64_t pairs, const SeriesOfPair *series) {
       Buffers wave = of_wave();
-      wave.value = p.symmetric ? workspace<void>(waves.value) : at<void>(b.value, first * value_size());
+      wave.value = values(first);
       sdtw::Plan part = plan_of(pairs, plan.exec);
       choose_core_kernels(part, Call::forward);
       core_forward(part, wave, series);
-      if (p.symmetric) p.dtype == SDTW_F64 ? mirror<double>(series, pairs) : mirror<float>(series, pairs);
+      mirror(series, pairs);
     });
   }
 
@@ -71,12 +71,13 @@ class AllPairs {
     if (sums_y) clear(1);
     each_wave([&](int64_t first, int64_t pairs, const SeriesOfPair *series) {
       Buffers wave = of_wave();
-      wave.state = workspace<void>(waves.state), wave.value = workspace<void>(waves.value);
+      wave.state = workspace<void>(waves.state), wave.value = values(first);
       wave.grad_value = nullptr;  // it is multiplied with what is added to the series
       wave.grad_x = of_x ? gradients(0) : sdtw_out{}, wave.grad_y = of_y ? gradients(1) : sdtw_out{};
       sdtw::Plan part = plan_of(pairs, with_state(plan.exec));
       choose_core_kernels(part, Call::forward);
       core_forward(part, wave, series);
+      mirror(series, pairs);
       choose_core_kernels(part, Call::backward);
       core_backward(part, wave, series);
       const int *status = at<int>(wave.state, part.cuda.status);
@@ -119,8 +120,17 @@ class AllPairs {
     wave.workspace = workspace<void>(waves.workspace);
     return wave;
   }
-  template <class Real>
+  // Where values of the wave from pair `first` on go: those of symmetric pairs, and those that nobody asks for, stay in
+  // the workspace.
+  void *values(int64_t first) const {
+    return b.value && !p.symmetric ? at<void>(b.value, first * value_size()) : workspace<void>(waves.value);
+  }
   void mirror(const SeriesOfPair *series, int64_t pairs) const {
+    if (!b.value || !p.symmetric) return;
+    p.dtype == SDTW_F64 ? mirror_as<double>(series, pairs) : mirror_as<float>(series, pairs);
+  }
+  template <class Real>
+  void mirror_as(const SeriesOfPair *series, int64_t pairs) const {
     const Real *const from = workspace<Real>(waves.value);
     launch_kernel(false, mirror_kernel<Real>, grid_of(pairs), threads, 0, stream(), series, pairs, p.batch_x, from,
                   static_cast<Real *>(b.value));

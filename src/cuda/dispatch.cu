@@ -25,7 +25,8 @@ void skip(T *&data, int64_t bytes) {
   if (data) data = reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(data) + bytes);
 }
 
-// Backward or alignment without state: forward into a state in the workspace, for as many pairs as it has room for.
+// Backward or alignment without state: forward into a state in the workspace, for as many pairs as it has room for, and
+// values to where they are wanted, if they are.
 void in_waves(const sdtw::Plan &plan, const Buffers &buffers, Call which) {
   const Problem &p = plan.problem;
   const Waves &waves = plan.cuda.waves;
@@ -38,7 +39,9 @@ void in_waves(const sdtw::Plan &plan, const Buffers &buffers, Call which) {
     skip(b.grad_x, first, element), skip(b.grad_y, first, element), skip(b.alignment, first, element);
     skip(b.x_len, first * p.length_bits / 8), skip(b.y_len, first * p.length_bits / 8);
     skip(b.grad_value, first * static_cast<int64_t>(p.value_size()));
-    b.state = at<void>(buffers.workspace, waves.state), b.value = at<void>(buffers.workspace, waves.value);
+    skip(b.value, first * static_cast<int64_t>(p.value_size()));
+    if (!b.value) b.value = at<void>(buffers.workspace, waves.value);
+    b.state = at<void>(buffers.workspace, waves.state);
     b.workspace = at<void>(buffers.workspace, waves.workspace);
     choose_core_kernels(part, Call::forward);
     core_forward(part, b);

@@ -97,7 +97,7 @@ inline void expect_problem(Expected &e, const sdtw_problem &p) {
 
 inline void expect_exec(Expected &e, const sdtw_exec &exec) {
   if (!valid_enum(exec.device, 2)) e.invalid("exec.device");
-  if (exec.flags > (SDTW_DETERMINISTIC | SDTW_NO_STATE)) e.invalid("exec.flags");
+  if (exec.flags > (SDTW_DETERMINISTIC | SDTW_NO_STATE | SDTW_WITH_VALUE)) e.invalid("exec.flags");
   if (exec.num_threads < 0 || exec.num_threads > 4096) e.invalid("exec.num_threads");
   if (!valid_enum(exec.cpu_isa, 5)) e.invalid("exec.cpu_isa");
 }
@@ -206,7 +206,8 @@ inline void expect_arrays(Expected &e, const World &w, const std::vector<Used> &
 // The arrays of one call: what it uses, and whether they are there.
 class CallArrays {
  public:
-  CallArrays(Expected &e, const World &w, Function function) : e_(e), p_(w.problem), b_(w.buffers) {
+  CallArrays(Expected &e, const World &w, Function function)
+      : e_(e), p_(w.problem), b_(w.buffers), flags_(w.exec.flags) {
     const bool all_pairs = p_.flags & SDTW_ALL_PAIRS;
     batch_ = all_pairs ? p_.batch_x * p_.batch_y : p_.batch_x;
     series(function);
@@ -251,7 +252,12 @@ class CallArrays {
     const int64_t length = p_.length_bits / 8, value = p_.dtype == SDTW_F64 ? 8 : 4;
     vector("buffers.x_len", b_.x_len, fused_ ? p_.batch_x : batch_, length, false, false);
     if (!symmetric_) vector("buffers.y_len", b_.y_len, fused_ ? p_.batch_y : batch_, length, false, false);
-    if (function == forward) vector("buffers.value", b_.value, batch_, value, true, true);
+    const bool reads_state = (function & with_state) && b_.state && !(flags_ & SDTW_NO_STATE);
+    const bool with_value = flags_ & SDTW_WITH_VALUE;
+    if (function == forward || (with_value && !reads_state))
+      vector("buffers.value", b_.value, batch_, value, true, true);
+    else if (with_value)
+      e_.invalid("exec.flags");
     if (function == backward || function == jvp)
       vector("buffers.grad_value", b_.grad_value, batch_, value, false, false);
     if (function == jvp) vector("buffers.value_tangent", b_.value_tangent, batch_, value, false, true);
@@ -276,6 +282,7 @@ class CallArrays {
   Expected &e_;
   const sdtw_problem &p_;
   const sdtw_buffers &b_;
+  const uint32_t flags_;
   const bool fused_ = p_.metric != SDTW_PRECOMPUTED, symmetric_ = p_.flags & SDTW_SYMMETRIC;
   const bool two_ = fused_ && !symmetric_;
   const int64_t element_ = p_.dtype == SDTW_F64 ? 8 : p_.dtype == SDTW_F32 ? 4 : 2;

@@ -76,7 +76,7 @@ def test_benchmark_runner(tmp_path: Path) -> None:
         assert FIELDS <= row.keys()
         assert 0 < row["p10_ms"] <= row["median_ms"] <= row["p90_ms"]
         assert row["cells_per_s"] == pytest.approx(row["cells"] / row["median_ms"] * 1e3, rel=1e-3)
-    assert {row["phase"] for row in rows} == {"value", "value+grad"}
+    assert {row["phase"] for row in rows} == {"value", "value+grad", "one call"}
     run(sys.executable, ROOT / "benchmarks/compare.py", "rows.json", "rows.json", cwd=tmp_path)
 
 

@@ -67,13 +67,12 @@ def problems(draw):
         lengths["x_lengths"] = rng.integers(0, n, batch[0], endpoint=True)
         if pairs != "symmetric":
             lengths["y_lengths"] = rng.integers(0, m, batch[1], endpoint=True)
-    recompute = draw(st.booleans())
     line = (
         f"metric={metric} dtype={SHORT[dtype]} B={batch[0]}x{batch[1]} n={n} m={m} d={d} gamma={gamma} "
         f"pairs={pairs} band={band}:{radius} weights={rules.step_weights} penalties={rules.step_penalties} "
-        f"lengths={lengths} state={'no' if recompute else 'yes'} seed={seed}"
+        f"lengths={lengths} state=no seed={seed}"
     )
-    return x, y, metric, pairs, rules, lengths, recompute, line
+    return x, y, metric, pairs, rules, lengths, line
 
 
 def pairs_of(x, y, pairs, lengths):
@@ -89,7 +88,7 @@ def pairs_of(x, y, pairs, lengths):
 
 def expected(problem):
     """Values, terms, alignments, gradients and the scales of these, from the oracle."""
-    x, y, metric, pairs, rules, lengths, _, _ = problem
+    x, y, metric, pairs, rules, lengths, _ = problem
     wide_x = x.astype(np.float64)
     wide_y = wide_x if y is None else y.astype(np.float64)
     shape = (len(x),) if pairs == "batch" else (len(x), len(wide_y))
@@ -145,7 +144,7 @@ def near(ours, want, bound, scale, stored, least=0.0):
 @settings(max_examples=int(os.environ.get("LIBSDTW_EXAMPLES", "300")))
 @given(problems())
 def test_combinations_are_the_oracles(problem):
-    x, y, metric, pairs, rules, lengths, recompute, line = problem
+    x, y, metric, pairs, rules, lengths, line = problem
     note(line)
     options = {"metric": metric, **rules._asdict(), **lengths}
     value, terms, alignments, grads, scales = expected(problem)
@@ -155,8 +154,8 @@ def test_combinations_are_the_oracles(problem):
         near(ours, value, of_value, terms, 0)
         return
     if pairs == "batch":
-        ours, *our_grads = soft_dtw_grad(x, y, recompute=recompute, **options)
-        aligned = soft_dtw_alignment(x, y, recompute=recompute, **options)
+        ours, *our_grads = soft_dtw_grad(x, y, **options)
+        aligned = soft_dtw_alignment(x, y, **options)
         for index, want in alignments.items():
             n, m = want.shape
             near(aligned[index][:n, :m], want, of_gradient, 1, stored)
@@ -171,7 +170,7 @@ def test_combinations_are_the_oracles(problem):
 
 @given(problems())
 def test_tangents_are_the_gradients_products(problem):
-    x, y, metric, pairs, rules, lengths, _, line = problem
+    x, y, metric, pairs, rules, lengths, line = problem
     note(line)
     if pairs != "batch" or x.dtype != np.float64:
         return

@@ -67,6 +67,30 @@ def test_small_buffers_are_refused():
     assert value[0] == 7.0
 
 
+def test_values_beside_gradients_alignments_and_tangents(rng):
+    problem = _core.Problem(_core.METRICS["sqeuclidean"], _core.DTYPES["float64"], 3, 20, 20, 1, 1.0)
+    x, out, value, other = rng.normal(size=(3, 20, 1)), np.empty((3, 20, 1)), np.empty(3), np.empty(3)
+    e, array, place = np.empty((3, 20, 20)), (x.ctypes.data, (20, 1, 1)), (out.ctypes.data, (20, 1, 1))
+    plain, exec_ = (_core.Exec(num_threads=1, no_state=True, with_value=wanted) for wanted in (False, True))
+    at, none = other.ctypes.data, (0, 1 << 24)
+    _core.forward(problem, plain, array, array, 0, 0, value.ctypes.data, None, none)
+    calls = (
+        lambda how, at: _core.backward(problem, how, array, array, 0, 0, 0, place, None, None, none, at),
+        lambda how, at: _core.alignment(
+            problem, how, array, array, 0, 0, (e.ctypes.data, (400, 20, 1)), None, none, at
+        ),
+        lambda how, at: _core.jvp(problem, how, array, array, 0, 0, array, None, 0, 0, place, None, none, at),
+    )
+    for call in calls:
+        other[:] = 7
+        call(plain, at)
+        assert (other == 7).all()
+        call(exec_, at)
+        np.testing.assert_allclose(other, value, rtol=1e-12)
+        with pytest.raises(libsdtw.InvalidArgumentError, match=r"buffers\.value is NULL"):
+            call(exec_, 0)
+
+
 def test_concurrent_calls_agree_and_keep_their_own_errors(rng):
     # The GIL is released in a call: results and messages must be those of the calling thread.
     x, y = rng.normal(size=(8, 200, 4)), rng.normal(size=(8, 150, 4))

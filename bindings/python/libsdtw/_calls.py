@@ -31,7 +31,10 @@ class Options(NamedTuple):
 
 
 class Call:
-    """The pairs of one call: series b of x with series b of y, or with all_pairs every one with every one."""
+    """The pairs of one call: series b of x with series b of y, or with all_pairs every one with every one.
+
+    Nothing is kept between calls of the library: gradients and values come from one, which is faster.
+    """
 
     def __init__(
         self,
@@ -39,7 +42,6 @@ class Call:
         y: ArrayLike | None,
         options: Options,
         *,
-        no_state: bool = False,
         all_pairs: bool = False,
         arrays: NumpyArrays = NUMPY,
     ) -> None:
@@ -71,11 +73,8 @@ class Call:
             self._set_pairs(inputs)
         self._set_lengths(options)
         self.problem = self._problem(options, rules, all_pairs)
-        self.exec = _core.Exec(
-            _core.DEVICES[arrays.device], options.num_threads or 0, arrays.stream(), no_state=no_state
-        )
+        self.exec = self._exec()
         self.bytes = _core.get_sizes(self.problem, self.exec)
-        self.state = None if no_state else arrays.memory(self.bytes.state)
 
     def _set_pairs(self, inputs: list[Floats]) -> None:
         self.y: Floats | None
@@ -120,6 +119,10 @@ class Call:
             metric, dtype, *self.sizes, options.gamma, flags=flags, batch_y=batch_y, **rules._asdict()
         )
 
+    def _exec(self, with_value: bool = False) -> _core.Exec:
+        device, threads = _core.DEVICES[self.arrays.device], self.options.num_threads or 0
+        return _core.Exec(device, threads, self.arrays.stream(), no_state=True, with_value=with_value)
+
     @property
     def pairs(self) -> int:
         return int(np.prod(self.shape))
@@ -151,10 +154,6 @@ class Call:
         memory = self.arrays.memory(size)
         return self.arrays.span(memory), memory
 
-    @property
-    def _state(self) -> tuple[int, int] | None:
-        return None if self.state is None else self.arrays.span(self.state)
-
     def upstream(self, grad_value: ArrayLike | None) -> Floats | None:
         if grad_value is None:
             return None
@@ -173,31 +172,33 @@ class Call:
     def forward(self) -> Floats:
         value = self._empty(self.shape, self.value_dtype)
         workspace, _kept = self._workspace(self.bytes.forward)
-        _core.forward(self.problem, self.exec, *self._inputs(), self._address(value), self._state, workspace)
+        _core.forward(self.problem, self.exec, *self._inputs(), self._address(value), None, workspace)
         return value
 
-    def backward(self, grad_value: ArrayLike | None = None) -> list[Floats]:
+    def value_and_gradients(self, grad_value: ArrayLike | None = None) -> tuple[Floats, list[Floats]]:
         upstream = self.upstream(grad_value)
+        value = self._empty(self.shape, self.value_dtype)
         grads = self._outputs()
         workspace, _kept = self._workspace(self.bytes.backward)
         of_x, of_y = (*grads, None)[:2]
         _core.backward(
             self.problem,
-            self.exec,
+            self._exec(with_value=True),
             *self._inputs(),
             self._address(upstream),
             self._view(of_x),
             self._view(of_y),
-            self._state,
+            None,
             workspace,
+            self._address(value),
         )
-        return self._reduced(grads)
+        return value, self._reduced(grads)
 
     def alignment(self) -> Floats:
         alignment = self._empty((self.pairs, self.sizes.n, self.sizes.m), self.dtype)
         workspace, _kept = self._workspace(self.bytes.alignment)
         place = self.arrays.view(alignment)
-        _core.alignment(self.problem, self.exec, *self._inputs(), place, self._state, workspace)
+        _core.alignment(self.problem, self.exec, *self._inputs(), place, None, workspace)
         return alignment
 
     def jvp(
@@ -283,15 +284,15 @@ class Own:
         shared = lengths is None and given.shape != series.shape and len(series) > 0
         self.series, self.given, self.pairs = series[:1] if shared else series, given, len(series)
         options = call.options._replace(x_lengths=lengths, y_lengths=lengths)
-        self.call = Call(self.series, self.series, options, no_state=True, arrays=call.arrays)
+        self.call = Call(self.series, self.series, options, arrays=call.arrays)
 
-    def gradient(self, upstream: Floats | None) -> Floats:
-        """Gradient of the sum over all pairs, in the shape of the argument."""
+    def value_and_gradient(self, upstream: Floats | None) -> tuple[Floats, Floats]:
+        """Values, and the gradient of the sum over all pairs in the shape of the argument."""
         if len(self.series) < self.pairs:  # once for all
             total = self.pairs if upstream is None else upstream.sum()
             upstream = self.call.arrays.namespace.full(1, total, self.call.value_dtype)
-        of_x, of_y = self.call.backward(upstream)
-        return reduced(of_x + of_y, self.given)
+        value, (of_x, of_y) = self.call.value_and_gradients(upstream)
+        return value, reduced(of_x + of_y, self.given)
 
 
 def reduced(grad: Floats, given: Floats) -> Floats:

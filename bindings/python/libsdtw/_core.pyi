@@ -51,6 +51,7 @@ class Exec:
         stream: int = 0,
         no_state: bool = False,
         deterministic: bool = False,
+        with_value: bool = False,
     ) -> None: ...
 
 class Sizes:
@@ -163,6 +164,7 @@ def backward(
     grad_y: _Array | None,
     state: _Memory | None,
     workspace: _Memory,
+    value: int = 0,
 ) -> None: ...
 def alignment(
     problem: Problem,
@@ -174,6 +176,7 @@ def alignment(
     alignment: _Array,
     state: _Memory | None,
     workspace: _Memory,
+    value: int = 0,
 ) -> None: ...
 def jvp(
     problem: Problem,
@@ -189,4 +192,5 @@ def jvp(
     grad_x_tangent: _Array | None,
     grad_y_tangent: _Array | None,
     workspace: _Memory,
+    value: int = 0,
 ) -> None: ...

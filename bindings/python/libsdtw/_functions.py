@@ -96,7 +96,7 @@ class Functions:
         options = Options(
             gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
         )
-        call = Call(x, y, options, no_state=True, arrays=self.arrays)
+        call = Call(x, y, options, arrays=self.arrays)
         value = call.forward()
         if normalize:
             value = value - 0.5 * sum(own.call.forward() for own in call.own())
@@ -117,16 +117,13 @@ class Functions:
         step_weights: Sequence[float] = (1, 1, 1),
         step_penalties: Sequence[float] = (0, 0, 0),
         grad_value: ArrayLike | None = None,
-        recompute: bool = False,
         normalize: bool = False,
         num_threads: int | None = None,
     ) -> tuple[Any, ...]:
-        """Soft-DTW of x and y and its gradients.
+        """Soft-DTW of x and y and its gradients, in memory of a few pairs.
 
         Args:
             grad_value: upstream gradient, of the shape of the value; None: ones.
-            recompute: compute forward again for the gradients instead of keeping what they need of it: the
-                memory of a few pairs instead of all, for the time of a second forward.
 
         The other arguments and errors are those of :func:`soft_dtw`.
 
@@ -138,12 +135,13 @@ class Functions:
         options = Options(
             gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
         )
-        call = Call(x, y, options, no_state=recompute, arrays=self.arrays)
-        value, grads = call.forward(), call.backward(grad_value)
+        call = Call(x, y, options, arrays=self.arrays)
+        value, grads = call.value_and_gradients(grad_value)
         if normalize:
             for k, own in enumerate(call.own()):
-                value = value - 0.5 * own.call.forward()
-                grads[k] = grads[k] - 0.5 * own.gradient(call.upstream(grad_value))
+                of_own, grad = own.value_and_gradient(call.upstream(grad_value))
+                value = value - 0.5 * of_own
+                grads[k] = grads[k] - 0.5 * grad
         return (call.unbatch(value), *grads)
 
     @_where_x_is
@@ -160,7 +158,6 @@ class Functions:
         radius: float | None = None,
         step_weights: Sequence[float] = (1, 1, 1),
         step_penalties: Sequence[float] = (0, 0, 0),
-        recompute: bool = False,
         num_threads: int | None = None,
     ) -> Floats:
         """Expected alignment of x and y: E[i, j] is the probability that a path visits the cell (i, j).
@@ -176,9 +173,7 @@ class Functions:
         options = Options(
             gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
         )
-        call = Call(x, y, options, no_state=recompute, arrays=self.arrays)
-        if not recompute:
-            call.forward()
+        call = Call(x, y, options, arrays=self.arrays)
         alignment: Floats = call.unbatch(call.alignment())
         return alignment
 
@@ -217,7 +212,7 @@ class Functions:
         options = Options(
             gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
         )
-        call = Call(x, y, options, no_state=True, arrays=self.arrays)
+        call = Call(x, y, options, arrays=self.arrays)
         value, grads = call.jvp((tangent_x, tangent_y), grad_value)
         return (call.unbatch(value), *grads)
 
@@ -254,7 +249,7 @@ class Functions:
         options = Options(
             gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
         )
-        call = Call(x, y, options, no_state=True, all_pairs=True, arrays=self.arrays)
+        call = Call(x, y, options, all_pairs=True, arrays=self.arrays)
         value = call.forward()
         return value - call.own_halves(value) if normalize else value
 
@@ -289,5 +284,6 @@ class Functions:
         options = Options(
             gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
         )
-        call = Call(x, y, options, no_state=True, all_pairs=True, arrays=self.arrays)
-        return (call.forward(), *call.backward(grad_value))
+        call = Call(x, y, options, all_pairs=True, arrays=self.arrays)
+        value, grads = call.value_and_gradients(grad_value)
+        return (value, *grads)

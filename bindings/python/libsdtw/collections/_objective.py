@@ -121,8 +121,7 @@ class _Memory:
         self.grads = np.zeros((pairs, *shape), kind)
         ragged = series.lengths is not None or (own and shape[0] != series.steps)
         self.lengths = np.zeros(pairs, np.int64) if ragged else None
-        self.state: Any = np.empty(0, np.uint8)
-        self.workspace = self.state
+        self.workspace: Any = np.empty(0, np.uint8)
 
 
 class _Prepared(Call):
@@ -135,25 +134,26 @@ class _Prepared(Call):
             memory.centers[:size],
             memory.series[:size],
             Options(x_lengths=None, y_lengths=lengths, **of_call),
-            no_state=True,  # which is that of the memory
         )
-        self.exec = _core.Exec(num_threads=options.num_threads)
-        self.bytes = _core.get_sizes(self.problem, self.exec)
-        needed = max(self.bytes.forward, self.bytes.backward)
-        if memory.state.size < self.bytes.state:
-            memory.state = self.arrays.memory(self.bytes.state)
-        if memory.workspace.size < needed:
-            memory.workspace = self.arrays.memory(needed)
+        self.exec = self._exec(with_value=True)
+        if memory.workspace.size < self.bytes.backward:
+            memory.workspace = self.arrays.memory(self.bytes.backward)
         self.value = np.empty(size, self.value_dtype)
         self.slopes = np.empty(size, self.value_dtype)
         self.memory, self.grads = memory, memory.grads[:size]
 
     def evaluate(self) -> None:
-        memory = self.memory
-        spans = self.arrays.span(memory.state), self.arrays.span(memory.workspace)
-        call = self.problem, self.exec, *self._inputs()
-        _core.forward(*call, self.arrays.address(self.value), *spans)
-        _core.backward(*call, self.arrays.address(self.slopes), self.arrays.view(self.grads), None, *spans)
+        _core.backward(
+            self.problem,
+            self.exec,
+            *self._inputs(),
+            self._address(self.slopes),
+            self._view(self.grads),
+            None,
+            None,
+            self.arrays.span(self.memory.workspace),
+            self._address(self.value),
+        )
 
 
 class _Part:

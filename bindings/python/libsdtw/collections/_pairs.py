@@ -21,7 +21,7 @@ from ._series import Series, library_of, like, on_host
 
 METRICS = ("sqeuclidean", "euclidean", "cityblock", "cosine")
 MEDIAN_SHARE = 0.1  # of the median cost; docs/collections.md has what it was chosen by
-STATE_PAIRS = 2048  # pairs whose state is kept for gradients at a time
+STATE_PAIRS = 2048  # of a call for gradients, which of tensors keeps state for all of them
 _DRAWS = 20_000  # pairs of time steps that the median is taken of
 
 

@@ -1,0 +1,115 @@
+// Values and derivatives from one call, SDTW_WITH_VALUE: on CPUs bit for bit what forward and backward by state give,
+// whether or not what forward knows of cells is kept for backward, which sizes decide.
+#include "cpu/layout.h"
+#include "family.h"
+
+using namespace test;
+
+namespace {
+
+// Of the cosine's also points of norm 0, which have features that say so.
+constexpr const char *const metrics[] = {
+    "sqeuclidean d=2", "sqeuclidean d=17",         "euclidean d=3", "precomputed", "cityblock d=9",
+    "cosine d=5",      "cosine d=1 data=quantised"};
+
+// Numbers that backward keeps of a line's problem without state.
+size_t kept(const std::string &line) {
+  const Case c = problem(line + " state=no device=cpu");
+  const sdtw::Plan plan = sdtw::make_plan(sdtw::validate(&c.problem), sdtw::validate(&c.exec));
+  return sdtw::cpu::kept_entries(plan.problem, plan.cpu);
+}
+
+// Every instruction set, one thread and several.
+void check_one_call(const std::string &line) {
+  for (Case c : on_backends(line + " state=no"))
+    for (const int threads : {1, 3}) {
+      if (c.exec.device == SDTW_CUDA && threads > 1) continue;
+      c.exec.num_threads = threads;
+      INFO("sdtw_differential --problem '" << describe(c) << "'");
+      const std::optional<Result> here = try_run(c);   // throws where values are not forward's
+      if (!here || here->alignment.empty()) continue;  // refused, and counted
+      CHECK(here->backward_value.size() == here->value.size());
+      CHECK(here->alignment_value.size() == here->value.size());
+      Case with = c;
+      with.exec.flags &= ~uint32_t{SDTW_NO_STATE};
+      const Result there = run(with);
+      if (c.exec.device == SDTW_CPU)
+        CHECK((same(here->value, there.value) && same_derivatives(*here, there)));
+      else
+        CHECK((close(c, *here, there) && close(here->backward_value, there.value, between(c)) &&
+               close(here->alignment_value, there.value, between(c))));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("values and gradients from one call are those of two", "[one_call]") {
+  for (const char *metric : metrics)
+    for (const char *shape : {" B=70 n=12 m=17", " B=37 n=40 m=36", " B=3 n=70 m=64"})
+      for (const char *more : {"", " lengths=0 grad=random", " band=sakoe_chiba:5", " weights=2,1,1", " gamma=0"})
+        for (const char *dtype : {" dtype=f32", " dtype=f64"})
+          check_one_call(std::string("metric=") + metric + shape + dtype + more);
+  for (const char *dtype : {" dtype=f16", " dtype=bf16"})
+    check_one_call(std::string("metric=sqeuclidean B=40 n=20 m=30 d=3") + dtype);
+}
+
+TEST_CASE("costs of which some pairs need doubles are recomputed, beside others that are kept", "[one_call]") {
+  for (const char *shape : {" B=40 n=20 m=30", " B=3 n=90 m=70"})
+    for (const char *scale : {" scale=30", " scale=1e4", " data=mixed scale=300", " spoil=inf", " spoil=nan"})
+      for (const char *metric : {"sqeuclidean d=2", "sqeuclidean d=17", "euclidean d=3", "precomputed"})
+        check_one_call(std::string("metric=") + metric + shape + scale + " gamma=0.1");
+}
+
+TEST_CASE("all pairs from one call are those of two", "[one_call]") {
+  for (const char *metric : {"sqeuclidean d=2", "euclidean d=3", "cosine d=5"})
+    for (const char *pairs : {" B=7x9 pairs=all", " B=8 pairs=symmetric"})
+      for (const char *more : {"", " lengths=0 grad=random", " gamma=0", " dtype=f64"})
+        check_one_call(std::string("metric=") + metric + " n=20 m=20" + pairs + more);
+  check_one_call("metric=precomputed B=7x9 n=20 m=20 pairs=all");
+}
+
+TEST_CASE("a call keeps what forward knows of cells up to a size, and recomputes it beyond", "[one_call]") {
+  struct Sizes {
+    const char *shape, *dtype;
+    int64_t m;  // the last that is kept
+  };
+  // Pairs in lanes, and in strips.
+  for (const Sizes &sizes : {Sizes{"B=64 n=104", "f32", 105},
+                             {"B=64 n=104", "f64", 52},
+                             {"B=2 n=128", "f32", 1349},
+                             {"B=2 n=128", "f64", 666},
+                             {"B=2 n=128", "f16", 1349}})
+    for (const char *metric : {"sqeuclidean d=2", "euclidean d=3", "cosine d=5", "precomputed"}) {
+      const auto line = [&](int64_t m, const char *more) {
+        return std::string(sizes.shape) + " m=" + std::to_string(m) + " metric=" + metric + " dtype=" + sizes.dtype +
+               more;
+      };
+      CHECK(kept(line(sizes.m, "")) > 0);
+      CHECK(kept(line(sizes.m + 1, "")) == 0);
+      CHECK(kept(line(sizes.m, " gamma=0")) == 0);
+      const bool plain = std::string(metric) == metrics[0];
+      for (const int64_t m : {sizes.m, sizes.m + 1}) {
+        check_one_call(line(m, " lengths=1"));
+        if (plain) check_one_call(line(m, " band=sakoe_chiba:20 grad=random"));
+      }
+    }
+  for (const char *metric : metrics)  // steps are for strips
+    for (const int64_t m : {1349, 1350})
+      check_one_call(std::string("B=2 n=128 weights=2,1,1 metric=") + metric + " m=" + std::to_string(m));
+}
+
+TEST_CASE("tangents come with values, if they are asked for", "[one_call]") {
+  for (const char *metric : metrics)
+    for (const char *more : {" n=40 m=33", " n=70 m=64 lengths=0", " n=20 m=20 gamma=0", " n=20 m=30 state=no"})
+      each_result(std::string("B=3 tangents=xy metric=") + metric + more, [](const Case &c, const Result &result) {
+        if (result.value_tangent.empty()) return;  // refused, and counted
+        CHECK(result.jvp_value.size() == result.value.size());
+        // Other sweeps than forward's: to the digits of values.
+        CHECK(close(result.jvp_value, result.value, between(c)));
+        Case without = c;
+        without.exec.flags &= ~uint32_t{SDTW_WITH_VALUE};
+        const Result alone = run(without);
+        CHECK(alone.jvp_value.empty());
+        CHECK((same(alone.value_tangent, result.value_tangent) && same(alone.grad_x_tangent, result.grad_x_tangent)));
+      });
+}
