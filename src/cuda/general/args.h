@@ -64,6 +64,7 @@ struct Args {
   bool f64_values;       // values are float64
   bool products;         // costs come from products of the float points that the caller has given (products.cuh)
   bool resident;         // forward has all features of a strip's points in shared memory
+  bool alone;            // and each block a multiprocessor to itself
   bool primary;          // the engine takes all pairs, not only those that the float engine has rejected
   Format format;         // of a stored Z
   int words;             // of a stored cell, its tangent included

@@ -228,6 +228,8 @@ class Execution {
       using Large = typename decltype(type)::template kernels<false>;
       using Small = typename decltype(type)::template kernels<true>;
       args.resident = Large::may_be_resident(args);
+      args.alone = args.resident && !args.products && args.tasks <= current_device().multiprocessors;
+      args.alone = args.alone && fits(Large::forward_bytes(args));
       args.resident = args.resident && fits(Large::forward_bytes(args));
       const bool large = fits(Large::forward_bytes(args));
       require(large ? forward_rooms<false> : forward_rooms<true>);

@@ -369,7 +369,7 @@ constexpr int forward_steps = (!Cell::soft                   ? 16
                                : Cell::wide && Cell::several ? 4
                                : Cell::wide || Cell::several ? 8
                                                              : 16) /
-                              (small ? small_tiles : 1) * (resident ? 1 : fill_warps / 4);
+                              (small ? small_tiles : 1) * fill_warps / (resident ? 8 : 4);
 template <class Cell, bool tangents, bool small>
 constexpr int backward_steps = tile_steps(Cell::soft, Cell::wide, Cell::several, tangents) / 2 /
                                (small ? small_tiles : 1);

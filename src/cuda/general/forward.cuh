@@ -241,13 +241,15 @@ bool Kernels<Cell, tangents, small>::may_be_resident(const Args &a) {
   return can_be_resident<Cell, tangents, small> && a.fused && a.x.dtype != SDTW_F64 && a.cost_features > at_once;
 }
 // Calls with the number of warps that fill a tile, and whether points are resident. Costs of many features take longer
-// than sweeping them does.
+// than sweeping them does, and those that are no products the longest. Of resident points as many warps share
+// the features of a cell, whatever the number of warps: so costs have the same bits.
 template <class Cell, bool tangents, bool small, class Call>
 auto with_filling(const Args &a, const Call &call) {
   using Few = std::integral_constant<int, 4>;
   using Many = std::integral_constant<int, 8>;
+  using Most = std::integral_constant<int, 16>;
   if constexpr (can_be_resident<Cell, tangents, small>)
-    if (a.resident) return call(Many{}, std::true_type{});
+    if (a.resident) return a.alone ? call(Most{}, std::true_type{}) : call(Many{}, std::true_type{});
   constexpr int few = 16;
   if constexpr (!tangents)
     if (a.products || (a.fused && a.cost_features > few)) return call(Many{}, std::false_type{});

@@ -33,7 +33,8 @@ __device__ __forceinline__ void meet_at(Meeting meeting, int threads) {
 // Blocks of forward that a multiprocessor is to hold: so many that their registers suffice. Each has one warp that
 // sweeps, which waits for itself most of the time.
 template <class Cell, bool tangents, int fill_warps>
-constexpr int blocks_of = fill_warps > 4                           ? (Cell::wide &&Cell::soft ? 1 : 2)
+constexpr int blocks_of = fill_warps > 8                           ? 1
+                          : fill_warps > 4                         ? (Cell::wide &&Cell::soft ? 1 : 2)
                           : tangents || (Cell::wide && Cell::soft) ? 2
                                                                    : 3;
 
