@@ -93,10 +93,11 @@ struct BackwardMemory {
   // Sets what depends on the room that there is. Returns whether there is enough.
   static bool fit(Args &a, size_t room) {
     const int wanted = a.dense.data ? 0 : a.features;
-    a.shared_rows = Costs::Points::may_share && wanted > 0 && a.metric != SDTW_COSINE;  // of which points are others
+    // Of few features x is copied once anyway; of cosine gradients are made of other points.
+    a.shared_rows = Costs::Points::may_share && wanted > features_of_slot<T> && a.metric != SDTW_COSINE;
     a.staged = wanted;
-    for (a.feature_slots = 3; a.shared_rows && a.feature_slots > 1; a.feature_slots--)
-      if (bytes(a) <= room) return true;
+    a.feature_slots = 2;
+    if (a.shared_rows && bytes(a) <= room) return true;
     a.shared_rows = false;
     for (int slots = a.cost_features > features_of_slot<T> ? 3 : 2; slots > 0; slots--) {
       a.feature_slots = slots;

@@ -89,12 +89,12 @@ constexpr int points_size = features_of_slot<T> *(staged_rows + staged_columns<T
 // to three slots, so that while some are added up the next ones come. Walk: the tiles that follow each other, with
 // over(), first_step() and advance(). Points of few features have x in the first slot, once for all tiles. may_share: x
 // of the strip may be in shared memory already, all features of it, since gradients are made of it, too. Then slots
-// have y alone, of twice as many features.
+// have y alone, of four times as many features.
 template <class Walk, int T, int threads, bool tangents, bool may_share_rows>
 struct Feed {
   static constexpr bool may_share = may_share_rows && !tangents;
   static constexpr int series = tangents ? 2 : 1;  // points, and their tangents
-  static constexpr int few = features_of_slot<T>, many = 2 * few;
+  static constexpr int few = features_of_slot<T>, many = 4 * few;
   static constexpr int x_pitch = staged_rows, y_pitch = staged_columns<T>;
   static __host__ __device__ __forceinline__ size_t bytes(sdtw_dtype dtype, int slots, bool shared) {
     return static_cast<size_t>(slots) * slot_size(shared) * staged_bytes(dtype);
@@ -150,9 +150,8 @@ struct Feed {
   }
 
   // with_rows: of x as well.
-  template <class In, bool with_rows>
+  template <class In, int of_slot, bool with_rows>
   __device__ __forceinline__ void copy(const Series &of_rows, const Series &of_columns, int which) const {
-    constexpr int of_slot = with_rows ? few : many;
     constexpr int each = threads / of_slot, of_x = strip_rows / each, of_y = (T + warp + each - 1) / each;
     const int own = thread % of_slot, f = from + own, place = thread / of_slot;
     const int64_t size = of_rows.dtype == SDTW_F64 ? 8 : of_rows.dtype == SDTW_F32 ? 4 : 2;
@@ -182,9 +181,9 @@ struct Feed {
   template <class In>
   __device__ __forceinline__ void copy_all() const {
     if constexpr (may_share)
-      if (shares()) return copy<In, false>(a.x, a.y, 0);
-    copy<In, true>(a.x, a.y, 0);
-    if constexpr (tangents) copy<In, true>(a.tangent_x, a.tangent_y, 1);
+      if (shares()) return copy<In, many, false>(a.x, a.y, 0);
+    copy<In, few, true>(a.x, a.y, 0);
+    if constexpr (tangents) copy<In, few, true>(a.tangent_x, a.tangent_y, 1);
   }
   __device__ __forceinline__ void ask() {
     if (!ahead.over()) {
