@@ -7,9 +7,10 @@ Rows of the same device that the output has are replaced, others stay. One row i
     commit, date, device, hardware, what, B, By, N, M, d, dtype, metric, gamma, band, radius, weights,
     penalties, pairs, state, phase, median_ms, p10_ms, p90_ms, reps, extra_bytes, core_ms, of_core, aim
 
-core_ms is what the same calls take for the same shape as float32, squared Euclidean, gamma 1, unit steps and
-no band, in the same run, and of_core the ratio to it; null where there is no such problem. aim: what of_core,
-or the milliseconds, are to be at most on an H200, or on one core of a CPU.
+Values and gradients without state are one call. core_ms is what the calls with state take for the same shape
+as float32, squared Euclidean, gamma 1, unit steps and no band, in the same run, and of_core the ratio to it;
+null where there is no such problem. aim: what of_core, or the milliseconds, are to be at most on an H200, or on
+one core of a CPU.
 """
 
 import argparse
@@ -135,12 +136,15 @@ class Prepared:
             band=capi.BANDS[v.band], band_radius=v.radius,
             step_weight=(ct.c_double * 3)(*v.weights), step_penalty=(ct.c_double * 3)(*v.penalties),
         )  # fmt: skip
+        one_call = not v.state and v.phase == "value+grad"
         flags = 0 if v.state and v.phase != "value" else capi.NO_STATE
+        flags |= capi.WITH_VALUE if one_call else 0
         self._exec = library.exec(
             device=capi.DEVICES[device.name], num_threads=1, flags=flags, stream=device.stream
         )
         sizes = library.sizes(self._problem, self._exec)
-        workspace = max(getattr(sizes, name) for name in CALLS[v.phase])
+        calls = ("backward",) if one_call else CALLS[v.phase]
+        workspace = max(getattr(sizes, name) for name in calls)
         state = 0 if flags else sizes.state
         self.extra_bytes = state + workspace
         b = self._buffers = library.buffers()
@@ -161,7 +165,7 @@ class Prepared:
                 lengths = rng.integers(v.lengths[0], v.lengths[1] + 1, count)
                 setattr(b, f"{name}_len", self._hold(device.put(lengths)))
         b.value = b.value_tangent = self._empty(npairs * 8)
-        self._calls = [f"sdtw_{name}" for name in CALLS[v.phase]]
+        self._calls = [f"sdtw_{name}" for name in calls]
 
     def _hold(self, buffer):
         self._keep.append(buffer)
