@@ -44,7 +44,7 @@ class Call {
     std::byte *block;  // where boundaries of tiles are kept, or null
     std::byte *kept;   // where entries of all tiles are, for cells of the problem's own type, or null
     Engine engine;
-    Prepared prepared[lane_group];  // by each solver, at its first lane
+    int64_t features[lane_group];  // of which solvers compute costs, each one's at its first lane
     Place places[lane_group];
     NotedLengths noted[lane_group];
     Lengths lengths[lane_group];
@@ -198,7 +198,7 @@ bool Call<In>::try_pair(Unit &unit) {
   const Engine needed = solver.needed();
   if (sizeof(T) == 4 && needed == Engine::float64) return false;
   unit.engine = needed;
-  unit.prepared[0] = solver.use(needed);
+  unit.features[0] = solver.use(needed);
   const bool ok = solver.forward(unit.values[0], locals(unit.thread), team());
   unit.value_tangent = solver.value_tangent();
   return ok;
@@ -247,7 +247,7 @@ bool Call<In>::try_group(Unit &unit) {
     auto g = group_solver<T>(unit, l);
     if (g.empty()) continue;
     if (sizeof(T) == 8) g.prepare();
-    unit.prepared[l] = g.use(needed);
+    unit.features[l] = g.use(needed);
     ok &= g.forward(unit.values + l);
     if (!ok && sizeof(T) == 4) return false;
   }

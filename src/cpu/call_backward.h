@@ -74,7 +74,7 @@ void Call<In>::backward_pair(Unit &unit, const sdtw_out *target, double g, bool 
     solver.prepare(scratch_of_thread);
     solver.use(unit.engine);
   } else {
-    solver.resume(unit.prepared[0]);
+    solver.resume(unit.engine, unit.features[0]);
   }
   const int64_t none[3] = {};
   solver.backward(target ? element<In>(*target, at.result) : nullptr, target ? target->stride : none, T(g), derivative,
@@ -104,7 +104,7 @@ void Call<In>::backward_group(const Unit &unit, const sdtw_out *target, const do
     auto group = group_solver<T>(unit, l);
     if (group.empty()) continue;
     if (!state && group.stays) {
-      group.resume(unit.prepared[l]);
+      group.resume(unit.engine, unit.features[l]);
     } else {
       group.prepare();
       group.use(unit.engine);

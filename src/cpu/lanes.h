@@ -87,9 +87,9 @@ class LaneGroup {
     if (sizeof(T) == 8) return Engine::float64;
     return engine_for(p.fused() ? series.cost_bound(p.metric, x, longest_n, y, longest_m) : CostBound{}, p.n, p.m, p);
   }
-  Prepared use(Engine engine) {
-    form = cost_form(engine);
-    products = engine == Engine::products;
+  // Returns how many features the series have that costs are computed from.
+  int64_t use(Engine engine) {
+    choose(engine);
     if (p.metric == SDTW_COSINE) {
       normalise();
     } else if (products) {
@@ -98,16 +98,15 @@ class LaneGroup {
       std::copy(x, x + padded_n() * p.features * W, wide_x);
       std::copy(y, y + longest_m * p.features * W, wide_y);
     }
-    return {engine, features};
+    return features;
   }
   // Whether what prepare and use make of the series stays while other groups of the unit are worked on: all lanes of
   // doubles are more than there is room for.
   static constexpr bool stays = sizeof(T) == 4;
   // In place of prepare and use, if that stays, after a forward by another solver.
-  void resume(const Prepared &before) {
-    form = cost_form(before.engine);
-    products = before.engine == Engine::products;
-    features = before.features;
+  void resume(Engine engine, int64_t of_costs) {
+    choose(engine);
+    features = of_costs;
   }
 
   // value: [W], in units of gamma; at gamma = 0 as it is. False if a given cost is not for this engine.
@@ -133,6 +132,10 @@ class LaneGroup {
   }
 
  private:
+  void choose(Engine engine) {
+    form = cost_form(engine);
+    products = engine == Engine::products;
+  }
   static constexpr int K = lane_rows;
 
   template <class U>

@@ -76,11 +76,6 @@ inline double read_grad_value(const Problem &p, const Buffers &b, int64_t pair) 
 // What computes a pair: cells in float, from costs of series in float or double, the latter by products of points or
 // as they are, or everything in double.
 enum class Engine : uint8_t { plain, products, double_costs, float64 };
-// What a solver has made of the series in its scratch.
-struct Prepared {
-  Engine engine;
-  int64_t features;  // of the series that costs are computed from
-};
 inline CostForm cost_form(Engine engine) {
   return engine == Engine::products || engine == Engine::double_costs ? double_cost : plain_cost;
 }

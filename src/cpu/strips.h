@@ -73,9 +73,9 @@ class StripPair {
     const Engine engine = engine_for(p.fused() ? series.cost_bound(p.metric) : CostBound{}, n, m, p);
     return !p.fused() && engine == Engine::double_costs ? Engine::plain : engine;
   }
-  Prepared use(Engine engine) {
-    form = cost_form(engine);
-    products = engine == Engine::products;
+  // Returns how many features the series have that costs are computed from.
+  int64_t use(Engine engine) {
+    choose(engine);
     if (p.metric == SDTW_COSINE) {
       features = series.normalise(wide_or_null(wide_x), wide_or_null(wide_y), of_x, of_y,
                                   form == double_cost && !tangents.wanted());
@@ -86,13 +86,12 @@ class StripPair {
       std::copy(series.x, series.x + series.size_x(), wide_x);
       std::copy(series.y, series.y + series.size_y(), wide_y);
     }
-    return {engine, features};
+    return features;
   }
   // In place of prepare and use, after a forward by another solver, whose scratch this one goes on with.
-  void resume(const Prepared &before) {
-    form = cost_form(before.engine);
-    products = before.engine == Engine::products;
-    features = before.features;
+  void resume(Engine engine, int64_t of_costs) {
+    choose(engine);
+    features = of_costs;
   }
 
   // The forward recurrence, value in units of gamma; false if a given cost is not for this engine. locals(i): scratch
@@ -113,6 +112,10 @@ class StripPair {
   void write_gradients(double g, StridedOut<Out> to_x, StridedOut<Out> to_y, std::byte *local) const;
 
  private:
+  void choose(Engine engine) {
+    form = cost_form(engine);
+    products = engine == Engine::products;
+  }
   template <class U>
   static U *at(const std::byte *base, size_t offset) {
     return reinterpret_cast<U *>(const_cast<std::byte *>(base) + offset);
