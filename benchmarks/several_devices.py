@@ -1,11 +1,11 @@
-"""All pairs of two collections on 1, 2, 4 devices of a host: time, efficiency, and whether bits are the same.
+"""Collections on 1, 2, 4 devices of a host: time, efficiency, and whether bits are the same.
 
     python benchmarks/several_devices.py --output benchmarks/results/several-devices.json
-    python benchmarks/several_devices.py --cpu --rows 2000 --steps 60
+    python benchmarks/several_devices.py --cpu --rows 2000 --steps 60 --series 4000
 
-20,000 x 20,000 series of 128 steps, of which the nearest is kept, on as many GPUs as there are; with --cpu
-each device is one core. Efficiency is the time of one device over that of n, divided by n. Each row is the
-fastest of its repetitions.
+20,000 x 20,000 series of 128 steps, of which the nearest is kept, and three rounds of k-means of 400,000
+series of 60 steps, on as many GPUs as there are; with --cpu each device is one core. Efficiency is the time
+of one device over that of n, divided by n. Each row is the fastest of its repetitions.
 """
 
 import argparse
@@ -17,7 +17,31 @@ from pathlib import Path
 import numpy as np
 
 import timing
-from libsdtw.collections import TopK, reduce_pairs
+from libsdtw.collections import SoftDTWKMeans, TopK, reduce_pairs
+
+
+def search(args, rng):
+    """The sizes of the work, and what does it on some devices and returns arrays."""
+    x = rng.normal(size=(args.rows, args.steps, 1)).astype(np.float32)
+    y = rng.normal(size=(args.columns or args.rows, args.steps, 1)).astype(np.float32)
+
+    def work(**where):
+        return reduce_pairs(x, y, keep=TopK(1), gamma=0.1, **where)
+
+    return {"B": len(x), "Q": len(y), "N": args.steps, "d": 1}, work
+
+
+def kmeans(args, rng):
+    centers = rng.normal(size=(10, 60)).cumsum(1)
+    x = centers[np.arange(args.series) % 10] + 0.5 * rng.normal(size=(args.series, 60)).cumsum(1)
+    x = x.astype(np.float32)[:, :, None]
+
+    def work(**where):
+        model = SoftDTWKMeans(10, init=x[:10], gamma=0.1, normalize=False, max_iter=4, tol=-1, **where)
+        model.fit(x)
+        return {"centers": model.cluster_centers_, "labels": model.labels_}
+
+    return {"B": len(x), "N": 60, "d": 1, "k": 10}, work
 
 
 def main():
@@ -27,6 +51,7 @@ def main():
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--columns", type=int, help="default: as many as rows")
     parser.add_argument("--steps", type=int, default=128)
+    parser.add_argument("--series", type=int, default=400_000, help="of k-means")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--devices", type=int, nargs="+", default=[1, 2, 4])
     args = parser.parse_args()
@@ -41,36 +66,33 @@ def main():
         count, hardware = torch.cuda.device_count(), None
         there = [[f"cuda:{i}" for i in range(n)] for n in args.devices if n <= count]
         hardware = torch.cuda.get_device_name(0) if count else None
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(args.rows, args.steps, 1)).astype(np.float32)
-    y = rng.normal(size=(args.columns or args.rows, args.steps, 1)).astype(np.float32)
-    rows, first = [], None
-    for devices in there:
-        options = {"keep": TopK(1), "gamma": 0.1, "device": devices}
-        if args.cpu:
-            options["num_threads"] = len(devices)
-        reduce_pairs(x[:64], y[:64], **options)  # loads what there is to load
-        seconds = []
-        for _ in range(args.repeat):
-            begin = time.perf_counter()
-            found = reduce_pairs(x, y, **options)
-            seconds.append(time.perf_counter() - begin)
-        first = first or (min(seconds), found)
-        rows.append({
-            "what": "nearest of all pairs", "device": "cpu" if args.cpu else "cuda", "devices": len(devices),
-            "B": len(x), "Q": len(y), "N": args.steps, "d": 1, "wall_s": min(seconds),
-            "cells_per_s": len(x) * len(y) * args.steps**2 / min(seconds),
-            "efficiency": first[0] / min(seconds) / (len(devices) / len(there[0])),
-            "same_bits": all((found[name] == array).all() for name, array in first[1].items()),
-            "hardware": hardware or timing.cpu_name(), "commit": timing.commit(Path(__file__).parents[1]),
-            "date": date.today().isoformat(),
-        })  # fmt: skip
-        print(
-            json.dumps({k: round(v, 4) if isinstance(v, float) else v for k, v in rows[-1].items()}),
-            flush=True,
-        )
-        if args.output:
-            args.output.write_text(json.dumps(rows, indent=1) + "\n")
+    rows = []
+    for what, of in (("nearest of all pairs", search), ("k-means", kmeans)):
+        sizes, work = of(args, np.random.default_rng(0))
+        first = None
+        for devices in there:
+            where = {"device": devices} | ({"num_threads": len(devices)} if args.cpu else {})
+            seconds = []
+            for repetition in range(args.repeat + (not args.cpu)):  # the first loads what there is to load
+                begin = time.perf_counter()
+                found = work(**where)
+                if repetition or args.cpu:
+                    seconds.append(time.perf_counter() - begin)
+            first = first or (min(seconds), found)
+            rows.append({
+                "what": what, "device": "cpu" if args.cpu else "cuda", "devices": len(devices), **sizes,
+                "wall_s": min(seconds),
+                "efficiency": first[0] / min(seconds) / (len(devices) / len(there[0])),
+                "same_bits": all(np.array_equal(found[name], array) for name, array in first[1].items()),
+                "hardware": hardware or timing.cpu_name(), "commit": timing.commit(Path(__file__).parents[1]),
+                "date": date.today().isoformat(),
+            })  # fmt: skip
+            print(
+                json.dumps({k: round(v, 4) if isinstance(v, float) else v for k, v in rows[-1].items()}),
+                flush=True,
+            )
+            if args.output:
+                args.output.write_text(json.dumps(rows, indent=1) + "\n")
     if not rows:
         raise SystemExit("no GPU is there: --cpu measures cores")
 

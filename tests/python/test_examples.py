@@ -116,8 +116,17 @@ def test_benchmark_of_collections(tmp_path: Path) -> None:
 
 
 def test_benchmarks_of_several_devices(tmp_path):
-    pairs = [ROOT / "benchmarks/several_devices.py", "--cpu", "--rows", "30", "--steps", "5", "--repeat", "1"]
-    run(sys.executable, *pairs, "--output", "rows.json", cwd=tmp_path)
+    pairs = [
+        ROOT / "benchmarks/several_devices.py",
+        "--cpu",
+        "--rows",
+        "30",
+        "--steps",
+        "5",
+        "--series",
+        "50",
+    ]
+    run(sys.executable, *pairs, "--repeat", "1", "--output", "rows.json", cwd=tmp_path)
     assert all(row["same_bits"] for row in json.loads((tmp_path / "rows.json").read_text()))
     training = [ROOT / "benchmarks/training_scale.py", "--cpu", "--devices", "1", "--batch", "2"]
     printed = run(sys.executable, *training, "--length", "8", "--steps", "1", cwd=tmp_path)
