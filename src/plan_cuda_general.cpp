@@ -103,7 +103,8 @@ Layout make_layout(const Problem &p, const general::Plan &plan, const Parts &par
     const size_t points = checked_mul(batch[side], rows[side]), of_pair = checked_mul(rows[side], plan.point_features);
     layout.points[side] = arena.add(cosine ? checked_mul(points, plan.point_features) : 0, sizeof(double));
     layout.rounded[side] =
-        arena.add(plan.rounded_points && !parts.tangents ? checked_mul(points, plan.point_features) : 0, sizeof(float));
+        arena.add(plan.rounded_points && !parts.tangents ? checked_mul(points, static_cast<size_t>(p.features)) : 0,
+                  sizeof(float));
     layout.directions[side] =
         arena.add(cosine && parts.tangents ? checked_mul(points, plan.point_features) : 0, sizeof(double));
     layout.norms[side] = arena.add(cosine ? points : 0, sizeof(double));

@@ -192,7 +192,7 @@ struct AdjointSweep {
     const bool with_slope = a.metric == SDTW_EUCLIDEAN && !a.dense.data;
     unsigned steps = 0;
     Real out = 0;  // what leaves the strip upwards in the step of the lane's number
-#pragma unroll 2
+#pragma unroll 1
     for (int u = T - 1; u >= 0; u--) {
       Real in[count];
 #pragma unroll

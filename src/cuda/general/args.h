@@ -98,7 +98,7 @@ struct Args {
   bool scale_dense;       // whether dense is multiplied by grad_value
   int feature_slots;      // of the ring through which features come to costs
   int staged;             // features of the points that gradients are made of for which shared memory has room
-  bool shared_rows;       // costs are of the same x: all of its features have room
+  bool shared_rows;       // x of costs stays in shared memory, all of its features
 };
 
 // The GPUs that kernels with small tiles and those with large ones are for. Large ones have room for some problems only

@@ -127,8 +127,7 @@ class Execution {
       launch_normalise(side_of(which), points, tangents, to, stream());
       const int64_t rows = which ? p.m : p.n;
       points = contiguous<Series>(to.points, rows, g.point_features, SDTW_F64);
-      (which ? a.of_y : a.of_x) =
-          to.rounded ? contiguous<Series>(to.rounded, rows, g.point_features, SDTW_F32) : points;
+      (which ? a.of_y : a.of_x) = to.rounded ? contiguous<Series>(to.rounded, rows, p.features, SDTW_F32) : points;
       if (work.tangents) tangents = contiguous<Series>(to.directions, rows, g.point_features, SDTW_F64);
     }
     a.cost_features = static_cast<int>(g.point_features);  // gradients have none of those that points have more

@@ -89,12 +89,24 @@ struct BackwardMemory {
   static __host__ __device__ __forceinline__ size_t checkpoint_bytes(const Args &a) {
     return (K + 1) * warp * sizeof(Word) * a.words;
   }
-  static size_t bytes(const Args &a) { return least_bytes(a) + a.staged * Points::bytes(a); }
+  static __host__ __device__ __forceinline__ size_t points_end(const Args &a) {
+    return least_bytes(a) + a.staged * Points::bytes(a);
+  }
+  // Where x of costs is if it stays: gradients of cosine are made of other points.
+  static __host__ __device__ __forceinline__ bool has_own_rows(const Args &a) {
+    return a.shared_rows && a.metric == SDTW_COSINE;
+  }
+  static __host__ __device__ __forceinline__ size_t rows_at(const Args &a) {
+    return has_own_rows(a) ? points_end(a) : least_bytes(a);
+  }
+  static size_t bytes(const Args &a) {
+    return points_end(a) + (has_own_rows(a) ? a.cost_features * pitch * sizeof(float) : 0);
+  }
   // Sets what depends on the room that there is. Returns whether there is enough.
   static bool fit(Args &a, size_t room) {
     const int wanted = a.dense.data ? 0 : a.features;
-    // Of few features x is copied once anyway; of cosine gradients are made of other points.
-    a.shared_rows = Costs::Points::may_share && wanted > features_of_slot<T> && a.metric != SDTW_COSINE;
+    // Of few features x is copied once anyway; of cosine that of products is float.
+    a.shared_rows = Costs::Points::may_share && wanted > features_of_slot<T> && (a.metric != SDTW_COSINE || a.products);
     a.staged = wanted;
     a.feature_slots = 2;
     if (a.shared_rows && bytes(a) <= room) return true;
@@ -162,7 +174,7 @@ struct Backward {
   __device__ __forceinline__ void fill(int thread) const {
     Halves<T> halves{tiles(), 0};
     typename Memory::Costs costs(a, s, block, Memory::staged(a, raw), a.feature_slots, thread, halves,
-                                 a.shared_rows ? raw + Memory::least_bytes(a) : nullptr);
+                                 a.shared_rows ? raw + Memory::rows_at(a) : nullptr);
     const typename Cell::Units units(a, limit_of<Cell>(a, s));
     for (int round = 0;; round++) {  // one after the other until meet() says that it was the last
       if (!halves.over()) {
@@ -305,8 +317,11 @@ struct Backward {
   __device__ __forceinline__ void run() const {
     const int thread = threadIdx.x;
     if (a.shared_rows) {
-      GradientPoints<T, backward_threads<Cell, tangents>, tangents>{raw + Memory::least_bytes(a), 0, a.staged}
-          .bring_rows(a, s, thread);
+      using Points = GradientPoints<T, backward_threads<Cell, tangents>, tangents>;
+      if (Memory::has_own_rows(a))
+        Points{nullptr, 0, a.cost_features}.template bring_rows<float>(
+            a.x, reinterpret_cast<float *>(raw + Memory::rows_at(a)), s, thread);
+      Points{raw + Memory::least_bytes(a), 0, a.staged}.bring_rows(a, s, thread);
       __pipeline_wait_prior(0);
       __syncthreads();
     }

@@ -55,19 +55,40 @@ struct GradientPoints {
     }
   }
   template <class In>
+  __device__ __forceinline__ void bring_rows(const Series &of, In *rows, const Task &s, int thread) const {
+    copy<In>(
+        of, s.index.x, s.row, strip_rows, s.n, thread, [&](int i, int f) { return rows + f * pitch + i; },
+        [](In *place) { *place = 0; });
+  }
+  template <class In>
   __device__ __forceinline__ void bring_rows(const Args &a, const Task &s, int thread) const {
-    for (int which = 0; which < series; which++) {
-      In *const rows = x<In>(which);
-      copy<In>(
-          which ? a.tangent_x : a.of_x, s.index.x, s.row, strip_rows, s.n, thread,
-          [&](int i, int f) { return rows + f * pitch + i; }, [](In *place) { *place = 0; });
+    for (int which = 0; which < series; which++) bring_rows<In>(which ? a.tangent_x : a.of_x, x<In>(which), s, thread);
+  }
+  // Columns of which four features at a time can be copied. Returns whether that is so.
+  __device__ __forceinline__ bool copy_by_four(const Series &of, const Task &s, int first, float *to,
+                                               int thread) const {
+    if (!of.data || of.dtype != SDTW_F32 || of.stride[2] != 1 || of.stride[1] % 4 != 0 || count % 4 != 0) return false;
+    const float *const base = static_cast<const float *>(of.data) + s.index.y * of.stride[0] + from;
+    if (reinterpret_cast<uintptr_t>(base) % sizeof(float4) != 0) return false;
+    const int each = count / 4, columns_on = threads / each, features_on = threads % each;
+    for (int i = thread / each, f = thread % each; i < columns;) {
+      auto *const place = reinterpret_cast<float4 *>(to) + i * each + f;
+      if (first + i < 0 || first + i >= s.m)
+        *place = {};
+      else
+        __pipeline_memcpy_async(place, base + (first + i) * of.stride[1] + 4 * f, sizeof(float4));
+      i += columns_on, f += features_on;
+      if (f >= each) f -= each, i++;
     }
+    return true;
   }
   // Of the columns that lanes meet in T steps.
   template <class In>
   __device__ __forceinline__ void bring_columns(const Args &a, const Task &s, int first_step, int thread) const {
     for (int which = 0; which < series; which++) {
       In *const to = y<In>(which);
+      if constexpr (sizeof(In) == sizeof(float))
+        if (copy_by_four(which ? a.tangent_y : a.of_y, s, first_step - (warp - 1), to, thread)) continue;
       copy<In>(
           which ? a.tangent_y : a.of_y, s.index.y, first_step - (warp - 1), columns, s.m, thread,
           [&](int i, int f) { return to + i * count + f; }, [](In *place) { *place = 0; });

@@ -136,7 +136,7 @@ struct Gradients {
       Real here[own][K], here_along[own][K] = {}, v[K][own] = {};
       from.load_rows(here, lane, feature);
       if constexpr (with_directions) along.load_rows(here_along, lane, feature);
-#pragma unroll(own > 1 ? 2 : 4)
+#pragma unroll 1
       for (int u = begin; u < end; u++) {
         Real there[own][1], there_along[own][1] = {};
         from.load_column(there, u - lane + warp - 1, feature);
@@ -159,7 +159,7 @@ struct Gradients {
       Real here[own][1], here_along[own][1] = {}, v[own] = {};
       from.load_column(here, column, feature);
       if constexpr (with_directions) along.load_column(here_along, column, feature);
-#pragma unroll 2
+#pragma unroll 1
       for (int lane = begin; lane < end; lane++) {
         Real there[own][K], there_along[own][K] = {};
         from.load_rows(there, lane, feature);

@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(threads) normalise_kernel(Side side, Series po
       turned = usable && xy < 0 && 4 * xy * xy > xx * yy;
       const double sign = turned && to.marker == 1 ? -1 : 1;
       for (int f = lanes.rank; f < side.features; f += lanes.count)
-        to.rounded[i * (side.features + 2) + f] =
+        to.rounded[i * side.features + f] =
             static_cast<float>(sign * unit(f) - (usable ? first_of(to.x, f) * scale : 0));
     }
     if (lanes.rank == 0) {

@@ -24,7 +24,7 @@ struct Sweep {
   using Real = typename Cell::Real;
   using Tile = Planes<Cell, tangents, T>;
   static constexpr int together = T < Cell::together ? T : Cell::together;  // steps between two renormalisations
-  static constexpr int unrolled = Cell::wide ? 2 : 4;
+  static constexpr int unrolled = Cell::wide || !waits ? 2 : 4;  // in backward code of four roles shares a cache
   static constexpr bool differs = waits && Cell::soft && Cell::weighted;  // if reversed
   static constexpr bool tracks = waits && !Cell::soft;
 
@@ -198,10 +198,13 @@ struct Sweep {
         of[diagonal] = diagonally ? left : of[diagonal], of[horizontal] = along ? left : of[horizontal];
       }
     }
-    // The vertical neighbour's derivative is the last to be known.
+    // The vertical neighbour's derivative is the last to be known. In double derivatives may be infinite, even of cells
+    // from which no path comes.
     __device__ __forceinline__ double mean(const double (&dots)[transitions], double more) const {
-      const double others = fma(of[diagonal], dots[diagonal], fma(of[horizontal], dots[horizontal], more));
-      return fma(of[vertical], dots[vertical], others);
+      const auto with = [&](int way, double sum) {
+        return Cell::wide && of[way] == 0 ? sum : fma(of[way], dots[way], sum);
+      };
+      return with(vertical, with(diagonal, with(horizontal, more)));
     }
   };
 
