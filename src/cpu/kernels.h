@@ -280,6 +280,11 @@ struct LaneKernels {
   Function soft[cost_forms][2];
   // Minimum: [masked][not keeping steps, or keeping probabilities, of which one is 1, with ties as RuleKernels::hard].
   Function hard[2][3];
+  // Of `count` vectors, lane by lane: raises largest [W] to the largest; adds them to sum [W]; each times 1 + excess
+  // [W].
+  void (*largest)(const T *values, int64_t count, T *largest);
+  void (*total)(const T *values, int64_t count, double *sum);
+  void (*grow)(T *values, int64_t count, const T *excess);
 };
 
 template <class T>

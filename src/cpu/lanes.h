@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 
 #include "core/band.h"
 #include "cpu/flush.h"
@@ -68,6 +69,7 @@ class LaneGroup {
       n[l] = lengths[l].kind == Kind::solved ? lengths[l].n : 0;
       m[l] = lengths[l].kind == Kind::solved ? lengths[l].m : 0;
       longest_n = std::max(longest_n, n[l]);
+      if (n[l] > 0) shortest_n = std::min(shortest_n, n[l]);
       longest_m = std::max(longest_m, m[l]);
     }
     matrix_limit = largest_given_cost<T>(p);
@@ -268,8 +270,11 @@ class LaneGroup {
   bool corner_in(int l, int64_t r, int64_t rows, int64_t first, int64_t last) const {
     return n[l] > r && n[l] <= r + rows && m[l] > first && m[l] <= last;
   }
+  // Whether any lane's last cell may be in these rows, or above.
+  bool has_corners(int64_t r) const { return r + K >= shortest_n; }
   // The next step after s at which a sweep of rows r.. must stop for a corner: just past it, or just on it.
   int64_t next_corner(int64_t r, int64_t s, int64_t end) const {
+    if (!has_corners(r)) return end;
     for (int l = 0; l < W; ++l)
       if (corner_in(l, r, K, s, end)) end = m[l];
     return end;
@@ -295,6 +300,14 @@ class LaneGroup {
     }
   }
 
+  // What of E is on its way into a tile with columns c .. c + count - 1, or out of it.
+  struct Carried {
+    T *data;
+    int64_t count;  // vectors
+  };
+  std::array<Carried, 3> carried(int64_t c, int64_t count) const {
+    return {{{left, plan.tile_rows}, {diagonal, plan.tile_rows}, {adjoint_row + c * W, count}}};
+  }
   void recompute(int64_t r, int64_t c, int64_t count) const;
   void adjoint(int64_t r, int64_t begin, int64_t end) const;
   void leave(int64_t r, int64_t c, int64_t count, int64_t begin, int64_t end, bool first) const;
@@ -315,7 +328,7 @@ class LaneGroup {
   const Store store{hard};
   const T scale, scale_low;  // log2(e) / gamma
   double matrix_limit;
-  int64_t n[max_width], m[max_width], longest_n = 0, longest_m = 0;
+  int64_t n[max_width], m[max_width], longest_n = 0, longest_m = 0, shortest_n = INT64_MAX;
   CostForm form = plain_cost;
   bool products = false;
   T *x, *y, *row_m, *grad_x, *grad_y, *rest_x, *adjoint_row, *tile, *alignment, *entries, *state_m, *left, *diagonal,
@@ -380,7 +393,7 @@ bool LaneGroup<T, In>::forward(double *value) {
               {end - s, tile + (s - from) * K * W * (form == plain_cost ? 1 : 2), scale, scale_low, lanes,
                row_m + s * W, row_e + s * W, kept ? kept_at(r, s) : nullptr},
               kept != nullptr);
-        for (int l = 0; l < W; ++l)
+        for (int l = 0; has_corners(r) && l < W; ++l)
           if (corner_in(l, r, K, s, end) && m[l] == end) {
             const int64_t at_corner = (n[l] - 1 - r) * W + l;
             const T *const m_ = lanes.m + at_corner;

@@ -7,7 +7,7 @@
 namespace sdtw::cpu {
 
 // Sweeps E back through a tile with these entries, a few steps at a time for the sake of the flow's rounding errors.
-// lost: see Flow.
+// lost: of the flow so far, relative to it, and not given back yet.
 template <class T, class In>
 void StripPair<T, In>::adjoint(const T *entries, int64_t first_step, int64_t count, std::byte *local, bool derivative,
                                double &lost) const {
@@ -35,14 +35,14 @@ void StripPair<T, In>::adjoint(const T *entries, int64_t first_step, int64_t cou
     carried = inside();
     const double outflow = carried + kernels.total(row + 1, end - s);
     lost += lack_of_flow(outflow, inflow);
-    if (std::abs(lost) < Flow<T>::least) continue;
+    if (std::abs(lost) < least_correction<T>) continue;
     kernels.grow(left, strip_rows + W, T(lost));
     kernels.grow(diagonal, strip_rows, T(lost));
     kernels.grow(row + 1, end - s, T(lost));
     carried = inside();
     // What the correction itself has been rounded by, which is more only where next to nothing flows.
     const double rest = lost + lack_of_flow(carried + kernels.total(row + 1, end - s), outflow);
-    lost = std::abs(rest) < 2 * Flow<T>::least ? rest : 0;
+    lost = std::abs(rest) < 2 * least_correction<T> ? rest : 0;
   }
 }
 

@@ -15,6 +15,15 @@ inline __attribute__((always_inline)) void unrolled(Body body) {
   }
 }
 
+// Likewise for K rows of a lane, unless they are more than there are registers for.
+template <int K, class Body>
+inline __attribute__((always_inline)) void each_row(Body body) {
+  if constexpr (K <= 8)
+    unrolled<K>(body);
+  else
+    for (int k = 0; k < K; ++k) body(k);
+}
+
 #include "cpu/hard_sweeps.h"
 #include "cpu/metrics.h"
 #include "cpu/points.h"
@@ -119,7 +128,10 @@ constexpr LaneKernels<T> lane_kernels() {
   return {{{sweep_band<T, K, false, false>, sweep_band<T, K, false, true>},
            {sweep_band<T, K, split, false>, sweep_band<T, K, split, true>}},
           {{hard_lanes<T, K, false, 0>, hard_lanes<T, K, false, 1>, hard_lanes<T, K, false, 2>},
-           {hard_lanes<T, K, true, 0>, hard_lanes<T, K, true, 1>, hard_lanes<T, K, true, 2>}}};
+           {hard_lanes<T, K, true, 0>, hard_lanes<T, K, true, 1>, hard_lanes<T, K, true, 2>}},
+          lane_largest<T>,
+          lane_total<T>,
+          lane_grow<T>};
 }
 
 template <class T>
