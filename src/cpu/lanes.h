@@ -24,11 +24,11 @@ class LaneGroup {
   using Store = Boundary<T, In>;
 
   // W pairs, of which those whose kind is not solved are lanes without cells. first: which lane of its unit the first
-  // one is. block_of_state: the group's part of state, or null; all_entries: where those of all tiles are kept, in
+  // one is. block_of_state: the group's part of state, or null; entries_of_tiles: where those of some are kept, in
   // place of boundaries in state, or null.
   LaneGroup(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, const Place *pairs, int64_t first,
             const Lengths *lengths, const ScratchLayout &layout, std::byte *shared, std::byte *local,
-            std::byte *block_of_state, T *all_entries)
+            std::byte *block_of_state, T *entries_of_tiles)
       : p(whole.problem),
         plan(whole.cpu),
         kernels(isa.kernels<T>()),
@@ -38,7 +38,8 @@ class LaneGroup {
         places(pairs),
         series{kernels, p.features, W},
         state(block_of_state),
-        kept(all_entries),
+        kept(entries_of_tiles),
+        of_kept(p, plan),
         hard(p.gamma == 0),
         scale(T(core::log2_e / p.gamma)),
         scale_low(T(core::log2_e / p.gamma - double(scale))) {
@@ -190,7 +191,12 @@ class LaneGroup {
 
   int64_t tiles_down() const { return ceil_div(longest_n, plan.tile_rows); }
   int64_t tiles_across() const { return ceil_div(longest_m, plan.tile_cols); }
-  T *kept_at(int64_t r, int64_t c) const { return kept + (r / K * p.m + c) * K * 3 * W; }
+  // Where entries of rows r .. r + K - 1 from column c on are kept; null if those of its tile are not.
+  T *kept_at(int64_t r, int64_t c) const {
+    if (!kept) return nullptr;
+    const int64_t column = c - of_kept.begin(r / plan.tile_rows, tiles_down(), longest_m, plan);
+    return column >= 0 && column < of_kept.columns ? kept + (r / K * of_kept.columns + column) * K * 3 * W : nullptr;
+  }
   std::byte *boundary_row(int64_t i) const { return state + size_t(i - 1) * row_bytes(); }
   // 4 rows' worth of the column to the left of tile c, from row r on.
   std::byte *boundary_column(int64_t r, int64_t c) const {
@@ -323,6 +329,7 @@ class LaneGroup {
   const LaneSeries<T> series;
   std::byte *const state;
   T *const kept;
+  const KeptLayout of_kept;
   const bool hard;  // gamma = 0
   const bool banded = p.band != SDTW_BAND_NONE;
   const Store store{hard};
@@ -368,6 +375,7 @@ void LaneGroup<T, In>::find_columns(int64_t r, Columns &c) const {
 template <class T, class In>
 bool LaneGroup<T, In>::forward(double *value) {
   bool ok = true;
+  const bool recomputes = state && !(kept && of_kept.columns >= longest_m);
   fill_forbidden(row_m, row_e, longest_m * W, hard);
   for (int l = 0; l < W; ++l)  // where a band does not reach the corner
     if (n[l] > 0) value[l] = std::numeric_limits<double>::infinity();
@@ -376,13 +384,14 @@ bool LaneGroup<T, In>::forward(double *value) {
     const LaneState<T> lanes = lane_state(0);
     start_rows(r, lanes);
     find_columns(r, columns);
-    if (state && r > 0 && r % plan.tile_rows == 0)
+    if (recomputes && r > 0 && r % plan.tile_rows == 0)
       store.save(boundary_row(r / plan.tile_rows), p.m * W, 0, row_m, row_e, longest_m * W);
     for (int64_t c = columns.begin / plan.tile_cols * plan.tile_cols; c <= columns.end && c < longest_m;
          c += plan.tile_cols) {
       const int64_t from = std::max(c, columns.begin), to = std::min(c + plan.tile_cols, columns.end);
       // Also where nothing of these rows is in the tile, as their last cell is the diagonal neighbour of one that is.
-      if (state && c > columns.begin)
+      T *const entries_kept = kept_at(r, c);
+      if (state && !entries_kept && c > columns.begin)
         store.save(boundary_column(r, c / plan.tile_cols), K * W, 0, lanes.m, lanes.e, K * W);
       if (from >= to) continue;
       cost(r, from, to - from, ok);
@@ -391,8 +400,8 @@ bool LaneGroup<T, In>::forward(double *value) {
         end = next_corner(r, s, to);
         sweep(columns, s, end,
               {end - s, tile + (s - from) * K * W * (form == plain_cost ? 1 : 2), scale, scale_low, lanes,
-               row_m + s * W, row_e + s * W, kept ? kept_at(r, s) : nullptr},
-              kept != nullptr);
+               row_m + s * W, row_e + s * W, kept_at(r, s)},
+              entries_kept != nullptr);
         for (int l = 0; has_corners(r) && l < W; ++l)
           if (corner_in(l, r, K, s, end) && m[l] == end) {
             const int64_t at_corner = (n[l] - 1 - r) * W + l;

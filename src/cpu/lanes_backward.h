@@ -49,7 +49,7 @@ template <class T, class In>
 void LaneGroup<T, In>::adjoint(int64_t r, int64_t begin, int64_t end) const {
   const FlushDenormals flush;
   const int64_t q = r % plan.tile_rows;
-  const T *const p_ = kept ? kept_at(r, begin) : entries + q * plan.tile_cols * 3 * W;
+  const T *const of_tile = kept_at(r, begin), *const p_ = of_tile ? of_tile : entries + q * plan.tile_cols * 3 * W;
   for (int64_t to = end; to > begin;) {
     // Down to the rightmost corner before `to`, which is then started.
     int64_t s = begin;
@@ -114,7 +114,7 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
       double inflow[max_width], outflow[max_width] = {};
       for (int l = 0; l < W; ++l) inflow[l] = corner_in(l, r, plan.tile_rows, c, c + count) ? 1 : 0;
       for (const Carried &in : carried(c, count)) kernels.of_lanes.total(in.data, in.count, inflow);
-      if (!kept) recompute(r, c, count);
+      if (!kept_at(r, c)) recompute(r, c, count);
       for (int64_t q = (rows - 1) / K * K; q >= 0; q -= K) {
         find_columns(r + q, columns);
         const int64_t from = std::max(c, columns.begin), to = std::min(c + count, columns.end);

@@ -20,7 +20,7 @@ class StripPair {
   using Store = Boundary<T, In>;
 
   // scratch: the shared part of a ScratchLayout; block_of_state: the pair's part of state, or null; entries: where
-  // those of all tiles are kept, in place of boundaries in state, or null.
+  // those of some tiles are kept, in place of boundaries in state, or null.
   StripPair(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, const Place &place, Lengths lengths,
             const ScratchLayout &offsets, std::byte *scratch, std::byte *block_of_state, T *entries)
       : p(whole.problem),
@@ -37,6 +37,7 @@ class StripPair {
         state_layout(p, plan),
         state(block_of_state),
         kept(entries),
+        of_kept(p, plan),
         rule(p, plan.transposed, n, m),
         tangents(p, plan, kernels, b, at_place, n, m, layout, scratch),
         scale(T(core::log2_e / p.gamma)),
@@ -146,7 +147,12 @@ class StripPair {
     rule.forbid(s.above_m, s.above_e, W);
     if (i == 0) rule.start(s.above_m, s.above_e);  // the corner of the border: R = 0
   }
-  T *kept_at(int64_t i, int64_t step) const { return kept + (i * (p.m + max_width) + step) * 3 * strip_rows; }
+  // Where entries of strip i from this step on are kept; null if those of its tile are not.
+  T *kept_at(int64_t i, int64_t step) const {
+    if (!kept) return nullptr;
+    const int64_t s = step - of_kept.begin(i, strips(), m + max_width, plan);
+    return s >= 0 && s < of_kept.columns ? kept + (i * of_kept.columns + s) * 3 * strip_rows : nullptr;
+  }
   std::byte *boundary_row(int64_t i) const { return state + size_t(i - 1) * state_layout.row; }
   std::byte *boundary_column(int64_t i, int64_t c) const {
     return state + state_layout.columns + size_t(i * (plan.tiles_across - 1) + c - 1) * state_layout.column;
@@ -322,6 +328,7 @@ class StripPair {
   const StateLayout state_layout;
   std::byte *const state;
   T *const kept;
+  const KeptLayout of_kept;
   const PairRule<T> rule;
   const Store store{rule.hard};
   Tangents<T, In> tangents;
@@ -355,8 +362,10 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
     next = tile_end(within, s);
     const int64_t count = next - s;
     if (i > 0) wait(i - 1, std::min(steps(i - 1), next + W));
-    if (state && i > 0 && s < m) store.save(boundary_row(i), p.m, s, row_m + s, row_e + s, std::min(count, m - s));
-    if (state && s > within.begin)
+    T *const entries = kept_at(i, s);
+    const bool saves = state && !entries;
+    if (saves && i > 0 && s < m) store.save(boundary_row(i), p.m, s, row_m + s, row_e + s, std::min(count, m - s));
+    if (saves && s > within.begin)
       store.save(boundary_column(i, s / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
     ok &= cost(i, cells, s, count, local);
     if (!ok && sizeof(T) == 4) {
@@ -367,8 +376,8 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
       tangents.save(i, s / plan.tile_cols, s, count, local, s > within.begin);
       tangent_cost(i, cells, s, count, local);
     }
-    sweep({count, tile, scale, scale_low, lanes, row_m + s, row_e + s, kept ? kept_at(i, s) : nullptr}, within, s,
-          kept != nullptr, tangents.carried() ? tangents.row + s : nullptr, local);
+    sweep({count, tile, scale, scale_low, lanes, row_m + s, row_e + s, entries}, within, s, entries != nullptr,
+          tangents.carried() ? tangents.row + s : nullptr, local);
     advance(i, next);
   }
   if (i == strips() - 1) {

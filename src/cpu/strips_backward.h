@@ -122,12 +122,13 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
       if (tangents.carried()) tangents.skip(s + live, count - live, local);
     }
     if (live > 0) {
-      if (!kept || (metric().slopes[form] && !target)) cost(i, cells, s, live, local);
+      const T *const entries = kept_at(i, s);
+      if (!entries || (metric().slopes[form] && !target)) cost(i, cells, s, live, local);
       if (tangents.carried()) tangent_cost(i, cells, s, live, local);
       {
         const FlushDenormals flush;
-        if (!kept) probabilities(i, within, s, live, local);
-        adjoint(kept ? kept_at(i, s) : at<T>(local, layout.entries), s, live, local, derivative, lost);
+        if (!entries) probabilities(i, within, s, live, local);
+        adjoint(entries ? entries : at<T>(local, layout.entries), s, live, local, derivative, lost);
       }
       spend(i, cells, s, live, local, target, stride, factor);
     }
