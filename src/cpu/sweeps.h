@@ -154,14 +154,19 @@ void adjoint(const AdjointSweep<T> &a) {
 template <class T>
 double total(const T *values, int64_t count) {
   using V = Vec<double>;
-  auto sum = V::set1(0);
+  constexpr int H = V::width, sums = 4;  // that do not wait for each other
+  typename V::Real sum[sums];
+  unrolled<sums>([&](int j) { sum[j] = V::set1(0); });
   int64_t i = 0;
-  for (; i + V::width <= count; i += V::width) sum = V::add(sum, V::load(values + i));
-  double each[V::width], all = 0;
-  V::store(each, sum);
-  for (const double part : each) all += part;
-  for (; i < count; ++i) all += static_cast<double>(values[i]);
-  return all;
+  for (; i + sums * H <= count; i += sums * H)
+    unrolled<sums>([&](int j) { sum[j] = V::add(sum[j], V::load(values + i + j * H)); });
+  for (; i + H <= count; i += H) sum[0] = V::add(sum[0], V::load(values + i));
+  double each[H];
+  V::store(each, V::add(V::add(sum[0], sum[1]), V::add(sum[2], sum[3])));
+  for (int half = H / 2; half > 0; half /= 2)
+    for (int j = 0; j < half; ++j) each[j] += each[j + half];
+  for (; i < count; ++i) each[0] += static_cast<double>(values[i]);
+  return each[0];
 }
 
 template <class T>
