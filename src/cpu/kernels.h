@@ -42,6 +42,11 @@ struct LaneState {
   E *above_e;
 };
 
+// How costs come to a sweep: as they are, or, of series, in double and split, which the float64 engine knows nothing
+// of. point_cost: as plain ones, but computed by the sweep itself: those of a single feature take less time than the
+// tile.
+enum CostForm { plain_cost, double_cost, cost_forms, point_cost = cost_forms, sweep_forms };
+
 template <class T>
 struct Sweep {
   using E = typename core::Exponent<T>::type;
@@ -56,6 +61,9 @@ struct Sweep {
   // [steps][K][3][W]: what enters a cell from up, left, diagonal, as probabilities but for a common factor, or 0;
   // sweep_save only.
   T *entries;
+  // point_cost: in place of costs, the K rows [K][W], and the columns: of the first step, of one lane after the other
+  // where lanes are pairs, else that of lane 0, with those before it behind.
+  const T *x = nullptr, *y = nullptr;
 };
 
 // E[i,j] = p_up(i+1,j) E[i+1,j] + p_left(i,j+1) E[i,j+1] + p_diagonal(i+1,j+1) E[i+1,j+1], steps descending.
@@ -222,9 +230,6 @@ struct CosineBlock {
 };
 constexpr double half_root = 0.70710678118654752440;  // of 2
 
-// How costs of series come to the float engine; the float64 engine knows plain ones only.
-enum CostForm { plain_cost, double_cost, cost_forms };
-
 // What a metric does with a tile. A new one is a functor in core/metric.h and a row of the table in cpu/table.h.
 template <class T>
 struct MetricKernels {
@@ -246,8 +251,8 @@ template <class T>
 struct MappingKernels {
   int rows;  // K
   // Forward, and forward keeping entries. Double costs come split, [steps][K][2][W].
-  void (*sweep[cost_forms])(const Sweep<T> &);
-  void (*sweep_save[cost_forms])(const Sweep<T> &);
+  void (*sweep[sweep_forms])(const Sweep<T> &);
+  void (*sweep_save[sweep_forms])(const Sweep<T> &);
   void (*adjoint)(const AdjointSweep<T> &);
   MetricKernels<T> metric[metrics];  // by sdtw_metric
   // Cells that do not exist become 0. Returns nonzero if a cost is not the engine's: for float larger than the limit or

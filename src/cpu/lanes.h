@@ -138,6 +138,7 @@ class LaneGroup {
   void choose(Engine engine) {
     form = cost_form(engine);
     products = engine == Engine::products;
+    of_points = form == plain_cost && has_point_costs(p);
   }
   static constexpr int K = lane_rows;
 
@@ -206,6 +207,7 @@ class LaneGroup {
   size_t row_bytes() const { return size_t(p.m) * size_t(W) * Store::size; }
 
   void cost(int64_t r, int64_t c, int64_t count, bool &ok) const {
+    if (of_points) return;
     if (p.fused()) {
       (products ? metric().products : metric().cost[form])(fused(r, c, count));
       return;
@@ -286,23 +288,31 @@ class LaneGroup {
     return end;
   }
 
-  // Sweeps columns [begin, end) of K rows. of: as of a tile that begins there. save: probabilities are kept.
-  void sweep(const Columns &columns, int64_t begin, int64_t end, const Sweep<T> &of, bool save) const {
+  // Sweeps columns [begin, end) of K rows from r on. of: as of a tile that begins there. save: probabilities are kept.
+  void sweep(const Columns &columns, int64_t r, int64_t begin, int64_t end, const Sweep<T> &of, bool save) const {
     const FlushDenormals flush(!hard && (save || sizeof(T) == 8));
     const int64_t each = K * W * (form == plain_cost ? 1 : 2);
     for (int64_t from = begin, to; from < end; from = to) {
       const bool masked = from < columns.open_begin || from >= columns.open_end;
       to = std::min(end, from < columns.open_begin ? columns.open_begin : masked ? end : columns.open_end);
       const int64_t s = from - begin;
-      const Sweep<T> part{to - from, of.cost + s * each, of.scale,         of.scale_low,
-                          of.state,  of.row_m + s * W,   of.row_e + s * W, save ? of.entries + s * K * 3 * W : nullptr};
+      const Sweep<T> part{to - from,
+                          of.cost + s * each,
+                          of.scale,
+                          of.scale_low,
+                          of.state,
+                          of.row_m + s * W,
+                          of.row_e + s * W,
+                          save ? of.entries + s * K * 3 * W : nullptr,
+                          x + r * features * W,
+                          y + from * features * W};
       const LaneSweep<T> given{part, from, columns.first, columns.last, columns.wide_first, columns.wide_last};
       if (hard)
         kernels.of_lanes.hard[masked][save ? (plan.transposed ? 2 : 1) : 0](given);
       else if (masked)
         kernels.of_lanes.soft[form][save](given);
       else
-        (save ? mapping.sweep_save : mapping.sweep)[form](part);
+        (save ? mapping.sweep_save : mapping.sweep)[of_points ? point_cost : form](part);
     }
   }
 
@@ -337,7 +347,7 @@ class LaneGroup {
   double matrix_limit;
   int64_t n[max_width], m[max_width], longest_n = 0, longest_m = 0, shortest_n = INT64_MAX;
   CostForm form = plain_cost;
-  bool products = false;
+  bool products = false, of_points = false;
   T *x, *y, *row_m, *grad_x, *grad_y, *rest_x, *adjoint_row, *tile, *alignment, *entries, *state_m, *left, *diagonal,
       *above_m;
   E *row_e, *state_e, *above_e;
@@ -398,7 +408,7 @@ bool LaneGroup<T, In>::forward(double *value) {
       if (!ok && sizeof(T) == 4) return false;
       for (int64_t s = from, end; s < to; s = end) {
         end = next_corner(r, s, to);
-        sweep(columns, s, end,
+        sweep(columns, r, s, end,
               {end - s, tile + (s - from) * K * W * (form == plain_cost ? 1 : 2), scale, scale_low, lanes,
                row_m + s * W, row_e + s * W, kept_at(r, s)},
               entries_kept != nullptr);

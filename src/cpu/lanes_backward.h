@@ -37,7 +37,7 @@ void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
     }
     if (from >= to) continue;
     cost(r + q, from, to - from, ok);
-    sweep(columns, from, to,
+    sweep(columns, r + q, from, to,
           {to - from, tile, scale, scale_low, lanes, m_ + (from - c) * W, e_ + (from - c) * W,
            entries + q * plan.tile_cols * 3 * W},
           true);

@@ -80,6 +80,12 @@ inline CostForm cost_form(Engine engine) {
   return engine == Engine::products || engine == Engine::double_costs ? double_cost : plain_cost;
 }
 
+// Whether sweeps compute plain costs of this problem themselves, as long as all of its cells are the core's.
+inline bool has_point_costs(const Problem &p) {
+  return p.metric == SDTW_SQEUCLIDEAN && p.features == 1 && p.gamma > 0 && p.band == SDTW_BAND_NONE &&
+         p.has_unit_steps();
+}
+
 // What points relative to a centre, and their squared norms or the sums of their coordinates, are multiplied by for
 // costs from products (cpu/metrics.h), which come times `scale`.
 struct ProductScales {

@@ -116,6 +116,7 @@ class StripPair {
   void choose(Engine engine) {
     form = cost_form(engine);
     products = engine == Engine::products;
+    of_points = form == plain_cost && has_point_costs(p) && !tangents.wanted();
   }
   template <class U>
   static U *at(const std::byte *base, size_t offset) {
@@ -210,8 +211,9 @@ class StripPair {
   }
   // Split costs come scaled by the largest weight, of which the others are fractions.
   double split_scale() const { return core::log2_e / p.gamma * (rule.weighted ? StepBounds(p).weight : 1); }
-  // Fills the tile with costs; false if a given one is not for this engine.
+  // Fills the tile with costs, if sweeps want any; false if a given one is not for this engine.
   bool cost(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local) const {
+    if (of_points) return true;
     if (p.fused()) {
       (products ? metric().products : metric().cost[form])(fused(i, first_step, count, local));
       return true;
@@ -268,7 +270,7 @@ class StripPair {
   void spend(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local, In *target,
              const int64_t (&stride)[3], T factor) const;
   // row_dot: of tangents, where they are carried along.
-  void sweep(const Sweep<T> &of, const Corridor &within, int64_t first_step, bool save, T *row_dot,
+  void sweep(int64_t i, const Sweep<T> &of, const Corridor &within, int64_t first_step, bool save, T *row_dot,
              std::byte *local) const {
     const FlushDenormals flush(!rule.hard && (sizeof(T) == 8 || tangents.carried() || save));
     if (tangents.carried()) {
@@ -286,12 +288,20 @@ class StripPair {
       to = from < within.open_first ? within.open_first : from < within.open_end ? within.open_end : end;
       to = within.open_first < within.open_end ? std::min(to, end) : end;
       const int64_t s = from - first_step;
-      const Sweep<T> part{to - from, of.cost + s * each, of.scale,     of.scale_low,
-                          of.state,  of.row_m + s,       of.row_e + s, of.entries + s * saved};
+      const Sweep<T> part{to - from,
+                          of.cost + s * each,
+                          of.scale,
+                          of.scale_low,
+                          of.state,
+                          of.row_m + s,
+                          of.row_e + s,
+                          of.entries + s * saved,
+                          series.x + series.strip(i),
+                          series.y + series.column(from)};
       if (!rule.core_cells() || rule.masked(within, from, part.steps))
         rule.sweep(kernels.rules, part, within, from, form, save);
       else
-        (save ? mapping.sweep_save : mapping.sweep)[form](part);
+        (save ? mapping.sweep_save : mapping.sweep)[of_points ? point_cost : form](part);
     }
   }
   // Hands strips out by ticket; progress[i] is how many steps strip i has done.
@@ -344,7 +354,7 @@ class StripPair {
   std::atomic<bool> broken{false};
   const bool by_rows = has_rows(p, plan, tangents.wanted());
   CostForm form = plain_cost;
-  bool products = false;
+  bool products = false, of_points = false;
 };
 
 template <class T, class In>
@@ -376,7 +386,7 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
       tangents.save(i, s / plan.tile_cols, s, count, local, s > within.begin);
       tangent_cost(i, cells, s, count, local);
     }
-    sweep({count, tile, scale, scale_low, lanes, row_m + s, row_e + s, entries}, within, s, entries != nullptr,
+    sweep(i, {count, tile, scale, scale_low, lanes, row_m + s, row_e + s, entries}, within, s, entries != nullptr,
           tangents.carried() ? tangents.row + s : nullptr, local);
     advance(i, next);
   }

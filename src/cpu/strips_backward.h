@@ -63,7 +63,7 @@ void StripPair<T, In>::probabilities(int64_t i, const Corridor &within, int64_t 
   T *above_dot = nullptr;
   if (tangents.carried())
     above_dot = tangents.load(i, first_step / plan.tile_cols, first_step, count, local, first_step > within.begin);
-  sweep({count, at<T>(local, layout.tile), scale, scale_low, lanes, above_m, above_e, at<T>(local, layout.entries)},
+  sweep(i, {count, at<T>(local, layout.tile), scale, scale_low, lanes, above_m, above_e, at<T>(local, layout.entries)},
         within, first_step, true, above_dot, local);
 }
 

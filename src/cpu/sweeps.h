@@ -2,9 +2,9 @@
 // for one cell after the other: what divides the terms of a cell by their sum is the adjoint. Included by kernels_*.cpp
 // inside its namespace.
 
-// K rows a lane, skewed (strips) or not (lanes), from costs or from costs already split, with or without keeping how
+// K rows a lane, skewed (strips) or not (lanes), from costs of any form, with or without keeping how
 // cells were entered. masked: cell (s, k, l) is admissible for first[k W + l] <= at + s < end[k W + l].
-template <class T, int K, bool skew, bool split, bool save, bool masked>
+template <class T, int K, bool skew, CostForm form, bool save, bool masked>
 inline __attribute__((always_inline)) void sweep_tile(const Sweep<T> a, [[maybe_unused]] int64_t at = 0,
                                                       [[maybe_unused]] const typename Sweep<T>::E *first = nullptr,
                                                       [[maybe_unused]] const typename Sweep<T>::E *end = nullptr) {
@@ -20,7 +20,10 @@ inline __attribute__((always_inline)) void sweep_tile(const Sweep<T> a, [[maybe_
   });
   [[maybe_unused]] const auto scale = V::set1(a.scale), scale_low = V::set1(a.scale_low);
   const auto factor_of = [&](int64_t s, int k) __attribute__((always_inline)) {
-    if constexpr (split) {
+    if constexpr (form == point_cost) {
+      const auto d = V::sub(V::load(a.y + (skew ? -s : s * W)), V::load(a.x + k * W));
+      return core::step_factor<V>(V::split(V::mul(d, d), scale, scale_low));
+    } else if constexpr (form == double_cost) {
       const T *t = a.cost + (s * K + k) * 2 * W;
       return core::step_factor<V>(typename V::Split{V::load(reinterpret_cast<const int32_t *>(t)), V::load(t + W)});
     } else {
@@ -91,18 +94,18 @@ inline __attribute__((always_inline)) void sweep_tile(const Sweep<T> a, [[maybe_
   });
 }
 
-template <class T, int K, bool skew, bool split, bool save>
+template <class T, int K, bool skew, CostForm form, bool save>
 void sweep(const Sweep<T> &a) {
-  sweep_tile<T, K, skew, split, save, false>(a);
+  sweep_tile<T, K, skew, form, save, false>(a);
 }
 // Within bands: of lanes, and of a strip.
-template <class T, int K, bool split, bool save>
+template <class T, int K, CostForm form, bool save>
 void sweep_band(const LaneSweep<T> &a) {
-  sweep_tile<T, K, false, split, save, true>(a.of, a.column, a.first, a.end);
+  sweep_tile<T, K, false, form, save, true>(a.of, a.column, a.first, a.end);
 }
-template <class T, int K, bool split, bool save>
+template <class T, int K, CostForm form, bool save>
 void sweep_corridor(const RuleSweep<T> &a) {
-  sweep_tile<T, K, true, split, save, true>(a.of, 0, a.first, a.end);
+  sweep_tile<T, K, true, form, save, true>(a.of, 0, a.first, a.end);
 }
 
 // What is written is 0 where E is negligible, so that gradients do not depend on which cells are visited for the sake
