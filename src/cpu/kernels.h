@@ -171,8 +171,8 @@ struct FusedTile {
   int64_t norm_step;              // and these the norms: of row k at norm_x + k W, of step s at norm_y + s norm_step
   T *cost;                        // cost: written; slopes: read
   T *alignment;                   // slopes: multiplied; gradient: read. May be where the cost is, but for slopes
-  T *grad_x, *grad_y;             // gradient: laid out as x and y; sum E (y - x), or its sign, added to both,
-  T *rest_x, *rest_y;             // with what these sums have lost to rounding; rest_y: strips only
+  T *grad_x, *grad_y;             // gradient: laid out as x and y; sum E (y - x), or its sign, added to both, or, if
+  T *rest_x, *rest_y;             // grad_y is null, to x's, with what these sums have lost to rounding; rest_y: strips
 };
 
 // A strip's tile of many features on the way from E to gradients: series and gradients lie here as [time

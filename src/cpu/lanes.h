@@ -236,7 +236,7 @@ class LaneGroup {
             tile,
             alignment,
             grad_x + r * d * W,
-            grad_y + c * d * W,
+            of_y_too ? grad_y + c * d * W : nullptr,
             rest_x + r * d * W,
             nullptr};
   }
@@ -340,7 +340,8 @@ class LaneGroup {
   std::byte *const state;
   T *const kept;
   const KeptLayout of_kept;
-  const bool hard;  // gamma = 0
+  const bool hard;                                     // gamma = 0
+  const bool of_y_too = b.grad_y.data || p.symmetric;  // gradients, not those of x alone
   const bool banded = p.band != SDTW_BAND_NONE;
   const Store store{hard};
   const T scale, scale_low;  // log2(e) / gamma

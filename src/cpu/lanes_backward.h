@@ -100,7 +100,7 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
   if (p.fused() && !target) {
     const int64_t size_x = tiles_down() * plan.tile_rows * features * W, size_y = longest_m * features * W;
     std::fill(grad_x, grad_x + size_x, T(0));
-    std::fill(grad_y, grad_y + size_y, T(0));
+    if (of_y_too) std::fill(grad_y, grad_y + size_y, T(0));
     if (sizeof(T) == 4) std::fill(rest_x, rest_x + size_x, T(0));
   }
   Columns columns;

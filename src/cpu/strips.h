@@ -205,7 +205,7 @@ class StripPair {
             at<T>(local, layout.tile),
             at<T>(local, layout.alignment),
             grad_x + row,
-            grad_y + column,
+            of_y_too ? grad_y + column : nullptr,
             rest_x + row,
             rest_y + column};
   }
@@ -353,6 +353,8 @@ class StripPair {
   bool shared = false;  // by several threads
   std::atomic<bool> broken{false};
   const bool by_rows = has_rows(p, plan, tangents.wanted());
+  // Gradients, not those of x alone, which take less unless they are summed up by rows.
+  const bool of_y_too = b.grad_y.data || p.symmetric || tangents.wanted();
   CostForm form = plain_cost;
   bool products = false, of_points = false;
 };
