@@ -3,9 +3,11 @@
 #pragma once
 
 #include "cpu/lanes_backward.h"
+#include "cpu/lanes_forward.h"
 #include "cpu/parallel.h"
 #include "cpu/poisoned.h"
 #include "cpu/strips_backward.h"
+#include "cpu/strips_forward.h"
 #include "cpu/sums.h"
 
 namespace sdtw::cpu {
