@@ -72,8 +72,12 @@ Mapping choose_mapping(const Problem &p) {
   const double rows = double(std::min<int64_t>({p.n, p.m, lane_rows})) / lane_rows;
   const double lanes =
       rows * double(works) / double(round_up(works, lane_group)) * filled_by_band(columns, p.n, p.m, lane_rows);
-  // Fewer than four groups leave threads idle that strips would use.
-  return lanes * (works >= 4 * lane_group ? 1.1 : 0.6) > strips ? Mapping::lanes : Mapping::strips;
+  // Fewer than four groups leave threads idle that strips would use; the series of a group that are larger than these
+  // leave the second level of cache, where they are read for each row of tiles.
+  constexpr double most_of_cache = 12288;
+  double favour = works >= 4 * lane_group ? 1.1 : works > 2 * lane_group ? 0.85 : 0.6;
+  if (double(p.n + p.m) * double(p.features) > most_of_cache) favour = std::min(favour, 0.7);
+  return lanes * favour > strips ? Mapping::lanes : Mapping::strips;
 }
 
 // Threads of this call: no more than there is work for. 50 us or so of work pay for waking a thread.

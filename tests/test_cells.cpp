@@ -123,7 +123,7 @@ void check_enter() {
     for (const double f : {0., 0x1p-40, -0x1p-40, 0x1p-20, -0x1p-20, 0.01, -0.01, 0.25, 0.5, -0.5})
       for (const double n : {0., 1., -1., limit, -limit}) {
         const core::Sum<V> of{cell<V>(m, 0).m, cell<V>(1, -7).e};
-        const auto z = core::enter<V>(of, split<V>(n, f));
+        const auto z = core::enter<V>(of, core::step_factor<V>(split<V>(n, f)));
         const double fraction = double(split<V>(n, f).fraction[0]), got = double(z.m[0]);
         CHECK(double(z.e[0]) == -7 - n);
         CHECK(std::abs(got / m - std::exp2(-fraction)) <= epsilon);

@@ -12,11 +12,13 @@ constexpr const char *const metrics[] = {
     "sqeuclidean d=2", "sqeuclidean d=17",         "euclidean d=3", "precomputed", "cityblock d=9",
     "cosine d=5",      "cosine d=1 data=quantised"};
 
-// Numbers that backward keeps of a line's problem without state.
-size_t kept(const std::string &line) {
+// Of how many columns (steps, of strips) of each row of tiles a line's problem without state keeps entries.
+int64_t kept(const std::string &line) {
   const Case c = problem(line + " state=no device=cpu");
   const sdtw::Plan plan = sdtw::make_plan(sdtw::validate(&c.problem), sdtw::validate(&c.exec));
-  return sdtw::cpu::kept_entries(plan.problem, plan.cpu);
+  const sdtw::cpu::KeptLayout kept(plan.problem, plan.cpu);
+  CHECK(kept.numbers(plan.cpu) * plan.problem.value_size() <= sdtw::cpu::max_kept_bytes);
+  return kept.columns;
 }
 
 // Every instruction set, one thread and several.
@@ -68,34 +70,42 @@ TEST_CASE("all pairs from one call are those of two", "[one_call]") {
   check_one_call("metric=precomputed B=7x9 n=20 m=20 pairs=all");
 }
 
-TEST_CASE("a call keeps what forward knows of cells up to a size, and recomputes it beyond", "[one_call]") {
+TEST_CASE("a call keeps what forward knows of cells up to a size, and then a part around the diagonal", "[one_call]") {
   struct Sizes {
     const char *shape, *dtype;
-    int64_t m;  // the last that is kept
+    int64_t m;            // the last of which all is kept
+    int64_t more, tiles;  // another one, and of how many of its columns something is
   };
   // Pairs in lanes, and in strips.
-  for (const Sizes &sizes : {Sizes{"B=64 n=104", "f32", 105},
-                             {"B=64 n=104", "f64", 52},
-                             {"B=2 n=128", "f32", 1349},
-                             {"B=2 n=128", "f64", 666},
-                             {"B=2 n=128", "f16", 1349}})
+  for (const Sizes &sizes : {Sizes{"B=64 n=104", "f32", 157, 230, 128},
+                             {"B=64 n=104", "f64", 78, 100, 64},
+                             {"B=2 n=380", "f32", 666, 700, 640},
+                             {"B=2 n=380", "f64", 325, 500, 320},
+                             {"B=2 n=380", "f16", 666, 700, 640}})
     for (const char *metric : {"sqeuclidean d=2", "euclidean d=3", "cosine d=5", "precomputed"}) {
       const auto line = [&](int64_t m, const char *more) {
         return std::string(sizes.shape) + " m=" + std::to_string(m) + " metric=" + metric + " dtype=" + sizes.dtype +
                more;
       };
-      CHECK(kept(line(sizes.m, "")) > 0);
-      CHECK(kept(line(sizes.m + 1, "")) == 0);
-      CHECK(kept(line(sizes.m, " gamma=0")) == 0);
+      CHECK(kept(line(sizes.m, "")) >= sizes.m);
+      for (const int64_t m : {sizes.m + 1, sizes.more}) CHECK(kept(line(m, "")) == sizes.tiles);
+      CHECK(kept(line(sizes.m + 1, " gamma=0")) == 0);
       const bool plain = std::string(metric) == metrics[0];
-      for (const int64_t m : {sizes.m, sizes.m + 1}) {
+      for (const int64_t m : {sizes.m, sizes.m + 1, sizes.more}) {
         check_one_call(line(m, " lengths=1"));
         if (plain) check_one_call(line(m, " band=sakoe_chiba:20 grad=random"));
       }
     }
   for (const char *metric : metrics)  // steps are for strips
-    for (const int64_t m : {1349, 1350})
-      check_one_call(std::string("B=2 n=128 weights=2,1,1 metric=") + metric + " m=" + std::to_string(m));
+    for (const int64_t m : {666, 667})
+      check_one_call(std::string("B=2 n=380 weights=2,1,1 metric=") + metric + " m=" + std::to_string(m));
+}
+
+TEST_CASE("parts that are kept lie within a pair, whatever its shape", "[one_call]") {
+  for (const char *line : {"B=33 n=200 m=180 d=1", "B=33 n=180 m=200 d=1 lengths=0", "B=1 n=700 m=1000 d=1",
+                           "B=1 n=1000 m=700 d=3 band=absolute:90", "B=2 n=1500 m=64 d=1", "B=2 n=64 m=4000 d=1",
+                           "B=1 n=900 m=900 d=20", "B=2 n=700 m=700 d=2 scale=1e4 gamma=0.1"})
+    check_one_call(std::string("metric=sqeuclidean ") + line);
 }
 
 TEST_CASE("tangents come with values, if they are asked for", "[one_call]") {

@@ -51,6 +51,9 @@ TEST_CASE("CPU: many short pairs take a lane each, few or long ones strips") {
   using sdtw::cpu::Mapping;
   CHECK(cpu_plan(512, 20, 20, 1).mapping == Mapping::lanes);
   CHECK(cpu_plan(64, 128, 128, 8).mapping == Mapping::lanes);
+  CHECK(cpu_plan(64, 128, 128, 64).mapping == Mapping::strips);  // series of 16 pairs are more than a cache holds
+  CHECK(cpu_plan(40, 100, 100, 6).mapping == Mapping::lanes);    // three groups
+  CHECK(cpu_plan(32, 100, 100, 6).mapping == Mapping::strips);
   CHECK(cpu_plan(1, 128, 128, 8).mapping == Mapping::strips);
   CHECK(cpu_plan(512, 600, 600, 1).mapping == Mapping::strips);
   CHECK(cpu_plan(64, 8, 257, 1).mapping == Mapping::lanes);  // beside a short series any length will do

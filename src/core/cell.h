@@ -97,13 +97,25 @@ inline __attribute__((always_inline)) Sum<V> sum_of(Scaled<V> up, Scaled<V> left
   terms->left = V::scale(left.m, left.e, base);
   terms->diagonal = V::scale(diagonal.m, diagonal.e, base);
   terms->up = V::scale(up.m, up.e, base);
-  return {V::add(V::add(terms->left, terms->diagonal), terms->up), x};
+  return {V::add_scaled(V::add(terms->left, terms->diagonal), up.m, up.e, base), x};
 }
 
-// The cell whose cost is t = integer + fraction (V::split of the cost and log2(e) / gamma).
+// What a cost t = integer + fraction (V::split of the cost and log2(e) / gamma) does to a Z: times 1 + excess, and
+// 2^-integer.
+template <class V>
+struct StepFactor {
+  typename V::Real excess;
+  typename V::Exponent integer;
+};
 template <class V, class Split>
-inline __attribute__((always_inline)) Scaled<V> enter(const Sum<V> &of, const Split &t) {
-  return {V::fma(of.sum, exp2_minus_1<V>(t.fraction), of.sum), V::sub(of.x, t.integer)};
+inline __attribute__((always_inline)) StepFactor<V> step_factor(const Split &t) {
+  return {exp2_minus_1<V>(t.fraction), t.integer};
+}
+
+// The cell with this cost.
+template <class V>
+inline __attribute__((always_inline)) Scaled<V> enter(const Sum<V> &of, const StepFactor<V> &cost) {
+  return {V::fma(of.sum, cost.excess, of.sum), V::sub(of.x, cost.integer)};
 }
 
 // What a cell's terms are of their sum; 0 where nothing enters. Of a rounded reciprocal they come out as 1 or just

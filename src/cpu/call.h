@@ -3,9 +3,11 @@
 #pragma once
 
 #include "cpu/lanes_backward.h"
+#include "cpu/lanes_forward.h"
 #include "cpu/parallel.h"
 #include "cpu/poisoned.h"
 #include "cpu/strips_backward.h"
+#include "cpu/strips_forward.h"
 #include "cpu/sums.h"
 
 namespace sdtw::cpu {
@@ -42,7 +44,7 @@ class Call {
     int64_t index, count;
     int thread;
     std::byte *block;  // where boundaries of tiles are kept, or null
-    std::byte *kept;   // where entries of all tiles are, for cells of the problem's own type, or null
+    std::byte *kept;   // where entries of tiles are, for cells of the problem's own type, or null
     Engine engine;
     int64_t features[lane_group];  // of which solvers compute costs, each one's at its first lane
     Place places[lane_group];
@@ -108,14 +110,12 @@ class Call {
   }
   template <class T>
   StripPair<T, In> pair_solver(const Unit &unit) const {
-    T *const kept = kept_of<T>(unit, 0);
-    return {whole, isa, b, unit.places[0], unit.lengths[0], scratch, shared(unit.thread), kept ? nullptr : unit.block,
-            kept};
+    return {
+        whole, isa, b, unit.places[0], unit.lengths[0], scratch, shared(unit.thread), unit.block, kept_of<T>(unit, 0)};
   }
   template <class T>
   LaneGroup<T, In> group_solver(const Unit &unit, int64_t lane) const {
     std::byte *const part = unit.block ? unit.block + size_t(lane) * state_layout.block / lane_group : nullptr;
-    T *const kept = kept_of<T>(unit, lane);
     return {whole,
             isa,
             b,
@@ -125,8 +125,8 @@ class Call {
             scratch,
             shared(unit.thread),
             local(unit.thread),
-            kept ? nullptr : part,
-            kept};
+            part,
+            kept_of<T>(unit, lane)};
   }
 
   // sums: of all pairs' gradients, or null.

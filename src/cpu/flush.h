@@ -14,10 +14,13 @@ namespace sdtw::cpu {
 class FlushDenormals {
  public:
 #if defined(__SSE__)
-  explicit FlushDenormals(bool flushes = true) : before_(_mm_getcsr()) {
-    if (flushes) _mm_setcsr(before_ | 0x8000);
+  explicit FlushDenormals(bool flushes = true) : flushes_(flushes), before_(_mm_getcsr()) {
+    if (flushes_) _mm_setcsr(before_ | 0x8000);
   }
-  ~FlushDenormals() { _mm_setcsr(before_); }
+  // A write to this register waits for all that came before.
+  ~FlushDenormals() {
+    if (flushes_) _mm_setcsr(before_);
+  }
 #else
   explicit FlushDenormals(bool = true) {}
 #endif
@@ -26,6 +29,7 @@ class FlushDenormals {
 
 #if defined(__SSE__)
  private:
+  const bool flushes_;
   const unsigned before_;
 #endif
 };

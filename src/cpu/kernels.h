@@ -42,6 +42,11 @@ struct LaneState {
   E *above_e;
 };
 
+// How costs come to a sweep: as they are, or, of series, in double and split, which the float64 engine knows nothing
+// of. point_cost: as plain ones, but computed by the sweep itself: those of a single feature take less time than the
+// tile.
+enum CostForm { plain_cost, double_cost, cost_forms, point_cost = cost_forms, sweep_forms };
+
 template <class T>
 struct Sweep {
   using E = typename core::Exponent<T>::type;
@@ -56,6 +61,9 @@ struct Sweep {
   // [steps][K][3][W]: what enters a cell from up, left, diagonal, as probabilities but for a common factor, or 0;
   // sweep_save only.
   T *entries;
+  // point_cost: in place of costs, the K rows [K][W], and the columns: of the first step, of one lane after the other
+  // where lanes are pairs, else that of lane 0, with those before it behind.
+  const T *x = nullptr, *y = nullptr;
 };
 
 // E[i,j] = p_up(i+1,j) E[i+1,j] + p_left(i,j+1) E[i,j+1] + p_diagonal(i+1,j+1) E[i+1,j+1], steps descending.
@@ -163,8 +171,8 @@ struct FusedTile {
   int64_t norm_step;              // and these the norms: of row k at norm_x + k W, of step s at norm_y + s norm_step
   T *cost;                        // cost: written; slopes: read
   T *alignment;                   // slopes: multiplied; gradient: read. May be where the cost is, but for slopes
-  T *grad_x, *grad_y;             // gradient: laid out as x and y; sum E (y - x), or its sign, added to both,
-  T *rest_x, *rest_y;             // with what these sums have lost to rounding; rest_y: strips only
+  T *grad_x, *grad_y;             // gradient: laid out as x and y; sum E (y - x), or its sign, added to both, or, if
+  T *rest_x, *rest_y;             // grad_y is null, to x's, with what these sums have lost to rounding; rest_y: strips
 };
 
 // A strip's tile of many features on the way from E to gradients: series and gradients lie here as [time
@@ -222,9 +230,6 @@ struct CosineBlock {
 };
 constexpr double half_root = 0.70710678118654752440;  // of 2
 
-// How costs of series come to the float engine; the float64 engine knows plain ones only.
-enum CostForm { plain_cost, double_cost, cost_forms };
-
 // What a metric does with a tile. A new one is a functor in core/metric.h and a row of the table in cpu/table.h.
 template <class T>
 struct MetricKernels {
@@ -246,8 +251,8 @@ template <class T>
 struct MappingKernels {
   int rows;  // K
   // Forward, and forward keeping entries. Double costs come split, [steps][K][2][W].
-  void (*sweep[cost_forms])(const Sweep<T> &);
-  void (*sweep_save[cost_forms])(const Sweep<T> &);
+  void (*sweep[sweep_forms])(const Sweep<T> &);
+  void (*sweep_save[sweep_forms])(const Sweep<T> &);
   void (*adjoint)(const AdjointSweep<T> &);
   MetricKernels<T> metric[metrics];  // by sdtw_metric
   // Cells that do not exist become 0. Returns nonzero if a cost is not the engine's: for float larger than the limit or
@@ -280,6 +285,11 @@ struct LaneKernels {
   Function soft[cost_forms][2];
   // Minimum: [masked][not keeping steps, or keeping probabilities, of which one is 1, with ties as RuleKernels::hard].
   Function hard[2][3];
+  // Of `count` vectors, lane by lane: raises largest [W] to the largest; adds them to sum [W]; each times 1 + excess
+  // [W].
+  void (*largest)(const T *values, int64_t count, T *largest);
+  void (*total)(const T *values, int64_t count, double *sum);
+  void (*grow)(T *values, int64_t count, const T *excess);
 };
 
 template <class T>

@@ -5,10 +5,11 @@
 // they sweep, for each K rows, the columns that any lane's admits, and mask those that a lane's own does not; at gamma
 // = 0 they have cells as put_hard has them, and E is 1 along the best path and 0 elsewhere.
 //
-// This file has what a group is, and forward. The rest of it is in lanes_backward.h.
+// This file has what a group is; forward is in lanes_forward.h, the rest in lanes_backward.h.
 #pragma once
 
 #include <algorithm>
+#include <array>
 
 #include "core/band.h"
 #include "cpu/flush.h"
@@ -23,11 +24,11 @@ class LaneGroup {
   using Store = Boundary<T, In>;
 
   // W pairs, of which those whose kind is not solved are lanes without cells. first: which lane of its unit the first
-  // one is. block_of_state: the group's part of state, or null; all_entries: where those of all tiles are kept, in
+  // one is. block_of_state: the group's part of state, or null; entries_of_tiles: where those of some are kept, in
   // place of boundaries in state, or null.
   LaneGroup(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, const Place *pairs, int64_t first,
             const Lengths *lengths, const ScratchLayout &layout, std::byte *shared, std::byte *local,
-            std::byte *block_of_state, T *all_entries)
+            std::byte *block_of_state, T *entries_of_tiles)
       : p(whole.problem),
         plan(whole.cpu),
         kernels(isa.kernels<T>()),
@@ -37,7 +38,8 @@ class LaneGroup {
         places(pairs),
         series{kernels, p.features, W},
         state(block_of_state),
-        kept(all_entries),
+        kept(entries_of_tiles),
+        of_kept(p, plan),
         hard(p.gamma == 0),
         scale(T(core::log2_e / p.gamma)),
         scale_low(T(core::log2_e / p.gamma - double(scale))) {
@@ -68,6 +70,7 @@ class LaneGroup {
       n[l] = lengths[l].kind == Kind::solved ? lengths[l].n : 0;
       m[l] = lengths[l].kind == Kind::solved ? lengths[l].m : 0;
       longest_n = std::max(longest_n, n[l]);
+      if (n[l] > 0) shortest_n = std::min(shortest_n, n[l]);
       longest_m = std::max(longest_m, m[l]);
     }
     matrix_limit = largest_given_cost<T>(p);
@@ -135,6 +138,7 @@ class LaneGroup {
   void choose(Engine engine) {
     form = cost_form(engine);
     products = engine == Engine::products;
+    of_points = form == plain_cost && has_point_costs(p);
   }
   static constexpr int K = lane_rows;
 
@@ -188,7 +192,12 @@ class LaneGroup {
 
   int64_t tiles_down() const { return ceil_div(longest_n, plan.tile_rows); }
   int64_t tiles_across() const { return ceil_div(longest_m, plan.tile_cols); }
-  T *kept_at(int64_t r, int64_t c) const { return kept + (r / K * p.m + c) * K * 3 * W; }
+  // Where entries of rows r .. r + K - 1 from column c on are kept; null if those of its tile are not.
+  T *kept_at(int64_t r, int64_t c) const {
+    if (!kept) return nullptr;
+    const int64_t column = c - of_kept.begin(r / plan.tile_rows, tiles_down(), longest_m, plan);
+    return column >= 0 && column < of_kept.columns ? kept + (r / K * of_kept.columns + column) * K * 3 * W : nullptr;
+  }
   std::byte *boundary_row(int64_t i) const { return state + size_t(i - 1) * row_bytes(); }
   // 4 rows' worth of the column to the left of tile c, from row r on.
   std::byte *boundary_column(int64_t r, int64_t c) const {
@@ -198,6 +207,7 @@ class LaneGroup {
   size_t row_bytes() const { return size_t(p.m) * size_t(W) * Store::size; }
 
   void cost(int64_t r, int64_t c, int64_t count, bool &ok) const {
+    if (of_points) return;
     if (p.fused()) {
       (products ? metric().products : metric().cost[form])(fused(r, c, count));
       return;
@@ -226,7 +236,7 @@ class LaneGroup {
             tile,
             alignment,
             grad_x + r * d * W,
-            grad_y + c * d * W,
+            of_y_too ? grad_y + c * d * W : nullptr,
             rest_x + r * d * W,
             nullptr};
   }
@@ -268,33 +278,52 @@ class LaneGroup {
   bool corner_in(int l, int64_t r, int64_t rows, int64_t first, int64_t last) const {
     return n[l] > r && n[l] <= r + rows && m[l] > first && m[l] <= last;
   }
+  // Whether any lane's last cell may be in these rows, or above.
+  bool has_corners(int64_t r) const { return r + K >= shortest_n; }
   // The next step after s at which a sweep of rows r.. must stop for a corner: just past it, or just on it.
   int64_t next_corner(int64_t r, int64_t s, int64_t end) const {
+    if (!has_corners(r)) return end;
     for (int l = 0; l < W; ++l)
       if (corner_in(l, r, K, s, end)) end = m[l];
     return end;
   }
 
-  // Sweeps columns [begin, end) of K rows. of: as of a tile that begins there. save: probabilities are kept.
-  void sweep(const Columns &columns, int64_t begin, int64_t end, const Sweep<T> &of, bool save) const {
+  // Sweeps columns [begin, end) of K rows from r on. of: as of a tile that begins there. save: probabilities are kept.
+  void sweep(const Columns &columns, int64_t r, int64_t begin, int64_t end, const Sweep<T> &of, bool save) const {
     const FlushDenormals flush(!hard && (save || sizeof(T) == 8));
     const int64_t each = K * W * (form == plain_cost ? 1 : 2);
     for (int64_t from = begin, to; from < end; from = to) {
       const bool masked = from < columns.open_begin || from >= columns.open_end;
       to = std::min(end, from < columns.open_begin ? columns.open_begin : masked ? end : columns.open_end);
       const int64_t s = from - begin;
-      const Sweep<T> part{to - from, of.cost + s * each, of.scale,         of.scale_low,
-                          of.state,  of.row_m + s * W,   of.row_e + s * W, save ? of.entries + s * K * 3 * W : nullptr};
+      const Sweep<T> part{to - from,
+                          of.cost + s * each,
+                          of.scale,
+                          of.scale_low,
+                          of.state,
+                          of.row_m + s * W,
+                          of.row_e + s * W,
+                          save ? of.entries + s * K * 3 * W : nullptr,
+                          x + r * features * W,
+                          y + from * features * W};
       const LaneSweep<T> given{part, from, columns.first, columns.last, columns.wide_first, columns.wide_last};
       if (hard)
         kernels.of_lanes.hard[masked][save ? (plan.transposed ? 2 : 1) : 0](given);
       else if (masked)
         kernels.of_lanes.soft[form][save](given);
       else
-        (save ? mapping.sweep_save : mapping.sweep)[form](part);
+        (save ? mapping.sweep_save : mapping.sweep)[of_points ? point_cost : form](part);
     }
   }
 
+  // What of E is on its way into a tile with columns c .. c + count - 1, or out of it.
+  struct Carried {
+    T *data;
+    int64_t count;  // vectors
+  };
+  std::array<Carried, 3> carried(int64_t c, int64_t count) const {
+    return {{{left, plan.tile_rows}, {diagonal, plan.tile_rows}, {adjoint_row + c * W, count}}};
+  }
   void recompute(int64_t r, int64_t c, int64_t count) const;
   void adjoint(int64_t r, int64_t begin, int64_t end) const;
   void leave(int64_t r, int64_t c, int64_t count, int64_t begin, int64_t end, bool first) const;
@@ -310,87 +339,21 @@ class LaneGroup {
   const LaneSeries<T> series;
   std::byte *const state;
   T *const kept;
-  const bool hard;  // gamma = 0
+  const KeptLayout of_kept;
+  const bool hard;                                     // gamma = 0
+  const bool of_y_too = b.grad_y.data || p.symmetric;  // gradients, not those of x alone
   const bool banded = p.band != SDTW_BAND_NONE;
   const Store store{hard};
   const T scale, scale_low;  // log2(e) / gamma
   double matrix_limit;
-  int64_t n[max_width], m[max_width], longest_n = 0, longest_m = 0;
+  int64_t n[max_width], m[max_width], longest_n = 0, longest_m = 0, shortest_n = INT64_MAX;
   CostForm form = plain_cost;
-  bool products = false;
+  bool products = false, of_points = false;
   T *x, *y, *row_m, *grad_x, *grad_y, *rest_x, *adjoint_row, *tile, *alignment, *entries, *state_m, *left, *diagonal,
       *above_m;
   E *row_e, *state_e, *above_e;
   double *wide_x, *wide_y, *of_x, *of_y;
   int64_t features = p.features;  // of the series that costs are computed from
 };
-
-template <class T, class In>
-void LaneGroup<T, In>::find_columns(int64_t r, Columns &c) const {
-  c.begin = c.open_begin = 0, c.end = c.open_end = longest_m;
-  if (!banded) return;
-  c.begin = longest_m, c.end = 0;
-  core::Interval of_row[K];
-  for (int l = 0; l < W; ++l) {
-    const core::Band band{p.band, p.band_radius, n[l], m[l]};
-    const bool again = l > 0 && n[l] == n[l - 1] && m[l] == m[l - 1];
-    for (int k = 0; k < K; ++k) {
-      core::Interval &admits = of_row[k];
-      if (r + k >= n[l])
-        admits = {0, longest_m};
-      else if (!again)
-        admits = band.columns(r + k);
-      c.first[k * W + l] = E(admits.first), c.last[k * W + l] = E(admits.end);
-      c.wide_first[k * W + l] = double(admits.first), c.wide_last[k * W + l] = double(admits.end);
-      if (r + k >= n[l]) continue;
-      c.open_begin = std::max(c.open_begin, admits.first);
-      if (admits.end < m[l] || admits.end <= admits.first) c.open_end = std::min(c.open_end, admits.end);
-      if (admits.end <= admits.first) continue;
-      c.begin = std::min(c.begin, std::max<int64_t>(0, admits.first - 1));
-      c.end = std::max(c.end, admits.end);
-    }
-  }
-}
-
-template <class T, class In>
-bool LaneGroup<T, In>::forward(double *value) {
-  bool ok = true;
-  fill_forbidden(row_m, row_e, longest_m * W, hard);
-  for (int l = 0; l < W; ++l)  // where a band does not reach the corner
-    if (n[l] > 0) value[l] = std::numeric_limits<double>::infinity();
-  Columns columns;
-  for (int64_t r = 0; r < longest_n; r += K) {
-    const LaneState<T> lanes = lane_state(0);
-    start_rows(r, lanes);
-    find_columns(r, columns);
-    if (state && r > 0 && r % plan.tile_rows == 0)
-      store.save(boundary_row(r / plan.tile_rows), p.m * W, 0, row_m, row_e, longest_m * W);
-    for (int64_t c = columns.begin / plan.tile_cols * plan.tile_cols; c <= columns.end && c < longest_m;
-         c += plan.tile_cols) {
-      const int64_t from = std::max(c, columns.begin), to = std::min(c + plan.tile_cols, columns.end);
-      // Also where nothing of these rows is in the tile, as their last cell is the diagonal neighbour of one that is.
-      if (state && c > columns.begin)
-        store.save(boundary_column(r, c / plan.tile_cols), K * W, 0, lanes.m, lanes.e, K * W);
-      if (from >= to) continue;
-      cost(r, from, to - from, ok);
-      if (!ok && sizeof(T) == 4) return false;
-      for (int64_t s = from, end; s < to; s = end) {
-        end = next_corner(r, s, to);
-        sweep(columns, s, end,
-              {end - s, tile + (s - from) * K * W * (form == plain_cost ? 1 : 2), scale, scale_low, lanes,
-               row_m + s * W, row_e + s * W, kept ? kept_at(r, s) : nullptr},
-              kept != nullptr);
-        for (int l = 0; l < W; ++l)
-          if (corner_in(l, r, K, s, end) && m[l] == end) {
-            const int64_t at_corner = (n[l] - 1 - r) * W + l;
-            const T *const m_ = lanes.m + at_corner;
-            const E *const e_ = lanes.e + at_corner;
-            value[l] = hard ? get_hard(m_, e_) : value_of(*m_, *e_);
-          }
-      }
-    }
-  }
-  return ok;
-}
 
 }  // namespace sdtw::cpu

@@ -37,7 +37,7 @@ void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
     }
     if (from >= to) continue;
     cost(r + q, from, to - from, ok);
-    sweep(columns, from, to,
+    sweep(columns, r + q, from, to,
           {to - from, tile, scale, scale_low, lanes, m_ + (from - c) * W, e_ + (from - c) * W,
            entries + q * plan.tile_cols * 3 * W},
           true);
@@ -49,13 +49,13 @@ template <class T, class In>
 void LaneGroup<T, In>::adjoint(int64_t r, int64_t begin, int64_t end) const {
   const FlushDenormals flush;
   const int64_t q = r % plan.tile_rows;
-  const T *const p_ = kept ? kept_at(r, begin) : entries + q * plan.tile_cols * 3 * W;
+  const T *const of_tile = kept_at(r, begin), *const p_ = of_tile ? of_tile : entries + q * plan.tile_cols * 3 * W;
   for (int64_t to = end; to > begin;) {
     // Down to the rightmost corner before `to`, which is then started.
     int64_t s = begin;
-    for (int l = 0; l < W; ++l)
+    for (int l = 0; has_corners(r) && l < W; ++l)
       if (corner_in(l, r, K, begin, to)) s = std::max(s, m[l] == to ? begin : m[l]);
-    for (int l = 0; l < W; ++l)
+    for (int l = 0; has_corners(r) && l < W; ++l)
       if (corner_in(l, r, K, begin, to) && m[l] == to) left[(q + n[l] - 1 - r) * W + l] = 1;
     mapping.adjoint({to - s, p_ + (s - begin) * K * 3 * W, alignment + (s - begin) * K * W, left + q * W,
                      diagonal + q * W, above_m, adjoint_row + s * W});
@@ -79,14 +79,8 @@ void LaneGroup<T, In>::leave(int64_t r, int64_t c, int64_t count, int64_t begin,
 // pair does not depend on its neighbours.
 template <class T, class In>
 bool LaneGroup<T, In>::live(int64_t r, int64_t c, int64_t count) const {
-  struct {
-    T *data;
-    int64_t rows;
-  } const incoming[] = {{left, plan.tile_rows}, {diagonal, plan.tile_rows}, {adjoint_row + c * W, count}};
   T largest[max_width] = {}, keep[max_width];
-  for (const auto &in : incoming)
-    for (int64_t i = 0; i < in.rows; ++i)
-      for (int l = 0; l < W; ++l) largest[l] = std::max(largest[l], in.data[i * W + l]);
+  for (const Carried &in : carried(c, count)) kernels.of_lanes.largest(in.data, in.count, largest);
   bool any = false, all = true;
   for (int l = 0; l < W; ++l) {
     keep[l] = largest[l] >= T(core::negligible_alignment) ? 1 : 0;
@@ -94,8 +88,8 @@ bool LaneGroup<T, In>::live(int64_t r, int64_t c, int64_t count) const {
     all &= keep[l] > 0 || largest[l] == 0;
   }
   if (!all)
-    for (const auto &in : incoming)
-      for (int64_t i = 0; i < in.rows; ++i)
+    for (const Carried &in : carried(c, count))
+      for (int64_t i = 0; i < in.count; ++i)
         for (int l = 0; l < W; ++l) in.data[i * W + l] *= keep[l];
   return any;
 }
@@ -106,7 +100,7 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
   if (p.fused() && !target) {
     const int64_t size_x = tiles_down() * plan.tile_rows * features * W, size_y = longest_m * features * W;
     std::fill(grad_x, grad_x + size_x, T(0));
-    std::fill(grad_y, grad_y + size_y, T(0));
+    if (of_y_too) std::fill(grad_y, grad_y + size_y, T(0));
     if (sizeof(T) == 4) std::fill(rest_x, rest_x + size_x, T(0));
   }
   Columns columns;
@@ -117,14 +111,10 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
     for (int64_t c = (tiles_across() - 1) * plan.tile_cols; c >= 0; c -= plan.tile_cols) {
       const int64_t count = std::min(plan.tile_cols, longest_m - c), rows = std::min(plan.tile_rows, longest_n - r);
       if (!live(r, c, count)) continue;
-      Flow<T> inflow(W), outflow(W);
-      T started[max_width];
-      for (int l = 0; l < W; ++l) started[l] = corner_in(l, r, plan.tile_rows, c, c + count) ? 1 : 0;
-      inflow.add(started, W);
-      inflow.add(left, plan.tile_rows * W);
-      inflow.add(diagonal, plan.tile_rows * W);
-      inflow.add(adjoint_row + c * W, count * W);
-      if (!kept) recompute(r, c, count);
+      double inflow[max_width], outflow[max_width] = {};
+      for (int l = 0; l < W; ++l) inflow[l] = corner_in(l, r, plan.tile_rows, c, c + count) ? 1 : 0;
+      for (const Carried &in : carried(c, count)) kernels.of_lanes.total(in.data, in.count, inflow);
+      if (!kept_at(r, c)) recompute(r, c, count);
       for (int64_t q = (rows - 1) / K * K; q >= 0; q -= K) {
         find_columns(r + q, columns);
         const int64_t from = std::max(c, columns.begin), to = std::min(c + count, columns.end);
@@ -141,13 +131,10 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
           gradient(r + q, from, to - from);
         }
       }
-      outflow.add(left, plan.tile_rows * W);
-      outflow.add(diagonal, plan.tile_rows * W);
-      outflow.add(adjoint_row + c * W, count * W);
-      const auto correction = outflow.settle(inflow, lost);
-      correction.apply(left, plan.tile_rows * W);
-      correction.apply(diagonal, plan.tile_rows * W);
-      correction.apply(adjoint_row + c * W, count * W);
+      for (const Carried &out : carried(c, count)) kernels.of_lanes.total(out.data, out.count, outflow);
+      T excess[max_width];
+      if (settle(inflow, outflow, W, lost, excess))
+        for (const Carried &out : carried(c, count)) kernels.of_lanes.grow(out.data, out.count, excess);
     }
   }
 }

@@ -2,6 +2,8 @@
 // come from these functions, and none depends on the instruction set.
 #pragma once
 
+#include <algorithm>
+
 #include "core/metric.h"
 #include "cpu/kernels.h"
 #include "plan.h"
@@ -72,21 +74,37 @@ struct Need {
   static Need jvp(bool gradient) { return {true, gradient, true, true}; }
 };
 
-// Most bytes of what a pair, or a group of lane_group pairs, keeps of how its cells are entered: what a second level of
-// cache has room for. From memory that would not come faster than it is computed again.
-constexpr size_t max_kept_bytes = size_t{2} << 20;
+// Most bytes of what a pair, or a group of lane_group pairs, keeps of how its cells are entered: what a core's share of
+// the caches has room for. From memory that would not come faster than it is computed again.
+constexpr size_t max_kept_bytes = size_t{3} << 20;
 
-// How cells are entered (Sweep::entries), of all tiles of a pair, or of a group of pairs: if that is little, a call
-// that computes forward itself keeps it, and recomputes no tile. How many numbers of Problem::value_size(), or 0.
-inline size_t kept_entries(const Problem &problem, const Plan &plan) {
-  if (problem.gamma == 0) return 0;  // of a path few tiles are recomputed
-  const bool lanes = plan.mapping == Mapping::lanes;
-  const int64_t rows = lanes ? round_up<int64_t>(problem.n, lane_rows) : plan.tiles_down * strip_rows;
-  // A strip also has steps in which its last lanes are still to reach the last column.
-  const double columns = lanes ? double(problem.m) * lane_group : double(problem.m + max_width);
-  const double numbers = 3 * double(rows) * columns;  // of any problem, so it may be more than an integer holds
-  return numbers * double(problem.value_size()) <= double(max_kept_bytes) ? size_t(numbers) : 0;
-}
+// How cells are entered (Sweep::entries), of tiles in rows of tiles: a call that computes forward itself keeps it of
+// the same number of columns (strips: steps) of each row of tiles, for backward, which computes the others again.
+struct KeptLayout {
+  int64_t columns = 0;  // all, or a multiple of a tile's
+  int64_t rows = 0;
+
+  KeptLayout(const Problem &problem, const Plan &plan) {
+    if (problem.gamma == 0) return;  // of a path few tiles are recomputed
+    const bool lanes = plan.mapping == Mapping::lanes;
+    rows = lanes ? round_up<int64_t>(problem.n, lane_rows) : plan.tiles_down * strip_rows;
+    // A strip also has steps in which its last lanes are still to reach the last column.
+    columns = lanes ? problem.m : problem.m + max_width;
+    const double column = 3. * double(rows) * double(each(plan)) * double(problem.value_size());
+    const auto most = int64_t(std::min(double(columns), double(max_kept_bytes) / column));
+    if (most < columns) columns = most / plan.tile_cols * plan.tile_cols;
+  }
+  static int64_t each(const Plan &plan) { return plan.mapping == Mapping::lanes ? lane_group : 1; }
+  size_t numbers(const Plan &plan) const { return size_t(3 * rows * columns * each(plan)); }
+
+  // The first that are kept in row i of `down`, of all that the pair or group has: beside its diagonal, where most of E
+  // is, and where a tile begins.
+  int64_t begin(int64_t i, int64_t down, int64_t all, const Plan &plan) const {
+    const int64_t last = std::max<int64_t>(0, ceil_div(all - columns, plan.tile_cols));
+    const int64_t centre = (2 * i + 1) * all / (2 * down), half = (columns - plan.tile_cols) / 2;
+    return std::clamp<int64_t>((centre - half) / plan.tile_cols, 0, last) * plan.tile_cols;
+  }
+};
 
 // Scratch of one pair or group of pairs that is being worked on, and of one thread within it. An element is a double,
 // for the float64 engine that any float32 problem may need, or a whole vector when lanes hold pairs.
@@ -99,7 +117,7 @@ struct ScratchLayout {
          carry_diagonal = 0;
   size_t segment_m = 0, segment_e = 0;
   size_t block = 0;                  // as in state
-  size_t kept = 0, kept_number = 0;  // entries of all tiles, and how many numbers these are: 0 if they are not kept
+  size_t kept = 0, kept_number = 0;  // entries of tiles, and how many numbers these are: 0 if none is kept
   bool tangents = false;             // and what they take (cpu/tangents.h)
   size_t tangent_x = 0, tangent_y = 0, row_dot = 0, adjoint_row_dot = 0, dot_rows = 0, dot_columns = 0;
   size_t plain_x = 0, plain_y = 0, plain_rest_x = 0, plain_rest_y = 0, along_x = 0, along_y = 0;
@@ -137,9 +155,9 @@ struct ScratchLayout {
     centre = arena.add(features, 8);
     adjoint_row = arena.add(backward ? cols : 0, vector);
     progress = arena.add(plan.wavefront ? size_t(plan.tiles_down) + 8 : 0, 8);
-    // Boundaries, too, where entries are kept: for the float64 engine that any float32 problem may need.
+    // Boundaries, too, where all entries are kept: for the float64 engine that any float32 problem may need.
     if (need.recompute) block = arena.add(StateLayout(problem, plan).block, 1);
-    if (need.recompute && !need.tangents) kept_number = kept_entries(problem, plan);
+    if (need.recompute && !need.tangents) kept_number = KeptLayout(problem, plan).numbers(plan);
     kept = arena.add(kept_number, problem.value_size());
     tangents = need.tangents;
     if (tangents) add_tangents(arena, problem, plan, rows, cols, features);

@@ -219,60 +219,71 @@ inline __attribute__((always_inline)) void add_to(typename V::Scalar *sum, typen
 // grad_x[k] += sum_s E d, grad_y[s] += sum_k E d over one run, d being y - x or its sign: the caller multiplies by what
 // the slope has in common, g and, for x, -1. F features at a time share the loads of E. In a skewed tile a column moves
 // one lane down each step, and what leaves the first lane lies behind what has left it before.
-template <class T, int K, bool skew, bool sign, int R, int F>
+// both: not of the rows alone.
+template <class T, int K, bool skew, bool sign, bool both, int R, int F>
 void gradient_run(const FusedTile<T> &a, int r, int64_t f, Run run) {
   using V = Vec<T>;
   constexpr int W = V::width;
-  constexpr T zero = 0;
-  const int64_t at_x = f * a.x_feature + r * a.x_row, at_y = f * a.y_feature;
-  const T *x = a.x + at_x, *y = a.y + at_y;
+  [[maybe_unused]] constexpr T zero = 0;
+  // Strides that a mapping always has are constants, so that features need no addresses of their own.
+  constexpr int64_t x_feature = skew ? strip_rows : W;
+  const int64_t x_row = skew ? W : a.x_row, y_feature = skew ? a.y_feature : W, y_step = skew ? -1 : a.y_step;
+  const int64_t at_x = f * x_feature + r * x_row, at_y = f * y_feature;
+  const T *x[R], *y = a.y + at_y + (run.hi - 1) * y_step;
+  unrolled<R>([&](int k) __attribute__((always_inline)) { x[k] = a.x + at_x + k * x_row; });
+  const T *alignment = a.alignment + ((run.hi - 1) * K + r) * W;
+  [[maybe_unused]] T *grad_y = both ? a.grad_y + at_y + (run.hi - 1) * y_step : nullptr;
   typename V::Real grad_x[F][R], sum[F];
   [[maybe_unused]] T left[F][max_steps + 2 * W];
   unrolled<F * R>([&](int i) __attribute__((always_inline)) { grad_x[i / R][i % R] = V::set1(0); });
   unrolled<F>([&](int g) __attribute__((always_inline)) { sum[g] = V::set1(0); });
-  for (int64_t s = run.hi - 1; s >= run.lo; --s) {
+  const int64_t steps = run.hi - run.lo;
+  for (int64_t s = 0; s < steps; ++s, alignment -= K * W, y -= y_step) {
     typename V::Real e[R];
-    for (int k = 0; k < R; ++k) e[k] = V::load(a.alignment + (s * K + r + k) * W);
-    for (int g = 0; g < F; ++g) {
-      const auto column = V::load(y + g * a.y_feature + s * a.y_step);
-      typename V::Real step;  // of this column: summed apart, so that steps do not wait for each other
-      for (int k = R - 1; k >= 0; --k) {
-        const auto difference = V::sub(column, V::load(x + g * a.x_feature + k * a.x_row));
+    unrolled<R>([&](int k) __attribute__((always_inline)) { e[k] = V::load(alignment + k * W); });
+    unrolled<F>([&](int g) __attribute__((always_inline)) {
+      const auto column = V::load(y + g * y_feature);
+      [[maybe_unused]] typename V::Real step;  // of this column: summed apart, so that steps do not wait for each other
+      unrolled<R>([&](int i) __attribute__((always_inline)) {
+        const int k = R - 1 - i;
+        const auto difference = V::sub(column, V::load(x[k] + g * x_feature));
         if constexpr (sign) {
           const auto term = V::with_sign(e[k], difference);
           grad_x[g][k] = V::add(term, grad_x[g][k]);
-          step = k == R - 1 ? term : V::add(term, step);
+          if constexpr (both) step = k == R - 1 ? term : V::add(term, step);
         } else {
           const auto live = V::where_live(e[k], difference);
           grad_x[g][k] = V::fma(e[k], live, grad_x[g][k]);
-          step = k == R - 1 ? V::mul(e[k], live) : V::fma(e[k], live, step);
+          if constexpr (both) step = k == R - 1 ? V::mul(e[k], live) : V::fma(e[k], live, step);
         }
-      }
-      if constexpr (!skew) {
-        T *const at = a.grad_y + at_y + g * a.y_feature + s * a.y_step;
+      });
+      if constexpr (both && !skew) {
+        T *const at = grad_y + g * y_feature;
         V::store(at, V::add(V::load(at), step));  // rows of lanes are few
-      } else {
+      } else if constexpr (both) {
         sum[g] = V::add(sum[g], step);
-        V::store(left[g] + (run.hi - 1 - s), sum[g]);
+        V::store(left[g] + s, sum[g]);
         sum[g] = V::insert_last(V::rotate_down(sum[g]), &zero);
       }
-    }
+    });
+    if constexpr (both && !skew) grad_y -= y_step;
   }
   for (int g = 0; g < F; ++g) {
-    if constexpr (skew) {  // columns from the last step's on, y_step being -1
-      const int64_t at = at_y + g * a.y_feature + (run.hi - 1) * a.y_step, count = run.hi - run.lo - 1 + W;
+    if constexpr (both && skew) {  // columns from the last step's on, y_step being -1
+      const int64_t at = at_y + g * y_feature + (run.hi - 1) * y_step, count = steps - 1 + W;
       V::store(left[g] + count, V::set1(0));
       for (int64_t i = 0; i < count; i += W) add_to<V>(a.grad_y + at + i, a.rest_y + at + i, V::load(left[g] + i));
     }
   }
+  T *const to = a.grad_x + at_x, *const rest = a.rest_x + at_x;
   unrolled<F * R>([&](int i) __attribute__((always_inline)) {
-    const int64_t at = at_x + i / R * a.x_feature + i % R * a.x_row;
-    add_to<V>(a.grad_x + at, a.rest_x + at, grad_x[i / R][i % R]);
+    const int64_t at = i / R * x_feature + i % R * x_row;
+    add_to<V>(to + at, rest + at, grad_x[i / R][i % R]);
   });
 }
 
-template <class T, int K, bool skew, bool sign>
-void metric_gradient(const FusedTile<T> &a) {
+template <class T, int K, bool skew, bool sign, bool both>
+void gradient_of_tile(const FusedTile<T> &a) {
   constexpr int R = K < 4 ? K : 4;
   Run runs[max_steps];
   for (int r = K - R; r >= 0; r -= R) {
@@ -280,9 +291,14 @@ void metric_gradient(const FusedTile<T> &a) {
     for (int i = 0; i < count; ++i) {
       int64_t f = 0;
       if constexpr (Vec<T>::block_steps == 4)
-        for (; f + 4 <= a.features; f += 4) gradient_run<T, K, skew, sign, R, 4>(a, r, f, runs[i]);
-      for (; f + 2 <= a.features; f += 2) gradient_run<T, K, skew, sign, R, 2>(a, r, f, runs[i]);
-      if (f < a.features) gradient_run<T, K, skew, sign, R, 1>(a, r, f, runs[i]);
+        for (; f + 4 <= a.features; f += 4) gradient_run<T, K, skew, sign, both, R, 4>(a, r, f, runs[i]);
+      for (; f + 2 <= a.features; f += 2) gradient_run<T, K, skew, sign, both, R, 2>(a, r, f, runs[i]);
+      if (f < a.features) gradient_run<T, K, skew, sign, both, R, 1>(a, r, f, runs[i]);
     }
   }
+}
+
+template <class T, int K, bool skew, bool sign>
+void metric_gradient(const FusedTile<T> &a) {
+  (a.grad_y ? gradient_of_tile<T, K, skew, sign, true> : gradient_of_tile<T, K, skew, sign, false>)(a);
 }

@@ -80,6 +80,12 @@ inline CostForm cost_form(Engine engine) {
   return engine == Engine::products || engine == Engine::double_costs ? double_cost : plain_cost;
 }
 
+// Whether sweeps compute plain costs of this problem themselves, as long as all of its cells are the core's.
+inline bool has_point_costs(const Problem &p) {
+  return p.metric == SDTW_SQEUCLIDEAN && p.features == 1 && p.gamma > 0 && p.band == SDTW_BAND_NONE &&
+         p.has_unit_steps();
+}
+
 // What points relative to a centre, and their squared norms or the sums of their coordinates, are multiplied by for
 // costs from products (cpu/metrics.h), which come times `scale`.
 struct ProductScales {
@@ -235,59 +241,27 @@ int64_t live_part(const T *values, int64_t count) {
 // What a flow is short of another, relative to itself.
 inline double lack_of_flow(double of, double other) { return of > 0 ? (other - of) / of : 0; }
 
-// What flows through a tile. E is a unit of flow from the last cell to the first: as much leaves a tile as has entered
-// it, but for rounding, which over thousands of steps would show in E[0,0] = 1. So outflow is scaled to inflow, tile by
-// tile or more often, and lane by lane where lanes are pairs. Sums are kept in 16 columns, whatever the lanes, which
-// compilers make vectors of.
+// E is a unit of flow from the last cell to the first: as much leaves a tile as has entered it, but for rounding, which
+// over thousands of steps would show in E[0,0] = 1. So outflow is scaled to inflow, tile by tile or more often, and
+// lane by lane where lanes are pairs. A correction of less than this, the last bit of T, would be rounded away: it
+// waits for more.
 template <class T>
-class Flow {
- public:
-  static constexpr double least = sizeof(T) == 4 ? 0x1p-24 : 0x1p-53;  // correction that is no mere rounding
+constexpr double least_correction = sizeof(T) == 4 ? 0x1p-24 : 0x1p-53;
 
-  // pairs: how many lanes are pairs of their own, a divisor of 16; 1: all numbers are of one pair.
-  explicit Flow(int pairs) : pairs_(pairs) {}
-  void add(const T *values, int64_t count) {
-    int64_t i = 0;
-    for (; i + columns <= count; i += columns)
-      for (int64_t l = 0; l < columns; ++l) sum[l] += double(values[i + l]);
-    for (int64_t l = 0; i + l < count; ++l) sum[l] += double(values[i + l]);
+// Of lanes that are pairs: the factors that scale their outflow are 1 + excess; false if all are 1. lost: what each has
+// lost before, relative to what flows, and has not got back.
+template <class T>
+bool settle(const double *inflow, const double *outflow, int lanes, double *lost, T *excess) {
+  bool any = false;
+  for (int l = 0; l < lanes; ++l) {
+    lost[l] += lack_of_flow(outflow[l], inflow[l]);
+    const bool mends = std::abs(lost[l]) >= least_correction<T>;
+    excess[l] = mends ? T(lost[l]) : T(0);
+    if (mends) lost[l] = 0;
+    any |= mends;
   }
-
-  // Factors that scale the outflow are 1 + excess.
-  struct Correction {
-    T excess[max_width];
-    bool any = false;
-    void apply(T *values, int64_t count) const {
-      int64_t i = 0;
-      for (; i + columns <= count; i += columns)
-        for (int64_t l = 0; l < columns; ++l) values[i + l] += values[i + l] * excess[l];
-      for (int64_t l = 0; i + l < count; ++l) values[i + l] += values[i + l] * excess[l];
-    }
-  };
-  // lost: what each pair has lost before, relative to what flows, and has not got back: a correction of less than the
-  // last bit of T would be rounded away, so it waits for more.
-  Correction settle(const Flow &inflow, double *lost) const {
-    Correction correction;
-    for (int k = 0; k < pairs_; ++k) {
-      lost[k] += lack_of_flow(total(k), inflow.total(k));
-      const bool mends = std::abs(lost[k]) >= least;
-      for (int l = k; l < columns; l += pairs_) correction.excess[l] = mends ? T(lost[k]) : T(0);
-      if (mends) lost[k] = 0;
-      correction.any |= mends;
-    }
-    return correction;
-  }
-
- private:
-  static constexpr int columns = max_width;
-  double total(int pair) const {
-    double all = 0;
-    for (int l = pair; l < columns; l += pairs_) all += sum[l];
-    return all;
-  }
-  const int pairs_;
-  double sum[columns] = {};
-};
+  return any;
+}
 
 // Writes one value over a matrix: zeros before live tiles are stored, zeros or NaN for pairs that are not solved.
 template <class In>
@@ -305,7 +279,7 @@ struct StateHeader {
   double step_weight[3], step_penalty[3], band_radius;
   int32_t band, symmetric;
   int64_t unused[7];
-  static constexpr uint64_t expected_magic = 0x345f777464735f63;  // "c_sdtw_4", 4 being the version of the layout
+  static constexpr uint64_t expected_magic = 0x355f777464735f63;  // "c_sdtw_5", 5 being the version of the layout
 
   static StateHeader of(const sdtw::Plan &plan, sdtw_cpu_isa isa) {
     const Problem &p = plan.problem;

@@ -1,21 +1,10 @@
 // Sweeps over a tile of a strip by rules other than the core's, for any vector type. Included by kernels_*.cpp inside
 // its namespace, after sweeps.h, whose order of cells these have.
 
-// How costs become what a step takes off a Z, of one group of steps of equal weight.
-template <class V>
-struct StepFactor {
-  typename V::Real excess;       // the factor is 1 + excess
-  typename V::Exponent integer;  // and 2^-integer
-};
-
-template <class V>
-inline __attribute__((always_inline)) StepFactor<V> step_factor(const typename V::Split &t) {
-  return {core::exp2_minus_1<V>(t.fraction), t.integer};
-}
-
 // Applied to m (1 + excess) rather than 1 + excess to m: see core/cell.h on what excess is rounded by.
 template <class V>
-inline __attribute__((always_inline)) core::Scaled<V> apply(const core::Scaled<V> &z, const StepFactor<V> &factor) {
+inline __attribute__((always_inline)) core::Scaled<V> apply(const core::Scaled<V> &z,
+                                                            const core::StepFactor<V> &factor) {
   return {V::fma(z.m, factor.excess, z.m), V::sub(z.e, factor.integer)};
 }
 
@@ -56,7 +45,7 @@ void rule_sweep(const RuleSweep<T> &given) {
     for (int k = 0; k < K; ++k) dot[k] = V::load(given.dot + k * W);
   }
   const auto constant = [](T v) { return V::set1(v); };
-  StepFactor<V> penalty[core::step_count];
+  core::StepFactor<V> penalty[core::step_count];
   for (int i = 0; i < core::step_count; ++i) penalty[i] = {constant(rule.excess[i]), V::whole(rule.penalty[i])};
   [[maybe_unused]] const auto up_weight = constant(rule.weight[core::vertical]),
                               left_weight = constant(rule.weight[core::horizontal]),
@@ -93,14 +82,14 @@ void rule_sweep(const RuleSweep<T> &given) {
     for (int k = 0; k < K; ++k) {
       Entered<V> in{up, row[k], diagonal};
       if constexpr (shape != one_weight) {
-        const auto of_diagonal = step_factor<V>(cost_of(s, k, core::diagonal));
-        const auto of_vertical = step_factor<V>(cost_of(s, k, core::vertical));
+        const auto of_diagonal = core::step_factor<V>(cost_of(s, k, core::diagonal));
+        const auto of_vertical = core::step_factor<V>(cost_of(s, k, core::vertical));
         in.diagonal = apply<V>(in.diagonal, of_diagonal);
         in.up = apply<V>(in.up, of_vertical);
         if constexpr (shape == two_weights)
           in.left = apply<V>(in.left, of_vertical);
         else
-          in.left = apply<V>(in.left, step_factor<V>(cost_of(s, k, core::horizontal)));
+          in.left = apply<V>(in.left, core::step_factor<V>(cost_of(s, k, core::horizontal)));
       }
       if constexpr (penalties) {
         in.diagonal = apply<V>(in.diagonal, penalty[core::diagonal]);
@@ -110,7 +99,8 @@ void rule_sweep(const RuleSweep<T> &given) {
       core::Terms<V> terms;
       const auto sum = core::sum_of<V>(in.up, in.left, in.diagonal, save || tangent ? &terms : nullptr);
       Cell cell{sum.sum, sum.x};
-      if constexpr (shape == one_weight) cell = core::enter<V>(sum, cost_of(s, k, core::diagonal));
+      if constexpr (shape == one_weight)
+        cell = core::enter<V>(sum, core::step_factor<V>(cost_of(s, k, core::diagonal)));
       [[maybe_unused]] typename V::Mask inside;
       if constexpr (masked) {
         inside = V::within(V::whole(static_cast<typename V::ScalarExponent>(s)), V::load(given.first + k * W),

@@ -20,7 +20,7 @@ class StripPair {
   using Store = Boundary<T, In>;
 
   // scratch: the shared part of a ScratchLayout; block_of_state: the pair's part of state, or null; entries: where
-  // those of all tiles are kept, in place of boundaries in state, or null.
+  // those of some tiles are kept, in place of boundaries in state, or null.
   StripPair(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, const Place &place, Lengths lengths,
             const ScratchLayout &offsets, std::byte *scratch, std::byte *block_of_state, T *entries)
       : p(whole.problem),
@@ -37,6 +37,7 @@ class StripPair {
         state_layout(p, plan),
         state(block_of_state),
         kept(entries),
+        of_kept(p, plan),
         rule(p, plan.transposed, n, m),
         tangents(p, plan, kernels, b, at_place, n, m, layout, scratch),
         scale(T(core::log2_e / p.gamma)),
@@ -115,6 +116,7 @@ class StripPair {
   void choose(Engine engine) {
     form = cost_form(engine);
     products = engine == Engine::products;
+    of_points = form == plain_cost && has_point_costs(p) && !tangents.wanted();
   }
   template <class U>
   static U *at(const std::byte *base, size_t offset) {
@@ -146,7 +148,12 @@ class StripPair {
     rule.forbid(s.above_m, s.above_e, W);
     if (i == 0) rule.start(s.above_m, s.above_e);  // the corner of the border: R = 0
   }
-  T *kept_at(int64_t i, int64_t step) const { return kept + (i * (p.m + max_width) + step) * 3 * strip_rows; }
+  // Where entries of strip i from this step on are kept; null if those of its tile are not.
+  T *kept_at(int64_t i, int64_t step) const {
+    if (!kept) return nullptr;
+    const int64_t s = step - of_kept.begin(i, strips(), m + max_width, plan);
+    return s >= 0 && s < of_kept.columns ? kept + (i * of_kept.columns + s) * 3 * strip_rows : nullptr;
+  }
   std::byte *boundary_row(int64_t i) const { return state + size_t(i - 1) * state_layout.row; }
   std::byte *boundary_column(int64_t i, int64_t c) const {
     return state + state_layout.columns + size_t(i * (plan.tiles_across - 1) + c - 1) * state_layout.column;
@@ -198,14 +205,15 @@ class StripPair {
             at<T>(local, layout.tile),
             at<T>(local, layout.alignment),
             grad_x + row,
-            grad_y + column,
+            of_y_too ? grad_y + column : nullptr,
             rest_x + row,
             rest_y + column};
   }
   // Split costs come scaled by the largest weight, of which the others are fractions.
   double split_scale() const { return core::log2_e / p.gamma * (rule.weighted ? StepBounds(p).weight : 1); }
-  // Fills the tile with costs; false if a given one is not for this engine.
+  // Fills the tile with costs, if sweeps want any; false if a given one is not for this engine.
   bool cost(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local) const {
+    if (of_points) return true;
     if (p.fused()) {
       (products ? metric().products : metric().cost[form])(fused(i, first_step, count, local));
       return true;
@@ -262,7 +270,7 @@ class StripPair {
   void spend(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local, In *target,
              const int64_t (&stride)[3], T factor) const;
   // row_dot: of tangents, where they are carried along.
-  void sweep(const Sweep<T> &of, const Corridor &within, int64_t first_step, bool save, T *row_dot,
+  void sweep(int64_t i, const Sweep<T> &of, const Corridor &within, int64_t first_step, bool save, T *row_dot,
              std::byte *local) const {
     const FlushDenormals flush(!rule.hard && (sizeof(T) == 8 || tangents.carried() || save));
     if (tangents.carried()) {
@@ -280,12 +288,20 @@ class StripPair {
       to = from < within.open_first ? within.open_first : from < within.open_end ? within.open_end : end;
       to = within.open_first < within.open_end ? std::min(to, end) : end;
       const int64_t s = from - first_step;
-      const Sweep<T> part{to - from, of.cost + s * each, of.scale,     of.scale_low,
-                          of.state,  of.row_m + s,       of.row_e + s, of.entries + s * saved};
+      const Sweep<T> part{to - from,
+                          of.cost + s * each,
+                          of.scale,
+                          of.scale_low,
+                          of.state,
+                          of.row_m + s,
+                          of.row_e + s,
+                          of.entries + s * saved,
+                          series.x + series.strip(i),
+                          series.y + series.column(from)};
       if (!rule.core_cells() || rule.masked(within, from, part.steps))
         rule.sweep(kernels.rules, part, within, from, form, save);
       else
-        (save ? mapping.sweep_save : mapping.sweep)[form](part);
+        (save ? mapping.sweep_save : mapping.sweep)[of_points ? point_cost : form](part);
     }
   }
   // Hands strips out by ticket; progress[i] is how many steps strip i has done.
@@ -322,6 +338,7 @@ class StripPair {
   const StateLayout state_layout;
   std::byte *const state;
   T *const kept;
+  const KeptLayout of_kept;
   const PairRule<T> rule;
   const Store store{rule.hard};
   Tangents<T, In> tangents;
@@ -336,65 +353,10 @@ class StripPair {
   bool shared = false;  // by several threads
   std::atomic<bool> broken{false};
   const bool by_rows = has_rows(p, plan, tangents.wanted());
+  // Gradients, not those of x alone, which take less unless they are summed up by rows.
+  const bool of_y_too = b.grad_y.data || p.symmetric || tangents.wanted();
   CostForm form = plain_cost;
-  bool products = false;
+  bool products = false, of_points = false;
 };
-
-template <class T, class In>
-bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value) {
-  const LaneState<T> lanes = lane_state(local);
-  const Extent cells = extent(i);
-  const Corridor within = corridor(i);
-  T *const tile = at<T>(local, layout.tile);
-  bool ok = true;
-  clear_strip(i);
-  if (within.broken) broken.store(true, std::memory_order_relaxed);
-  start_strip(i, lanes);
-  if (tangents.carried()) tangents.start_strip(local);
-  for (int64_t s = within.begin, next; s < within.end; s = next) {
-    next = tile_end(within, s);
-    const int64_t count = next - s;
-    if (i > 0) wait(i - 1, std::min(steps(i - 1), next + W));
-    if (state && i > 0 && s < m) store.save(boundary_row(i), p.m, s, row_m + s, row_e + s, std::min(count, m - s));
-    if (state && s > within.begin)
-      store.save(boundary_column(i, s / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
-    ok &= cost(i, cells, s, count, local);
-    if (!ok && sizeof(T) == 4) {
-      advance(i, within.end);
-      return false;
-    }
-    if (tangents.carried()) {
-      tangents.save(i, s / plan.tile_cols, s, count, local, s > within.begin);
-      tangent_cost(i, cells, s, count, local);
-    }
-    sweep({count, tile, scale, scale_low, lanes, row_m + s, row_e + s, kept ? kept_at(i, s) : nullptr}, within, s,
-          kept != nullptr, tangents.carried() ? tangents.row + s : nullptr, local);
-    advance(i, next);
-  }
-  if (i == strips() - 1) {
-    const int corner = corner_row() * W + corner_lane();
-    value = rule.value(lanes.m + corner, lanes.e + corner);
-    if (tangents.carried()) tangents.value = double(tangents.carried_in(local, nullptr).dot[corner]);
-  }
-  return ok;
-}
-
-template <class T, class In>
-template <class Locals>
-bool StripPair<T, In>::forward(double &value, Locals &&locals, int threads) {
-  shared = threads > 1;
-  value = std::numeric_limits<double>::infinity();
-  if (!rule.may_reach()) return true;
-  rule.forbid(row_m - pad, row_e - pad, m + 2 * pad);
-  if (tangents.carried()) tangents.start();
-  clear_rest();
-  std::atomic<bool> ok{true};
-  run(locals, threads, [&](int64_t i, std::byte *local) {
-    if (!ok.load(std::memory_order_relaxed)) return advance(i, steps(i));
-    if (!forward_strip(i, local, value)) ok.store(false, std::memory_order_relaxed);
-  });
-  if (broken.load()) value = std::numeric_limits<double>::infinity();
-  return ok;
-}
 
 }  // namespace sdtw::cpu

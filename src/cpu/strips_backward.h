@@ -7,7 +7,7 @@
 namespace sdtw::cpu {
 
 // Sweeps E back through a tile with these entries, a few steps at a time for the sake of the flow's rounding errors.
-// lost: see Flow.
+// lost: of the flow so far, relative to it, and not given back yet.
 template <class T, class In>
 void StripPair<T, In>::adjoint(const T *entries, int64_t first_step, int64_t count, std::byte *local, bool derivative,
                                double &lost) const {
@@ -35,14 +35,14 @@ void StripPair<T, In>::adjoint(const T *entries, int64_t first_step, int64_t cou
     carried = inside();
     const double outflow = carried + kernels.total(row + 1, end - s);
     lost += lack_of_flow(outflow, inflow);
-    if (std::abs(lost) < Flow<T>::least) continue;
+    if (std::abs(lost) < least_correction<T>) continue;
     kernels.grow(left, strip_rows + W, T(lost));
     kernels.grow(diagonal, strip_rows, T(lost));
     kernels.grow(row + 1, end - s, T(lost));
     carried = inside();
     // What the correction itself has been rounded by, which is more only where next to nothing flows.
     const double rest = lost + lack_of_flow(carried + kernels.total(row + 1, end - s), outflow);
-    lost = std::abs(rest) < 2 * Flow<T>::least ? rest : 0;
+    lost = std::abs(rest) < 2 * least_correction<T> ? rest : 0;
   }
 }
 
@@ -63,7 +63,7 @@ void StripPair<T, In>::probabilities(int64_t i, const Corridor &within, int64_t 
   T *above_dot = nullptr;
   if (tangents.carried())
     above_dot = tangents.load(i, first_step / plan.tile_cols, first_step, count, local, first_step > within.begin);
-  sweep({count, at<T>(local, layout.tile), scale, scale_low, lanes, above_m, above_e, at<T>(local, layout.entries)},
+  sweep(i, {count, at<T>(local, layout.tile), scale, scale_low, lanes, above_m, above_e, at<T>(local, layout.entries)},
         within, first_step, true, above_dot, local);
 }
 
@@ -122,12 +122,13 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
       if (tangents.carried()) tangents.skip(s + live, count - live, local);
     }
     if (live > 0) {
-      if (!kept || (metric().slopes[form] && !target)) cost(i, cells, s, live, local);
+      const T *const entries = kept_at(i, s);
+      if (!entries || (metric().slopes[form] && !target)) cost(i, cells, s, live, local);
       if (tangents.carried()) tangent_cost(i, cells, s, live, local);
       {
         const FlushDenormals flush;
-        if (!kept) probabilities(i, within, s, live, local);
-        adjoint(kept ? kept_at(i, s) : at<T>(local, layout.entries), s, live, local, derivative, lost);
+        if (!entries) probabilities(i, within, s, live, local);
+        adjoint(entries ? entries : at<T>(local, layout.entries), s, live, local, derivative, lost);
       }
       spend(i, cells, s, live, local, target, stride, factor);
     }

@@ -15,6 +15,15 @@ inline __attribute__((always_inline)) void unrolled(Body body) {
   }
 }
 
+// Likewise for K rows of a lane, unless they are more than there are registers for.
+template <int K, class Body>
+inline __attribute__((always_inline)) void each_row(Body body) {
+  if constexpr (K <= 8)
+    unrolled<K>(body);
+  else
+    for (int k = 0; k < K; ++k) body(k);
+}
+
 #include "cpu/hard_sweeps.h"
 #include "cpu/metrics.h"
 #include "cpu/points.h"
@@ -57,12 +66,13 @@ using Double = std::conditional_t<sizeof(T) == 8, double, float>;
 template <class T, int K, bool skew>
 constexpr MappingKernels<T> mapping_kernels() {
   constexpr bool split = sizeof(T) == 4;
+  constexpr CostForm wide = split ? double_cost : plain_cost;
   const auto sqeuclidean = metric_kernels<T, K, skew, core::SqEuclidean>(2);
   auto cosine = sqeuclidean;
   if constexpr (split) cosine.products = metric_products<core::Cosine, T, K>;
   return {K,
-          {sweep<T, K, skew, false, false>, sweep<T, K, skew, split, false>},
-          {sweep<T, K, skew, false, true>, sweep<T, K, skew, split, true>},
+          {sweep<T, K, skew, plain_cost, false>, sweep<T, K, skew, wide, false>, sweep<T, K, skew, point_cost, false>},
+          {sweep<T, K, skew, plain_cost, true>, sweep<T, K, skew, wide, true>, sweep<T, K, skew, point_cost, true>},
           adjoint<T, K, skew>,
           {{},
            sqeuclidean,
@@ -95,11 +105,11 @@ constexpr RuleKernels<T> rules() {
     add(form, Int<one_weight>{}), add(form, Int<two_weights>{}), add(form, Int<any_weights>{});
   };
   add_form(Int<plain_cost>{}), add_form(Int<double_cost>{});
-  constexpr bool split = sizeof(T) == 4;
-  r.core[plain_cost][0] = sweep_corridor<T, K, false, false>;
-  r.core[plain_cost][1] = sweep_corridor<T, K, false, true>;
-  r.core[double_cost][0] = sweep_corridor<T, K, split, false>;
-  r.core[double_cost][1] = sweep_corridor<T, K, split, true>;
+  constexpr CostForm wide = sizeof(T) == 4 ? double_cost : plain_cost;
+  r.core[plain_cost][0] = sweep_corridor<T, K, plain_cost, false>;
+  r.core[plain_cost][1] = sweep_corridor<T, K, plain_cost, true>;
+  r.core[double_cost][0] = sweep_corridor<T, K, wide, false>;
+  r.core[double_cost][1] = sweep_corridor<T, K, wide, true>;
   const auto add_hard = [&](auto differ, auto masked) {
     constexpr bool d = decltype(differ)::value, m = decltype(masked)::value;
     r.hard[d][m][0] = hard_sweep<T, K, !d, m, 0>;
@@ -115,11 +125,14 @@ constexpr RuleKernels<T> rules() {
 
 template <class T, int K>
 constexpr LaneKernels<T> lane_kernels() {
-  constexpr bool split = sizeof(T) == 4;
-  return {{{sweep_band<T, K, false, false>, sweep_band<T, K, false, true>},
-           {sweep_band<T, K, split, false>, sweep_band<T, K, split, true>}},
+  constexpr CostForm wide = sizeof(T) == 4 ? double_cost : plain_cost;
+  return {{{sweep_band<T, K, plain_cost, false>, sweep_band<T, K, plain_cost, true>},
+           {sweep_band<T, K, wide, false>, sweep_band<T, K, wide, true>}},
           {{hard_lanes<T, K, false, 0>, hard_lanes<T, K, false, 1>, hard_lanes<T, K, false, 2>},
-           {hard_lanes<T, K, true, 0>, hard_lanes<T, K, true, 1>, hard_lanes<T, K, true, 2>}}};
+           {hard_lanes<T, K, true, 0>, hard_lanes<T, K, true, 1>, hard_lanes<T, K, true, 2>}},
+          lane_largest<T>,
+          lane_total<T>,
+          lane_grow<T>};
 }
 
 template <class T>

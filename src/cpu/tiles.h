@@ -28,6 +28,12 @@ struct TileRows {
   bool has(int l, int64_t s) const { return adjacent && first[l] <= s && s + W <= end[l]; }
 };
 
+// Where the block of W steps from `next` on begins: the last one goes over some steps again, rather than being a part.
+template <int W>
+int64_t whole_block(int64_t next, int64_t steps) {
+  return steps < W ? next : std::min(next, steps - W);
+}
+
 template <class T, int K, class Source>
 int load_matrix(const MatrixTile &a, T *tile) {
   using V = Vec<T>;
@@ -37,8 +43,9 @@ int load_matrix(const MatrixTile &a, T *tile) {
   // W rows of the matrix at a time, along all of the tile: rows are often a power of two apart and share cache sets.
   for (int k = 0; k < K; ++k) {
     const TileRows<W> rows(a, k);
-    for (int64_t s = 0; s < a.steps; s += W) {
-      const int64_t first = a.first_step + s, count = a.steps - s < W ? a.steps - s : W;
+    for (int64_t next = 0; next < a.steps; next += W) {
+      const int64_t s = whole_block<W>(next, a.steps), first = a.first_step + s,
+                    count = std::min<int64_t>(W, a.steps - s);
       typename V::Real block[W];
       if (rows.all_have(first)) {
         const Source *const source = static_cast<const Source *>(a.source) + first;
@@ -82,8 +89,9 @@ void store_matrix(const MatrixTile &a, const T *tile, const T *factor) {
   const auto scale = V::load(factor);
   for (int k = 0; k < K; ++k) {
     const TileRows<W> rows(a, k);
-    for (int64_t s = 0; s < a.steps; s += W) {
-      const int64_t first = a.first_step + s, count = a.steps - s < W ? a.steps - s : W;
+    for (int64_t next = 0; next < a.steps; next += W) {
+      const int64_t s = whole_block<W>(next, a.steps), first = a.first_step + s,
+                    count = std::min<int64_t>(W, a.steps - s);
       const T *const of = tile + (s * K + k) * W;
       typename V::Real block[W];
       if (count == W)
