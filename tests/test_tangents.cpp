@@ -79,3 +79,16 @@ TEST_CASE("pairs without a path or a value have tangents to match", "[tangents]"
     for (const char *metric : {"sqeuclidean", "cosine"})
       check_line(std::string("metric=") + metric + " dtype=f32 B=6 n=20 m=16 d=2 tangents=xy" + how);
 }
+
+// Away from the path costs change by more than a double holds, times a probability of 0.
+TEST_CASE("infinite derivatives of cells that no path visits count for nothing", "[tangents]") {
+  each_result("dtype=f64 metric=sqeuclidean n=40 m=40 d=1 gamma=1e-3 tangents=x", [](const Case &c, const Result &) {
+    Case far = c;
+    for (size_t i = 0; i < far.x.size(); ++i) far.x[i] = far.y[i] = 1000 * static_cast<double>(i);
+    far.tangent_x.assign(far.x.size(), 1e306);
+    const Result r = run(far);
+    if (r.value_tangent.empty()) return;
+    CHECK(r.value[0] == 0);
+    CHECK(r.value_tangent[0] == 0);
+  });
+}

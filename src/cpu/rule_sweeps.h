@@ -124,14 +124,15 @@ void rule_sweep(const RuleSweep<T> &given) {
         if constexpr (tangent) {
           // Derivatives of the three alternatives relative to that of the likeliest, `before`: differences of
           // neighbours are what the derivatives of probabilities are made of, and what an unlikely one is must cancel
-          // nothing.
+          // nothing. Where no path comes from it may be infinite.
           const auto likely = V::set1(T(0.5));
           const auto along = V::load(given.tangent + (s * K + k) * W);
           auto before = V::where(V::at_most(likely, p.left), dot[k], diagonal_dot);
           before = V::where(V::at_most(likely, p.up), up_dot, before);
-          const auto by_up = V::fma(up_weight, along, V::sub(up_dot, before));
-          const auto by_left = V::fma(left_weight, along, V::sub(dot[k], before));
-          const auto by_diagonal = V::fma(diagonal_weight, along, V::sub(diagonal_dot, before));
+          const auto by_up = V::where_positive(p.up, V::fma(up_weight, along, V::sub(up_dot, before)));
+          const auto by_left = V::where_positive(p.left, V::fma(left_weight, along, V::sub(dot[k], before)));
+          const auto by_diagonal =
+              V::where_positive(p.diagonal, V::fma(diagonal_weight, along, V::sub(diagonal_dot, before)));
           const auto mean = V::fma(p.up, by_up, V::fma(p.left, by_left, V::mul(p.diagonal, by_diagonal)));
           if constexpr (save) {
             V::store(out + 3 * W, V::mul(V::mul(p.up, by_gamma), V::sub(mean, by_up)));
