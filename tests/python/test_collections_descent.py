@@ -1,14 +1,15 @@
-# The descent that k-means takes with all clusters at once: known minima, what cannot move, all metrics.
+# The descents that k-means takes with all clusters at once: known minima, what cannot move, all metrics.
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libsdtw.collections import _descent, _objective, _pairs, _series
+from libsdtw.collections import _lbfgs, _majorize, _objective, _pairs, _series
+from libsdtw.collections._objective import Evaluated
 
 
 class Known:
-    """Objectives that are functions of each cluster's center."""
+    """Objectives that are functions of each cluster's center: they give values, gradients and curvatures."""
 
     def __init__(self, functions, weights):
         self.functions, self.totals, self.calls = functions, np.array(weights, float), 0
@@ -16,34 +17,52 @@ class Known:
     def __call__(self, centers):
         self.calls += 1
         found = [
-            (0.0, 0 * c) if f is None or w == 0 else f(c)
+            (0.0, 0 * c, 0 * c) if f is None or w == 0 else f(c)
             for f, c, w in zip(self.functions, centers, self.totals, strict=True)
         ]
-        scale = self.totals
-        values = np.array([v for v, _ in found]) * scale
-        return values, np.stack([g for _, g in found]) * scale[:, None, None]
+        values, grads, curved = (
+            np.stack([one[n] for one in found]) * (self.totals if n == 0 else self.totals[:, None, None])
+            for n in range(3)
+        )
+        return Evaluated(values, grads, 0.5 * curved[:, :, 0])
 
 
-def quadratic(curvatures, minimum):
-    return lambda c: (float((curvatures * (c - minimum) ** 2).sum()) - 3, 2 * curvatures * (c - minimum))
+def quadratic(curvatures, minimum, majorant=1.0):
+    return lambda c: (
+        float((curvatures * (c - minimum) ** 2).sum()) - 3,
+        2 * curvatures * (c - minimum),
+        2 * majorant * curvatures + 0 * c,
+    )
 
 
 def rosenbrock(c):
     (a, b), slope = c[:, 0], np.zeros_like(c)
     slope[:, 0] = -2 * (1 - a) - 400 * a * (b - a * a), 200 * (b - a * a)
-    return (1 - a) ** 2 + 100 * (b - a * a) ** 2, slope
+    return (1 - a) ** 2 + 100 * (b - a * a) ** 2, slope, 2000 + 0 * c
+
+
+def lbfgs(clusters):
+    return _lbfgs.QuasiNewton(clusters, "euclidean", 1.0)
+
+
+def majorants(clusters):
+    return _majorize.Majorants(clusters, 1.0)
+
+
+def exact(monkeypatch):
+    for module in (_lbfgs, _majorize):
+        monkeypatch.setattr(module, "ENOUGH", 0)
+        monkeypatch.setattr(module, "NOISE", 0)
 
 
 def test_known_minima(monkeypatch):
-    monkeypatch.setattr(_descent, "ENOUGH", 0)
-    monkeypatch.setattr(_descent, "NOISE", 0)
+    exact(monkeypatch)
     minimum = np.array([[2.0], [-1]])
     functions = [quadratic(np.array([[100.0], [0.1]]), minimum), rosenbrock, None, quadratic(1, minimum)]
     known = Known(functions, [3, 1, 0, 0.5])
     begin = np.zeros((4, 2, 1))
     begin[1] = [[-1.2], [1]]
-    descents = _descent.Descents(4, "sqeuclidean", 1.0)
-    found, interrupted = descents.run(begin, lambda some: known, 200)
+    found, interrupted = lbfgs(4).run(begin, lambda some: known, 200)
     assert not interrupted
     np.testing.assert_allclose(found[0], minimum, atol=1e-4)
     np.testing.assert_allclose(found[1], 1, atol=1e-3)
@@ -52,25 +71,63 @@ def test_known_minima(monkeypatch):
     assert known.calls < 80
     # What is remembered outlives a round: one step of many
     again = Known(functions[:1], [1])
-    one = _descent.Descents(1, "sqeuclidean", 1.0)
+    one = lbfgs(1)
     at = begin[:1]
     for _ in range(20):
         at, _ = one.run(at, lambda some: again, 1)
     np.testing.assert_allclose(at[0], minimum, atol=1e-4)
 
 
+def test_least_points_of_majorants(monkeypatch):
+    exact(monkeypatch)
+    minimum = np.array([[2.0], [-1]])
+    loose = quadratic(1, minimum, np.array([[1.0], [20]]))
+    known = Known([quadratic(np.array([[100.0], [0.1]]), minimum), loose, None], [3, 0.5, 0])
+    begin = np.zeros((3, 2, 1))
+    found, interrupted = majorants(3).run(begin, lambda some: known, 200)
+    assert not interrupted
+    np.testing.assert_allclose(found[0], minimum, atol=1e-9)
+    np.testing.assert_allclose(found[1], minimum, atol=1e-3)
+    np.testing.assert_array_equal(found[2], begin[2])
+    # With momentum, which outlives a round: without it 1 - 1/20 of the way would be left at each step
+    again, one, at = Known([loose], [1]), majorants(1), begin[:1]
+    for _ in range(20):
+        at, _ = one.run(at, lambda some: again, 2, np.ones(1))
+    assert again.calls == 40
+    assert np.abs(at - minimum).max() < 0.01 < 0.95**40
+
+
+def test_a_step_that_leads_up_is_taken_back():
+    steep = Known([quadratic(1, 1.0, 0.3), quadratic(1, 1.0)], [2, 1])  # the first is no majorant
+    descents, begin = majorants(2), np.zeros((2, 3, 1))
+    at, _ = descents.run(begin, lambda some: steep, 1)
+    values = steep(at).values
+    assert values[0] > steep(begin).values[0]
+    np.testing.assert_array_equal(descents.undone(at, values), [True, False])
+    np.testing.assert_array_equal(at[0], begin[0])
+    np.testing.assert_allclose(at[1], 1.8)  # 1 and the momentum of the way there
+    at, _ = descents.run(begin, lambda some: steep, 40)  # within a run half of it is tried
+    descents.undone(at, steep(at).values)
+    assert (steep(at).values < [0, -3 + 1e-6]).all()
+    # What rests is not asked
+    at, _ = descents.run(at, lambda some: steep, 1, resting=np.array([True, True]))
+    assert not descents.undone(at, np.full(2, np.inf)).any()
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_what_has_no_value_stays(value):
+@pytest.mark.parametrize("descents", [lbfgs, majorants])
+def test_what_has_no_value_stays(value, descents):
     def none(c):
-        return value, np.full_like(c, np.nan)
+        return value, np.full_like(c, np.nan), np.ones_like(c)
 
     known = Known([none, quadratic(1, 1.0)], [1, 1])
-    found, _ = _descent.Descents(2, "sqeuclidean", 1.0).run(np.zeros((2, 3, 1)), lambda some: known, 10)
+    found, _ = descents(2).run(np.zeros((2, 3, 1)), lambda some: known, 10)
     np.testing.assert_array_equal(found[0], 0)
     np.testing.assert_allclose(found[1], 1, atol=1e-3)
 
 
-def test_the_finished_are_left_out():
+@pytest.mark.parametrize("descents", [lbfgs, majorants])
+def test_the_finished_are_left_out(descents):
     asked = []
 
     def objectives(some):
@@ -78,8 +135,7 @@ def test_the_finished_are_left_out():
         weights = np.where(some, [10.0, 1], 0)
         return Known([quadratic(1, 1.0), rosenbrock], weights)
 
-    begin = np.zeros((2, 2, 1))
-    _descent.Descents(2, "sqeuclidean", 1.0).run(begin, objectives, 30)
+    descents(2).run(np.zeros((2, 2, 1)), objectives, 30)
     assert [some.tolist() for some in asked] == [[True, True], [False, True]]
 
 
@@ -96,12 +152,16 @@ def test_each_cluster_descends(data):
     begin = scale * rng.normal(size=(3, 5, 2))
 
     def objectives(some):
-        share = np.where(some[labels], weights, 0)
-        return _objective.Objectives((5, 2), series, share, labels, 3, options)
+        return made.of(np.where(some[labels], weights, 0), labels)
 
-    found, _ = _descent.Descents(3, metric, gamma).run(begin, objectives, 5)
+    made = _objective.Objectives((5, 2), series, 3, options)
+    squared = metric == "sqeuclidean"
+    descents = _majorize.Majorants(3, gamma) if squared else _lbfgs.QuasiNewton(3, metric, gamma)
+    found, _ = descents.run(begin, objectives, 5)
     every = objectives(np.ones(3, bool))
-    before, after = every(begin)[0], every(found)[0]
+    before, after = every(begin).values, every(found).values
+    descents.undone(found, after)
+    after = every(found).values
     assert (after <= before + 1e-5 * np.abs(before)).all()
     moves = np.bincount(labels, minlength=3) > 0
     if gamma > 0 and metric != "cosine":

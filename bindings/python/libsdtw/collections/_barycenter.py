@@ -123,13 +123,12 @@ def descend(
 
     scale = 1.0 / (float(share.sum()) * (options.gamma if options.gamma > 0 else 1.0))
     best: tuple[float, NDArray[Any]] = np.inf, begin
-    steps, features = begin.shape
-    evaluate = Objectives((steps, features), batch, share, np.zeros(len(batch), np.intp), 1, options)
+    evaluate = Objectives(begin.shape, batch, 1, options).of(share, np.zeros(len(batch), np.intp))
 
     def objective(flat: NDArray[Any]) -> tuple[float, NDArray[Any]]:
         nonlocal best
         center = flat.reshape(begin.shape)
-        (value,), grad = evaluate(center[None])
+        (value,), grad, _ = evaluate(center[None])
         if value < best[0]:
             best = float(value), center.copy()
         return float(value) * scale, grad.reshape(-1) * scale

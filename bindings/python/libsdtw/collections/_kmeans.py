@@ -1,4 +1,4 @@
-# k-means of series: assignment by all pairs, averages by L-BFGS.
+# k-means of series: assignment by all pairs, averages of all clusters at once.
 """SoftDTWKMeans."""
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from ._descent import Descents
 from ._devices import parse
 from ._keep import TopK, count
 from ._labels import moves, with_a_series_each
+from ._lbfgs import QuasiNewton
+from ._majorize import Majorants
 from ._objective import Objectives
 from ._pairs import raw_values
 from ._progress import Bar
@@ -47,10 +49,11 @@ class _Start(NamedTuple):
 class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
     """k-means of series under soft-DTW or its divergence (Cuturi and Blondel 2017, section 4).
 
-    Series are given to their nearest center, and each center becomes the average of its series, by L-BFGS
-    from where it was, for all clusters at once; and again, until nothing changes. A cluster that is left
-    without a series takes the one that is farthest from its center. Ctrl-C during ``fit`` keeps the best
-    clusters so far and sets ``interrupted_``.
+    Series are given to their nearest center, and each center goes a few steps towards the average of its
+    series from where it was, all clusters at once; and again, until nothing changes. Of squared distances
+    the steps are those of DTW barycenter averaging by soft alignments, with momentum, and of other metrics
+    those of L-BFGS. A cluster that is left without a series takes the one that is farthest from its center.
+    Ctrl-C during ``fit`` keeps the best clusters so far and sets ``interrupted_``.
 
     Args:
         n_clusters: clusters.
@@ -63,8 +66,9 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         batch_size: None: each round takes all series. A number: each takes so many, drawn at random, and
             moves a center to their average by their share of all that it was given (Sculley 2010, as
             scikit-learn's MiniBatchKMeans). Labels and inertia are of all series.
-        max_iter_barycenter: steps of L-BFGS in each round at most, which ends before where a step gains
-            little: the next one goes on from there.
+        max_iter_barycenter: steps of a center in each round at most. A round ends before where a step gains
+            little, and of squared distances after two if series have come or gone: the next one goes on from
+            there.
         center_length: time steps of the centers; None: of the longest series.
         random_state: seed, or numpy.random.RandomState.
         verbose: 1: a line for each start; 2: for each round.
@@ -228,8 +232,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                     if self.verbose > 1:
                         print(f"  batch {batches.rounds}: inertia {batches.inertia:.6g}")
                     nobody = np.zeros(len(batch), bool)
-                    descents = Descents(self.n_clusters, self.metric, self.gamma_)
-                    found = self._averages(batch, np.ones(len(batch)), labels, centers, nobody, descents)
+                    of, descents = self._objectives(batch, centers), self._descents()
+                    found = self._averages(of, np.ones(len(batch)), labels, centers, nobody, descents)
                     centers = batches.moved(centers, found, labels)
                     if self.interrupted_:
                         break
@@ -247,13 +251,16 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         best: _Start | None = None
         try:
             centers = self._first_centers(series, weights, rng)
-            descents = Descents(self.n_clusters, self.metric, self.gamma_)
+            of, descents = self._objectives(series, centers), self._descents()
             before = np.full(len(series), -1, np.int32)
             values, moving = np.empty((len(series), self.n_clusters)), np.ones(self.n_clusters, bool)
             with Bar(self.progress, self.max_iter, "k-means") as bar:
                 for iteration in range(1, self.max_iter + 1):
                     if moving.any():
                         values[:, moving] = self._to_centers(series, centers[moving])
+                        worse = descents.undone(centers, self._sums(values, weights, before))
+                        if worse.any():
+                            values[:, worse] = self._to_centers(series, centers[worse])
                     labels = values.argmin(axis=1).astype(np.int32)
                     nearest = np.take_along_axis(values, labels[:, None].astype(np.intp), 1)[:, 0]
                     inertia = float(weights @ nearest)
@@ -267,12 +274,12 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                         return best._replace(converged=stop)
                     used = with_a_series_each(labels, nearest, weights, self.n_clusters)
                     moved = moves(before, used, self.n_clusters)
-                    descents.forget(moved > np.bincount(used, minlength=self.n_clusters) / 3)
                     # What has its series, and gained less than its share of tol, stays where it is
                     enough = descents.gained >= self.tol * abs(inertia) / self.n_clusters
                     moving = (moved > 0) | enough
+                    changed = moved / np.bincount(used, minlength=self.n_clusters)
                     centers = self._averages(
-                        series, weights, used, centers, used != labels, descents, ~moving
+                        *(of, weights, used, centers, used != labels, descents, changed, ~moving)
                     )
                     before = used
                     if self.interrupted_:
@@ -311,14 +318,32 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
             values -= 0.5 * (self._own[:, None] + self._own_values(others))
         return values
 
+    def _sums(self, values: NDArray[Any], weights: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.float64]:
+        """What objectives are at the centers that have these values."""
+        there = np.flatnonzero(labels >= 0)
+        mine = values[there, labels[there]]
+        if self._own is not None:
+            mine = mine + 0.5 * self._own[there]
+        return np.asarray(np.bincount(labels[there], weights[there] * mine, self.n_clusters), np.float64)
+
+    def _descents(self) -> Descents:
+        if self.metric == "sqeuclidean":
+            return Majorants(self.n_clusters, self.gamma_)
+        return QuasiNewton(self.n_clusters, self.metric, self.gamma_)
+
+    def _objectives(self, series: Series, centers: NDArray[Any]) -> Any:
+        of = Objectives if self._team is None else self._team.objectives
+        return of(centers.shape[1:], series, self.n_clusters, self._options())
+
     def _averages(
         self,
-        series: Series,
+        of: Any,
         weights: NDArray[Any],
         labels: NDArray[Any],
         centers: NDArray[Any],
         moved: NDArray[Any],
         descents: Descents,
+        changed: NDArray[Any] | None = None,
         resting: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float64]:
         """Each cluster's average, searched from its center, or from the series that an empty one was
@@ -326,17 +351,14 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         begin, anew = centers.copy(), np.zeros(self.n_clusters, bool)
         for cluster in np.unique(labels[moved & (weights > 0)]):
             members = np.flatnonzero((labels == cluster) & (weights > 0))
-            begin[cluster] = stretched(series.one(int(members[0])), begin.shape[1])
+            begin[cluster] = stretched(of.series.one(int(members[0])), begin.shape[1])
             anew[cluster] = True
         descents.forget(anew)
 
-        of = Objectives if self._team is None else self._team.objectives
-
         def objectives(some: NDArray[np.bool_]) -> Any:
-            share = np.where(some[labels], weights, 0)
-            return of(begin.shape[1:], series, share, labels, self.n_clusters, self._options())
+            return of.of(np.where(some[labels], weights, 0), labels)
 
-        averages, interrupted = descents.run(begin, objectives, self.max_iter_barycenter, resting)
+        averages, interrupted = descents.run(begin, objectives, self.max_iter_barycenter, changed, resting)
         self.interrupted_ |= interrupted
         return averages
 

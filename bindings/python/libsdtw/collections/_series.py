@@ -110,6 +110,18 @@ def like(array: NDArray[Any], other: Any) -> Any:
     return importlib.import_module("cupy").asarray(array, other.dtype)
 
 
+def widened(series: Series) -> Series:
+    """The series with one more feature, 0 at every time step."""
+    data = series.data
+    if library_of(data) == "torch":
+        zeros = data.new_zeros((*data.shape[:2], 1))
+        wide = importlib.import_module("torch").cat([data, zeros], dim=2)
+    else:
+        package = importlib.import_module(library_of(data))
+        wide = package.concatenate([data, package.zeros((*data.shape[:2], 1), data.dtype)], axis=2)
+    return Series(wide, series.lengths)
+
+
 def library_of(array: Any) -> str:
     """The package that an array belongs to."""
     return type(array).__module__.partition(".")[0]

@@ -1,0 +1,103 @@
+# The averages of all clusters at once, of squared distances: least points of a majorant, with momentum.
+"""Majorants."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from ._descent import NOISE, Bools, Descents, Floats, Objectives
+
+MOMENTUM = 0.8
+FEW = 2  # steps of a cluster that has other series than before, which the next round may send elsewhere
+ENOUGH = 0.1  # a step that promises less than this share of what the round's best has ends the round
+SURE = 1e-5  # of a value: by so much the calls of averages and assignments may differ in float32
+
+
+class Majorants(Descents):
+    """Steps to the least points of majorants, of each cluster on its own, with momentum.
+
+    Soft-DTW is concave in the costs. So with E the expected alignment of a center z and a series x,
+    sum_ij E_ij |c_i - x_j|^2 lies nowhere below it, but for a constant, and touches it at c = z. Its least
+    point, c_i = (E x)_i / (E 1)_i, is the step of DTW barycenter averaging (Petitjean, Ketterlin and
+    Gancarski 2011) for soft alignments, and in terms of the gradient z - g / (2 E 1), of many series as of
+    one. From there it goes on by a share of the way from the least point before (Nesterov 1983), which
+    outlives the round; but not where that led up. The divergence takes the same steps, though it has another
+    majorant, and half of one that led up.
+
+    The last step of a round waits for its value until the assignment has found that out, and no length is
+    searched for: a round of two steps takes two evaluations of each series.
+    """
+
+    def __init__(self, clusters: int, gamma: float) -> None:
+        super().__init__(clusters)
+        self.unit = gamma if gamma > 0 else 1.0
+        self.fresh = np.ones(clusters, bool)  # without momentum
+        self.least: Floats | None = None  # the last least points
+        self.known: Floats | None = None  # the last centers that have values, and these
+        self.value = np.full(clusters, np.inf)
+        self.totals = np.zeros(clusters)
+
+    def forget(self, clusters: Bools) -> None:
+        self.fresh |= clusters
+
+    def _run(
+        self,
+        at: Floats,
+        shape: tuple[int, ...],
+        objectives: Objectives,
+        limit: int,
+        changed: Floats,
+        active: Bools,
+    ) -> None:
+        objective = objectives(active)
+        totals = self.totals = objective.totals
+        self.moved = active = active & (totals > 0)
+        if self.least is None or self.known is None:
+            self.least, self.known = at.copy(), at.copy()
+        self.least[self.fresh], self.fresh[:] = at[self.fresh], False
+        self.value[active], self.gained[active] = np.inf, 0
+        held = float(totals.sum())
+        mean = 1 / np.where(totals > 0, totals, 1)
+        last = np.where(changed > 0, min(FEW, limit), limit)
+        first, most, carried = np.full(len(at), np.inf), np.zeros(len(at)), np.zeros(len(at), bool)
+        for step in itertools.count(1):
+            if totals[active].sum() < 0.5 * held:  # most series have nothing to say any more
+                objective, held = objectives(active), float(totals[active].sum())
+            values, grads, masses = objective(at.reshape(shape))
+            assert masses is not None
+            value, slope = values * mean, grads.reshape(at.shape) * mean[:, None]
+            curved = np.repeat(2 * masses * mean[:, None], shape[2], axis=1)
+            way = np.divide(slope, curved, out=np.zeros_like(at), where=curved > 0)
+            fall = 0.5 * np.einsum("kn,kn->k", slope, way)
+            better = active & (value - self.value <= NOISE * np.abs(value)) & np.isfinite(fall)
+            if step == 1:
+                self.moved = active = better  # what has no value stays
+                first = value
+            self.known[better], self.value[better] = at[better], value[better]
+            self.gained[better] = (totals * (first - value + fall))[better]
+            most = np.where(better, np.maximum(most, fall), most)
+            settled = (fall <= NOISE * np.abs(value)) | (np.abs(slope).max(1) <= 1e-5 * self.unit)
+            done = (step >= last) | (better & (settled | ((step >= FEW) & (fall <= ENOUGH * most))))
+            least = np.where(
+                better[:, None],
+                at - way,
+                np.where(carried[:, None], self.least, 0.5 * (at + self.known)),
+            )
+            carried = better
+            goes = (active & ~(better & settled))[:, None]
+            ahead = least + MOMENTUM * better[:, None] * (least - self.least)
+            np.copyto(at, ahead, where=goes)
+            np.copyto(self.least, least, where=goes)
+            active = active & ~done
+            if not active.any():
+                return
+
+    def undone(self, centers: Floats, values: Floats) -> Bools:
+        mean = values / np.where(self.totals > 0, self.totals, 1)
+        worse: Bools = self.moved & ~(mean - self.value <= SURE * np.abs(self.value))
+        if self.known is not None and worse.any():
+            centers[worse] = self.known[worse].reshape(-1, *centers.shape[1:])
+            self.forget(worse)
+        return worse
