@@ -9,9 +9,9 @@ import numpy as np
 
 from ._descent import NOISE, Bools, Descents, Floats, Objectives
 
-MOMENTUM = 0.8
-FEW = 2  # steps of a cluster that has other series than before, which the next round may send elsewhere
-ENOUGH = 0.1  # a step that promises less than this share of what the round's best has ends the round
+MOMENTUM, ALONE = 0.8, 0.95  # of a cluster that has other series than before, and of one that has not
+FEW = 2  # steps of the first, which the next round may give others again
+ENOUGH = 0.05  # a step that promises less than this share of what the round's best has ends the round
 SURE = 1e-5  # of a value: by so much the calls of averages and assignments may differ in float32
 
 
@@ -61,6 +61,7 @@ class Majorants(Descents):
         held = float(totals.sum())
         mean = 1 / np.where(totals > 0, totals, 1)
         last = np.where(changed > 0, min(FEW, limit), limit)
+        momentum = np.where(changed > 0, MOMENTUM, ALONE)
         first, most, carried = np.full(len(at), np.inf), np.zeros(len(at)), np.zeros(len(at), bool)
         for step in itertools.count(1):
             if totals[active].sum() < 0.5 * held:  # most series have nothing to say any more
@@ -87,7 +88,7 @@ class Majorants(Descents):
             )
             carried = better
             goes = (active & ~(better & settled))[:, None]
-            ahead = least + MOMENTUM * better[:, None] * (least - self.least)
+            ahead = least + (momentum * better)[:, None] * (least - self.least)
             np.copyto(at, ahead, where=goes)
             np.copyto(self.least, least, where=goes)
             active = active & ~done
