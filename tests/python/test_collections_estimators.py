@@ -22,7 +22,7 @@ from libsdtw.collections import (
     SoftDTWKNeighborsClassifier,
     SoftDTWKNeighborsRegressor,
     SoftDTWNearestNeighbors,
-    _kmeans,
+    _assignments,
     _majorize,
     _medoids,
     _objective,
@@ -116,13 +116,13 @@ def test_each_round_lowers_the_inertia(init, normalize, rng, capsys):
 
 def test_clusters_that_gain_nothing_rest(rng, monkeypatch):
     x, _ = waves(rng, each=20)
-    columns, raw_values = [], _kmeans.raw_values
+    columns, values = [], _assignments.Assignments.__call__
 
-    def counted(series, others, options):
-        columns.append(len(others))
-        return raw_values(series, others, options)
+    def counted(self, centers):
+        columns.append(len(centers))
+        return values(self, centers)
 
-    monkeypatch.setattr(_kmeans, "raw_values", counted)
+    monkeypatch.setattr(_assignments.Assignments, "__call__", counted)
     options = {"init": np.stack([s[:18] for s in x[:4]]), "gamma": 0.1, "max_iter": 30}
     model = SoftDTWKMeans(4, tol=1e-4, **options).fit(x)
     assert model.converged_

@@ -55,24 +55,23 @@ class Descents:
             return begin, False
         if changed is None:
             changed = np.zeros(len(begin))
-        at = begin.reshape(len(begin), -1).copy()
+        at = begin.copy()
         try:
             with np.errstate(invalid="ignore", over="ignore"):  # a step may lead where there is no value
-                self._run(at, begin.shape, objectives, limit, changed, active)
+                self._run(at, objectives, limit, changed, active)
         except KeyboardInterrupt:
-            return at.reshape(begin.shape), True
-        return at.reshape(begin.shape), False
+            return at, True
+        return at, False
 
     def _run(
         self,
         at: Floats,
-        shape: tuple[int, ...],
         objectives: Objectives,
         limit: int,
         changed: Floats,
         active: Bools,
     ) -> None:
-        """Moves `at`, whose rows are centers."""
+        """Moves `at`, the centers."""
         raise NotImplementedError
 
     def undone(self, centers: Floats, values: Floats) -> Bools:

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 
 from .._core import InvalidArgumentError
 from .._problem import choice
+from ._assignments import Assignments
 from ._barycenter import check_weights
 from ._base import SeriesEstimator, documented
 from ._batches import Batches
@@ -212,6 +213,12 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         of = raw_values if self._team is None else self._team.raw_values
         return of(series, others, self._options())
 
+    def _assignments(self, series: Series) -> Any:
+        """Raw values of the series with centers, (B, k)."""
+        if self._team is None:
+            return Assignments(series, self._options())
+        return lambda centers: self._raw_values(series, _batch(centers, series)).astype(np.float64)
+
     def _start_of_batches(
         self, series: Series, weights: NDArray[Any], rng: np.random.RandomState
     ) -> _Start | None:
@@ -226,7 +233,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                 while batches.rounds < self.max_iter and not batches.settled:
                     batch = series.take(batches.draw(rng))
                     self._set_own(batch)
-                    values = self._to_centers(batch, centers)
+                    values = self._to_centers(self._assignments(batch), batch, centers)
                     labels = values.argmin(axis=1)
                     bar.update(inertia=f"{batches.watch(values.min(axis=1)):.6g}")
                     if self.verbose > 1:
@@ -252,15 +259,16 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         try:
             centers = self._first_centers(series, weights, rng)
             of, descents = self._objectives(series, centers), self._descents()
+            raw = self._assignments(series)
             before = np.full(len(series), -1, np.int32)
             values, moving = np.empty((len(series), self.n_clusters)), np.ones(self.n_clusters, bool)
             with Bar(self.progress, self.max_iter, "k-means") as bar:
                 for iteration in range(1, self.max_iter + 1):
                     if moving.any():
-                        values[:, moving] = self._to_centers(series, centers[moving])
+                        values[:, moving] = self._to_centers(raw, series, centers[moving])
                         worse = descents.undone(centers, self._sums(values, weights, before))
                         if worse.any():
-                            values[:, worse] = self._to_centers(series, centers[worse])
+                            values[:, worse] = self._to_centers(raw, series, centers[worse])
                     labels = values.argmin(axis=1).astype(np.int32)
                     nearest = np.take_along_axis(values, labels[:, None].astype(np.intp), 1)[:, 0]
                     inertia = float(weights @ nearest)
@@ -277,7 +285,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                     # What has its series, and gained less than its share of tol, stays where it is
                     enough = descents.gained >= self.tol * abs(inertia) / self.n_clusters
                     moving = (moved > 0) | enough
-                    changed = moved / np.bincount(used, minlength=self.n_clusters)
+                    changed = moved / np.maximum(np.bincount(used, minlength=self.n_clusters), 1)
                     centers = self._averages(
                         *(of, weights, used, centers, used != labels, descents, changed, ~moving)
                     )
@@ -310,12 +318,11 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         values = self._raw_values(series, series.take(indices))
         return values if self._own is None else values - 0.5 * (self._own[:, None] + self._own[indices])
 
-    def _to_centers(self, series: Series, centers: NDArray[Any]) -> NDArray[np.float64]:
-        """Values (B, k) of the training series, whose own share is known."""
-        others = _batch(centers, series)
-        values = self._raw_values(series, others).astype(np.float64)
+    def _to_centers(self, raw: Any, series: Series, centers: NDArray[Any]) -> NDArray[np.float64]:
+        """Values (B, k) of the series, whose own share is known."""
+        values: NDArray[np.float64] = raw(centers)
         if self._own is not None:
-            values -= 0.5 * (self._own[:, None] + self._own_values(others))
+            values -= 0.5 * (self._own[:, None] + self._own_values(_batch(centers, series)))
         return values
 
     def _sums(self, values: NDArray[Any], weights: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.float64]:

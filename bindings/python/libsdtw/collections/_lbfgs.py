@@ -33,14 +33,14 @@ class QuasiNewton(Descents):
 
     def _run(
         self,
-        at: Floats,
-        shape: tuple[int, ...],
+        centers: Floats,
         objectives: Objectives,
         limit: int,
         changed: Floats,
         active: Bools,
     ) -> None:
         self.forget(changed > MANY)
+        at = centers.reshape(len(centers), -1)  # a view
         objective = objectives(active)
         totals = objective.totals
         mean = 1 / np.where(totals > 0, totals, 1)
@@ -48,8 +48,8 @@ class QuasiNewton(Descents):
         self.gained[active] = 0
         held = float(totals.sum())
 
-        def evaluate(centers: Floats) -> tuple[Floats, Floats]:
-            values, grads, _ = objective(centers.reshape(shape))
+        def evaluate(rows: Floats) -> tuple[Floats, Floats]:
+            values, grads, _ = objective(rows.reshape(centers.shape))
             return values * mean, grads.reshape(at.shape) * mean[:, None]
 
         value, slope = evaluate(at)

@@ -45,7 +45,6 @@ class Majorants(Descents):
     def _run(
         self,
         at: Floats,
-        shape: tuple[int, ...],
         objectives: Objectives,
         limit: int,
         changed: Floats,
@@ -53,45 +52,42 @@ class Majorants(Descents):
     ) -> None:
         objective = objectives(active)
         totals = self.totals = objective.totals
-        self.moved = active = active & (totals > 0)
         if self.least is None or self.known is None:
             self.least, self.known = at.copy(), at.copy()
+        momentum = np.where(self.fresh | (changed > 0), MOMENTUM, ALONE)
         self.least[self.fresh], self.fresh[:] = at[self.fresh], False
+        self.moved = active = active & (totals > 0)
         self.value[active], self.gained[active] = np.inf, 0
-        held = float(totals.sum())
+        held = totals.sum()
         mean = 1 / np.where(totals > 0, totals, 1)
         last = np.where(changed > 0, min(FEW, limit), limit)
-        momentum = np.where(changed > 0, MOMENTUM, ALONE)
-        first, most, carried = np.full(len(at), np.inf), np.zeros(len(at)), np.zeros(len(at), bool)
+        first, most, carried = self.value, np.zeros(len(at)), np.zeros(len(at), bool)
         for step in itertools.count(1):
             if totals[active].sum() < 0.5 * held:  # most series have nothing to say any more
-                objective, held = objectives(active), float(totals[active].sum())
-            values, grads, masses = objective(at.reshape(shape))
+                objective, held = objectives(active), totals[active].sum()
+            values, grads, masses = objective(at)
             assert masses is not None
-            value, slope = values * mean, grads.reshape(at.shape) * mean[:, None]
-            curved = np.repeat(2 * masses * mean[:, None], shape[2], axis=1)
-            way = np.divide(slope, curved, out=np.zeros_like(at), where=curved > 0)
-            fall = 0.5 * np.einsum("kn,kn->k", slope, way)
+            way = grads * (0.5 / np.where(masses > 0, masses, np.inf))[:, :, None]
+            value, fall = values * mean, 0.5 * mean * np.einsum("kmd,kmd->k", grads, way)
             better = active & (value - self.value <= NOISE * np.abs(value)) & np.isfinite(fall)
             if step == 1:
                 self.moved = active = better  # what has no value stays
                 first = value
-            self.known[better], self.value[better] = at[better], value[better]
+            np.copyto(self.known, at, where=better[:, None, None])
+            self.value[better] = value[better]
             self.gained[better] = (totals * (first - value + fall))[better]
             most = np.where(better, np.maximum(most, fall), most)
-            settled = (fall <= NOISE * np.abs(value)) | (np.abs(slope).max(1) <= 1e-5 * self.unit)
-            done = (step >= last) | (better & (settled | ((step >= FEW) & (fall <= ENOUGH * most))))
-            least = np.where(
-                better[:, None],
-                at - way,
-                np.where(carried[:, None], self.least, 0.5 * (at + self.known)),
-            )
+            steep = np.abs(grads).max(axis=(1, 2)) * mean > 1e-5 * self.unit
+            settled = better & ~(steep & (fall > NOISE * np.abs(value)))
+            least = at - way
+            for k in np.flatnonzero(active & ~better):
+                least[k] = self.least[k] if carried[k] else 0.5 * (at[k] + self.known[k])
             carried = better
-            goes = (active & ~(better & settled))[:, None]
-            ahead = least + (momentum * better)[:, None] * (least - self.least)
-            np.copyto(at, ahead, where=goes)
+            goes = (active & ~settled)[:, None, None]
+            np.copyto(at, least + (momentum * better)[:, None, None] * (least - self.least), where=goes)
             np.copyto(self.least, least, where=goes)
-            active = active & ~done
+            little = (step >= FEW) & (fall <= ENOUGH * most)
+            active = active & ~(settled | (better & little) | (step >= last))
             if not active.any():
                 return
 
@@ -99,6 +95,6 @@ class Majorants(Descents):
         mean = values / np.where(self.totals > 0, self.totals, 1)
         worse: Bools = self.moved & ~(mean - self.value <= SURE * np.abs(self.value))
         if self.known is not None and worse.any():
-            centers[worse] = self.known[worse].reshape(-1, *centers.shape[1:])
+            centers[worse] = self.known[worse]
             self.forget(worse)
         return worse

@@ -18,7 +18,7 @@ from ._series import Series, library_of, widened
 if TYPE_CHECKING:
     from ._objective_torch import TensorParts
 
-Sums = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # clusters, and what their values and gradients gain
+Sums = tuple[int, float, NDArray[Any]]  # a cluster, and what its value and gradient gain
 Found = list[Sums]  # of a part
 MARK = (
     2.0**-50
@@ -87,9 +87,9 @@ class Objectives:
         values = np.zeros(self.clusters)
         grads = np.zeros((self.clusters, self.shape[0], self.width))
         for part in found:
-            for clusters, of_values, of_grads in part:
-                values[clusters] += of_values
-                grads[clusters] += of_grads
+            for cluster, value, grad in part:
+                values[cluster] += value
+                grads[cluster] += grad
         if not self.marks:
             return Evaluated(values, grads, None)
         return Evaluated(values, grads[..., :-1], grads[..., -1] / (2 * MARK))
@@ -136,7 +136,7 @@ class Objective:
             for part in self.parts:
                 yield part.found(marked)
         elif self.made.share[0] == 0:
-            yield [self._of_cluster(k, centers) for k in np.flatnonzero(self.totals)]
+            yield [self._of_cluster(int(k), centers) for k in np.flatnonzero(self.totals)]
 
     def _of_cluster(self, k: int, centers: NDArray[Any]) -> Sums:
         of, made = self.labels == k, self.made
@@ -144,8 +144,7 @@ class Objective:
         if made.marks:
             series = widened(series)
         center = made.marked(centers[k : k + 1])[0]
-        value, grad = sum_and_grad(center, series, self.weights[of], made.options, made.marks)
-        return np.array([k]), np.array([value]), grad[None]
+        return k, *sum_and_grad(center, series, self.weights[of], made.options, made.marks)
 
 
 class _Memory:
@@ -206,9 +205,9 @@ class _Part:
         totals = of.totals[self.own]
         self.share = np.concatenate([weights, -0.5 * totals])
         self.slopes = np.concatenate([weights, -totals])
-        starts = np.flatnonzero(np.diff(self.labels, prepend=-1))
-        self.clusters = self.labels[starts]
-        self.ranges = [slice(a, b) for a, b in zip(starts, [*starts[1:], len(self.order)], strict=True)]
+        starts = np.flatnonzero(np.diff(self.labels, prepend=-1)).tolist()
+        ends = [*starts[1:], len(self.order)]
+        self.ranges = [(int(self.labels[i]), slice(i, j)) for i, j in zip(starts, ends, strict=True)]
         self.call = of.made.call(len(self.share))
         self.made, self.features = of.made, of.made.shape[1]
 
@@ -237,9 +236,8 @@ class _Part:
                 there[..., self.features :] = 0
         self.call.evaluate()
         shares, grads = memory.value[:end] * self.share, memory.grads
-        of_values = np.array([shares[r].sum() for r in self.ranges])
-        of_grads = np.stack([grads[r].sum(axis=0, dtype=np.float64) for r in self.ranges])
-        sums = [(self.clusters, of_values, of_grads)]
-        if len(self.own):
-            sums.append((self.own, shares[size:], grads[size:end].astype(np.float64)))
-        return sums
+        own = enumerate(self.own.tolist(), size)
+        return [
+            *((k, shares[r].sum(), grads[r].sum(axis=0, dtype=np.float64)) for k, r in self.ranges),
+            *((k, shares[i], grads[i]) for i, k in own),
+        ]

@@ -58,12 +58,13 @@ class TensorParts:
             rows = -0.5 * self.totals[:, None] * _rows(own, own, None, None, self.options)
             rows[:, 1:] *= 2
             sums[-1].append((self.own, rows))
-        return [[_on_host(clusters, rows, at.shape) for clusters, rows in part] for part in sums]
+        return [[one for sum in part for one in _on_host(*sum, at.shape)] for part in sums]
 
 
-def _on_host(clusters: NDArray[Any], rows: torch.Tensor, shape: torch.Size) -> Sums:
+def _on_host(clusters: NDArray[Any], rows: torch.Tensor, shape: torch.Size) -> list[Sums]:
     host = rows.cpu().numpy()
-    return clusters, host[:, 0], host[:, 1:].reshape(-1, *shape[1:])
+    grads = host[:, 1:].reshape(-1, *shape[1:])
+    return list(zip(clusters.tolist(), host[:, 0], grads, strict=True))
 
 
 class _Part:
