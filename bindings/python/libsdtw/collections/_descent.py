@@ -4,16 +4,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._objective import Objective
+from ._objective import Evaluated
 
 NOISE = 1e-7  # of a value, which float32 may hold
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
+
+
+class Objective(Protocol):
+    """As _objective.Objective is."""
+
+    totals: Floats
+
+    def __call__(self, centers: Floats) -> Evaluated: ...
+
+
 Objectives: TypeAlias = Callable[[Bools], Objective]  # the objective of some clusters
 
 

@@ -30,9 +30,13 @@ class Majorants(Descents):
     searched for: a round of two steps takes two evaluations of each series.
     """
 
-    def __init__(self, clusters: int, gamma: float) -> None:
+    def __init__(
+        self, clusters: int, gamma: float, tol: float = 1e-5, enough: float = ENOUGH, noise: float = NOISE
+    ) -> None:
+        """tol: of the gradient of the mean, relative to gamma, below which a center stays."""
         super().__init__(clusters)
-        self.unit = gamma if gamma > 0 else 1.0
+        self.flat = tol * (gamma if gamma > 0 else 1.0)
+        self.enough, self.noise = enough, noise
         self.fresh = np.ones(clusters, bool)  # without momentum
         self.least: Floats | None = None  # the last least points
         self.known: Floats | None = None  # the last centers that have values, and these
@@ -54,13 +58,13 @@ class Majorants(Descents):
         totals = self.totals = objective.totals
         if self.least is None or self.known is None:
             self.least, self.known = at.copy(), at.copy()
-        momentum = np.where(self.fresh | (changed > 0), MOMENTUM, ALONE)
         self.least[self.fresh], self.fresh[:] = at[self.fresh], False
         self.moved = active = active & (totals > 0)
         self.value[active], self.gained[active] = np.inf, 0
         held = totals.sum()
         mean = 1 / np.where(totals > 0, totals, 1)
         last = np.where(changed > 0, min(FEW, limit), limit)
+        momentum = np.where(changed > 0, MOMENTUM, ALONE)
         first, most, carried = self.value, np.zeros(len(at)), np.zeros(len(at), bool)
         for step in itertools.count(1):
             if totals[active].sum() < 0.5 * held:  # most series have nothing to say any more
@@ -69,7 +73,7 @@ class Majorants(Descents):
             assert masses is not None
             way = grads * (0.5 / np.where(masses > 0, masses, np.inf))[:, :, None]
             value, fall = values * mean, 0.5 * mean * np.einsum("kmd,kmd->k", grads, way)
-            better = active & (value - self.value <= NOISE * np.abs(value)) & np.isfinite(fall)
+            better = active & (value - self.value <= self.noise * np.abs(value)) & np.isfinite(fall)
             if step == 1:
                 self.moved = active = better  # what has no value stays
                 first = value
@@ -77,8 +81,8 @@ class Majorants(Descents):
             self.value[better] = value[better]
             self.gained[better] = (totals * (first - value + fall))[better]
             most = np.where(better, np.maximum(most, fall), most)
-            steep = np.abs(grads).max(axis=(1, 2)) * mean > 1e-5 * self.unit
-            settled = better & ~(steep & (fall > NOISE * np.abs(value)))
+            steep = np.abs(grads).max(axis=(1, 2)) * mean > self.flat
+            settled = better & ~(steep & (fall > self.noise * np.abs(value)))
             least = at - way
             for k in np.flatnonzero(active & ~better):
                 least[k] = self.least[k] if carried[k] else 0.5 * (at[k] + self.known[k])
@@ -86,7 +90,7 @@ class Majorants(Descents):
             goes = (active & ~settled)[:, None, None]
             np.copyto(at, least + (momentum * better)[:, None, None] * (least - self.least), where=goes)
             np.copyto(self.least, least, where=goes)
-            little = (step >= FEW) & (fall <= ENOUGH * most)
+            little = (step >= FEW) & (fall <= self.enough * most)
             active = active & ~(settled | (better & little) | (step >= last))
             if not active.any():
                 return
