@@ -118,15 +118,15 @@ class Core:
             setattr(_core, name, function)
 
 
-def measured(work, repeat=1):
-    """What work returns, and its times and memory: of the fastest run of so many, or of two seconds."""
+def measured(work, repeat=1, memory=True):
+    """What work returns, and its times and memory: of the fastest run of so many, or of what a second has."""
     seconds, clock = [], []
-    while len(seconds) < repeat and sum(seconds) < 2:
+    while len(seconds) < repeat and sum(seconds) < 1:
         begin, wall = time.process_time(), time.perf_counter()
         result = work()
         seconds.append(time.process_time() - begin)
         clock.append(time.perf_counter() - wall)
-    peak = timing.peak_extra_bytes(work) if min(seconds) < 2 else None
+    peak = timing.peak_extra_bytes(work) if memory and min(seconds) < 2 else None
     return result, {"cpu_s": min(seconds), "wall_s": min(clock), "extra_bytes": peak}
 
 
@@ -164,13 +164,13 @@ def kmeans(name, x, labels, gamma, peers, starts):
         return float(values.min(1).sum())
 
     def row(library, works, **more):
-        models, costs = zip(*(measured(work, 3) for work in works), strict=True)
-        memory = [cost["extra_bytes"] for cost in costs]
+        measurements = [measured(work, 3, memory=work is works[0]) for work in works]
+        models, costs = zip(*measurements, strict=True)
         return {
             "what": "k-means", "data": name, "library": library, "B": len(x), "N": x.shape[1], "d":
             x.shape[2], "k": clusters, "gamma": gamma, "starts": starts,
             **{of: sum(cost[of] for cost in costs) for of in ("cpu_s", "wall_s")},
-            "extra_bytes": None if None in memory else max(memory),
+            "extra_bytes": costs[0]["extra_bytes"],
             "inertia": float(np.mean([*map(inertia, models)])), "inertias": [*map(inertia, models)],
             "ari": float(np.mean([adjusted_rand_score(labels, model.labels_) for model in models])), **more,
         }  # fmt: skip

@@ -218,7 +218,6 @@ class _Part:
         if memory.lengths is not None:
             memory.lengths[:size] = series.sizes()[self.order]
             memory.lengths[size : len(self.share)] = memory.centers.shape[1]
-        memory.series[size : len(self.share), :, self.features :] = 0
         memory.slopes[: len(self.share)] = self.slopes
         memory.holds = self
 
@@ -239,5 +238,5 @@ class _Part:
         own = enumerate(self.own.tolist(), size)
         return [
             *((k, shares[r].sum(), grads[r].sum(axis=0, dtype=np.float64)) for k, r in self.ranges),
-            *((k, shares[i], grads[i]) for i, k in own),
+            *((k, shares[i], grads[i].astype(np.float64)) for i, k in own),
         ]
