@@ -116,13 +116,13 @@ def test_each_round_lowers_the_inertia(init, normalize, rng, capsys):
 
 def test_clusters_that_gain_nothing_rest(rng, monkeypatch):
     x, _ = waves(rng, each=20)
-    columns, values = [], _assignments.Assignments.__call__
+    columns, values = [], _assignments.Assignments.to_centers
 
     def counted(self, centers):
         columns.append(len(centers))
         return values(self, centers)
 
-    monkeypatch.setattr(_assignments.Assignments, "__call__", counted)
+    monkeypatch.setattr(_assignments.Assignments, "to_centers", counted)
     options = {"init": np.stack([s[:18] for s in x[:4]]), "gamma": 0.1, "max_iter": 30}
     model = SoftDTWKMeans(4, tol=1e-4, **options).fit(x)
     assert model.converged_

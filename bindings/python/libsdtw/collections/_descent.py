@@ -33,11 +33,13 @@ class Descents:
     Attributes:
         gained: what its last round lowered each cluster's weighted sum of values by.
         moved: clusters that the last run has moved.
+        least_gain: what is worth a round of a cluster.
     """
 
     def __init__(self, clusters: int) -> None:
         self.gained = np.full(clusters, np.inf)
         self.moved = np.zeros(clusters, bool)
+        self.least_gain = 0.0
 
     def forget(self, clusters: Bools) -> None:
         """Begins anew with clusters that are others than they were."""

@@ -20,7 +20,6 @@ from ._assignments import Assignments
 from ._barycenter import check_weights
 from ._base import SeriesEstimator, documented
 from ._batches import Batches
-from ._blocks import in_parts
 from ._descent import Descents
 from ._devices import parse
 from ._keep import TopK, count
@@ -28,7 +27,6 @@ from ._labels import moves, with_a_series_each
 from ._lbfgs import QuasiNewton
 from ._majorize import Majorants
 from ._objective import Objectives
-from ._pairs import raw_values
 from ._progress import Bar
 from ._search import run
 from ._seeding import plus_plus
@@ -61,9 +59,9 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         init: "k-means++"; "random", series drawn at random; or centers, (k, M, D).
         n_init: starts, of which the one with the least inertia is kept.
         max_iter: rounds of one start at most.
-        tol: stop where a round lowers the inertia by less than this share of it; with batches where ten have
-            not lowered its moving average so. A center rests while its series stay and it has gained less
-            than its part of that.
+        tol: stop where two rounds together lower the inertia by less than this share of it; with batches
+            where ten have not lowered its moving average so. A center rests while its series stay and it has
+            gained less than its part of that.
         batch_size: None: each round takes all series. A number: each takes so many, drawn at random, and
             moves a center to their average by their share of all that it was given (Sculley 2010, as
             scikit-learn's MiniBatchKMeans). Labels and inertia are of all series.
@@ -139,7 +137,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         names = parse(self.device)[1]
         with Team(names, self._options()) if names else nullcontext() as self._team:
             best = self._best(series, weights, rng)
-        del self._own, self._team
+        del self._assignments, self._team
         if best is None:
             raise KeyboardInterrupt("interrupted before the first clusters were known")
         self._keep(best)
@@ -148,9 +146,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
     def _best(self, series: Series, weights: NDArray[Any], rng: np.random.RandomState) -> _Start | None:
         """The best of all starts."""
         start = self._start if self.batch_size is None else self._start_of_batches
-        self._own: NDArray[np.float64] | None = None
         if self.batch_size is None:
-            self._set_own(series)
+            self._assign(series)
         starts = 1 if not isinstance(self.init, str) else self.n_init
         best: _Start | None = None
         self.interrupted_ = False
@@ -201,23 +198,10 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                 stacklevel=3,
             )
 
-    def _set_own(self, series: Series) -> None:
-        """The series whose values with centers are asked for next."""
-        self._own = self._own_values(series).astype(np.float64) if self.normalize else None
-
-    def _own_values(self, series: Series) -> NDArray[Any]:
-        of = in_parts if self._team is None else self._team.own_values
-        return of(series, self._options())
-
-    def _raw_values(self, series: Series, others: Series) -> NDArray[Any]:
-        of = raw_values if self._team is None else self._team.raw_values
-        return of(series, others, self._options())
-
-    def _assignments(self, series: Series) -> Any:
-        """Raw values of the series with centers, (B, k)."""
-        if self._team is None:
-            return Assignments(series, self._options())
-        return lambda centers: self._raw_values(series, _batch(centers, series)).astype(np.float64)
+    def _assign(self, series: Series) -> Assignments:
+        """The series whose values are asked for next."""
+        self._assignments = Assignments(series, self._options(), self._team)
+        return self._assignments
 
     def _start_of_batches(
         self, series: Series, weights: NDArray[Any], rng: np.random.RandomState
@@ -227,13 +211,12 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         centers: NDArray[np.float64] | None = None
         try:
             sample = series.take(batches.first(rng))
-            self._set_own(sample)
+            self._assign(sample)
             centers = self._first_centers(sample, np.ones(len(sample)), rng)
             with Bar(self.progress, self.max_iter, "k-means") as bar:
                 while batches.rounds < self.max_iter and not batches.settled:
                     batch = series.take(batches.draw(rng))
-                    self._set_own(batch)
-                    values = self._to_centers(self._assignments(batch), batch, centers)
+                    values = self._assign(batch).to_centers(centers)
                     labels = values.argmin(axis=1)
                     bar.update(inertia=f"{batches.watch(values.min(axis=1)):.6g}")
                     if self.verbose > 1:
@@ -259,20 +242,22 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         try:
             centers = self._first_centers(series, weights, rng)
             of, descents = self._objectives(series, centers), self._descents()
-            raw = self._assignments(series)
+            to_centers = self._assignments.to_centers
+            history: list[float] = []
             before = np.full(len(series), -1, np.int32)
             values, moving = np.empty((len(series), self.n_clusters)), np.ones(self.n_clusters, bool)
             with Bar(self.progress, self.max_iter, "k-means") as bar:
                 for iteration in range(1, self.max_iter + 1):
                     if moving.any():
-                        values[:, moving] = self._to_centers(raw, series, centers[moving])
-                        worse = descents.undone(centers, self._sums(values, weights, before))
+                        values[:, moving] = to_centers(centers[moving])
+                        worse = descents.undone(centers, self._assignments.sums(values, weights, before))
                         if worse.any():
-                            values[:, worse] = self._to_centers(raw, series, centers[worse])
+                            values[:, worse] = to_centers(centers[worse])
                     labels = values.argmin(axis=1).astype(np.int32)
                     nearest = np.take_along_axis(values, labels[:, None].astype(np.intp), 1)[:, 0]
                     inertia = float(weights @ nearest)
-                    stop = best is not None and best.inertia - inertia <= self.tol * abs(best.inertia)
+                    stop = len(history) > 1 and history[-2] - inertia <= self.tol * abs(history[-2])
+                    history.append(inertia)
                     if best is None or inertia <= best.inertia:
                         best = _Start(inertia, centers, labels, iteration, stop)
                     bar.update(inertia=f"{inertia:.6g}")
@@ -283,8 +268,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                     used = with_a_series_each(labels, nearest, weights, self.n_clusters)
                     moved = moves(before, used, self.n_clusters)
                     # What has its series, and gained less than its share of tol, stays where it is
-                    enough = descents.gained >= self.tol * abs(inertia) / self.n_clusters
-                    moving = (moved > 0) | enough
+                    descents.least_gain = max(self.tol, 0) * abs(inertia) / self.n_clusters
+                    moving = (moved > 0) | (descents.gained >= descents.least_gain)
                     changed = moved / np.maximum(np.bincount(used, minlength=self.n_clusters), 1)
                     centers = self._averages(
                         *(of, weights, used, centers, used != labels, descents, changed, ~moving)
@@ -311,27 +296,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         if self.init == "random":
             drawn = rng.choice(len(series), self.n_clusters, replace=False, p=weights / weights.sum())
         else:
-            drawn = plus_plus(lambda indices: self._to_series(series, indices), weights, self.n_clusters, rng)
+            drawn = plus_plus(self._assignments.to_series, weights, self.n_clusters, rng)
         return np.stack([stretched(series.one(int(b)), length) for b in drawn])
-
-    def _to_series(self, series: Series, indices: NDArray[Any]) -> NDArray[Any]:
-        values = self._raw_values(series, series.take(indices))
-        return values if self._own is None else values - 0.5 * (self._own[:, None] + self._own[indices])
-
-    def _to_centers(self, raw: Any, series: Series, centers: NDArray[Any]) -> NDArray[np.float64]:
-        """Values (B, k) of the series, whose own share is known."""
-        values: NDArray[np.float64] = raw(centers)
-        if self._own is not None:
-            values -= 0.5 * (self._own[:, None] + self._own_values(_batch(centers, series)))
-        return values
-
-    def _sums(self, values: NDArray[Any], weights: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.float64]:
-        """What objectives are at the centers that have these values."""
-        there = np.flatnonzero(labels >= 0)
-        mine = values[there, labels[there]]
-        if self._own is not None:
-            mine = mine + 0.5 * self._own[there]
-        return np.asarray(np.bincount(labels[there], weights[there] * mine, self.n_clusters), np.float64)
 
     def _descents(self) -> Descents:
         if self.metric == "sqeuclidean":

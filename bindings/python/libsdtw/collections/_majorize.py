@@ -12,6 +12,7 @@ from ._descent import NOISE, Bools, Descents, Floats, Objectives
 MOMENTUM, ALONE = 0.8, 0.95  # of a cluster that has other series than before, and of one that has not
 FEW = 2  # steps of the first, which the next round may give others again
 ENOUGH = 0.05  # a step that promises less than this share of what the round's best has ends the round
+GAINED = 10  # times what a step promises without momentum, which those of a round may bring with it
 SURE = 1e-5  # of a value: by so much the calls of averages and assignments may differ in float32
 
 
@@ -90,7 +91,8 @@ class Majorants(Descents):
             goes = (active & ~settled)[:, None, None]
             np.copyto(at, least + (momentum * better)[:, None, None] * (least - self.least), where=goes)
             np.copyto(self.least, least, where=goes)
-            little = (step >= FEW) & (fall <= self.enough * most)
+            ahead = GAINED * fall * totals * (last - step)
+            little = (step >= FEW) & ((fall <= self.enough * most) | (ahead < self.least_gain))
             active = active & ~(settled | (better & little) | (step >= last))
             if not active.any():
                 return
