@@ -244,7 +244,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
             of, descents = self._objectives(series, centers), self._descents()
             to_centers = self._assignments.to_centers
             history: list[float] = []
-            before = np.full(len(series), -1, np.int32)
+            everyone, before = np.arange(len(series)), np.full(len(series), -1, np.int32)
             values, moving = np.empty((len(series), self.n_clusters)), np.ones(self.n_clusters, bool)
             with Bar(self.progress, self.max_iter, "k-means") as bar:
                 for iteration in range(1, self.max_iter + 1):
@@ -254,7 +254,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                         if worse.any():
                             values[:, worse] = to_centers(centers[worse])
                     labels = values.argmin(axis=1).astype(np.int32)
-                    nearest = np.take_along_axis(values, labels[:, None].astype(np.intp), 1)[:, 0]
+                    nearest = values[everyone, labels]
                     inertia = float(weights @ nearest)
                     stop = len(history) > 1 and history[-2] - inertia <= self.tol * abs(history[-2])
                     history.append(inertia)

@@ -42,7 +42,9 @@ class Series:
     @property
     def value_dtype(self) -> Any:
         """Of soft-DTW values, as libsdtw.numpy has them."""
-        return np.float64 if str(self.data.dtype).endswith("float64") else np.float32
+        kind = self.data.dtype
+        wide = kind == np.float64 if self.on_host else str(kind).endswith("float64")
+        return np.float64 if wide else np.float32
 
     def sizes(self) -> NDArray[np.int64]:
         return np.full(len(self), self.steps) if self.lengths is None else self.lengths
