@@ -3,8 +3,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
-from libsdtw.collections import _lbfgs, _majorize, _objective, _pairs, _series
+from libsdtw.collections import (
+    SoftDTWKMeans,
+    _lbfgs,
+    _majorize,
+    _objective,
+    _pairs,
+    _series,
+    soft_dtw_barycenter,
+    soft_dtw_matrix,
+)
 from libsdtw.collections._objective import Evaluated
 
 
@@ -160,3 +170,53 @@ def test_each_cluster_descends(data):
     moves = np.bincount(labels, minlength=3) > 0
     if gamma > 0 and metric != "cosine":
         assert (after[moves] < before[moves]).all()
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_rounds_of_k_means_do_not_lead_up(normalize, kind, rng, capsys):
+    x = rng.normal(size=(40, 12, 2)).cumsum(1).astype(kind)
+    for gamma in (0.0, 0.1, 10.0):
+        options = {"gamma": gamma, "normalize": normalize, "random_state": 0, "verbose": 2, "tol": -1}
+        model = SoftDTWKMeans(4, max_iter=12, **options).fit(x)
+        lines = [line for line in capsys.readouterr().out.splitlines() if "round " in line]
+        inertias = np.array([float(line.split()[-1]) for line in lines])
+        assert len(inertias) == 12
+        assert (np.diff(inertias) <= 2e-5 * np.abs(inertias[:-1]).max()).all()
+        assert model.inertia_ == pytest.approx(inertias[-1], rel=1e-4)
+
+
+@pytest.mark.parametrize("metric", ["sqeuclidean", "euclidean"])
+def test_an_average_that_is_interrupted(metric, rng, monkeypatch):
+    x = rng.normal(size=(9, 12, 1)).cumsum(1)
+    calls, evaluate = [], _objective.Objective.__call__
+
+    def interrupted(self, centers):
+        calls.append(centers.copy())
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return evaluate(self, centers)
+
+    monkeypatch.setattr(_objective.Objective, "__call__", interrupted)
+    found = soft_dtw_barycenter(x, metric=metric, gamma=0.1)
+    monkeypatch.undo()
+    means = [soft_dtw_matrix(x, c[None], metric=metric, gamma=0.1).mean() for c in (found, calls[0][0])]
+    assert len(calls) == 4
+    assert means[0] < means[1]
+
+
+def test_averages_are_at_least_those_of_scipy(rng):
+    x = rng.normal(size=(20, 30, 2)).cumsum(1)
+    options = {"gamma": 1.0, "normalize": False}
+    found = soft_dtw_barycenter(x, max_iter=60, **options)
+    objective = _objective.Objectives(
+        found.shape, _series.as_series("x", x), 1, _pairs.PairOptions(**options)
+    )
+    of = objective.of(np.ones(20), np.zeros(20, int))
+
+    def by_scipy(flat):
+        values, grads, _ = of(flat.reshape(1, 30, 2))
+        return values[0], grads.ravel()
+
+    theirs = minimize(by_scipy, x.mean(0).ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 60})
+    assert of(found[None]).values[0] <= theirs.fun + 1e-3 * abs(theirs.fun)
