@@ -12,6 +12,7 @@ from ._descent import NOISE, Bools, Descents, Floats, Objectives
 MOMENTUM, ALONE = 0.8, 0.95  # of a cluster that has other series than before, and of one that has not
 FEW = 2  # steps of the first, which the next round may give others again
 ENOUGH = 0.05  # a step that promises less than this share of what the round's best has ends the round
+NEAR = 0.003  # likewise of a step from which on momentum ends where it leads uphill (O'Donoghue, Candes 2015)
 GAINED = 10  # times what a step promises without momentum, which those of a round may bring with it
 SURE = 1e-5  # of a value: by so much the calls of averages and assignments may differ in float32
 
@@ -59,7 +60,8 @@ class Majorants(Descents):
         totals = self.totals = objective.totals
         if self.least is None or self.known is None:
             self.least, self.known = at.copy(), at.copy()
-        self.least[self.fresh], self.fresh[:] = at[self.fresh], False
+        self.least[self.fresh], self.known[self.fresh] = at[self.fresh], at[self.fresh]
+        self.fresh[:] = False
         self.moved = active = active & (totals > 0)
         self.value[active], self.gained[active] = np.inf, 0
         held = totals.sum()
@@ -78,10 +80,12 @@ class Majorants(Descents):
             if step == 1:
                 self.moved = active = better  # what has no value stays
                 first = value
+            downhill = np.einsum("kmd,kmd->k", grads, at - self.known) <= 0
             np.copyto(self.known, at, where=better[:, None, None])
             self.value[better] = value[better]
             self.gained[better] = (totals * (first - value + fall))[better]
             most = np.where(better, np.maximum(most, fall), most)
+            onward = better & (downhill | (fall > NEAR * most))
             steep = np.abs(grads).max(axis=(1, 2)) * mean > self.flat
             settled = better & ~(steep & (fall > self.noise * np.abs(value)))
             least = at - way
@@ -89,7 +93,7 @@ class Majorants(Descents):
                 least[k] = self.least[k] if carried[k] else 0.5 * (at[k] + self.known[k])
             carried = better
             goes = (active & ~settled)[:, None, None]
-            np.copyto(at, least + (momentum * better)[:, None, None] * (least - self.least), where=goes)
+            np.copyto(at, least + (momentum * onward)[:, None, None] * (least - self.least), where=goes)
             np.copyto(self.least, least, where=goes)
             ahead = GAINED * fall * totals * (last - step)
             little = (step >= FEW) & ((fall <= self.enough * most) | (ahead < self.least_gain))
