@@ -91,7 +91,7 @@ class Majorants(Descents):
             least = at - way
             for k in np.flatnonzero(active & ~better):
                 least[k] = self.least[k] if carried[k] else 0.5 * (at[k] + self.known[k])
-            carried = better
+            carried = onward
             goes = (active & ~settled)[:, None, None]
             np.copyto(at, least + (momentum * onward)[:, None, None] * (least - self.least), where=goes)
             np.copyto(self.least, least, where=goes)
