@@ -263,17 +263,21 @@ def extremes(rows):
 
 
 def collections(rows):
-    """k-means, neighbours and averages beside other packages, each beside the library's row of the same."""
+    """k-means, neighbours and averages beside other packages, each beside the library's row of the same: of
+    k-means that which ends where the other does."""
     lines = []
     for row in rows:
         if "library" not in row or "million" in row["what"]:
             continue
         same = [r for r in rows if (r["what"], r.get("data")) == (row["what"], row["data"])]
         ours = next(r for r in same if r["library"] == "libsdtw")
+        ours = next((r for r in same if r["library"].endswith("inertia")), ours)
         found = {"inertia": "inertia {:.1f}", "ari": "ARI {:.2f}", "accuracy": "accuracy {:.2f}", "same":
         "{:.0%} the same",
                  "loss": "mean {:.3f}"}  # fmt: skip
-        result = ", ".join(text.format(row[key]) for key, text in found.items() if key in row)
+        parts = [text.format(row[key]) for key, text in found.items() if key in row]
+        parts += [f"one {share:.1%} above" for share in row.get("off", ()) if share]
+        result = ", ".join(parts)
         is_ours = row["library"].startswith("libsdtw")
         ratio = "" if is_ours else f"{row['cpu_s'] / ours['cpu_s']:.0f} times"
         time = scaled(row["cpu_s"] * 1e6, ["us", "ms", "s"])

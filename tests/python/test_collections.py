@@ -265,9 +265,9 @@ def test_objectives_of_averages(normalize, penalties, rng, monkeypatch):
     options = _pairs.PairOptions(gamma=0.4, normalize=normalize, step_penalties=penalties)
     for steps in (5, 12):  # shorter than the series, and longer
         centers = rng.normal(size=(4, steps, 2))
-        objectives = _objective.Objectives((steps, 2), series, weights, labels, 4, options)
+        objectives = _objective.Objectives((steps, 2), series, 4, options).of(weights, labels)
         assert bool(objectives.parts) == (penalties == (0, 0, 0) or not normalize)
-        values, grads = objectives(centers)
+        values, grads, masses = objectives(centers)
         plain = {"gamma": 0.4, "normalize": False}
         for k, center in enumerate(centers):
             of = np.flatnonzero(labels == k)
@@ -280,6 +280,11 @@ def test_objectives_of_averages(normalize, penalties, rng, monkeypatch):
                 own = soft_dtw_matrix([center], step_penalties=penalties, **plain)[0, 0]
                 expected -= 0.5 * weights[of].sum() * own
             assert values[k] == pytest.approx(expected, rel=1e-10)
+            mass = np.zeros(steps)
+            for b in of:
+                one = libsdtw.soft_dtw_alignment(center, series.one(b), gamma=0.4, step_penalties=penalties)
+                mass += weights[b] * one.sum(1)
+            np.testing.assert_allclose(masses[k], mass, rtol=1e-10)
         for index in np.ndindex(centers.shape):
             step = np.zeros_like(centers)
             step[index] = 1e-5
@@ -291,9 +296,10 @@ def test_objectives_of_averages(normalize, penalties, rng, monkeypatch):
             if parts > 1:
                 monkeypatch.setattr(_pairs, "STATE_PAIRS", 2)
                 monkeypatch.setattr(_objective_torch, "CELLS", 2 * steps * series.steps)
-            other = _objective.Objectives((steps, 2), batch, weights, labels, 4, options)(centers)
-            np.testing.assert_allclose(other[0], values, rtol=1e-12)
-            np.testing.assert_allclose(other[1], grads, rtol=1e-10, atol=1e-12)
+            other = _objective.Objectives((steps, 2), batch, 4, options).of(weights, labels)(centers)
+            np.testing.assert_allclose(other.values, values, rtol=1e-12)
+            np.testing.assert_allclose(other.grads, grads, rtol=1e-10, atol=1e-12)
+            np.testing.assert_allclose(other.masses, masses, rtol=1e-10)
         monkeypatch.undo()
 
 

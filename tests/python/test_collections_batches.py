@@ -4,25 +4,26 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from libsdtw.collections import SoftDTWKMeans, _batches, _blocks, _kmeans
+from libsdtw.collections import SoftDTWKMeans, _assignments, _batches, _blocks
 from test_collections_estimators import waves
 
 
 @pytest.mark.parametrize("normalize", [True, False])
 def test_shapes_are_found(normalize, rng, monkeypatch):
     x, labels = waves(rng, each=100)
-    assigned, raw_values = [], _kmeans.raw_values
+    assigned, made = [], _assignments.Assignments.__init__
 
-    def counted(series, *rest):
+    def counted(self, series, *rest):
         assigned.append(len(series))
-        return raw_values(series, *rest)
+        made(self, series, *rest)
 
-    monkeypatch.setattr(_kmeans, "raw_values", counted)
+    monkeypatch.setattr(_assignments.Assignments, "__init__", counted)
     options = {"batch_size": 30, "n_init": 2, "normalize": normalize, "random_state": 0, "max_iter": 200}
     model = SoftDTWKMeans(3, **options).fit(x)
     assert adjusted_rand_score(labels, model.labels_) == 1
     assert model.converged_
     assert max(assigned) <= 90  # first centers are chosen from three times as many as a round sees
+    monkeypatch.undo()
     whole = SoftDTWKMeans(3, random_state=0, gamma=model.gamma_, normalize=normalize).fit(x)
     assert model.inertia_ < whole.inertia_ + 0.05 * abs(whole.inertia_)
     np.testing.assert_array_equal(model.predict(x), model.labels_)

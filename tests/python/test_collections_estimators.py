@@ -22,8 +22,8 @@ from libsdtw.collections import (
     SoftDTWKNeighborsClassifier,
     SoftDTWKNeighborsRegressor,
     SoftDTWNearestNeighbors,
-    _descent,
-    _kmeans,
+    _assignments,
+    _majorize,
     _medoids,
     _objective,
     soft_dtw_matrix,
@@ -116,13 +116,13 @@ def test_each_round_lowers_the_inertia(init, normalize, rng, capsys):
 
 def test_clusters_that_gain_nothing_rest(rng, monkeypatch):
     x, _ = waves(rng, each=20)
-    columns, raw_values = [], _kmeans.raw_values
+    columns, values = [], _assignments.Assignments.to_centers
 
-    def counted(series, others, options):
-        columns.append(len(others))
-        return raw_values(series, others, options)
+    def counted(self, centers):
+        columns.append(len(centers))
+        return values(self, centers)
 
-    monkeypatch.setattr(_kmeans, "raw_values", counted)
+    monkeypatch.setattr(_assignments.Assignments, "to_centers", counted)
     options = {"init": np.stack([s[:18] for s in x[:4]]), "gamma": 0.1, "max_iter": 30}
     model = SoftDTWKMeans(4, tol=1e-4, **options).fit(x)
     assert model.converged_
@@ -166,7 +166,7 @@ def test_more_clusters_than_different_series():
 
 def test_interrupt_keeps_the_best_so_far(rng, monkeypatch):
     x, _ = waves(rng)
-    rounds, runs, evaluate = [], _descent.Descents._run, _objective.Objectives.__call__
+    rounds, runs, evaluate = [], _majorize.Majorants._run, _objective.Objective.__call__
 
     def run(*args):
         rounds.append(0)
@@ -174,12 +174,12 @@ def test_interrupt_keeps_the_best_so_far(rng, monkeypatch):
 
     def interrupted(*args):
         rounds[-1] += 1
-        if len(rounds) == 2 and rounds[-1] == 3:
+        if len(rounds) == 2 and rounds[-1] == 2:
             raise KeyboardInterrupt
         return evaluate(*args)
 
-    monkeypatch.setattr(_descent.Descents, "_run", run)
-    monkeypatch.setattr(_objective.Objectives, "__call__", interrupted)
+    monkeypatch.setattr(_majorize.Majorants, "_run", run)
+    monkeypatch.setattr(_objective.Objective, "__call__", interrupted)
     with pytest.warns(ConvergenceWarning, match="was interrupted: these are the best clusters so far"):
         model = SoftDTWKMeans(3, random_state=0, max_iter=20, tol=0).fit(x)
     assert model.interrupted_
@@ -396,8 +396,12 @@ def cupy(monkeypatch):
     names = "soft_dtw", "soft_dtw_cdist", "soft_dtw_grad"
     module = types.SimpleNamespace(**{name: on_gpu(name) for name in names})
     monkeypatch.setitem(sys.modules, "libsdtw.cupy", module)
-    asarray = types.SimpleNamespace(asarray=lambda array, dtype: GpuArray(array.astype(dtype)))
-    monkeypatch.setitem(sys.modules, "cupy", asarray)
+    package = types.SimpleNamespace(
+        asarray=lambda array, dtype: GpuArray(array.astype(dtype)),
+        zeros=lambda shape, dtype: GpuArray(np.zeros(shape, dtype)),
+        concatenate=lambda arrays, axis: GpuArray(np.concatenate([a.array for a in arrays], axis)),
+    )
+    monkeypatch.setitem(sys.modules, "cupy", package)
 
 
 @pytest.mark.usefixtures("cupy")

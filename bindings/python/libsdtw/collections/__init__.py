@@ -1,8 +1,8 @@
 # Collections of series: neighbours, clusters, averages and matrices of all pairs, in bounded memory.
 """Collections: neighbours, clusters and averages under soft-DTW, by scikit-learn's conventions.
 
-Functions need NumPy alone (the barycenter SciPy, too), estimators scikit-learn: ``pip install
-'libsdtw[collections]'``. Nothing is imported before it is used.
+Functions need NumPy alone (barycenters of other metrics than squared distances SciPy, too), estimators
+scikit-learn: ``pip install 'libsdtw[collections]'``. Nothing is imported before it is used.
 
 A collection is an array (B, N, D), or (B, N) of one feature, of NumPy, PyTorch or CuPy, or a list of series
 (N_b, D) or (N_b,). NaN at the end of a series is padding.

@@ -1,17 +1,20 @@
-# The average of a collection: L-BFGS of SciPy on the exact gradient.
+# The average of a collection: of squared distances by majorants, of other metrics by L-BFGS of SciPy.
 """soft_dtw_barycenter."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._core import InvalidArgumentError
+from ._descent import NOISE
 from ._keep import count
-from ._objective import Objectives
+from ._majorize import Majorants
+from ._objective import Evaluated, Objective, Objectives
 from ._pairs import PairOptions, resolve_gamma
 from ._progress import Bar
 from ._series import Series, as_series, stretched
@@ -47,7 +50,8 @@ def soft_dtw_barycenter(
         length: time steps of the average; None: of init, or of the longest series.
         normalize: minimise the divergence, which does not shrink the average as soft-DTW does where gamma is
             large.
-        max_iter: steps of L-BFGS at most.
+        max_iter: steps at most: of squared distances those of DTW barycenter averaging by soft alignments,
+            with momentum; of other metrics those of L-BFGS.
         tol: stop where the largest entry of the gradient of the mean is smaller, relative to gamma.
         progress: show a progress bar of tqdm.
 
@@ -67,8 +71,7 @@ def soft_dtw_barycenter(
         count("length", length)
     begin = _start(init, batch, share, length)
     with Bar(progress, count("max_iter", max_iter, least=0), "barycenter") as bar:
-        best, _, _ = descend(begin, batch, share, options, max_iter, tol, bar)
-    return best
+        return descend(begin, batch, share, options, max_iter, tol, bar)
 
 
 def check_weights(name: str, given: Any, size: int) -> NDArray[np.float64]:
@@ -109,42 +112,55 @@ def stretched_mean(batch: Series, share: NDArray[Any], length: int) -> NDArray[n
 
 
 def descend(
-    begin: NDArray[Any],
+    begin: NDArray[np.float64],
     batch: Series,
     share: NDArray[Any],
     options: PairOptions,
     max_iter: int,
-    tol: float = 1e-5,
-    bar: Bar | None = None,
-) -> tuple[NDArray[np.float64], float, bool]:
-    """The series that L-BFGS finds from begin, its weighted sum of values (less the series' own share), and
-    whether Ctrl-C cut the search short: it is then the best of those tried."""
+    tol: float,
+    bar: Bar,
+) -> NDArray[np.float64]:
+    """The best series that is found from begin; Ctrl-C ends the search."""
+    watched = _Watched(
+        begin, Objectives(begin.shape, batch, 1, options).of(share, np.zeros(len(batch), int)), bar
+    )
+    if max_iter == 0:
+        return begin
+    if options.metric == "sqeuclidean":
+        noise = NOISE if batch.value_dtype == np.float32 else NOISE**2
+        descents = Majorants(1, options.gamma, tol, enough=0, noise=noise)
+        descents.run(begin[None], lambda _: watched, max_iter + 1)
+    else:
+        with suppress(KeyboardInterrupt):
+            _by_scipy(watched, options, max_iter, tol)
+    return watched.best
+
+
+def _by_scipy(watched: _Watched, options: PairOptions, max_iter: int, tol: float) -> None:
     from scipy.optimize import minimize  # type: ignore[import-untyped]
 
-    scale = 1.0 / (float(share.sum()) * (options.gamma if options.gamma > 0 else 1.0))
-    best: tuple[float, NDArray[Any]] = np.inf, begin
-    steps, features = begin.shape
-    evaluate = Objectives((steps, features), batch, share, np.zeros(len(batch), np.intp), 1, options)
+    begin = watched.best
+    scale = 1.0 / (watched.totals[0] * (options.gamma if options.gamma > 0 else 1.0))
 
     def objective(flat: NDArray[Any]) -> tuple[float, NDArray[Any]]:
-        nonlocal best
-        center = flat.reshape(begin.shape)
-        (value,), grad = evaluate(center[None])
-        if value < best[0]:
-            best = float(value), center.copy()
+        (value,), grad, _ = watched(flat.reshape(1, *begin.shape))
         return float(value) * scale, grad.reshape(-1) * scale
 
-    def after(*_: Any) -> None:
-        if bar is not None:
-            bar.update(value=f"{best[0] * scale:.6g}")
+    limits = {"maxiter": max_iter, "gtol": tol, "ftol": 1e-9, "maxls": 30}
+    minimize(objective, begin.reshape(-1), jac=True, method="L-BFGS-B", options=limits)
 
-    interrupted = False
-    if max_iter > 0:
-        limits = {"maxiter": max_iter, "gtol": tol, "ftol": 1e-9, "maxls": 30}
-        try:
-            minimize(
-                objective, begin.reshape(-1), jac=True, method="L-BFGS-B", callback=after, options=limits
-            )
-        except KeyboardInterrupt:
-            interrupted = True
-    return np.array(best[1], np.float64), best[0], interrupted
+
+class _Watched:
+    """An objective of one cluster that keeps the best center, and shows its mean value."""
+
+    def __init__(self, begin: NDArray[np.float64], objective: Objective, bar: Bar) -> None:
+        self.objective, self.totals, self.bar = objective, objective.totals, bar
+        self.best, self.value = begin, np.inf
+
+    def __call__(self, centers: NDArray[np.float64]) -> Evaluated:
+        found = self.objective(centers)
+        if found.values[0] < self.value:
+            if np.isfinite(self.value):  # a step has been taken
+                self.bar.update(value=f"{found.values[0] / self.totals[0]:.6g}")
+            self.best, self.value = np.array(centers[0], np.float64), float(found.values[0])
+        return found

@@ -1,168 +1,97 @@
-# The averages of all clusters at once: L-BFGS in step, whose memory outlives a round of k-means.
+# The averages of all clusters at once, in step: what k-means asks of the ways to find them.
 """Descents."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._objective import Objectives
+from ._objective import Evaluated
 
-PAIRS = 6  # of steps and changes of the gradient that are remembered
-TRIES = 8  # of a step's length, each at most half of the one before
-ENOUGH = 0.02  # a step that lowers a value by less than this share of the round's descent ends the round
 NOISE = 1e-7  # of a value, which float32 may hold
-Floats = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.float64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+
+class Objective(Protocol):
+    """As _objective.Objective is."""
+
+    totals: Floats
+
+    def __call__(self, centers: Floats) -> Evaluated: ...
+
+
+Objectives: TypeAlias = Callable[[Bools], Objective]  # the objective of some clusters
 
 
 class Descents:
-    """L-BFGS (Nocedal 1980) for each cluster on its own, all in the same calls of the library.
+    """Searches for the centers of all clusters, all in the same calls of the library.
 
-    SciPy's is for one problem at a time, and begins each time as if nothing were known. k-means asks for a
-    few steps of each cluster in each round, of problems that hardly differ from those of the round before.
-    Remembering them, and ending a round when a step gains little, takes 22 to 26 evaluations of each series
-    where SciPy took 37 to 53, for the same inertia within 0.5% either way (three rounds of ten steps at most
-    on five sets of data, from five starts each).
+    Attributes:
+        gained: what its last round lowered each cluster's weighted sum of values by.
+        moved: clusters that the last run has moved.
+        least_gain: what is worth a round of a cluster.
     """
 
-    def __init__(self, clusters: int, metric: str, gamma: float) -> None:
-        self.metric, self.unit = metric, gamma if gamma > 0 else 1.0
-        self.steps: list[tuple[Floats, Floats, Floats]] = []  # steps, changes, and 1 / their product or 0
-        self.scale = np.full(clusters, np.nan)
-        self.gained = np.full(clusters, np.inf)  # what its last round lowered a cluster's weighted sum by
+    def __init__(self, clusters: int) -> None:
+        self.gained = np.full(clusters, np.inf)
+        self.moved = np.zeros(clusters, bool)
+        self.least_gain = 0.0
 
-    def forget(self, clusters: NDArray[np.bool_]) -> None:
+    def forget(self, clusters: Bools) -> None:
         """Begins anew with clusters that are others than they were."""
-        for _, _, weight in self.steps:
-            weight[clusters] = 0
-        self.scale[clusters] = np.nan
+        raise NotImplementedError
 
     def run(
         self,
         begin: Floats,
-        objectives: Callable[[NDArray[np.bool_]], Objectives],
-        max_iter: int,
-        resting: NDArray[np.bool_] | None = None,
+        objectives: Objectives,
+        limit: int,
+        changed: Floats | None = None,
+        resting: Bools | None = None,
     ) -> tuple[Floats, bool]:
         """Centers (k, M, D) that are better than begin, and whether Ctrl-C cut the search short.
 
         Args:
-            objectives: makes the objectives of some clusters.
-            max_iter: steps at most.
+            limit: steps at most.
+            changed: of each cluster, how many series have come or gone since the last run, as a share of its
+                own.
             resting: clusters that stay where they are.
         """
         active = np.ones(len(begin), bool) if resting is None else ~resting
+        self.moved = np.zeros(len(begin), bool)
         if not active.any():
             return begin, False
-        at = begin.reshape(len(begin), -1).copy()
+        if changed is None:
+            changed = np.zeros(len(begin))
+        at = begin.copy()
         try:
             with np.errstate(invalid="ignore", over="ignore"):  # a step may lead where there is no value
-                self._run(at, begin.shape, objectives, max_iter, active)
+                self._run(at, objectives, limit, changed, active)
         except KeyboardInterrupt:
-            return at.reshape(begin.shape), True
-        return at.reshape(begin.shape), False
+            return at, True
+        return at, False
 
     def _run(
         self,
         at: Floats,
-        shape: tuple[int, ...],
-        objectives: Callable[[NDArray[np.bool_]], Objectives],
-        max_iter: int,
-        active: NDArray[np.bool_],
+        objectives: Objectives,
+        limit: int,
+        changed: Floats,
+        active: Bools,
     ) -> None:
-        """Moves `at`, where each row is at any time the best that is known."""
-        objective = objectives(active)
-        totals = objective.totals
-        mean = 1 / np.where(totals > 0, totals, 1)
-        active = active & (totals > 0)
-        self.gained[active] = 0
-        held = float(totals.sum())
+        """Moves `at`, the centers."""
+        raise NotImplementedError
 
-        def evaluate(centers: Floats) -> tuple[Floats, Floats]:
-            values, grads = objective(centers.reshape(shape))
-            return values * mean, grads.reshape(at.shape) * mean[:, None]
+    def undone(self, centers: Floats, values: Floats) -> Bools:
+        """Takes back last steps that have led up, in `centers`, and says of which clusters.
 
-        value, slope = evaluate(at)
-        active &= np.isfinite(value) & np.isfinite(slope).all(axis=1)
-        value[~active], slope[~active] = 0, 0
-        first, taken, tried = value.copy(), np.zeros(len(at), int), np.zeros(len(at), int)
-        length, spread = np.ones(len(at)), float(at.std()) or 1.0
-        direction, along = self._directions(slope, spread)
-        while True:
-            active &= (-along * length > NOISE * np.abs(value)) & (np.abs(slope).max(1) > 1e-5 * self.unit)
-            if not active.any():
-                return
-            if totals[active].sum() < 0.5 * held:  # most series have nothing to say any more
-                objective, held = objectives(active), float(totals[active].sum())
-            trial = np.where(active[:, None], at + length[:, None] * direction, at)
-            there, slopes = evaluate(trial)
-            better = active & (there <= value + 1e-4 * length * along)
-            worse = active & ~better
-            self._remember(trial - at, slopes - slope, better)
-            gain = value - there
-            self.gained[better] += (gain * totals)[better]
-            taken += better
-            tried = np.where(better, 0, tried + 1)
-            done = better & ((taken >= max_iter) | (gain <= ENOUGH * (first - there)))
-            length = np.where(worse, length * _shorter(along * length, gain), 1.0)
-            at[better], value[better], slope[better] = trial[better], there[better], slopes[better]
-            active &= ~(done | (tried >= TRIES))
-            new, steeper = self._directions(slope, spread)
-            direction, along = np.where(better[:, None], new, direction), np.where(better, steeper, along)
-
-    def _directions(self, slope: Floats, spread: float) -> tuple[Floats, Floats]:
-        """Where to go from gradients (k, n), by the recursion of two loops, and the slopes there."""
-        way = slope.copy()
-        known = []
-        for step, change, weight in reversed(self.steps):
-            known.append(weight * _dot(step, way))
-            way -= known[-1][:, None] * change
-        fresh = np.isnan(self.scale)
-        way *= np.where(fresh, self._first(slope, spread), self.scale)[:, None]
-        for (step, change, weight), before in zip(self.steps, reversed(known), strict=True):
-            way += (before - weight * _dot(change, way))[:, None] * step
-        along = -_dot(slope, way)
-        uphill = ~(along < 0)
-        if uphill.any():  # what is remembered is of another place
-            self.forget(uphill)
-            way[uphill] = (self._first(slope, spread)[:, None] * slope)[uphill]
-            along = -_dot(slope, way)
-        return -way, along
-
-    def _first(self, slope: Floats, spread: float) -> Floats:
-        """What a gradient is multiplied by where no step is known.
-
-        Soft-DTW is concave in the costs: of squared distances it is at most the quadratic with the alignment
-        as it is, whose curvature is twice the expected number of cells in a row, one to about two. Of other
-        metrics the first step is a tenth of what is between the time steps of centers.
+        Args:
+            centers: those that `run` has returned.
+            values: (k,), the weighted sum of each cluster, which the caller finds out with what it asks next,
+                so that `run` need not.
         """
-        if self.metric == "sqeuclidean":
-            return np.full(len(slope), 0.25)
-        largest = np.abs(slope).max(axis=1)
-        return 0.1 * spread / np.where(largest > 0, largest, 1)
-
-    def _remember(self, step: Floats, change: Floats, better: NDArray[np.bool_]) -> None:
-        product, size = _dot(step, change), _dot(change, change)
-        good = better & (product > 1e-8 * np.sqrt(_dot(step, step) * size))
-        if not good.any():
-            return
-        weight = np.where(good, 1 / np.where(good, product, 1), 0)
-        for one in (step, change):
-            one[~good] = 0
-        self.scale[good] = product[good] / size[good]
-        self.steps = [*self.steps[1 - PAIRS :], (step, change, weight)]
-
-
-def _dot(a: Floats, b: Floats) -> Floats:
-    result: Floats = np.einsum("kn,kn->k", a, b)
-    return result
-
-
-def _shorter(along: Floats, gain: Floats) -> Floats:
-    """The share of a step that failed at which the parabola through what is known is least."""
-    with np.errstate(divide="ignore"):
-        share = along / (2 * (gain + along))
-    result: Floats = np.clip(np.nan_to_num(share, nan=0.5, posinf=0.5, neginf=0.1), 0.1, 0.5)
-    return result
+        return np.zeros(len(centers), bool)

@@ -1,4 +1,4 @@
-# k-means of series: assignment by all pairs, averages by L-BFGS.
+# k-means of series: assignment by all pairs, averages of all clusters at once.
 """SoftDTWKMeans."""
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from sklearn.utils import check_random_state
 
 from .._core import InvalidArgumentError
 from .._problem import choice
+from ._assignments import Assignments
 from ._barycenter import check_weights
 from ._base import SeriesEstimator, documented
 from ._batches import Batches
-from ._blocks import in_parts
 from ._descent import Descents
 from ._devices import parse
 from ._keep import TopK, count
 from ._labels import moves, with_a_series_each
+from ._lbfgs import QuasiNewton
+from ._majorize import Majorants
 from ._objective import Objectives
-from ._pairs import raw_values
 from ._progress import Bar
 from ._search import run
 from ._seeding import plus_plus
@@ -47,24 +48,26 @@ class _Start(NamedTuple):
 class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
     """k-means of series under soft-DTW or its divergence (Cuturi and Blondel 2017, section 4).
 
-    Series are given to their nearest center, and each center becomes the average of its series, by L-BFGS
-    from where it was, for all clusters at once; and again, until nothing changes. A cluster that is left
-    without a series takes the one that is farthest from its center. Ctrl-C during ``fit`` keeps the best
-    clusters so far and sets ``interrupted_``.
+    Series are given to their nearest center, and each center goes a few steps towards the average of its
+    series from where it was, all clusters at once; and again, until nothing changes. Of squared distances
+    the steps are those of DTW barycenter averaging by soft alignments, with momentum, and of other metrics
+    those of L-BFGS. A cluster that is left without a series takes the one that is farthest from its center.
+    Ctrl-C during ``fit`` keeps the best clusters so far and sets ``interrupted_``.
 
     Args:
         n_clusters: clusters.
         init: "k-means++"; "random", series drawn at random; or centers, (k, M, D).
         n_init: starts, of which the one with the least inertia is kept.
         max_iter: rounds of one start at most.
-        tol: stop where a round lowers the inertia by less than this share of it; with batches where ten have
-            not lowered its moving average so. A center rests while its series stay and it has gained less
-            than its part of that.
+        tol: stop where two rounds together lower the inertia by less than this share of it; with batches
+            where ten have not lowered its moving average so. A center rests while its series stay and it has
+            gained less than its part of that.
         batch_size: None: each round takes all series. A number: each takes so many, drawn at random, and
             moves a center to their average by their share of all that it was given (Sculley 2010, as
             scikit-learn's MiniBatchKMeans). Labels and inertia are of all series.
-        max_iter_barycenter: steps of L-BFGS in each round at most, which ends before where a step gains
-            little: the next one goes on from there.
+        max_iter_barycenter: steps of a center in each round at most. A round ends before where a step gains
+            little, and of squared distances after two if series have come or gone: the next one goes on from
+            there.
         center_length: time steps of the centers; None: of the longest series.
         random_state: seed, or numpy.random.RandomState.
         verbose: 1: a line for each start; 2: for each round.
@@ -134,7 +137,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         names = parse(self.device)[1]
         with Team(names, self._options()) if names else nullcontext() as self._team:
             best = self._best(series, weights, rng)
-        del self._own, self._team
+        del self._assignments, self._team
         if best is None:
             raise KeyboardInterrupt("interrupted before the first clusters were known")
         self._keep(best)
@@ -143,9 +146,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
     def _best(self, series: Series, weights: NDArray[Any], rng: np.random.RandomState) -> _Start | None:
         """The best of all starts."""
         start = self._start if self.batch_size is None else self._start_of_batches
-        self._own: NDArray[np.float64] | None = None
         if self.batch_size is None:
-            self._set_own(series)
+            self._assign(series)
         starts = 1 if not isinstance(self.init, str) else self.n_init
         best: _Start | None = None
         self.interrupted_ = False
@@ -196,17 +198,10 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                 stacklevel=3,
             )
 
-    def _set_own(self, series: Series) -> None:
-        """The series whose values with centers are asked for next."""
-        self._own = self._own_values(series).astype(np.float64) if self.normalize else None
-
-    def _own_values(self, series: Series) -> NDArray[Any]:
-        of = in_parts if self._team is None else self._team.own_values
-        return of(series, self._options())
-
-    def _raw_values(self, series: Series, others: Series) -> NDArray[Any]:
-        of = raw_values if self._team is None else self._team.raw_values
-        return of(series, others, self._options())
+    def _assign(self, series: Series) -> Assignments:
+        """The series whose values are asked for next."""
+        self._assignments = Assignments(series, self._options(), self._team)
+        return self._assignments
 
     def _start_of_batches(
         self, series: Series, weights: NDArray[Any], rng: np.random.RandomState
@@ -216,20 +211,19 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         centers: NDArray[np.float64] | None = None
         try:
             sample = series.take(batches.first(rng))
-            self._set_own(sample)
+            self._assign(sample)
             centers = self._first_centers(sample, np.ones(len(sample)), rng)
             with Bar(self.progress, self.max_iter, "k-means") as bar:
                 while batches.rounds < self.max_iter and not batches.settled:
                     batch = series.take(batches.draw(rng))
-                    self._set_own(batch)
-                    values = self._to_centers(batch, centers)
+                    values = self._assign(batch).to_centers(centers)
                     labels = values.argmin(axis=1)
                     bar.update(inertia=f"{batches.watch(values.min(axis=1)):.6g}")
                     if self.verbose > 1:
                         print(f"  batch {batches.rounds}: inertia {batches.inertia:.6g}")
                     nobody = np.zeros(len(batch), bool)
-                    descents = Descents(self.n_clusters, self.metric, self.gamma_)
-                    found = self._averages(batch, np.ones(len(batch)), labels, centers, nobody, descents)
+                    of, descents = self._objectives(batch, centers), self._descents()
+                    found = self._averages(of, np.ones(len(batch)), labels, centers, nobody, descents)
                     centers = batches.moved(centers, found, labels)
                     if self.interrupted_:
                         break
@@ -247,17 +241,23 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         best: _Start | None = None
         try:
             centers = self._first_centers(series, weights, rng)
-            descents = Descents(self.n_clusters, self.metric, self.gamma_)
-            before = np.full(len(series), -1, np.int32)
+            of, descents = self._objectives(series, centers), self._descents()
+            to_centers = self._assignments.to_centers
+            history: list[float] = []
+            everyone, before = np.arange(len(series)), np.full(len(series), -1, np.int32)
             values, moving = np.empty((len(series), self.n_clusters)), np.ones(self.n_clusters, bool)
             with Bar(self.progress, self.max_iter, "k-means") as bar:
                 for iteration in range(1, self.max_iter + 1):
                     if moving.any():
-                        values[:, moving] = self._to_centers(series, centers[moving])
+                        values[:, moving] = to_centers(centers[moving])
+                        worse = descents.undone(centers, self._assignments.sums(values, weights, before))
+                        if worse.any():
+                            values[:, worse] = to_centers(centers[worse])
                     labels = values.argmin(axis=1).astype(np.int32)
-                    nearest = np.take_along_axis(values, labels[:, None].astype(np.intp), 1)[:, 0]
+                    nearest = values[everyone, labels]
                     inertia = float(weights @ nearest)
-                    stop = best is not None and best.inertia - inertia <= self.tol * abs(best.inertia)
+                    stop = len(history) > 1 and history[-2] - inertia <= self.tol * abs(history[-2])
+                    history.append(inertia)
                     if best is None or inertia <= best.inertia:
                         best = _Start(inertia, centers, labels, iteration, stop)
                     bar.update(inertia=f"{inertia:.6g}")
@@ -267,12 +267,12 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                         return best._replace(converged=stop)
                     used = with_a_series_each(labels, nearest, weights, self.n_clusters)
                     moved = moves(before, used, self.n_clusters)
-                    descents.forget(moved > np.bincount(used, minlength=self.n_clusters) / 3)
                     # What has its series, and gained less than its share of tol, stays where it is
-                    enough = descents.gained >= self.tol * abs(inertia) / self.n_clusters
-                    moving = (moved > 0) | enough
+                    descents.least_gain = max(self.tol, 0) * abs(inertia) / self.n_clusters
+                    moving = (moved > 0) | (descents.gained >= descents.least_gain)
+                    changed = moved / np.maximum(np.bincount(used, minlength=self.n_clusters), 1)
                     centers = self._averages(
-                        series, weights, used, centers, used != labels, descents, ~moving
+                        *(of, weights, used, centers, used != labels, descents, changed, ~moving)
                     )
                     before = used
                     if self.interrupted_:
@@ -296,29 +296,27 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         if self.init == "random":
             drawn = rng.choice(len(series), self.n_clusters, replace=False, p=weights / weights.sum())
         else:
-            drawn = plus_plus(lambda indices: self._to_series(series, indices), weights, self.n_clusters, rng)
+            drawn = plus_plus(self._assignments.to_series, weights, self.n_clusters, rng)
         return np.stack([stretched(series.one(int(b)), length) for b in drawn])
 
-    def _to_series(self, series: Series, indices: NDArray[Any]) -> NDArray[Any]:
-        values = self._raw_values(series, series.take(indices))
-        return values if self._own is None else values - 0.5 * (self._own[:, None] + self._own[indices])
+    def _descents(self) -> Descents:
+        if self.metric == "sqeuclidean":
+            return Majorants(self.n_clusters, self.gamma_)
+        return QuasiNewton(self.n_clusters, self.metric, self.gamma_)
 
-    def _to_centers(self, series: Series, centers: NDArray[Any]) -> NDArray[np.float64]:
-        """Values (B, k) of the training series, whose own share is known."""
-        others = _batch(centers, series)
-        values = self._raw_values(series, others).astype(np.float64)
-        if self._own is not None:
-            values -= 0.5 * (self._own[:, None] + self._own_values(others))
-        return values
+    def _objectives(self, series: Series, centers: NDArray[Any]) -> Any:
+        of = Objectives if self._team is None else self._team.objectives
+        return of(centers.shape[1:], series, self.n_clusters, self._options())
 
     def _averages(
         self,
-        series: Series,
+        of: Any,
         weights: NDArray[Any],
         labels: NDArray[Any],
         centers: NDArray[Any],
         moved: NDArray[Any],
         descents: Descents,
+        changed: NDArray[Any] | None = None,
         resting: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float64]:
         """Each cluster's average, searched from its center, or from the series that an empty one was
@@ -326,17 +324,14 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         begin, anew = centers.copy(), np.zeros(self.n_clusters, bool)
         for cluster in np.unique(labels[moved & (weights > 0)]):
             members = np.flatnonzero((labels == cluster) & (weights > 0))
-            begin[cluster] = stretched(series.one(int(members[0])), begin.shape[1])
+            begin[cluster] = stretched(of.series.one(int(members[0])), begin.shape[1])
             anew[cluster] = True
         descents.forget(anew)
 
-        of = Objectives if self._team is None else self._team.objectives
-
         def objectives(some: NDArray[np.bool_]) -> Any:
-            share = np.where(some[labels], weights, 0)
-            return of(begin.shape[1:], series, share, labels, self.n_clusters, self._options())
+            return of.of(np.where(some[labels], weights, 0), labels)
 
-        averages, interrupted = descents.run(begin, objectives, self.max_iter_barycenter, resting)
+        averages, interrupted = descents.run(begin, objectives, self.max_iter_barycenter, changed, resting)
         self.interrupted_ |= interrupted
         return averages
 

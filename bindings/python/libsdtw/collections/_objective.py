@@ -1,10 +1,10 @@
-# What averages minimise, evaluated again and again: everything but the centers is prepared once.
+# What averages minimise, evaluated again and again: everything but centers and labels is made once.
 """Objectives."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,115 +13,157 @@ from .. import _core
 from .._calls import Call, Options
 from . import _pairs
 from ._pairs import PairOptions, sum_and_grad
-from ._series import Series, library_of
+from ._series import Series, library_of, widened
 
 if TYPE_CHECKING:
     from ._objective_torch import TensorParts
 
-Sums = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # clusters, and what their values and gradients gain
+Sums = tuple[int, float, NDArray[Any]]  # a cluster, and what its value and gradient gain
 Found = list[Sums]  # of a part
+MARK = (
+    2.0**-50
+)  # the number e: its square is below the rounding of costs, and it is far above what underflows
+
+
+class Evaluated(NamedTuple):
+    """Of clusters: values (k,), gradients by centers (k, M, D), and of squared distances masses (k, M)."""
+
+    values: NDArray[np.float64]
+    grads: NDArray[np.float64]
+    masses: NDArray[np.float64] | None
 
 
 class Objectives:
-    """Of each cluster k, sum_b weights[b] value(center k, series b) over its series, and the gradient by its
-    center; the divergence's with normalize, less the series' own share, which does not depend on the center.
+    """Objectives of a collection, for any labels and weights, of which one is in use at a time.
 
     A call of the library takes tens of microseconds for short series, as much as checking its arguments does,
     and computes several pairs at a time. So the pairs of all clusters are those of one call, or of one for
-    each 2048 of them, made ready once for memory that series and centers are then written to. Under the
-    divergence a center is one of its series, too: with weight W of all, d/dc (-W/2 s(c, c)) is -W times the
-    derivative by the first argument.
+    each 2048 of them, made ready once for memory that series and centers are then written to.
+
+    With "sqeuclidean" a feature is added, which is 0 in series and a small number e in centers. It changes
+    costs by e^2, which is nothing, and its gradient is 2 e times the mass of each time step of a center: the
+    weighted sum over its series of what the expected alignment has in its row.
     """
 
     def __init__(
         self,
-        shape: tuple[int, int],
+        shape: tuple[int, ...],
         series: Series,
-        weights: NDArray[Any],
-        labels: NDArray[Any],
         clusters: int,
         options: PairOptions,
         share: tuple[int, int] = (0, 1),
     ) -> None:
-        """share: (i, n): only every nth of the parts in which pairs are computed, from the ith on."""
+        """shape: of a center; share: (i, n): only every nth of the parts in which pairs are computed, from
+        the ith on."""
+        self.shape, self.series, self.clusters, self.options, self.share = (
+            *(shape, series, clusters, options, share),
+        )
+        self.marks = options.metric == "sqeuclidean"
+        self.width = shape[1] + self.marks
+        self.step = _pairs.STATE_PAIRS
+        self.memory: _Memory | None = None
+        self.calls: dict[int, _Prepared] = {}
+        self.in_calls = options.mirrored or not options.normalize
+
+    def of(self, weights: NDArray[Any], labels: NDArray[Any]) -> Objective:
+        return Objective(self, weights, labels)
+
+    def call(self, size: int) -> _Prepared:
+        """A call for so many pairs."""
+        if self.memory is None:
+            self.memory = _Memory(self, min(self.step, len(self.series)))
+        if size not in self.calls:
+            self.calls[size] = _Prepared(self.memory, size, self.options)
+        return self.calls[size]
+
+    def marked(self, centers: NDArray[Any]) -> NDArray[Any]:
+        """Centers (k, M, D) with what is added to them."""
+        if not self.marks:
+            return centers
+        return np.concatenate([centers, np.full((*centers.shape[:2], 1), MARK)], axis=2)
+
+    def evaluated(self, found: Iterable[Found]) -> Evaluated:
+        """What the parts have found, together."""
+        values = np.zeros(self.clusters)
+        grads = np.zeros((self.clusters, self.shape[0], self.width))
+        for part in found:
+            for cluster, value, grad in part:
+                values[cluster] += value
+                grads[cluster] += grad
+        if not self.marks:
+            return Evaluated(values, grads, None)
+        return Evaluated(values, grads[..., :-1], grads[..., -1] / (2 * MARK))
+
+
+class Objective:
+    """Of each cluster k, sum_b weights[b] value(center k, series b) over its series, and the gradient by its
+    center; the divergence's with normalize, less the series' own share, which does not depend on the center.
+
+    Under the divergence a center is one of its series, too: with weight W of all, d/dc (-W/2 s(c, c)) is -W
+    times the derivative by the first argument.
+    """
+
+    def __init__(self, made: Objectives, weights: NDArray[Any], labels: NDArray[Any]) -> None:
+        self.made, options = made, made.options
         there = np.flatnonzero(weights > 0)  # a series without weight has no say, be it ever so far away
         self.order = there[np.argsort(labels[there], kind="stable")]
         self.labels, self.weights = labels[self.order], weights[self.order]
-        self.totals = np.bincount(self.labels, self.weights, clusters)
-        self.series, self.options, self.shape, self.share = series, options, shape, share
+        self.totals = np.asarray(np.bincount(self.labels, self.weights, made.clusters), np.float64)
+        self.own = np.flatnonzero(self.totals) if options.normalize else np.empty(0, np.intp)
         self.parts: list[_Part] = []
         self.on_device: TensorParts | None = None
-        if not options.mirrored and options.normalize:
+        if not made.in_calls or not len(self.order):
             return
-        if series.on_host:
-            self._prepare()
-        elif library_of(series.data) == "torch" and len(self.order):
+        if made.series.on_host:
+            starts = range(0, len(self.order), made.step)
+            for i in starts[made.share[0] :: made.share[1]]:
+                self.parts.append(_Part(self, slice(i, i + made.step), i == starts[-1]))
+        elif library_of(made.series.data) == "torch":
             from ._objective_torch import TensorParts
 
             self.on_device = TensorParts(self)
 
-    def _prepare(self) -> None:
-        own = np.flatnonzero(self.totals) if self.options.normalize else np.empty(0, np.intp)
-        step, (first, every) = _pairs.STATE_PAIRS, self.share
-        starts = range(0, len(self.order), step)
-        sizes = [min(step, len(self.order) - i) for i in starts]
-        sizes[-1] += len(own)
-        mine = list(zip(starts, sizes, strict=True))[first::every]
-        if not mine:
-            return
-        memory = _Memory(self.series, self.shape, max(sizes), bool(len(own)))
-        calls = {size: _Prepared(memory, size, self.options) for _, size in mine}
-        for i, size in mine:
-            chosen = slice(i, min(i + step, len(self.order)))
-            self.parts.append(_Part(self, chosen, own if i == starts[-1] else own[:0], memory, calls[size]))
-        if len(self.parts) == 1:
-            self.parts[0].load()
-
-    def __call__(self, centers: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Values (k,) and gradients (k, M, D) for centers (k, M, D); zeros for clusters without a series."""
-        return added(centers, self.found(centers))
+    def __call__(self, centers: NDArray[Any]) -> Evaluated:
+        """For centers (k, M, D); zeros for clusters without a series."""
+        return self.made.evaluated(self.found(centers))
 
     def found(self, centers: NDArray[Any]) -> Iterator[Found]:
         """What each part adds, in their order."""
         if self.on_device is not None:
             yield from self.on_device.found(centers)
         elif self.parts:
+            marked = self.made.marked(centers).astype(self.made.series.value_dtype)
             for part in self.parts:
-                if len(self.parts) > 1:
-                    part.load()
-                yield part.found(centers)
-        elif self.share[0] == 0:
-            yield [self._of_cluster(k, centers) for k in np.flatnonzero(self.totals)]
+                yield part.found(marked)
+        elif self.made.share[0] == 0:
+            yield [self._of_cluster(int(k), centers) for k in np.flatnonzero(self.totals)]
 
     def _of_cluster(self, k: int, centers: NDArray[Any]) -> Sums:
-        of = self.labels == k
-        series = self.series.take(self.order[of])
-        value, grad = sum_and_grad(centers[k], series, self.weights[of], self.options)
-        return np.array([k]), np.array([value]), grad[None]
-
-
-def added(centers: NDArray[Any], found: Iterable[Found]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Values and gradients of the parts together."""
-    values, grads = np.zeros(len(centers)), np.zeros(centers.shape)
-    for part in found:
-        for clusters, of_values, of_grads in part:
-            values[clusters] += of_values
-            grads[clusters] += of_grads
-    return values, grads
+        of, made = self.labels == k, self.made
+        series = made.series.take(self.order[of])
+        if made.marks:
+            series = widened(series)
+        center = made.marked(centers[k : k + 1])[0]
+        return k, *sum_and_grad(center, series, self.weights[of], made.options, made.marks)
 
 
 class _Memory:
-    """What the parts of an objective are computed in, one after the other."""
+    """What the parts of objectives are computed in, one after the other."""
 
-    def __init__(self, series: Series, shape: tuple[int, int], pairs: int, own: bool) -> None:
-        steps = max(series.steps, shape[0]) if own else series.steps
-        kind = series.data.dtype
-        self.centers = np.zeros((pairs, *shape), kind)
-        self.series = np.zeros((pairs, steps, shape[1]), kind)
-        self.grads = np.zeros((pairs, *shape), kind)
-        ragged = series.lengths is not None or (own and shape[0] != series.steps)
+    def __init__(self, made: Objectives, pairs: int) -> None:
+        series, steps, own = made.series, made.shape[0], made.options.normalize
+        if own:
+            pairs += made.clusters
+        longest = max(series.steps, steps) if own else series.steps
+        kind = series.value_dtype
+        self.centers = np.zeros((pairs, steps, made.width), kind)
+        self.series = np.zeros((pairs, longest, made.width), kind)
+        self.grads = np.zeros((pairs, steps, made.width), kind)
+        self.slopes, self.value = np.empty(pairs, kind), np.empty(pairs, kind)
+        ragged = series.lengths is not None or (own and steps != series.steps)
         self.lengths = np.zeros(pairs, np.int64) if ragged else None
         self.workspace: Any = np.empty(0, np.uint8)
+        self.holds: _Part | None = None  # whose series are there
 
 
 class _Prepared(Call):
@@ -135,60 +177,66 @@ class _Prepared(Call):
             memory.series[:size],
             Options(x_lengths=None, y_lengths=lengths, **of_call),
         )
-        self.exec = self._exec(with_value=True)
         if memory.workspace.size < self.bytes.backward:
             memory.workspace = self.arrays.memory(self.bytes.backward)
-        self.value = np.empty(size, self.value_dtype)
-        self.slopes = np.empty(size, self.value_dtype)
-        self.memory, self.grads = memory, memory.grads[:size]
+        self.workspace = memory.workspace
+        self.args = (
+            self.problem,
+            self._exec(with_value=True),
+            *self._inputs(),
+            self._address(memory.slopes),
+            self._view(memory.grads[:size]),
+            None,
+            None,
+            self.arrays.span(self.workspace),
+            self._address(memory.value),
+        )
 
     def evaluate(self) -> None:
-        _core.backward(
-            self.problem,
-            self.exec,
-            *self._inputs(),
-            self._address(self.slopes),
-            self._view(self.grads),
-            None,
-            None,
-            self.arrays.span(self.memory.workspace),
-            self._address(self.value),
-        )
+        _core.backward(*self.args)
 
 
 class _Part:
     """Some pairs of series with their centers, by cluster, and behind them centers with themselves."""
 
-    def __init__(
-        self, of: Objectives, chosen: slice, own: NDArray[np.intp], memory: _Memory, call: _Prepared
-    ) -> None:
-        self.series, self.order = of.series, of.order[chosen]
-        self.labels, self.own, self.memory, self.call = of.labels[chosen], own, memory, call
-        self.starts = np.flatnonzero(np.diff(self.labels, prepend=-1))  # of clusters
-        totals = of.totals[own]
-        self.share = np.concatenate([of.weights[chosen], -0.5 * totals])
-        self.slopes = np.concatenate([of.weights[chosen], -totals])
+    def __init__(self, of: Objective, chosen: slice, last: bool) -> None:
+        self.order, self.labels, weights = of.order[chosen], of.labels[chosen], of.weights[chosen]
+        self.own = of.own if last else of.own[:0]
+        totals = of.totals[self.own]
+        self.share = np.concatenate([weights, -0.5 * totals])
+        self.slopes = np.concatenate([weights, -totals])
+        starts = np.flatnonzero(np.diff(self.labels, prepend=-1)).tolist()
+        ends = [*starts[1:], len(self.order)]
+        self.ranges = [(int(self.labels[i]), slice(i, j)) for i, j in zip(starts, ends, strict=True)]
+        self.call = of.made.call(len(self.share))
+        self.made, self.features = of.made, of.made.shape[1]
 
-    def load(self) -> None:
+    def _load(self, memory: _Memory) -> None:
         """Brings the series to the memory of the call."""
-        size, memory = len(self.order), self.memory
-        memory.series[:size, : self.series.steps] = self.series.data[self.order]
+        size, series = len(self.order), self.made.series
+        memory.series[:size, : series.steps, : self.features] = series.data[self.order]
         if memory.lengths is not None:
-            memory.lengths[:size] = self.series.sizes()[self.order]
+            memory.lengths[:size] = series.sizes()[self.order]
             memory.lengths[size : len(self.share)] = memory.centers.shape[1]
-        self.call.slopes[:] = self.slopes
+        memory.slopes[: len(self.share)] = self.slopes
+        memory.holds = self
 
     def found(self, centers: NDArray[Any]) -> Found:
-        size, memory, steps = len(self.order), self.memory, centers.shape[1]
-        memory.centers[:size] = centers[self.labels]
-        if len(self.own):
-            memory.centers[size : len(self.share)] = centers[self.own]
-            memory.series[size : len(self.share), :steps] = centers[self.own]
+        """For centers (k, M, D) with what is added to them."""
+        memory = self.made.memory
+        assert memory is not None
+        size, end, steps = len(self.order), len(self.share), centers.shape[1]
+        if memory.holds is not self:
+            self._load(memory)
+        np.take(centers, self.labels, axis=0, out=memory.centers[:size], mode="clip")
+        if len(self.own):  # without what is added, so that they have no mass
+            for there in (memory.centers[size:end], memory.series[size:end, :steps]):
+                there[..., : self.features] = centers[self.own, :, : self.features]
+                there[..., self.features :] = 0
         self.call.evaluate()
-        shares, found = self.call.value * self.share, self.call.grads
-        values = np.add.reduceat(shares[:size], self.starts)
-        grads = np.add.reduceat(found[:size], self.starts, axis=0, dtype=np.float64)
-        sums = [(self.labels[self.starts], values, grads)]
-        if len(self.own):
-            sums.append((self.own, shares[size:], found[size:].astype(np.float64)))
-        return sums
+        shares, grads = memory.value[:end] * self.share, memory.grads
+        own = enumerate(self.own.tolist(), size)
+        return [
+            *((k, shares[r].sum(), grads[r].sum(axis=0, dtype=np.float64)) for k, r in self.ranges),
+            *((k, shares[i], grads[i].astype(np.float64)) for i, k in own),
+        ]

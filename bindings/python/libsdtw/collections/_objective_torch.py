@@ -13,68 +13,77 @@ from ..torch import soft_dtw
 from ._pairs import PairOptions
 
 if TYPE_CHECKING:
-    from ._objective import Found, Objectives, Sums
+    from ._objective import Found, Objective, Sums
 
 CELLS = 1 << 28  # of a call: some 3 ms of an H200, and a tenth of a GiB for their gradients
 SUMS = 1 << 24  # elements of the matrix that adds up what a call has
 
 
 class TensorParts:
-    """Values and gradients of the pairs of an Objectives whose series are tensors, a call for each part.
+    """Values and gradients of the pairs of an Objective whose series are tensors, a call for each part.
 
     A part's gradients are added up to those of its clusters by a product with a matrix of zeros and ones, in
     float64: that is the same in every run, as sums by atomics are not. Nothing is waited for but the results.
     """
 
-    def __init__(self, of: Objectives) -> None:
-        self.data, self.options = of.series.data, of.options
-        self.own = np.flatnonzero(of.totals) if of.options.normalize else np.empty(0, np.intp)
-        self.totals = self._there(of.totals[self.own])
-        cells = of.series.steps * of.shape[0]
-        most = max(1, min(CELLS // cells, SUMS // max(1, min(len(of.totals), 4096))))
+    def __init__(self, of: Objective) -> None:
+        made = of.made
+        self.made, self.data, self.options = made, made.series.data, made.options
+        self.dtype = torch.float64 if made.series.value_dtype == np.float64 else torch.float32
+        self.own, self.totals = of.own, self._there(of.totals[of.own])
+        cells = made.series.steps * made.shape[0]
+        most = max(1, min(CELLS // cells, SUMS // max(1, min(made.clusters, 4096))))
         starts = range(0, len(of.order), most)
-        self.ends = of.share[0] == (len(starts) - 1) % of.share[1]  # whether the last part is one of them
-        self.parts = [_Part(self, of, slice(i, i + most)) for i in starts[of.share[0] :: of.share[1]]]
+        first, every = made.share
+        self.ends = first == (len(starts) - 1) % every  # whether the last part is one of them
+        self.parts = [_Part(self, of, slice(i, i + most)) for i in starts[first::every]]
         if len(self.parts) == 1:
-            self.parts[0].series = self.data[self.parts[0].order]
+            self.parts[0].series = self._series(self.parts[0].order)
 
     def _there(self, array: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.data.device)
 
+    def _series(self, order: torch.Tensor) -> torch.Tensor:
+        """Series with what is added to them: see Objectives."""
+        series = self.data[order].to(self.dtype)
+        return torch.nn.functional.pad(series, (0, self.made.width - series.shape[2]))
+
     def found(self, centers: NDArray[Any]) -> list[Found]:
         """What each part adds for centers (k, M, D); nothing is waited for before all are under way."""
-        at = self._there(centers).to(self.data.dtype)
+        at = self._there(self.made.marked(centers)).to(self.dtype)
         sums = [[(part.clusters, part.sums(self, at))] for part in self.parts]
         if len(self.own) and self.ends:
             own = at[self._there(self.own)]
+            own[..., centers.shape[2] :] = 0
             rows = -0.5 * self.totals[:, None] * _rows(own, own, None, None, self.options)
             rows[:, 1:] *= 2
             sums[-1].append((self.own, rows))
-        return [[_on_host(clusters, rows, centers.shape) for clusters, rows in part] for part in sums]
+        return [[one for sum in part for one in _on_host(*sum, at.shape)] for part in sums]
 
 
-def _on_host(clusters: NDArray[Any], rows: torch.Tensor, shape: tuple[int, ...]) -> Sums:
+def _on_host(clusters: NDArray[Any], rows: torch.Tensor, shape: torch.Size) -> list[Sums]:
     host = rows.cpu().numpy()
-    return clusters, host[:, 0], host[:, 1:].reshape(-1, *shape[1:])
+    grads = host[:, 1:].reshape(-1, *shape[1:])
+    return list(zip(clusters.tolist(), host[:, 0], grads, strict=True))
 
 
 class _Part:
     """Some pairs of series with their centers, by cluster."""
 
-    def __init__(self, of: TensorParts, objectives: Objectives, chosen: slice) -> None:
-        labels, order = objectives.labels[chosen], objectives.order[chosen]
+    def __init__(self, of: TensorParts, objective: Objective, chosen: slice) -> None:
+        labels, order = objective.labels[chosen], objective.order[chosen]
         first, last = int(labels[0]), int(labels[-1]) + 1
         self.clusters = np.arange(first, last)
         self.order, self.labels = of._there(order), of._there(labels)
-        self.weights = of._there(objectives.weights[chosen])
-        lengths = objectives.series.lengths
+        self.weights = of._there(objective.weights[chosen])
+        lengths = objective.made.series.lengths
         self.lengths = None if lengths is None else of._there(lengths[order])
         self.ones = (self.labels == torch.arange(first, last, device=self.labels.device)[:, None]).double()
         self.series: torch.Tensor | None = None  # unless it is the only part: gathered for each call
 
     def sums(self, of: TensorParts, centers: torch.Tensor) -> torch.Tensor:
         """A row of each cluster: what its value gains, and its gradient."""
-        series = of.data[self.order] if self.series is None else self.series
+        series = of._series(self.order) if self.series is None else self.series
         return self.ones @ _rows(centers[self.labels], series, self.lengths, self.weights, of.options)
 
 

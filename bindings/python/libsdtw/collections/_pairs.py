@@ -138,9 +138,10 @@ def pair_values(x: Series, y: Series, options: PairOptions) -> NDArray[Any]:
 
 
 def sum_and_grad(
-    center: NDArray[Any], series: Series, weights: NDArray[Any], options: PairOptions
+    center: NDArray[Any], series: Series, weights: NDArray[Any], options: PairOptions, marked: bool = False
 ) -> tuple[float, NDArray[Any]]:
-    """What _objective.Objectives gives of a cluster, for arrays of any kind and any steps."""
+    """What _objective.Objective gives of a cluster, for arrays of any kind and any steps. marked: the last
+    feature is the one that is added, which the center as one of its series is without."""
     total, grad = 0.0, np.zeros(center.shape)
     for i in range(0, len(series), STATE_PAIRS):
         part, share = series.part(i, i + STATE_PAIRS), weights[i : i + STATE_PAIRS]
@@ -148,10 +149,9 @@ def sum_and_grad(
         total += float(share @ values)
         grad += slope
     if options.normalize:
-        once = np.ones(1)
-        values, slope = _values_and_grad(
-            center, Series(like(center[None], series.data)), once, options, both=True
-        )
+        once, own = np.ones(1), center.copy()
+        own[:, center.shape[1] - marked :] = 0
+        values, slope = _values_and_grad(own, Series(like(own[None], series.data)), once, options, both=True)
         half = 0.5 * float(weights.sum())
         total -= half * float(values[0])
         grad -= half * slope

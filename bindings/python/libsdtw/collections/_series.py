@@ -42,7 +42,9 @@ class Series:
     @property
     def value_dtype(self) -> Any:
         """Of soft-DTW values, as libsdtw.numpy has them."""
-        return np.float64 if str(self.data.dtype).endswith("float64") else np.float32
+        kind = self.data.dtype
+        wide = kind == np.float64 if self.on_host else str(kind).endswith("float64")
+        return np.float64 if wide else np.float32
 
     def sizes(self) -> NDArray[np.int64]:
         return np.full(len(self), self.steps) if self.lengths is None else self.lengths
@@ -108,6 +110,18 @@ def like(array: NDArray[Any], other: Any) -> Any:
     if library_of(other) == "torch":
         return other.new_tensor(array)
     return importlib.import_module("cupy").asarray(array, other.dtype)
+
+
+def widened(series: Series) -> Series:
+    """The series with one more feature, 0 at every time step."""
+    data = series.data
+    if library_of(data) == "torch":
+        zeros = data.new_zeros((*data.shape[:2], 1))
+        wide = importlib.import_module("torch").cat([data, zeros], dim=2)
+    else:
+        package = importlib.import_module(library_of(data))
+        wide = package.concatenate([data, package.zeros((*data.shape[:2], 1), data.dtype)], axis=2)
+    return Series(wide, series.lengths)
 
 
 def library_of(array: Any) -> str:

@@ -9,13 +9,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ._blocks import Job, in_parts
 from ._devices import Device, opened
 from ._keep import Matrix
-from ._objective import Found, Objectives, added
+from ._objective import Evaluated, Found, Objectives
 from ._pairs import PairOptions
 from ._search import run
 from ._series import Series
@@ -81,25 +80,30 @@ class SharedObjectives:
     """Objectives, of which each device has every nth part."""
 
     def __init__(
-        self,
-        team: Team,
-        shape: tuple[int, int],
-        series: Series,
-        weights: NDArray[Any],
-        labels: NDArray[Any],
-        clusters: int,
-        options: PairOptions,
+        self, team: Team, shape: tuple[int, ...], series: Series, clusters: int, options: PairOptions
     ) -> None:
         held = team.hold(series)
 
         def mine(number: int, device: Device) -> Objectives:
             share = number, len(team.devices)
-            return Objectives(shape, held[number], weights, labels, clusters, device.of(options), share)
+            return Objectives(shape, held[number], clusters, device.of(options), share)
 
-        self.team, self.of = team, team.each(mine)
-        self.totals = self.of[0].totals
+        self.team, self.series, self.made = team, series, team.each(mine)
 
-    def __call__(self, centers: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        found: list[list[Found]] = self.team.each(lambda number, _: list(self.of[number].found(centers)))
+    def of(self, weights: NDArray[Any], labels: NDArray[Any]) -> SharedObjective:
+        return SharedObjective(self, weights, labels)
+
+
+class SharedObjective:
+    """An Objective, likewise."""
+
+    def __init__(self, shared: SharedObjectives, weights: NDArray[Any], labels: NDArray[Any]) -> None:
+        self.team = shared.team
+        self.made: Objectives = shared.made[0]
+        self.each = self.team.each(lambda number, _: shared.made[number].of(weights, labels))
+        self.totals = self.each[0].totals
+
+    def __call__(self, centers: NDArray[Any]) -> Evaluated:
+        found: list[list[Found]] = self.team.each(lambda number, _: list(self.each[number].found(centers)))
         parts, n = sum(map(len, found)), len(found)
-        return added(centers, (found[part % n][part // n] for part in range(parts)))
+        return self.made.evaluated(found[part % n][part // n] for part in range(parts))
