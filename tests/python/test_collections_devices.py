@@ -23,6 +23,7 @@ from libsdtw.collections import (
     _objective,
     _pairs,
     _search,
+    _team,
     reduce_pairs,
     soft_dtw_top_k,
 )
@@ -227,6 +228,7 @@ def same_clusters(found, expected):
 @pytest.mark.parametrize("part", [5, 2048])
 def test_kmeans(options, part, rng, monkeypatch):
     monkeypatch.setattr(_pairs, "STATE_PAIRS", part)
+    monkeypatch.setattr(_team, "CPU_CELLS", part * 11 * 11)
     x = [rng.normal(size=(n, 2)) for n in rng.integers(5, 12, 40)]
     expected = fitted(x, None, **KMEANS[options])
     for count in (1, 2, 3):
@@ -300,6 +302,7 @@ def test_what_gpus_are_asked(keep, own, rng):
 def test_kmeans_of_gpus(options, rng, monkeypatch):
     of_torch = pytest.importorskip("libsdtw.collections._objective_torch")
     monkeypatch.setattr(of_torch, "CELLS", 5 * 11 * 11)
+    monkeypatch.setattr(_team, "GPU_CELLS", 5 * 11 * 11)
     x = [rng.normal(size=(n, 2)).astype(np.float32) for n in rng.integers(5, 12, 40)]
     one, two = (fitted(x, device, **KMEANS[options]) for device in (["cuda:0"], ["cuda:0", "cuda:1"]))
     same_clusters(two, one)

@@ -3,21 +3,25 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from ._blocks import Job, in_parts
+from ._blocks import in_parts
 from ._devices import Device, opened
-from ._keep import Matrix
 from ._objective import Evaluated, Found, Objectives
-from ._pairs import PairOptions
-from ._search import run
+from ._pairs import PairOptions, raw_values
 from ._series import Series
+
+# Cells of a part of values: far more than a call costs, and so few that devices end together.
+CPU_CELLS, GPU_CELLS = 1 << 28, 1 << 31
 
 
 class Team:
@@ -58,9 +62,22 @@ class Team:
         return self.held
 
     def raw_values(self, x: Series, y: Series, options: PairOptions) -> NDArray[Any]:
-        job = Job(x, y, replace(options, normalize=False), Matrix(), devices=self.names)
-        matrix: NDArray[Any] = run(job)["matrix"]
-        return matrix
+        """Each device has every nth part of x, whose series it holds."""
+        held, kind = self.hold(x), np.result_type(x.value_dtype, y.value_dtype)
+        cells = len(x) * len(y) * x.steps * y.steps
+        count = min(len(x), math.ceil(cells / (CPU_CELLS if self.names[0] == "cpu" else GPU_CELLS)))
+        edges = np.linspace(0, len(x), count + 1).astype(int).tolist()
+        parts = list(itertools.pairwise(edges))
+
+        def mine(number: int, device: Device) -> list[NDArray[Any]]:
+            own, others = device.of(replace(options, normalize=False)), device.keep(y.as_values(kind))
+            return [
+                raw_values(held[number].part(*part).as_values(kind), others, own, device.fetch)
+                for part in parts[number :: len(self.devices)]
+            ]
+
+        found, n = self.each(mine), len(self.devices)
+        return np.concatenate([found[part % n][part // n] for part in range(count)])
 
     def own_values(self, series: Series, options: PairOptions) -> NDArray[Any]:
         """Values of series with themselves: few enough for one device."""
