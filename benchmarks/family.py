@@ -9,8 +9,8 @@ Rows of the same device that the output has are replaced, others stay. One row i
 
 Values and gradients without state are one call. core_ms is what the calls with state take for the same shape
 as float32, squared Euclidean, gamma 1, unit steps and no band, in the same run, and of_core the ratio to it;
-null where there is no such problem. aim: what of_core, or the milliseconds, are to be at most on an H200, or on
-one core of a CPU.
+null where there is no such problem. aim: what of_core, or the milliseconds, are to be at most on an H200, or
+on one core of a CPU.
 """
 
 import argparse
@@ -60,7 +60,8 @@ class Variant:
         return Variant("core", self.B, self.N, self.d, phase)
 
 
-# What of_core is to be at most on one core of a CPU. sakoe_chiba: one and a half times as long a cell that is admitted.
+# What of_core is to be at most on one core of a CPU. sakoe_chiba: one and a half times as long a cell that is
+# admitted.
 AIMS_OF_CPU = {
     "euclidean": "2",
     "cityblock": "1.5",

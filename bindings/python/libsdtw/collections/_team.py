@@ -20,8 +20,9 @@ from ._objective import Evaluated, Found, Objectives
 from ._pairs import PairOptions, raw_values
 from ._series import Series
 
-# Cells of a part of values: far more than a call costs, and so few that devices end together.
-CPU_CELLS, GPU_CELLS = 1 << 28, 1 << 31
+# Cells of a part of values, so few that devices end together. Of GPUs 40 ms: pairs that leave the range of
+# float32 take a warp each, in double, and of few pairs at a time most of a GPU would be idle.
+CPU_CELLS, GPU_CELLS = 1 << 28, 1 << 35
 
 
 class Team:
