@@ -297,8 +297,8 @@ SDTW_API sdtw_status sdtw_forward(const sdtw_problem *problem, const sdtw_buffer
  * With SDTW_NO_STATE, or if state is NULL, the call computes forward itself, a part of the batch at a time, and with
  * SDTW_WITH_VALUE writes value as sdtw_forward does: on CPUs bit for bit, gradients being those by state bit for bit
  * as well while (n + m) |D| < 2^51 gamma. That takes less time on CPUs than the two calls: series are brought into
- * vectors once, and where the transition probabilities of a pair, or of 16 short ones that share vectors, take no more
- * than 2 MiB, each thread's workspace keeps them. On a GPU it takes as long as the two.
+ * vectors once, and of the transition probabilities of a pair, or of 16 short ones that share vectors, each thread's
+ * workspace keeps up to 3 MiB. On a GPU it takes as long as the two.
  *
  * Tiles whose incoming E is below 1e-12 everywhere are skipped: E there is 0 (its exact value is below that times
  * the number of cells of a tile). The threshold is relative to grad_value.
