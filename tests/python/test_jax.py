@@ -45,9 +45,11 @@ def problems(draw):
     penalties = draw(st.sampled_from([(0.0, 0.0, 0.0), (0.25, -0.5, 0.75)]))
     gamma = draw(st.sampled_from([0.0, 0.1, 0.5, 1.0, 10.0]))
     seed, traced = draw(st.integers(0, 2**32 - 1)), draw(st.booleans())
+    if metric == "cosine" and gamma == 0:  # equal angles are so but for rounding: of one feature all are
+        d = max(d, 2)
     x, y = pair(np.float64, (batch, n, m, d), seed)
     rng = np.random.default_rng(seed)
-    if gamma == 0:  # where costs that are equal in all digits but the last decide
+    if gamma == 0 and metric != "cosine":  # where costs that are equal in all digits but the last decide
         x, y = np.round(2 * x), np.round(2 * y)
     if metric == "precomputed":
         x, y = np.abs(x[:, :, :1] - y[:, :, 0][:, None]), None
@@ -112,8 +114,9 @@ def test_family_agrees_with_the_oracle(problem):
     for grad, wanted, of in zip(grads, want_grads, (x, y), strict=False):
         assert grad.dtype == of.dtype
         off = np.abs(np.asarray(grad, np.float64) - wanted)
-        # E below 1e-12 may count as 0 (sdtw.h)
-        assert (off <= bound * np.abs(wanted).max() + stored * np.abs(wanted) + 1e-7 * stored + 1e-10).all()
+        largest = max(np.abs(wanted).max(), metric == "euclidean")  # of terms, which may cancel
+        least = 1e-10 + (2**-25 if dtype == "float16" else 0)  # E below 1e-12 may count as 0 (sdtw.h)
+        assert (off <= bound * largest + stored * np.abs(wanted) + least).all()
     assert np.abs(np.asarray(alignment, np.float64) - want_alignment).max() <= bound + stored
 
 
