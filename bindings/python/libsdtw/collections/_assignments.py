@@ -72,10 +72,8 @@ class _Prepared(Call):
         super().__init__(series.data, self.centers, of_call, all_pairs=True)
         self.value = np.empty(self.shape, self.value_dtype)
         self.workspace = self.arrays.memory(self.bytes.forward)
-        self.args = (
-            *(self.problem, self.exec, *self._inputs(), self._address(self.value), None),
-            self.arrays.span(self.workspace),
-        )
+        span = self.arrays.span(self.workspace)
+        self.args = self.problem, self.exec, *self._inputs(), self._address(self.value), None, span
 
     def values(self, centers: Floats) -> Floats:
         self.centers[...] = centers

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
@@ -27,7 +28,7 @@ class Objective(Protocol):
 Objectives: TypeAlias = Callable[[Bools], Objective]  # the objective of some clusters
 
 
-class Descents:
+class Descents(ABC):
     """Searches for the centers of all clusters, all in the same calls of the library.
 
     Attributes:
@@ -41,9 +42,9 @@ class Descents:
         self.moved = np.zeros(clusters, bool)
         self.least_gain = 0.0
 
+    @abstractmethod
     def forget(self, clusters: Bools) -> None:
         """Begins anew with clusters that are others than they were."""
-        raise NotImplementedError
 
     def run(
         self,
@@ -75,16 +76,9 @@ class Descents:
             return at, True
         return at, False
 
-    def _run(
-        self,
-        at: Floats,
-        objectives: Objectives,
-        limit: int,
-        changed: Floats,
-        active: Bools,
-    ) -> None:
+    @abstractmethod
+    def _run(self, at: Floats, objectives: Objectives, limit: int, changed: Floats, active: Bools) -> None:
         """Moves `at`, the centers."""
-        raise NotImplementedError
 
     def undone(self, centers: Floats, values: Floats) -> Bools:
         """Takes back last steps that have led up, in `centers`, and says of which clusters.

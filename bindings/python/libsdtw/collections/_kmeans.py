@@ -271,9 +271,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                     descents.least_gain = max(self.tol, 0) * abs(inertia) / self.n_clusters
                     moving = (moved > 0) | (descents.gained >= descents.least_gain)
                     changed = moved / np.maximum(np.bincount(used, minlength=self.n_clusters), 1)
-                    centers = self._averages(
-                        *(of, weights, used, centers, used != labels, descents, changed, ~moving)
-                    )
+                    lost, resting = used != labels, ~moving
+                    centers = self._averages(of, weights, used, centers, lost, descents, changed, resting)
                     before = used
                     if self.interrupted_:
                         break

@@ -32,12 +32,7 @@ class QuasiNewton(Descents):
         self.scale[clusters] = np.nan
 
     def _run(
-        self,
-        centers: Floats,
-        objectives: Objectives,
-        limit: int,
-        changed: Floats,
-        active: Bools,
+        self, centers: Floats, objectives: Objectives, limit: int, changed: Floats, active: Bools
     ) -> None:
         self.forget(changed > MANY)
         at = centers.reshape(len(centers), -1)  # a view

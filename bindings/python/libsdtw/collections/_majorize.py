@@ -48,14 +48,7 @@ class Majorants(Descents):
     def forget(self, clusters: Bools) -> None:
         self.fresh |= clusters
 
-    def _run(
-        self,
-        at: Floats,
-        objectives: Objectives,
-        limit: int,
-        changed: Floats,
-        active: Bools,
-    ) -> None:
+    def _run(self, at: Floats, objectives: Objectives, limit: int, changed: Floats, active: Bools) -> None:
         objective = objectives(active)
         totals = self.totals = objective.totals
         if self.least is None or self.known is None:

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 Sums = tuple[int, float, NDArray[Any]]  # a cluster, and what its value and gradient gain
 Found = list[Sums]  # of a part
-MARK = (
-    2.0**-50
-)  # the number e: its square is below the rounding of costs, and it is far above what underflows
+# The number e: its square is below the rounding of costs, and it is far above what underflows.
+MARK = 2.0**-50
 
 
 class Evaluated(NamedTuple):
@@ -55,9 +54,8 @@ class Objectives:
     ) -> None:
         """shape: of a center; share: (i, n): only every nth of the parts in which pairs are computed, from
         the ith on."""
-        self.shape, self.series, self.clusters, self.options, self.share = (
-            *(shape, series, clusters, options, share),
-        )
+        self.shape, self.series, self.clusters = shape, series, clusters
+        self.options, self.share = options, share
         self.marks = options.metric == "sqeuclidean"
         self.width = shape[1] + self.marks
         self.step = _pairs.STATE_PAIRS
