@@ -111,6 +111,10 @@ def rows_of(device):
         for steps, gamma in itertools.product((127, 128, 1023), (1.0, 0.0)):
             count = 65536 if steps < 1000 else 8192
             yield Variant("one and many", 1, steps, 1, "value", By=count, pairs="all", gamma=gamma, **many)
+        for gamma in (1e-4, 1e-5):
+            yield Variant("large costs", 1, 1023, 1, "value", By=8192, pairs="all", gamma=gamma, **many)
+        lengths = {"lengths": (100, 1000)}
+        yield Variant("unequal lengths", 200, 1000, 1, "value", By=200, pairs="all", gamma=0.0, **many, **lengths)
     some_pairs = 256 if device == "cuda" else 32
     for phase in ("value", "value+grad"):
         yield Variant("all pairs", some_pairs, 128, 3, phase, By=some_pairs, pairs="all", **many)

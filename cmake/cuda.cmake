@@ -48,7 +48,7 @@ foreach(kernels "Soft<FloatCell, Rule::unit>;false" "Soft<FloatCell, Rule::penal
   list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/${name}.cu)
 endforeach()
 # The streams'.
-foreach(rows SoftRows HardRows)
+foreach(rows SoftRows LongRows HardRows TransposedRows)
   configure_file(src/cuda/streams/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/streams_${rows}.cu @ONLY)
   list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/streams_${rows}.cu)
 endforeach()

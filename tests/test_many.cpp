@@ -66,6 +66,19 @@ TEST_CASE("costs that are too large or too small for float32 are computed in flo
       check_values(std::string("dtype=f32 B=3x4 n=140 m=50 d=1 pairs=all") + gamma + scale);
 }
 
+// What CUDA's first kernel leaves a second one takes: costs of more than 2^20 bits, and at gamma = 0 series more than
+// twice as long as the ones that have the rows; what that leaves, float64.
+TEST_CASE("pairs of large costs and of unequal lengths among others", "[many]") {
+  for (const char *more :
+       {" gamma=1 scale=1000", " gamma=1e-3 scale=100 data=spikes", " gamma=1 scale=1000 data=mixed lengths=0",
+        " gamma=1e-4 scale=1e3 data=walk lengths=1", " gamma=0.01 data=walk spoil=nan scale=300", " gamma=0 lengths=0",
+        " gamma=0 lengths=0 data=walk scale=1e3 spoil=nan", " gamma=0 lengths=0 layout=mixed"})
+    for (const char *shape :
+         {" B=3x90 n=20 m=30 d=1 pairs=all", " B=2x9 n=300 m=40 d=2 pairs=all", " B=20 n=60 m=60 d=3 pairs=symmetric",
+          " B=3x3 n=600 m=17 d=1 pairs=all", " B=4x2 n=9 m=2000 d=1 pairs=all", " B=30 n=40 m=70 d=1"})
+      check_values(std::string("dtype=f32") + shape + more);
+}
+
 TEST_CASE("a series that is no good spoils what it is in alone, of values alone", "[many]") {
   for (const char *gamma : gammas)
     for (const char *how : {"nan", "length"})

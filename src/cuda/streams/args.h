@@ -16,8 +16,8 @@ namespace sdtw::cuda::streams {
 
 // Counters of a call, zero at its beginning.
 struct Control {
-  Word ticket;  // tasks that have been taken
-  int left;     // 1 if there are pairs for the exact kernel, whose values are `mark` until then
+  Word ticket[2];  // tasks that have been taken, of the first kernel and of the second
+  int left;        // 1 if there are pairs that the first has left, whose values are `mark` until then
   int unused;
 };
 

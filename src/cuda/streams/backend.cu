@@ -1,5 +1,5 @@
-// A call of the streams: its arguments, how the pairs are cut into tasks, and the two kernels, of which the second ends
-// at once unless the first has left pairs to it.
+// A call of the streams: its arguments, how the pairs are cut into tasks, and the three kernels, of which the others
+// end at once unless the first has left pairs to them.
 #include "core/numbers.h"
 #include "cuda/launch.h"
 #include "cuda/streams/backend.h"
@@ -85,11 +85,26 @@ void run_of(Args &a, cudaStream_t stream) {
   a.features <= 4 ? run<Rows<4>>(a, stream) : run<Rows<8>>(a, stream);
 }
 
+// The same pairs with x and y in each other's place.
+Args transposed(Args a) {
+  std::swap(a.x, a.y), std::swap(a.x_len, a.y_len), std::swap(a.n, a.m);
+  if (!a.every_pair) return a;
+  std::swap(a.batch_x, a.batch_y), std::swap(a.value_stride[0], a.value_stride[1]);
+  return a;
+}
+
+// What the first kernel has left and another can stream: pairs of large costs, or at gamma = 0 those that are the
+// longer way round, which there are only where lengths are given.
+void launch_again(Args a, cudaStream_t stream) {
+  if (a.scale > 0) return run_of<LongRows>(a, stream);
+  a = transposed(a);
+  if (a.x_len || a.y_len) run_of<TransposedRows>(a, stream);
+}
+
 void launch_exact(const Args &a, int64_t warps, cudaStream_t stream) {
   const int64_t enough = int64_t{8} * current_device().multiprocessors;
   const int64_t pairs = a.every_pair ? a.batch_x * a.batch_y : a.batch_y;
-  const int64_t blocks =
-      std::min(ceil_div<int64_t>(pairs, warp * exact_warps), warps > 0 ? warps / exact_warps : enough);
+  const int64_t blocks = std::min(ceil_div<int64_t>(pairs, exact_warps), warps > 0 ? warps / exact_warps : enough);
   launch_kernel(true, a.scale > 0 ? exact_kernel<ExactSoft> : exact_kernel<ExactHard>,
                 dim3(static_cast<unsigned>(std::max<int64_t>(blocks, 1))), exact_warps * warp, 0, stream, a);
 }
@@ -106,6 +121,7 @@ void forward(const sdtw::Plan &plan, const Buffers &buffers) {
   Args a = make_args(plan, buffers);
   check(cudaMemsetAsync(a.control, 0, sizeof(Control), stream), "cudaMemsetAsync");
   a.scale > 0 ? run_of<SoftRows>(a, stream) : run_of<HardRows>(a, stream);
+  launch_again(a, stream);
   launch_exact(a, plan.cuda.streams.exact_warps, stream);
 }
 

@@ -122,16 +122,18 @@ __global__ void __launch_bounds__(exact_warps *warp) exact_kernel(const __grid_c
   if (a.control->left == 0) return;
   const int64_t own = static_cast<int64_t>(blockIdx.x) * exact_warps + threadIdx.x / warp;
   const int64_t warps = static_cast<int64_t>(gridDim.x) * exact_warps;
-  const int64_t pairs = a.every_pair ? a.batch_x * a.batch_y : a.batch_y, turns = (pairs + warp - 1) / warp;
+  const int64_t pairs = a.every_pair ? a.batch_x * a.batch_y : a.batch_y;
+  const int64_t each = min(int64_t{warp}, (pairs + warps - 1) / warps), turns = (pairs + each - 1) / each;
   const bool by_x = a.value_stride[1] == 1;  // pairs, which are numbered as their values lie, come x by x
   Word *const row = a.rows ? a.rows + own * 2 * a.m : nullptr;
-  // The pairs of a series that is no good lie side by side: different warps take them.
+  // A warp looks at `each` pairs at a time. Those of a series that is no good lie side by side: different warps take
+  // them.
   for (int64_t turn = own; turn < turns; turn += warps) {
     const int64_t pair = lane_id() * turns + turn;
     const auto series_x = [&](int64_t p) { return !a.every_pair ? p : by_x ? p / a.batch_y : p % a.batch_x; };
     const auto series_y = [&](int64_t p) { return !a.every_pair ? p : by_x ? p % a.batch_y : p / a.batch_x; };
-    const bool wanted =
-        pair < pairs && __float_as_uint(a.value[pair]) == mark && !(a.symmetric && series_x(pair) > series_y(pair));
+    const bool wanted = lane_id() < each && pair < pairs && __float_as_uint(a.value[pair]) == mark &&
+                        !(a.symmetric && series_x(pair) > series_y(pair));
     for (unsigned left = __ballot_sync(all_lanes, wanted); left; left &= left - 1) {
       const int64_t of = (__ffs(static_cast<int>(left)) - 1) * turns + turn;
       const double value = exact_value<Exact>(a, series_x(of), series_y(of), row);

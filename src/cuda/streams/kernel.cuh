@@ -39,11 +39,11 @@ struct Sweep {
   Ring<Rows> ring;
   Rows rows;
   Feeder<Rows> feeder;
-  int part;    // the warp's number in its group
-  Items item;  // the pair that ends next
-  int number;  // of it among the items of the task
-  int end;     // the step after which its last cell is known, of those of the lane that has it
-  Z corner;    // that cell
+  int part;          // the warp's number in its group
+  Items<Rows> item;  // the pair that ends next
+  int number;        // of it among the items of the task
+  int end;           // the step after which its last cell is known, of those of the lane that has it
+  Z corner;          // that cell
 
   __device__ __forceinline__ Sweep(const Args &args, const Task &task, const Ring<Rows> &of, int warp_of_group)
       : a(args), t(task), ring(of), part(warp_of_group) {}
@@ -161,7 +161,7 @@ __device__ __forceinline__ int largest_of(int v, int lanes, int &in) {
 template <class Rows, bool several>
 __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Ring<Rows> &ring, Shared &shared) {
   const int part = several ? threadIdx.x / warp : 0;
-  int columns = settle_trivial(a, t, part == 0);
+  int columns = settle_trivial<Rows>(a, t, part == 0);
   Sweep<Rows, several> sweep(a, t, ring, part);
   double origin[Rows::features];
   int reach = 0;
@@ -170,7 +170,7 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
   // The largest |x| at which costs of points near it are still within the limit.
   const float largest = Rows::soft ? sqrtf(Rows::limit(0) / Rows::features) : Rows::limit(0);
   if (!(__int_as_float(reach) <= largest)) {
-    if (part == 0) leave_all(a, t);
+    if (part == 0) leave_all<Rows>(a, t);
     columns = 0;
   }
   int blocks = columns > 0 ? (columns + t.lanes - 1 + block_steps - 1) / block_steps : 0;
@@ -211,6 +211,7 @@ __global__ void __launch_bounds__(several ? most_warps *warp : warps_alone *warp
   Shared &shared = *reinterpret_cast<Shared *>(raw);
   let_next_kernel_in();
   wait_for_kernel_before();
+  if (Rows::again && a.control->left == 0) return;
   const int streams = warp >> a.lane_bits;  // of a group
   const int columns = ring_columns_of(a.warps);
   const size_t each = Ring<Rows>::bytes(columns, a.warps);
@@ -222,16 +223,16 @@ __global__ void __launch_bounds__(several ? most_warps *warp : warps_alone *warp
     Word turn = 0;
     if (several) {
       __syncthreads();
-      if (threadIdx.x == 0) shared.ticket = atomicAdd(&a.control->ticket, Word(1));
+      if (threadIdx.x == 0) shared.ticket = atomicAdd(&a.control->ticket[Rows::again], Word(1));
       __syncthreads();
       turn = shared.ticket;
     } else {
-      if (lane_id() == 0) turn = atomicAdd(&a.control->ticket, Word(1));
+      if (lane_id() == 0) turn = atomicAdd(&a.control->ticket[Rows::again], Word(1));
       turn = __shfl_sync(all_lanes, turn, 0);
     }
     if (turn >= static_cast<Word>(turns)) return;
     const int64_t number = static_cast<int64_t>(turn) * streams + (lane_id() >> a.lane_bits);
-    run_task<Rows, several>(a, make_task<Rows::K>(a, number), ring, shared);
+    run_task<Rows, several>(a, make_task<Rows>(a, number), ring, shared);
   }
 }
 

@@ -37,8 +37,8 @@ template <class Rows>
 void Kernels<Rows>::launch(const Args &a, cudaStream_t stream) {
   visit_kernel<Rows>(a, [&](auto kernel, const Shape<Rows> &shape, int64_t resident) {
     const int64_t each = shape.groups * (warp >> a.lane_bits), blocks = (a.tasks + each - 1) / each;
-    launch_kernel(false, kernel, dim3(static_cast<unsigned>(std::min(blocks, resident))), shape.threads, shape.shared,
-                  stream, a);
+    launch_kernel(Rows::again, kernel, dim3(static_cast<unsigned>(std::min(blocks, resident))), shape.threads,
+                  shape.shared, stream, a);
     return 0;
   });
 }

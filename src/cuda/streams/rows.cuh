@@ -1,12 +1,12 @@
-// A lane's rows in a stream: cells of the column that it has swept last, and one step to the next column. SoftRows is
-// the float engine's cell with the costs of InlineCosts; HardRows has R itself, in double, whose sums are exact to
-// float32's digits however long a path is.
+// A lane's rows in a stream: cells of the column that it has swept last, and one step to the next column. SoftRows and
+// LongRows are the cells of the float and of the long engine with the costs of InlineCosts; HardRows and TransposedRows
+// have R itself. With `again` only pairs that an earlier kernel has left are computed.
 //
 // Series may have fewer features than D: the others are 0.
 //
-// Before each pair a column of infinities goes through all lanes: its cells are forbidden, and these are the left
-// neighbours of the pair. What infinity makes of a cost must be a forbidden cell, and one such column must
-// not make the next pair's cells any other than if they were the first.
+// Before each pair a column that separates it from others goes through all lanes: its cells are forbidden, and these
+// are the left neighbours of the pair. One such column must not make the next pair's cells any other than if they were
+// the first.
 #pragma once
 
 #include "cuda/costs/inline_costs.cuh"
@@ -24,33 +24,43 @@ constexpr int by_features(int one, int two, int four, int eight) {
   return D == 1 ? one : D == 2 ? two : D == 4 ? four : eight;
 }
 
-// gamma > 0. An infinite y makes the sum with fixed_point infinite: f = -1/2 and n = 0x3ec00000, about 2^30, which
-// takes the exponent of any cell of a pair to less than all that a pair may have (limit). There is one such column
-// between two pairs, and the cells behind it are cells of the next pair again: exponents do not add up.
-template <int D>
-struct SoftRows {
-  static constexpr bool soft = true;
+// gamma > 0, with FloatCell: SoftRows. Those of LongCell, for pairs whose costs SoftRows cannot take: LongRows.
+//
+// Before each pair comes a column that separates it from the one before, and its cells are forbidden. There is one such
+// column between two pairs, and the cells behind it are cells of the next pair again: exponents do not add up.
+template <int D, class Cell>
+struct ScaledRows {
+  static constexpr bool soft = true, is_long = std::is_same_v<Cell, LongCell>, again = is_long;
   static constexpr int K = cuda::K, features = D;
-  static constexpr int resident = by_features<D>(5, 4, 3, 2), resident_of_several = by_features<D>(2, 2, 2, 1);
+  static constexpr int resident = by_features<D>(5, 4, 3, 2) - is_long,
+                       resident_of_several = by_features<D>(2, 2, 2, 1);
   using Point = double;
-  using Z = FloatCell::Z;
+  using Z = typename Cell::Z;
   struct Ahead {  // what a step needs and does not depend on the step before
-    FloatCell::Cost cost[K];
+    FloatCost cost[K];
+    bool separates;
   };
 
-  Strip<FloatCell> strip;
+  Strip<Cell> strip;
   double x[K][D];
 
-  static __device__ __forceinline__ Z forbidden() { return {1, core::Exponent<float>::forbidden}; }
-  static __device__ __forceinline__ Z corner() { return FloatCell::one(); }
+  static __device__ __forceinline__ Z forbidden() { return Cell::forbidden(); }
+  static __device__ __forceinline__ Z corner() { return Cell::one(); }
 
-  // The largest |t| of a pair of n + m steps: what fixed_point has room for; and exponents that stay within 2^28 of 0,
-  // far from those behind a column of infinities.
+  // The y of a column that separates pairs. With FloatCell it makes the sum with fixed_point infinite: f = -1/2 and
+  // n = separator_bits, which takes the exponent of any cell of a pair to less than all that a pair may have (limit).
+  // LongCell's cells are told so.
+  static constexpr int separator_bits = 0x3ec00000;  // the high word of infinity less that of fixed_point
+  static __device__ __forceinline__ double separator() { return is_long ? 0x1p200 : infinity; }
+
+  // The largest |t| of a pair whose shortest paths have up to so many cells (steps_of_path): what sums of costs have
+  // room for; and exponents that stay above those of forbidden cells (float_limit, long_limit in pair.cuh).
   static __device__ __forceinline__ float limit(float steps) {
-    return fminf(cost_limit(Costs::inlined), 268435456.0f / steps);
+    const float range = is_long ? LongExponent::range : separator_bits - (1 << 22);
+    return fminf(is_long ? 0.99f * 0x1p31f : cost_limit(Costs::inlined), 0.999f * range / steps - 5);
   }
 
-  // Before the first pair comes a column of infinities as well, and any finite cells will do.
+  // Before the first pair comes a separator as well, and any finite cells will do.
   __device__ __forceinline__ void start(int upper, bool lowest) {
 #pragma unroll
     for (int k = 0; k < K; k++) strip.z[k] = corner();
@@ -58,23 +68,41 @@ struct SoftRows {
   }
   // at: y of the lane's column in step 0, of feature 0; those of the next feature are `pitch` further.
   __device__ __forceinline__ Ahead look(const double *at, int pitch, int u) const {
-    Ahead a;
-    squared_distances<K, D>(x, at + u, pitch, a.cost);
+    Ahead a{};
+    if constexpr (is_long) {
+      double sum[K] = {};
+      add_squares<K, D>(x, at + u, pitch, sum);
+#pragma unroll
+      for (int k = 0; k < K; k++) a.cost[k] = split_large(sum[k]);
+      a.separates = at[u] == separator();
+    } else {
+      squared_distances<K, D>(x, at + u, pitch, a.cost);
+    }
     return a;
   }
   template <class Meanwhile>
   __device__ __forceinline__ void step(const Ahead &a, const Z &top, Meanwhile meanwhile) {
     strip.step(a.cost, top, meanwhile);
+    if constexpr (is_long) {
+#pragma unroll
+      for (int k = 0; k < K; k++) strip.z[k] = Cell::select(a.separates, forbidden(), strip.z[k]);
+    }
   }
   __device__ __forceinline__ void renormalise() { strip.renormalise(); }
-  static __device__ __forceinline__ void renormalise(Z &z) { FloatCell::renormalise(z); }
+  static __device__ __forceinline__ void renormalise(Z &z) { Cell::renormalise(z); }
   __device__ __forceinline__ Z row(int k) const { return strip.z[k]; }
   static __device__ __forceinline__ double value(const Z &z, const Args &a) {
-    return -(z.e + log2(static_cast<double>(z.m))) / a.scale;
+    return -(Cell::exponent(z) + log2(static_cast<double>(z.m))) / a.scale;
   }
-  // Whether a pair is the exact kernel's by what it has come to.
+  // Whether a pair is left to others by its lengths, or by what it has come to.
   static __device__ __forceinline__ bool is_rough(int n, int m, double) { return core::is_thin(n, m); }
+  // Whether a pair that has been left is for these rows.
+  static __device__ __forceinline__ bool takes(int n, int m) { return !core::is_thin(n, m); }
 };
+template <int D>
+using SoftRows = ScaledRows<D, FloatCell>;
+template <int D>
+using LongRows = ScaledRows<D, LongCell>;
 
 // gamma = 0: R in float32, as b + r. The base b is the lane's own, and the same for all of its rows. In each step it
 // becomes the least R that the lane has or gets from above, but for the digits behind its 16th. So sums are rounded
@@ -82,9 +110,12 @@ struct SoftRows {
 // does, however long a path is. What comes from above is relative to that lane's base: a difference of bases is exact
 // unless one of them is hundreds of times the other, and then it is the larger R that is rounded. As no r is negative
 // their order is that of their bits.
-template <int D>
-struct HardRows {
-  static constexpr bool soft = false;
+//
+// Pairs with more than twice as many columns as rows are left by HardRows, and then computed with x and y in each
+// other's place, by TransposedRows.
+template <int D, bool transposed>
+struct BasedRows {
+  static constexpr bool soft = false, again = transposed;
   static constexpr int K = hard_rows_per_lane, features = D;
   static constexpr int resident = by_features<D>(6, 5, 4, 3), resident_of_several = by_features<D>(2, 2, 2, 1);
   using Point = float;
@@ -103,6 +134,7 @@ struct HardRows {
   static __device__ __forceinline__ float infinite() { return __int_as_float(0x7f800000); }
   static __device__ __forceinline__ Z forbidden() { return {infinite(), 0}; }
   static __device__ __forceinline__ Z corner() { return {0, 0}; }
+  static __device__ __forceinline__ float separator() { return infinite(); }
   // Of |x| and |y|: sums of the squares of such differences along the longest paths stay within the range of a float.
   static __device__ __forceinline__ float limit(float) { return 1e16f; }
 
@@ -163,8 +195,14 @@ struct HardRows {
   // times as many columns as rows errors were up to 6e-7 of values whose costs have a few outliers, with twice as many
   // below 4e-7. And of costs below 1e-38 float32 has not all digits.
   static __device__ __forceinline__ bool is_rough(int n, int m, double value) {
-    return m > 2 * n || (value > 0 && value < 1e-25);
+    return is_wide(n, m) || (value > 0 && value < 1e-25);
   }
+  static __device__ __forceinline__ bool is_wide(int n, int m) { return m > 2 * n; }
+  static __device__ __forceinline__ bool takes(int n, int m) { return is_wide(m, n); }
 };
+template <int D>
+using HardRows = BasedRows<D, false>;
+template <int D>
+using TransposedRows = BasedRows<D, true>;
 
 }  // namespace sdtw::cuda::streams

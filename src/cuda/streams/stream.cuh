@@ -2,7 +2,7 @@
 // stream is the lanes of a warp, or all warps of a block, that have the rows of one x: 8, 16 or 32 lanes, 32 in each of
 // several warps. What is said of a stream is the same in all of its lanes.
 //
-// The columns of a stream are those of the task's series, one behind the other, and before each a column of infinities
+// The columns of a stream are those of the task's series, one behind the other, and before each a column
 // that separates it from what comes before: an item is a separator and a series. Items have at least 17 columns, so
 // that in a block of 16 steps one series ends at most: short series have columns before the separator, which are
 // outside of all series and are computed with any finite y.
@@ -58,7 +58,7 @@ struct Task {
 
   __device__ __forceinline__ bool is_there() const { return first < end; }
 };
-template <int K>
+template <class Rows>
 __device__ __forceinline__ Task make_task(const Args &a, int64_t number) {
   Task t{};
   t.lanes = 1 << a.lane_bits, t.lane = lane_id() & (t.lanes - 1);
@@ -67,46 +67,71 @@ __device__ __forceinline__ Task make_task(const Args &a, int64_t number) {
     t.x = number / a.ranges;
     t.first = number % a.ranges * a.range;
     t.end = min(t.first + a.range, a.batch_y);
-    if (a.symmetric) t.first = max(t.first, t.x);
+    // What is left of symmetric pairs is marked at (i, j) and at (j, i), of which TransposedRows take one.
+    if (a.symmetric && (Rows::soft || !Rows::again)) t.first = max(t.first, t.x);
   } else {
     t.x = t.first = number, t.end = number + 1;
   }
   t.n = length_of_x(a, t.x);
+  constexpr int K = Rows::K;
   const int last = max(t.n, 1) - 1;
   t.warp_of_end = last / (K * warp), t.end_lane = last % (K * warp) / K, t.end_row = last % K;
   return t;
 }
 
-// Goes through the series of a task that have columns.
+// Whether the pair of the task's x and series j, of m columns, is to be swept.
+template <class Rows>
+__device__ __forceinline__ bool is_wanted(const Args &a, const Task &t, int64_t j, int m) {
+  if (m <= 0 || !Rows::again) return m > 0;
+  return __float_as_uint(a.value[t.x * a.value_stride[0] + j * a.value_stride[1]]) == mark && Rows::takes(t.n, m);
+}
+
+// Goes through the series of a task that are to be swept.
+template <class Rows>
 struct Items {
   int64_t item;
   int m;  // 0: there is none left
 
   __device__ __forceinline__ void find(const Args &a, const Task &t, int64_t from) {
-    for (item = from; item < t.end; item++)
-      if ((m = length_of_y(a, item)) > 0) return;
+    if constexpr (!Rows::again) {
+      for (item = from; item < t.end; item++)
+        if ((m = length_of_y(a, item)) > 0) return;
+    } else {  // there may be few: each lane of the stream looks at another one
+      const int first_lane = lane_id() - t.lane;
+      const unsigned lanes = all_lanes >> (warp - t.lanes) << first_lane;
+      for (item = from; item < t.end; item += t.lanes) {
+        const int64_t own = item + t.lane;
+        const bool wanted = own < t.end && is_wanted<Rows>(a, t, own, length_of_y(a, own));
+        const unsigned found = __ballot_sync(lanes, wanted) >> first_lane;
+        if (found == 0) continue;
+        item += __ffs(static_cast<int>(found)) - 1, m = length_of_y(a, item);
+        return;
+      }
+    }
     m = 0;
   }
 };
 
 // Values of a task's pairs that need no sweep: all of them if x has no rows. Returns how many columns the task's items
 // have together. writes: whether this warp is to store the values.
+template <class Rows>
 __device__ __forceinline__ int settle_trivial(const Args &a, const Task &t, bool writes) {
   const double nan = __longlong_as_double(0x7ff8000000000000ll);
   int columns = 0;
   for (int64_t j = t.first + t.lane; j < t.end; j += t.lanes) {
     const int m = length_of_y(a, j);
     if (t.n > 0 && m > 0)
-      columns += columns_of_item(m);
-    else if (writes)
+      columns += is_wanted<Rows>(a, t, j, m) ? columns_of_item(m) : 0;
+    else if (writes && !Rows::again)
       put_value(a, t.x, j, t.n < 0 || m < 0 ? nan : t.n == m ? 0 : infinity);
   }
   for (int step = t.lanes / 2; step > 0; step /= 2) columns += __shfl_xor_sync(all_lanes, columns, step);
   return columns;
 }
+template <class Rows>
 __device__ __forceinline__ void leave_all(const Args &a, const Task &t) {
   for (int64_t j = t.first + t.lane; j < t.end; j += t.lanes)
-    if (length_of_y(a, j) > 0) leave_pair(a, t.x, j);
+    if (is_wanted<Rows>(a, t, j, length_of_y(a, j))) leave_pair(a, t.x, j);
 }
 
 // What a stream has in shared memory.
@@ -156,7 +181,7 @@ struct Feeder {
   using Point = typename Rows::Point;
   enum Kind { outside, regular, separator };
 
-  Items now, next;
+  Items<Rows> now, next;
   int column, size;             // of `now`: the block's first column; its columns
   int64_t now_from;             // where its series begins
   int number;                   // of `now` among the items of the task
@@ -170,7 +195,9 @@ struct Feeder {
 
   __device__ __forceinline__ float limit(const Task &t, int m) const {
     if (!Rows::soft) return Rows::limit(0);
-    return 0.999f * sqrtf(Rows::limit(static_cast<float>(t.n) + m) / D) - reach;
+    constexpr int rows = Rows::K * warp;
+    const int steps = max((t.n + rows - 1) / rows * rows, m + warp);
+    return 0.999f * sqrtf(Rows::limit(static_cast<float>(steps)) / D) - reach;
   }
   __device__ __forceinline__ void begin(const Args &a, const Task &t, const double (&from)[D], float largest) {
     for (int f = 0; f < D; f++) origin[f] = from[f];
@@ -227,7 +254,7 @@ struct Feeder {
       if (place >= block_steps) break;
 #pragma unroll
       for (int f = 0; f < D; f++) {
-        Point v = kind[i] == separator ? static_cast<Point>(infinity) : 0;
+        Point v = kind[i] == separator ? Rows::separator() : 0;
         if (kind[i] == regular) {
           v = static_cast<Point>(Rows::soft ? (ahead[i][f] - origin[f]) * a.root : ahead[i][f]);
           if (!(fabs(v) <= limit_of[i])) v = 0, ring.bad[item_of[i] % Ring<Rows>::cells] = 1;
