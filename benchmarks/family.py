@@ -1,16 +1,17 @@
-"""Measures the family beside the core: metrics, types, bands, steps, gamma = 0, pairs, tangents; writes JSON.
+"""Measures the family beside the core: metrics, types, bands, steps, gamma = 0, pairs, tangents. Writes JSON.
 
     python benchmarks/family.py --device cuda --output benchmarks/results/family.json
 
+On a GPU it also measures what might be a cliff: small gamma, large inputs, many features and others.
 Rows of the same device that the output has are replaced, others stay. One row is
 
-    commit, date, device, hardware, what, B, By, N, M, d, dtype, metric, gamma, band, radius, weights,
+    commit, date, device, hardware, what, B, By, N, M, d, scale, dtype, metric, gamma, band, radius, weights,
     penalties, pairs, state, phase, median_ms, p10_ms, p90_ms, reps, extra_bytes, core_ms, of_core, aim
 
-Values and gradients without state are one call. core_ms is what the calls with state take for the same shape
-as float32, squared Euclidean, gamma 1, unit steps and no band, in the same run, and of_core the ratio to it;
-null where there is no such problem. aim: what of_core, or the milliseconds, are to be at most on an H200, or
-on one core of a CPU.
+Values and gradients without state are one call. core_ms is what the problem takes that a row stands beside,
+in the same run: the same shape as float32, squared Euclidean, gamma 1, unit steps and no band, with state,
+unless the row says another. of_core is the ratio to it. Both are null where there is no such problem. aim:
+what of_core, or the milliseconds, are to be at most on an H200, or on one core of a CPU.
 """
 
 import argparse
@@ -52,12 +53,15 @@ class Variant:
     pairs: str = "batch"
     state: bool = True
     lengths: tuple = ()  # least and most
+    M: int = 0  # 0: as N
+    scale: float = 1.0  # of the inputs
     has_core: bool = True
+    beside: "Variant | None" = None  # what it is measured beside, if not the core
 
     def core(self):
-        """The core's problem of the same shape."""
+        """The core's problem of the same shape, or what the row says."""
         phase = "value+grad" if self.phase == "jvp" else self.phase
-        return Variant("core", self.B, self.N, self.d, phase)
+        return self.beside or Variant("core", self.B, self.N, self.d, phase, M=self.M)
 
 
 # What of_core is to be at most on one core of a CPU. sakoe_chiba: one and a half times as long a cell that is
@@ -90,8 +94,12 @@ def rows_of(device):
             yield Variant(metric, some(32), 512, d, aim=aim, metric=metric)
     speech = {"metric": "cityblock", "gamma": 0.05, "penalties": (0.0, 128.0, 128.0), "lengths": (300, 1000)}
     yield Variant("text to speech", some(8), 1000, 80, aim="1.0 ms", has_core=False, **speech)
-    yield Variant("sakoe_chiba N/10", some(32), 2048, 8, aim="0.6", band="sakoe_chiba", radius=204.8)
-    yield Variant("wide band", some(32), 2048, 8, band="absolute", radius=2048.0)
+    band = {"band": "sakoe_chiba", "radius": 204.8}
+    wide = Variant("wide band", some(32), 2048, 8, band="absolute", radius=2048.0)
+    yield Variant("sakoe_chiba N/10", some(32), 2048, 8, aim="0.6", **band)
+    if device == "cuda":
+        yield Variant("beside the wide band", some(32), 2048, 8, aim="0.35", beside=wide, **band)
+    yield wide
     for dtype in ("f16", "bf16"):
         yield Variant("half precision", some(32), 512, 64, aim="1.1", dtype=dtype)
         yield Variant("half precision", some(4096), 64, 63, aim="1.1", dtype=dtype)
@@ -114,10 +122,32 @@ def rows_of(device):
         for gamma in (1e-4, 1e-5):
             yield Variant("large costs", 1, 1023, 1, "value", By=8192, pairs="all", gamma=gamma, **many)
         lengths = {"lengths": (100, 1000)}
-        yield Variant("unequal lengths", 200, 1000, 1, "value", By=200, pairs="all", gamma=0.0, **many, **lengths)
+        yield Variant(
+            "unequal lengths", 200, 1000, 1, "value", By=200, pairs="all", gamma=0.0, **many, **lengths
+        )
     some_pairs = 256 if device == "cuda" else 32
-    for phase in ("value", "value+grad"):
-        yield Variant("all pairs", some_pairs, 128, 3, phase, By=some_pairs, pairs="all", **many)
+    value = Variant("all pairs", some_pairs, 128, 3, "value", By=some_pairs, pairs="all", **many)
+    yield value
+    yield replace(value, phase="value+grad", aim="3", has_core=True, beside=value)
+    if device == "cuda":
+        yield from cliffs()
+
+
+def cliffs():
+    """Each beside a problem that is no cliff: gamma 1, the other way round, 128 features."""
+    for d, gamma in ((64, 1e-3), (64, 1e-4), (1, 1e-4)):
+        yield Variant("cliff", 32, 1024, d, aim="2", gamma=gamma)
+    for d in (1, 8, 64):
+        yield Variant("cliff", 32, 512, d, aim="2", scale=1000.0)
+    yield Variant("cliff", 2, 8191, 17, aim="4 ms", gamma=0.01, M=8193)
+    yield Variant("cliff", 32, 128, 64, "value", aim="2", gamma=1e-3)
+    for d in (129, 192, 256, 512, 1024):
+        aim = "1.2 ms" if d == 512 else f"{1.2 * d / 128:.2g}"
+        yield Variant("cliff", 32, 512, d, aim=aim, beside=Variant("core", 32, 512, 128))
+    for count, n, m, d in ((32, 10, 5000, 8), (3, 5, 70000, 2)):
+        yield Variant("cliff", count, n, d, aim="1.2", M=m, beside=Variant("core", count, m, d, M=n))
+    for d in (1, 64):
+        yield Variant("cliff", 32, 512, d, aim="4", dtype="f64")
 
 
 def stored(array, dtype):
@@ -137,7 +167,7 @@ class Prepared:
         npairs = v.B * count_y if v.pairs != "batch" else v.B
         self._problem = library.problem(
             metric=capi.METRICS[v.metric], dtype=capi.DTYPES[v.dtype], flags=FLAGS[v.pairs],
-            batch_x=v.B, batch_y=count_y, n=v.N, m=v.N, features=v.d, gamma=v.gamma,
+            batch_x=v.B, batch_y=count_y, n=v.N, m=v.M or v.N, features=v.d, gamma=v.gamma,
             band=capi.BANDS[v.band], band_radius=v.radius,
             step_weight=(ct.c_double * 3)(*v.weights), step_penalty=(ct.c_double * 3)(*v.penalties),
         )  # fmt: skip
@@ -155,10 +185,10 @@ class Prepared:
         b = self._buffers = library.buffers()
         b.state, b.state_bytes = self._empty(state), state
         b.workspace, b.workspace_bytes = self._empty(workspace), workspace
-        series = [("x", v.B)] + ([("y", count_y)] if v.pairs != "symmetric" else [])
-        for name, count in series:
-            shape = (count, v.N, v.d)
-            data = stored(rng.standard_normal(shape), v.dtype)
+        series = [("x", v.B, v.N)] + ([("y", count_y, v.M or v.N)] if v.pairs != "symmetric" else [])
+        for name, count, steps in series:
+            shape = (count, steps, v.d)
+            data = stored(v.scale * rng.standard_normal(shape), v.dtype)
             setattr(b, name, self._array(self._device.put(data), shape))
             outputs = {"value+grad": "grad_{}", "jvp": "grad_{}_tangent"}
             if v.phase in outputs:
@@ -210,14 +240,15 @@ def main():
     rows, core = [], {}
     for variant in variants(args.device):
         found = measured(library, device, variant)
-        shape = replace(variant.core(), what="core")
+        shape = variant.core()
         core_ms = None
         if variant.has_core:
             if shape not in core:
                 core[shape] = measured(library, device, shape)["median_ms"]
             core_ms = core[shape]
-        options = {k: value for k, value in asdict(variant).items() if k not in ("has_core", "lengths")}
-        row = {**fields, **options, "M": variant.N, **found, "core_ms": core_ms}
+        unwanted = ("has_core", "lengths", "beside")
+        options = {k: value for k, value in asdict(variant).items() if k not in unwanted}
+        row = {**fields, **options, "M": variant.M or variant.N, **found, "core_ms": core_ms}
         row["of_core"] = round(found["median_ms"] / core_ms, 3) if core_ms else None
         rows.append(row)
         print(variant.what, variant.metric, variant.dtype, variant.B, variant.N, variant.d, variant.phase,

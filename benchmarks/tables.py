@@ -292,13 +292,14 @@ def options_of(row):
         "metric": "sqeuclidean",
         "dtype": "f32",
         "gamma": 1.0,
+        "scale": 1.0,
         "weights": [1.0] * 3,
         "penalties": [0.0] * 3,
     }
-    names = {"f16": "float16", "bf16": "bfloat16"}
+    names = {"f16": "float16", "bf16": "bfloat16", "f64": "float64"}
     parts = []
     for name, of_core in usual.items():
-        if row[name] == of_core:
+        if row.get(name, of_core) == of_core:
             continue
         value = row[name] if not isinstance(row[name], list) else ", ".join(f"{v:g}" for v in row[name])
         alone = name in ("metric", "dtype")
@@ -309,8 +310,13 @@ def options_of(row):
         )
     if row["band"] != "none":
         parts.append(f"{row['band']}, radius {row['radius']:g}")
-    if row["what"] == "text to speech":
-        parts.append("lengths 300 to 1000")
+    more = {
+        "text to speech": "lengths 300 to 1000",
+        "unequal lengths": "lengths 100 to 1000",
+        "beside the wide band": "beside no band",
+    }
+    if row["what"] in more:
+        parts.append(more[row["what"]])
     if row["pairs"] != "batch":
         parts.append("pairs of one set" if row["pairs"] == "symmetric" else "all pairs")
     elif not row["state"]:
@@ -320,6 +326,15 @@ def options_of(row):
 
 def family(rows):
     """The family, beside the core's problem of the same shape."""
+    return beside_others([row for row in rows if row["what"] != "cliff"])
+
+
+def cliffs(rows):
+    """What might be a cliff, beside what is none."""
+    return beside_others([row for row in rows if row["what"] == "cliff"])
+
+
+def beside_others(rows):
     lines = []
     for row in rows:
         size = f"{row['B']} x {row['By']}" if row["pairs"] != "batch" else row["B"]
@@ -329,7 +344,21 @@ def family(rows):
         ]
         of_core = "" if row["of_core"] is None else digits(row["of_core"])
         lines.append([options_of(row), shape, phase, milliseconds(row), of_core, row["aim"]])
-    return markdown(["problem", "shape", "phase", "time", "times the core", "aim"], lines)
+    return markdown(["problem", "shape", "phase", "time", "beside", "aim"], lines)
+
+
+def threads(rows):
+    """How many times as fast some threads are as one."""
+    counts = [count for count in sorted({row["threads"] for row in rows}) if count > 1]
+    lines = []
+    for shape in dict.fromkeys(map(shape_of, rows)):
+        line = [shape]
+        for phase in ("value", "value+grad"):
+            same = {row["threads"]: row for row in rows if (shape_of(row), row["phase"]) == (shape, phase)}
+            line += [digits(same[1]["median_ms"] / same[count]["median_ms"]) for count in counts]
+        lines.append(line)
+    header = [f"{count} threads, {way}" for way in ("value", "with gradients") for count in counts]
+    return markdown(["(B, N, M, d)", *header], lines)
 
 
 def collections_cuda(rows):
@@ -372,6 +401,8 @@ TABLES = {
     "collections-cuda": ("collections-cuda.json", collections_cuda),
     "family": ("family.json", family),
     "family-cpu": ("family.json", family),
+    "cuda-cliffs": ("family.json", cliffs),
+    "cpu-threads": ("threads.json", threads),
     "scaled-costs": ("accuracy.json", scaled_costs),
 }
 
