@@ -166,6 +166,42 @@ TEST_CASE("CUDA: all pairs without state take the core kernels, in waves of abou
   CHECK((90000 - 1) % pairs + 1 > pairs / 2);  // the last wave
 }
 
+// Costs of half precision are none: they would have to be converted, which is an n x m array.
+TEST_CASE("CUDA: every core problem takes the core kernels, whatever its shape, and no other does") {
+  using sdtw::cuda::Route;
+  const auto route = [](const Case &c) { return plan_of(c).cuda.route; };
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
+    for (const sdtw_dtype dtype : {SDTW_F32, SDTW_F64, SDTW_F16, SDTW_BF16})
+      for (const int64_t batch : {1, 7, 5000})
+        for (const int64_t n : {1, 31, 128, 129, 3000})
+          for (const int64_t m : {1, 64, 2000})
+            for (const int64_t features : {1, 4, 5, 63, 128, 129, 1024})
+              for (const double gamma : {1e-6, 0.1, 1e4})
+                for (const uint32_t flags : {uint32_t{0}, uint32_t{SDTW_NO_STATE}}) {
+                  Case c = make_case(metric, batch, n, m, metric == SDTW_PRECOMPUTED ? 0 : features, gamma);
+                  c.problem.dtype = dtype;
+                  c.exec.device = SDTW_CUDA;
+                  c.exec.flags = flags;
+                  const bool half = dtype == SDTW_F16 || dtype == SDTW_BF16;
+                  if (route(c) == (half && metric == SDTW_PRECOMPUTED ? Route::general : Route::core)) continue;
+                  FAIL_CHECK(describe(c));
+                }
+  Case core = make_case(SDTW_SQEUCLIDEAN, 7, 50, 60, 3, 1);
+  core.exec.device = SDTW_CUDA;
+  REQUIRE(route(core) == Route::core);
+  const auto other = [&](auto change) {
+    Case c = core;
+    change(c.problem);
+    return route(c);
+  };
+  for (const sdtw_metric metric : {SDTW_EUCLIDEAN, SDTW_CITYBLOCK, SDTW_COSINE})
+    CHECK(other([&](sdtw_problem &p) { p.metric = metric; }) == Route::general);
+  CHECK(other([](sdtw_problem &p) { p.band = SDTW_BAND_ABSOLUTE, p.band_radius = 9; }) == Route::general);
+  CHECK(other([](sdtw_problem &p) { p.step_weight[1] = 2; }) == Route::general);
+  CHECK(other([](sdtw_problem &p) { p.step_penalty[2] = 1; }) == Route::general);
+  CHECK(other([](sdtw_problem &p) { p.gamma = 0; }) == Route::general);
+}
+
 TEST_CASE("CUDA: values alone of many short series of few features are computed by streams") {
   const auto streams = [](int64_t n, int64_t m, int64_t features, double gamma, bool no_state = true) {
     Case c = make_case(SDTW_SQEUCLIDEAN, 20, n, m, features, gamma);
