@@ -1,4 +1,7 @@
 // Random problems of the whole family, on every backend.
+#include <fstream>
+#include <regex>
+
 #include "draw_problem.h"
 #include "family.h"
 
@@ -6,6 +9,20 @@ using namespace test;
 
 TEST_CASE("random problems of the whole family are the oracle's", "[family]") {
   for (uint64_t seed = 1; seed <= 250; ++seed) check_line(draw_line(seed, 60000));
+}
+
+TEST_CASE("every line of the table of features in docs/c-api.md is the oracle's", "[family]") {
+  std::ifstream page(SDTW_FEATURES);
+  if (!page) {  // of an executable that runs elsewhere than it was built
+    WARN("skipped: there is no " SDTW_FEATURES);
+    return;
+  }
+  const std::regex row("\\| .* \\| `([^`]*n=[^`]*)` \\| `test_[a-z_]+\\.cpp` \\|");
+  int found = 0;
+  std::smatch match;
+  for (std::string line; std::getline(page, line);)
+    if (std::regex_match(line, match, row)) found++, check_line(match[1]);
+  CHECK(found == 16);
 }
 
 // Walks beside short series, where likely paths stay apart for hundreds of steps: the rounding errors of float32 costs
