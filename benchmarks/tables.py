@@ -296,7 +296,7 @@ def options_of(row):
         "weights": [1.0] * 3,
         "penalties": [0.0] * 3,
     }
-    names = {"f16": "float16", "bf16": "bfloat16", "f64": "float64"}
+    names = {"f16": "float16", "bf16": "bfloat16", "f64": "float64", "scale": "inputs times"}
     parts = []
     for name, of_core in usual.items():
         if row.get(name, of_core) == of_core:
@@ -306,7 +306,7 @@ def options_of(row):
         parts.append(
             names.get(value, value)
             if alone
-            else f"{name} {value if isinstance(value, str) else f'{value:g}'}"
+            else f"{names.get(name, name)} {value if isinstance(value, str) else f'{value:g}'}"
         )
     if row["band"] != "none":
         parts.append(f"{row['band']}, radius {row['radius']:g}")

@@ -58,10 +58,14 @@ __host__ __device__ __forceinline__ constexpr float cost_limit(Costs costs) {
 }
 // Cells of the shortest paths of a pair. Rows are those of whole strips, and lanes are up to 31 columns beyond the
 // last.
-__device__ __forceinline__ float steps_of_path(const Pair &pair) {
+__device__ __forceinline__ float steps_of_path(int n, int m) {
   constexpr int rows = K * warp;
-  return static_cast<float>(max((pair.n + rows - 1) / rows * rows, pair.m + warp));
+  return static_cast<float>(max((n + rows - 1) / rows * rows, m + warp));
 }
+// The largest |t| with which exponents stay within `range` below 0 along a path of so many cells.
+__device__ __forceinline__ float limit_of_path(float range, float steps) { return 0.999f * range / steps - 5; }
+// n of a cost is an int, also in LongCell.
+constexpr float long_cost_limit = 0.99f * 0x1p31f;
 // The largest |t| that FloatCell may meet in a pair, so that exponents stay in their range.
 // Z of a cell is at least that of any one path to it, and there is one of as many cells as the cell's row or its
 // column has a number, which takes an exponent down by t + 1/2 and half a bit of m in each. Z is at most the number of
@@ -70,14 +74,14 @@ __device__ __forceinline__ float steps_of_path(const Pair &pair) {
 // 2^29, from which forbidden cells are 2^31 away.
 __device__ __forceinline__ float float_limit(const Args &a, const Pair &pair) {
   const float range = a.costs == Costs::given ? 0.98f * (1 << 29) / (static_cast<float>(pair.n) + pair.m)
-                                              : 0.999f * ShortExponent::range / steps_of_path(pair) - 5;
+                                              : limit_of_path(ShortExponent::range, steps_of_path(pair.n, pair.m));
   return fminf(range, cost_limit(a.costs));
 }
-// The same for LongCell, of which n of a cost is an int. To given costs it leaves 2^36.
+// The same for LongCell. To given costs it leaves 2^36.
 __device__ __forceinline__ float long_limit(const Args &a, const Pair &pair) {
   const float range = a.costs == Costs::given ? 0.98f * 0x1p36f / (static_cast<float>(pair.n) + pair.m)
-                                              : 0.999f * LongExponent::range / steps_of_path(pair) - 5;
-  return fminf(range, 0.99f * 0x1p31f);
+                                              : limit_of_path(LongExponent::range, steps_of_path(pair.n, pair.m));
+  return fminf(range, long_cost_limit);
 }
 
 // A bound of D log2(e) / gamma between two points whose squared distances from a common point are at most x and y.

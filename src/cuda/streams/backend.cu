@@ -1,5 +1,7 @@
 // A call of the streams: its arguments, how the pairs are cut into tasks, and the three kernels, of which the others
 // end at once unless the first has left pairs to them.
+#include <utility>
+
 #include "core/numbers.h"
 #include "cuda/launch.h"
 #include "cuda/streams/backend.h"
@@ -97,8 +99,9 @@ Args transposed(Args a) {
 // longer way round, which there are only where lengths are given.
 void launch_again(Args a, cudaStream_t stream) {
   if (a.scale > 0) return run_of<LongRows>(a, stream);
+  if (!a.x_len && !a.y_len) return;
   a = transposed(a);
-  if (a.x_len || a.y_len) run_of<TransposedRows>(a, stream);
+  run_of<TransposedRows>(a, stream);
 }
 
 void launch_exact(const Args &a, int64_t warps, cudaStream_t stream) {

@@ -50,14 +50,14 @@ struct ScaledRows {
   // The y of a column that separates pairs. With FloatCell it makes the sum with fixed_point infinite: f = -1/2 and
   // n = separator_bits, which takes the exponent of any cell of a pair to less than all that a pair may have (limit).
   // LongCell's cells are told so.
-  static constexpr int separator_bits = 0x3ec00000;  // the high word of infinity less that of fixed_point
+  static constexpr int separator_bits = 0x7ff00000 - fixed_point_high;  // the high word of infinity, and of fixed_point
   static __device__ __forceinline__ double separator() { return is_long ? 0x1p200 : infinity; }
 
   // The largest |t| of a pair whose shortest paths have up to so many cells (steps_of_path): what sums of costs have
   // room for; and exponents that stay above those of forbidden cells (float_limit, long_limit in pair.cuh).
   static __device__ __forceinline__ float limit(float steps) {
     const float range = is_long ? LongExponent::range : separator_bits - (1 << 22);
-    return fminf(is_long ? 0.99f * 0x1p31f : cost_limit(Costs::inlined), 0.999f * range / steps - 5);
+    return fminf(is_long ? long_cost_limit : cost_limit(Costs::inlined), limit_of_path(range, steps));
   }
 
   // Before the first pair comes a separator as well, and any finite cells will do.
@@ -97,7 +97,7 @@ struct ScaledRows {
   // Whether a pair is left to others by its lengths, or by what it has come to.
   static __device__ __forceinline__ bool is_rough(int n, int m, double) { return core::is_thin(n, m); }
   // Whether a pair that has been left is for these rows.
-  static __device__ __forceinline__ bool takes(int n, int m) { return !core::is_thin(n, m); }
+  static __device__ __forceinline__ bool takes(int n, int m) { return !is_rough(n, m, 0); }
 };
 template <int D>
 using SoftRows = ScaledRows<D, FloatCell>;

@@ -2,10 +2,10 @@
 // stream is the lanes of a warp, or all warps of a block, that have the rows of one x: 8, 16 or 32 lanes, 32 in each of
 // several warps. What is said of a stream is the same in all of its lanes.
 //
-// The columns of a stream are those of the task's series, one behind the other, and before each a column
-// that separates it from what comes before: an item is a separator and a series. Items have at least 17 columns, so
-// that in a block of 16 steps one series ends at most: short series have columns before the separator, which are
-// outside of all series and are computed with any finite y.
+// The columns of a stream are those of the task's series, one behind the other, and before each a column that separates
+// it from what comes before: an item is a separator and a series. Items have at least 17 columns, so that in a block of
+// 16 steps one series ends at most: short series have columns before the separator, which are outside of all series and
+// are computed with any finite y.
 #pragma once
 
 #include "cuda/general/costs.cuh"
@@ -195,9 +195,7 @@ struct Feeder {
 
   __device__ __forceinline__ float limit(const Task &t, int m) const {
     if (!Rows::soft) return Rows::limit(0);
-    constexpr int rows = Rows::K * warp;
-    const int steps = max((t.n + rows - 1) / rows * rows, m + warp);
-    return 0.999f * sqrtf(Rows::limit(static_cast<float>(steps)) / D) - reach;
+    return 0.999f * sqrtf(Rows::limit(steps_of_path(t.n, m)) / D) - reach;
   }
   __device__ __forceinline__ void begin(const Args &a, const Task &t, const double (&from)[D], float largest) {
     for (int f = 0; f < D; f++) origin[f] = from[f];
