@@ -7,6 +7,7 @@
 // has_warp_fallback (pair.cuh) has no such readers and resets nothing.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "plan.h"
@@ -68,6 +69,15 @@ struct SeriesOfPair {
   int64_t x, y;
 };
 
+// The square root of log2(e) / gamma, also as the sum of two floats.
+struct Root {
+  double whole;
+  float high, low;
+  Root() = default;
+  explicit Root(double scale)
+      : whole(std::sqrt(scale)), high(static_cast<float>(whole)), low(static_cast<float>(whole - high)) {}
+};
+
 struct Args {
   sdtw_in x, y;                // the series; with given costs x is the cost matrix, and y is unused
   const void *x_len, *y_len;   // lengths of the series; null: all are n, or m
@@ -83,6 +93,7 @@ struct Args {
   int64_t batch;               // pairs
   int n, m, features;          // rows and columns that arrays are padded to; features of a point
   double scale;                // log2(e) / gamma
+  Root root;
 
   int lanes;         // lanes of a warp for a pair: 32, or 16 or 8 if these are enough for n rows
   int lane_bits;     // log2(lanes)

@@ -25,7 +25,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.long_lengths = p.length_bits == 64;
   a.batch = p.batch;
   a.n = static_cast<int>(p.n), a.m = static_cast<int>(p.m), a.features = static_cast<int>(p.features);
-  a.scale = core::log2_e / p.gamma;
+  a.scale = core::log2_e / p.gamma, a.root = Root(a.scale);
   a.lanes = static_cast<int>(plan.cuda.lanes);
   a.lane_bits = a.lanes == 32 ? 5 : a.lanes == 16 ? 4 : 3;
   a.tasks = plan.cuda.tasks;

@@ -84,10 +84,10 @@ inline void require(Room rooms) {
 
 // Whether costs of many features are to be computed in integers (costs/slice_costs.cuh), if these fit. They are where
 // float64, half as fast as float32 on GPUs for data centres, is a 32nd or a 64th, and where it has no room.
-// SDTW_CUDA_SLICES: in a build for tests, whatever the GPU.
+// SDTW_CUDA_INTEGERS: in a build for tests, whatever the GPU.
 inline bool prefers_slices() {
-#ifdef SDTW_CUDA_SLICES
-  return SDTW_CUDA_SLICES;
+#ifdef SDTW_CUDA_INTEGERS
+  return SDTW_CUDA_INTEGERS;
 #else
   const Device device = current_device();
   return device.times_slower_in_float64 > 4 || device.room <= room_of_99;

@@ -64,8 +64,20 @@ __device__ __forceinline__ float steps_of_path(int n, int m) {
 }
 // The largest |t| with which exponents stay within `range` below 0 along a path of so many cells.
 __device__ __forceinline__ float limit_of_path(float range, float steps) { return 0.999f * range / steps - 5; }
-// n of a cost is an int, also in LongCell.
-constexpr float long_cost_limit = 0.99f * 0x1p31f;
+// Whether costs that a sweeping warp computes itself are made of integers (costs/coordinates.cuh): by the GPU that code
+// is compiled for. Of those from 7.5 on 8.0, 9.0 and 10.0 have a float64 half as fast as float32.
+// SDTW_CUDA_INTEGERS: in a build for tests, whatever the GPU.
+#if defined(SDTW_CUDA_INTEGERS)
+constexpr bool has_integer_coordinates = SDTW_CUDA_INTEGERS;
+#elif defined(__CUDA_ARCH__)
+constexpr bool has_integer_coordinates = __CUDA_ARCH__ != 800 && __CUDA_ARCH__ != 900 && __CUDA_ARCH__ != 1000;
+#else
+constexpr bool has_integer_coordinates = false;
+#endif
+// The largest |t| of LongCell's costs: n is an int, and differences of integer coordinates are below 2^15.
+__device__ __forceinline__ constexpr float long_cost_limit(Costs costs) {
+  return costs == Costs::inlined && has_integer_coordinates ? 0.99f * 0x1p30f : 0.99f * 0x1p31f;
+}
 // The largest |t| that FloatCell may meet in a pair, so that exponents stay in their range.
 // Z of a cell is at least that of any one path to it, and there is one of as many cells as the cell's row or its
 // column has a number, which takes an exponent down by t + 1/2 and half a bit of m in each. Z is at most the number of
@@ -81,7 +93,7 @@ __device__ __forceinline__ float float_limit(const Args &a, const Pair &pair) {
 __device__ __forceinline__ float long_limit(const Args &a, const Pair &pair) {
   const float range = a.costs == Costs::given ? 0.98f * 0x1p36f / (static_cast<float>(pair.n) + pair.m)
                                               : limit_of_path(LongExponent::range, steps_of_path(pair.n, pair.m));
-  return fminf(range, long_cost_limit);
+  return fminf(range, long_cost_limit(a.costs));
 }
 
 // A bound of D log2(e) / gamma between two points whose squared distances from a common point are at most x and y.

@@ -1,9 +1,8 @@
 // InlineCosts: squared distances of up to four features for FloatCell, which the sweeping warp computes itself, with x
 // in registers and y in shared memory.
-// They are computed in float64, relative to the first point of x. That takes no more time than splitting a float32
-// distance into integer and fraction would: the addition that splits t is the first term of the sum of squares
-// (fixed_point in cell.cuh). Costs of more features are computed by producer warps (tile_costs.cuh).
-// Invariant: where a lane is left of the first column or beyond the last, its costs are finite, of whichever column.
+// They are computed relative to the first point of x, in float64 or in integers (coordinates.cuh). Costs of more
+// features are computed by producer warps (tile_costs.cuh). Invariant: where a lane is left of the first column or
+// beyond the last, its costs are finite, of whichever column.
 //
 // The interface of a source of costs. begin: a task. Forward, for each block of 16 steps: enter (the block's costs are
 // ready from then on) and, in its middle, stage (work for the next block). Backward: look_ahead (asks for the columns
@@ -11,7 +10,7 @@
 // on costs(u, ...) counts its steps. bound, of FloatCell's: a bound of the costs that it has met.
 #pragma once
 
-#include "cuda/pair.cuh"
+#include "cuda/costs/coordinates.cuh"
 
 namespace sdtw::cuda {
 
@@ -24,37 +23,14 @@ constexpr int ring_columns = 64;
 template <class Source>
 struct LargeOf;
 
-// Adds squared distances of K rows and a column of y, both relative to the same origin and scaled by sqrt(log2(e) /
-// gamma). Features of y are `pitch` apart.
-template <int rows, int D>
-__device__ __forceinline__ void add_squares(const double (&x)[rows][D], const double *y, int pitch,
-                                            double (&sum)[rows]) {
-#pragma unroll
-  for (int f = 0; f < D; f++) {
-    const double yf = y[f * pitch];
-#pragma unroll
-    for (int k = 0; k < rows; k++) {
-      const double difference = x[k][f] - yf;
-      sum[k] = fma(difference, difference, sum[k]);
-    }
-  }
-}
-template <int rows, int D>
-__device__ __forceinline__ void squared_distances(const double (&x)[rows][D], const double *y, int pitch,
-                                                  FloatCost (&cost)[rows]) {
-  double sum[rows];
-#pragma unroll
-  for (int k = 0; k < rows; k++) sum[k] = fixed_point;
-  add_squares<rows, D>(x, y, pitch, sum);
-#pragma unroll
-  for (int k = 0; k < rows; k++) cost[k] = split_fixed(sum[k]);
-}
-
 // Tells InlineCosts from other sources.
 struct InlineBase {};
 
 template <int D>
 struct InlineCosts : InlineBase {
+  using Number = Coordinates::Number;
+  using Origin = Coordinates::Origin;
+  using Size = Coordinates::Size;
   static constexpr bool cooperative = false;      // each warp sweeps by itself, without producer warps
   static constexpr int warps = 4;                 // of a block of forward
   static constexpr int resident = D > 6 ? 2 : 3;  // blocks of forward that registers must leave room for
@@ -67,12 +43,13 @@ struct InlineCosts : InlineBase {
 
   // Shared memory of a warp: y as [pairs][D][2 ring_columns], every column twice and ring_columns apart, so that the
   // columns of up to 32 steps are contiguous wherever they begin in the ring.
-  __host__ __device__ static size_t bytes(const Args &a) { return sizeof(double) * D * row * (warp >> a.lane_bits); }
+  __host__ __device__ static size_t bytes(const Args &a) { return sizeof(Number) * D * row * (warp >> a.lane_bits); }
 
-  double x[K][D];            // (x - origin) sqrt(log2(e) / gamma)
-  double *y;                 // y of the lane's pair in shared memory, likewise relative to the origin and scaled
-  const double *at;          // y of the lane's column in the step that was sought
-  double origin[D], root;    // the first point of x; sqrt(log2(e) / gamma)
+  Number x[K][D];            // (x - origin) sqrt(log2(e) / gamma)
+  Number *y;                 // y of the lane's pair in shared memory, likewise relative to the origin and scaled
+  const Number *at;          // y of the lane's column in the step that was sought
+  Origin origin[D];          // the first point of x
+  Root root;                 // sqrt(log2(e) / gamma)
   int reach_x, reach_y;      // the largest scaled squared distances from the origin, as bits: a NaN is the largest
   const float *data;         // the task's first column of y, in the caller's array
   int64_t stride[2];         // from a column of the task to the next, and from a feature to the next
@@ -84,9 +61,9 @@ struct InlineCosts : InlineBase {
 
   __device__ __forceinline__ void begin(const Args &a, const StripView &s, unsigned char *memory) {
     lane = s.lane, lanes = s.lanes, columns = s.pair.m, count = a.features;
-    y = reinterpret_cast<double *>(memory) + (lane_id() >> a.lane_bits) * (D * row);
+    y = reinterpret_cast<Number *>(memory) + (lane_id() >> a.lane_bits) * (D * row);
     sought = no_columns;
-    root = sqrt(a.scale);
+    root = a.root;
     reach_x = reach_y = 0;
     const float *xs = static_cast<const float *>(a.x.data) + x_of(a, s.pair.index) * a.x.stride[0];
     data =
@@ -100,8 +77,9 @@ struct InlineCosts : InlineBase {
       float distance = 0;
 #pragma unroll
       for (int f = 0; f < D; f++) {
-        x[k][f] = (feature(xs + row, a.x.stride[2], f) - origin[f]) * root;
-        distance += static_cast<float>(x[k][f] * x[k][f]);
+        Size size;
+        x[k][f] = scaled(feature(xs + row, a.x.stride[2], f), f, size);
+        distance += static_cast<float>(size * size);
       }
       widen(reach_x, distance);
     }
@@ -119,7 +97,9 @@ struct InlineCosts : InlineBase {
 #pragma unroll
     for (int f = 0; f < D; f++) to[f] = feature(from, stride[1], f);
   }
-  __device__ __forceinline__ double scaled(float value, int f) const { return (value - origin[f]) * root; }
+  __device__ __forceinline__ Number scaled(float value, int f, Size &size) const {
+    return Coordinates::of(value, origin[f], root, size);
+  }
   // Backward. look_ahead asks for the columns of some steps, into registers; window puts them where costs finds them.
   __device__ __forceinline__ void look_ahead(int first, int steps) {
     sought = lanes == warp && steps <= warp ? first : no_columns;
@@ -147,10 +127,10 @@ struct InlineCosts : InlineBase {
     float distance = 0;
 #pragma unroll
     for (int f = 0; f < D; f++) {
-      const double v = scaled(from[f], f);
-      double *to = y + f * row + static_cast<unsigned>(column) % ring_columns;
-      to[0] = to[ring_columns] = v;
-      distance += static_cast<float>(v * v);
+      Size size;
+      Number *to = y + f * row + static_cast<unsigned>(column) % ring_columns;
+      to[0] = to[ring_columns] = scaled(from[f], f, size);
+      distance += static_cast<float>(size * size);
     }
     widen(reach_y, distance);
   }
@@ -191,7 +171,7 @@ struct InlineCosts : InlineBase {
   __device__ __forceinline__ void seek(int first) { at = y + static_cast<unsigned>(first - lane) % ring_columns; }
 
   __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const {
-    squared_distances<K, D>(x, at + u, row, cost);
+    Coordinates::costs<K, D>(x, at + u, row, cost);
   }
 
   // Notes the columns from `first` on without a look at their costs, so that `bound` is that of them all.
@@ -201,8 +181,9 @@ struct InlineCosts : InlineBase {
       fetch(column, value);
 #pragma unroll
       for (int f = 0; f < D; f++) {
-        const double v = scaled(value[f], f);
-        distance += static_cast<float>(v * v);
+        Size size;
+        scaled(value[f], f, size);
+        distance += static_cast<float>(size * size);
       }
       widen(reach_y, distance);
     }
@@ -215,14 +196,11 @@ struct InlineCosts : InlineBase {
   }
 };
 
-// The same for LongCell, of any t below 2^31.
+// The same for LongCell.
 template <int D>
 struct LargeInlineCosts : InlineCosts<D> {
   __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const {
-    double sum[K] = {};
-    add_squares<K, D>(this->x, this->at + u, this->row, sum);
-#pragma unroll
-    for (int k = 0; k < K; k++) cost[k] = split_large(sum[k]);
+    Coordinates::large_costs<K, D>(this->x, this->at + u, this->row, cost);
   }
 };
 template <int D>

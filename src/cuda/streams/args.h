@@ -29,7 +29,7 @@ struct Args {
   int64_t batch_x, batch_y;
   int n, m, features;  // padded
   double scale;        // log2(e) / gamma; 0: gamma = 0
-  double root;         // what points are multiplied by: its square root, or 1
+  Root root;
   int warps;           // that have the rows of one x: more than one are a block
   int lane_bits;       // log2 of the lanes that have the rows of one x; 5 if there are several warps
   int64_t range;       // of every pair: how many y a task has

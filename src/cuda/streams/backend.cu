@@ -44,7 +44,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &b) {
   else
     a.value_stride[1] = 1;
   a.scale = p.gamma > 0 ? core::log2_e / p.gamma : 0;
-  a.root = p.gamma > 0 ? std::sqrt(a.scale) : 1;
+  a.root = Root(a.scale);
   a.warps = static_cast<int>(s.warps), a.lane_bits = log2_of(s.lanes);
   a.value = static_cast<float *>(b.value);
   a.control = at<Control>(b.workspace, s.control);

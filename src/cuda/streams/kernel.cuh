@@ -49,7 +49,7 @@ struct Sweep {
       : a(args), t(task), ring(of), part(warp_of_group) {}
 
   // Loads x; origin: its first point. Returns the largest |x| of the lane, as bits: those of NaN are the largest.
-  __device__ __forceinline__ int load(double (&origin)[D]) {
+  __device__ __forceinline__ int load(typename Rows::Origin (&origin)[D]) {
     const int64_t base = t.x * a.x.stride[0];
     int reach = 0;
 #pragma unroll
@@ -64,8 +64,9 @@ struct Sweep {
       for (int f = 0; f < D; f++) {
         const float value =
             has_feature<D>(a, f) ? general::element<float>(a.x.data, row + f * a.x.stride[2], a.x.dtype) : 0;
-        rows.x[k][f] = Rows::soft ? (value - origin[f]) * a.root : value;
-        reach = max(reach, __float_as_int(static_cast<float>(rows.x[k][f])) & 0x7fffffff);
+        typename Rows::Size size;
+        rows.x[k][f] = Rows::point(value, origin[f], a.root, size);
+        reach = max(reach, __float_as_int(static_cast<float>(size)) & 0x7fffffff);
       }
     }
     return reach;
@@ -81,7 +82,7 @@ struct Sweep {
   // Left of the first column, whose cells are forbidden, any finite y will do.
   __device__ __forceinline__ void clear_ring() const {
     for (int c = t.lane; c < ring.columns; c += t.lanes)
-      for (int f = 0; f < D; f++) ring.put(c, f, 0);
+      for (int f = 0; f < D; f++) ring.put(c, f, {});
     for (int c = t.lane; c < cells; c += t.lanes) ring.bad[c] = 0, ring.rows[c] = Rows::forbidden();
   }
 
@@ -163,7 +164,7 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
   const int part = several ? threadIdx.x / warp : 0;
   int columns = settle_trivial<Rows>(a, t, part == 0);
   Sweep<Rows, several> sweep(a, t, ring, part);
-  double origin[Rows::features];
+  typename Rows::Origin origin[Rows::features];
   int reach = 0;
   if (columns > 0) reach = sweep.load(origin);
   reach = largest_of<several>(reach, t.lanes, shared.reach);
@@ -178,7 +179,7 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
   if (blocks == 0) return;
   if (columns == 0) {  // beside a stream that has work: its lanes go through columns that are outside of all series
     for (int k = 0; k < Rows::K; k++)
-      for (int f = 0; f < Rows::features; f++) sweep.rows.x[k][f] = 0;
+      for (int f = 0; f < Rows::features; f++) sweep.rows.x[k][f] = {};
   }
   Task own = t;
   if (columns == 0) own.end = own.first;

@@ -34,7 +34,9 @@ struct ScaledRows {
   static constexpr int K = cuda::K, features = D;
   static constexpr int resident = by_features<D>(5, 4, 3, 2) - is_long,
                        resident_of_several = by_features<D>(2, 2, 2, 1);
-  using Point = double;
+  using Point = Coordinates::Number;
+  using Size = Coordinates::Size;
+  using Origin = Coordinates::Origin;
   using Z = typename Cell::Z;
   struct Ahead {  // what a step needs and does not depend on the step before
     FloatCost cost[K];
@@ -42,22 +44,25 @@ struct ScaledRows {
   };
 
   Strip<Cell> strip;
-  double x[K][D];
+  Point x[K][D];
 
+  static __device__ __forceinline__ Point point(float v, Origin origin, const Root &root, Size &size) {
+    return Coordinates::of(v, origin, root, size);
+  }
   static __device__ __forceinline__ Z forbidden() { return Cell::forbidden(); }
   static __device__ __forceinline__ Z corner() { return Cell::one(); }
 
-  // The y of a column that separates pairs. With FloatCell it makes the sum with fixed_point infinite: f = -1/2 and
-  // n = separator_bits, which takes the exponent of any cell of a pair to less than all that a pair may have (limit).
-  // LongCell's cells are told so.
-  static constexpr int separator_bits = 0x7ff00000 - fixed_point_high;  // the high word of infinity, and of fixed_point
-  static __device__ __forceinline__ double separator() { return is_long ? 0x1p200 : infinity; }
+  // The y of a column that separates pairs. With FloatCell its costs take the exponent of any cell of a pair to less
+  // than all that a pair may have (limit). LongCell's cells are told so.
+  static __device__ __forceinline__ Point separator(int feature) {
+    return is_long ? Coordinates::large_separator() : Coordinates::separator(feature);
+  }
 
   // The largest |t| of a pair whose shortest paths have up to so many cells (steps_of_path): what sums of costs have
   // room for; and exponents that stay above those of forbidden cells (float_limit, long_limit in pair.cuh).
   static __device__ __forceinline__ float limit(float steps) {
-    const float range = is_long ? LongExponent::range : separator_bits - (1 << 22);
-    return fminf(is_long ? long_cost_limit : cost_limit(Costs::inlined), limit_of_path(range, steps));
+    const float range = is_long ? LongExponent::range : Coordinates::separator_bits - (1 << 22);
+    return fminf(is_long ? long_cost_limit(Costs::inlined) : cost_limit(Costs::inlined), limit_of_path(range, steps));
   }
 
   // Before the first pair comes a separator as well, and any finite cells will do.
@@ -67,16 +72,13 @@ struct ScaledRows {
     strip.above = corner(), strip.upper = upper, strip.lowest = lowest;
   }
   // at: y of the lane's column in step 0, of feature 0; those of the next feature are `pitch` further.
-  __device__ __forceinline__ Ahead look(const double *at, int pitch, int u) const {
+  __device__ __forceinline__ Ahead look(const Point *at, int pitch, int u) const {
     Ahead a{};
     if constexpr (is_long) {
-      double sum[K] = {};
-      add_squares<K, D>(x, at + u, pitch, sum);
-#pragma unroll
-      for (int k = 0; k < K; k++) a.cost[k] = split_large(sum[k]);
-      a.separates = at[u] == separator();
+      Coordinates::large_costs<K, D>(x, at + u, pitch, a.cost);
+      a.separates = Coordinates::is_large_separator(at[u]);
     } else {
-      squared_distances<K, D>(x, at + u, pitch, a.cost);
+      Coordinates::costs<K, D>(x, at + u, pitch, a.cost);
     }
     return a;
   }
@@ -119,6 +121,8 @@ struct BasedRows {
   static constexpr int K = hard_rows_per_lane, features = D;
   static constexpr int resident = by_features<D>(6, 5, 4, 3), resident_of_several = by_features<D>(2, 2, 2, 1);
   using Point = float;
+  using Size = float;
+  using Origin = float;
   struct Z {
     float r, b;
   };
@@ -131,10 +135,14 @@ struct BasedRows {
   bool lowest;
   float x[K][D];
 
+  static __device__ __forceinline__ Point point(float v, Origin, const Root &, Size &size) {
+    size = fabsf(v);
+    return v;
+  }
   static __device__ __forceinline__ float infinite() { return __int_as_float(0x7f800000); }
   static __device__ __forceinline__ Z forbidden() { return {infinite(), 0}; }
   static __device__ __forceinline__ Z corner() { return {0, 0}; }
-  static __device__ __forceinline__ float separator() { return infinite(); }
+  static __device__ __forceinline__ float separator(int) { return infinite(); }
   // Of |x| and |y|: sums of the squares of such differences along the longest paths stay within the range of a float.
   static __device__ __forceinline__ float limit(float) { return 1e16f; }
 

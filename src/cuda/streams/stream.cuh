@@ -187,7 +187,7 @@ struct Feeder {
   int number;                   // of `now` among the items of the task
   float now_limit, next_limit;  // of |y| as it is in the ring
   float reach;                  // the largest |x|
-  double origin[D];
+  typename Rows::Origin origin[D];
   float ahead[most][D];
   Kind kind[most];
   int item_of[most];
@@ -197,7 +197,8 @@ struct Feeder {
     if (!Rows::soft) return Rows::limit(0);
     return 0.999f * sqrtf(Rows::limit(steps_of_path(t.n, m)) / D) - reach;
   }
-  __device__ __forceinline__ void begin(const Args &a, const Task &t, const double (&from)[D], float largest) {
+  using Origin = typename Rows::Origin;
+  __device__ __forceinline__ void begin(const Args &a, const Task &t, const Origin (&from)[D], float largest) {
     for (int f = 0; f < D; f++) origin[f] = from[f];
     reach = largest, column = number = 0;
     now.find(a, t, t.first);
@@ -252,10 +253,11 @@ struct Feeder {
       if (place >= block_steps) break;
 #pragma unroll
       for (int f = 0; f < D; f++) {
-        Point v = kind[i] == separator ? Rows::separator() : 0;
+        Point v = kind[i] == separator ? Rows::separator(f) : Point{};
         if (kind[i] == regular) {
-          v = static_cast<Point>(Rows::soft ? (ahead[i][f] - origin[f]) * a.root : ahead[i][f]);
-          if (!(fabs(v) <= limit_of[i])) v = 0, ring.bad[item_of[i] % Ring<Rows>::cells] = 1;
+          typename Rows::Size size;
+          v = Rows::point(ahead[i][f], origin[f], a.root, size);
+          if (!(size <= limit_of[i])) v = {}, ring.bad[item_of[i] % Ring<Rows>::cells] = 1;
         }
         ring.put(c, f, v);
       }

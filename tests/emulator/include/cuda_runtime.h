@@ -178,6 +178,7 @@ inline int __float2int_rn(float v) {
   return v >= 0x1p31f ? Limits::max() : v < -0x1p31f ? Limits::min() : static_cast<int>(std::nearbyint(v));
 }
 inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(uint64_t{a} * b >> 32); }
+inline int __mulhi(int a, int b) { return static_cast<int>(int64_t{a} * b >> 32); }
 inline long long __double2ll_rn(double v) { return std::llrint(v); }
 inline double __dmul_rn(double a, double b) {
   const volatile double product = a * b;  // not to become part of a fused multiply-add

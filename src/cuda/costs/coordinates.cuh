@@ -1,0 +1,151 @@
+// Coordinates of points for costs that a sweeping warp computes itself: relative to the first point of x, and scaled by
+// sqrt(log2(e) / gamma), so that the sum of the squares of their differences is t. In float64, or where that is slow in
+// integers, which take 64 bits as well and lie in the same places.
+//
+// Both have of (a coordinate, and its size in a float's precision, from which bounds of costs are made), and costs of K
+// rows and a column of y, of which features are `pitch` apart: costs for FloatCell, large_costs for LongCell.
+#pragma once
+
+#include "cuda/args.h"
+#include "cuda/pair.cuh"
+
+namespace sdtw::cuda {
+
+// A coordinate that is no point's makes a column that the streams put between two pairs (streams/rows.cuh).
+struct FloatCoordinates {
+  using Number = double;
+  using Size = double;
+  using Origin = double;
+
+  static __device__ __forceinline__ Number of(float v, Origin origin, const Root &root, Size &size) {
+    const double scaled = (v - origin) * root.whole;
+    size = fabs(scaled);
+    return scaled;
+  }
+  template <int rows, int D>
+  static __device__ __forceinline__ void costs(const Number (&x)[rows][D], const Number *y, int pitch,
+                                               FloatCost (&cost)[rows]) {
+    double sum[rows];
+#pragma unroll
+    for (int k = 0; k < rows; k++) sum[k] = fixed_point;
+    add_squares<rows, D>(x, y, pitch, sum);
+#pragma unroll
+    for (int k = 0; k < rows; k++) cost[k] = split_fixed(sum[k]);
+  }
+  template <int rows, int D>
+  static __device__ __forceinline__ void large_costs(const Number (&x)[rows][D], const Number *y, int pitch,
+                                                     FloatCost (&cost)[rows]) {
+    double sum[rows] = {};
+    add_squares<rows, D>(x, y, pitch, sum);
+#pragma unroll
+    for (int k = 0; k < rows; k++) cost[k] = split_large(sum[k]);
+  }
+  template <int rows, int D>
+  static __device__ __forceinline__ void add_squares(const Number (&x)[rows][D], const Number *y, int pitch,
+                                                     double (&sum)[rows]) {
+#pragma unroll
+    for (int f = 0; f < D; f++) {
+      const double yf = y[f * pitch];
+#pragma unroll
+      for (int k = 0; k < rows; k++) {
+        const double difference = x[k][f] - yf;
+        sum[k] = fma(difference, difference, sum[k]);
+      }
+    }
+  }
+
+  // It makes the sum with fixed_point infinite: f = -1/2 and n = separator_bits.
+  static constexpr int separator_bits = 0x7ff00000 - fixed_point_high;  // the high word of infinity, and of fixed_point
+  static __device__ __forceinline__ Number separator(int) { return __builtin_huge_val(); }
+  // Of LongCell, which does not look at its costs.
+  static __device__ __forceinline__ Number large_separator() { return 0x1p200; }
+  static __device__ __forceinline__ bool is_large_separator(Number v) { return v == large_separator(); }
+};
+
+// A coordinate is whole 2^-16 + rest 2^-47, |rest| <= 2^30. Neither of the differences of two is carried into the
+// other, and the square of a difference, in units of 2^-32, is that of whole, in 64 bits, and 2 whole rest, without the
+// square of rest, which is at most a unit. So t has the same fraction as the sum with fixed_point has, in five
+// instructions a feature and three a cell.
+struct IntegerCoordinates {
+  struct alignas(8) Number {
+    int whole, rest;
+  };
+  using Size = float;
+  using Origin = float;
+
+  static __device__ __forceinline__ Number of(float v, Origin origin, const Root &root, Size &size) {
+    // The difference is high + low, exactly, and the product sum + more, to 46 bits.
+    const float high = v - origin, back = high - v;
+    const float low = (v - (high - back)) - (origin + back);
+    const float sum = __fmul_rn(high, root.high);
+    const float more = fmaf(low, root.high, fmaf(high, root.low, fmaf(high, root.high, -sum)));
+    size = fabsf(sum);
+    const float units = sum * 0x1p16f;
+    const int near = __float2int_rn(units);
+    const float left = (units - static_cast<float>(near)) + more * 0x1p16f;
+    const int nearer = __float2int_rn(left);
+    return {static_cast<int>(static_cast<unsigned>(near) + static_cast<unsigned>(nearer)),
+            __float2int_rn((left - static_cast<float>(nearer)) * 0x1p31f)};
+  }
+  // Costs of pairs that are rejected later may be anything, so differences may wrap around.
+  static __device__ __forceinline__ int less(int a, int b) {
+    return static_cast<int>(static_cast<unsigned>(a) - static_cast<unsigned>(b));
+  }
+  static __device__ __forceinline__ long long product(int a, int b) { return static_cast<long long>(a) * b; }
+  static __device__ __forceinline__ FloatCost split(unsigned long long t_and_half) {
+    return {exp2_minus_1(centred(static_cast<unsigned>(t_and_half))), static_cast<int>(t_and_half >> 32)};
+  }
+  template <int rows, int D>
+  static __device__ __forceinline__ void costs(const Number (&x)[rows][D], const Number *y, int pitch,
+                                               FloatCost (&cost)[rows]) {
+    unsigned long long sum[rows];
+    int more[rows];
+#pragma unroll
+    for (int k = 0; k < rows; k++) sum[k] = 1ull << 31, more[k] = 0;
+#pragma unroll
+    for (int f = 0; f < D; f++) {
+      const Number yf = y[f * pitch];
+#pragma unroll
+      for (int k = 0; k < rows; k++) {
+        const int whole = less(x[k][f].whole, yf.whole), rest = less(x[k][f].rest, yf.rest);
+        sum[k] += static_cast<unsigned long long>(product(whole, whole));
+        more[k] = less(more[k], -__mulhi(static_cast<int>(static_cast<unsigned>(whole) << 2), rest));
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < rows; k++)
+      cost[k] = split(sum[k] + static_cast<unsigned long long>(static_cast<long long>(more[k])));
+  }
+  template <int rows, int D>
+  static __device__ __forceinline__ void large_costs(const Number (&x)[rows][D], const Number *y, int pitch,
+                                                     FloatCost (&cost)[rows]) {
+    unsigned long long sum[rows];
+    long long more[rows];
+#pragma unroll
+    for (int k = 0; k < rows; k++) sum[k] = 1ull << 31, more[k] = 0;
+#pragma unroll
+    for (int f = 0; f < D; f++) {
+      const Number yf = y[f * pitch];
+#pragma unroll
+      for (int k = 0; k < rows; k++) {
+        const int whole = less(x[k][f].whole, yf.whole), rest = less(x[k][f].rest, yf.rest);
+        sum[k] += static_cast<unsigned long long>(product(whole, whole));
+        more[k] += product(whole, rest) >> 30;
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < rows; k++) cost[k] = split(sum[k] + static_cast<unsigned long long>(more[k]));
+  }
+
+  // Differences from a coordinate of at most 2^10, the range of FloatCell's, may wrap around, but their squares are at
+  // least separator_bits and at most 2^30 + 2^25.
+  static constexpr int separator_whole = 0x7ec00000, separator_bits = 980000000;
+  static __device__ __forceinline__ Number separator(int feature) { return {feature == 0 ? separator_whole : 0, 0}; }
+  static __device__ __forceinline__ Number large_separator() { return {INT_MIN, 0}; }
+  static __device__ __forceinline__ bool is_large_separator(Number v) { return v.whole == INT_MIN; }
+};
+
+using Coordinates = std::conditional_t<has_integer_coordinates, IntegerCoordinates, FloatCoordinates>;
+static_assert(sizeof(Coordinates::Number) == sizeof(double), "the host counts so many bytes");
+
+}  // namespace sdtw::cuda
