@@ -36,6 +36,7 @@ struct Device {
   size_t shared_memory;  // bytes of dynamic shared memory for a block, besides kept_for_static
   size_t shared_memory_of_multiprocessor;
   int times_slower_in_float64;
+  bool avoids_float64;  // the code that it runs (room.h)
 };
 // Of so many GPUs a thread keeps what the driver has said.
 constexpr int devices_remembered = 16;
@@ -72,7 +73,8 @@ inline Device current_device() {
                   room_of_bytes(shared_memory),
                   static_cast<size_t>(shared_memory) - kept_for_static,
                   static_cast<size_t>(shared_memory_of_all),
-                  times_slower};
+                  times_slower,
+                  code_avoids_float64(code)};
 }
 
 // A kernel that was chosen has to be one that was compiled for the GPU.
@@ -84,10 +86,10 @@ inline void require(Room rooms) {
 
 // Whether costs of many features are to be computed in integers (costs/slice_costs.cuh), if these fit. They are where
 // float64, half as fast as float32 on GPUs for data centres, is a 32nd or a 64th, and where it has no room.
-// SDTW_CUDA_INTEGERS: in a build for tests, whatever the GPU.
+// SDTW_CUDA_WITHOUT_FLOAT64: in a build for tests, whatever the GPU.
 inline bool prefers_slices() {
-#ifdef SDTW_CUDA_INTEGERS
-  return SDTW_CUDA_INTEGERS;
+#ifdef SDTW_CUDA_WITHOUT_FLOAT64
+  return SDTW_CUDA_WITHOUT_FLOAT64;
 #else
   const Device device = current_device();
   return device.times_slower_in_float64 > 4 || device.room <= room_of_99;

@@ -7,6 +7,7 @@
 // of the costs; otherwise FloatCell tries every pair and rejects some when their costs have been seen.
 #pragma once
 
+#include "cuda/room.h"
 #include "cuda/sweep/cell.cuh"
 #include "cuda/sweep/double_cell.cuh"
 #include "plan.h"
@@ -64,19 +65,9 @@ __device__ __forceinline__ float steps_of_path(int n, int m) {
 }
 // The largest |t| with which exponents stay within `range` below 0 along a path of so many cells.
 __device__ __forceinline__ float limit_of_path(float range, float steps) { return 0.999f * range / steps - 5; }
-// Whether costs that a sweeping warp computes itself are made of integers (costs/coordinates.cuh): by the GPU that code
-// is compiled for. Of those from 7.5 on 8.0, 9.0 and 10.0 have a float64 half as fast as float32.
-// SDTW_CUDA_INTEGERS: in a build for tests, whatever the GPU.
-#if defined(SDTW_CUDA_INTEGERS)
-constexpr bool has_integer_coordinates = SDTW_CUDA_INTEGERS;
-#elif defined(__CUDA_ARCH__)
-constexpr bool has_integer_coordinates = __CUDA_ARCH__ != 800 && __CUDA_ARCH__ != 900 && __CUDA_ARCH__ != 1000;
-#else
-constexpr bool has_integer_coordinates = false;
-#endif
 // The largest |t| of LongCell's costs: n is an int, and differences of integer coordinates are below 2^15.
 __device__ __forceinline__ constexpr float long_cost_limit(Costs costs) {
-  return costs == Costs::inlined && has_integer_coordinates ? 0.99f * 0x1p30f : 0.99f * 0x1p31f;
+  return costs == Costs::inlined && avoids_float64 ? 0.99f * 0x1p30f : 0.99f * 0x1p31f;
 }
 // The largest |t| that FloatCell may meet in a pair, so that exponents stay in their range.
 // Z of a cell is at least that of any one path to it, and there is one of as many cells as the cell's row or its

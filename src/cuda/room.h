@@ -39,4 +39,19 @@ template <Room>
 constexpr bool is_compiled = true;
 #endif
 
+// Whether code for a compute capability does without float64 where float32 problems take time: elsewhere it is half as
+// fast as float32, there a 32nd or a 64th. SDTW_CUDA_WITHOUT_FLOAT64: in a build for tests, whatever the GPU.
+constexpr bool code_avoids_float64([[maybe_unused]] int capability) {
+#ifdef SDTW_CUDA_WITHOUT_FLOAT64
+  return SDTW_CUDA_WITHOUT_FLOAT64;
+#else
+  return capability != 80 && capability != 90 && capability != 100;
+#endif
+}
+#ifdef __CUDA_ARCH__
+constexpr bool avoids_float64 = code_avoids_float64(__CUDA_ARCH__ / 10);
+#else
+constexpr bool avoids_float64 = code_avoids_float64(90);
+#endif
+
 }  // namespace sdtw::cuda

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "cuda/args.h"
+#include "cuda/costs/two_floats.cuh"
 #include "cuda/pair.cuh"
 
 namespace sdtw::cuda {
@@ -74,15 +75,11 @@ struct IntegerCoordinates {
   using Origin = float;
 
   static __device__ __forceinline__ Number of(float v, Origin origin, const Root &root, Size &size) {
-    // The difference is high + low, exactly, and the product sum + more, to 46 bits.
-    const float high = v - origin, back = high - v;
-    const float low = (v - (high - back)) - (origin + back);
-    const float sum = __fmul_rn(high, root.high);
-    const float more = fmaf(low, root.high, fmaf(high, root.low, fmaf(high, root.high, -sum)));
-    size = fabsf(sum);
-    const float units = sum * 0x1p16f;
+    const TwoFloats scaled = product(difference(v, origin), TwoFloats{root.high, root.low});
+    size = fabsf(scaled.high);
+    const float units = scaled.high * 0x1p16f;
     const int near = __float2int_rn(units);
-    const float left = (units - static_cast<float>(near)) + more * 0x1p16f;
+    const float left = (units - static_cast<float>(near)) + scaled.low * 0x1p16f;
     const int nearer = __float2int_rn(left);
     return {static_cast<int>(static_cast<unsigned>(near) + static_cast<unsigned>(nearer)),
             __float2int_rn((left - static_cast<float>(nearer)) * 0x1p31f)};
@@ -91,7 +88,7 @@ struct IntegerCoordinates {
   static __device__ __forceinline__ int less(int a, int b) {
     return static_cast<int>(static_cast<unsigned>(a) - static_cast<unsigned>(b));
   }
-  static __device__ __forceinline__ long long product(int a, int b) { return static_cast<long long>(a) * b; }
+  static __device__ __forceinline__ long long wide_product(int a, int b) { return static_cast<long long>(a) * b; }
   static __device__ __forceinline__ FloatCost split(unsigned long long t_and_half) {
     return {exp2_minus_1(centred(static_cast<unsigned>(t_and_half))), static_cast<int>(t_and_half >> 32)};
   }
@@ -108,7 +105,7 @@ struct IntegerCoordinates {
 #pragma unroll
       for (int k = 0; k < rows; k++) {
         const int whole = less(x[k][f].whole, yf.whole), rest = less(x[k][f].rest, yf.rest);
-        sum[k] += static_cast<unsigned long long>(product(whole, whole));
+        sum[k] += static_cast<unsigned long long>(wide_product(whole, whole));
         more[k] = less(more[k], -__mulhi(static_cast<int>(static_cast<unsigned>(whole) << 2), rest));
       }
     }
@@ -129,8 +126,8 @@ struct IntegerCoordinates {
 #pragma unroll
       for (int k = 0; k < rows; k++) {
         const int whole = less(x[k][f].whole, yf.whole), rest = less(x[k][f].rest, yf.rest);
-        sum[k] += static_cast<unsigned long long>(product(whole, whole));
-        more[k] += product(whole, rest) >> 30;
+        sum[k] += static_cast<unsigned long long>(wide_product(whole, whole));
+        more[k] += wide_product(whole, rest) >> 30;
       }
     }
 #pragma unroll
@@ -145,7 +142,7 @@ struct IntegerCoordinates {
   static __device__ __forceinline__ bool is_large_separator(Number v) { return v.whole == INT_MIN; }
 };
 
-using Coordinates = std::conditional_t<has_integer_coordinates, IntegerCoordinates, FloatCoordinates>;
+using Coordinates = std::conditional_t<avoids_float64, IntegerCoordinates, FloatCoordinates>;
 static_assert(sizeof(Coordinates::Number) == sizeof(double), "the host counts so many bytes");
 
 }  // namespace sdtw::cuda

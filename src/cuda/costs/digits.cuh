@@ -2,6 +2,7 @@
 // into five balanced digits of 8 bits without float64 or 64-bit arithmetic.
 #pragma once
 
+#include "cuda/costs/two_floats.cuh"
 #include "cuda/pair.cuh"
 
 namespace sdtw::cuda {
@@ -46,18 +47,9 @@ __device__ __forceinline__ int choose_exponent(float largest) {
   return min(max(6 + 127 - (__float_as_int(largest * 1.01f) >> 23 & 0xff), -118), 100);
 }
 
-// A coordinate relative to another, as the sum of two floats, the lower less than half of the higher's last bit.
-struct Coordinate {
-  float high, low;
-};
-__device__ __forceinline__ Coordinate difference(float a, float b) {
-  const float high = a - b, of_b = high - a;
-  return {high, (a - (high - of_b)) - (b + of_b)};
-}
-
 struct Digits {
   // v times 2^e, up being 2^(e + 8), as high 2^-8 + low 2^-32 with |low| up to 2^23, or a little more.
-  static __device__ __forceinline__ void cut(const Coordinate &v, float up, int &high, int &low) {
+  static __device__ __forceinline__ void cut(const TwoFloats &v, float up, int &high, int &low) {
     constexpr float round = 12582912.0f;  // 1.5 2^23: adding it rounds to an integer, in the low bits of the sum
     const float sum = fmaf(v.high, up, round);
     const float rest = fmaf(v.low, up, fmaf(v.high, up, -(sum - round)));

@@ -202,10 +202,11 @@ class Execution {
     of.primary = false, of.ticket = tickets + 1, of.done += of.pairs * of.strips;
   }
   // The float engine takes squares of many features from products, unless these would leave more than little of a step.
-  // Those of cosine are of the points as they are given, which are floats and not doubles.
+  // Those of cosine are of the points as they are given, which are floats and not doubles. Products are of float64, and
+  // so are resident points: where that is slow the code has neither.
   Args multiplied(Args of) const {
-    of.products =
-        p.fused() && p.metric != SDTW_CITYBLOCK && a.scale <= core::product_cost_step && p.features > 2 * at_once;
+    of.products = !current_device().avoids_float64 && p.fused() && p.metric != SDTW_CITYBLOCK &&
+                  a.scale <= core::product_cost_step && p.features > 2 * at_once;
     if (of.products && cosine()) {
       of.x = series_of(b.x, p.dtype), of.y = series_of(p.symmetric ? b.x : b.y, p.dtype);
       of.cost_features = static_cast<int>(p.features);
@@ -226,7 +227,7 @@ class Execution {
     launch_engines(wave, 0, [&](auto type, Args args) {
       using Large = typename decltype(type)::template kernels<false>;
       using Small = typename decltype(type)::template kernels<true>;
-      args.resident = Large::may_be_resident(args);
+      args.resident = Large::may_be_resident(args) && !current_device().avoids_float64;
       args.alone = args.resident && !args.products && args.tasks <= current_device().multiprocessors;
       args.alone = args.alone && fits(Large::forward_bytes(args));
       args.resident = args.resident && fits(Large::forward_bytes(args));

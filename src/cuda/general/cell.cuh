@@ -10,6 +10,7 @@
 // forbidden cell is one of which the cost is +infinity, or one outside of the band or of the pair.
 #pragma once
 
+#include "cuda/costs/two_floats.cuh"
 #include "cuda/general/args.h"
 #include "cuda/pair.cuh"
 
@@ -60,12 +61,20 @@ struct Soft {
   // pair is rejected.
   struct Units {
     double factor[ways], penalty[ways], limit;
+    struct {
+      TwoFloats factor, penalty;
+    } of_floats[ways];
+    float float_limit;  // of costs of two floats, none where digits below a float's range may count
 
-    __device__ __forceinline__ Units(const Args &a, double of_pair) : limit(of_pair) {
+    __device__ __forceinline__ Units(const Args &a, double of_pair)
+        : limit(of_pair), float_limit(static_cast<float>(of_pair)) {
 #pragma unroll
-      for (int way = 0; way < ways; way++)
+      for (int way = 0; way < ways; way++) {
         factor[way] = rule == Rule::unit ? a.scale : a.weight[doubled ? vertical : way] * a.scale,
         penalty[way] = a.penalty[way];
+        of_floats[way] = {TwoFloats::of(factor[way]), TwoFloats::of(penalty[way])};
+        if (!(fabsf(of_floats[way].factor.high) < 0x1p40f)) float_limit = -1;
+      }
     }
   };
 
@@ -135,6 +144,29 @@ struct Soft {
           else
             n[way].v[begin + i] = forbid[i] ? forbidding : __double2loint(sum);
         }
+      return flags;
+    }
+    // The same of costs of two floats. What is odd is left to the double engine.
+    template <int rows>
+    __device__ __forceinline__ int set(const TwoFloats (&cost)[K], const bool (&admitted)[K], int begin, int first,
+                                       const Units &units) {
+      constexpr float round = 12582912.0f;  // 1.5 2^23, as above: t is below 2^22
+      int flags = 0;
+#pragma unroll
+      for (int k = begin; k < begin + rows; k++) {
+#pragma unroll
+        for (int way = 0; way < ways; way++) {
+          TwoFloats t = product(cost[k], units.of_floats[way].factor);
+          if constexpr (several)
+            if (k != first) add(t, units.of_floats[way].penalty);
+          const bool odd = !(fabsf(t.high) <= units.float_limit);
+          if (odd && admitted[k]) flags |= rejected;
+          if (odd) t = {};
+          const float sum = t.high + round;
+          q[way].v[k] = admitted[k] ? exp2_minus_1((t.high - (sum - round)) + t.low) : 0;
+          n[way].v[k] = admitted[k] ? __float_as_int(sum) - __float_as_int(round) : forbidding;
+        }
+      }
       return flags;
     }
   };

@@ -2,60 +2,90 @@
 // roots of the sums.
 #pragma once
 
+#include "cuda/costs/two_floats.cuh"
 #include "cuda/general/points.cuh"
+#include "cuda/room.h"
 
 namespace sdtw::cuda::general {
 
+// What costs are summed up in: two floats in float problems where float64 is slow, but in double for tangents and for
+// points that are doubles.
+template <class Cell, bool in_double>
+using SumOf = std::conditional_t<avoids_float64 && Cell::soft && !Cell::wide && !in_double, TwoFloats, double>;
+// A coordinate in shared memory as differences are taken of it: floats have exact ones.
+template <class Sum, class In>
+__device__ __forceinline__ auto coordinate(In v) {
+  if constexpr (std::is_same_v<Sum, double>)
+    return static_cast<double>(v);
+  else if constexpr (sizeof(In) == sizeof(float))
+    return v;
+  else
+    return TwoFloats::of(v);
+}
+using cuda::difference;
+__device__ __forceinline__ double difference(double a, double b) { return a - b; }
+template <bool absolute>
+__device__ __forceinline__ void add_term(double &sum, double difference) {
+  sum = absolute ? sum + fabs(difference) : fma(difference, difference, sum);
+}
+template <bool absolute>
+__device__ __forceinline__ void add_term(TwoFloats &sum, const TwoFloats &difference) {
+  cuda::add(sum, absolute ? cuda::absolute(difference) : square(difference));
+}
+
+__device__ __forceinline__ void add_to(double &sum, double v) { sum += v; }
+__device__ __forceinline__ void add_to(TwoFloats &sum, const TwoFloats &v) { cuda::add(sum, v); }
+__device__ __forceinline__ void halve(double &v) { v = core::Cosine::finish(v); }
+__device__ __forceinline__ void halve(TwoFloats &v) { v = {v.high * 0.5f, v.low * 0.5f}; }
+__device__ __forceinline__ float rounded_of(double v) { return static_cast<float>(v); }
+__device__ __forceinline__ float rounded_of(const TwoFloats &v) { return v.high + v.low; }
+
 // A thread's cells of a tile: rows K l, ... of its lane l, and S steps from u0 on.
-template <int S_>
+template <int S_, class Sum_ = double>
 struct Sums {
   static constexpr int S = S_;
-  double v[S][K];
+  using Sum = Sum_;
+  Sum v[S][K];
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
     for (int i = 0; i < S; i++)
 #pragma unroll
-      for (int k = 0; k < K; k++) v[i][k] = 0;
+      for (int k = 0; k < K; k++) v[i][k] = Sum{};
   }
 };
 
 // A lane's rows of a feature, so far apart.
-template <int apart, class X>
-__device__ __forceinline__ void load_rows(const X *from, double (&to)[K]) {
+template <class Sum, int apart, class X, class To>
+__device__ __forceinline__ void load_rows(const X *from, To (&to)[K]) {
   if constexpr (apart == 1) {
     const Rows<X> rows = *reinterpret_cast<const Rows<X> *>(from);
 #pragma unroll
-    for (int k = 0; k < K; k++) to[k] = static_cast<double>(rows.v[k]);
+    for (int k = 0; k < K; k++) to[k] = coordinate<Sum>(rows.v[k]);
   } else {
 #pragma unroll
-    for (int k = 0; k < K; k++) to[k] = static_cast<double>(from[k * apart]);
+    for (int k = 0; k < K; k++) to[k] = coordinate<Sum>(from[k * apart]);
   }
 }
 // Adds the terms of features in shared memory: those from `from` on, `apart` apart. of_x: the lane's first row; of_y:
 // what it has in the thread's steps. absolute: of cityblock, not of squares.
-template <bool absolute, int x_pitch, int x_apart, int y_pitch, class X, class Y, int S>
+template <bool absolute, int x_pitch, int x_apart, int y_pitch, class X, class Y, int S, class Sum>
 __device__ __forceinline__ void add_terms(const X *of_x, const Y *const (&of_y)[S], int from, int apart, int features,
-                                          Sums<S> &sums) {
+                                          Sums<S, Sum> &sums) {
 #pragma unroll 2
   for (int f = from; f < features; f += apart) {
-    double x[K];
-    load_rows<x_apart>(of_x + f * x_pitch, x);
-    double y[S];
+    decltype(coordinate<Sum>(X{})) x[K];
+    load_rows<Sum, x_apart>(of_x + f * x_pitch, x);
+    decltype(coordinate<Sum>(Y{})) y[S];
 #pragma unroll
-    for (int i = 0; i < S; i++) y[i] = static_cast<double>(of_y[i][f * y_pitch]);
+    for (int i = 0; i < S; i++) y[i] = coordinate<Sum>(of_y[i][f * y_pitch]);
 #pragma unroll
     for (int i = 0; i < S; i++) {
-      double difference[K];
+      Sum of[K];
 #pragma unroll
-      for (int k = 0; k < K; k++) difference[k] = x[k] - y[i];
+      for (int k = 0; k < K; k++) of[k] = difference(x[k], y[i]);
 #pragma unroll
-      for (int k = 0; k < K; k++) {
-        if constexpr (absolute)
-          sums.v[i][k] += fabs(difference[k]);
-        else
-          sums.v[i][k] = fma(difference[k], difference[k], sums.v[i][k]);
-      }
+      for (int k = 0; k < K; k++) add_term<absolute>(sums.v[i][k], of[k]);
     }
   }
 }
@@ -110,6 +140,19 @@ __device__ __forceinline__ void take_roots(double (&s)[K]) {
     }
 #pragma unroll
     for (int i = 0; i < rows; i++) s[begin + i] = root[i];
+  }
+}
+
+// The same in two floats, those of tiny numbers of 2^80 times as much.
+template <class Cell, int rows>
+__device__ __forceinline__ void take_roots(TwoFloats (&s)[K]) {
+#pragma unroll
+  for (int k = 0; k < K; k++) {
+    const bool tiny = s[k].high < 0x1p-60f;
+    const float up = tiny ? 0x1p80f : 1.0f, down = tiny ? 0x1p-40f : 1.0f;
+    const float high = s[k].high * up, inverse = high > 0 ? ptx::approximate_reciprocal_root(high) : 0.0f;
+    const float root = high * inverse, rest = fmaf(-root, root, high) + s[k].low * up;
+    s[k] = {root * down, rest * (0.5f * inverse) * down};
   }
 }
 

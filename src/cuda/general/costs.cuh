@@ -27,6 +27,7 @@ struct Planes {
 template <class Cell, bool tangents, int T, bool with_slope, class Walk, int warps, bool resident = false>
 struct Fill {
   using Real = typename Cell::Real;
+  using Sum = SumOf<Cell, tangents || resident>;
   static constexpr int threads = warps * warp;
   // Warps that sum up the same columns of a tile, each a part of the features, where there are many.
   static constexpr int S = T > warps ? T / warps : 1, most = T < 4 ? T : 4;
@@ -37,10 +38,11 @@ struct Fill {
   static constexpr int step_groups = T / together;
   static constexpr int rows_together = S > 2 && warps > 4 ? 1 : K;  // as there are registers for
   // What they give each other, in the memory of the tile: each its sums of the columns that others complete.
-  static constexpr size_t exchange_bytes = (groups - 1) * S * K * threads * sizeof(double);
+  static constexpr size_t exchange_bytes = (groups - 1) * S * K * threads * sizeof(Sum);
   using Points =
       std::conditional_t<resident, ResidentPoints<Walk, T, threads>, Feed<Walk, T, threads, tangents, with_slope>>;
-  // Costs may come from products. A warp multiplies rows of eight lanes, two of each.
+  // Costs may come from products, where the host says so: never where float64 is slow. A warp multiplies rows of eight
+  // lanes, two of each.
   static constexpr bool multiplies = Cell::soft && !Cell::wide && !tangents && warps == 2 * warp / 8;
 
   const Args &a;
@@ -62,7 +64,7 @@ struct Fill {
   }
 
   // Costs that are given.
-  __device__ __forceinline__ void look_up(int first_step, int thread, Sums<S> &sums, Sums<S> &along) const {
+  __device__ __forceinline__ void look_up(int first_step, int thread, Sums<S, Sum> &sums, Sums<S> &along) const {
     const int u0 = first_of(thread);
     if (u0 >= T) return;
 #pragma unroll
@@ -71,20 +73,21 @@ struct Fill {
       for (int k = 0; k < K; k++) {
         const int row = lane_id() * K + k, column = first_step + u0 + i - lane_id();
         if (column < block.first[row] || column >= block.end[row]) continue;
+        using Given = std::conditional_t<std::is_same_v<Sum, double>, double, float>;
         const auto of = [&](const Series &series) {
-          return element<double>(series.data,
-                                 s.index.pair * series.stride[0] + s.row_of(row) * series.stride[1] +
-                                     s.column_of(column) * series.stride[2],
-                                 series.dtype);
+          return element<Given>(series.data,
+                                s.index.pair * series.stride[0] + s.row_of(row) * series.stride[1] +
+                                    s.column_of(column) * series.stride[2],
+                                series.dtype);
         };
-        sums.v[i][k] = of(a.x);
+        sums.v[i][k] = Sum{of(a.x)};
         if constexpr (tangents) along.v[i][k] = of(a.tangent_x);
       }
   }
 
   // shares: x is that of `rows`.
   template <class In, bool shares, int count>
-  __device__ __forceinline__ void add(int features, int u0, int part, int parts, Sums<count> &sums,
+  __device__ __forceinline__ void add(int features, int u0, int part, int parts, Sums<count, Sum> &sums,
                                       [[maybe_unused]] Sums<S> &along) const {
     const auto p = feed.template points<In>(0);
     const bool absolute = a.metric == SDTW_CITYBLOCK;
@@ -107,7 +110,7 @@ struct Fill {
     }
   }
   template <int count>
-  __device__ __forceinline__ void sum_up(int u0, int part, int parts, Sums<count> &sums, Sums<S> &along) {
+  __device__ __forceinline__ void sum_up(int u0, int part, int parts, Sums<count, Sum> &sums, Sums<S> &along) {
     sums.clear();
 #pragma unroll 1
     for (int from = 0; from < a.cost_features; from += feed.together()) {
@@ -212,8 +215,8 @@ struct Fill {
   }
   // Every group has sums of its own features over all columns that the groups have together, and gets the whole sums of
   // its own columns. The order of additions is that of the groups.
-  __device__ __forceinline__ void combine(const Sums<together> &parts, int thread, double *memory,
-                                          Sums<S> &sums) const {
+  __device__ __forceinline__ void combine(const Sums<together, Sum> &parts, int thread, Sum *memory,
+                                          Sums<S, Sum> &sums) const {
     constexpr int size = S * K;
     const int number = thread / warp, group = number / step_groups;
     const auto slot = [&](int from, int to) {  // what group `from` leaves for group `to`
@@ -223,7 +226,7 @@ struct Fill {
 #pragma unroll
     for (int to = 0; to < groups; to++) {
       if (to == group) continue;
-      double *there = slot(group, to);
+      Sum *there = slot(group, to);
 #pragma unroll
       for (int i = 0; i < S; i++)
 #pragma unroll
@@ -233,28 +236,28 @@ struct Fill {
     sums.clear();
 #pragma unroll
     for (int from = 0; from < groups; from++) {
-      const double *here = slot(from, group);
+      const Sum *here = slot(from, group);
 #pragma unroll
       for (int i = 0; i < S; i++)
 #pragma unroll
         for (int k = 0; k < K; k++) {
-          double own = 0;
+          Sum own{};
 #pragma unroll
           for (int g = 0; g < groups; g++) own = g == group ? parts.v[g * S + i][k] : own;
-          sums.v[i][k] += from == group ? own : here[(i * K + k) * warp];
+          add_to(sums.v[i][k], from == group ? own : here[(i * K + k) * warp]);
         }
     }
     meet();  // then the memory is free
   }
 
   // The costs given, or the metric's, of the thread's cells.
-  __device__ __forceinline__ void measure(double *memory, int first_step, int thread, Sums<S> &sums, Sums<S> &along) {
+  __device__ __forceinline__ void measure(Sum *memory, int first_step, int thread, Sums<S, Sum> &sums, Sums<S> &along) {
     if constexpr (tangents) along.clear();
     if (!a.fused) {
       sums.clear();
       return look_up(first_step, thread, sums, along);
     }
-    if constexpr (multiplies) {
+    if constexpr (multiplies && std::is_same_v<Sum, double>) {
       if (a.products) {
         sum_products(memory, first_step, thread, sums);
         return finish(sums, along);
@@ -262,7 +265,7 @@ struct Fill {
     }
     if constexpr (groups > 1) {
       if (a.cost_features > at_once) {
-        Sums<together> parts;
+        Sums<together, Sum> parts;
         const int number = thread / warp;
         sum_up(number % step_groups * together, number / step_groups, groups, parts, along);
         combine(parts, thread, memory, sums);
@@ -272,7 +275,7 @@ struct Fill {
     sum_up(first_of(thread), 0, 1, sums, along);
     finish(sums, along);
   }
-  __device__ __forceinline__ void finish(Sums<S> &sums, Sums<S> &along) const {
+  __device__ __forceinline__ void finish(Sums<S, Sum> &sums, Sums<S> &along) const {
     const auto each = [&](const auto &cell) {
 #pragma unroll
       for (int i = 0; i < S; i++)
@@ -282,17 +285,17 @@ struct Fill {
     if (a.metric == SDTW_EUCLIDEAN) {
 #pragma unroll
       for (int i = 0; i < S; i++) take_roots<Cell, rows_together>(sums.v[i]);
-      if (tangents) each([](double &sum, double &change) { change *= core::Euclidean::slope(sum); });
+      if constexpr (tangents) each([](double &sum, double &change) { change *= core::Euclidean::slope(sum); });
     } else if (a.metric == SDTW_COSINE)
-      each([](double &sum, double &) { sum = core::Cosine::finish(sum); });
+      each([](Sum &sum, double &) { halve(sum); });
     else if (tangents && a.metric == SDTW_SQEUCLIDEAN)
-      each([](double &, double &change) { change *= 2; });
+      each([](Sum &, double &change) { change *= 2; });
   }
 
   // Finite where the cost is so small that its reciprocal is not.
-  static __device__ __forceinline__ Real slope_of(double cost) {
+  static __device__ __forceinline__ Real slope_of(const Sum &cost) {
     if constexpr (Cell::wide) return fmin(core::Euclidean::slope(cost), 3e38);
-    const auto rounded = static_cast<float>(cost);
+    const float rounded = rounded_of(cost);
     const float up = rounded < 1e-20f ? 0x1p60f : rounded > 1e20f ? 0x1p-60f : 1.0f;  // reciprocals are normal floats
     return rounded > 0 ? fminf(reciprocal(rounded * up) * up, 3e38f) : 0.0f;
   }
@@ -305,8 +308,9 @@ struct Fill {
   // The next of the tiles. thread: of those that fill.
   __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &to, int first_step, int thread,
                                       const typename Cell::Units &units) {
-    Sums<S> sums, along;
-    measure(reinterpret_cast<double *>(to.base), first_step, thread, sums, along);
+    Sums<S, Sum> sums;
+    Sums<S> along;
+    measure(reinterpret_cast<Sum *>(to.base), first_step, thread, sums, along);
     const int u0 = first_of(thread);
     if (u0 >= T) return;
     int flags = 0;
@@ -323,6 +327,8 @@ struct Fill {
 #pragma unroll
       for (int k = 0; k < K; k++) {
         admitted[k] = column >= first.v[k] && column < end.v[k];
+        if constexpr (!std::is_same_v<Sum, double>)  // a cost that is given, not one that leaves the range of a float
+          admitted[k] = admitted[k] && (a.fused || sums.v[i][k].high != INFINITY);
         if constexpr (with_slope)
           if (a.metric == SDTW_EUCLIDEAN) slope.v[k] = admitted[k] ? slope_of(sums.v[i][k]) : Real(0);
         if constexpr (tangents) {

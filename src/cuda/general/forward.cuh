@@ -205,7 +205,7 @@ __device__ __forceinline__ void reset_rows(const Args &a, int64_t pair) {
 template <class Cell, bool tangents, bool small, int fill_warps, bool resident>
 __global__ void __launch_bounds__(forward_threads<fill_warps>, blocks_of<Cell, tangents, fill_warps>)
     general_forward_kernel(const __grid_constant__ Args a) {
-  if constexpr (!is_compiled<forward_rooms<small>>) return __trap();
+  if constexpr (!is_compiled<forward_rooms<small>> || (resident && avoids_float64)) return __trap();
   using Memory = ForwardMemory<Cell, tangents, small, fill_warps, resident>;
   unsigned char *const raw = ptx::shared_memory();
   Block &block = ptx::shared_object<Block>();
