@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "cpu_reference.h"
-#include "limits.h"
+#include "error_limits.h"
 #include "problem.h"
 #include "skips.h"
 

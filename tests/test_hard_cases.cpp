@@ -3,7 +3,7 @@
 #include "check.h"
 #include "cpu_reference.h"
 #include "data.h"
-#include "limits.h"
+#include "error_limits.h"
 
 using namespace test;
 

@@ -2,7 +2,7 @@
 #include "check_alignment.h"
 #include "decode.h"
 #include "fuzz.h"
-#include "limits.h"
+#include "error_limits.h"
 
 namespace test {
 namespace {

@@ -6,6 +6,8 @@
 // rows and a column of y, of which features are `pitch` apart: costs for FloatCell, large_costs for LongCell.
 #pragma once
 
+#include <climits>
+
 #include "cuda/args.h"
 #include "cuda/costs/two_floats.cuh"
 #include "cuda/pair.cuh"

@@ -162,9 +162,11 @@ struct Soft {
           const bool odd = !(fabsf(t.high) <= units.float_limit);
           if (odd && admitted[k]) flags |= rejected;
           if (odd) t = {};
-          const float sum = t.high + round;
-          q[way].v[k] = admitted[k] ? exp2_minus_1((t.high - (sum - round)) + t.low) : 0;
-          n[way].v[k] = admitted[k] ? __float_as_int(sum) - __float_as_int(round) : forbidding;
+          // Of large t low may be a sixteenth, and the nearest integer another.
+          const float near = t.high + round, rest = (t.high - (near - round)) + t.low;
+          const float more = (rest + round) - round;
+          q[way].v[k] = admitted[k] ? exp2_minus_1(rest - more) : 0;
+          n[way].v[k] = admitted[k] ? __float_as_int(near + more) - __float_as_int(round) : forbidding;
         }
       }
       return flags;
