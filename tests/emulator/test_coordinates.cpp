@@ -43,8 +43,8 @@ long double worst_cost(double reach) {
     for (int f = 0; f < D; f++) {
       const float origin = draw(offset), of_x = draw(offset), of_y = random_bits()() % 8 ? draw(offset) : of_x;
       float unused;
-      x[0][f] = IntegerCoordinates::of(of_x, origin, root, unused);
-      y[f] = IntegerCoordinates::of(of_y, origin, root, unused);
+      x[0][f] = IntegerCoordinates::of(of_x, origin, IntegerCoordinates::unit(root), unused);
+      y[f] = IntegerCoordinates::of(of_y, origin, IntegerCoordinates::unit(root), unused);
       const long double difference = static_cast<long double>(of_x) - of_y;
       exact += difference * difference * scale;
     }
@@ -66,7 +66,7 @@ TEST_CASE("Integer coordinates are right to 2^-41 and 2^-46 of themselves") {
     const float origin = static_cast<float>(spread(-20, 0) / root.whole);
     const float v = origin + static_cast<float>(spread(-40, 14.9) / root.whole);
     float size;
-    const IntegerCoordinates::Number number = IntegerCoordinates::of(v, origin, root, size);
+    const IntegerCoordinates::Number number = IntegerCoordinates::of(v, origin, IntegerCoordinates::unit(root), size);
     const long double exact = (static_cast<long double>(v) - origin) * static_cast<long double>(root.whole);
     INFO("v " << v << " origin " << origin << " root " << root.whole);
     REQUIRE(std::fabs(value_of(number) - exact) <= 0x1p-41L + 0x1p-46L * std::fabs(exact));
@@ -86,7 +86,7 @@ TEST_CASE("Costs of integer coordinates") {
 TEST_CASE("The column between two pairs takes exponents below those of any pair, whatever the point beside it") {
   for (const float v : {-1023.f, -1.f, 0.f, 1e-3f, 1023.f}) {
     float unused;
-    const IntegerCoordinates::Number x[1][2] = {{IntegerCoordinates::of(v, 0, Root(1), unused), {}}};
+    const IntegerCoordinates::Number x[1][2] = {{IntegerCoordinates::of(v, 0, {1, 0}, unused), {}}};
     const IntegerCoordinates::Number y[2] = {IntegerCoordinates::separator(0), IntegerCoordinates::separator(1)};
     FloatCost cost[1];
     IntegerCoordinates::costs<1, 2>(x, y, 1, cost);

@@ -19,9 +19,13 @@ struct FloatCoordinates {
   using Number = double;
   using Size = double;
   using Origin = double;
+  using Unit = double;  // of Root, what coordinates are multiplied by
+  static __device__ __forceinline__ Unit unit(const Root &root) { return root.whole; }
+  // A thread's own: what comes from the arguments is loaded again and again, and takes more local memory.
+  static __device__ __forceinline__ Unit own_unit(double scale, const Root &) { return sqrt(scale); }
 
-  static __device__ __forceinline__ Number of(float v, Origin origin, const Root &root, Size &size) {
-    const double scaled = (v - origin) * root.whole;
+  static __device__ __forceinline__ Number of(float v, Origin origin, Unit unit, Size &size) {
+    const double scaled = (v - origin) * unit;
     size = fabs(scaled);
     return scaled;
   }
@@ -75,9 +79,12 @@ struct IntegerCoordinates {
   };
   using Size = float;
   using Origin = float;
+  using Unit = TwoFloats;
+  static __device__ __forceinline__ Unit unit(const Root &root) { return {root.high, root.low}; }
+  static __device__ __forceinline__ Unit own_unit(double, const Root &root) { return unit(root); }
 
-  static __device__ __forceinline__ Number of(float v, Origin origin, const Root &root, Size &size) {
-    const TwoFloats scaled = product(difference(v, origin), TwoFloats{root.high, root.low});
+  static __device__ __forceinline__ Number of(float v, Origin origin, const Unit &unit, Size &size) {
+    const TwoFloats scaled = product(difference(v, origin), unit);
     size = fabsf(scaled.high);
     const float units = scaled.high * 0x1p16f;
     const int near = __float2int_rn(units);

@@ -49,7 +49,7 @@ struct InlineCosts : InlineBase {
   Number *y;                 // y of the lane's pair in shared memory, likewise relative to the origin and scaled
   const Number *at;          // y of the lane's column in the step that was sought
   Origin origin[D];          // the first point of x
-  Root root;                 // sqrt(log2(e) / gamma)
+  Coordinates::Unit root;    // sqrt(log2(e) / gamma)
   int reach_x, reach_y;      // the largest scaled squared distances from the origin, as bits: a NaN is the largest
   const float *data;         // the task's first column of y, in the caller's array
   int64_t stride[2];         // from a column of the task to the next, and from a feature to the next
@@ -63,7 +63,7 @@ struct InlineCosts : InlineBase {
     lane = s.lane, lanes = s.lanes, columns = s.pair.m, count = a.features;
     y = reinterpret_cast<Number *>(memory) + (lane_id() >> a.lane_bits) * (D * row);
     sought = no_columns;
-    root = a.root;
+    root = Coordinates::own_unit(a.scale, a.root);
     reach_x = reach_y = 0;
     const float *xs = static_cast<const float *>(a.x.data) + x_of(a, s.pair.index) * a.x.stride[0];
     data =

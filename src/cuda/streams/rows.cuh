@@ -47,7 +47,7 @@ struct ScaledRows {
   Point x[K][D];
 
   static __device__ __forceinline__ Point point(float v, Origin origin, const Root &root, Size &size) {
-    return Coordinates::of(v, origin, root, size);
+    return Coordinates::of(v, origin, Coordinates::unit(root), size);
   }
   static __device__ __forceinline__ Z forbidden() { return Cell::forbidden(); }
   static __device__ __forceinline__ Z corner() { return Cell::one(); }
