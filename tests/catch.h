@@ -4,6 +4,7 @@
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 namespace catch_cli = Catch::Clara;
+using Catch::Approx;
 #else
 #include <catch2/catch.hpp>
 #ifdef CATCH_CONFIG_RUNNER
