@@ -27,7 +27,8 @@ elseif(SDTW_HAVE_CUDA)
   endif()
   enable_language(CUDA)
   # Compute capability 11.0 is that of Arm systems alone, and a sixth of the compile time: where the host is not one,
-  # all-major is every other. PTX of the last is there for GPUs to come.
+  # all-major is every other, and 8.6, whose code 8.9 runs as well: float64 is slow there, which code for 8.0 does not
+  # avoid. PTX of the last is there for GPUs to come.
   if(CMAKE_CUDA_ARCHITECTURES STREQUAL "all-major" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
     execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known COMMAND_ERROR_IS_FATAL ANY)
     string(REGEX MATCHALL "[0-9]+" known "${known}")
@@ -38,6 +39,8 @@ elseif(SDTW_HAVE_CUDA)
       if(NOT DEFINED first_of_${major} AND NOT major EQUAL 11)
         set(first_of_${major} ${architecture})
         list(APPEND majors ${architecture})
+      elseif(architecture EQUAL 86)
+        list(APPEND majors 86)
       endif()
     endforeach()
     list(POP_BACK majors last)

@@ -176,6 +176,7 @@ enum class Source : int {
   word_pieces,
   packed_pieces,
   slices,
+  split_slices,
   slices_in_words,
   large,
   large_of_pairs,

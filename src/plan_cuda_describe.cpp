@@ -33,6 +33,7 @@ const char *name_of(Source source) {
     case Source::word_pieces: return "WordPieces";
     case Source::packed_pieces: return "PackedPieces";
     case Source::slices: return "Slices";
+    case Source::split_slices: return "SplitSlices";
     case Source::slices_in_words: return "SlicesInWords";
     case Source::large: return "Large";
     case Source::large_of_pairs: return "LargeOfPairs";

@@ -54,6 +54,7 @@ decltype(auto) visit_forward(Source source, Visit &&visit) {
       case Source::packed_of_four: return visit(Type<PackedOfFour>{});
       case Source::split_pieces: return visit(Type<SplitPieces>{});
       case Source::slices: return visit(Type<Slices>{});
+      case Source::split_slices: return visit(Type<SplitSlices>{});
       default: return visit(Type<Smallest>{});
     }
   }

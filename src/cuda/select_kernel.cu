@@ -51,14 +51,19 @@ Source forward_source(const Args &a) {
   return fits_forward<SplitOfPairs>(a) ? Source::split_of_pairs : Source::smallest;
 }
 
-// Forward with Slices: x whole if it fits, and as many columns in the ring as do then. none: nothing fits.
-Kernel fit_slices(Args a) {
+// Forward with costs in integers: x whole if it fits, and as many columns in the ring as do then. none: nothing fits.
+template <class Slices>
+Kernel fit_slices_as(Source source, Args a) {
   for (const bool whole : {true, false})
     for (const int columns : {64, 48}) {
       a.x_whole = whole, a.cost_columns = columns;
-      if (fits_forward<Slices>(a)) return {Source::slices, 0, columns, forward_bytes<Slices>(a), whole};
+      if (fits_forward<Slices>(a)) return {source, 0, columns, forward_bytes<Slices>(a), whole};
     }
   return {};
+}
+Kernel fit_slices(const Args &a) {
+  const bool short_y = a.m <= most_packed_columns;
+  return short_y ? fit_slices_as<Slices>(Source::slices, a) : fit_slices_as<SplitSlices>(Source::split_slices, a);
 }
 // Sets cost_columns to the most columns of costs that shared memory has room for, whole tiles of them. The columns of a
 // tile and those by which the lanes of a pair are apart must be there at once. With more columns, producer warps

@@ -34,8 +34,9 @@ constexpr int most_packed_columns = 256;
 using SplitPieces = PieceCosts<SplitRing, 3>;
 using WordPieces = PieceCosts<WordRing, 3>;
 using PackedPieces = PieceCosts<PackedRing, 2>;
-// Where float64 is slow, of all of these one for forward and backward's two.
+// Where float64 is slow, of all of these two for forward, of short y and of long, and backward's two.
 using Slices = SliceCosts<PackedRing>;
+using SplitSlices = SliceCosts<SplitRing>;
 using SlicesInWords = SliceCosts<WordRing>;
 
 // Costs of many features for LongCell, of short pairs side by side with fewer columns. Where a GPU has no room for
@@ -56,6 +57,8 @@ template <>
 inline constexpr Room rooms_of<SmallestLarge> = room_of_99;
 template <>
 inline constexpr Room rooms_of<Slices> = room_of_99 | room_of_163 | room_of_227;
+template <>
+inline constexpr Room rooms_of<SplitSlices> = rooms_of<Slices>;
 template <>
 inline constexpr Room rooms_of<SlicesInWords> = rooms_of<Slices>;
 template <>
