@@ -361,6 +361,18 @@ def threads(rows):
     return markdown(["(B, N, M, d)", *header], lines)
 
 
+def float64(rows):
+    """What avoiding float64 saves of it, and takes on a GPU that has plenty."""
+    lines = []
+    for row in rows:
+        size = f"{row['B']} x {row['By']}" if row["pairs"] != "batch" else row["B"]
+        what = row["what"] + (f", gamma {row['gamma']:g}" if row["what"] == "all pairs" else "")
+        counts = [digits(row["per_cell"]), digits(row["without_per_cell"])]
+        times = [milliseconds(row), milliseconds({"median_ms": row["without_ms"]})]
+        lines.append([what, f"({size}, {row['N']}, {row['M']}, {row['d']})", *counts, *times])
+    return markdown(["problem", "shape", "a cell", "without", "time", "without"], lines)
+
+
 def collections_cuda(rows):
     """The estimators on a GPU, beside one core of its host."""
     lines = []
@@ -403,6 +415,7 @@ TABLES = {
     "family-cpu": ("family.json", family),
     "cuda-cliffs": ("family.json", cliffs),
     "cpu-threads": ("threads.json", threads),
+    "cuda-float64": ("float64.json", float64),
     "scaled-costs": ("accuracy.json", scaled_costs),
 }
 
