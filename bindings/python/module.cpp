@@ -14,6 +14,7 @@
 
 #include "arrays.h"
 #include "errors.h"
+#include "kept.h"
 #include "sdtw.h"
 
 namespace py = pybind11;
@@ -209,6 +210,13 @@ py::dict functions() {
   return result;
 }
 
+py::dict kept_functions() {
+  py::dict result;
+  result["value_and_gradients"] = address(&sdtw_python::kept::value_and_gradients);
+  result["are_products"] = address(&sdtw_python::kept::are_products);
+  return result;
+}
+
 void define_constants(py::module_ &module) {
   module.attr("METRICS") = names({{"precomputed", SDTW_PRECOMPUTED},
                                   {"sqeuclidean", SDTW_SQEUCLIDEAN},
@@ -258,6 +266,7 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
 
   module.def("functions", &functions,
              "Addresses of functions of sdtw.h by their names without sdtw_: for libraries in C beside this module.");
+  module.def("kept_functions", &kept_functions, "Addresses of the functions of kept.h, likewise.");
   module.def("version", &sdtw_version, "SDTW_VERSION of the library: major * 10000 + minor * 100 + patch.");
   module.def("build_info", &sdtw_build_info, "Version, compiler, backends and instruction sets, in one line.");
   module.def(

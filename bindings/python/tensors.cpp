@@ -7,6 +7,7 @@
 
 #include "arrays.h"
 #include "errors.h"
+#include "kept.h"
 
 namespace py = pybind11;
 
@@ -163,6 +164,23 @@ void backward(const Plan &plan, py::handle x, py::handle y, py::handle x_len, py
   compute(sdtw_backward, plan.problem, buffers, plan.exec);
 }
 
+void value_and_gradients(const Plan &plan, py::handle x, py::handle y, py::handle x_len, py::handle y_len,
+                         py::handle value, py::handle grad_x, py::handle grad_y) {
+  sdtw_buffers buffers = make_buffers(plan, x, y, x_len, y_len, py::none(), py::none(), plan.sizes.backward);
+  buffers.value = address(value);
+  buffers.grad_x = view<sdtw_out>(grad_x);
+  buffers.grad_y = view<sdtw_out>(grad_y);
+  compute(kept::value_and_gradients, plan.problem, buffers, plan.exec);
+}
+
+bool are_products(const Plan &plan, py::handle grad_value, py::handle grad_x, py::handle grad_y) {
+  sdtw_buffers buffers{};
+  buffers.grad_value = upstream(plan, grad_value);
+  buffers.grad_x.data = address(grad_x);
+  buffers.grad_y.data = address(grad_y);
+  return kept::are_products(&plan.problem, &buffers);
+}
+
 void alignment(const Plan &plan, py::handle x, py::handle y, py::handle x_len, py::handle y_len, py::handle alignment,
                py::handle state, py::handle workspace) {
   sdtw_buffers buffers = make_buffers(plan, x, y, x_len, y_len, state, workspace, plan.sizes.alignment);
@@ -212,6 +230,11 @@ void define_tensors(py::module_ &module) {
            "The sum of values in host memory, times the factor, in an array of one.")
       .def("backward", &backward, py::arg("x"), py::arg("y"), py::arg("x_len"), py::arg("y_len"), py::arg("grad_value"),
            py::arg("grad_x"), py::arg("grad_y"), py::arg("state"), py::arg("workspace"), "sdtw_backward.")
+      .def("value_and_gradients", &value_and_gradients, py::arg("x"), py::arg("y"), py::arg("x_len"), py::arg("y_len"),
+           py::arg("value"), py::arg("grad_x"), py::arg("grad_y"),
+           "Both from one call on the CPU, of a Plan with values and without state, for a grad_value of 1: see kept.h.")
+      .def("are_products", &are_products, py::arg("grad_value"), py::arg("grad_x"), py::arg("grad_y"),
+           "Whether gradients are products of grad_value with these, which value_and_gradients has made.")
       .def("alignment", &alignment, py::arg("x"), py::arg("y"), py::arg("x_len"), py::arg("y_len"),
            py::arg("alignment"), py::arg("state"), py::arg("workspace"), "sdtw_alignment.")
       .def("jvp", &jvp, py::arg("x"), py::arg("y"), py::arg("x_len"), py::arg("y_len"), py::arg("tangent_x"),
