@@ -54,7 +54,8 @@ def torch_layers(x, y, lengths):
     plain_x, plain_y, ones = x.detach(), y.detach(), torch.ones(x.shape[0], device=x.device)
     loss, options = SoftDTW(GAMMA, reduction="mean"), (None, None, GAMMA, "sqeuclidean")
     ops = torch.ops.libsdtw
-    _, state = ops.forward(plain_x, plain_y, *options, True)
+    wanted = False, True, True  # no state for an alignment, but both gradients
+    _, *kept = ops.forward(plain_x, plain_y, *options, *wanted)
 
     def gradients(value, *upstream):
         return torch.autograd.grad(value, (x, y), *upstream)
@@ -77,9 +78,9 @@ def torch_layers(x, y, lengths):
         **calls,
         **({f"{name}, in Python": in_python(call) for name, call in calls.items()} if _direct.native else {}),
         "torch: SoftDTW, mean, step, autograd in the calling thread": one_thread,
-        "torch: operator forward": lambda: ops.forward.default(plain_x, plain_y, *options, True),
+        "torch: operator forward": lambda: ops.forward.default(plain_x, plain_y, *options, *wanted),
         "torch: operator backward": lambda: ops.backward.default(
-            ones, plain_x, plain_y, None, None, state, GAMMA, "sqeuclidean", True, True
+            ones, plain_x, plain_y, None, None, *kept, GAMMA, "sqeuclidean", True, True
         ),
         "torch: torch.nn.CTCLoss, step": ctc_step(x),
         "torch: a step that computes nothing": lambda: gradients(Nothing.apply(x, y), ones),
@@ -154,15 +155,21 @@ def c_layers(library, x, y):
     """{name: call} of the C API, on the stream that is current when this is called."""
     (batch, n, features), device = x.shape, x.device.type
     problem = library.problem(batch_x=batch, batch_y=batch, n=n, m=n, features=features, gamma=GAMMA)
-    exec_ = library.exec(device=capi.DEVICES[device], num_threads=1, stream=Buffers.stream(device))
+    where = {"device": capi.DEVICES[device], "num_threads": 1, "stream": Buffers.stream(device)}
+    exec_, at_once = library.exec(**where), library.exec(**where, flags=capi.NO_STATE | capi.WITH_VALUE)
     sizes = library.sizes(problem, exec_)
-    b = Buffers(x, y, sizes.state, max(sizes.forward, sizes.backward))
+    space = max(sizes.forward, sizes.backward, library.sizes(problem, at_once).backward)
+    b = Buffers(x, y, sizes.state, space)
     buffers = library.buffers(value=b.value.data_ptr(), state=b.state.data_ptr(), state_bytes=sizes.state)
     buffers.workspace, buffers.workspace_bytes = b.workspace.data_ptr(), b.workspace.numel()
     for name in ("x", "y", "grad_x", "grad_y"):
         tensor = getattr(b, name)
         setattr(buffers, name, capi.Array(tensor.data_ptr(), (capi.i64 * 3)(*tensor.stride())))
     args = ct.byref(problem), ct.byref(buffers), ct.byref(exec_)
+    stateless = library.buffers()
+    ct.pointer(stateless)[0] = buffers
+    stateless.state, stateless.state_bytes = None, 0
+    one_call = ct.byref(problem), ct.byref(stateless), ct.byref(at_once)
 
     def step(_=b):
         library.call("sdtw_forward", *args)
@@ -170,6 +177,7 @@ def c_layers(library, x, y):
 
     return {
         "C: step": step,
+        "C: step in one call": lambda _=b: library.call("sdtw_backward", *one_call),
         "C: sdtw_forward": lambda: library.call("sdtw_forward", *args),
         "C: sdtw_backward": lambda: library.call("sdtw_backward", *args),
     }

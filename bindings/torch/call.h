@@ -6,8 +6,11 @@
 #include <ATen/DeviceGuard.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mul.h>
 #include <c10/core/Allocator.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -21,6 +24,9 @@ struct Core {
   decltype(&sdtw_buffers_init) buffers_init;
   decltype(&sdtw_forward) forward;
   decltype(&sdtw_backward) backward;
+  // Of kept.h beside that module.
+  decltype(&sdtw_backward) value_and_gradients;
+  bool (*are_products)(const sdtw_problem *, const sdtw_buffers *);
 };
 inline Core core{};
 
@@ -39,13 +45,14 @@ struct Plan {
 
 // What calls of one kind need.
 struct Call {
-  Plan training;   // with state
-  Plan inference;  // without
+  Plan training;   // with state, or of values and gradients in one call, as Python has decided
+  Plan inference;  // without state
   at::ScalarType value_type;
   double gamma;
   std::string options;  // as the operators have them
 
   int64_t batch() const { return training.problem.batch_x; }
+  bool keeps_gradients() const { return training.exec.flags & SDTW_WITH_VALUE; }
 };
 
 struct Inputs {
@@ -119,13 +126,16 @@ inline bool prepare(const Inputs &in, const at::Tensor &state, sdtw_buffers &buf
   return true;
 }
 
+// Of lengths that only the data can tell to be wrong.
+inline bool may_call(const Plan &plan, const Inputs &in) {
+  return plan.exec.device != SDTW_CPU ||
+         (are_within(in.x_lengths, plan.problem.n) && are_within(in.y_lengths, plan.problem.m));
+}
+
 inline bool forward(const Plan &plan, const Inputs &in, const at::Tensor &value, const at::Tensor &state) {
   sdtw_buffers buffers;
   sdtw_exec exec = plan.exec;
-  if (exec.device == SDTW_CPU &&
-      !(are_within(in.x_lengths, plan.problem.n) && are_within(in.y_lengths, plan.problem.m)))
-    return false;
-  if (!prepare(in, state, buffers, exec)) return false;
+  if (!may_call(plan, in) || !prepare(in, state, buffers, exec)) return false;
   const Scratch workspace(plan.sizes.forward, in.x);
   buffers.workspace = workspace.data();
   buffers.workspace_bytes = plan.sizes.forward;
@@ -133,7 +143,40 @@ inline bool forward(const Plan &plan, const Inputs &in, const at::Tensor &value,
   return core.forward(&plan.problem, &buffers, &exec) == SDTW_STATUS_OK;
 }
 
-// A gradient that is not wanted is an undefined tensor.
+// What a node keeps from forward until backward: state alone, or in its place the gradients of x and y, for upstream
+// gradients of 1. A gradient that is not wanted is an undefined tensor.
+using Kept = std::array<at::Tensor, 2>;
+
+inline at::Tensor new_gradient(const at::Tensor &series, bool wanted) {
+  return wanted ? at::empty_like(series, at::MemoryFormat::Contiguous) : at::Tensor();
+}
+
+inline bool value_and_gradients(const Plan &plan, const Inputs &in, const at::Tensor &value, const Kept &gradients) {
+  sdtw_buffers buffers;
+  sdtw_exec exec = plan.exec;
+  if (!may_call(plan, in) || !prepare(in, {}, buffers, exec)) return false;
+  const Scratch workspace(plan.sizes.backward, in.x);
+  buffers.workspace = workspace.data();
+  buffers.workspace_bytes = plan.sizes.backward;
+  buffers.value = value.mutable_data_ptr();
+  buffers.grad_x = output(gradients[0]);
+  buffers.grad_y = output(gradients[1]);
+  return core.value_and_gradients(&plan.problem, &buffers, &exec) == SDTW_STATUS_OK;
+}
+
+// Gradients for other upstream ones, from those for 1; false where they are to be computed for these.
+inline bool scale(const Plan &plan, const at::Tensor &grad_value, bool in_place, Kept &gradients) {
+  sdtw_buffers buffers{};
+  buffers.grad_value = grad_value.const_data_ptr();
+  for (int i = 0; i < 2; ++i)
+    if (gradients[i].defined()) (i ? buffers.grad_y : buffers.grad_x).data = gradients[i].mutable_data_ptr();
+  if (!core.are_products(&plan.problem, &buffers)) return false;
+  const at::Tensor factors = grad_value.view({plan.problem.batch_x, 1, 1});
+  for (at::Tensor &gradient : gradients)
+    if (gradient.defined()) gradient = in_place ? gradient.mul_(factors) : gradient.mul(factors);
+  return true;
+}
+
 inline bool backward(const Plan &plan, const Inputs &in, const at::Tensor &state, const void *grad_value,
                      const at::Tensor &grad_x, const at::Tensor &grad_y) {
   sdtw_buffers buffers;

@@ -22,7 +22,8 @@ inline PyObject *python_gradients = nullptr;
 
 // Gradients of what is asked for.
 struct Question {
-  at::Tensor x, y, x_lengths, y_lengths, state;
+  at::Tensor x, y, x_lengths, y_lengths;
+  Kept kept;
   double gamma;
   std::string options;
   std::string reduction;
@@ -45,8 +46,8 @@ inline py::object wrap(const at::Tensor &tensor) {
 
 inline variable_list ask_python(const at::Tensor &grad, const Question &of) {
   const py::gil_scoped_acquire locked;
-  const py::tuple tensors =
-      py::make_tuple(wrap(of.x), wrap(of.y), wrap(of.x_lengths), wrap(of.y_lengths), wrap(of.state));
+  const py::tuple tensors = py::make_tuple(wrap(of.x), wrap(of.y), wrap(of.x_lengths), wrap(of.y_lengths),
+                                           wrap(of.kept[0]), wrap(of.kept[1]));
   const py::object grads = py::reinterpret_steal<py::object>(PyObject_CallFunction(
       python_gradients, "OO(ds)sOO", wrap(grad).ptr(), tensors.ptr(), of.gamma, of.options.c_str(),
       of.reduction.c_str(), of.need_x ? Py_True : Py_False, of.need_y ? Py_True : Py_False));
@@ -60,8 +61,8 @@ inline variable_list ask_python(const at::Tensor &grad, const Question &of) {
 
 // A question as what programs of compiled autograd may hold, and back.
 inline std::vector<c10::IValue> packed(const Question &of) {
-  return {of.x,       of.y,         of.x_lengths,  of.y_lengths, of.state, of.gamma,
-          of.options, of.reduction, of.value_type, of.need_x,    of.need_y};
+  return {of.x,     of.y,       of.x_lengths, of.y_lengths,  of.kept[0], of.kept[1],
+          of.gamma, of.options, of.reduction, of.value_type, of.need_x,  of.need_y};
 }
 
 inline Question unpacked(const std::vector<c10::IValue> &from) {
@@ -70,13 +71,13 @@ inline Question unpacked(const std::vector<c10::IValue> &from) {
           tensor(1),
           tensor(2),
           tensor(3),
-          tensor(4),
-          from[5].toDouble(),
-          from[6].toStringRef(),
+          {tensor(4), tensor(5)},
+          from[6].toDouble(),
           from[7].toStringRef(),
-          from[8].toScalarType(),
-          from[9].toBool(),
-          from[10].toBool()};
+          from[8].toStringRef(),
+          from[9].toScalarType(),
+          from[10].toBool(),
+          from[11].toBool()};
 }
 
 // What such a program calls: compilers look into it, and find the operators.

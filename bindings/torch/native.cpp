@@ -166,6 +166,8 @@ PyObject *connect(PyObject *, PyObject *args) {
   set(core.buffers_init, functions, "buffers_init");
   set(core.forward, functions, "forward");
   set(core.backward, functions, "backward");
+  set(core.value_and_gradients, functions, "value_and_gradients");
+  set(core.are_products, functions, "are_products");
   void *const address = PyLong_AsVoidPtr(stream);
   if (PyErr_Occurred()) return nullptr;
   std::memcpy(&current_cuda_stream, &address, sizeof address);

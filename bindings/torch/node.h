@@ -2,12 +2,12 @@
 #pragma once
 
 #include <ATen/ops/div.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/sum.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ inline at::Tensor reduced(const at::Tensor &value, Reduction reduction) {
 struct SoftDtwBackward : torch::autograd::Node {
   std::shared_ptr<const Call> call;
   Reduction reduction = Reduction::none;
-  SavedVariable x, y, x_lengths, y_lengths, state;
+  SavedVariable x, y, x_lengths, y_lengths, kept_x, kept_y;
 
   std::string name() const override { return "SoftDtwBackward"; }
 
@@ -72,7 +72,7 @@ struct SoftDtwBackward : torch::autograd::Node {
 
   // What compiled autograd specializes its program on, and the tensors, which are inputs of it.
   void compiled_args(CompiledNodeArgs &args) const override {
-    for (const SavedVariable *saved : {&x, &y, &x_lengths, &y_lengths, &state}) args.collect(*saved, false);
+    for (const SavedVariable *saved : {&x, &y, &x_lengths, &y_lengths, &kept_x, &kept_y}) args.collect(*saved, false);
     args.collect(call->gamma);
     args.collect(call->options);
     args.collect(static_cast<int64_t>(call->value_type));
@@ -87,7 +87,7 @@ struct SoftDtwBackward : torch::autograd::Node {
   }
 
  private:
-  std::array<SavedVariable *, 5> variables() { return {&x, &y, &x_lengths, &y_lengths, &state}; }
+  std::array<SavedVariable *, 6> variables() { return {&x, &y, &x_lengths, &y_lengths, &kept_x, &kept_y}; }
 
   Question question() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -95,7 +95,7 @@ struct SoftDtwBackward : torch::autograd::Node {
             y.unpack(),
             x_lengths.unpack(),
             y_lengths.unpack(),
-            state.unpack(),
+            {kept_x.unpack(), kept_y.unpack()},
             call->gamma,
             call->options,
             name_of(reduction),
@@ -112,14 +112,23 @@ struct SoftDtwBackward : torch::autograd::Node {
 
   bool compute(const at::Tensor &grad, const Question &of, variable_list &result) const {
     const at::AutoDispatchBelowADInplaceOrView below;
-    at::Tensor grad_x, grad_y;
-    if (of.need_x) grad_x = at::empty_like(of.x, at::MemoryFormat::Contiguous);
-    if (of.need_y) grad_y = at::empty_like(of.y, at::MemoryFormat::Contiguous);
     if (!of.need_x && !of.need_y) return true;
-    const Inputs in{of.x, of.y, of.x_lengths, of.y_lengths};
     const at::Tensor upstream = of_values(grad);
-    if (!backward(call->training, in, of.state, upstream.const_data_ptr(), grad_x, grad_y)) return false;
-    result = {std::move(grad_x), std::move(grad_y)};
+    const bool keeps = call->keeps_gradients();
+    Kept grads;
+    if (keeps) {
+      grads = {of.need_x ? of.kept[0] : at::Tensor(), of.need_y ? of.kept[1] : at::Tensor()};
+      if (scale(call->training, upstream, !torch::autograd::get_current_graph_task_keep_graph(), grads)) {
+        result = {std::move(grads[0]), std::move(grads[1])};
+        return true;
+      }
+    }
+    grads = {new_gradient(of.x, of.need_x), new_gradient(of.y, of.need_y)};
+    const Plan &plan = keeps ? call->inference : call->training;
+    const Inputs in{of.x, of.y, of.x_lengths, of.y_lengths};
+    if (!backward(plan, in, keeps ? at::Tensor() : of.kept[0], upstream.const_data_ptr(), grads[0], grads[1]))
+      return false;
+    result = {std::move(grads[0]), std::move(grads[1])};
     return true;
   }
 
@@ -165,13 +174,19 @@ inline at::Tensor soft_dtw(const std::shared_ptr<const Call> &call, const Inputs
   RECORD_FUNCTION("libsdtw::soft_dtw", c10::ArrayRef<const c10::IValue>());
   const c10::OptionalDeviceGuard device(in.x.is_cpu() ? std::optional<at::Device>() : in.x.device());
   const bool trains = torch::autograd::compute_requires_grad(in.x, in.y);
-  at::Tensor state, result;
+  at::Tensor result;
+  Kept kept;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     const Plan &plan = trains ? call->training : call->inference;
     const at::Tensor value = at::empty({call->batch()}, in.x.options().dtype(call->value_type));
-    if (trains) state = at::empty({static_cast<int64_t>(plan.sizes.state)}, in.x.options().dtype(at::kByte));
-    if (!forward(plan, in, value, state)) return {};
+    if (trains && call->keeps_gradients()) {
+      kept = {new_gradient(in.x, in.x.requires_grad()), new_gradient(in.y, in.y.requires_grad())};
+      if (!value_and_gradients(plan, in, value, kept)) return {};
+    } else {
+      if (trains) kept[0] = at::empty({static_cast<int64_t>(plan.sizes.state)}, in.x.options().dtype(at::kByte));
+      if (!forward(plan, in, value, kept[0])) return {};
+    }
     result = reduced(value, reduction);
   }
   if (!trains) return result;
@@ -184,7 +199,8 @@ inline at::Tensor soft_dtw(const std::shared_ptr<const Call> &call, const Inputs
   node->y = SavedVariable(in.y, false);
   if (in.x_lengths.defined()) node->x_lengths = SavedVariable(in.x_lengths, false);
   if (in.y_lengths.defined()) node->y_lengths = SavedVariable(in.y_lengths, false);
-  node->state = SavedVariable(state, false);
+  if (kept[0].defined()) node->kept_x = SavedVariable(kept[0], false);
+  if (kept[1].defined()) node->kept_y = SavedVariable(kept[1], false);
   torch::autograd::set_history(result, holder);
   return result;
 }

@@ -153,13 +153,14 @@ def test_threads_change_nothing():
 @pytest.mark.usefixtures("python_way")
 def test_only_the_gradients_that_are_needed(device, monkeypatch):
     calls = []
-    backward = libsdtw._core.Plan.backward
+    name = "backward" if device == "cuda" else "value_and_gradients"
+    run = getattr(libsdtw._core.Plan, name)
 
     def spy(*args):
         calls.append(tuple(grad is not None for grad in args[6:8]))
-        backward(*args)
+        run(*args)
 
-    monkeypatch.setattr(libsdtw._core.Plan, "backward", spy)
+    monkeypatch.setattr(libsdtw._core.Plan, name, spy)
     x, y = pair(device)
     both = grads(soft_dtw(x, y), x, y)
     torch.testing.assert_close(grads(soft_dtw(x, y.detach()), x)[0], both[0], rtol=0, atol=0)
@@ -168,21 +169,27 @@ def test_only_the_gradients_that_are_needed(device, monkeypatch):
 
 
 @pytest.mark.usefixtures("python_way")
-def test_no_state_without_gradients(device, monkeypatch):
-    states = []
-    forward = libsdtw._core.Plan.forward
+def test_nothing_kept_without_gradients(device, monkeypatch):
+    kept = []
 
-    def spy(*args):
-        states.append(args[6] is not None)
-        forward(*args)
+    def spy_on(name, keeps):
+        run = getattr(libsdtw._core.Plan, name)
 
-    monkeypatch.setattr(libsdtw._core.Plan, "forward", spy)
+        def spy(*args):
+            kept.append(keeps(args))
+            run(*args)
+
+        monkeypatch.setattr(libsdtw._core.Plan, name, spy)
+
+    spy_on("forward", lambda args: "state" if args[6] is not None else None)
+    spy_on("value_and_gradients", lambda args: "gradients")
     x, y = pair(device)
     with torch.no_grad():
         assert not soft_dtw(x, y).requires_grad
     assert not soft_dtw(x.detach(), y.detach()).requires_grad
     assert soft_dtw(x, y).requires_grad
-    assert states == [False, False, True]
+    assert soft_dtw(x.half(), y.half()).requires_grad
+    assert kept == [None, None, "state" if device == "cuda" else "gradients", "state"]
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])

@@ -278,9 +278,9 @@ def test_opcheck(device, dtype, needs):
     x, y = (t.detach().to(dtype) for t in pair(device))
     lengths = torch.tensor([7, 3, 5], device=device), torch.tensor([6, 4, 5], device=device)
     for n, m in itertools.product([None, lengths[0]], [None, lengths[1]]):
-        value, state = OPS.forward(x, y, n, m, 0.5, "sqeuclidean", True)
-        args = torch.ones_like(value), x, y, n, m, state, 0.5, "sqeuclidean", *needs
+        value, *kept = OPS.forward(x, y, n, m, 0.5, "sqeuclidean", False, *needs)
+        args = torch.ones_like(value), x, y, n, m, *kept, 0.5, "sqeuclidean", *needs
         torch.library.opcheck(OPS.backward.default, args, test_utils=("test_schema", "test_faketensor"))
     given = [t.clone().requires_grad_(need) for t, need in zip((x, y), needs, strict=True)]
-    for save_state in (True, False):
-        torch.library.opcheck(OPS.forward.default, (*given, *lengths, 0.5, "sqeuclidean", save_state))
+    for asked in ((True, False, False), (False, False, False), (False, *needs), (True, *needs)):
+        torch.library.opcheck(OPS.forward.default, (*given, *lengths, 0.5, "sqeuclidean", *asked))

@@ -34,18 +34,19 @@ def test_opcheck(device):
     cost = torch.rand(2, 4, 5, device=device, requires_grad=True)
     for inputs in [(x, y, None, None), (x, y, *lengths), (cost, None, None, None)]:
         metric = "sqeuclidean" if inputs[1] is not None else "precomputed"
-        torch.library.opcheck(OPS.forward.default, (*inputs, 0.5, metric, True))
+        for asked in ((True, False, False), (False, True, False), (False, True, inputs[1] is not None)):
+            torch.library.opcheck(OPS.forward.default, (*inputs, 0.5, metric, *asked))
         plain = tuple(t.detach() if t is not None else None for t in inputs)
-        value, state = OPS.forward(*plain, 0.5, metric, True)
-        torch.library.opcheck(
-            OPS.backward.default, (torch.ones_like(value), *plain, state, 0.5, metric, True, False)
-        )
+        value, *kept = OPS.forward(*plain, 0.5, metric, False, True, False)
+        for given in (kept, (None, None)):
+            torch.library.opcheck(
+                OPS.backward.default, (torch.ones_like(value), *plain, *given, 0.5, metric, True, False)
+            )
         tangents = [t if t is None else torch.randn_like(t) for t in plain[:2]]
-        torch.library.opcheck(
-            OPS.tangents.default, (torch.ones_like(value), *plain, state, *tangents, 0.5, metric)
-        )
+        torch.library.opcheck(OPS.tangents.default, (torch.ones_like(value), *plain, *tangents, 0.5, metric))
+        _, state, _ = OPS.forward(*plain, 0.5, metric, True, False, False)
         torch.library.opcheck(OPS.alignment.default, (*plain, state, 0.5, metric))
-        torch.library.opcheck(OPS.forward.default, (*plain, 0.5, metric, False))
+        torch.library.opcheck(OPS.forward.default, (*plain, 0.5, metric, False, False, False))
 
 
 @pytest.mark.filterwarnings(GRAD_OF_NO_LEAF)
@@ -167,15 +168,15 @@ def test_parameters_and_operators_take_both_ways(device):
     x, y = pair(device)
     parameter = torch.nn.Parameter(x.detach().clone())
     by_function = soft_dtw(parameter, y)
-    by_operator, _ = OPS.forward(parameter, y, None, None, 1.0, "sqeuclidean", True)
+    by_operator, *_ = OPS.forward(parameter, y, None, None, 1.0, "sqeuclidean", False, True, True)
     torch.testing.assert_close(by_operator, by_function, rtol=0, atol=0)
     torch.testing.assert_close(
         grads(by_operator, parameter, y), grads(by_function, parameter, y), rtol=0, atol=0
     )
 
 
-def test_operator_without_state_has_a_gradient(device):
+def test_operator_that_is_not_asked_for_gradients_has_them(device):
     x, y = pair(device)
-    value, state = OPS.forward(x, y, None, None, 1.0, "sqeuclidean", False)
-    assert state.numel() == 0
+    value, *kept = OPS.forward(x, y, None, None, 1.0, "sqeuclidean", False, False, False)
+    assert [t.numel() for t in kept] == [0, 0]
     torch.testing.assert_close(grads(value, x, y), grads(soft_dtw(x, y), x, y), rtol=0, atol=0)

@@ -61,7 +61,8 @@ def test_autocast(device, dtype):
     with torch.autocast(device.type, dtype=dtype):
         moved = layer(x)
         value = soft_dtw(moved, y)  # of two types
-        direct, _ = torch.ops.libsdtw.forward(moved, y, None, None, 1.0, "sqeuclidean", False)
+        options = 1.0, "sqeuclidean", False, False, False
+        direct, *_ = torch.ops.libsdtw.forward(moved, y, None, None, *options)
         doubled = soft_dtw(x, y.double())
     assert moved.dtype == dtype
     assert value.dtype == direct.dtype == torch.float32

@@ -1,9 +1,9 @@
 # torch.vmap: how the operators take one more dimension, which becomes part of the batch.
 """Batching rules.
 
-A dimension that vmap adds is folded into the batch, so that one call computes all. A state that forward has
-written for a folded batch is handed on as it is: backward and its kin are called with the same tensors, and
-fold them likewise.
+A dimension that vmap adds is folded into the batch, so that one call computes all. What forward has kept of a
+folded batch is handed on as it is: backward and its kin are called with the same tensors, and fold them
+likewise.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def _batch(x: Tensor, dim: int | None) -> int:
 def _forward(info: Any, dims: Dims, *args: Any) -> Any:
     size, batch = info.batch_size, _batch(args[0], dims[0])
     inputs = _fold(size, list(args[:4]), dims[:4])
-    value, state = torch.ops.libsdtw.forward(*inputs, *args[4:])
-    return (_unfold(size, value, batch), state), (0, None)
+    value, *kept = torch.ops.libsdtw.forward(*inputs, *args[4:])
+    return (_unfold(size, value, batch), *kept), (0, None, None)
 
 
 def _backward(info: Any, dims: Dims, grad_value: Tensor, *args: Any) -> Any:
@@ -79,14 +79,10 @@ def _scaled(g: Tensor, grad: Tensor) -> Tensor:
 
 def _tangents(info: Any, dims: Dims, *args: Any) -> Any:
     size, batch = info.batch_size, _batch(args[1], dims[1])
-    g, x, y, x_lengths, y_lengths, state, tangent_x, tangent_y, gamma, options = args
-    tensors = [g, x, y, x_lengths, y_lengths, tangent_x, tangent_y]
-    folded = _fold(size, tensors, (*dims[:5], *dims[6:8]))
-    if not _some(dims[1:5]):
-        state = state.new_empty(0)  # it is of one of the V that there are: computed anew
-    value, grad_x, grad_y = torch.ops.libsdtw.tangents(*folded[:5], state, *folded[5:], gamma, options)
+    folded = _fold(size, list(args[:7]), dims[:7])
+    value, grad_x, grad_y = torch.ops.libsdtw.tangents(*folded, *args[7:])
     grads = [_unfold(size, value, batch), _unfold(size, grad_x, batch)]
-    if y is None:
+    if args[2] is None:
         return (*grads, grad_y), (0, 0, None)
     return (*grads, _unfold(size, grad_y, batch)), (0, 0, 0)
 

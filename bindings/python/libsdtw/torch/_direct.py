@@ -28,13 +28,15 @@ _LIMIT = 1024  # entries of the table: a program has few
 class _Call:
     """What calls of one kind need."""
 
-    __slots__ = ("batch", "dtype", "gamma", "inference", "options", "state_bytes", "training")
+    __slots__ = ("batch", "dtype", "gamma", "inference", "keeps_gradients", "options", "training")
 
-    def __init__(self, x: Tensor, training: _core.Plan, inference: _core.Plan, gamma: float, options: str):
+    def __init__(self, x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, options: str):
         self.batch, self.dtype = x.shape[0], _kernels.value_dtype(x.dtype)
-        self.training, self.inference = training, inference  # plans with state and without
-        self.state_bytes = training.state_bytes
         self.gamma, self.options = gamma, options
+        given = x, y, lengths, gamma, options
+        self.inference = _kernels.plan_for(*given, no_state=True)
+        self.keeps_gradients = one = _kernels.keeps_gradients(x, y)  # or state
+        self.training = _kernels.plan_for(*given, no_state=one, with_value=one)
 
 
 _calls: dict[Any, _Call] = {}
@@ -90,7 +92,9 @@ def soft_dtw(
         _calls[key] = call
     if (x.requires_grad or y.requires_grad) and torch.is_grad_enabled():
         return _Reduced.apply(x, y, (call, x_lengths, y_lengths, reduction))  # type: ignore[no-any-return]
-    return _forward(call, call.inference, x, y, x_lengths, y_lengths, None, reduction)
+    value = x.new_empty(call.batch, dtype=call.dtype)
+    _forward(call.inference, x, y, x_lengths, y_lengths, value, None)
+    return _reduced(call, value, reduction)
 
 
 def _is_usual(tensor: Any) -> bool:
@@ -115,62 +119,80 @@ def _new_call(
     if any(given is not taken for given, taken in same) or pairs.scale is not None or not len(x):
         return None
     lengths = x_lengths if y_lengths is None else y_lengths
-    given = x, y, lengths, pairs.gamma, pairs.options
-    plans = _kernels.plan_for(*given), _kernels.plan_for(*given, no_state=True)
-    return _Call(x, *plans, pairs.gamma, pairs.options)
+    return _Call(x, y, lengths, pairs.gamma, pairs.options)
 
 
 def _forward(
-    call: _Call,
     plan: _core.Plan,
     x: Tensor,
     y: Tensor,
     x_lengths: Tensor | None,
     y_lengths: Tensor | None,
+    value: Tensor,
     state: Tensor | None,
-    reduction: str,
-) -> Tensor:
-    value = x.new_empty(call.batch, dtype=call.dtype)
-    if x.is_cpu:
-        plan.forward(x, y, x_lengths, y_lengths, value, state, None)
-        if reduction == "none":
-            return value
-        result = x.new_empty((), dtype=call.dtype)
-        plan.add_up(value, 1 / call.batch if reduction == "mean" else 1.0, result)
-        return result
+) -> None:
     plan.forward(x, y, x_lengths, y_lengths, value, state, _kernels.workspace(plan, "forward", x))
+
+
+def _reduced(call: _Call, value: Tensor, reduction: str) -> Tensor:
     if reduction == "none":
         return value
-    return value.mean() if reduction == "mean" else value.sum()
+    if not value.is_cpu:
+        return value.mean() if reduction == "mean" else value.sum()
+    result = value.new_empty(())
+    call.inference.add_up(value, 1 / call.batch if reduction == "mean" else 1.0, result)
+    return result
 
 
 class _Reduced(_private.Function):
-    """Reduced values of pairs. The state is no result and the reduction no node, which saves time."""
+    """Reduced values of pairs. What is kept is no result and the reduction no node, which saves time."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, others: tuple[Any, ...]) -> Tensor:
         call, x_lengths, y_lengths, ctx.reduction = others
         ctx.call = call
-        state = torch.empty(call.state_bytes, dtype=torch.uint8, device=x.device)
-        ctx.save_for_backward(x, y, x_lengths, y_lengths, state)
-        return _forward(call, call.training, x, y, x_lengths, y_lengths, state, ctx.reduction)
+        given = x, y, x_lengths, y_lengths
+        value = x.new_empty(call.batch, dtype=call.dtype)
+        kept: tuple[Tensor | None, Tensor | None]
+        if call.keeps_gradients:
+            kept = _new_grads(x, y, *ctx.needs_input_grad[:2])
+            call.training.value_and_gradients(*given, value, *kept)
+        else:
+            state = torch.empty(call.training.state_bytes, dtype=torch.uint8, device=x.device)
+            kept = state, None
+            _forward(call.training, *given, value, state)
+        ctx.save_for_backward(*given, *kept)
+        return _reduced(call, value, ctx.reduction)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         call, reduction, tensors = ctx.call, ctx.reduction, ctx.saved_tensors
         need_x, need_y, _ = ctx.needs_input_grad
-        x, y, x_lengths, y_lengths, state = tensors
+        x, y, x_lengths, y_lengths, *kept = tensors
         if not x.is_cpu or _is_more_than_gradients(grad, x, y):
             options = call.gamma, call.options
             return *_gradients(grad, tensors, options, reduction, need_x, need_y), None
         if reduction != "none":
             upstream = grad.item() / call.batch if reduction == "mean" else grad.item()
             grad = torch.full((call.batch,), upstream, dtype=call.dtype)
-        grad_x = torch.empty_like(x, memory_format=torch.contiguous_format) if need_x else None
-        grad_y = torch.empty_like(y, memory_format=torch.contiguous_format) if need_y else None
         grad = grad.contiguous()
-        call.training.backward(x, y, x_lengths, y_lengths, grad, grad_x, grad_y, state, None)
-        return grad_x, grad_y, None
+        plan, state = call.training, kept[0]
+        if call.keeps_gradients:
+            plan, state = call.inference, None
+            wanted = kept[0] if need_x else None, kept[1] if need_y else None
+            grads = _kernels.scaled(plan, grad, *wanted, in_place=not _private.keeps_graph())
+            if grads is not None:
+                return *grads, None
+        grads = _new_grads(x, y, need_x, need_y)
+        plan.backward(x, y, x_lengths, y_lengths, grad, *grads, state, None)
+        return *grads, None
+
+
+def _new_grads(x: Tensor, y: Tensor, need_x: bool, need_y: bool) -> tuple[Tensor | None, Tensor | None]:
+    return (
+        torch.empty_like(x, memory_format=torch.contiguous_format) if need_x else None,
+        torch.empty_like(y, memory_format=torch.contiguous_format) if need_y else None,
+    )
 
 
 def _is_more_than_gradients(grad: Tensor, x: Tensor, y: Tensor) -> bool:
@@ -202,4 +224,5 @@ def _gradients(
 
 native = _extension.load()  # None where there is none for this PyTorch
 if native is not None:
-    native.connect(_core.functions(), _extension.current_stream_function(), _new_call, _gradients)
+    functions = _core.functions() | _core.kept_functions()
+    native.connect(functions, _extension.current_stream_function(), _new_call, _gradients)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from .._core import UnsupportedError
 from . import _costs, _options
-from ._operators import OPS
+from ._operators import OPS, kept_for
 
 
 def sharp(
@@ -36,10 +36,11 @@ def sharp(
         shift = x.detach().mean(1, keepdim=True)
         x, y = x - shift, y - shift
     given = x, y, x_lengths, y_lengths
-    value, state = OPS.forward.default(*given, gamma, options, True)
+    needs = True, y is not None
+    value, *kept = OPS.forward.default(*given, gamma, options, False, *needs)
     value = value.detach()
-    ones = torch.ones_like(value)
-    grads = OPS.backward.default(ones, *given, state, gamma, options, True, y is not None)
+    args = *given, *kept_for(needs, kept), gamma, options, *needs
+    grads = OPS.backward.default(torch.ones_like(value), *args)
     products = [_dot(g, t) / chosen.degree() for g, t in zip(grads, (x, y), strict=True) if t is not None]
     # Where there is no path the expected cost is the value, infinite or NaN.
     return torch.where(value.isfinite(), sum(products[1:], start=products[0]).to(value.dtype), value)
@@ -64,7 +65,7 @@ def mean_cost(
     else:
         free = free.expand(cost.shape)
     given = free, None, x_lengths, y_lengths
-    value, state = OPS.forward.default(*given, 1.0, chosen.of_costs(), True)
+    value, state, _ = OPS.forward.default(*given, 1.0, chosen.of_costs(), True, False, False)
     visits = OPS.alignment.default(*given, state, 1.0, chosen.of_costs())
     return torch.where(value.isfinite(), _dot(visits.expand(cost.shape), cost).to(value.dtype), value)
 

@@ -207,9 +207,7 @@ def soft_dtw_divergence(
 
 
 def _soft(pairs: Pairs) -> Tensor:
-    x, y = pairs.x, pairs.y
-    save_state = torch.is_grad_enabled() and (x.requires_grad or (y is not None and y.requires_grad))
-    value: Tensor = _operators.value(*pairs.inputs(), save_state)
+    value: Tensor = _operators.value(*pairs.inputs())
     return pairs.values(value)
 
 

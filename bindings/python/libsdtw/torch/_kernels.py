@@ -23,7 +23,7 @@ def plan(
     x: torch.Size, y: torch.Size | None, dtype: torch.dtype, length_dtype: torch.dtype | None,
     gamma: float, options: str,
     device: str, num_threads: int, stream: int, no_state: bool, deterministic: bool,
-    flags: int = 0,
+    flags: int = 0, with_value: bool = False,
 ) -> _core.Plan:  # fmt: skip
     batch, n, m = x
     features, batch_y = 0, batch
@@ -35,7 +35,7 @@ def plan(
     try:
         sizes = batch, n, m, features
         problem = _options.problem(_options.parse(options), dtype, *sizes, gamma, bits, flags, batch_y)
-        exec_ = _core.Exec(_core.DEVICES[device], num_threads, stream, no_state, deterministic)
+        exec_ = _core.Exec(_core.DEVICES[device], num_threads, stream, no_state, deterministic, with_value)
         return _core.Plan(problem, exec_)
     except _core.SdtwError as error:
         raise type(error)(explain(error)) from None
@@ -49,15 +49,27 @@ def plan_for(
     options: str,
     no_state: bool = False,
     flags: int = 0,
+    with_value: bool = False,
 ) -> _core.Plan:
     y_shape = None if y is None else y.shape
     length_dtype = None if lengths is None else lengths.dtype
     problem = x.shape, y_shape, x.dtype, length_dtype, gamma, options
     if not x.is_cuda:
-        return plan(*problem, "cpu", torch.get_num_threads(), 0, no_state, False, flags)
+        return plan(*problem, "cpu", torch.get_num_threads(), 0, no_state, False, flags, with_value)
     stream = _private.current_stream(x)
     deterministic = torch.are_deterministic_algorithms_enabled()
     return plan(*problem, "cuda", 0, stream, no_state, deterministic, flags)
+
+
+def keeps_gradients(x: Tensor, y: Tensor | None) -> bool:
+    """Whether forward of what is to be differentiated computes gradients at once, for upstream gradients of
+    1, and keeps them in place of state, so that backward multiplies.
+
+    On CPUs one call of the core takes less time than two, and for long series and at gamma = 0 as long. A
+    gradient of given costs would be a matrix to hold, larger than state. Those of half types would be
+    rounded, and leave their range, before the upstream gradient scales them.
+    """
+    return x.is_cpu and y is not None and x.dtype in (torch.float32, torch.float64)
 
 
 def value_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -93,9 +105,9 @@ class _Inputs:
         self.y_lengths = None if y_lengths is None else y_lengths.contiguous()
         self.gamma, self.options = gamma, options
 
-    def plan(self, no_state: bool = False, flags: int = 0) -> _core.Plan:
+    def plan(self, no_state: bool = False, flags: int = 0, with_value: bool = False) -> _core.Plan:
         lengths = self.x_lengths if self.y_lengths is None else self.y_lengths
-        return plan_for(self.x, self.y, lengths, self.gamma, self.options, no_state, flags)
+        return plan_for(self.x, self.y, lengths, self.gamma, self.options, no_state, flags, with_value)
 
     def all_pairs(self) -> _core.Plan:
         return self.plan(True, _core.ALL_PAIRS | (_core.SYMMETRIC if self.y is None else 0))
@@ -113,13 +125,35 @@ def forward(
     gamma: float,
     options: str,
     save_state: bool,
-) -> tuple[Tensor, Tensor]:
+    need_x: bool,
+    need_y: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
-    plan = inputs.plan(no_state=not save_state)
     value = torch.empty(x.shape[0], dtype=value_dtype(x.dtype), device=x.device)
+    some = need_x or need_y
+    if some and keeps_gradients(x, y) and not save_state:
+        grad_x, grad_y = new_grads(x, y, need_x, need_y)
+        grads = grad_x if need_x else None, grad_y if need_y else None
+        inputs.plan(no_state=True, with_value=True).value_and_gradients(*inputs.arrays, value, *grads)
+        return value, grad_x, grad_y
+    plan = inputs.plan(no_state=not (save_state or some))
     state = _memory(plan.state_bytes, x.device)
-    plan.forward(*inputs.arrays, value, state if save_state else None, workspace(plan, "forward", x))
-    return value, state
+    kept = state if save_state or some else None
+    plan.forward(*inputs.arrays, value, kept, workspace(plan, "forward", x))
+    return value, state, x.new_empty(0)
+
+
+def scaled(
+    plan: _core.Plan, grad_value: Tensor, kept_x: Tensor | None, kept_y: Tensor | None, in_place: bool
+) -> tuple[Tensor | None, Tensor | None] | None:
+    """Gradients from those that forward has kept; None where they are to be computed for grad_value."""
+    if not plan.are_products(grad_value, kept_x, kept_y):
+        return None
+    factors = grad_value.view(-1, 1, 1)  # half the time of an index
+    run = Tensor.mul_ if in_place else Tensor.mul
+    return kept_x if kept_x is None else run(kept_x, factors), kept_y if kept_y is None else run(
+        kept_y, factors
+    )
 
 
 def backward(
@@ -128,19 +162,34 @@ def backward(
     y: Tensor | None,
     x_lengths: Tensor | None,
     y_lengths: Tensor | None,
-    state: Tensor,
+    kept_x: Tensor | None,
+    kept_y: Tensor | None,
     gamma: float,
     options: str,
     need_x: bool,
     need_y: bool,
+    in_place: bool = False,
 ) -> tuple[Tensor, Tensor]:
+    """From what forward has kept or, where that lacks what is needed, without it."""
     grad_value = grad_value.contiguous()
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
-    plan = inputs.plan()
+    need_y = need_y and y is not None
+    state = kept_x if kept_x is not None and kept_x.dtype == torch.uint8 and kept_x.numel() else None
+    plan = inputs.plan(no_state=state is None)
+    if state is None and _has(kept_x, x, need_x) and _has(kept_y, y, need_y):
+        wanted = kept_x if need_x else None, kept_y if need_y else None
+        products = scaled(plan, grad_value, *wanted, in_place)
+        if products is not None:
+            of_x, of_y = products
+            return x.new_empty(0) if of_x is None else of_x, x.new_empty(0) if of_y is None else of_y
     grad_x, grad_y = new_grads(x, y, need_x, need_y)
-    grads = grad_x if need_x else None, grad_y if need_y and y is not None else None
+    grads = grad_x if need_x else None, grad_y if need_y else None
     plan.backward(*inputs.arrays, grad_value, *grads, state, workspace(plan, "backward", x))
     return grad_x, grad_y
+
+
+def _has(kept: Tensor | None, series: Tensor | None, need: bool) -> bool:
+    return not need or (kept is not None and series is not None and kept.shape == series.shape)
 
 
 def alignment(
@@ -165,7 +214,6 @@ def tangents(
     y: Tensor | None,
     x_lengths: Tensor | None,
     y_lengths: Tensor | None,
-    state: Tensor,
     tangent_x: Tensor,
     tangent_y: Tensor | None,
     gamma: float,

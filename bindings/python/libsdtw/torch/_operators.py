@@ -1,19 +1,22 @@
 # The operators torch.ops.libsdtw.*: what PyTorch's dispatcher, autograd and compiler see of the library.
 """Operators on batches: x (B, N, D) and y (B, M, D), or x a cost (B, N, M) and no y.
 
-    forward(x, y, lengths, gamma, options, save_state) -> (value, state)
-    backward(grad_value, x, y, lengths, state, gamma, options, need_x, need_y) -> (grad_x, grad_y)
-    tangents(grad_value, x, y, lengths, state, tangent_x, tangent_y, gamma, options)
+    forward(x, y, lengths, gamma, options, save_state, need_x, need_y) -> (value, kept_x, kept_y)
+    backward(grad_value, x, y, lengths, kept_x, kept_y, gamma, options, need_x, need_y) -> (grad_x, grad_y)
+    tangents(grad_value, x, y, lengths, tangent_x, tangent_y, gamma, options)
         -> (value_tangent, grad_x_tangent, grad_y_tangent)
     alignment(x, y, lengths, state, gamma, options) -> alignment
 
     all_pairs(x, y, lengths, gamma, options) -> value, of every x with every y, or of x with itself
     all_pairs_backward, all_pairs_tangents: as above, without state
 
-state is a uint8 tensor whose size follows from the sizes alone; it is empty without save_state, as is a
-gradient that is not needed. tangents is the derivative of value and gradients along a direction of x and y:
-forward mode of backward and, as the Hessian is symmetric, its reverse mode. The operators take what
-libsdtw.torch has checked, and leave the rest to the core.
+need_x and need_y say of which backward is to compute gradients. For that forward keeps state, a uint8 tensor
+in kept_x whose size follows from the sizes alone, or, where _kernels.keeps_gradients says so, the gradients
+themselves, for upstream gradients of 1. With save_state it is state, which alignment takes. What is not kept
+is empty, as is a gradient that is not needed; backward takes None for it, too, and computes anew what is
+missing. tangents is the derivative of value and gradients along a direction of x and y: forward mode of
+backward and, as the Hessian is symmetric, its reverse mode. The operators take what libsdtw.torch has
+checked, and leave the rest to the core.
 
 The dispatcher takes 5 to 8 us for each call of an operator that is written in Python (PyTorch 2.13), and one
 training step has three. Where only autograd looks on, as in most programs, `value` here, and its backward,
@@ -23,7 +26,7 @@ go past the dispatcher: see _private.is_observed. What most programs do goes a s
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -39,11 +42,12 @@ _SERIES = "Tensor x, Tensor? y"
 _LENGTHS = "Tensor? x_lengths, Tensor? y_lengths"
 _OPTIONS = "float gamma, str options"
 _SCHEMAS = {
-    "forward": f"({_SERIES}, {_LENGTHS}, {_OPTIONS}, bool save_state) -> (Tensor value, Tensor state)",
-    "backward": f"(Tensor grad_value, {_SERIES}, {_LENGTHS}, Tensor state, {_OPTIONS}, bool need_x, "
-    "bool need_y) -> (Tensor grad_x, Tensor grad_y)",
-    "tangents": f"(Tensor grad_value, {_SERIES}, {_LENGTHS}, Tensor state, Tensor tangent_x, "
-    f"Tensor? tangent_y, {_OPTIONS}) -> (Tensor value, Tensor grad_x, Tensor grad_y)",
+    "forward": f"({_SERIES}, {_LENGTHS}, {_OPTIONS}, bool save_state, bool need_x, bool need_y) -> "
+    "(Tensor value, Tensor kept_x, Tensor kept_y)",
+    "backward": f"(Tensor grad_value, {_SERIES}, {_LENGTHS}, Tensor? kept_x, Tensor? kept_y, {_OPTIONS}, "
+    "bool need_x, bool need_y) -> (Tensor grad_x, Tensor grad_y)",
+    "tangents": f"(Tensor grad_value, {_SERIES}, {_LENGTHS}, Tensor tangent_x, Tensor? tangent_y, {_OPTIONS})"
+    " -> (Tensor value, Tensor grad_x, Tensor grad_y)",
     "alignment": f"({_SERIES}, {_LENGTHS}, Tensor state, {_OPTIONS}) -> Tensor",
     "all_pairs": f"({_SERIES}, {_LENGTHS}, {_OPTIONS}) -> Tensor",
     "all_pairs_backward": f"(Tensor grad_value, {_SERIES}, {_LENGTHS}, {_OPTIONS}, bool need_x, bool need_y)"
@@ -61,8 +65,13 @@ def _fake_forward(
     gamma: float,
     options: str,
     save_state: bool,
-) -> tuple[Tensor, Tensor]:
-    if not save_state:
+    need_x: bool,
+    need_y: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    value = x.new_empty(x.shape[:1], dtype=_kernels.value_dtype(x.dtype))
+    if (need_x or need_y) and _kernels.keeps_gradients(x, y) and not save_state:
+        return value, *_kernels.new_grads(x, y, need_x, need_y)
+    if not (save_state or need_x or need_y):
         size: Any = 0
     elif any(isinstance(s, torch.SymInt) for t in (x, y) if t is not None for s in t.shape):
         size = _private.new_size()
@@ -70,7 +79,7 @@ def _fake_forward(
         shapes = x.shape, None if y is None else y.shape
         device = "cuda" if x.is_cuda else "cpu"
         size = _kernels.plan(*shapes, x.dtype, None, gamma, options, device, 0, 0, False, False).state_bytes
-    return x.new_empty(x.shape[:1], dtype=_kernels.value_dtype(x.dtype)), x.new_empty(size, dtype=torch.uint8)
+    return value, x.new_empty(size, dtype=torch.uint8), x.new_empty(0)
 
 
 def _fake_backward(grad_value: Tensor, x: Tensor, y: Tensor | None, *args: Any) -> tuple[Tensor, Tensor]:
@@ -108,6 +117,14 @@ def _dot(a: Tensor, b: Tensor | None) -> Tensor | int:
     return torch.where(a == 0, 0, a * b).sum((1, 2))
 
 
+def kept_for(needs: Sequence[bool], kept: Sequence[Tensor]) -> tuple[Tensor | None, Tensor | None]:
+    """What forward has kept, as backward takes it: None for what is empty, of which DTensor has no shards."""
+    kept_x, kept_y = kept
+    if kept_x.dtype == torch.uint8:
+        return kept_x, None
+    return kept_x if needs[0] else None, kept_y if needs[1] else None
+
+
 def gradients(
     grad_value: Tensor,
     tensors: tuple[Tensor, ...],
@@ -115,17 +132,21 @@ def gradients(
     need_x: bool,
     need_y: bool,
     twice: bool,
+    owned: bool = False,
 ) -> tuple[Tensor | None, Tensor | None, None]:
-    """Gradients of x and y; twice: they are to have gradients in turn, which takes the operator."""
+    """Gradients of x and y; twice: they are to have gradients in turn, which takes the operator. owned: what
+    is kept is nobody else's."""
     x, y = tensors[:2]
     if _private.is_batched_by_autograd(grad_value):  # the gradient is linear in it
         ones = x.new_ones(x.shape[:1], dtype=_kernels.value_dtype(x.dtype))
         grads = OPS.backward.default(ones, *tensors, *options, need_x, need_y)
         grad_x, grad_y = (g * grad_value[:, None, None].to(g.dtype) if g.ndim == 3 else g for g in grads)
     else:
-        observed = twice or _private.is_observed(grad_value, x, y)
-        run = OPS.backward.default if observed else KERNELS["backward"]
-        grad_x, grad_y = run(grad_value, *tensors, *options, need_x, need_y)
+        args = grad_value, *tensors, *options, need_x, need_y
+        if twice or _private.is_observed(grad_value, x, y):
+            grad_x, grad_y = OPS.backward.default(*args)
+        else:
+            grad_x, grad_y = KERNELS["backward"](*args, owned and not _private.keeps_graph())
     return grad_x if need_x else None, grad_y if need_y else None, None
 
 
@@ -138,24 +159,31 @@ class _Forward(_private.Function):
     @staticmethod
     def forward(
         ctx: Any, run: Callable[..., Any], x: Tensor, y: Tensor | None, others: tuple[Any, ...]
-    ) -> tuple[Tensor, Tensor]:
-        x_lengths, y_lengths, ctx.gamma, ctx.options, save_state = others
-        value, state = run(x, y, x_lengths, y_lengths, ctx.gamma, ctx.options, True)
-        saved = x, y, x_lengths, y_lengths, state
+    ) -> tuple[Tensor, ...]:
+        x_lengths, y_lengths, ctx.gamma, ctx.options, save_state, *asked = others
+        forward_mode = _private.is_forward_mode()  # in which either may have a tangent
+        wanted = [forward_mode or need for need in ctx.needs_input_grad[1:3]]
+        needs = [a or b for a, b in zip(wanted, asked, strict=True)]
+        value, *kept = run(x, y, x_lengths, y_lengths, ctx.gamma, ctx.options, save_state, *needs)
+        saved = x, y, x_lengths, y_lengths, *kept_for(needs, kept)
         ctx.save_for_backward(*saved)
-        if _private.is_forward_mode():
+        if forward_mode:
             ctx.save_for_forward(*saved)
-        ctx.set_materialize_grads(False)  # for state, as large as itself
-        return value, state if save_state else state.new_empty(0)
+        ctx.owned = not (save_state or any(asked))
+        if ctx.owned:
+            kept = [t.new_empty(0) for t in kept]
+        ctx.mark_non_differentiable(*kept)
+        ctx.set_materialize_grads(False)  # for these, as large as themselves
+        return value, *kept
 
     @staticmethod
-    def backward(ctx: Any, grad_value: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad_value: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
         if grad_value is None:
             return None, None, None, None
         _, need_x, need_y, _ = ctx.needs_input_grad
         twice = torch.is_grad_enabled()
         options = ctx.gamma, ctx.options
-        return (None, *gradients(grad_value, ctx.saved_tensors, options, need_x, need_y, twice))
+        return (None, *gradients(grad_value, ctx.saved_tensors, options, need_x, need_y, twice, ctx.owned))
 
     @staticmethod
     @_private.in_jvp
@@ -167,7 +195,7 @@ class _Forward(_private.Function):
         needs = tangent_x is not None, tangent_y is not None
         grads = OPS.backward.default(ones, x, y, *saved, ctx.gamma, ctx.options, *needs)
         terms = [_dot(g, t) for g, t in zip(grads, (tangent_x, tangent_y), strict=True) if t is not None]
-        return sum(terms), None
+        return sum(terms), None, None
 
 
 class _AllPairs(_private.Function):
@@ -233,7 +261,7 @@ class _Backward(_private.Function):
         u = torch.zeros_like(x) if u is None else u
         v = torch.zeros_like(y) if v is None and y is not None else v
         tangents = getattr(OPS, ctx.kind + "tangents").default
-        value, grad_x, grad_y = tangents(grad_value, x, y, *saved, u, v, ctx.gamma, ctx.options)
+        value, grad_x, grad_y = tangents(grad_value, x, y, *saved[:2], u, v, ctx.gamma, ctx.options)
         _, need_value, need_x, need_y, _ = ctx.needs_input_grad
         return (
             None,
@@ -257,7 +285,7 @@ class _Backward(_private.Function):
         if u is not None or v is not None:
             u = torch.zeros_like(x) if u is None else u
             v = torch.zeros_like(y) if v is None and y is not None else v
-            grads = tangents(grad_value, x, y, *saved, u, v, *options)[1:]
+            grads = tangents(grad_value, x, y, *saved[:2], u, v, *options)[1:]
             parts.append([g if need else g.new_empty(0) for g, need in zip(grads, needs, strict=True)])
         return tuple(sum(of) for of in zip(*parts, strict=True))
 
@@ -307,6 +335,7 @@ def _differentiable_backward(
 
 def value(*args: Any) -> Any:
     """The value of the operator forward, by the shortest way."""
+    args = *args, False, False, False
     if _private.is_observed(*args[:4]) or not (args[0].is_cpu or args[0].is_cuda):
         return OPS.forward.default(*args)[0]
     return _differentiable_forward(KERNELS["forward"], *args)[0]
@@ -332,14 +361,14 @@ def alignment(
     """
     chosen = _options.parse(options)
     if not needs_grad(x, y) or chosen.weighs_steps():
-        value, state = OPS.forward.default(x, y, x_lengths, y_lengths, gamma, options, True)
+        value, state, _ = OPS.forward.default(x, y, x_lengths, y_lengths, gamma, options, True, False, False)
         return value, OPS.alignment.default(x, y, x_lengths, y_lengths, state, gamma, options)
     if y is not None:
         x = _costs.matrix(chosen.metric, x, y, x_lengths, y_lengths)
-    given = x, None, x_lengths, y_lengths
-    value, state = OPS.forward.default(*given, gamma, chosen.of_costs(), True)
-    ones = torch.ones_like(value.detach())
-    return value, OPS.backward.default(ones, *given, state, gamma, chosen.of_costs(), True, False)[0]
+    given, needs = (x, None, x_lengths, y_lengths), (True, False)
+    value, *kept = OPS.forward.default(*given, gamma, chosen.of_costs(), False, *needs)
+    args = *given, *kept_for(needs, kept), gamma, chosen.of_costs(), *needs
+    return value, OPS.backward.default(torch.ones_like(value.detach()), *args)[0]
 
 
 def _undifferentiable(why: str, run: Callable[..., Any], *args: Any) -> Any:

@@ -83,6 +83,14 @@ def is_observed(*tensors: Tensor | None) -> bool:
     return False
 
 
+_keeps_graph = getattr(getattr(_C, "_autograd", None), "_get_current_graph_task_keep_graph", _constant(True))
+
+
+def keeps_graph() -> bool:
+    """Whether the backward pass that is at work leaves what was saved for another one."""
+    return bool(_keeps_graph())
+
+
 def is_transformed() -> bool:
     """Whether a transform of torch.func is at work."""
     return bool(_transforms())

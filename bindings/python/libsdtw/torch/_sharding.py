@@ -18,7 +18,7 @@ def register() -> None:
     from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.experimental import register_sharding
 
-    for name, outputs in (("forward", 2), ("backward", 2), ("tangents", 3), ("alignment", 1)):
+    for name, outputs in (("forward", 3), ("backward", 2), ("tangents", 3), ("alignment", 1)):
         operator = getattr(OPS, name).default
         tensors = ["Tensor" in str(argument.type) for argument in operator._schema.arguments]
 
