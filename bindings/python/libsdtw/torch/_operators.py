@@ -159,18 +159,21 @@ class _Forward(_private.Function):
     @staticmethod
     def forward(
         ctx: Any, run: Callable[..., Any], x: Tensor, y: Tensor | None, others: tuple[Any, ...]
-    ) -> tuple[Tensor, ...]:
-        x_lengths, y_lengths, ctx.gamma, ctx.options, save_state, *asked = others
+    ) -> Any:
+        x_lengths, y_lengths, ctx.gamma, ctx.options, asked = others
+        save_state, *needs = asked or (False, False, False)
         forward_mode = _private.is_forward_mode()  # in which either may have a tangent
-        wanted = [forward_mode or need for need in ctx.needs_input_grad[1:3]]
-        needs = [a or b for a, b in zip(wanted, asked, strict=True)]
+        _, need_x, need_y, _ = ctx.needs_input_grad
+        needs = needs[0] or need_x or forward_mode, needs[1] or need_y or forward_mode
         value, *kept = run(x, y, x_lengths, y_lengths, ctx.gamma, ctx.options, save_state, *needs)
         saved = x, y, x_lengths, y_lengths, *kept_for(needs, kept)
         ctx.save_for_backward(*saved)
         if forward_mode:
             ctx.save_for_forward(*saved)
-        ctx.owned = not (save_state or any(asked))
-        if ctx.owned:
+        ctx.alone = asked is None  # what is kept is no result, and nobody else's
+        if ctx.alone:
+            return value
+        if not any(asked):
             kept = [t.new_empty(0) for t in kept]
         ctx.mark_non_differentiable(*kept)
         ctx.set_materialize_grads(False)  # for these, as large as themselves
@@ -183,7 +186,7 @@ class _Forward(_private.Function):
         _, need_x, need_y, _ = ctx.needs_input_grad
         twice = torch.is_grad_enabled()
         options = ctx.gamma, ctx.options
-        return (None, *gradients(grad_value, ctx.saved_tensors, options, need_x, need_y, twice, ctx.owned))
+        return (None, *gradients(grad_value, ctx.saved_tensors, options, need_x, need_y, twice, ctx.alone))
 
     @staticmethod
     @_private.in_jvp
@@ -195,7 +198,7 @@ class _Forward(_private.Function):
         needs = tangent_x is not None, tangent_y is not None
         grads = OPS.backward.default(ones, x, y, *saved, ctx.gamma, ctx.options, *needs)
         terms = [_dot(g, t) for g, t in zip(grads, (tangent_x, tangent_y), strict=True) if t is not None]
-        return sum(terms), None, None
+        return sum(terms) if ctx.alone else (sum(terms), None, None)
 
 
 class _AllPairs(_private.Function):
@@ -315,7 +318,7 @@ def needs_grad(*tensors: Tensor | None) -> bool:
 
 def _differentiable_forward(run: Callable[..., Any], x: Tensor, y: Tensor | None, *others: Any) -> Any:
     if needs_grad(x, y):
-        return _private.apply(_Forward, run, x, y, others)
+        return _private.apply(_Forward, run, x, y, (*others[:4], others[4:]))
     return run(x, y, *others)
 
 
@@ -333,12 +336,14 @@ def _differentiable_backward(
     return run(grad_value, x, y, *others)
 
 
-def value(*args: Any) -> Any:
+def value(x: Tensor, y: Tensor | None, *others: Any) -> Any:
     """The value of the operator forward, by the shortest way."""
-    args = *args, False, False, False
-    if _private.is_observed(*args[:4]) or not (args[0].is_cpu or args[0].is_cuda):
-        return OPS.forward.default(*args)[0]
-    return _differentiable_forward(KERNELS["forward"], *args)[0]
+    run, alone = KERNELS["forward"], (False, False, False)
+    if _private.is_observed(x, y, *others[:2]) or not (x.is_cpu or x.is_cuda):
+        run = OPS.forward.default
+    elif needs_grad(x, y):
+        return _private.apply(_Forward, run, x, y, (*others, None))
+    return run(x, y, *others, *alone)[0]
 
 
 def all_pairs(*args: Any) -> Any:
