@@ -34,6 +34,7 @@ from torch import Tensor
 
 from .. import _core
 from . import _batching, _costs, _kernels, _options, _private
+from ._fakes import FAKES
 from ._kernels import KERNELS
 
 OPS = torch.ops.libsdtw
@@ -55,56 +56,6 @@ _SCHEMAS = {
     "all_pairs_tangents": f"(Tensor grad_value, {_SERIES}, {_LENGTHS}, Tensor tangent_x, Tensor? tangent_y, "
     f"{_OPTIONS}) -> (Tensor value, Tensor grad_x, Tensor grad_y)",
 }
-
-
-def _fake_forward(
-    x: Tensor,
-    y: Tensor | None,
-    x_lengths: Tensor | None,
-    y_lengths: Tensor | None,
-    gamma: float,
-    options: str,
-    save_state: bool,
-    need_x: bool,
-    need_y: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    value = x.new_empty(x.shape[:1], dtype=_kernels.value_dtype(x.dtype))
-    if (need_x or need_y) and _kernels.keeps_gradients(x, y) and not save_state:
-        return value, *_kernels.new_grads(x, y, need_x, need_y)
-    if not (save_state or need_x or need_y):
-        size: Any = 0
-    elif any(isinstance(s, torch.SymInt) for t in (x, y) if t is not None for s in t.shape):
-        size = _private.new_size()
-    else:
-        shapes = x.shape, None if y is None else y.shape
-        device = "cuda" if x.is_cuda else "cpu"
-        size = _kernels.plan(*shapes, x.dtype, None, gamma, options, device, 0, 0, False, False).state_bytes
-    return value, x.new_empty(size, dtype=torch.uint8), x.new_empty(0)
-
-
-def _fake_backward(grad_value: Tensor, x: Tensor, y: Tensor | None, *args: Any) -> tuple[Tensor, Tensor]:
-    return _kernels.new_grads(x, y, *args[-2:])
-
-
-def _fake_tangents(
-    grad_value: Tensor, x: Tensor, y: Tensor | None, *args: Any
-) -> tuple[Tensor, Tensor, Tensor]:
-    value = x.new_empty(x.shape[:1], dtype=_kernels.value_dtype(x.dtype))
-    return (value, *_kernels.new_grads(x, y, True, True))
-
-
-def _fake_alignment(x: Tensor, y: Tensor | None, *args: Any) -> Tensor:
-    return _kernels.new_alignment(x, y)
-
-
-def _fake_all_pairs(x: Tensor, y: Tensor | None, *args: Any) -> Tensor:
-    return _kernels.new_all_pairs(x, y)
-
-
-def _fake_all_pairs_tangents(
-    grad_value: Tensor, x: Tensor, y: Tensor | None, *args: Any
-) -> tuple[Tensor, Tensor, Tensor]:
-    return (_kernels.new_all_pairs(x, y), *_kernels.new_grads(x, y, True, True))
 
 
 def _dot(a: Tensor, b: Tensor | None) -> Tensor | int:
@@ -383,15 +334,6 @@ def _undifferentiable(why: str, run: Callable[..., Any], *args: Any) -> Any:
     return run(*args)
 
 
-_FAKES: dict[str, Callable[..., Any]] = {
-    "forward": _fake_forward,
-    "backward": _fake_backward,
-    "tangents": _fake_tangents,
-    "alignment": _fake_alignment,
-    "all_pairs": _fake_all_pairs,
-    "all_pairs_backward": _fake_backward,
-    "all_pairs_tangents": _fake_all_pairs_tangents,
-}
 _THIRD_ORDER = "the third order of soft-DTW is not implemented"
 _DERIVATIVES: dict[str, Callable[..., Any]] = {
     "forward": _differentiable_forward,
@@ -421,7 +363,7 @@ def _register() -> None:
         qualified = f"libsdtw::{name}"
         torch.library.define(qualified, schema, tags=(torch.Tag.pt2_compliant_tag,))
         torch.library.impl(qualified, ("cpu", "cuda"), KERNELS[name])
-        torch.library.register_fake(qualified, _FAKES[name])
+        torch.library.register_fake(qualified, FAKES[name])
         _batching.register(qualified, _batching.RULES[name])
     for name, differentiable in _DERIVATIVES.items():
         run = functools.partial(_private.call_below_autograd, getattr(OPS, name).default)
