@@ -1,6 +1,7 @@
 // Gradients that are kept: whether they may be multiplied.
 #include "kept.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -33,10 +34,17 @@ bool is_marked(const sdtw_out &kept) {
   return kept.data && std::isnan(*static_cast<const Number *>(kept.data));
 }
 
+// Whether gradients are finite where values are: as derivatives of squares, or as sums of numbers up to 1 over one
+// series. Those of the cosine are divided by lengths of vectors; heavier steps multiply gradients of costs of next to
+// nothing; and under a gamma beyond the range of values costs beyond it weigh nothing.
+bool follow_values(const sdtw_problem &problem) {
+  const bool are_light = *std::max_element(problem.step_weight, problem.step_weight + 3) <= 1;
+  return problem.metric != SDTW_COSINE && are_light && problem.gamma <= largest<float>;
+}
+
 template <class Number>
 void mark(const sdtw_problem &problem, const sdtw_buffers &buffers) {
-  // Of other metrics gradients overflow where values do: they are derivatives of squares, or bounded by lengths.
-  if (problem.metric != SDTW_COSINE && all_within(largest<Number>, buffers.value, problem.batch_x)) return;
+  if (follow_values(problem) && all_within(largest<Number>, buffers.value, problem.batch_x)) return;
   mark<Number>(buffers.grad_x, problem.batch_x * problem.n * problem.features);
   mark<Number>(buffers.grad_y, problem.batch_x * problem.m * problem.features);
 }

@@ -147,6 +147,28 @@ def test_beyond_the_range_of_the_type(name):
 
 
 @pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [
+        (1e-2, {"metric": "cityblock", "step_weights": (1e38, 1e38, 1e38)}),
+        (1e-2, {"metric": "euclidean", "step_weights": (1e38, 1e38, 1e38)}),
+        (1e-38, {"metric": "cosine"}),
+        (1e38, {"gamma": 1e300}),
+    ],
+)
+def test_gradients_beyond_the_range_of_finite_values(name, size, options):
+    x, y = torch.zeros(1, 1, 2), torch.zeros(1, 8, 2)
+    x[..., 0], y[..., 1] = size, -size if options.get("metric") == "cosine" else 0
+    value, grad_x, _ = step("state", x, y, (True, True), torch.ones(1), **options)
+    assert value.isfinite()
+    assert grad_x.isinf().any()
+    for factor in (0.0, 1e-3):
+        upstream = torch.tensor([factor])
+        ours, theirs = (step(of, x, y, (True, True), upstream, **options) for of in (name, "state"))
+        assert_same(ours, theirs, torch.float32)
+
+
+@pytest.mark.parametrize("name", WAYS)
 @pytest.mark.parametrize("upstream", [torch.nan, torch.inf])
 def test_padding_stays_zero(name, upstream):
     x, y = (t.detach() for t in pair("cpu"))
