@@ -63,11 +63,12 @@ struct SoftDtwBackward : torch::autograd::Node {
   }
 
   variable_list apply(variable_list &&grads) override {
-    const Question of = question();
+    const bool keeps_graph = torch::autograd::get_current_graph_task_keep_graph();
+    const Question of = question(keeps_graph);
     const c10::OptionalDeviceGuard device(of.x.is_cpu() ? std::optional<at::Device>() : of.x.device());
     const at::Tensor grad = grads[0].defined() ? std::move(grads[0]) : of.zeros();
     variable_list result(2);
-    return is_usual(grad, of) && compute(grad, of, result) ? result : ask_python(grad, of);
+    return is_usual(grad, of) && compute(grad, of, keeps_graph, result) ? result : ask_python(grad, of);
   }
 
   // What compiled autograd specializes its program on, and the tensors, which are inputs of it.
@@ -81,7 +82,8 @@ struct SoftDtwBackward : torch::autograd::Node {
 
   variable_list apply_with_saved(const variable_list &grads, SwapSavedVariables &swap) override {
     for (SavedVariable *saved : variables()) swap.before(*saved);
-    variable_list result = ask_in_program(name(), grads, question(), next_edges(), swap.get_py_compiler());
+    variable_list result =
+        ask_in_program(name(), grads, question(/*keeps_graph=*/true), next_edges(), swap.get_py_compiler());
     for (SavedVariable *saved : variables()) swap.after(*saved);
     return result;
   }
@@ -89,19 +91,24 @@ struct SoftDtwBackward : torch::autograd::Node {
  private:
   std::array<SavedVariable *, 6> variables() { return {&x, &y, &x_lengths, &y_lengths, &kept_x, &kept_y}; }
 
-  Question question() {
+  // Of a graph that is not kept what was saved is released here already: gradients that were kept become others in
+  // place, which neither another thread's pass may find, nor one that follows an error.
+  Question question(bool keeps_graph) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return {x.unpack(),
-            y.unpack(),
-            x_lengths.unpack(),
-            y_lengths.unpack(),
-            {kept_x.unpack(), kept_y.unpack()},
-            call->gamma,
-            call->options,
-            name_of(reduction),
-            call->value_type,
-            task_should_compute_output(0),
-            task_should_compute_output(1)};
+    Question result{x.unpack(),
+                    y.unpack(),
+                    x_lengths.unpack(),
+                    y_lengths.unpack(),
+                    {kept_x.unpack(), kept_y.unpack()},
+                    call->gamma,
+                    call->options,
+                    name_of(reduction),
+                    call->value_type,
+                    task_should_compute_output(0),
+                    task_should_compute_output(1)};
+    if (!keeps_graph)
+      for (SavedVariable *saved : variables()) saved->reset_data();
+    return result;
   }
 
   bool is_usual(const at::Tensor &grad, const Question &of) const {
@@ -110,7 +117,7 @@ struct SoftDtwBackward : torch::autograd::Node {
            grad.numel() == (reduction == Reduction::none ? call->batch() : 1);
   }
 
-  bool compute(const at::Tensor &grad, const Question &of, variable_list &result) const {
+  bool compute(const at::Tensor &grad, const Question &of, bool keeps_graph, variable_list &result) const {
     const at::AutoDispatchBelowADInplaceOrView below;
     if (!of.need_x && !of.need_y) return true;
     const at::Tensor upstream = of_values(grad);
@@ -118,7 +125,7 @@ struct SoftDtwBackward : torch::autograd::Node {
     Kept grads;
     if (keeps) {
       grads = {of.need_x ? of.kept[0] : at::Tensor(), of.need_y ? of.kept[1] : at::Tensor()};
-      if (scale(call->training, upstream, !torch::autograd::get_current_graph_task_keep_graph(), grads)) {
+      if (scale(call->training, upstream, /*in_place=*/!keeps_graph, grads)) {
         result = {std::move(grads[0]), std::move(grads[1])};
         return true;
       }

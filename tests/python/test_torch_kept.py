@@ -207,6 +207,62 @@ def test_what_is_kept_serves_again(name):
 
 
 @pytest.mark.parametrize("name", WAYS)
+def test_gradients_are_the_memory_that_was_kept(name):
+    addresses = []
+    x, y = pair("cpu")
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: addresses.append(t.data_ptr()) or t, lambda t: t):
+        with way(name):
+            value = call(name, x, y)
+    value.sum().backward()
+    assert x.grad.data_ptr() in addresses
+    assert y.grad.data_ptr() in addresses
+
+
+def node_of(value):
+    """The node of soft-DTW behind a value, or behind a view of it."""
+    node = value.grad_fn
+    while not node.name().startswith(("SoftDtw", "_Reduced", "_Forward")):
+        node = node.next_functions[0][0]
+    return node
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_pass_behind_one_that_failed(name):
+    # What the first one has multiplied is not multiplied again.
+    def fail(*_):
+        raise KeyError("of the hook")
+
+    x, y = pair("cpu")
+    weights = torch.tensor([2.0, 3.0, 5.0], dtype=x.dtype)
+    with way(name):
+        expected = torch.autograd.grad(call(name, x, y), (x, y), weights)
+        for retain in (True, False):
+            value = call(name, x, y)
+            handle = node_of(value).register_hook(fail)
+            with pytest.raises(KeyError, match="of the hook"):
+                torch.autograd.grad(value, (x, y), weights, retain_graph=retain)
+            handle.remove()
+            if retain:
+                again = torch.autograd.grad(value, (x, y), weights)
+                torch.testing.assert_close(again, expected, rtol=0, atol=0)
+            else:
+                with pytest.raises(RuntimeError, match="second time"):
+                    torch.autograd.grad(value, (x, y), weights)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_inputs_that_change(name):
+    x, y = pair("cpu")
+    a = x * 1
+    with way(name):
+        value = call(name, a, y).sum()
+        with torch.no_grad():
+            a.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            value.backward()
+
+
+@pytest.mark.parametrize("name", WAYS)
 def test_what_is_kept(name):
     """Gradients of what needs one; of half types and given costs state."""
     sizes = []

@@ -180,7 +180,7 @@ class _Reduced(_private.Function):
         if call.keeps_gradients:
             plan, state = call.inference, None
             wanted = kept[0] if need_x else None, kept[1] if need_y else None
-            grads = _kernels.scaled(plan, grad, *wanted, in_place=not _private.keeps_graph())
+            grads = _kernels.scaled(plan, grad, *wanted, in_place=_private.release(ctx))
             if grads is not None:
                 return *grads, None
         grads = _new_grads(x, y, need_x, need_y)

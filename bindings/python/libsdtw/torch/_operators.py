@@ -83,10 +83,10 @@ def gradients(
     need_x: bool,
     need_y: bool,
     twice: bool,
-    owned: bool = False,
+    owner: Any = None,
 ) -> tuple[Tensor | None, Tensor | None, None]:
-    """Gradients of x and y; twice: they are to have gradients in turn, which takes the operator. owned: what
-    is kept is nobody else's."""
+    """Gradients of x and y; twice: they are to have gradients in turn, which takes the operator. owner: the
+    Function whose alone is what is kept."""
     x, y = tensors[:2]
     if _private.is_batched_by_autograd(grad_value):  # the gradient is linear in it
         ones = x.new_ones(x.shape[:1], dtype=_kernels.value_dtype(x.dtype))
@@ -97,7 +97,8 @@ def gradients(
         if twice or _private.is_observed(grad_value, x, y):
             grad_x, grad_y = OPS.backward.default(*args)
         else:
-            grad_x, grad_y = KERNELS["backward"](*args, owned and not _private.keeps_graph())
+            in_place = owner is not None and _private.release(owner)
+            grad_x, grad_y = KERNELS["backward"](*args, in_place)
     return grad_x if need_x else None, grad_y if need_y else None, None
 
 
@@ -136,8 +137,8 @@ class _Forward(_private.Function):
             return None, None, None, None
         _, need_x, need_y, _ = ctx.needs_input_grad
         twice = torch.is_grad_enabled()
-        options = ctx.gamma, ctx.options
-        return (None, *gradients(grad_value, ctx.saved_tensors, options, need_x, need_y, twice, ctx.alone))
+        options, owner = (ctx.gamma, ctx.options), ctx if ctx.alone else None
+        return (None, *gradients(grad_value, ctx.saved_tensors, options, need_x, need_y, twice, owner))
 
     @staticmethod
     @_private.in_jvp

@@ -86,9 +86,16 @@ def is_observed(*tensors: Tensor | None) -> bool:
 _keeps_graph = getattr(getattr(_C, "_autograd", None), "_get_current_graph_task_keep_graph", _constant(True))
 
 
-def keeps_graph() -> bool:
-    """Whether the backward pass that is at work leaves what was saved for another one."""
-    return bool(_keeps_graph())
+def release(ctx: Any) -> bool:
+    """Whether what a Function has saved is its backward's alone, as the graph is not kept for another pass.
+
+    It is released at once, not when backward is over: what is changed in place neither another thread's pass
+    is to find, nor one that follows an error.
+    """
+    if _keeps_graph():
+        return False
+    ctx.maybe_clear_saved_tensors()
+    return True
 
 
 def is_transformed() -> bool:
