@@ -1,8 +1,8 @@
 // Calls that must succeed: every instruction set against the others, the oracle, and what is true of every alignment.
 #include "check_alignment.h"
 #include "decode.h"
-#include "fuzz.h"
 #include "error_limits.h"
+#include "fuzz.h"
 
 namespace test {
 namespace {
