@@ -72,6 +72,8 @@ class LaneGroup {
       longest_n = std::max(longest_n, n[l]);
       if (n[l] > 0) shortest_n = std::min(shortest_n, n[l]);
       longest_m = std::max(longest_m, m[l]);
+      noted_n = std::max(noted_n, lengths[l].n);
+      noted_m = std::max(noted_m, lengths[l].m);
     }
     matrix_limit = largest_given_cost<T>(p);
   }
@@ -195,7 +197,8 @@ class LaneGroup {
   // Where entries of rows r .. r + K - 1 from column c on are kept; null if those of its tile are not.
   T *kept_at(int64_t r, int64_t c) const {
     if (!kept) return nullptr;
-    const int64_t column = c - of_kept.begin(r / plan.tile_rows, tiles_down(), longest_m, plan);
+    const int64_t down = ceil_div(noted_n, plan.tile_rows);
+    const int64_t column = c - of_kept.begin(r / plan.tile_rows, down, noted_m, plan);
     return column >= 0 && column < of_kept.columns ? kept + (r / K * of_kept.columns + column) * K * 3 * W : nullptr;
   }
   std::byte *boundary_row(int64_t i) const { return state + size_t(i - 1) * row_bytes(); }
@@ -347,6 +350,9 @@ class LaneGroup {
   const T scale, scale_low;  // log2(e) / gamma
   double matrix_limit;
   int64_t n[max_width], m[max_width], longest_n = 0, longest_m = 0, shortest_n = INT64_MAX;
+  // The longest, those included that forward has found to have no path, or no value: where entries are kept is the same
+  // before and after.
+  int64_t noted_n = 0, noted_m = 0;
   CostForm form = plain_cost;
   bool products = false, of_points = false;
   T *x, *y, *row_m, *grad_x, *grad_y, *rest_x, *adjoint_row, *tile, *alignment, *entries, *state_m, *left, *diagonal,

@@ -35,7 +35,7 @@ void LaneGroup<T, In>::find_columns(int64_t r, Columns &c) const {
 template <class T, class In>
 bool LaneGroup<T, In>::forward(double *value) {
   bool ok = true;
-  const bool recomputes = state && !(kept && of_kept.columns >= longest_m);
+  const bool recomputes = state && !(kept && of_kept.columns >= noted_m);
   fill_forbidden(row_m, row_e, longest_m * W, hard);
   for (int l = 0; l < W; ++l)  // where a band does not reach the corner
     if (n[l] > 0) value[l] = std::numeric_limits<double>::infinity();
