@@ -86,14 +86,9 @@ inline void require(Room rooms) {
 
 // Whether costs of many features are to be computed in integers (costs/slice_costs.cuh), if these fit. They are where
 // float64, half as fast as float32 on GPUs for data centres, is a 32nd or a 64th, and where it has no room.
-// SDTW_CUDA_WITHOUT_FLOAT64: in a build for tests, whatever the GPU.
 inline bool prefers_slices() {
-#ifdef SDTW_CUDA_WITHOUT_FLOAT64
-  return SDTW_CUDA_WITHOUT_FLOAT64;
-#else
   const Device device = current_device();
-  return device.times_slower_in_float64 > 4 || device.room <= room_of_99;
-#endif
+  return device.avoids_float64 || device.times_slower_in_float64 > 4 || device.room <= room_of_99;
 }
 
 // The number that the driver has given to the current context, and gives to no other; 0 if it does not say.

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from libsdtw.torch import SoftDTW, _direct, _kernels, sharp_soft_dtw, soft_dtw
-from torch_data import grads, pair
+from torch_data import OPTIONS, grads, pair
 
 OPS = torch.ops.libsdtw
 WAYS = ["native", "python", "operators"] if _direct.native else ["python", "operators"]
@@ -65,15 +65,6 @@ def has_digits(x, y, gamma):
 
 
 SPECIAL = [0.0, 1.0, -2.5, 1e-3, 2.0**24, torch.inf, -torch.inf, torch.nan, 1e30, 3e38]
-OPTIONS = [
-    {},
-    {"gamma": 0},
-    {"gamma": 0.01, "metric": "cityblock"},
-    {"gamma": 3, "metric": "cosine", "band": "sakoe_chiba", "radius": 2},
-    {"metric": "euclidean", "band": "absolute", "radius": 1},
-    {"band": "itakura", "radius": 2.5, "step_penalties": (0, 0.5, 1.0)},
-    {"step_weights": (2, 1, 1)},
-]
 
 
 @st.composite

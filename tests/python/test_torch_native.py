@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from libsdtw.torch import SoftDTW, _direct, _extension, soft_dtw
-from torch_data import grads, pair
+from torch_data import OPTIONS, grads, pair
 
 pytestmark = [
     pytest.mark.skipif(
@@ -57,19 +57,7 @@ def calls(draw):
         if draw(st.booleans()):
             some = draw(st.lists(st.integers(0, longest), min_size=batch, max_size=batch))
             lengths[name] = torch.tensor(some, dtype=length_type)
-    options = draw(
-        st.sampled_from(
-            [
-                {},
-                {"gamma": 0},
-                {"gamma": 0.01, "metric": "cityblock"},
-                {"gamma": 3, "metric": "cosine", "band": "sakoe_chiba", "radius": 2},
-                {"metric": "euclidean", "band": "absolute", "radius": 1},
-                {"band": "itakura", "radius": 2.5, "step_penalties": (0, 0.5, 1.0)},
-                {"step_weights": (2, 1, 1)},
-            ]
-        )
-    )
+    options = draw(st.sampled_from(OPTIONS))
     needs = draw(st.sampled_from([(True, True), (True, False), (False, True)]))
     reduction = draw(st.sampled_from(["none", "mean", "sum"]))
     upstream = torch.randn(batch if reduction == "none" else (), dtype=torch.float64)

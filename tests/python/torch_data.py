@@ -1,5 +1,16 @@
-# What the tests of libsdtw.torch share: a random batch, and gradients of a sum of values.
+# What the tests of libsdtw.torch share: a random batch, gradients of a sum of values, and options.
 import torch
+
+# Of soft_dtw, one of each kind, for properties to draw from.
+OPTIONS = [
+    {},
+    {"gamma": 0},
+    {"gamma": 0.01, "metric": "cityblock"},
+    {"gamma": 3, "metric": "cosine", "band": "sakoe_chiba", "radius": 2},
+    {"metric": "euclidean", "band": "absolute", "radius": 1},
+    {"band": "itakura", "radius": 2.5, "step_penalties": (0, 0.5, 1.0)},
+    {"step_weights": (2, 1, 1)},
+]
 
 
 def pair(device, dtype=torch.float64, shape=(3, 7, 6, 2), seed=0):

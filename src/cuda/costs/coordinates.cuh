@@ -2,11 +2,14 @@
 // sqrt(log2(e) / gamma), so that the sum of the squares of their differences is t. In float64, or where that is slow in
 // integers, which take 64 bits as well and lie in the same places.
 //
-// Both have of (a coordinate, and its size in a float's precision, from which bounds of costs are made), and costs of K
-// rows and a column of y, of which features are `pitch` apart: costs for FloatCell, large_costs for LongCell.
+// Both have `of`, which makes a coordinate, and its size in a float's precision, from which bounds of costs are made;
+// and of some rows and a column of y, of which features are `pitch` apart, `costs` for FloatCell and `large_costs` for
+// LongCell. A separator is a coordinate that no point has: it makes a column that the streams put between two pairs
+// (streams/rows.cuh).
 #pragma once
 
 #include <climits>
+#include <type_traits>
 
 #include "cuda/args.h"
 #include "cuda/costs/two_floats.cuh"
@@ -14,7 +17,6 @@
 
 namespace sdtw::cuda {
 
-// A coordinate that is no point's makes a column that the streams put between two pairs (streams/rows.cuh).
 struct FloatCoordinates {
   using Number = double;
   using Size = double;
@@ -104,8 +106,18 @@ struct IntegerCoordinates {
   template <int rows, int D>
   static __device__ __forceinline__ void costs(const Number (&x)[rows][D], const Number *y, int pitch,
                                                FloatCost (&cost)[rows]) {
+    sum_up<false, rows, D>(x, y, pitch, cost);
+  }
+  template <int rows, int D>
+  static __device__ __forceinline__ void large_costs(const Number (&x)[rows][D], const Number *y, int pitch,
+                                                     FloatCost (&cost)[rows]) {
+    sum_up<true, rows, D>(x, y, pitch, cost);
+  }
+  template <bool large, int rows, int D>
+  static __device__ __forceinline__ void sum_up(const Number (&x)[rows][D], const Number *y, int pitch,
+                                                FloatCost (&cost)[rows]) {
     unsigned long long sum[rows];
-    int more[rows];
+    std::conditional_t<large, long long, int> more[rows];  // 2 whole rest
 #pragma unroll
     for (int k = 0; k < rows; k++) sum[k] = 1ull << 31, more[k] = 0;
 #pragma unroll
@@ -115,32 +127,15 @@ struct IntegerCoordinates {
       for (int k = 0; k < rows; k++) {
         const int whole = less(x[k][f].whole, yf.whole), rest = less(x[k][f].rest, yf.rest);
         sum[k] += static_cast<unsigned long long>(wide_product(whole, whole));
-        more[k] = less(more[k], -__mulhi(static_cast<int>(static_cast<unsigned>(whole) << 2), rest));
+        if constexpr (large)
+          more[k] += wide_product(whole, rest) >> 30;
+        else  // whole is below 2^27
+          more[k] = less(more[k], -__mulhi(static_cast<int>(static_cast<unsigned>(whole) << 2), rest));
       }
     }
 #pragma unroll
     for (int k = 0; k < rows; k++)
       cost[k] = split(sum[k] + static_cast<unsigned long long>(static_cast<long long>(more[k])));
-  }
-  template <int rows, int D>
-  static __device__ __forceinline__ void large_costs(const Number (&x)[rows][D], const Number *y, int pitch,
-                                                     FloatCost (&cost)[rows]) {
-    unsigned long long sum[rows];
-    long long more[rows];
-#pragma unroll
-    for (int k = 0; k < rows; k++) sum[k] = 1ull << 31, more[k] = 0;
-#pragma unroll
-    for (int f = 0; f < D; f++) {
-      const Number yf = y[f * pitch];
-#pragma unroll
-      for (int k = 0; k < rows; k++) {
-        const int whole = less(x[k][f].whole, yf.whole), rest = less(x[k][f].rest, yf.rest);
-        sum[k] += static_cast<unsigned long long>(wide_product(whole, whole));
-        more[k] += wide_product(whole, rest) >> 30;
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < rows; k++) cost[k] = split(sum[k] + static_cast<unsigned long long>(more[k]));
   }
 
   // Differences from a coordinate of at most 2^10, the range of FloatCell's, may wrap around, but their squares are at

@@ -6,7 +6,7 @@
 #include <climits>
 
 #include "core/pairs.h"
-#include "cuda/general/cell.cuh"
+#include "cuda/general/hard_cell.cuh"
 #include "cuda/pipeline/barrier.cuh"
 
 namespace sdtw::cuda::general {
