@@ -280,8 +280,9 @@ SDTW_API sdtw_status sdtw_describe(const sdtw_problem *problem, const sdtw_exec 
  * max(n, m) gamma more of a series with itself. Near 0, where cost and entropy cancel, the value has the fewer digits
  * for it.
  *
- * Time O(B n m features); memory beyond inputs and outputs O(B n m / tile) in state, O(threads (n + m) features) in
- * workspace. May be captured into a CUDA graph. */
+ * Time O(B n m features); memory beyond inputs and outputs O(B n m / tile) in state, on CPUs of the cells within the
+ * band, O(threads (n + m) features) in workspace. Calls of equal problems and inputs on a CPU leave equal bytes of
+ * state. May be captured into a CUDA graph. */
 SDTW_API sdtw_status sdtw_forward(const sdtw_problem *problem, const sdtw_buffers *buffers, const sdtw_exec *exec);
 
 /* Gradients of sum_b grad_value[b] value[b] with respect to x and y (SDTW_PRECOMPUTED: to the cost, in grad_x).
@@ -292,7 +293,8 @@ SDTW_API sdtw_status sdtw_forward(const sdtw_problem *problem, const sdtw_buffer
  * results without meaning, and nothing outside the buffers is read or written. Writes grad_x and grad_y, each of
  * which may be NULL, not both; every element is written, with 0 past a pair's lengths. The gradient of the cost is g
  * E, E the expected alignment (Cuturi and Blondel 2017, Algorithm 2), computed from transition probabilities that
- * are recomputed tile by tile from the state.
+ * are recomputed tile by tile from the state. On CPUs a pair whose lengths make its corridor wider than state has room
+ * for is computed as without state; the results have the same bits.
  *
  * With SDTW_NO_STATE, or if state is NULL, the call computes forward itself, a part of the batch at a time, and with
  * SDTW_WITH_VALUE writes value as sdtw_forward does: on CPUs bit for bit, gradients being those by state bit for bit

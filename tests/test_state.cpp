@@ -2,6 +2,8 @@
 // the CPU each is refused by name, before anything is written.
 #include "check.h"
 #include "draw.h"
+#include "draw_problem.h"
+#include "family.h"
 
 using namespace test;
 
@@ -185,5 +187,101 @@ TEST_CASE("whatever lengths have become on a GPU, nothing outside of the buffers
           CHECK(both_refusals(session) == "");
           CHECK_NOTHROW(session.backward(result));  // guards and gaps are looked at
           CHECK_NOTHROW(session.alignment());
+        }
+}
+
+namespace {
+
+std::vector<unsigned char> state_of_forward(Case c, unsigned char poison) {
+  c.poison = poison;
+  Session session(c);
+  session.forward();
+  const auto *const state = static_cast<const unsigned char *>(session.buffers().state);
+  return {state, state + session.buffers().state_bytes};
+}
+
+// Random problems with bands, in memory that was 0 and in memory that was not, with one thread and with several.
+void check_equal_states(uint64_t seed, const std::string &line) {
+  Case c = problem(line);
+  Random random(seed);
+  if (c.problem.band == SDTW_BAND_NONE) {
+    c.problem.band = static_cast<sdtw_band>(random.integer(1, 3));
+    c.problem.band_radius = static_cast<double>(random.integer(1, 40));
+  }
+  c.exec.flags = 0;
+  for (const Backend &backend : backends()) {
+    c.exec.cpu_isa = backend.isa;
+    c.exec.num_threads = 1;
+    const std::vector<unsigned char> state = state_of_forward(c, 0x00);
+    for (const int threads : {1, 3}) {
+      c.exec.num_threads = threads;
+      const bool equal = state_of_forward(c, 0xab) == state;
+      INFO("sdtw_differential --problem '" << describe(c) << "'");
+      CHECK(equal);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("equal calls leave equal state, whatever was in memory, with bands", "[state]") {
+  if (!on_cpu()) return;
+#ifdef SDTW_TEST_ASAN
+  constexpr uint64_t count = 100;
+#else
+  constexpr uint64_t count = 600;
+#endif
+  for (uint64_t seed = 1; seed <= count; ++seed) check_equal_states(seed, draw_line(seed, 60000));
+  uint64_t seed = count;
+  for (const char *shape : {"B=1 n=1500 m=1500", "B=2 n=1200 m=700", "B=2 n=600 m=1300", "B=40 n=60 m=70"})
+    for (const char *band : {"sakoe_chiba:0", "sakoe_chiba:30", "absolute:10", "absolute:700", "itakura:1.2"})
+      for (const char *rest : {" dtype=f32", " dtype=f64 gamma=0", " dtype=f32 gamma=1e-6", " lengths=0 metric=cosine"})
+        check_equal_states(++seed, std::string(shape) + " d=2 data=noise band=" + band + rest + " seed=5");
+}
+
+// A boundary row takes what a strip of 64 rows goes through: the band's columns, one more a row, and of the last lanes;
+// boundary columns are one every 64 of these, of 80 numbers. That of Sakoe and Chiba may be twice as wide of other
+// lengths.
+TEST_CASE("with a band state is no wider than the band", "[state]") {
+  if (!on_cpu()) return;
+  Case c = make_case(SDTW_SQEUCLIDEAN, 1, 10000, 10000, 1, 1);
+  const auto bytes = [&](sdtw_band band, double radius) {
+    c.problem.band = band, c.problem.band_radius = radius;
+    sdtw_sizes sizes;
+    sdtw_sizes_init(&sizes, sizeof sizes);
+    REQUIRE(sdtw_get_sizes(&c.problem, &c.exec, &sizes) == SDTW_STATUS_OK);
+    return static_cast<double>(sizes.state);
+  };
+  const auto bound = [&](double columns, double more_a_row) {
+    const double tiles = std::ceil(10000. / 64), swept = columns + 64 * more_a_row + 20;
+    return 512 + tiles * 8 * (swept + 80 * (swept / 64 + 1));
+  };
+  const double none = bytes(SDTW_BAND_NONE, 0);
+  CHECK(none > 2e7);
+  for (const double radius : {0., 10., 1000.})
+    for (const sdtw_band band : {SDTW_BAND_SAKOE_CHIBA, SDTW_BAND_ABSOLUTE})
+      CHECK(bytes(band, radius) <= bound((band == SDTW_BAND_ABSOLUTE ? 2 : 4) * radius + 1, 1));
+  CHECK(bytes(SDTW_BAND_SAKOE_CHIBA, 10) < none / 60);
+  CHECK(bytes(SDTW_BAND_SAKOE_CHIBA, 1e4) == none);
+  CHECK(bytes(SDTW_BAND_SAKOE_CHIBA, 1e300) == none);
+  for (const double slope : {1., 1.1, 2.})
+    CHECK(bytes(SDTW_BAND_ITAKURA, slope) <= bound(10000 * (1 - 1 / slope), slope));
+}
+
+// Corridors follow lengths: of series of which one is shorter than the other they are wider than those of whole ones,
+// for which state has room.
+TEST_CASE("pairs that state has no room for are computed by backward", "[state]") {
+  if (!on_cpu()) return;
+  uint64_t seed = 0;
+  for (const char *shape : {"B=5 n=400 m=400", "B=3 n=200 m=700", "B=3 n=700 m=200", "B=1 n=700 m=690"})
+    for (const char *rule : {"", " gamma=0 data=integers", " weights=2,1,1", " tangents=xy"})
+      for (const char *band : {" band=sakoe_chiba:2", " band=itakura:1.3"})
+        for (const int threads : {1, 3}) {
+          ++seed;
+          std::ostringstream line;
+          line << shape << rule << band << " threads=" << threads << " metric=" << metric_names[seed % 5]
+               << (seed % 5 ? " d=2" : "") << " dtype=" << every_type[seed % 4]
+               << " lengths=0 grad=random seed=" << seed;
+          check_line(line.str());
         }
 }

@@ -23,12 +23,15 @@ struct Band {
     return reaches_right(i, j) && reaches_left(i, j);
   }
 
+  // As far as it matters, of bands that have one.
+  SDTW_HOST_DEVICE int64_t whole_radius() const { return radius < double(n + m) ? int64_t(radius) : n + m; }
+
   // The columns of a row that it admits.
   SDTW_HOST_DEVICE Interval columns(int64_t i) const {
     if (kind == SDTW_BAND_NONE) return {0, m};
     if (kind != SDTW_BAND_ITAKURA) {
       const bool follows = kind == SDTW_BAND_SAKOE_CHIBA;
-      const int64_t reach = radius < double(n + m) ? int64_t(radius) : n + m;  // whole cells
+      const int64_t reach = whole_radius();
       const int64_t first = i - reach + (follows && m < n ? m - n : 0);
       const int64_t last = i + reach + (follows && m > n ? m - n : 0);
       return {clamp(first, m), clamp(last + 1, m)};
@@ -53,6 +56,20 @@ struct Band {
       reaches_right(i, middle) ? low = middle + 1 : high = middle;
     }
     return {first, low};
+  }
+
+  // No fewer columns than `rows` rows, each below the other, admit together, and few more.
+  SDTW_HOST_DEVICE int64_t widest(int64_t rows) const {
+    if (kind == SDTW_BAND_NONE) return m;
+    if (kind != SDTW_BAND_ITAKURA) {
+      const int64_t apart = n > m ? n - m : m - n;
+      return clamp(rows + 2 * whole_radius() + (kind == SDTW_BAND_SAKOE_CHIBA ? apart : 0), m);
+    }
+    // A parallelogram in a square is at most 1 - 1 / slope of it wide, and from row to row moves by the slope.
+    // Rounding, as above, is on either side.
+    const double scale = double(m) / double(n), per_row = scale * radius;
+    const double columns = double(m) * (1 - 1 / radius) + (double(rows) + 0.02) * per_row + 4;
+    return columns < double(m) ? clamp(int64_t(columns), m) : m;
   }
 
  private:

@@ -44,6 +44,8 @@ class Call {
     int64_t index, count;
     int thread;
     std::byte *block;  // where boundaries of tiles are kept, or null
+    bool in_state;     // the block is; else, if there is one, it is the thread's
+    bool recalled;     // forward has solved it, and kept what backward takes
     std::byte *kept;   // where entries of tiles are, for cells of the problem's own type, or null
     Engine engine;
     int64_t features[lane_group];  // of which solvers compute costs, each one's at its first lane
@@ -66,6 +68,9 @@ class Call {
   }
   Kind &kind(int64_t work) const { return reinterpret_cast<Kind *>(state + state_layout.kinds)[work]; }
   Engine &engine(int64_t unit) const { return reinterpret_cast<Engine *>(state + state_layout.engines)[unit]; }
+  std::byte *block_of_state(int64_t unit) const {
+    return state + state_layout.blocks + size_t(unit) * state_layout.block;
+  }
   Place place(int64_t work) const { return place_of(p, plan.transposed, work); }
 
   // Runs body(unit, thread) for every unit: by all threads, or, as a wavefront, one unit after the other.
@@ -87,11 +92,15 @@ class Call {
     return [this, thread](int i) { return local(plan.wavefront ? i : thread); };
   }
 
-  // keep: for backward, in the thread's own room where there is no state.
-  Unit begin(int64_t index, int thread, bool keep) const;
-  // Solves all of a unit; or, if it has been, what state says of it.
-  void solve(Unit &unit);
+  // again: for backward, which has what forward did from state, or keeps what it does anew in the thread's own room.
+  Unit begin(int64_t index, int thread, bool again) const;
+  // The lengths of its pairs; or, if it has been solved, what state says of it.
+  void note(Unit &unit) const;
   void recall(Unit &unit) const;
+  // Whether state has room for it.
+  bool fits(const Unit &unit) const;
+  // Solves all of a unit.
+  void solve(Unit &unit);
   void solve_pair(Unit &unit);
   bool solve_with_any_engine(Unit &unit);  // false: NaN
   void solve_group(Unit &unit);
@@ -110,8 +119,16 @@ class Call {
   }
   template <class T>
   StripPair<T, In> pair_solver(const Unit &unit) const {
-    return {
-        whole, isa, b, unit.places[0], unit.lengths[0], scratch, shared(unit.thread), unit.block, kept_of<T>(unit, 0)};
+    return {whole,
+            isa,
+            b,
+            unit.places[0],
+            unit.lengths[0],
+            scratch,
+            shared(unit.thread),
+            unit.block,
+            unit.in_state ? state_layout.block : 0,
+            kept_of<T>(unit, 0)};
   }
   template <class T>
   LaneGroup<T, In> group_solver(const Unit &unit, int64_t lane) const {
@@ -158,18 +175,12 @@ class Call {
 };
 
 template <class In>
-typename Call<In>::Unit Call<In>::begin(int64_t index, int thread, bool keep) const {
+typename Call<In>::Unit Call<In>::begin(int64_t index, int thread, bool again) const {
   Unit unit;
   const int64_t first = index * works_each();
   unit.index = index;
   unit.count = std::min(works_each(), plan.works - first);
   unit.thread = thread;
-  unit.block = nullptr;
-  if (state)
-    unit.block = state + state_layout.blocks + size_t(index) * state_layout.block;
-  else if (keep)
-    unit.block = shared(thread) + scratch.block;
-  unit.kept = keep && !state && scratch.kept_number > 0 ? shared(thread) + scratch.kept : nullptr;
   unit.engine = Engine::float64;
   unit.value_tangent = 0;
   for (int64_t l = 0; l < works_each(); ++l) {
@@ -177,16 +188,37 @@ typename Call<In>::Unit Call<In>::begin(int64_t index, int thread, bool keep) co
     unit.noted[l] = {0, 0};
     unit.lengths[l] = {0, 0, Kind::zero, 0};
   }
+  again &&state ? recall(unit) : note(unit);
+  unit.in_state = state && fits(unit);
+  // Nothing is computed of a pair that is not solved.
+  unit.recalled = again && state && (unit.in_state || unit.lengths[0].kind != Kind::solved);
+  unit.block = nullptr;
+  if (unit.in_state)
+    unit.block = block_of_state(index);
+  else if (again)
+    unit.block = shared(thread) + scratch.block;
+  unit.kept = again && !unit.in_state && scratch.kept_number > 0 ? shared(thread) + scratch.kept : nullptr;
   return unit;
 }
 
 template <class In>
-void Call<In>::solve(Unit &unit) {
+void Call<In>::note(Unit &unit) const {
   for (int64_t l = 0; l < unit.count; ++l) {
     unit.noted[l] = note_lengths(p, b, unit.places[l]);
     unit.lengths[l] = lengths_of(unit.noted[l]);
-    unit.values[l] = unit.lengths[l].value;
   }
+}
+
+template <class In>
+bool Call<In>::fits(const Unit &unit) const {
+  if (!may_exceed_state(p, plan)) return true;
+  const Lengths &of = unit.lengths[0];
+  return Boundaries::of_pair(p, plan, of.n, of.m).bytes <= state_layout.block;
+}
+
+template <class In>
+void Call<In>::solve(Unit &unit) {
+  for (int64_t l = 0; l < unit.count; ++l) unit.values[l] = unit.lengths[l].value;
   plan.mapping == Mapping::lanes ? solve_group(unit) : solve_pair(unit);
 }
 
@@ -288,10 +320,11 @@ void Call<In>::forward() {
   if (state) std::memset(state + sizeof(StateHeader), 0, state_layout.blocks - sizeof(StateHeader));
   each_unit([&](int64_t index, int thread) {
     Unit unit = begin(index, thread, false);
-    if (state && plan.mapping == Mapping::lanes) std::memset(unit.block, 0, state_layout.block);
+    const auto clear_block = [&] { std::memset(block_of_state(index), 0, state_layout.block); };
+    const bool strips = plan.mapping == Mapping::strips;
+    if (state && !strips) clear_block();
     solve(unit);
-    if (state && plan.mapping == Mapping::strips && unit.lengths[0].kind != Kind::solved)
-      std::memset(unit.block, 0, state_layout.block);
+    if (state && strips && (!unit.in_state || unit.lengths[0].kind != Kind::solved)) clear_block();
     if (state) engine(index) = unit.engine;
     for (int64_t l = 0, work = index * works_each(); l < unit.count; ++l, ++work) {
       if (state) {
@@ -352,7 +385,8 @@ template <class In>
 void Call<In>::recall(Unit &unit) const {
   unit.engine = engine(unit.index);
   for (int64_t l = 0, work = unit.index * works_each(); l < unit.count; ++l, ++work) {
-    unit.lengths[l] = lengths_of(noted_lengths(work));
+    unit.noted[l] = noted_lengths(work);
+    unit.lengths[l] = lengths_of(unit.noted[l]);
     unit.lengths[l].kind = kind(work);
   }
 }

@@ -70,7 +70,7 @@ void Call<In>::backward_pair(Unit &unit, const sdtw_out *target, double g, bool 
   auto solver = pair_solver<T>(unit);
   const Place &at = unit.places[0];
   std::byte *const own = shared(unit.thread), *const scratch_of_thread = local(unit.thread);
-  if (state || scratch.tangents) {
+  if (unit.recalled || scratch.tangents) {
     solver.prepare(scratch_of_thread);
     solver.use(unit.engine);
   } else {
@@ -103,7 +103,7 @@ void Call<In>::backward_group(const Unit &unit, const sdtw_out *target, const do
     for (int k = 0; k < W; ++k) factor[k] = T(g[l + k]);
     auto group = group_solver<T>(unit, l);
     if (group.empty()) continue;
-    if (!state && group.stays) {
+    if (!unit.recalled && group.stays) {
       group.resume(unit.engine, unit.features[l]);
     } else {
       group.prepare();
@@ -177,7 +177,7 @@ void Call<In>::backward(const sdtw_out *target, bool weighted) {
   }
   each_unit([&](int64_t index, int thread) {
     Unit unit = begin(index, thread, true);
-    state ? recall(unit) : solve(unit);
+    if (!unit.recalled) solve(unit);
     if (b.value) write_values(unit);
     // Of a soft minimum the value's tangent is known by now.
     const bool done = scratch.tangents && p.gamma > 0 && !b.grad_x.data && !b.grad_y.data;

@@ -5,14 +5,9 @@
 #include <algorithm>
 
 #include "core/metric.h"
-#include "cpu/kernels.h"
-#include "plan.h"
+#include "cpu/boundaries.h"
 
 namespace sdtw::cpu {
-
-// Bytes of one stored number of a tile boundary: (m, e) of the float engine, or m + e of the float64 engine packed into
-// one double, for float32 problems; (m, e) in doubles for float64 problems.
-inline size_t boundary_size(const Problem &problem) { return problem.dtype == SDTW_F64 ? 16 : 8; }
 
 constexpr size_t state_header_bytes = 192;
 
@@ -39,26 +34,15 @@ inline int64_t row_features(const Problem &problem) { return round_up<int64_t>(p
 // (its engine), a block per unit.
 struct StateLayout {
   size_t lengths, kinds, engines, blocks, block;  // offsets; bytes of a block
-  size_t columns;                                 // offset within a block: rows come first
-  size_t row, column;                             // bytes of one boundary row of a tile, and of one boundary column
   size_t bytes;
 
   StateLayout(const Problem &problem, const Plan &plan) {
-    const size_t size = boundary_size(problem);
-    const size_t lanes = plan.mapping == Mapping::lanes ? size_t(lane_group) : 1;
-    const bool skewed = plan.mapping == Mapping::strips;
     Arena arena;
     arena.add(1, state_header_bytes);
     lengths = arena.add(size_t(plan.works), 2 * sizeof(int32_t));
     kinds = arena.add(size_t(plan.works), 1);
     engines = arena.add(size_t(plan.units), 1);
-    Arena inside;
-    row = checked_mul(checked_mul(size_t(problem.m), size), lanes);
-    // A skewed column also has the row above's numbers, one a lane.
-    column = (size_t(plan.tile_rows) + (skewed ? max_width : 0)) * size * lanes;
-    inside.add(size_t(plan.tiles_down - 1), row);
-    columns = inside.add(size_t(plan.tiles_down * (plan.tiles_across - 1)), column);
-    block = inside.bytes();
+    block = Boundaries::in_state(problem, plan).bytes;
     blocks = arena.add(size_t(plan.units), block);
     bytes = arena.bytes();
   }
@@ -116,7 +100,7 @@ struct ScratchLayout {
   size_t progress = 0, tile = 0, alignment = 0, entries = 0, state_m = 0, state_e = 0, carry_left = 0,
          carry_diagonal = 0;
   size_t segment_m = 0, segment_e = 0;
-  size_t block = 0;                  // as in state
+  size_t block = 0;                  // of boundaries
   size_t kept = 0, kept_number = 0;  // entries of tiles, and how many numbers these are: 0 if none is kept
   bool tangents = false;             // and what they take (cpu/tangents.h)
   size_t tangent_x = 0, tangent_y = 0, row_dot = 0, adjoint_row_dot = 0, dot_rows = 0, dot_columns = 0;
@@ -156,8 +140,9 @@ struct ScratchLayout {
     adjoint_row = arena.add(backward ? cols : 0, vector);
     progress = arena.add(plan.wavefront ? size_t(plan.tiles_down) + 8 : 0, 8);
     // Boundaries, too, where all entries are kept: for the float64 engine that any float32 problem may need.
-    if (need.recompute) block = arena.add(StateLayout(problem, plan).block, 1);
-    if (need.recompute && !need.tangents) kept_number = KeptLayout(problem, plan).numbers(plan);
+    const bool anew = need.recompute || (backward && may_exceed_state(problem, plan));
+    if (anew) block = arena.add(Boundaries::most(problem, plan).bytes, 1);
+    if (anew && !need.tangents) kept_number = KeptLayout(problem, plan).numbers(plan);
     kept = arena.add(kept_number, problem.value_size());
     tangents = need.tangents;
     if (tangents) add_tangents(arena, problem, plan, rows, cols, features);

@@ -279,7 +279,7 @@ struct StateHeader {
   double step_weight[3], step_penalty[3], band_radius;
   int32_t band, symmetric;
   int64_t unused[7];
-  static constexpr uint64_t expected_magic = 0x355f777464735f63;  // "c_sdtw_5", 5 being the version of the layout
+  static constexpr uint64_t expected_magic = 0x365f777464735f63;  // "c_sdtw_6", 6 being the version of the layout
 
   static StateHeader of(const sdtw::Plan &plan, sdtw_cpu_isa isa) {
     const Problem &p = plan.problem;

@@ -65,18 +65,11 @@ class PairRule {
   // Whether the corridor has both ends of every path.
   bool may_reach() const { return !banded || (band.admits(0, 0) && band.admits(band.n - 1, band.m - 1)); }
 
-  // Steps of the sweep over rows from `top` on: lane l is at column s - l. Up to a strip's last lane's last column,
-  // which it has then passed on; the first column is swept, masked, if it is not the pair's, so that the diagonal step
-  // into the second finds what it comes from.
-  int64_t first_step(int64_t top) const { return banded ? std::max<int64_t>(0, band.columns(top).first - 1) : 0; }
-  int64_t last_column(int64_t top) const {
-    return banded ? band.columns(std::min(top + strip_rows, band.n) - 1).end : band.m;
-  }
-
-  // last_step: where the sweep ends. W lanes, K rows each.
+  // Steps of the sweep over rows from `top` on: lane l is at column s - l. last_step: where it ends. W lanes, K rows
+  // each.
   Corridor corridor(int64_t top, int64_t last_step, int W, int K) const {
     Corridor c;
-    c.begin = first_step(top);
+    c.begin = first_swept(band, top);
     c.end = last_step;
     c.open_first = c.begin;
     c.open_end = c.end;

@@ -19,10 +19,11 @@ class StripPair {
   using E = typename core::Exponent<T>::type;
   using Store = Boundary<T, In>;
 
-  // scratch: the shared part of a ScratchLayout; block_of_state: the pair's part of state, or null; entries: where
-  // those of some tiles are kept, in place of boundaries in state, or null.
+  // scratch: the shared part of a ScratchLayout; block: room for boundaries of tiles, or null; in_state: how many bytes
+  // of it are state, of which each is to be written; entries: where those of some tiles are kept, in place of their
+  // boundaries, or null.
   StripPair(const sdtw::Plan &whole, const Isa &isa, const Buffers &buffers, const Place &place, Lengths lengths,
-            const ScratchLayout &offsets, std::byte *scratch, std::byte *block_of_state, T *entries)
+            const ScratchLayout &offsets, std::byte *scratch, std::byte *block_, size_t in_state, T *entries)
       : p(whole.problem),
         plan(whole.cpu),
         kernels(isa.kernels<T>()),
@@ -34,8 +35,9 @@ class StripPair {
         n(lengths.n),
         m(lengths.m),
         layout(offsets),
-        state_layout(p, plan),
-        state(block_of_state),
+        boundaries(Boundaries::of_pair(p, plan, n, m)),
+        block(block_),
+        bytes_of_state(in_state),
         kept(entries),
         of_kept(p, plan),
         rule(p, plan.transposed, n, m),
@@ -130,7 +132,7 @@ class StripPair {
   int corner_lane() const { return int((n - 1) % strip_rows) / K; }
   // Where strip i ends: at the corner in the last, else when the last lane's last column has been written to `row`.
   int64_t steps(int64_t i) const {
-    return i == strips() - 1 ? m + corner_lane() : rule.last_column(i * strip_rows) + W;
+    return i == strips() - 1 ? m + corner_lane() : end_swept(rule.band, i * strip_rows) + W;
   }
   Corridor corridor(int64_t i) const { return rule.corridor(i * strip_rows, steps(i), W, K); }
   // Tiles lie between multiples of tile_cols steps; the first begins with the corridor.
@@ -154,10 +156,13 @@ class StripPair {
     const int64_t s = step - of_kept.begin(i, strips(), m + max_width, plan);
     return s >= 0 && s < of_kept.columns ? kept + (i * of_kept.columns + s) * 3 * strip_rows : nullptr;
   }
-  std::byte *boundary_row(int64_t i) const { return state + size_t(i - 1) * state_layout.row; }
+  // The row above strip i, of columns from its first step on.
+  std::byte *boundary_row(int64_t i) const { return block + size_t(i - 1) * boundaries.row; }
+  // What is left of its tile c, 0 being that of its first step.
   std::byte *boundary_column(int64_t i, int64_t c) const {
-    return state + state_layout.columns + size_t(i * (plan.tiles_across - 1) + c - 1) * state_layout.column;
+    return block + boundaries.columns + size_t(i * boundaries.across + c - 1) * boundaries.column;
   }
+  int64_t tile_at(const Corridor &within, int64_t step) const { return step / max_steps - within.begin / max_steps; }
 
   MatrixTile matrix(int64_t i, int64_t first_step, int64_t count, const void *data, void *target,
                     const int64_t (&stride)[3]) const {
@@ -240,20 +245,19 @@ class StripPair {
   void gradient(int64_t i, int64_t first_step, int64_t count, std::byte *local) const;
 
   // Boundaries of state that are not written, as those past the pair's lengths, are 0, so that equal calls leave equal
-  // bytes. With a band that would take longer than what is written.
-  bool clears() const { return state && b.state && p.band == SDTW_BAND_NONE; }
+  // bytes.
   void clear_strip(int64_t i) const {
-    if (!clears()) return;
-    if (i > 0) std::memset(boundary_row(i), 0, state_layout.row);
-    std::memset(boundary_column(i, 1), 0, size_t(plan.tiles_across - 1) * state_layout.column);
+    if (bytes_of_state == 0) return;
+    if (i > 0) std::memset(boundary_row(i), 0, boundaries.row);
+    std::memset(boundary_column(i, 1), 0, size_t(boundaries.across) * boundaries.column);
   }
   void clear_rest() const {
-    if (!clears()) return;
-    for (int64_t i = strips(); i < plan.tiles_down; ++i) clear_strip(i);
-    const size_t rows = size_t(plan.tiles_down - 1) * state_layout.row;
-    const size_t end = state_layout.columns + size_t(plan.tiles_down * (plan.tiles_across - 1)) * state_layout.column;
-    std::memset(state + rows, 0, state_layout.columns - rows);
-    std::memset(state + end, 0, state_layout.block - end);
+    if (bytes_of_state == 0) return;
+    for (int64_t i = strips(); i < boundaries.down; ++i) clear_strip(i);
+    const size_t rows = size_t(boundaries.down - 1) * boundaries.row;
+    const size_t end = boundaries.columns + size_t(boundaries.down * boundaries.across) * boundaries.column;
+    std::memset(block + rows, 0, boundaries.columns - rows);
+    std::memset(block + end, 0, bytes_of_state - end);
   }
 
   bool forward_strip(int64_t i, std::byte *local, double &value);
@@ -335,8 +339,9 @@ class StripPair {
   const Place at_place;
   const int64_t n, m;
   const ScratchLayout &layout;
-  const StateLayout state_layout;
-  std::byte *const state;
+  const Boundaries boundaries;
+  std::byte *const block;
+  const size_t bytes_of_state;
   T *const kept;
   const KeptLayout of_kept;
   const PairRule<T> rule;

@@ -54,9 +54,10 @@ void StripPair<T, In>::probabilities(int64_t i, const Corridor &within, int64_t 
   E *const above_e = at<E>(local, layout.segment_e) + pad;
   rule.forbid(above_m, above_e, count);
   if (i > 0 && first_step < m)
-    store.load(boundary_row(i), p.m, first_step, above_m, above_e, std::min(count, m - first_step));
+    store.load(boundary_row(i), boundaries.width, first_step - within.begin, above_m, above_e,
+               std::min(count, m - first_step));
   if (first_step > within.begin)
-    store.load(boundary_column(i, first_step / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e,
+    store.load(boundary_column(i, tile_at(within, first_step)), strip_rows + max_width, 0, lanes.m, lanes.e,
                strip_rows + W);
   else
     start_strip(i, lanes);

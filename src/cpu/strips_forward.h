@@ -21,10 +21,11 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
     const int64_t count = next - s;
     if (i > 0) wait(i - 1, std::min(steps(i - 1), next + W));
     T *const entries = kept_at(i, s);
-    const bool saves = state && !entries;
-    if (saves && i > 0 && s < m) store.save(boundary_row(i), p.m, s, row_m + s, row_e + s, std::min(count, m - s));
+    const bool saves = block && !entries;
+    if (saves && i > 0 && s < m)
+      store.save(boundary_row(i), boundaries.width, s - within.begin, row_m + s, row_e + s, std::min(count, m - s));
     if (saves && s > within.begin)
-      store.save(boundary_column(i, s / plan.tile_cols), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
+      store.save(boundary_column(i, tile_at(within, s)), strip_rows + max_width, 0, lanes.m, lanes.e, strip_rows + W);
     ok &= cost(i, cells, s, count, local);
     if (!ok && sizeof(T) == 4) {
       advance(i, within.end);
