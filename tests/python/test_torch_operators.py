@@ -10,15 +10,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import libsdtw.torch
 from libsdtw.torch import SoftDTW, soft_dtw
+from libsdtw.torch._options import NO_RULES, key
 from torch_data import grads, pair
 
 OPS = torch.ops.libsdtw
 
 
 @pytest.fixture
-def filled_memory():
-    """torch.empty returns the same bytes each time: opcheck compares state, which has gaps for alignment."""
-    torch.use_deterministic_algorithms(True)
+def filled_memory(device):
+    """torch.empty returns the same bytes each time: opcheck compares state, which has gaps on a GPU."""
+    torch.use_deterministic_algorithms(device.type == "cuda")
     yield
     torch.use_deterministic_algorithms(False)
 
@@ -47,6 +48,17 @@ def test_opcheck(device):
         _, state, _ = OPS.forward(*plain, 0.5, metric, True, False, False)
         torch.library.opcheck(OPS.alignment.default, (*plain, state, 0.5, metric))
         torch.library.opcheck(OPS.forward.default, (*plain, 0.5, metric, False, False, False))
+
+
+@pytest.mark.filterwarnings(GRAD_OF_NO_LEAF)
+@pytest.mark.usefixtures("filled_memory")
+@pytest.mark.parametrize("lengths", [None, [700, 300]])
+def test_opcheck_with_a_band(device, lengths):
+    x, y = pair(device, shape=(2, 700, 690, 1))
+    if lengths is not None:
+        lengths = torch.tensor(lengths, device=device)
+    options = key("sqeuclidean", ("sakoe_chiba", 5, *NO_RULES[2:]))
+    torch.library.opcheck(OPS.forward.default, (x, y, lengths, None, 0.5, options, True, False, False))
 
 
 @pytest.mark.filterwarnings(GRAD_OF_NO_LEAF)
