@@ -188,7 +188,10 @@ typename Call<In>::Unit Call<In>::begin(int64_t index, int thread, bool again) c
     unit.noted[l] = {0, 0};
     unit.lengths[l] = {0, 0, Kind::zero, 0};
   }
-  again &&state ? recall(unit) : note(unit);
+  if (again && state)
+    recall(unit);
+  else
+    note(unit);
   unit.in_state = state && fits(unit);
   // Nothing is computed of a pair that is not solved.
   unit.recalled = again && state && (unit.in_state || unit.lengths[0].kind != Kind::solved);
