@@ -20,7 +20,8 @@ void jvp(const sdtw::Plan &plan, const Buffers &buffers);
 namespace cuda {
 // Throws SDTW_STATUS_NOT_BUILT or SDTW_STATUS_NO_DEVICE where the current device cannot be used.
 void require_device();
-// Completes a plan for a call on the current device, of which shared memory and multiprocessors count.
+// Completes a plan for a call on the current device, of which shared memory and multiprocessors count. Where it has no
+// kernels for unit points, the general engine takes their place.
 void choose_kernels(sdtw::Plan &plan, Call call);
 void forward(const sdtw::Plan &plan, const Buffers &buffers);
 void backward(const sdtw::Plan &plan, const Buffers &buffers);

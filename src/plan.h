@@ -136,6 +136,14 @@ struct Waves {
   size_t state, value, workspace, bytes;
 };
 
+// Cosine by the core kernels: where points divided by their norms lie in the workspace of a call, and for backward
+// these norms, and what gradients are made of (cuda/units.h). Of x and of y.
+struct UnitPoints {
+  size_t points[2], norms[2], rounded[2];
+};
+// Features of a unit point are so many more than asked for that these can be loaded at once.
+constexpr int64_t unit_features_at_once = 4;
+
 // Waves of Route::pairs in a call's workspace: which series each pair is of, the pairs' own values, state and
 // gradients, and, of all waves, sums of the gradients of each series, in double.
 struct PairWaves {
@@ -178,6 +186,12 @@ enum class Source : int {
   slices,
   split_slices,
   slices_in_words,
+  units,
+  units_of_many,
+  units_in_words,
+  unit_slices,
+  split_unit_slices,
+  unit_slices_in_words,
   large,
   large_of_pairs,
   smallest_large,
@@ -205,9 +219,11 @@ struct Plan {
   bool converted;   // series are of half precision, and computed in float32
   Scratch scratch;
   Waves waves;
+  bool units;  // costs are of points divided by their norms, where the GPU has the kernels; else `general` has all
+  UnitPoints forward_units, backward_units;
   PairWaves forward_pairs, backward_pairs;
   Streams streams;
-  general::Plan general;  // of Route::general, of jvp, and of the alignment of what is converted and of all pairs
+  general::Plan general;  // of Route::general, of jvp, of the alignment of what is converted and of all pairs, of units
   Costs costs;
   int64_t lanes;        // of a warp for a pair: 32, or 16 or 8 if that is enough for all its rows
   int64_t strips;       // of a pair

@@ -40,6 +40,7 @@ bool sweeps_with_costs(const Problem &p, const Plan &plan) {
 // plan: of which lanes, strips and tasks are known.
 Costs choose_costs(const Problem &p, const Exec &exec, const Plan &plan) {
   if (!p.fused()) return Costs::given;
+  if (p.metric == SDTW_COSINE) return Costs::tensor;
   return sweeps_with_costs(p, plan) || are_values_of_many(p, exec, plan) ? Costs::inlined : Costs::tensor;
 }
 
@@ -58,9 +59,25 @@ int64_t choose_lower_grad_y_columns(const Problem &p) {
 
 // Gradients are added to half a tile at a time, which float32 is precise enough for as long as that is not done
 // thousands of times to the same point.
+// Those of cosine are projected in the end: what is left may be a small part of them, unless a warp has all features of
+// a point and projects before it adds (cuda/gradients/point_gradients.cuh).
 bool needs_wide_sums(const Problem &p) {
-  constexpr int64_t longest = 8192;
-  return p.dtype == SDTW_F32 && p.fused() && std::max(p.n, p.m) > longest;
+  constexpr int64_t longest = 8192, features_of_warp = 128;
+  const bool projects_later = p.metric == SDTW_COSINE && p.features > features_of_warp;
+  return p.dtype == SDTW_F32 && p.fused() && (std::max(p.n, p.m) > longest || projects_later);
+}
+
+// Cosine of many features is the core kernels' where costs, at most 2, are FloatCell's in all pairs and have room in
+// words, and no pair is thin. Few features take the general engine less time than the core kernels beside what comes
+// before and after them.
+bool takes_units(const Problem &p) {
+  constexpr int64_t least_features = 5, longest = 4096;
+  constexpr double least_gamma = 2 * core::log2_e / 16000;
+  static_assert(longest * 16384.0 < 1 << 28, "FloatCell's exponents have room for paths of such costs");
+  Problem other = p;
+  other.metric = SDTW_SQEUCLIDEAN;
+  return p.metric == SDTW_COSINE && p.dtype == SDTW_F32 && other.is_core() && p.features >= least_features &&
+         std::max(p.n, p.m) <= longest && p.gamma >= least_gamma;
 }
 
 // A pair's halves meet in the middle, and in backward E goes on from strip to strip. Where there is little to do it
@@ -182,7 +199,7 @@ Problem as_float(const Problem &p) {
 }
 
 Route choose_route(const Problem &p, const Exec &exec) {
-  if (p.is_core()) return Route::core;
+  if (p.is_core() || takes_units(p)) return Route::core;
   return exec.no_state && p.fused() && part_of(p, 1).is_core() ? Route::pairs : Route::general;
 }
 
@@ -223,10 +240,15 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
     plan.forward_pairs = forward, plan.backward_pairs = make_pair_waves(p, exec, Call::backward);
   }
   plan.route = route;
-  plan.converted = route != Route::general && p.dtype != problem.dtype;
+  plan.converted = route != Route::general && !plan.units && p.dtype != problem.dtype;
   Exec alone = exec;
-  alone.no_state = exec.no_state || plan.route != Route::general;  // the engine knows no state of the core kernels
+  // The engine knows no state of the core kernels, but may take their place where there are none for units.
+  alone.no_state = exec.no_state || (plan.route != Route::general && !plan.units);
   plan.general = make_general_plan(problem, alone);
+  if (plan.units && p.dtype != problem.dtype) {  // the core kernels write no half precision
+    alone.no_state = true;
+    plan.general.alignment = make_general_plan(problem, alone).alignment;
+  }
   plan.jvp_bytes = plan.general.jvp.bytes;
   plan.streams = make_streams(problem, exec);
   if (plan.route == Route::general) {
@@ -240,6 +262,12 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
   else if (exec.no_state)
     plan.backward_bytes = plan.alignment_bytes = plan.waves.bytes;
   if (plan.route == Route::pairs || plan.converted) plan.alignment_bytes = plan.general.alignment.bytes;
+  if (plan.units) {
+    const auto room = [](size_t &bytes, size_t for_general) { bytes = std::max(bytes, for_general); };
+    room(plan.state_bytes, plan.general.state.bytes);
+    room(plan.forward_bytes, plan.general.forward.bytes), room(plan.backward_bytes, plan.general.backward.bytes);
+    room(plan.alignment_bytes, plan.general.alignment.bytes);
+  }
   if (plan.converted) {
     const size_t x = checked_mul(checked_mul(problem.batch_x, problem.n), problem.features);
     const size_t y = p.symmetric ? 0 : checked_mul(checked_mul(problem.batch_y, problem.m), problem.features);
@@ -257,8 +285,22 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
 
 namespace {
 
+UnitPoints place_units(const Problem &p, Arena &arena, bool back) {
+  UnitPoints units{};
+  for (int side = 0; side < 2; side++) {
+    const size_t points = checked_mul(p.batch, side ? p.m : p.n);
+    const size_t features = round_up<int64_t>(p.features, unit_features_at_once);
+    units.points[side] = arena.add(checked_mul(points, features), sizeof(double));
+    units.norms[side] = arena.add(back ? points : 0, sizeof(double));
+    const size_t origins = side ? 0 : p.batch;
+    units.rounded[side] = arena.add(back ? checked_mul(checked_add(points, origins), p.features) : 0, sizeof(float));
+  }
+  return units;
+}
+
 Plan make_core_plan(const Problem &problem, const Exec &exec) {
   Plan plan{};
+  plan.units = problem.metric == SDTW_COSINE;
   plan.lanes = choose_lanes(problem);
   plan.strips = ceil_div(problem.n, rows_per_lane * warp);
   plan.tasks = plan.lanes == warp ? static_cast<int64_t>(checked_mul(problem.batch, plan.strips))
@@ -274,12 +316,14 @@ Plan make_core_plan(const Problem &problem, const Exec &exec) {
   const size_t row_cells = checked_mul(checked_mul(batch, checked_mul(sweeps, strips)), problem.m);
   Arena run;
   plan.status = run.add(batch, sizeof(int));
-  const bool has_norms = problem.dtype == SDTW_F32 && plan.costs == Costs::tensor;
+  const bool has_norms = problem.dtype == SDTW_F32 && plan.costs == Costs::tensor && !plan.units;
   plan.norms = run.add(has_norms ? checked_mul(batch, checked_add(problem.n, problem.m)) : 0, sizeof(double));
   plan.control = run.add(1, sizeof(Control));
   plan.bounds = run.add(batch, bounds_per_pair * sizeof(int));
   plan.rows = run.add(row_cells, plan.words * word);
-  plan.forward_bytes = exec.no_state ? run.bytes() : 0;
+  Arena forward = exec.no_state ? run : Arena{};
+  if (plan.units) plan.forward_units = place_units(problem, forward, false);
+  plan.forward_bytes = forward.bytes();
 
   Arena state = run;
   const size_t saved_cells = (rows_per_lane + 1) * warp;
@@ -295,13 +339,15 @@ Plan make_core_plan(const Problem &problem, const Exec &exec) {
   plan.midlines = back.add(strips > 1 ? checked_mul(batch, plan.full_sweeps ? strips : halves) : 0, sizeof(Midline));
   plan.wide_sums = needs_wide_sums(problem);
   const auto points = [&](size_t of_pair) { return checked_mul(checked_mul(batch, of_pair), problem.features); };
-  plan.sums_x = back.add(plan.wide_sums ? points(problem.n) : 0, sizeof(double));
-  plan.sums_y = back.add(plan.wide_sums ? points(problem.m) : 0, sizeof(double));
+  const bool has_sums = plan.wide_sums || plan.units;  // in the workspace
+  plan.sums_x = back.add(has_sums ? points(problem.n) : 0, plan.wide_sums ? sizeof(double) : sizeof(float));
+  plan.sums_y = back.add(has_sums ? points(problem.m) : 0, plan.wide_sums ? sizeof(double) : sizeof(float));
   plan.lower_grad_y_columns = strips > 1 && problem.fused() ? choose_lower_grad_y_columns(problem) : 0;
   plan.side = back.add(points(plan.lower_grad_y_columns),
                        problem.dtype == SDTW_F64 || plan.wide_sums ? sizeof(double) : sizeof(float));
   plan.snapshots_each = plan.interval / (problem.dtype == SDTW_F64 ? wide_tile_steps : max_tile_steps) - 1;
   plan.snapshots = back.add(checked_mul(plan.tasks, checked_mul(plan.snapshots_each, saved_cells)), plan.words * word);
+  if (plan.units) plan.backward_units = place_units(problem, back, true);
   plan.backward_bytes = plan.alignment_bytes = back.bytes();
   return plan;
 }

@@ -35,6 +35,12 @@ const char *name_of(Source source) {
     case Source::slices: return "Slices";
     case Source::split_slices: return "SplitSlices";
     case Source::slices_in_words: return "SlicesInWords";
+    case Source::units: return "Units";
+    case Source::units_of_many: return "UnitsOfMany";
+    case Source::units_in_words: return "UnitsInWords";
+    case Source::unit_slices: return "UnitSlices";
+    case Source::split_unit_slices: return "SplitUnitSlices";
+    case Source::unit_slices_in_words: return "UnitSlicesInWords";
     case Source::large: return "Large";
     case Source::large_of_pairs: return "LargeOfPairs";
     case Source::smallest_large: return "SmallestLarge";
@@ -56,6 +62,7 @@ __attribute__((format(printf, 2, 3))) void append(std::string &text, const char 
 // The kernels of a call on the current device, if there is one.
 void append_kernels(std::string &text, sdtw::Plan plan, const char *name, Call call) {
   choose_kernels(plan, call);
+  if (plan.cuda.route == Route::general) return;
   append(text, "; %s:", name);
   const Kernels &kernels = plan.cuda.kernels;
   const char *const pass = call == Call::forward ? "forward" : "backward";
@@ -96,6 +103,7 @@ std::string describe(const sdtw::Plan &plan) {
   append(text, "; state %zu, workspace forward %zu backward %zu alignment %zu bytes", p.state_bytes, p.forward_bytes,
          p.backward_bytes, p.alignment_bytes);
   text += describe_streams(plan);
+  if (p.units) text += "; costs are of points divided by their norms, where there are no kernels here the general engine's";
   try {
     require_device();
   } catch (const Error &) {

@@ -202,6 +202,37 @@ TEST_CASE("CUDA: every core problem takes the core kernels, whatever its shape, 
   CHECK(other([](sdtw_problem &p) { p.gamma = 0; }) == Route::general);
 }
 
+TEST_CASE("CUDA: cosine of several features takes the core kernels, but for tiny gammas and long series") {
+  using sdtw::cuda::Costs;
+  const auto plan = [](int64_t features, double gamma, int64_t m, sdtw_dtype dtype = SDTW_F32, uint32_t flags = 0) {
+    Case c = make_case(SDTW_COSINE, 7, 50, m, features, gamma);
+    c.problem.dtype = dtype;
+    c.problem.flags = flags;
+    c.exec.device = SDTW_CUDA;
+    return plan_of(c).cuda;
+  };
+  using sdtw::cuda::Route;
+  for (const int64_t features : {5, 64, 1000})
+    for (const sdtw_dtype dtype : {SDTW_F32, SDTW_F16, SDTW_BF16})
+      for (const double gamma : {2e-4, 1., 1e10}) {
+        const auto p = plan(features, gamma, 4096, dtype);
+        CHECK(p.route == Route::core);
+        CHECK(p.units);
+        CHECK(p.costs == Costs::tensor);
+        CHECK_FALSE(p.converted);
+        // Another GPU's general engine may have to do.
+        CHECK(p.state_bytes >= p.general.state.bytes);
+        CHECK(p.forward_bytes >= p.general.forward.bytes);
+        CHECK(p.backward_bytes >= p.general.backward.bytes);
+        CHECK(p.alignment_bytes >= p.general.alignment.bytes);
+      }
+  CHECK(plan(4, 1, 60).route == Route::general);
+  CHECK(plan(5, 1e-4, 60).route == Route::general);
+  CHECK(plan(5, 1, 4097).route == Route::general);
+  CHECK(plan(5, 1, 60, SDTW_F64).route == Route::general);
+  CHECK(plan(5, 1, 60, SDTW_F32, SDTW_ALL_PAIRS).route == Route::general);
+}
+
 TEST_CASE("CUDA: values alone of many short series of few features are computed by streams") {
   const auto streams = [](int64_t n, int64_t m, int64_t features, double gamma, bool no_state = true) {
     Case c = make_case(SDTW_SQEUCLIDEAN, 20, n, m, features, gamma);

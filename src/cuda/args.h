@@ -78,21 +78,28 @@ struct Root {
       : whole(std::sqrt(scale)), high(static_cast<float>(whole)), low(static_cast<float>(whole - high)) {}
 };
 
+// A number of some 46 bits as the sum of two floats (costs/two_floats.cuh).
+struct TwoFloats;
+
 struct Args {
   sdtw_in x, y;                // the series; with given costs x is the cost matrix, and y is unused
   const void *x_len, *y_len;   // lengths of the series; null: all are n, or m
   const SeriesOfPair *series;  // [batch]; null: pair b is x_b and y_b
-  void *value;                 // forward: [batch], of the problem's dtype
-  const void *grad_value;      // backward: [batch], the gradient that flows into each value; null: 1
-  sdtw_out grad_x, grad_y;     // backward: the gradients; with wide_sums, sums in the workspace; no data: not wanted
-  sdtw_out dense;              // the alignment, or the gradient of a given cost: one element a cell
-  bool scale_dense;            // whether dense is E times grad_value, not E
-  bool f64, long_lengths;      // whether the problem's dtype is float64; whether lengths have 64 bits, not 32
-  bool has_long;               // whether LongCell's kernels fit the GPU; if not, DoubleCell has their pairs
-  Costs costs;                 // where costs of FloatCell and LongCell come from
-  int64_t batch;               // pairs
-  int n, m, features;          // rows and columns that arrays are padded to; features of a point
-  double scale;                // log2(e) / gamma
+  // Cosine: points divided by their norms, [batch][n] and [batch][m][unit_features]; x and y are float32 of these, as
+  // gradients are to be made of. Null: costs are squared distances of x and y, or given.
+  const TwoFloats *unit_x, *unit_y;
+  int unit_features;        // round_up(features, 4), of which those beyond `features` are 0
+  void *value;              // forward: [batch], of the problem's dtype
+  const void *grad_value;   // backward: [batch], the gradient that flows into each value; null: 1
+  sdtw_out grad_x, grad_y;  // backward: the gradients; with wide_sums, sums in the workspace; no data: not wanted
+  sdtw_out dense;           // the alignment, or the gradient of a given cost: one element a cell
+  bool scale_dense;         // whether dense is E times grad_value, not E
+  bool f64, long_lengths;   // whether the problem's dtype is float64; whether lengths have 64 bits, not 32
+  bool has_long;            // whether LongCell's kernels fit the GPU; if not, DoubleCell has their pairs
+  Costs costs;              // where costs of FloatCell and LongCell come from
+  int64_t batch;            // pairs
+  int n, m, features;       // rows and columns that arrays are padded to; features of a point
+  double scale;             // log2(e) / gamma
   Root root;
 
   int lanes;         // lanes of a warp for a pair: 32, or 16 or 8 if these are enough for n rows

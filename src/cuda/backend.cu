@@ -8,6 +8,7 @@
 #include "cuda/core_calls.h"
 #include "cuda/launch.h"
 #include "cuda/pair.cuh"
+#include "cuda/units.h"
 
 namespace sdtw::cuda {
 
@@ -39,9 +40,36 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.rows = at<Word>(run, plan.cuda.rows);
   a.status = at<int>(run, plan.cuda.status);
   a.norms = at<double>(run, plan.cuda.norms);
+  if (plan.cuda.units) a.unit_features = static_cast<int>(round_up<int64_t>(p.features, unit_features_at_once));
   a.slices = has_bounds(a) && prefers_slices() && ForwardSweeps<FloatCell>::fits_slices(a) &&
              BackwardSweeps<FloatCell>::fits_slices(a);
   return a;
+}
+
+// Cosine: from here on x and y are float32 of the unit points that launch_units is to make of the caller's series, at
+// these places in the workspace.
+Units take_units(Args &a, const sdtw::Plan &plan, const Buffers &buffers, const UnitPoints &places,
+                 bool for_gradients) {
+  const Problem &p = plan.problem;
+  Units units{};
+  units.unit_features = a.unit_features;
+  for (const int which : {0, 1}) {
+    const int rows = which ? a.m : a.n;
+    const sdtw_in &from = which ? buffers.y : buffers.x;
+    units.side[which] = {p.batch, rows, a.features, which ? a.y_len : a.x_len, a.long_lengths};
+    units.points[which] = {from.data, {from.stride[0], from.stride[1], from.stride[2]}, p.dtype};
+    units.units[which] = at<TwoFloats>(buffers.workspace, places.points[which]);
+    sdtw_in &to = which ? a.y : a.x;
+    if (for_gradients) {
+      units.norms[which] = at<double>(buffers.workspace, places.norms[which]);
+      units.rounded[which] = at<float>(buffers.workspace, places.rounded[which]);
+      to = {units.rounded[which], {int64_t{which ? rows : rows + 1} * a.features, a.features, 1}};
+    } else {  // the first of each two floats
+      to = {units.units[which], {int64_t{2} * rows * a.unit_features, int64_t{2} * a.unit_features, 2}};
+    }
+  }
+  a.unit_x = units.units[0], a.unit_y = units.units[1];
+  return units;
 }
 
 // Sets all bits to ones, which marks words that no kernel has written in this call.
@@ -68,7 +96,7 @@ void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Ou
     a.side = points(plan.cuda.side, a.lower_grad_y_columns);
   }
   a.wide_sums = plan.cuda.wide_sums && !a.dense.data;
-  if (a.wide_sums) {
+  if (a.wide_sums || (a.unit_x && !a.dense.data)) {
     if (a.grad_x.data) a.grad_x = points(plan.cuda.sums_x, a.n);
     if (a.grad_y.data) a.grad_y = points(plan.cuda.sums_y, a.m);
   }
@@ -81,7 +109,7 @@ void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Ou
     BackwardSweeps<LongCell>::launch(a, kernels.longer, kernels.wide, stream);
   else
     BackwardSweeps<DoubleCell>::launch(a, kernels.wide, {}, stream);
-  if (a.wide_sums)
+  if (a.wide_sums && !a.unit_x)
     launch_round_sums(a, first, second, stream);
   else if (a.side.data)
     launch_add_side(a, stream);
@@ -113,13 +141,20 @@ void choose_core_kernels(sdtw::Plan &plan, Call call) {
     int alignment = 0;  // any address says that E itself is wanted, or that times grad_value
     if (call == Call::alignment || a.costs == Costs::given) a.dense.data = &alignment;
     if (!a.f64) kernels.single = BackwardSweeps<FloatCell>::choose(a, false);
-    if (has_bounds(a)) kernels.large = BackwardSweeps<FloatCell>::choose(a, true);
+    if (has_bounds(a) && !plan.cuda.units) kernels.large = BackwardSweeps<FloatCell>::choose(a, true);
     if (has_bounds(a) && a.has_long) kernels.longer = BackwardSweeps<LongCell>::choose(a, false);
     kernels.wide = BackwardSweeps<DoubleCell>::choose(a, false);
     if (kernels.longer.source != Source::none && kernels.wide.source != Source::differences)
       fail(SDTW_STATUS_INTERNAL, "DoubleCell does not fit beside LongCell");
   }
   plan.cuda.kernels = kernels;
+}
+
+bool has_units(const sdtw::Plan &plan) {
+  const Args a = make_args(plan, Buffers{}, nullptr);
+  if (a.slices) return true;
+  return !prefers_slices() && current_device().room & rooms_of_units && BackwardSweeps<FloatCell>::fits_units(a) &&
+         ForwardSweeps<FloatCell>::fits_units(a);
 }
 
 const char *build_info() { return "cuda " SDTW_CUDA_BUILD; }
@@ -136,12 +171,42 @@ void core_forward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOf
   if (has_warp_fallback(a)) return ForwardSweeps<FloatCell>::launch(a, kernels.single, stream);
   reset(at<unsigned char>(run, plan.cuda.control), plan.cuda.saved - plan.cuda.control, stream);
   if (!a.f64) {
-    if (a.costs == Costs::tensor) launch_bounds(a, stream);
+    if (plan.cuda.units) {
+      Units units = take_units(a, plan, buffers, plan.cuda.forward_units, false);
+      units.bounds = a.bounds;
+      launch_units(units, stream);
+    } else if (a.costs == Costs::tensor) {
+      launch_bounds(a, stream);
+    }
     ForwardSweeps<FloatCell>::launch(a, kernels.single, stream);
   }
   if (kernels.longer.source != Source::none) ForwardSweeps<LongCell>::launch(a, kernels.longer, stream);
   if (kernels.wide.source != Source::none) ForwardSweeps<DoubleCell>::launch(a, kernels.wide, stream);
 }
+
+namespace {
+
+// Sums over unit points in the workspace, and from these the caller's gradients.
+void gradients_of_units(const sdtw::Plan &plan, const Buffers &buffers, Args a) {
+  const Units units = take_units(a, plan, buffers, plan.cuda.backward_units, true);
+  launch_units(units, plan.exec.stream);
+  a.grad_value = nullptr;
+  a.grad_x = buffers.grad_x, a.grad_y = buffers.grad_y;
+  sweep_back(plan, buffers, a, {}, {});
+  UnitGradients g{};
+  g.of = units;
+  for (const int which : {0, 1}) {
+    const sdtw_out &to = which ? buffers.grad_y : buffers.grad_x;
+    if (to.data) g.sums[which] = at<void>(buffers.workspace, which ? plan.cuda.sums_y : plan.cuda.sums_x);
+    g.to[which] = {to.data, {to.stride[0], to.stride[1], to.stride[2]}, plan.problem.dtype};
+  }
+  g.wide_sums = plan.cuda.wide_sums;
+  g.grad_value = static_cast<const float *>(buffers.grad_value);
+  g.status = a.status;
+  launch_unit_gradients(g, plan.exec.stream);
+}
+
+}  // namespace
 
 void core_backward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOfPair *series) {
   Args a = make_args(plan, buffers, buffers.state);
@@ -151,6 +216,8 @@ void core_backward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesO
     a.dense = buffers.grad_x;
     a.scale_dense = true;
     sweep_back(plan, buffers, a, {a.dense, a.n, a.m, a.x_len}, {});
+  } else if (plan.cuda.units) {
+    gradients_of_units(plan, buffers, a);
   } else {
     a.grad_x = buffers.grad_x, a.grad_y = buffers.grad_y;
     sweep_back(plan, buffers, a, {a.grad_x, a.n, a.features, a.x_len}, {a.grad_y, a.m, a.features, a.y_len});
@@ -159,6 +226,7 @@ void core_backward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesO
 
 void core_alignment(const sdtw::Plan &plan, const Buffers &buffers) {
   Args a = make_args(plan, buffers, buffers.state);
+  if (plan.cuda.units) launch_units(take_units(a, plan, buffers, plan.cuda.backward_units, false), plan.exec.stream);
   a.dense = buffers.alignment;
   sweep_back(plan, buffers, a, {a.dense, a.n, a.m, nullptr}, {});
 }

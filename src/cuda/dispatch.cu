@@ -123,6 +123,7 @@ void compute(const sdtw::Plan &plan, const Buffers &buffers, Call call, const Fu
 }  // namespace
 
 void choose_kernels(sdtw::Plan &plan, Call call) {
+  if (plan.cuda.units && !has_units(plan)) plan.cuda.units = false, plan.cuda.route = Route::general;
   if (plan.cuda.route == Route::pairs && (call == Call::forward || call == Call::backward)) {
     const bool forward = call == Call::forward;
     const Problem of_wave =
@@ -145,7 +146,8 @@ void backward(const sdtw::Plan &plan, const Buffers &buffers) {
 }
 
 void alignment(const sdtw::Plan &plan, const Buffers &buffers) {
-  const bool of_core = plan.cuda.route == Route::core && !plan.cuda.converted;
+  const bool half = plan.problem.fused() && plan.problem.element_size() == 2;
+  const bool of_core = plan.cuda.route == Route::core && !half;
   const auto compute = of_core ? alignment_of_core : general::alignment;
   compute(plan, oriented(plan, buffers));
 }

@@ -53,6 +53,10 @@ decltype(auto) visit_forward(Source source, Visit &&visit) {
       case Source::packed_of_two: return visit(Type<PackedOfTwo>{});
       case Source::packed_of_four: return visit(Type<PackedOfFour>{});
       case Source::split_pieces: return visit(Type<SplitPieces>{});
+      case Source::units: return visit(Type<Units>{});
+      case Source::units_of_many: return visit(Type<UnitsOfMany>{});
+      case Source::unit_slices: return visit(Type<UnitSlices>{});
+      case Source::split_unit_slices: return visit(Type<SplitUnitSlices>{});
       case Source::slices: return visit(Type<Slices>{});
       case Source::split_slices: return visit(Type<SplitSlices>{});
       default: return visit(Type<Smallest>{});
@@ -77,6 +81,8 @@ decltype(auto) visit_backward(Source source, Visit &&visit) {
       case Source::packed: return visit(Type<Packed>{});
       case Source::word_pieces: return visit(Type<WordPieces>{});
       case Source::packed_pieces: return visit(Type<PackedPieces>{});
+      case Source::units_in_words: return visit(Type<UnitsInWords>{});
+      case Source::unit_slices_in_words: return visit(Type<UnitSlicesInWords>{});
       case Source::slices: return visit(Type<Slices>{});
       case Source::slices_in_words: return visit(Type<SlicesInWords>{});
       default: return visit(Type<Smallest>{});
@@ -97,6 +103,8 @@ bool visit_kernel(const Args &a, Visit &&visit) {
   if (a.dense.data) return with(Type<AlignmentOutput<Real>>{});
   if constexpr (std::is_base_of_v<InlineBase, Source>)
     return with(Type<ShuffleGradients<Source::features>>{});
+  else if constexpr (std::is_same_v<Source, UnitsInWords> || std::is_same_v<Source, UnitSlicesInWords>)
+    return with(Type<GradientsOfUnits>{});
   else if constexpr (!std::is_same_v<Source, GivenCosts>)
     return with(Type<SparseGradients<Real>>{});
   return false;

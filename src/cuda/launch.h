@@ -192,12 +192,14 @@ template <class Cell>
 struct ForwardSweeps {
   static Kernel choose(const Args &a);
   static bool fits_slices(const Args &a);  // for Costs::tensor
+  static bool fits_units(const Args &a);
   static void launch(const Args &a, const Kernel &chosen, cudaStream_t stream);
 };
 template <class Cell>
 struct BackwardSweeps {
   static Kernel choose(const Args &a, bool large);
   static bool fits_slices(const Args &a);
+  static bool fits_units(const Args &a);
   static void launch(const Args &a, const Kernel &chosen, const Kernel &wide, cudaStream_t stream);
 };
 

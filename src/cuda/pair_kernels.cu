@@ -335,7 +335,8 @@ void launch_bounds(const Args &a, cudaStream_t stream) {
 void launch_prepare(const Args &a, const Output &first, const Output &second, void *ones, size_t bytes_of_ones,
                     void *zeros, size_t bytes_of_zeros, cudaStream_t stream) {
   const auto size = [](const Output &o) { return o.out.data ? static_cast<int64_t>(o.rows) * o.columns : 0; };
-  dim3 grid = grid_of(a, std::max(size(first), size(second)), 16 * block);
+  const auto zeros_of_pair = static_cast<int64_t>(bytes_of_zeros / sizeof(float)) / std::max<int64_t>(a.batch, 1);
+  dim3 grid = grid_of(a, std::max({size(first), size(second), zeros_of_pair}), 16 * block);
   grid.z = a.strips == 1 ? 1 : 1 + (midlines_of(a) + grid.x - 1) / grid.x;
   const auto of_one = a.f64 ? prepare_kernel<double, false> : prepare_kernel<float, false>;
   const auto of_several = a.f64 ? prepare_kernel<double, true> : prepare_kernel<float, true>;
@@ -355,7 +356,8 @@ int compiled_for() {
 
 void launch_add_side(const Args &a, cudaStream_t stream) {
   const dim3 grid = grid_of(a, static_cast<int64_t>(a.lower_grad_y_columns) * a.features, 16 * block);
-  launch_kernel(false, a.f64 ? add_side_kernel<double> : add_side_kernel<float>, grid, block, 0, stream, a);
+  launch_kernel(false, a.f64 || a.wide_sums ? add_side_kernel<double> : add_side_kernel<float>, grid, block, 0, stream,
+                a);
 }
 
 void launch_round_sums(const Args &a, const Output &grad_x, const Output &grad_y, cudaStream_t stream) {

@@ -38,6 +38,10 @@ Source forward_source(const Args &a) {
     if (a.lanes == warp) return fits_forward<Large>(a) ? Source::large : Source::smallest_large;
     return fits_forward<LargeOfPairs>(a) ? Source::large_of_pairs : Source::smallest_large;
   }
+  if (a.unit_features > 0)
+    return a.features > Units::at_once && a.features <= UnitsOfMany::at_once && fits_forward<UnitsOfMany>(a)
+               ? Source::units_of_many
+               : Source::units;
   if (a.features > most_whole_features && fits_forward<SplitPieces>(a)) return Source::split_pieces;
   if (a.lanes == warp) {
     if (a.features > Split::at_once && a.features <= most_whole_features && fits_forward<SplitOfMany>(a))
@@ -63,6 +67,9 @@ Kernel fit_slices_as(Source source, Args a) {
 }
 Kernel fit_slices(const Args &a) {
   const bool short_y = a.m <= most_packed_columns;
+  if (a.unit_features > 0)
+    return short_y ? fit_slices_as<UnitSlices>(Source::unit_slices, a)
+                   : fit_slices_as<SplitUnitSlices>(Source::split_unit_slices, a);
   return short_y ? fit_slices_as<Slices>(Source::slices, a) : fit_slices_as<SplitSlices>(Source::split_slices, a);
 }
 // Sets cost_columns to the most columns of costs that shared memory has room for, whole tiles of them. The columns of a
@@ -124,8 +131,12 @@ Kernel fit_any(Args a, bool large) {
     found = fits(Source::large, comfortable_steps) || fits(Source::smallest_large, least_steps);
   } else if (a.costs != Costs::tensor) {
     found = fits(forward_source<Cell>(a), least_steps);
+  } else if (a.unit_features > 0 && !a.slices) {
+    found = !large && fits(Source::units_in_words, comfortable_steps);
   } else if (a.slices) {
-    const Source source = large ? Source::slices : Source::slices_in_words;
+    const Source source = a.unit_features > 0 ? Source::unit_slices_in_words
+                          : large             ? Source::slices
+                                              : Source::slices_in_words;
     found = fits_with(true, source, comfortable_steps) || fits_with(false, source, least_steps);
   } else if (a.features > most_whole_features &&
              fits(large ? Source::packed_pieces : Source::word_pieces, comfortable_steps)) {
@@ -143,6 +154,10 @@ Kernel fit_any(Args a, bool large) {
 template <class Cell>
 bool ForwardSweeps<Cell>::fits_slices(const Args &a) {
   return std::is_same_v<Cell, FloatCell> && fit_slices(a).source != Source::none;
+}
+template <class Cell>
+bool ForwardSweeps<Cell>::fits_units(const Args &a) {
+  return std::is_same_v<Cell, FloatCell> && fits_forward<Units>(a);
 }
 
 template <class Cell>
@@ -171,19 +186,33 @@ Kernel BackwardSweeps<Cell>::choose(const Args &a, bool large) {
   if (chosen.source == Source::none) fail_for_memory(current_device().shared_memory + 1);
   return chosen;
 }
-// Of gradients and of alignments, so that forward may be followed by either.
+namespace {
+
+// Whether kernels of gradients fit, and those of alignments, so that forward may be followed by either. Of unit points
+// there is none for large costs.
+template <class Cell>
+bool fits_all(Args a) {
+  int alignment = 0;  // any address
+  bool fits = std::is_same_v<Cell, FloatCell>;
+  for (void *dense : {static_cast<void *>(nullptr), static_cast<void *>(&alignment)}) {
+    a.dense.data = dense;
+    fits = fits && fit_any<Cell>(a, false).source != Source::none;
+    fits = fits && (a.unit_features > 0 || fit_any<Cell>(a, true).source != Source::none);
+  }
+  return fits;
+}
+
+}  // namespace
+
 template <class Cell>
 bool BackwardSweeps<Cell>::fits_slices(const Args &given) {
-  int alignment = 0;  // any address
   Args a = given;
   a.slices = true;
-  const auto all = [&] {
-    return fit_any<Cell>(a, false).source != Source::none && fit_any<Cell>(a, true).source != Source::none;
-  };
-  a.dense.data = nullptr;
-  const bool gradients = all();
-  a.dense.data = &alignment;
-  return std::is_same_v<Cell, FloatCell> && gradients && all();
+  return fits_all<Cell>(a);
+}
+template <class Cell>
+bool BackwardSweeps<Cell>::fits_units(const Args &a) {
+  return fits_all<Cell>(a);
 }
 template <class Cell>
 void BackwardSweeps<Cell>::launch(const Args &a, const Kernel &chosen, const Kernel &wide, cudaStream_t stream) {

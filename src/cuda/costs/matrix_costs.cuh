@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cuda/costs/tile_costs.cuh"
+#include "cuda/costs/two_floats.cuh"
 
 namespace sdtw::cuda {
 
@@ -40,18 +41,20 @@ struct MatrixCosts : TileReader<Ring_> {
   }
 };
 
-// at_once: features of a point that a warp loads at once.
-template <class Ring, int at_once>
+// at_once: features of a point that a warp loads at once. Element: of the points that costs are made of, float or, of
+// unit points, TwoFloats.
+template <class Ring, int at_once, class Element = float>
 struct MatrixProducer : RowsOfProducer {
+  static constexpr bool of_units = std::is_same_v<Element, TwoFloats>;
   static constexpr int nothing = 1 << 30;  // no column
   // To load points, lanes_each lanes have four features each of a point, and a warp loads `points` points at once.
   static constexpr int lanes_each = at_once / 4, points = warp / lanes_each;
 
   Ring ring;
-  int shift;             // in which slot, before it is wrapped, the thread's rows have column 0
-  const float *xs, *ys;  // the features that the lane loads, in the caller's arrays; ys at the task's first column
-  int64_t y_step;        // from a column of the task to the next
-  int sign;              // of steps along rows and columns: -1 if the task is reversed
+  int shift;               // in which slot, before it is wrapped, the thread's rows have column 0
+  const Element *xs, *ys;  // the features that the lane loads, in their arrays; ys at the task's first column
+  int64_t y_step;          // from a column of the task to the next
+  int sign;                // of steps along rows and columns: -1 if the task is reversed
   ProducerBarriers &barriers;
   int &chunks;       // how many pieces of y have been shared, over all tasks
   int n, first_row;  // rows of the pair; the first of the warp's
@@ -67,11 +70,21 @@ struct MatrixProducer : RowsOfProducer {
   // Finds the points of the task.
   __device__ __forceinline__ void seek(const StripView &s) {
     n = s.pair.n, sign = s.sign(), first_row = s.row_of(0) - sign * (lane_id() / 4 * K);
-    xs = static_cast<const float *>(a.x.data) + x_of(a, s.pair.index) * a.x.stride[0] + feature() * a.x.stride[2];
-    ys = static_cast<const float *>(a.y.data) + y_of(a, s.pair.index) * a.y.stride[0] +
-         s.first_column() * a.y.stride[1] + feature() * a.y.stride[2];
-    y_step = sign * a.y.stride[1];
+    if constexpr (of_units) {
+      const int64_t points = a.unit_features;
+      xs = a.unit_x + s.pair.index * a.n * points + feature();
+      ys = a.unit_y + (s.pair.index * a.m + s.first_column()) * points + feature();
+    } else {
+      xs = static_cast<const float *>(a.x.data) + x_of(a, s.pair.index) * a.x.stride[0] + feature() * a.x.stride[2];
+      ys = static_cast<const float *>(a.y.data) + y_of(a, s.pair.index) * a.y.stride[0] +
+           s.first_column() * a.y.stride[1] + feature() * a.y.stride[2];
+    }
+    y_step = sign * (of_units ? a.unit_features : a.y.stride[1]);
   }
+  // From a point of x to the next; and from a feature to the next.
+  __device__ __forceinline__ int64_t along_x() const { return of_units ? a.unit_features : a.x.stride[1]; }
+  __device__ __forceinline__ int64_t feature_of_x() const { return of_units ? 1 : a.x.stride[2]; }
+  __device__ __forceinline__ int64_t feature_of_y() const { return of_units ? 1 : a.y.stride[2]; }
 
   // The warp's number among the producers.
   __device__ __forceinline__ int number() const { return at / (8 * K); }
@@ -85,10 +98,16 @@ struct MatrixProducer : RowsOfProducer {
   static __device__ __forceinline__ Rows<float> four(const float *from) {
     return __builtin_bit_cast(Rows<float>, __ldg(reinterpret_cast<const float4 *>(from)));
   }
+  static __device__ __forceinline__ Rows<TwoFloats> four(const TwoFloats *from) {
+    const auto *const halves_of = reinterpret_cast<const float4 *>(from);
+    const float4 first = __ldg(halves_of), second = __ldg(halves_of + 1);
+    return {{{first.x, first.y}, {first.z, first.w}, {second.x, second.y}, {second.z, second.w}}};
+  }
   // Loads four features from feature f on, which lie at `from`; vec4: at once. Those beyond the last are 0.
   template <bool vec4>
-  __device__ __forceinline__ Rows<float> quad(const float *from, int64_t stride, int f) const {
-    Rows<float> q{};
+  __device__ __forceinline__ Rows<Element> quad(const Element *from, int64_t stride, int f) const {
+    static_assert(vec4 || !of_units, "unit points have no gaps");
+    Rows<Element> q{};
     if constexpr (vec4) {
       if (f < a.features) q = four(from);
     } else {

@@ -21,6 +21,9 @@
 // hold t up to 2^22 with 32 bits of fraction, or 24 above 2^19. Trade-off: on GPUs for data centres, whose float64 is
 // half as fast as float32, TensorCosts take two thirds of the time or less: 19 products, and the instructions that join
 // them, against one. Elsewhere these are many times faster.
+//
+// Of unit points (cosine) D = 1 - <u, v>: all have the same exponent, since no coordinate is more than 1, and half of
+// that 1 is what each adds to costs.
 #pragma once
 
 #include "cuda/costs/digits.cuh"
@@ -29,10 +32,12 @@
 namespace sdtw::cuda {
 
 // Digits of y lie in shared memory, a piece of 32 features at a time; so do those of x, of all features if there is
-// room (Args::x_whole). Else x is cut anew for every 16 columns. Ring: the format of costs in the ring.
-template <class Ring_>
+// room (Args::x_whole). Else x is cut anew for every 16 columns. Ring: the format of costs in the ring. Element: of the
+// points, float or TwoFloats.
+template <class Ring_, class Element = float>
 struct SliceCosts : MatrixCosts<Ring_> {
   using Ring = Ring_;
+  static constexpr bool of_units = std::is_same_v<Element, TwoFloats>;
   static constexpr int resident = 2;
   static constexpr int forward_columns = 0;  // Args::cost_columns
   static constexpr int unrolled = block_steps / 2;
@@ -53,8 +58,8 @@ struct SliceCosts : MatrixCosts<Ring_> {
   static __device__ __forceinline__ void choose(const Args &, Work work) {
     work(Type<Producer>{});
   }
-  struct Producer : MatrixProducer<Ring, piece> {
-    using Base = MatrixProducer<Ring, piece>;
+  struct Producer : MatrixProducer<Ring, piece, Element> {
+    using Base = MatrixProducer<Ring, piece, Element>;
     using Base::a, Base::m, Base::n, Base::first_row, Base::sign, Base::xs, Base::ys, Base::y_step;
     using Base::barriers, Base::nothing, Base::points;
     using Base::column_of, Base::feature, Base::first_own, Base::own_columns, Base::point;
@@ -65,9 +70,9 @@ struct SliceCosts : MatrixCosts<Ring_> {
     PointWord own_rows[K];        // of_rows of the thread's rows
     bool vec4;                    // x and y can be loaded four features at a time
     int fetched;                  // first column of the chunk of y that has been asked for, or nothing
-    Rows<float> incoming;         // the first of the lane's share of a piece of that chunk
+    Rows<Element> incoming;       // the first of the lane's share of a piece of that chunk
     PointWord incoming_word;      // of the column that the lane looks after
-    Rows<float> origin;           // the lane's features of o
+    Rows<Element> origin;         // the lane's features of o
     int left_out;                 // bits of the fraction that sums have no room for (fraction_shift)
     SliceScale scale;             // log2(e) / gamma
     typename Ring::Units units;
@@ -76,7 +81,7 @@ struct SliceCosts : MatrixCosts<Ring_> {
     __device__ __forceinline__ Producer(const Args &args, const StripView &s, int strip_lane, const Ring &to,
                                         unsigned char *memory, int shift_steps, int &count)
         : Base(args, s, strip_lane, to, memory, shift_steps, count),
-          vec4(is_vec4(args.x, args.features) && is_vec4(args.y, args.features)),
+          vec4(of_units || (is_vec4(args.x, args.features) && is_vec4(args.y, args.features))),
           fetched(nothing),
           left_out(s.active ? fraction_shift(args, s.pair.index) : 0),
           scale(args.scale),
@@ -86,32 +91,47 @@ struct SliceCosts : MatrixCosts<Ring_> {
       y = reinterpret_cast<unsigned *>(scratch + producers * 2 * group_bytes * groups(a) +
                                        (strip_lane >> a.lane_bits) * pair_bytes);
       Base::seek(s);
-      of_rows = words_of_points(a, s.pair.index);
-      of_columns = of_rows + a.n + s.first_column();
+      if constexpr (!of_units) {
+        of_rows = words_of_points(a, s.pair.index);
+        of_columns = of_rows + a.n + s.first_column();
+      }
 #pragma unroll
-      for (int k = 0; k < K; k++) own_rows[k] = of_rows[clamp(s.row_of(k), n)];
+      for (int k = 0; k < K; k++) own_rows[k] = word_of_row(clamp(s.row_of(k), n));
       if (a.x_whole) load_x(0, a.features);
+    }
+
+    __device__ __forceinline__ PointWord word_of_unit() const { return point_word(scale.value() / 2, 6); }
+    __device__ __forceinline__ PointWord word_of_row(int row) const {
+      if constexpr (of_units) return word_of_unit();
+      return of_rows[row];
+    }
+    __device__ __forceinline__ PointWord word_of_column(int column) const {
+      if constexpr (of_units) return word_of_unit();
+      return of_columns[sign * clamp(column, m)];
     }
 
     __device__ __forceinline__ PointWord *y_words() const { return reinterpret_cast<PointWord *>(y + group); }
 
     // Loads the lane's four features of the piece from f0 on. Beyond the last feature they are 0. In one kernel, where
     // vec4 is not known when it is compiled.
-    __device__ __forceinline__ Rows<float> quad(const float *from, int64_t stride, int f0) const {
-      Rows<float> q{};
+    __device__ __forceinline__ Rows<Element> quad(const Element *from, int64_t stride, int f0) const {
+      Rows<Element> q{};
       const int f = f0 + feature();
       from += f0 * stride;
       if (vec4) {
         if (f < a.features) q = Base::four(from);
-      } else {
+      } else if constexpr (!of_units) {
 #pragma unroll
         for (int i = 0; i < 4; i++, from += stride)
           if (f + i < a.features) q.v[i] = __ldg(from);
       }
       return q;
     }
-    __device__ __forceinline__ Rows<float> x_quad(int row, int f0) const {
-      return quad(xs + row * a.x.stride[1], a.x.stride[2], f0);
+    __device__ __forceinline__ Rows<Element> x_quad(int row, int f0) const {
+      return quad(xs + row * Base::along_x(), Base::feature_of_x(), f0);
+    }
+    __device__ __forceinline__ void load_origin(int f0) {
+      if constexpr (!of_units) origin = x_quad(0, f0);
     }
     static __device__ __forceinline__ int word() { return lane_id() % Base::lanes_each; }
 
@@ -125,22 +145,24 @@ struct SliceCosts : MatrixCosts<Ring_> {
       __syncwarp();
 #pragma unroll 1
       for (; f0 < end; f0 += piece) {
-        origin = x_quad(0, f0);
+        load_origin(f0);
 #pragma unroll 2
         for (int r = point(); r < warp; r += points) {
           const int row = clamp(first_row + sign * r, n);
           store(rows_at(r % K / 2, f0) + r / K * 16 + word() % 4 * 4 + word() / 4 * 2 + r % 2, x_quad(row, f0),
-                of_rows[row]);
+                word_of_row(row));
         }
       }
       __syncwarp();
     }
     // Stores digits of the lane's four features of a point.
-    __device__ __forceinline__ void store(unsigned *to, const Rows<float> &of_point, PointWord known) const {
+    static __device__ __forceinline__ TwoFloats relative(float v, float to) { return difference(v, to); }
+    static __device__ __forceinline__ TwoFloats relative(const TwoFloats &v, const TwoFloats &) { return v; }
+    __device__ __forceinline__ void store(unsigned *to, const Rows<Element> &of_point, PointWord known) const {
       const float up = power_of_2(exponent_of(known) + 8);
       int high[4], low[4];
 #pragma unroll
-      for (int i = 0; i < 4; i++) Digits::cut(difference(of_point.v[i], origin.v[i]), up, high[i], low[i]);
+      for (int i = 0; i < 4; i++) Digits::cut(relative(of_point.v[i], origin.v[i]), up, high[i], low[i]);
       unsigned planes[digits_kept];
       Digits::pack(high, low, planes);
 #pragma unroll
@@ -149,19 +171,19 @@ struct SliceCosts : MatrixCosts<Ring_> {
 
     // Loads part i of the warp's share of a piece of 16 columns of y. fetch: loads the first part into registers, what
     // belongs to it of o, and the columns' words.
-    __device__ __forceinline__ Rows<float> y_quad(int first, int f0, int i) const {
+    __device__ __forceinline__ Rows<Element> y_quad(int first, int f0, int i) const {
       const int column = first + first_own() + point() + points * i;
-      return quad(ys + clamp(column, m) * y_step, a.y.stride[2], f0);
+      return quad(ys + clamp(column, m) * y_step, Base::feature_of_y(), f0);
     }
     __device__ __forceinline__ void fetch(int first, int f0) {
       fetched = first;
       incoming = y_quad(first, f0, 0);
-      origin = x_quad(0, f0);
-      if (lane_id() < own_columns()) incoming_word = of_columns[sign * clamp(first + first_own() + lane_id(), m)];
+      load_origin(f0);
+      if (lane_id() < own_columns()) incoming_word = word_of_column(first + first_own() + lane_id());
     }
     // The columns of matrices are those of column_of. The two matrices' words of a lane lie side by side, exchanged for
     // every other pair of columns.
-    __device__ __forceinline__ void put(int i, const Rows<float> &quad) const {
+    __device__ __forceinline__ void put(int i, const Rows<Element> &quad) const {
       const int column = first_own() + point() + points * i, c = column % 4 * 2 + column / 4 % 2;
       store(y + c * 16 + word() % 4 * 4 + word() / 4 + 2 * (column / 8 ^ c / 2 % 2), quad, y_words()[column]);
     }
@@ -209,7 +231,7 @@ struct SliceCosts : MatrixCosts<Ring_> {
                                 norm_of(half ? own_rows[3] : own_rows[1], left_out) + rounding};
       Base::template store<K / 2>(first, half * (K / 2), [&](int j, int odd, auto &cost) {
         // From global memory: y of the next chunk may be in shared memory already.
-        const PointWord column = of_columns[sign * clamp(first + column_of(j, odd), m)];
+        const PointWord column = word_of_column(first + column_of(j, odd));
         const long long of_column = norm_of(column, left_out);
 #pragma unroll
         for (int k = 0; k < K / 2; k++) cost[k] = units.of(row[k] + of_column - sum[j][2 * k + odd]);
@@ -226,7 +248,8 @@ struct SliceCosts : MatrixCosts<Ring_> {
       for (int j = 0; j < 2; j++)
 #pragma unroll
         for (int odd = 0; odd < 2; odd++) {
-          const int by = exponent_of(y_words()[column_of(j, odd)]) + 5 + left_out - scale.exponent;
+          constexpr int of_product = of_units ? 6 : 5;  // <u, v> or twice that
+          const int by = exponent_of(y_words()[column_of(j, odd)]) + of_product + left_out - scale.exponent;
 #pragma unroll
           for (int k = 0; k < 2; k++) {
             const int e = 2 * k + odd;

@@ -39,6 +39,16 @@ using Slices = SliceCosts<PackedRing>;
 using SplitSlices = SliceCosts<SplitRing>;
 using SlicesInWords = SliceCosts<WordRing>;
 
+// Of unit points (cosine), of up to 64 features at a time, and of more. Forward has x as doubles, and fewer columns in
+// the ring, so that short pairs fit side by side. Backward has costs in words alone, whose rounding is a multiple of
+// that of x to 31 bits. Where float64 is slow costs are in integers, as others are.
+using Units = TensorCosts<double, 64, SplitRing, 48, 2, TwoFloats>;
+using UnitsOfMany = TensorCosts<double, 128, SplitRing, 48, 2, TwoFloats>;
+using UnitSlices = SliceCosts<PackedRing, TwoFloats>;
+using SplitUnitSlices = SliceCosts<SplitRing, TwoFloats>;
+using UnitSlicesInWords = SliceCosts<WordRing, TwoFloats>;
+using UnitsInWords = TensorCosts<int, 64, WordRing, 64, 1, TwoFloats>;
+
 // Costs of many features for LongCell, of short pairs side by side with fewer columns. Where a GPU has no room for
 // SmallestLarge LongCell has no pairs (Args::has_long).
 using Large = TensorCosts<float, 64, LongRing>;
@@ -60,7 +70,19 @@ inline constexpr Room rooms_of<Slices> = room_of_99 | room_of_163 | room_of_227;
 template <>
 inline constexpr Room rooms_of<SplitSlices> = rooms_of<Slices>;
 template <>
+inline constexpr Room rooms_of<Units> = rooms_of_units;
+template <>
+inline constexpr Room rooms_of<UnitsOfMany> = rooms_of<Units>;
+template <>
+inline constexpr Room rooms_of<UnitsInWords> = rooms_of<Units>;
+template <>
 inline constexpr Room rooms_of<SlicesInWords> = rooms_of<Slices>;
+template <>
+inline constexpr Room rooms_of<UnitSlices> = rooms_of<Slices>;
+template <>
+inline constexpr Room rooms_of<SplitUnitSlices> = rooms_of<Slices>;
+template <>
+inline constexpr Room rooms_of<UnitSlicesInWords> = rooms_of<Slices>;
 template <>
 inline constexpr Room rooms_of<DifferenceCosts> = rooms_of<Slices>;
 

@@ -3,6 +3,7 @@
 // points share does not cancel. All but the last product are norms that bounds_kernel has computed (pair_kernels.cu).
 // For a LongRing D = |x - o|^2 + |y - o|^2 - 2 <x - o, y - o>, so that an offset takes no digits from sums that have
 // few to spare, and producers compute the norms as they load points, as there may be other norms for FloatCell then.
+// Of unit points (cosine) D = 1 - <u, v>, which is 1 as it should be where either is 0.
 // Invariant: all partial sums stay within the range of their fixed-point format; pairs whose bounds do not promise that
 // (sum_bound in pair.cuh) are DoubleCell's, which sums up differences instead. Trade-off: where a GPU is slow in
 // float64, these costs dominate the time.
@@ -22,13 +23,16 @@ constexpr int most_whole_features = 128;
 // partial sums (fraction_shift in pair.cuh): 0 while they are below 2^19, and 8 at most.
 //
 // Held: the type in which x waits in shared memory. As double, x need not be converted at each use but takes more room.
+// As int, unit points have 30 bits of fraction.
 // chunk: features that are in shared memory at a time. If there are more, x is loaded anew for every 16 columns.
 // Ring: the format of costs in the ring. columns: columns of the ring in forward.
 // together: halves of a thread's rows, 1 or 2, that are computed at once. The sums of both halves take more registers
-// than a thread has where two blocks share a multiprocessor.
-template <class Held, int chunk, class Ring_, int columns = 64, int together = 1>
+// than a thread has where two blocks share a multiprocessor. Element: of the points, float or TwoFloats.
+template <class Held, int chunk, class Ring_, int columns = 64, int together = 1, class Element = float>
 struct TensorCosts : MatrixCosts<Ring_> {
   using Ring = Ring_;
+  static constexpr bool of_units = std::is_same_v<Element, TwoFloats>;
+  static constexpr bool has_norms = Ring::fixed && !of_units;  // in memory
   static constexpr int resident = 3 - together;
   static constexpr int at_once = chunk;
   static constexpr int forward_columns = columns;
@@ -53,15 +57,22 @@ struct TensorCosts : MatrixCosts<Ring_> {
   // whole: x of all features lies in shared memory.
   template <class Work>
   static __device__ __forceinline__ void choose(const Args &a, Work work) {
-    const bool vec4 = is_vec4(a.x, a.features) && is_vec4(a.y, a.features);
+    const auto with = [&](auto whole) {
+      constexpr bool all = decltype(whole)::value;
+      if constexpr (of_units)
+        work(Type<Producer<true, all>>{});
+      else
+        is_vec4(a.x, a.features) && is_vec4(a.y, a.features) ? work(Type<Producer<true, all>>{})
+                                                             : work(Type<Producer<false, all>>{});
+    };
     if (a.features <= chunk)
-      vec4 ? work(Type<Producer<true, true>>{}) : work(Type<Producer<false, true>>{});
+      with(std::true_type{});
     else if constexpr (chunk < most_whole_features)
-      vec4 ? work(Type<Producer<true, false>>{}) : work(Type<Producer<false, false>>{});
+      with(std::false_type{});
   }
   template <bool vec4, bool whole>
-  struct Producer : MatrixProducer<Ring, chunk> {
-    using Base = MatrixProducer<Ring, chunk>;
+  struct Producer : MatrixProducer<Ring, chunk, Element> {
+    using Base = MatrixProducer<Ring, chunk, Element>;
     using Base::a, Base::m, Base::at, Base::n, Base::first_row, Base::sign, Base::xs, Base::ys, Base::y_step;
     using Base::barriers, Base::nothing, Base::lanes_each, Base::points;
     using Base::column_of, Base::feature, Base::first_own, Base::own_columns, Base::point;
@@ -72,11 +83,11 @@ struct TensorCosts : MatrixCosts<Ring_> {
     double *base;  // norms of the thread's rows, on top of zero_of_sums + 1/2
     Held *x;       // the warp's rows, as matrices take them: rows 0 and 1 of all its sweeping lanes, then 2 and 3
     double *y;     // 16 columns of the warp's pair
-    const double *norms;           // norms of the columns, at the task's first column
-    int fetched;                   // first column of the chunk of y that has been asked for, or nothing
-    Rows<float> incoming[staged];  // the warp's share of that chunk
-    double incoming_norm;          // of the column that the lane looks after
-    float origin[4];               // the lane's features of o
+    const double *norms;             // norms of the columns, at the task's first column
+    int fetched;                     // first column of the chunk of y that has been asked for, or nothing
+    Rows<Element> incoming[staged];  // the warp's share of that chunk
+    double incoming_norm;            // of the column that the lane looks after
+    Element origin[4];               // the lane's features of o
     typename Ring::Units units;
 
     // As MatrixProducer's.
@@ -93,12 +104,16 @@ struct TensorCosts : MatrixCosts<Ring_> {
                                      (strip_lane >> a.lane_bits) * pair_bytes);
       Base::seek(s);
       if constexpr (Ring::fixed) {
-        const double *x_norms = norms_of(a, s.pair.index);
-        norms = x_norms + a.n + s.first_column();
         const int left_out = left_out_of(s);
         const double zero = zero_of_sums(left_out) + (0.5 + (left_out < 8 ? Ring::rounding : 0));
+        double norm = a.scale;
+        if constexpr (has_norms) {
+          const double *x_norms = norms_of(a, s.pair.index);
+          norms = x_norms + a.n + s.first_column();
+          norm = x_norms[clamp(s.row_of(lane % 4), n)];
+        }
         __syncwarp();
-        base[lane % 4] = zero + x_norms[clamp(s.row_of(lane % 4), n)];
+        base[lane % 4] = zero + norm;
       }
       __syncwarp();
       if (whole) load_x(0);
@@ -111,23 +126,42 @@ struct TensorCosts : MatrixCosts<Ring_> {
     }
     __device__ __forceinline__ double *y_norms() const { return y + points_of_y * y_pitch; }
 
-    __device__ __forceinline__ Rows<float> quad(const float *from, int64_t stride, int f) const {
+    __device__ __forceinline__ Rows<Element> quad(const Element *from, int64_t stride, int f) const {
       return Base::template quad<vec4>(from, stride, f);
     }
+    static constexpr double unit_of_held = std::is_same_v<Held, int> ? 0x1p-30 : 1;
+    static __device__ __forceinline__ Held held_of(float v) { return v; }
+    static __device__ __forceinline__ Held held_of(const TwoFloats &v) {
+      if constexpr (std::is_same_v<Held, int>)
+        return __double2int_rn(whole_of(v) / unit_of_held);
+      else
+        return whole_of(v);
+    }
+    static __device__ __forceinline__ double whole_of(const TwoFloats &v) {
+      return static_cast<double>(v.high) + static_cast<double>(v.low);
+    }
+    // A feature relative to that of o. Unit points are as they are: nothing is subtracted from their products but 1.
+    static __device__ __forceinline__ double relative(float v, float to) {
+      return static_cast<double>(v) - static_cast<double>(to);
+    }
+    static __device__ __forceinline__ double relative(const TwoFloats &v, const TwoFloats &) { return whole_of(v); }
 
     // Loads features [f0, f0 + chunk) of the warp's rows into shared memory, and the lane's features of o.
     __device__ __forceinline__ void load_x(int f0) {
       const int f = f0 + feature();
-      const float *from = xs + f0 * a.x.stride[2];
-      const Rows<float> first = quad(from, a.x.stride[2], f);
+      const int64_t along = Base::feature_of_x();
+      const Element *from = xs + f0 * along;
+      if constexpr (!of_units) {
+        const Rows<Element> first = quad(from, along, f);
 #pragma unroll
-      for (int i = 0; i < 4; i++) origin[i] = first.v[i];
+        for (int i = 0; i < 4; i++) origin[i] = first.v[i];
+      }
 #pragma unroll 4
       for (int r = point(); r < warp; r += points) {
-        const Rows<float> point = quad(from + clamp(first_row + sign * r, n) * a.x.stride[1], a.x.stride[2], f);
+        const Rows<Element> point = quad(from + clamp(first_row + sign * r, n) * Base::along_x(), along, f);
         Held *to = x + (r % K / 2 * (warp / K) + r / K) * x_pitch + 2 * feature() + r % 2;
 #pragma unroll
-        for (int i = 0; i < 4; i++) to[2 * i] = point.v[i];
+        for (int i = 0; i < 4; i++) to[2 * i] = held_of(point.v[i]);
         if constexpr (!Ring::fixed) {
           double norm = 0;
 #pragma unroll
@@ -148,9 +182,10 @@ struct TensorCosts : MatrixCosts<Ring_> {
 
     // Loads part i of the warp's share of 16 columns of y, features [f0, f0 + chunk). has: whether there is such a
     // part. fetch: loads all parts into registers, and the norms.
-    __device__ __forceinline__ Rows<float> y_quad(int first, int f0, int i) const {
+    __device__ __forceinline__ Rows<Element> y_quad(int first, int f0, int i) const {
       const int column = first + first_own() + point() + points * i;
-      return quad(ys + f0 * a.y.stride[2] + clamp(column, m) * y_step, a.y.stride[2], f0 + feature());
+      const int64_t along = Base::feature_of_y();
+      return quad(ys + f0 * along + clamp(column, m) * y_step, along, f0 + feature());
     }
     __device__ __forceinline__ bool has(int i) const { return points * i < own_columns() && has_share(); }
     __device__ __forceinline__ bool has_share() const { return points <= producers || point() < own_columns(); }
@@ -163,7 +198,7 @@ struct TensorCosts : MatrixCosts<Ring_> {
 #pragma unroll
       for (int i = 0; i < staged; i++)
         if (has(i)) incoming[i] = y_quad(first, f0, i);
-      if constexpr (Ring::fixed)
+      if constexpr (has_norms)
         if (lane_id() < own_columns()) incoming_norm = norms[sign * clamp(first + first_own() + lane_id(), m)];
     }
     // Where a feature of a column lies. Of 16 features a lane of the matrix instruction needs every fourth: these four
@@ -171,14 +206,14 @@ struct TensorCosts : MatrixCosts<Ring_> {
     static __device__ __forceinline__ int place(int column, int f) {
       return column * y_pitch + (f & -16) + f % 4 * 4 + (f % 16 / 4 ^ (column >> 1 & 2));
     }
-    __device__ __forceinline__ void put(int i, int f0, const Rows<float> &quad) const {
-      const double factor = -2 * a.scale;
+    __device__ __forceinline__ void put(int i, int f0, const Rows<Element> &quad) const {
+      const double factor = (of_units ? -unit_of_held : -2) * a.scale;
       const int column = first_own() + point() + points * i;
       double *to = y + place(column, feature());
       [[maybe_unused]] double norm = 0;  // |y - o|^2
 #pragma unroll
       for (int f = 0; f < 4; f++) {  // places are 4 apart
-        const double difference = static_cast<double>(quad.v[f]) - static_cast<double>(origin[f]);
+        const double difference = relative(quad.v[f], origin[f]);
         if (Ring::fixed || has_share()) to[4 * f] = factor * difference;
         if constexpr (!Ring::fixed) norm = fma(difference, difference, norm);
       }
@@ -197,7 +232,7 @@ struct TensorCosts : MatrixCosts<Ring_> {
         if (takes_part(i)) put(i, f0, incoming[i]);
 #pragma unroll 1
       for (int i = staged; has(i); i++) put(i, f0, y_quad(first, f0, i));
-      if constexpr (Ring::fixed)
+      if constexpr (has_norms)
         if (lane_id() < own_columns()) y_norms()[first_own() + lane_id()] = incoming_norm;
     }
 
@@ -275,7 +310,7 @@ struct TensorCosts : MatrixCosts<Ring_> {
         for (int j = 0; j < 2; j++)
 #pragma unroll
           for (int odd = 0; odd < 2; odd++) {
-            const double of_column = y_norms()[column_of(j, odd)];
+            const double of_column = has_norms ? y_norms()[column_of(j, odd)] : 0;
             sum[h][j][odd] = of_rows.x + of_column, sum[h][j][2 + odd] = of_rows.y + of_column;
           }
       }

@@ -180,6 +180,7 @@ inline int __float2int_rn(float v) {
 inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(uint64_t{a} * b >> 32); }
 inline int __mulhi(int a, int b) { return static_cast<int>(int64_t{a} * b >> 32); }
 inline long long __double2ll_rn(double v) { return std::llrint(v); }
+inline int __double2int_rn(double v) { return static_cast<int>(std::llrint(v)); }
 inline double __dmul_rn(double a, double b) {
   const volatile double product = a * b;  // not to become part of a fused multiply-add
   return product;
