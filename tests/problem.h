@@ -50,10 +50,10 @@ class Words {
   int64_t integer(const std::string &key, int64_t otherwise) {
     return static_cast<int64_t>(number(key, static_cast<double>(otherwise)));
   }
-  template <size_t count>
-  int32_t choice(const std::string &key, const char *otherwise, const char *const (&names)[count]) {
+  template <class Names>
+  int32_t choice(const std::string &key, const char *otherwise, const Names &names) {
     const std::string value = text(key, otherwise);
-    for (size_t k = 0; k < count; ++k)
+    for (size_t k = 0; k < std::size(names); ++k)
       if (value == names[k]) return static_cast<int32_t>(k);
     throw std::runtime_error(key + "=" + value + " is not known");
   }
@@ -124,10 +124,9 @@ inline void read_exec(Words &words, Case &c) {
   c.recompute = state == "no";
   static constexpr const char *no_or_yes[] = {"no", "yes"};
   if (words.choice("values", "yes", no_or_yes)) c.exec.flags |= SDTW_WITH_VALUE;
-  static constexpr const char *device_names[] = {"cpu", "cuda"};
   c.exec.num_threads = static_cast<int32_t>(words.integer("threads", 1));
   c.exec.cpu_isa = words.choice("isa", "auto", isa_names);
-  c.exec.device = words.choice("device", options().device == SDTW_CUDA ? "cuda" : "cpu", device_names);
+  c.exec.device = words.choice("device", device_names[options().device], device_names);
 }
 
 inline void read_layouts(Words &words, Case &c, Random random) {

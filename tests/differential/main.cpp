@@ -92,8 +92,7 @@ void run_problem(const Settings &settings, const std::string &line, bool compare
     row.worst = larger(row.worst, over);
   }
   if (faults.empty() || (!settings.verbose && tally.failed > 40)) return;
-  std::printf("FAILED sdtw_differential --device %s --problem '%s'\n", settings.device == SDTW_CUDA ? "cuda" : "cpu",
-              line.c_str());
+  std::printf("FAILED sdtw_differential --device %s --problem '%s'\n", device_names[settings.device], line.c_str());
   for (size_t k = 0; k < faults.size() && (settings.verbose || k < 4); ++k) std::printf("  %s\n", faults[k].c_str());
   std::fflush(stdout);
 }

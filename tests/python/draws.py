@@ -7,6 +7,10 @@ import math
 import ml_dtypes
 import numpy as np
 
+from libsdtw import _core
+
+METRICS = list(_core.METRICS)
+SERIES_METRICS = [metric for metric in METRICS if metric != "precomputed"]
 DTYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 MASK = 2**64 - 1
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tslearn import metrics as tslearn
 
 import family
-from draws import DTYPES, Drawn
+from draws import DTYPES, METRICS, Drawn
 from libsdtw import _core
 from libsdtw._calls import Call, Options
 from libsdtw.numpy import (
@@ -56,7 +56,7 @@ class Problem(NamedTuple):
 
 @st.composite
 def problems(draw, dtypes=tuple(DTYPES), modes=("batch", "batch", "all", "symmetric")):
-    metric, dtype = draw(st.sampled_from(list(_core.METRICS))), draw(st.sampled_from(dtypes))
+    metric, dtype = draw(st.sampled_from(METRICS)), draw(st.sampled_from(dtypes))
     n, m, d = draw(st.integers(1, 14)), draw(st.integers(1, 14)), draw(st.sampled_from([1, 2, 3, 9]))
     pairs = "batch" if metric == "precomputed" else draw(st.sampled_from(modes))
     batch = draw(st.integers(1, 4)), draw(st.integers(1, 4))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import family
 import libsdtw.jax
 import libsdtw.numpy
-from draws import DTYPES, Drawn
+from draws import DTYPES, METRICS, SERIES_METRICS, Drawn
 from jax_data import LENGTHS, expected, pair, x_of
 from libsdtw.jax import (
     _library,
@@ -27,7 +27,6 @@ from libsdtw.jax import (
 )
 from lines import problem_line
 
-METRICS = ["sqeuclidean", "euclidean", "cityblock", "cosine"]
 # Of values, relative to their terms; of gradients and alignments, relative to the largest; of what is stored.
 BOUNDS = {
     "float64": (1e-12, 1e-9, 0),
@@ -39,7 +38,7 @@ BOUNDS = {
 
 @st.composite
 def problems(draw):
-    metric, short = draw(st.sampled_from([*METRICS, "precomputed"])), draw(st.sampled_from(list(DTYPES)))
+    metric, short = draw(st.sampled_from(METRICS)), draw(st.sampled_from(list(DTYPES)))
     batch, n, m, d = (draw(st.integers(1, most)) for most in (4, 12, 12, 3))
     band = draw(st.sampled_from([None, None, "sakoe_chiba", "absolute", "itakura"]))
     radius = None if band is None else float(draw(st.integers(1 if band == "itakura" else 0, 8)))
@@ -228,7 +227,7 @@ def test_divergences(metric, kind, x64):
     np.testing.assert_allclose(value, np.array(apart), atol=1e-11)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", SERIES_METRICS)
 def test_expected_cost(metric, x64):
     x, y = pair()
     rules = family.Rules(0.7, "sakoe_chiba", 2.0)
