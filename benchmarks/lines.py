@@ -65,5 +65,12 @@ def line_of(row, **words):
     return problem_line(**fields | alike | words)
 
 
+def line_of_sets(series, others, row, gradients, data="walk"):
+    """The line of all pairs of series with others, of a row's N, d and gamma: what collections compute."""
+    fields = {key: row[key] for key in ("N", "d", "gamma")}
+    state = "no" if gradients else "none"
+    return line_of({**fields, "B": series, "By": others, "pairs": "all"}, state=state, data=data)
+
+
 def _text(value):
     return repr(float(value)).removesuffix(".0") if isinstance(value, float) else str(value)

@@ -4,7 +4,6 @@
 #
 # LIBSDTW_EXAMPLES=2000 draws more combinations than the 300 of an ordinary run.
 import os
-import subprocess
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +27,6 @@ from libsdtw.numpy import (
     soft_dtw_jvp,
 )
 from lines import problem_line
-from programs import differential_driver
 from test_properties import layouts, strided
 
 # Of values, relative to their terms; of gradients and alignments, relative to the largest; of what is stored.
@@ -225,31 +223,6 @@ def test_tangents_are_the_gradients_products(problem):
     for b in np.flatnonzero(np.isfinite(value)):
         parts = np.concatenate([term[b].ravel() for term in terms])
         assert along[b] == pytest.approx(parts.sum(), rel=1e-9, abs=1e-9 * (1 + np.abs(parts).sum()))
-
-
-@settings(max_examples=20, deadline=None)
-@given(problems())
-def test_lines_are_read_by_the_driver(problem):
-    driver = differential_driver()
-    done = subprocess.run([driver, "--problem", problem.line], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, f"{problem.line}\n{done.stdout}\n{done.stderr}"
-
-
-def test_data_are_those_of_the_line():
-    """tests/test_family.cpp has the same numbers of the same lines."""
-    drawn = Drawn(42, "noise", (2, 3), (3, 2, 2), "all", least=0)
-    assert drawn.x[1, 2, 1] == np.float32(-1.42570448)
-    assert drawn.y[2, 1, 1] == np.float32(-0.333912998)
-    assert [*drawn.lengths["x_lengths"], *drawn.lengths["y_lengths"]] == [3, 1, 1, 0, 2]
-    drawn = Drawn(42, "noise", (3, 3), (3, 2, 0), "batch")
-    assert [*drawn.x[:, 2, 1]] == [*np.float32([0.141300917, -1.42570448, 3.23392558])]
-    assert not drawn.lengths
-    drawn = Drawn(42, "integers", (2, 2), (3, 2, 0), "batch", least=0)
-    assert [*drawn.x.ravel()] == [5, 4, 6, 5, 5, 4, 1, 1, 7, 0, 0, 1]
-    assert [*drawn.lengths["x_lengths"], *drawn.lengths["y_lengths"]] == [3, 0, 0, 2]
-    drawn = Drawn(4_000_000_000, "integers", (2, 2), (300, 20, 2), "batch")
-    assert [*drawn.x[0].ravel()[:8]] == [3, -1, 1, -1, 4, 0, -2, -1]
-    assert drawn.x.sum() == 2
 
 
 @pytest.mark.parametrize(("n", "m"), [(20, 20), (13, 30), (31, 12)])
