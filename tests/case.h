@@ -101,6 +101,16 @@ inline std::vector<sdtw_metric> metrics_of_series() {
   return result;
 }
 
+// What of a case its line cannot tell, as a comment behind it, which problem.h does not read.
+inline std::string untold(const Case &c) {
+  const auto told = [&](const char *key) { return c.data.find(key) != std::string::npos; };
+  std::string what;
+  if (c.data.empty()) what += " series";
+  if (!(c.x_len.empty() && c.y_len.empty()) && !told("lengths=")) what += " lengths";
+  if (!c.grad_value.empty() && !told("grad=")) what += " gradients";
+  return what.empty() ? "" : " # but of other" + what;
+}
+
 // One line that problem.h reads again: all of the problem, and of the data what made them.
 inline std::string describe(const Case &c) {
   const sdtw_problem &p = c.problem;
@@ -128,7 +138,7 @@ inline std::string describe(const Case &c) {
   for (size_t k = 1; k < std::size(layouts) && !alike; ++k) text << "," << layouts[k]->name;
   text << " threads=" << c.exec.num_threads;
   if (c.exec.cpu_isa != SDTW_CPU_ISA_AUTO) text << " isa=" << isa_names[c.exec.cpu_isa];
-  text << " device=" << device_names[c.exec.device] << " " << (c.data.empty() ? "data=given" : c.data);
+  text << " device=" << device_names[c.exec.device] << " " << (c.data.empty() ? "data=noise" : c.data) << untold(c);
   return text.str();
 }
 

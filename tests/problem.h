@@ -11,7 +11,7 @@
 // lengths    each series' own, drawn from this one up to the padded         bits       of lengths: 32, 64
 // state      yes; no: every call computes anew; none: the value alone       layout     a name, one for each of x, y,
 // values     yes: also of other calls that compute anew; no                            grad_x, grad_y, alignment; or
-// data       a name of data.h, or mixed: another for each pair                         mixed
+// data       a name of data.h; mixed: another for each pair; normal: as random_case     mixed
 // scale      of data                                                        spoil      nan, inf or length in one pair
 // grad       ones, random: upstream gradients                               tangents   none, x, y, xy: with sdtw_jvp
 // threads, isa, device   as sdtw_exec has them                              seed       of all that is random
@@ -149,6 +149,10 @@ inline void read_layouts(Words &words, Case &c, Random random) {
 inline void fill_data(Case &c, Random &random, const std::string &name, double scale) {
   const sdtw_problem &p = c.problem;
   const auto kinds = static_cast<int64_t>(Data::count);
+  if (name == "normal") {
+    fill(c, random, scale);
+    return;
+  }
   int64_t kind = 0;
   while (kind < kinds && name != data_names[kind]) ++kind;
   if (kind == kinds && name != "mixed") throw std::runtime_error("data=" + name + " is not known");

@@ -93,6 +93,13 @@ TEST_CASE("a line is what it says when it is printed", "[family]") {
     CHECK(again.x_len == c.x_len);
     CHECK(again.problem.gamma == c.problem.gamma);
   }
+  const Case drawn = random_case(7, SDTW_PRECOMPUTED, 3, 9, 5, 0, 0.5), again = problem(describe(drawn));
+  CHECK(same(again.x, drawn.x));
+  CHECK(describe(again) == describe(drawn));
+  Case own = make_case(SDTW_COSINE, 2, 3, 4, 2, 1);
+  own.x_len = {1, 3};
+  CHECK(describe(own).find(" # but of other series lengths") != std::string::npos);
+  CHECK(problem(describe(own)).problem.metric == SDTW_COSINE);
   for (const char *bad : {"metric=manhattan", "n=4 n=5", "radius=3", "n=four", "band=sakoe", "weights=1,2", "n"})
     CHECK_THROWS(problem(bad));
 }
