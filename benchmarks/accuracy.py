@@ -6,15 +6,15 @@
 Rows of the same device and part that the output has are replaced, others stay. There are two parts. Rows of
 the grid, random series against tslearn, are
 
-    commit, date, device, hardware, isa, input, N, d, gamma, scaled_cost, path_cost, value,
+    commit, date, device, hardware, isa, input, N, d, gamma, problem, scaled_cost, path_cost, value,
     value_error, gradient_error, corner_error
 
-scaled_cost is the largest cost times log2(e) / gamma; path_cost is <E, D>; value_error is relative to the
-value; gradient_error is relative to the gradient's largest entry, the larger of both; corner_error is
-the larger of |E[0,0] - 1| and |E[N-1,M-1] - 1|. Rows of the extremes (extremes.py), the largest error of a
-batch, are
+problem is a line of lines.py; scaled_cost is the largest cost times log2(e) / gamma; path_cost is <E, D>;
+value_error is relative to the value; gradient_error is relative to the gradient's largest entry, the larger
+of both; corner_error is the larger of |E[0,0] - 1| and |E[N-1,M-1] - 1|. Rows of the extremes (extremes.py),
+the largest error of a batch, are
 
-    commit, date, device, hardware, isa, extreme, B, N, M, d, metric, gamma, use, reference,
+    commit, date, device, hardware, isa, extreme, B, N, M, d, metric, gamma, use, problem, reference,
     value_error, gradient_error, corner_error, alignment_error, least_sum
 
 of which value_error is relative to |value| + <E, |D|> + gamma, and gradient_error to the largest entry of the
@@ -35,6 +35,7 @@ import cases
 import extremes
 import reference
 from devices import DEVICES, Host
+from lines import line_of
 from ours import Prepared, available_isas
 from run import ROOT, common_fields
 
@@ -100,7 +101,8 @@ def measure_grid(library, device, isa):
 
     for kind, n, d, gamma in tqdm(list(itertools.product(INPUTS, LENGTHS, FEATURES, GAMMAS)), unit="row"):
         fields = {"input": kind, "N": n, "d": d, "gamma": gamma}
-        yield {**fields, **measure(library, device, isa, kind, n, d, gamma)}
+        line = line_of({**fields, "B": 1}, data=kind.replace("normal", "noise"))
+        yield {**fields, "problem": line, **measure(library, device, isa, kind, n, d, gamma)}
 
 
 def results(library, device, isa, case, data, dtype):
@@ -163,7 +165,7 @@ def measure_extremes(library, device, isa):
         what = {k: getattr(case, k) for k in ("B", "N", "M", "d", "metric", "gamma", "use")}
         errors = " ".join(f"{k} {v:.3g}" for k, v in found.items() if k != "reference")
         print(f"{name} {case}: {errors} ({time.perf_counter() - begin:.1f} s)", flush=True)
-        yield {"extreme": name, **what, **found}
+        yield {"extreme": name, **what, "problem": line_of(what, **extremes.words_of(name)), **found}
 
 
 def part_of(row):

@@ -1,15 +1,26 @@
 """include/sdtw.h through ctypes: the C library as the benchmarks call it, with no binding in between."""
 
 import ctypes as ct
+import re
 from pathlib import Path
 
 i32, u32, i64, f64, size, ptr = ct.c_int32, ct.c_uint32, ct.c_int64, ct.c_double, ct.c_size_t, ct.c_void_p
 
-METRICS = {"precomputed": 0, "sqeuclidean": 1, "euclidean": 2, "cityblock": 3, "cosine": 4}
-DTYPES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 3}
-BANDS = {"none": 0, "sakoe_chiba": 1, "absolute": 2, "itakura": 3}
-DEVICES = {"cpu": 0, "cuda": 1}
-ISAS = {"": 0, "baseline": 1, "avx2": 2, "avx512": 3, "neon": 4}
+HEADER = Path(__file__).resolve().parent.parent / "include/sdtw.h"
+
+
+def constants(enumeration, prefix):
+    """Values of an enumeration of sdtw.h by their names, in lower case and without the prefix."""
+    found = re.search(rf"typedef int32_t {enumeration};\s*enum {{(.*?)}};", HEADER.read_text(), re.DOTALL)
+    return {name.lower(): int(value) for name, value in re.findall(rf"{prefix}(\w+) = (\d+)", found[1])}
+
+
+METRICS = constants("sdtw_metric", "SDTW_")
+DTYPES = constants("sdtw_dtype", "SDTW_")
+BANDS = constants("sdtw_band", "SDTW_BAND_")
+DEVICES = constants("sdtw_device", "SDTW_")
+ISAS = constants("sdtw_cpu_isa", "SDTW_CPU_ISA_")
+ISAS[""] = ISAS["auto"]
 ALL_PAIRS, SYMMETRIC = 1, 2  # of Problem.flags
 NO_STATE, WITH_VALUE = 2, 4  # of Exec.flags
 

@@ -4,9 +4,9 @@
 
 All compute in one thread, and on the same data, gamma, first centers and numbers of iterations. Times are of
 the processor, so that what else the machine does counts for little; the time on the clock is recorded beside
-them. Numba's compilation is not counted. Results are compared too: k-means and averages by the float64
-soft-DTW of what they found, neighbours by whose they are. With --million the job of a million series against
-10,000 is begun, killed after that many seconds, and gone on with.
+them. Numba's compilation is not counted. problem is a line of lines.py. Results are compared too: k-means and
+averages by the float64 soft-DTW of what they found, neighbours by whose they are. With --million the job of a
+million series against 10,000 is begun, killed after that many seconds, and gone on with.
 
 k-means ends in a minimum near its first centers, and which one is a matter of luck. So its times are sums
 over several first centers, and its inertias means. What counts is the row "to tslearn's inertia": from each
@@ -22,10 +22,7 @@ for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MK
 
 import argparse
 import json
-import resource
-import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from datetime import date
@@ -45,6 +42,8 @@ from libsdtw.collections import (
     soft_dtw_matrix,
     soft_dtw_top_k,
 )
+from lines import line_of_sets
+from million import million
 
 ROUNDS, STEPS = 3, 10  # of k-means (ours end with one more, which only assigns), and of centers in each
 MOST_ROUNDS = 15  # to another's inertia
@@ -164,12 +163,15 @@ def kmeans(name, x, labels, gamma, peers, starts):
         values = soft_dtw_matrix(x.astype(np.float64), model.cluster_centers_, gamma=gamma, normalize=False)
         return float(values.min(1).sum())
 
+    sizes = {"N": x.shape[1], "d": x.shape[2], "gamma": gamma}
+    line = line_of_sets(len(x), clusters, sizes, gradients=True)
+
     def row(library, works, **more):
         measurements = [measured(work, 3, memory=work is works[0]) for work in works]
         models, costs = zip(*measurements, strict=True)
         return {
-            "what": "k-means", "data": name, "library": library, "B": len(x), "N": x.shape[1], "d":
-            x.shape[2], "k": clusters, "gamma": gamma, "starts": starts,
+            "what": "k-means", "data": name, "library": library, "B": len(x), **sizes, "k": clusters,
+            "starts": starts, "problem": line,
             **{of: sum(cost[of] for cost in costs) for of in ("cpu_s", "wall_s")},
             "extra_bytes": costs[0]["extra_bytes"],
             "inertia": float(np.mean([*map(inertia, models)])), "inertias": [*map(inertia, models)],
@@ -211,10 +213,12 @@ def neighbours(name, train, of_train, test, of_test, gamma, peers):
     """The nearest training series of each test series, by raw soft-DTW as the others have it."""
 
     def row(library, indices, cost, hard=False, **more):
+        sizes = {"N": test.shape[1], "d": test.shape[2], "gamma": 0.0 if hard else gamma}
         return {
             "what": "neighbours, gamma 0" if hard else "neighbours", "data": name, "library": library,
-            "B": len(test), "Q": len(train), "N": test.shape[1], "d": test.shape[2], "gamma": 0.0 if hard else
-            gamma, **cost, "accuracy": float((of_train[indices] == of_test).mean()), **more,
+            "B": len(test), "Q": len(train), **sizes,
+            "problem": line_of_sets(len(test), len(train), sizes, gradients=False), **cost,
+            "accuracy": float((of_train[indices] == of_test).mean()), **more,
         }  # fmt: skip
 
     test, of_test = test[:QUERIES], of_test[:QUERIES]
@@ -280,6 +284,8 @@ def dtaidistance_neighbours(train, test):
 def barycenters(name, x, labels, gamma, peers):
     series = x[labels == labels[0]]
     init = first_centers(series, 1)[0]
+    sizes = {"N": x.shape[1], "d": x.shape[2], "gamma": gamma}
+    line = line_of_sets(len(series), 1, sizes, gradients=True)
 
     def loss(center):
         return float(
@@ -300,55 +306,8 @@ def barycenters(name, x, labels, gamma, peers):
     for library, work, repeat in works if peers else works[:1]:
         center, cost = measured(work, repeat)
         yield {
-            "what": "barycenter", "data": name, "library": library, "B": len(series), "N": x.shape[1],
-            "d": x.shape[2], "gamma": gamma, **cost, "loss": loss(center),
-        }  # fmt: skip
-
-
-MILLION = """
-import sys, numpy as np
-from libsdtw.collections import TopK, reduce_pairs
-x, y = np.load(sys.argv[1], mmap_mode="r"), np.load(sys.argv[2])
-reduce_pairs(x, y, keep=TopK(1), gamma=0.1, checkpoint=sys.argv[3], num_threads=1)
-"""
-
-
-def million(seconds, rows=1_000_000, columns=10_000, steps=60):
-    """The whole job, in a process of its own that is killed, and again in another."""
-    with tempfile.TemporaryDirectory() as folder:
-        folder, rng = Path(folder), np.random.default_rng(0)
-        x = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (rows, steps))
-        for i in range(0, rows, 50_000):
-            part = x[i : i + 50_000]
-            part[...] = rng.normal(size=part.shape)
-        x.flush()
-        np.save(folder / "y.npy", x[rng.choice(rows, columns, replace=False)])
-        del x, part
-        done, journal, before = [], folder / "run" / "done", resource.getrusage(resource.RUSAGE_CHILDREN)
-        peak = 0
-        for limit in (seconds, seconds / 3):
-            process = subprocess.Popen(
-                [sys.executable, "-c", MILLION, *(str(folder / n) for n in ("x.npy", "y.npy", "run"))]
-            )
-            end = time.perf_counter() + limit
-            while time.perf_counter() < end and process.poll() is None:
-                time.sleep(0.5)
-                status = Path(f"/proc/{process.pid}/status").read_text()
-                peak = max(
-                    [peak, *(int(line.split()[1]) for line in status.splitlines() if "RssAnon" in line)]
-                )
-            process.kill()
-            process.wait()
-            done.append(len(journal.read_text().split()))
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        panel = json.loads((folder / "run" / "job.json").read_text())["block"][0]
-        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        pairs = done[-1] * panel * columns
-        yield {
-            "what": "a million series against 10,000", "library": "libsdtw", "B": rows, "Q": columns, "N":
-            steps, "d": 1, "gamma": 0.1, "panels_of_first": done[0], "panels": done[-1], "panel": panel,
-            "pairs": pairs, "cpu_s": spent, "extra_bytes": peak * 1024, "pairs_per_s": pairs / spent,
-            "cells_per_s": pairs / spent * steps**2, "whole_hours": rows * columns / (pairs / spent) / 3600,
+            "what": "barycenter", "data": name, "library": library, "B": len(series), **sizes,
+            "problem": line, **cost, "loss": loss(center),
         }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from sklearn.metrics import adjusted_rand_score
 import timing
 from clustering import first_centers, walks
 from libsdtw.collections import SoftDTWKMeans, soft_dtw_barycenter, soft_dtw_top_k
+from lines import line_of_sets
 
 GAMMA, CLUSTERS, ROUNDS, STEPS = 0.1, 10, 3, 10
 GPU, CORE = {"device": "cuda"}, {"num_threads": 1}
@@ -44,7 +45,7 @@ def kmeans(x, labels, init, **where):
 
 
 def works(count, steps, share):
-    """(what, its size on the GPU and on the core, work(size, where), how results compare)."""
+    """(what, its size on the GPU and on the core, work(size, where), the others that each is paired with)."""
     x, labels, queries, _ = walks(count, steps)
     init = first_centers(x, CLUSTERS)
 
@@ -62,9 +63,9 @@ def works(count, steps, share):
         )
         return {"center": center}
 
-    yield "k-means", count, count // share, clusters
-    yield "neighbours", 1000, 1000 // share, nearest
-    yield "barycenter", count // CLUSTERS, count // CLUSTERS // share, average
+    yield "k-means", count, count // share, clusters, CLUSTERS
+    yield "neighbours", 1000, 1000 // share, nearest, count
+    yield "barycenter", count // CLUSTERS, count // CLUSTERS // share, average, 1
 
 
 def main():
@@ -79,12 +80,15 @@ def main():
 
     rows = []
     for count, steps in ((20_000, 60), (10_000, 128), (2_000, 512)):
-        for what, on_gpu, on_core, work in works(count, steps, args.share):
+        for what, on_gpu, on_core, work, others in works(count, steps, args.share):
             work(on_core, GPU)  # loads what there is to load
             found, gpu_s = fastest(functools.partial(work, on_gpu, GPU), args.repeat)
             expected, core_s = fastest(functools.partial(work, on_core, CORE), 1)
+            sizes = {"N": steps, "d": 1, "gamma": GAMMA}
             rows.append({
-                "what": what, "series": count, "steps": steps, "of_gpu": on_gpu, "of_core": on_core,
+                "what": what, "series": count, "steps": steps,
+                "problem": line_of_sets(on_gpu, others, sizes, gradients=what != "neighbours"),
+                "of_gpu": on_gpu, "of_core": on_core,
                 "gpu_s": gpu_s, "core_s": core_s, "times_a_core": core_s * on_gpu / on_core / gpu_s,
                 **{name: value for name, value in found.items() if np.ndim(value) == 0},
                 "difference": difference(expected, work(on_core, GPU)),

@@ -6,12 +6,14 @@ On a GPU it also measures what might be a cliff: small gamma, large inputs, many
 Rows of the same device that the output has are replaced, others stay. One row is
 
     commit, date, device, hardware, what, B, By, N, M, d, scale, dtype, metric, gamma, band, radius, weights,
-    penalties, pairs, state, phase, median_ms, p10_ms, p90_ms, reps, extra_bytes, core_ms, of_core, aim
+    penalties, pairs, state, phase, problem, median_ms, p10_ms, p90_ms, reps, extra_bytes, core_ms, of_core,
+    aim
 
-Values and gradients without state are one call. core_ms is what the problem takes that a row stands beside,
-in the same run: the same shape as float32, squared Euclidean, gamma 1, unit steps and no band, with state,
-unless the row says another. of_core is the ratio to it. Both are null where there is no such problem. aim:
-what of_core, or the milliseconds, are to be at most on an H200, or on one core of a CPU.
+problem is a line of lines.py. Values and gradients without state are one call. core_ms is what the problem
+takes that a row stands beside, in the same run: the same shape as float32, squared Euclidean, gamma 1, unit
+steps and no band, with state, unless the row says another. of_core is the ratio to it. Both are null where
+there is no such problem. aim: what of_core, or the milliseconds, are to be at most on an H200, or on one core
+of a CPU.
 """
 
 import argparse
@@ -26,9 +28,11 @@ import numpy as np
 import capi
 import timing
 from devices import DEVICES
+from lines import STATES, line_of
 from run import ROOT, common_fields
 
 CALLS = {"value": ("forward",), "value+grad": ("forward", "backward"), "jvp": ("jvp",)}
+METRICS_BESIDE = [name for name in capi.METRICS if name not in ("precomputed", "sqeuclidean")]  # the core
 FLAGS = {"batch": 0, "all": capi.ALL_PAIRS, "symmetric": capi.ALL_PAIRS | capi.SYMMETRIC}
 
 
@@ -57,6 +61,12 @@ class Variant:
     scale: float = 1.0  # of the inputs
     has_core: bool = True
     beside: "Variant | None" = None  # what it is measured beside, if not the core
+
+    def line(self):
+        """The line that sdtw_differential reads."""
+        state = "no" if self.phase == "value+grad" and not self.state else STATES.get(self.phase)
+        least = min(self.lengths, default=None)
+        return line_of({**asdict(self), "M": self.M or self.N}, state=state, lengths=least)
 
     def core(self):
         """The core's problem of the same shape, or what the row says."""
@@ -90,8 +100,8 @@ def rows_of(device):
     """On a CPU of a sixteenth of the pairs."""
     some = (lambda count: count) if device == "cuda" else (lambda count: max(2, count // 16))
     for d in (1, 8, 64):
-        for metric, aim in (("euclidean", "2.5"), ("cityblock", "2.5"), ("cosine", "2.5")):
-            yield Variant(metric, some(32), 512, d, aim=aim, metric=metric)
+        for metric in METRICS_BESIDE:
+            yield Variant(metric, some(32), 512, d, aim="2.5", metric=metric)
     speech = {"metric": "cityblock", "gamma": 0.05, "penalties": (0.0, 128.0, 128.0), "lengths": (300, 1000)}
     yield Variant("text to speech", some(8), 1000, 80, aim="1.0 ms", has_core=False, **speech)
     band = {"band": "sakoe_chiba", "radius": 204.8}
@@ -248,7 +258,8 @@ def main():
             core_ms = core[shape]
         unwanted = ("has_core", "lengths", "beside")
         options = {k: value for k, value in asdict(variant).items() if k not in unwanted}
-        row = {**fields, **options, "M": variant.M or variant.N, **found, "core_ms": core_ms}
+        row = {**fields, **options, "M": variant.M or variant.N, "problem": variant.line()}
+        row |= {**found, "core_ms": core_ms}
         row["of_core"] = round(found["median_ms"] / core_ms, 3) if core_ms else None
         rows.append(row)
         print(variant.what, variant.metric, variant.dtype, variant.B, variant.N, variant.d, variant.phase,

@@ -6,11 +6,12 @@
 Wants NVIDIA's profiler, ncu. GPUs with little float64 get the second library's code. Writes JSON, of which
 a row is
 
-    commit, date, device, hardware, what, B, By, N, M, d, metric, gamma, pairs, phase, cells, median_ms,
-    per_cell, without_ms, without_per_cell
+    commit, date, device, hardware, what, B, By, N, M, d, metric, gamma, pairs, phase, problem, cells,
+    median_ms, per_cell, without_ms, without_per_cell
 
-per_cell: float64 instructions of all threads over cells: arithmetic, conversions, and products of matrices,
-of which one has 16 x 8 x 8 multiplications or more. without_...: of the code that avoids float64.
+problem is a line of lines.py. per_cell: float64 instructions of all threads over cells: arithmetic,
+conversions, and products of matrices, of which one has 16 x 8 x 8 multiplications or more. without_...: of
+the code that avoids float64.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from pathlib import Path
 
 import capi
 from devices import DEVICES
-from family import Prepared, Variant, measured
+from family import METRICS_BESIDE, Prepared, Variant, measured
 from run import ROOT, common_fields
 
 # Warps' instructions of the pipe that float64 has: arithmetic, conversions and matrix products.
@@ -38,7 +39,7 @@ def variants():
     for d in (1, 64):
         yield Variant("small gamma", 32, 1024, d, gamma=1e-4)
     yield Variant("short", 4096, 64, 2)
-    for metric in ("euclidean", "cityblock", "cosine"):
+    for metric in METRICS_BESIDE:
         for d in (1, 64):
             yield Variant(metric, 32, 512, d, metric=metric)
     yield Variant("sakoe_chiba", 32, 2048, 8, band="sakoe_chiba", radius=204.8)
@@ -86,7 +87,7 @@ def main():
     for number, variant in enumerate(variants()):
         cells = cells_of(variant)
         row = {name: asdict(variant)[name] for name in names}
-        row |= {"M": variant.M or variant.N, "cells": cells}
+        row |= {"M": variant.M or variant.N, "problem": variant.line(), "cells": cells}
         for prefix, path in (("", args.library), ("without_", args.without)):
             found = measured(capi.Library(path), device, variant)
             row[prefix + "ms" if prefix else "median_ms"] = found["median_ms"]

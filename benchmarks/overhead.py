@@ -7,9 +7,9 @@ Rows of libsdtw.torch that end in ", in Python" are without its extension (pytho
 where it is built.
 
 Prints one JSON object a line: layer, device, launch ("eager", or "graph" where a CUDA graph is replayed),
-clock, B, N, d, best_us, median_us, p10_us, p90_us. A step is forward and backward, with gradients for x
-and y. Layers take turns, block by block, so that whatever else the machine does meets all of them.
---save FILE writes them to a file, --note TEXT says there what else the machine did.
+clock, B, N, d, problem (a line of lines.py), best_us, median_us, p10_us, p90_us. A step is forward and
+backward, with gradients for x and y. Layers take turns, block by block, so that whatever else the machine
+does meets all of them. --save FILE writes them to a file, --note TEXT says there what else the machine did.
 
 On the CPU calls have one thread. On a GPU clock "wall" is the time of a call in a block of 100 that ends with
 a synchronisation; "host" is the time until the host is free again, in blocks so short that it never waits for
@@ -29,6 +29,7 @@ import torch
 import capi
 from libsdtw import _core
 from libsdtw.torch import SoftDTW, _direct, soft_dtw
+from lines import line_of
 from timing import commit, cpu_name
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -234,6 +235,7 @@ def measure(device, shape, library, rows):
     x, y = (torch.randn(batch, n, features, generator=rng).to(device).requires_grad_() for _ in "xy")
     lengths = torch.full((batch,), n, device=device)
     fields = {"device": device, "launch": "eager", "B": batch, "N": n, "d": features}
+    fields["problem"] = line_of(fields, gamma=GAMMA)
     layers = {
         **torch_layers(x, y, lengths),
         **core_layers(x, y),

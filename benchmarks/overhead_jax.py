@@ -3,10 +3,10 @@
     python benchmarks/overhead_jax.py
     python benchmarks/overhead_jax.py --shape 32,64,1 --shape 1,2,1
 
-Prints one JSON object a line: layer, device, B, N, d, median_us, p10_us, p90_us, min_us. A step is value and
-gradients of x and y; a scan over diagonals is the same as a program of JAX's own. Where optax is installed
-optax.ctc_loss is measured too, for as many and as long sequences, with targets half as long. Calls of the
-library have one thread (OMP_NUM_THREADS=1 is set); XLA's own threads are as they are.
+Prints one JSON object a line: layer, device, B, N, d, problem, median_us, p10_us, p90_us, min_us. A step is
+value and gradients of x and y; a scan over diagonals is the same as a program of JAX's own. Where optax is
+installed optax.ctc_loss is measured too, for as many and as long sequences, with targets half as long. Calls
+of the library have one thread (OMP_NUM_THREADS=1 is set); XLA's own threads are as they are.
 """
 
 import argparse
@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from libsdtw.jax import soft_dtw
+from lines import line_of
 from timing import cpu_name
 
 BLOCKS = 30
@@ -114,6 +115,7 @@ def main():
         for layer, call in layers(x, y).items():
             p10, median, p90 = np.percentile(times := blocks_of(call, 30), [10, 50, 90]).round(2)
             fields = {"layer": layer, "device": device.platform, "B": batch, "N": n, "d": features}
+            fields["problem"] = line_of(fields)
             numbers = {"median_us": median, "p10_us": p10, "p90_us": p90, "min_us": round(min(times), 2)}
             print(json.dumps({**fields, **numbers}), flush=True)
 

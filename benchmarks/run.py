@@ -7,11 +7,12 @@ The library is called through its C API with buffers allocated beforehand. Befor
 are compared with tslearn's in float64, and alignments must be some. One row is
 
     library, commit, date, device, hardware, isa, threads, launch, B, N, M, d, dtype, metric, gamma, use,
-    phase, median_ms, p10_ms, p90_ms, reps, cells, cells_per_s, extra_bytes, pairs_timed, groups
+    phase, problem, median_ms, p10_ms, p90_ms, reps, cells, cells_per_s, extra_bytes, pairs_timed, groups
 
-extra_bytes is memory beyond inputs and outputs: state + workspace for the library, the growth of the process'
-resident memory (of torch's on a GPU) for the others. Where pairs_timed < B, so many pairs were timed: times
-are scaled to B, and so is the memory of packages that work on a whole batch at once.
+problem is a line of lines.py. extra_bytes is memory beyond inputs and outputs: state + workspace for the
+library, the growth of the process' resident memory (of torch's on a GPU) for the others. Where pairs_timed <
+B, so many pairs were timed: times are scaled to B, and so is the memory of packages that work on a whole
+batch at once.
 
 On a GPU (--device cuda) launch says whether the calls were put on a stream or replayed from a CUDA graph;
 times are between events, and calls shorter than 2 ms are queued by twenty. The library's float32 rows also
@@ -37,6 +38,7 @@ import peer_cuda
 import peers
 import timing
 from devices import DEVICES
+from lines import line_of
 from oracle import Oracle, check_alignments
 from ours import Prepared, available_isas
 
@@ -61,11 +63,12 @@ class Options:
 def row_of(name, case, options, common, cells, seconds, extra_bytes, pairs_timed):
     stats = timing.statistics(seconds)
     shape = {k: getattr(case, k) for k in ("B", "N", "M", "d", "metric", "gamma", "use")}
+    fields = {**asdict(options), **shape}
     return {
         "library": name,
         **common,
-        **asdict(options),
-        **shape,
+        **fields,
+        "problem": line_of(fields, lengths=case.N // 2 if case.ragged else None),
         **stats,
         "cells": cells,
         "cells_per_s": round(cells / (stats["median_ms"] / 1e3)),

@@ -9,8 +9,8 @@ of them. What stands out is measured again in turns with its neighbour, and the 
 CPU it is the processor's time of one thread, so that the machine may have other things to do. Calls that are
 too short to tell, or too long, are left out.
 
-The output has how many points were measured, and the cliffs, the worst first. What it has of the same device
-is replaced.
+The output has how many points were measured, and the cliffs, the worst first, with lines of lines.py of the
+point and of its neighbour: problem, beside. What it has of the same device is replaced.
 """
 
 import argparse
@@ -26,6 +26,7 @@ import numpy as np
 
 import capi
 from devices import DEVICES
+from lines import line_of
 from run import ROOT, common_fields
 
 CALLS = {"value": ("forward",), "value+grad": ("forward", "backward")}
@@ -87,6 +88,11 @@ FEATURES = (
 )
 
 
+# Of data and layouts, in the words of a problem's line, those that have others there.
+DATA_WORDS = {"zeros": {"data": "noise", "scale": 0}, "times 1000": {"data": "noise", "scale": 1000}}
+LAYOUT_WORDS = {"rows": None, "columns": "feature_major", "backwards": "reversed_time", "gaps": "spaced"}
+
+
 @dataclass(frozen=True)
 class Point:
     """One problem: B pairs of x (n, d) and y (m, d), and how they lie in memory."""
@@ -106,6 +112,15 @@ class Point:
     def work(self):
         """What its time is to be divided by."""
         return self.B * self.n * self.m * (8 + self.d) * {"full": 1, "half": 0.25, "one": 0.25}[self.lengths]
+
+    def line(self):
+        """The line that sdtw_differential reads; None of layouts that have no name there."""
+        if self.layout not in LAYOUT_WORDS:
+            return None
+        words = {"data": self.data, "scale": None} | DATA_WORDS.get(self.data, {})
+        least = {"full": None, "half": math.ceil(min(self.n, self.m) / 2), "one": 0}[self.lengths]
+        words |= {"layout": LAYOUT_WORDS[self.layout], "lengths": least}
+        return line_of({**asdict(self), "N": self.n, "M": self.m}, **words)
 
     def __str__(self):
         rest = [f"{k}={v}" for k, v in asdict(self).items() if k not in "Bnmd" and v != getattr(Point, k)]
@@ -134,7 +149,7 @@ def axes(base):
     yield "short m", [replace(base, n=n, m=7) for n in LONG_SIZES], True
     yield "d", [replace(base, d=d) for d in FEATURES], True
     yield "batch", [replace(base, B=B) for B in LONG_SIZES], True
-    for metric in ("sqeuclidean", "euclidean", "cityblock", "cosine", "precomputed"):
+    for metric in capi.METRICS:
         yield "gamma", [replace(base, metric=metric, gamma=gamma) for gamma in GAMMAS], True
         yield "minimum", [replace(base, metric=metric, gamma=gamma) for gamma in (1.0, 0.0)], False
     for gamma in (1.0, 1e-3):
@@ -341,6 +356,8 @@ def main():
                             "point": str(point),
                             "neighbour": str(neighbour),
                             "times": round(times, 1),
+                            "problem": point.line(),
+                            "beside": neighbour.line(),
                         }
                     )
                     print(

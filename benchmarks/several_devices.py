@@ -18,6 +18,7 @@ import numpy as np
 
 import timing
 from libsdtw.collections import SoftDTWKMeans, TopK, reduce_pairs
+from lines import line_of_sets
 
 
 def search(args, rng):
@@ -28,7 +29,9 @@ def search(args, rng):
     def work(**where):
         return reduce_pairs(x, y, keep=TopK(1), gamma=0.1, **where)
 
-    return {"B": len(x), "Q": len(y), "N": args.steps, "d": 1}, work
+    sizes = {"N": args.steps, "d": 1, "gamma": 0.1}
+    line = line_of_sets(len(x), len(y), sizes, gradients=False, data="noise")
+    return {"B": len(x), "Q": len(y), **sizes, "problem": line}, work
 
 
 def kmeans(args, rng):
@@ -41,7 +44,9 @@ def kmeans(args, rng):
         model.fit(x)
         return {"centers": model.cluster_centers_, "labels": model.labels_}
 
-    return {"B": len(x), "N": 60, "d": 1, "k": 10}, work
+    sizes = {"N": 60, "d": 1, "gamma": 0.1}
+    line = line_of_sets(len(x), 10, sizes, gradients=True)
+    return {"B": len(x), **sizes, "k": 10, "problem": line}, work
 
 
 def main():

@@ -13,51 +13,15 @@ import re
 import sys
 from pathlib import Path
 
+from cells import digits, filled, markdown, megabytes, milliseconds, percent, scaled, source
 from compare import TARGETS, measured_ratios, measured_targets
+from family_tables import cliffs, family
 from results import faster, gcells, load, load_ceilings, name_of, select, shape_of
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks/results"
 MARKER = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 PAGES = ("README.md", "docs/*.md")
-
-
-def markdown(header, rows):
-    lines = [header, ["---"] * len(header), *rows]
-    return "".join("| " + " | ".join(str(cell) for cell in line) + " |\n" for line in lines)
-
-
-def filled(header, rows):
-    """Both without the columns that have nothing in any row."""
-    kept = [k for k in range(len(header)) if any(line[k] != "" for line in rows)]
-    return markdown([header[k] for k in kept], [[line[k] for k in kept] for line in rows])
-
-
-def digits(value):
-    """Two digits, or all of those before the decimal point."""
-    return f"{value:.0f}" if value >= 99.5 else f"{value:.2g}"
-
-
-def scaled(value, units):
-    """value, given in units[0]; each unit is a thousand of the one before."""
-    while value >= 999.5 and len(units) > 1:
-        value, units = value / 1000, units[1:]
-    return f"{digits(value)} {units[0]}"
-
-
-def milliseconds(row):
-    return scaled(row["median_ms"] * 1000, ["us", "ms", "s"])
-
-
-def megabytes(row):
-    return "" if row["extra_bytes"] is None else scaled(row["extra_bytes"], ["B", "kB", "MB", "GB"])
-
-
-def source(rows):
-    """Where the numbers come from, in a sentence."""
-    first = {row.get("device", "cpu"): row for row in reversed(rows)}
-    runs = [f"{r['hardware']}, commit {r['commit']}, {r['date']}" for _, r in sorted(first.items())]
-    return f"Measured on {'; on '.join(runs)}."
 
 
 def fastest_peer(rows, shape, phase):
@@ -155,10 +119,6 @@ def speeds(rows, group):
     ]
     empty = 0 if any(line[0] for line in lines) else 1
     return markdown(header[empty:], [line[empty:] for line in lines])
-
-
-def percent(row):
-    return f"{100 * row['of_floor']:.0f}%" if row.get("of_floor") else ""
 
 
 def launches(rows, **fields):
@@ -286,67 +246,6 @@ def collections(rows):
     return markdown(["", "data", "package", "processor time", "slower", "memory", "result"], lines)
 
 
-def options_of(row):
-    """What a row of family.json is of, beside its shape."""
-    usual = {
-        "metric": "sqeuclidean",
-        "dtype": "f32",
-        "gamma": 1.0,
-        "scale": 1.0,
-        "weights": [1.0] * 3,
-        "penalties": [0.0] * 3,
-    }
-    names = {"f16": "float16", "bf16": "bfloat16", "f64": "float64", "scale": "inputs times"}
-    parts = []
-    for name, of_core in usual.items():
-        if row.get(name, of_core) == of_core:
-            continue
-        value = row[name] if not isinstance(row[name], list) else ", ".join(f"{v:g}" for v in row[name])
-        alone = name in ("metric", "dtype")
-        parts.append(
-            names.get(value, value)
-            if alone
-            else f"{names.get(name, name)} {value if isinstance(value, str) else f'{value:g}'}"
-        )
-    if row["band"] != "none":
-        parts.append(f"{row['band']}, radius {row['radius']:g}")
-    more = {
-        "text to speech": "lengths 300 to 1000",
-        "unequal lengths": "lengths 100 to 1000",
-        "beside the wide band": "beside no band",
-    }
-    if row["what"] in more:
-        parts.append(more[row["what"]])
-    if row["pairs"] != "batch":
-        parts.append("pairs of one set" if row["pairs"] == "symmetric" else "all pairs")
-    elif not row["state"]:
-        parts.append("without state")
-    return ", ".join(parts) or "squared Euclidean"
-
-
-def family(rows):
-    """The family, beside the core's problem of the same shape."""
-    return beside_others([row for row in rows if row["what"] != "cliff"])
-
-
-def cliffs(rows):
-    """What might be a cliff, beside what is none."""
-    return beside_others([row for row in rows if row["what"] == "cliff"])
-
-
-def beside_others(rows):
-    lines = []
-    for row in rows:
-        size = f"{row['B']} x {row['By']}" if row["pairs"] != "batch" else row["B"]
-        shape = f"({size}, {row['N']}, {row['M']}, {row['d']})"
-        phase = {"value": "value", "value+grad": "with gradients", "jvp": "gradients' derivatives"}[
-            row["phase"]
-        ]
-        of_core = "" if row["of_core"] is None else digits(row["of_core"])
-        lines.append([options_of(row), shape, phase, milliseconds(row), of_core, row["aim"]])
-    return markdown(["problem", "shape", "phase", "time", "beside", "aim"], lines)
-
-
 def threads(rows):
     """How many times as fast some threads are as one."""
     counts = [count for count in sorted({row["threads"] for row in rows}) if count > 1]
@@ -385,6 +284,22 @@ def collections_cuda(rows):
     return markdown(header, lines)
 
 
+def builds(rows):
+    """How long the library takes to build, and how large it is."""
+    names = {"cpu": "the CPU", "9.0": "compute capability 9.0", "all-major": "all-major"}
+    lines = []
+    for row in rows:
+        times = [scaled(row[key], ["s"]) for key in ("configure_s", "build_s", "cpu_s")]
+        size, packed = (scaled(row[key], ["B", "kB", "MB"]) for key in ("library_bytes", "fatbin_bytes"))
+        code = "; ".join(
+            f"{name} {scaled(bytes_, ['B', 'kB', 'MB'])}" for name, bytes_ in (row["code"] or {}).items()
+        )
+        packed = packed if row["fatbin_bytes"] else ""
+        lines.append([names[row["what"]], row["compilers"], row["jobs"], *times, size, packed, code])
+    header = ["for", "compilers", "jobs", "configure", "build", "processor time", "library"]
+    return filled([*header, "code for GPUs, packed", "unpacked"], lines)
+
+
 def rows_of(table, file):
     """What a table is of: accuracy.json has two parts, and of the grid's rows the CPU's are shown."""
     rows = load(RESULTS / file)
@@ -417,6 +332,7 @@ TABLES = {
     "cpu-threads": ("threads.json", threads),
     "cuda-float64": ("float64.json", float64),
     "scaled-costs": ("accuracy.json", scaled_costs),
+    "builds": ("build.json", builds),
 }
 
 

@@ -29,8 +29,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 import timing
 from libsdtw.torch import SoftDTW
+from lines import line_of
 
-FEATURES, HIDDEN = 8, 64
+FEATURES, HIDDEN, GAMMA = 8, 64, 0.1
 
 
 def network(device):
@@ -59,7 +60,7 @@ class Steps:
         self.lengths = torch.randint(args.length // 2, args.length + 1, (args.batch,), generator=rng).to(
             device
         )
-        self.module, self.loss = module, SoftDTW(gamma=0.1, reduction="mean")
+        self.module, self.loss = module, SoftDTW(gamma=GAMMA, reduction="mean")
         self.optimizer = torch.optim.Adam(module.parameters(), 1e-3)
 
     def __call__(self):
@@ -140,9 +141,10 @@ def main():
             found = started(count, folder)
         alone = alone or found["ms"]
         for way, taken in found["ms"].items():
+            sizes = {"B": args.batch, "N": args.length, "d": FEATURES, "gamma": GAMMA}
             rows.append({
                 "what": "a step of training", "way": way, "device": "cpu" if args.cpu else "cuda",
-                "devices": count, "B": args.batch, "N": args.length, "d": FEATURES, "gamma": 0.1,
+                "devices": count, **sizes, "problem": line_of(sizes, lengths=args.length // 2),
                 "median_ms": taken, "efficiency": alone[way] / taken, "hardware": found["hardware"],
                 "torch": torch.__version__, "commit": timing.commit(Path(__file__).parents[1]),
                 "date": date.today().isoformat(),

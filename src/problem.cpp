@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/steps.h"
+#include "names.h"
 
 namespace sdtw {
 namespace {
@@ -14,22 +15,12 @@ namespace {
 static_assert(offsetof(sdtw_problem, reserved) + sizeof(sdtw_problem::reserved) == sizeof(sdtw_problem));
 static_assert(offsetof(sdtw_exec, stream) + sizeof(sdtw_exec::stream) == sizeof(sdtw_exec));
 
-constexpr const char *metric_names[] = {"SDTW_PRECOMPUTED", "SDTW_SQEUCLIDEAN", "SDTW_EUCLIDEAN", "SDTW_CITYBLOCK",
-                                        "SDTW_COSINE"};
-constexpr const char *dtype_names[] = {"SDTW_F32", "SDTW_F64", "SDTW_F16", "SDTW_BF16"};
-constexpr const char *band_names[] = {"SDTW_BAND_NONE", "SDTW_BAND_SAKOE_CHIBA", "SDTW_BAND_ABSOLUTE",
-                                      "SDTW_BAND_ITAKURA"};
-constexpr const char *device_names[] = {"SDTW_CPU", "SDTW_CUDA"};
-constexpr const char *isa_names[] = {"SDTW_CPU_ISA_AUTO", "SDTW_CPU_ISA_BASELINE", "SDTW_CPU_ISA_AVX2",
-                                     "SDTW_CPU_ISA_AVX512", "SDTW_CPU_ISA_NEON"};
-
-// Our enumerations count from 0, so that a table of names is also the list of valid values.
 template <size_t count>
-void require_enum(const char *field, int32_t value, const char *const (&names)[count]) {
+void require_enum(const char *field, int32_t value, const names::Name (&rows)[count]) {
   if (value >= 0 && static_cast<size_t>(value) < count) return;
   std::string choices;
-  for (size_t i = 0; i < count; i++)
-    choices += (i ? ", " : "") + std::string(names[i]) + " (" + std::to_string(i) + ")";
+  for (const names::Name &row : rows)
+    choices += (choices.empty() ? "" : ", ") + std::string(row.constant) + " (" + std::to_string(row.value) + ")";
   invalid("%s is %" PRId32 ": it must be one of %s", field, value, choices.c_str());
 }
 
@@ -113,7 +104,7 @@ void validate_symmetry(const sdtw_problem &p) {
 }
 
 void validate_band(const sdtw_problem &p) {
-  require_enum("problem.band", p.band, band_names);
+  require_enum("problem.band", p.band, names::bands);
   if (p.band == SDTW_BAND_ITAKURA)
     require_finite("problem.band_radius", p.band_radius, 1, "finite and >= 1, the maximum slope of SDTW_BAND_ITAKURA");
   else if (p.band != SDTW_BAND_NONE)
@@ -131,15 +122,15 @@ void validate_gamma(double gamma) {
 
 }  // namespace
 
-void require_device_name(sdtw_device device, const char *field) { require_enum(field, device, device_names); }
+void require_device_name(sdtw_device device, const char *field) { require_enum(field, device, names::devices); }
 
-const char *isa_name(sdtw_cpu_isa isa) { return isa_names[isa]; }
+const char *isa_name(sdtw_cpu_isa isa) { return names::isas[isa].constant; }
 
 Problem validate(const sdtw_problem *problem) {
   require_struct(problem, "problem");
   const sdtw_problem &p = *problem;
-  require_enum("problem.metric", p.metric, metric_names);
-  require_enum("problem.dtype", p.dtype, dtype_names);
+  require_enum("problem.metric", p.metric, names::metrics);
+  require_enum("problem.dtype", p.dtype, names::dtypes);
   require_flags("problem.flags", p.flags, SDTW_ALL_PAIRS | SDTW_SYMMETRIC,
                 "SDTW_ALL_PAIRS (0x1) and SDTW_SYMMETRIC (0x2)");
   validate_sizes(p);
@@ -181,7 +172,7 @@ Exec validate(const sdtw_exec *exec) {
                 "SDTW_DETERMINISTIC (0x1), SDTW_NO_STATE (0x2) and SDTW_WITH_VALUE (0x4)");
   if (e.num_threads < 0 || e.num_threads > 4096)
     invalid("exec.num_threads is %" PRId32 ": it must be from 0 to 4096", e.num_threads);
-  require_enum("exec.cpu_isa", e.cpu_isa, isa_names);
+  require_enum("exec.cpu_isa", e.cpu_isa, names::isas);
 
   Exec result{};
   result.device = e.device;
@@ -224,12 +215,12 @@ void require_core(const Problem &problem) {
     unsupported((std::string(field) + " = " + name).c_str());
   };
   if (problem.metric != SDTW_PRECOMPUTED && problem.metric != SDTW_SQEUCLIDEAN)
-    unsupported_value("problem.metric", metric_names[problem.metric]);
+    unsupported_value("problem.metric", names::metrics[problem.metric].constant);
   if (problem.dtype != SDTW_F32 && problem.dtype != SDTW_F64)
-    unsupported_value("problem.dtype", dtype_names[problem.dtype]);
+    unsupported_value("problem.dtype", names::dtypes[problem.dtype].constant);
   if (problem.all_pairs) unsupported("problem.flags with SDTW_ALL_PAIRS");
   if (problem.gamma == 0) unsupported("problem.gamma = 0 (hard DTW)");
-  if (problem.band != SDTW_BAND_NONE) unsupported_value("problem.band", band_names[problem.band]);
+  if (problem.band != SDTW_BAND_NONE) unsupported_value("problem.band", names::bands[problem.band].constant);
   if (!problem.has_unit_steps()) unsupported("problem.step_weight or problem.step_penalty other than the default");
 }
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <sstream>
 
 #include "array.h"
 #include "backends.h"
+#include "names.h"
 
 namespace test {
 
@@ -79,10 +81,35 @@ inline Case make_case(sdtw_metric metric, int64_t batch, int64_t n, int64_t m, i
 }
 
 // Names as the grammar of problem.h has them, in the order of sdtw.h's enumerations.
-inline constexpr const char *metric_names[] = {"precomputed", "sqeuclidean", "euclidean", "cityblock", "cosine"};
-inline constexpr const char *dtype_names[] = {"f32", "f64", "f16", "bf16"};
-inline constexpr const char *band_names[] = {"none", "sakoe_chiba", "absolute", "itakura"};
-inline constexpr const char *isa_names[] = {"auto", "baseline", "avx2", "avx512", "neon"};
+template <size_t count>
+constexpr std::array<const char *, count> words_of(const sdtw::names::Name (&rows)[count]) {
+  std::array<const char *, count> result{};
+  for (size_t k = 0; k < count; ++k) result[k] = rows[k].word;
+  return result;
+}
+inline constexpr auto metric_names = words_of(sdtw::names::metrics);
+inline constexpr auto dtype_names = words_of(sdtw::names::dtypes);
+inline constexpr auto band_names = words_of(sdtw::names::bands);
+inline constexpr auto isa_names = words_of(sdtw::names::isas);
+inline constexpr auto device_names = words_of(sdtw::names::devices);
+
+// Without given costs.
+inline std::vector<sdtw_metric> metrics_of_series() {
+  std::vector<sdtw_metric> result;
+  for (const sdtw::names::Name &row : sdtw::names::metrics)
+    if (row.value != SDTW_PRECOMPUTED) result.push_back(row.value);
+  return result;
+}
+
+// What of a case its line cannot tell, as a comment behind it, which problem.h does not read.
+inline std::string untold(const Case &c) {
+  const auto told = [&](const char *key) { return c.data.find(key) != std::string::npos; };
+  std::string what;
+  if (c.data.empty()) what += " series";
+  if (!(c.x_len.empty() && c.y_len.empty()) && !told("lengths=")) what += " lengths";
+  if (!c.grad_value.empty() && !told("grad=")) what += " gradients";
+  return what.empty() ? "" : " # but of other" + what;
+}
 
 // One line that problem.h reads again: all of the problem, and of the data what made them.
 inline std::string describe(const Case &c) {
@@ -111,8 +138,7 @@ inline std::string describe(const Case &c) {
   for (size_t k = 1; k < std::size(layouts) && !alike; ++k) text << "," << layouts[k]->name;
   text << " threads=" << c.exec.num_threads;
   if (c.exec.cpu_isa != SDTW_CPU_ISA_AUTO) text << " isa=" << isa_names[c.exec.cpu_isa];
-  text << " device=" << (c.exec.device == SDTW_CUDA ? "cuda" : "cpu") << " "
-       << (c.data.empty() ? "data=given" : c.data);
+  text << " device=" << device_names[c.exec.device] << " " << (c.data.empty() ? "data=noise" : c.data) << untold(c);
   return text.str();
 }
 

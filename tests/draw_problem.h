@@ -69,7 +69,8 @@ inline std::string draw_line(uint64_t seed, int64_t cells, Shapes shapes = Shape
   std::ostringstream line;
   const bool core = random.uniform() < 0.25;
   const double metric = random.uniform(), type = random.uniform(), batching = random.uniform();
-  const int kind = core ? (metric < 0.7 ? SDTW_SQEUCLIDEAN : SDTW_PRECOMPUTED) : static_cast<int>(5 * metric);
+  const int kind =
+      core ? (metric < 0.7 ? SDTW_SQEUCLIDEAN : SDTW_PRECOMPUTED) : static_cast<int>(std::size(metric_names) * metric);
   const int dtype = core || type < 0.5 ? (type < 0.1 ? SDTW_F64 : SDTW_F32)
                     : type < 0.7       ? SDTW_F64
                     : type < 0.85      ? SDTW_F16

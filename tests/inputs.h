@@ -67,6 +67,7 @@ inline Case random_case(uint64_t seed, sdtw_metric metric, int64_t batch, int64_
                         double gamma) {
   Random random(seed);
   Case c = make_case(metric, batch, n, m, features, gamma);
+  c.data = "data=normal seed=" + std::to_string(seed);
   return fill(c, random);
 }
 

@@ -11,7 +11,7 @@
 // lengths    each series' own, drawn from this one up to the padded         bits       of lengths: 32, 64
 // state      yes; no: every call computes anew; none: the value alone       layout     a name, one for each of x, y,
 // values     yes: also of other calls that compute anew; no                            grad_x, grad_y, alignment; or
-// data       a name of data.h, or mixed: another for each pair                         mixed
+// data       a name of data.h; mixed: another for each pair; normal: as random_case     mixed
 // scale      of data                                                        spoil      nan, inf or length in one pair
 // grad       ones, random: upstream gradients                               tangents   none, x, y, xy: with sdtw_jvp
 // threads, isa, device   as sdtw_exec has them                              seed       of all that is random
@@ -50,10 +50,10 @@ class Words {
   int64_t integer(const std::string &key, int64_t otherwise) {
     return static_cast<int64_t>(number(key, static_cast<double>(otherwise)));
   }
-  template <size_t count>
-  int32_t choice(const std::string &key, const char *otherwise, const char *const (&names)[count]) {
+  template <class Names>
+  int32_t choice(const std::string &key, const char *otherwise, const Names &names) {
     const std::string value = text(key, otherwise);
-    for (size_t k = 0; k < count; ++k)
+    for (size_t k = 0; k < std::size(names); ++k)
       if (value == names[k]) return static_cast<int32_t>(k);
     throw std::runtime_error(key + "=" + value + " is not known");
   }
@@ -124,10 +124,9 @@ inline void read_exec(Words &words, Case &c) {
   c.recompute = state == "no";
   static constexpr const char *no_or_yes[] = {"no", "yes"};
   if (words.choice("values", "yes", no_or_yes)) c.exec.flags |= SDTW_WITH_VALUE;
-  static constexpr const char *device_names[] = {"cpu", "cuda"};
   c.exec.num_threads = static_cast<int32_t>(words.integer("threads", 1));
   c.exec.cpu_isa = words.choice("isa", "auto", isa_names);
-  c.exec.device = words.choice("device", options().device == SDTW_CUDA ? "cuda" : "cpu", device_names);
+  c.exec.device = words.choice("device", device_names[options().device], device_names);
 }
 
 inline void read_layouts(Words &words, Case &c, Random random) {
@@ -150,6 +149,10 @@ inline void read_layouts(Words &words, Case &c, Random random) {
 inline void fill_data(Case &c, Random &random, const std::string &name, double scale) {
   const sdtw_problem &p = c.problem;
   const auto kinds = static_cast<int64_t>(Data::count);
+  if (name == "normal") {
+    fill(c, random, scale);
+    return;
+  }
   int64_t kind = 0;
   while (kind < kinds && name != data_names[kind]) ++kind;
   if (kind == kinds && name != "mixed") throw std::runtime_error("data=" + name + " is not known");

@@ -31,9 +31,10 @@ TEST_CASE("every band in many shapes is the oracle's", "[bands]") {
         const double slope = 1 + radius / 2;
         std::ostringstream line;
         ++seed;
-        line << "dtype=" << every_type[seed % 2] << " metric=" << metric_names[seed % 5] << " B=" << 1 + 8 * (seed % 3)
-             << " n=" << size.n << " m=" << size.m << (seed % 5 ? " d=2" : "") << " gamma=" << (seed % 3 ? 0.5 : 5)
-             << band(kind, kind == kinds[2] ? slope : radius) << " grad=random seed=" << seed;
+        line << "dtype=" << every_type[seed % 2] << " metric=" << metric_names[seed % std::size(metric_names)]
+             << " B=" << 1 + 8 * (seed % 3) << " n=" << size.n << " m=" << size.m << (seed % 5 ? " d=2" : "")
+             << " gamma=" << (seed % 3 ? 0.5 : 5) << band(kind, kind == kinds[2] ? slope : radius)
+             << " grad=random seed=" << seed;
         check_line(line.str());
       }
 }

@@ -1,5 +1,6 @@
 // Random problems of the whole family, on every backend.
 #include <fstream>
+#include <numeric>
 #include <regex>
 
 #include "draw_problem.h"
@@ -92,6 +93,31 @@ TEST_CASE("a line is what it says when it is printed", "[family]") {
     CHECK(again.x_len == c.x_len);
     CHECK(again.problem.gamma == c.problem.gamma);
   }
+  const Case drawn = random_case(7, SDTW_PRECOMPUTED, 3, 9, 5, 0, 0.5), again = problem(describe(drawn));
+  CHECK(same(again.x, drawn.x));
+  CHECK(describe(again) == describe(drawn));
+  Case own = make_case(SDTW_COSINE, 2, 3, 4, 2, 1);
+  own.x_len = {1, 3};
+  CHECK(describe(own).find(" # but of other series lengths") != std::string::npos);
+  CHECK(problem(describe(own)).problem.metric == SDTW_COSINE);
   for (const char *bad : {"metric=manhattan", "n=4 n=5", "radius=3", "n=four", "band=sakoe", "weights=1,2", "n"})
     CHECK_THROWS(problem(bad));
+}
+
+TEST_CASE("the data of a line are what tests/python/draws.py draws", "[family]") {
+  const Case all = problem("B=2x3 n=3 m=2 d=2 pairs=all lengths=0 seed=42");
+  CHECK(all.x.back() == narrow(-1.42570448));
+  CHECK(all.y.back() == narrow(-0.333912998));
+  CHECK(all.x_len == std::vector<int64_t>{3, 1});
+  CHECK(all.y_len == std::vector<int64_t>{1, 0, 2});
+  const Case cost = problem("metric=precomputed B=3 n=3 m=2 seed=42");
+  CHECK(std::vector<double>{cost.x[5], cost.x[11], cost.x[17]} ==
+        std::vector<double>{narrow(0.141300917), narrow(-1.42570448), narrow(3.23392558)});
+  const Case whole = problem("metric=precomputed B=2 n=3 m=2 lengths=0 data=integers seed=42");
+  CHECK(whole.x == std::vector<double>{5, 4, 6, 5, 5, 4, 1, 1, 7, 0, 0, 1});
+  CHECK(whole.x_len == std::vector<int64_t>{3, 0});
+  CHECK(whole.y_len == std::vector<int64_t>{0, 2});
+  const Case series = problem("B=2 n=300 m=20 d=2 data=integers seed=4000000000");
+  CHECK(std::vector<double>(series.x.begin(), series.x.begin() + 8) == std::vector<double>{3, -1, 1, -1, 4, 0, -2, -1});
+  CHECK(std::accumulate(series.x.begin(), series.x.end(), 0.) == 2);
 }

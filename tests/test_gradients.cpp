@@ -38,7 +38,7 @@ TEST_CASE("a gradient that tslearn publishes", "[gradients]") {
 }
 
 TEST_CASE("either gradient may be left out", "[gradients]") {
-  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_EUCLIDEAN, SDTW_CITYBLOCK, SDTW_COSINE})
+  for (const sdtw_metric metric : metrics_of_series())
     for (const int64_t batch : {1, 2, 70})
       for (const Size &size : {Size{5, 70}, Size{65, 33}}) {
         const Case base = random_case(1200, metric, batch, size.n, size.m, 3, 1);

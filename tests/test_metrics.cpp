@@ -5,8 +5,6 @@ using namespace test;
 
 namespace {
 
-constexpr const char *metrics[] = {"sqeuclidean", "euclidean", "cityblock", "cosine"};
-
 // A pair of given points, in float64.
 std::optional<Result> of_points(sdtw_metric metric, std::vector<double> x, std::vector<double> y, int64_t features,
                                 double gamma, const Backend &backend) {
@@ -23,31 +21,31 @@ std::optional<Result> of_points(sdtw_metric metric, std::vector<double> x, std::
 }  // namespace
 
 TEST_CASE("every metric in every shape is the oracle's", "[metrics]") {
-  for (const char *metric : metrics)
+  for (const sdtw_metric metric : metrics_of_series())
     each_shape(100, 12000, [&](uint64_t seed, int64_t batch, int64_t n, int64_t m) {
       std::ostringstream line;
-      line << "metric=" << metric << " dtype=" << every_type[seed % 2] << " B=" << batch << " n=" << n << " m=" << m
-           << " d=" << 1 + seed % 5 << " gamma=" << (seed % 3 ? 1 : 0.1) << " seed=" << seed;
+      line << "metric=" << metric_names[metric] << " dtype=" << every_type[seed % 2] << " B=" << batch << " n=" << n
+           << " m=" << m << " d=" << 1 + seed % 5 << " gamma=" << (seed % 3 ? 1 : 0.1) << " seed=" << seed;
       check_line(line.str());
     });
 }
 
 TEST_CASE("every metric with lengths, layouts, upstream gradients and many features", "[metrics]") {
-  for (const char *metric : metrics)
+  for (const sdtw_metric metric : metrics_of_series())
     for (const int features : {1, 2, 7, 16, 17, 64, 130})
       for (const char *shape : {" B=3 n=40 m=52", " B=20 n=9 m=14"}) {
         std::ostringstream line;
-        line << "metric=" << metric << shape << " d=" << features
+        line << "metric=" << metric_names[metric] << shape << " d=" << features
              << " gamma=0.5 lengths=0 grad=random layout=mixed seed=" << features;
         check_line(line.str());
       }
 }
 
 TEST_CASE("every metric with more features than points of a strip have room for at a time", "[metrics]") {
-  for (const char *metric : metrics)
+  for (const sdtw_metric metric : metrics_of_series())
     for (const char *rest : {" dtype=f64 d=90 gamma=0.5", " dtype=f32 d=220 gamma=0.5", " dtype=f64 d=50 gamma=0",
                              " dtype=f32 d=45 gamma=0.5 tangents=xy"})
-      check_line(std::string("metric=") + metric + " B=1 n=150 m=30 grad=random seed=3" + rest);
+      check_line(std::string("metric=") + metric_names[metric] + " B=1 n=150 m=30 grad=random seed=3" + rest);
 }
 
 TEST_CASE("distances of two points", "[metrics]") {
@@ -147,8 +145,8 @@ TEST_CASE("of one feature euclidean is cityblock", "[metrics]") {
 }
 
 TEST_CASE("swapping x and y transposes every metric", "[metrics]") {
-  for (const char *metric : metrics)
-    each_result(std::string("metric=") + metric + " B=3 n=41 m=25 d=5 gamma=0.5",
+  for (const sdtw_metric metric : metrics_of_series())
+    each_result(std::string("metric=") + metric_names[metric] + " B=3 n=41 m=25 d=5 gamma=0.5",
                 [](const Case &c, const Result &here) {
                   Case swapped = c;
                   std::swap(swapped.x, swapped.y);
@@ -161,10 +159,10 @@ TEST_CASE("swapping x and y transposes every metric", "[metrics]") {
 }
 
 TEST_CASE("what is wrong with one pair does not touch the others, whatever the metric", "[metrics]") {
-  for (const char *metric : metrics)
+  for (const sdtw_metric metric : metrics_of_series())
     for (const char *how : {"nan", "length"})
       for (const char *shape : {" B=5 n=40 m=33 d=3", " B=33 n=12 m=9 d=2"}) {
-        const std::string line = std::string("metric=") + metric + shape + " gamma=0.5 seed=3";
+        const std::string line = std::string("metric=") + metric_names[metric] + shape + " gamma=0.5 seed=3";
         check_line(line + " spoil=" + how);
       }
 }

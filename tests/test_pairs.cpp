@@ -79,10 +79,10 @@ TEST_CASE("symmetric pairs are all pairs of x with itself", "[pairs]") {
 }
 
 TEST_CASE("symmetric pairs are the oracle's", "[pairs]") {
-  for (const char *metric : {"sqeuclidean", "euclidean", "cityblock", "cosine"})
+  for (const sdtw_metric metric : metrics_of_series())
     for (const char *more : {" B=5 n=33 d=3", " B=9 n=12 d=1 lengths=0 grad=random", " B=1 n=20 d=2",
                              " B=6 n=20 d=2 gamma=0 data=integers"})
-      check_line(std::string("metric=") + metric + " pairs=symmetric" + more);
+      check_line(std::string("metric=") + metric_names[metric] + " pairs=symmetric" + more);
 }
 
 TEST_CASE("a series that is no good spoils what it is in alone", "[pairs]") {

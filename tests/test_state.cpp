@@ -279,9 +279,9 @@ TEST_CASE("pairs that state has no room for are computed by backward", "[state]"
         for (const int threads : {1, 3}) {
           ++seed;
           std::ostringstream line;
-          line << shape << rule << band << " threads=" << threads << " metric=" << metric_names[seed % 5]
-               << (seed % 5 ? " d=2" : "") << " dtype=" << every_type[seed % 4]
-               << " lengths=0 grad=random seed=" << seed;
+          line << shape << rule << band << " threads=" << threads
+               << " metric=" << metric_names[seed % std::size(metric_names)] << (seed % 5 ? " d=2" : "")
+               << " dtype=" << every_type[seed % 4] << " lengths=0 grad=random seed=" << seed;
           check_line(line.str());
         }
 }

@@ -10,9 +10,9 @@ TEST_CASE("weights and penalties in many shapes are the oracle's", "[steps]") {
     for (const Size &size : {Size{1, 1}, {1, 9}, {12, 1}, {16, 16}, {33, 40}, {129, 100}, {30, 130}}) {
       std::ostringstream line;
       ++seed;
-      line << "dtype=" << every_type[seed % 2] << " metric=" << metric_names[seed % 5] << " B=" << 1 + 8 * (seed % 3)
-           << " n=" << size.n << " m=" << size.m << (seed % 5 ? " d=2" : "") << " gamma=" << (seed % 3 ? 0.5 : 5) << " "
-           << rule << " grad=random seed=" << seed;
+      line << "dtype=" << every_type[seed % 2] << " metric=" << metric_names[seed % std::size(metric_names)]
+           << " B=" << 1 + 8 * (seed % 3) << " n=" << size.n << " m=" << size.m << (seed % 5 ? " d=2" : "")
+           << " gamma=" << (seed % 3 ? 0.5 : 5) << " " << rule << " grad=random seed=" << seed;
       check_line(line.str());
     }
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <memory>
 #include <new>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "arrays.h"
 #include "errors.h"
 #include "kept.h"
+#include "names.h"
 #include "sdtw.h"
 
 namespace py = pybind11;
@@ -183,9 +183,11 @@ std::string describe(const sdtw_problem &problem, const sdtw_exec &exec) {
   return text.data();
 }
 
-py::dict names(std::initializer_list<std::pair<const char *, int32_t>> rows) {
+// A list of names.h as a dictionary.
+template <size_t count>
+py::dict values(const sdtw::names::Name (&rows)[count]) {
   py::dict result;
-  for (const auto &[name, value] : rows) result[name] = value;
+  for (const sdtw::names::Name &row : rows) result[row.word] = row.value;
   return result;
 }
 
@@ -218,20 +220,17 @@ py::dict kept_functions() {
 }
 
 void define_constants(py::module_ &module) {
-  module.attr("METRICS") = names({{"precomputed", SDTW_PRECOMPUTED},
-                                  {"sqeuclidean", SDTW_SQEUCLIDEAN},
-                                  {"euclidean", SDTW_EUCLIDEAN},
-                                  {"cityblock", SDTW_CITYBLOCK},
-                                  {"cosine", SDTW_COSINE}});
-  module.attr("DTYPES") =
-      names({{"float32", SDTW_F32}, {"float64", SDTW_F64}, {"float16", SDTW_F16}, {"bfloat16", SDTW_BF16}});
-  module.attr("BANDS") = names({{"none", SDTW_BAND_NONE},
-                                {"sakoe_chiba", SDTW_BAND_SAKOE_CHIBA},
-                                {"absolute", SDTW_BAND_ABSOLUTE},
-                                {"itakura", SDTW_BAND_ITAKURA}});
+  module.attr("METRICS") = values(sdtw::names::metrics);
+  py::dict dtypes;
+  for (const sdtw::names::Name &row : sdtw::names::dtypes) {
+    std::string name = row.word;
+    dtypes[py::str(name.replace(name.find('f'), 1, "float"))] = row.value;  // as NumPy has it: bfloat16 for bf16
+  }
+  module.attr("DTYPES") = dtypes;
+  module.attr("BANDS") = values(sdtw::names::bands);
   module.attr("ALL_PAIRS") = uint32_t{SDTW_ALL_PAIRS};
   module.attr("SYMMETRIC") = uint32_t{SDTW_SYMMETRIC};
-  module.attr("DEVICES") = names({{"cpu", SDTW_CPU}, {"cuda", SDTW_CUDA}});
+  module.attr("DEVICES") = values(sdtw::names::devices);
 }
 
 void define_structs(py::module_ &module) {

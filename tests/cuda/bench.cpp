@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <functional>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,16 @@ struct Shape {
   double gamma = 1;
   bool f64 = false;
 };
+
+// The line of the problem, as tests/problem.h reads it.
+std::string line_of(const Shape &shape, bool keeps_state) {
+  std::ostringstream line;
+  line << "metric=" << (shape.fused ? "sqeuclidean" : "precomputed") << " dtype=" << (shape.f64 ? "f64" : "f32")
+       << " B=" << shape.batch << " n=" << shape.n << " m=" << shape.n;
+  if (shape.fused) line << " d=" << shape.features;
+  line << " gamma=" << shape.gamma << (keeps_state ? "" : " state=none") << " data=noise seed=1";
+  return line.str();
+}
 
 struct Times {
   double median, p10, p90;  // ms
@@ -155,12 +166,13 @@ void measure(const Shape &shape, const char *commit, const char *device, cudaStr
         "%lld, "
         "\"N\": %lld, \"M\": %lld, \"d\": %lld, \"dtype\": \"%s\", \"metric\": \"%s\", \"gamma\": %g, \"phase\": "
         "\"%s\", "
-        "\"launch\": \"%s\", \"median_ms\": %.4f, \"p10_ms\": %.4f, \"p90_ms\": %.4f, \"cells_per_s\": %.4g, "
+        "\"launch\": \"%s\", \"problem\": \"%s\", \"median_ms\": %.4f, \"p10_ms\": %.4f, \"p90_ms\": %.4f, "
+        "\"cells_per_s\": %.4g, "
         "\"extra_bytes\": %zu}\n",
         commit, device, static_cast<long long>(shape.batch), static_cast<long long>(shape.n),
         static_cast<long long>(shape.n), static_cast<long long>(shape.fused ? shape.features : 0),
         shape.f64 ? "float64" : "float32", shape.fused ? "sqeuclidean" : "precomputed", shape.gamma, phase, launch,
-        t.median, t.p10, t.p90, cells / t.median * 1e3, extra);
+        line_of(shape, b.state != nullptr).c_str(), t.median, t.p10, t.p90, cells / t.median * 1e3, extra);
     std::fflush(stdout);
   };
   const auto forward = [&] { check(sdtw_forward(&p, &b, &e)); };

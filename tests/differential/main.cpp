@@ -5,14 +5,15 @@
 //   sdtw_differential [--device cuda] [--seed S] [--problems N] [--seconds T] [--threads J] [--cells C] [--share R]
 //                     [--thin] [--verbose]
 //
-// share: of problems that are held against a reference, too. cells, thin: see draw_line. The grammar of lines:
-// problem.h.
+// device: without it the line's, or the CPU. share: of problems that are held against a reference, too. cells, thin:
+// see draw_line. The grammar of lines: problem.h.
 #include <getopt.h>
 
 #include <atomic>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
+#include <optional>
 #include <thread>
 
 #include "cpu_reference.h"
@@ -25,7 +26,7 @@ using namespace test;
 namespace {
 
 struct Settings {
-  sdtw_device device = SDTW_CPU;
+  std::optional<sdtw_device> device;  // without one lines say it, or it is the CPU
   uint64_t seed = 1, problems = UINT64_MAX;
   double seconds = 60, share = 1;
   int64_t cells = 600000;
@@ -73,7 +74,7 @@ void run_problem(const Settings &settings, const std::string &line, bool compare
   Errors over;
   bool refused = false;
   Case c = problem(line);
-  c.exec.device = settings.device;
+  c.exec.device = settings.device.value_or(c.exec.device);
   c.checks_memory = Random(c.problem.n * 31 + c.problem.m).uniform() < 0.2;
   try {
     prepare_worker(c);
@@ -92,8 +93,7 @@ void run_problem(const Settings &settings, const std::string &line, bool compare
     row.worst = larger(row.worst, over);
   }
   if (faults.empty() || (!settings.verbose && tally.failed > 40)) return;
-  std::printf("FAILED sdtw_differential --device %s --problem '%s'\n", settings.device == SDTW_CUDA ? "cuda" : "cpu",
-              line.c_str());
+  std::printf("FAILED sdtw_differential --device %s --problem '%s'\n", device_names[c.exec.device], line.c_str());
   for (size_t k = 0; k < faults.size() && (settings.verbose || k < 4); ++k) std::printf("  %s\n", faults[k].c_str());
   std::fflush(stdout);
 }
@@ -156,7 +156,7 @@ int run_line(const Settings &settings) {
 
 int main(int argc, char **argv) {
   Settings settings = parse(argc, argv);
-  options().device = settings.device;
+  options().device = settings.device.value_or(SDTW_CPU);
   if (!settings.problem.empty()) {
     settings.verbose = true;
     return run_line(settings);

@@ -1,5 +1,6 @@
 # Fixtures and settings of all Python tests.
 import os
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -9,6 +10,9 @@ import torch
 from hypothesis import settings
 
 import libsdtw
+from programs import ROOT
+
+sys.path.append(str(ROOT / "benchmarks"))  # its lines.py; the last, as it has modules named as tests' are
 
 settings.register_profile(
     "libsdtw",

@@ -19,8 +19,16 @@ def shared_library() -> Path:
     """libsdtw.so of one of the builds that ./dev test and ./dev build make; SDTW_LIBRARY overrides."""
     if "SDTW_LIBRARY" in os.environ:
         return Path(os.environ["SDTW_LIBRARY"]).resolve()
-    found = [ROOT / "build" / preset / "libsdtw.so" for preset in ("dev", "cuda", "release")]
-    found = [path for path in found if path.exists()]
+    return _newest("libsdtw.so", "dev", "cuda", "release")
+
+
+def differential_driver() -> Path:
+    """sdtw_differential, which computes a problem of one line."""
+    return _newest("tests/sdtw_differential", "dev", "cuda")
+
+
+def _newest(built: str, *presets: str) -> Path:
+    found = [path for preset in presets if (path := ROOT / "build" / preset / built).exists()]
     if not found:
-        pytest.skip("no libsdtw.so in build/dev, build/cuda or build/release: run ./dev build")
+        pytest.skip(f"no {built} in {', '.join(f'build/{preset}' for preset in presets)}: run ./dev build")
     return max(found, key=lambda path: path.stat().st_mtime)

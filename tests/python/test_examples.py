@@ -13,7 +13,7 @@ RESULTS = ROOT / "benchmarks/results/cpu.json"
 # fmt: off
 FIELDS = {
     "library", "commit", "device", "hardware", "isa", "threads", "B", "N", "M", "d", "dtype", "metric",
-    "gamma", "phase", "median_ms", "p10_ms", "p90_ms", "cells_per_s", "extra_bytes",
+    "gamma", "phase", "problem", "median_ms", "p10_ms", "p90_ms", "cells_per_s", "extra_bytes",
 }
 # fmt: on
 
@@ -113,6 +113,7 @@ def test_benchmark_of_collections(tmp_path: Path) -> None:
     run(sys.executable, script, "--smoke", "--output", "rows.json", cwd=tmp_path)
     rows = json.loads((tmp_path / "rows.json").read_text())
     assert {row["what"] for row in rows} >= {"k-means", "neighbours", "barycenter"}
+    assert all(row["problem"].startswith("metric=sqeuclidean ") for row in rows)
 
 
 def test_benchmarks_of_several_devices(tmp_path):
@@ -127,7 +128,8 @@ def test_benchmarks_of_several_devices(tmp_path):
         "50",
     ]
     run(sys.executable, *pairs, "--repeat", "1", "--output", "rows.json", cwd=tmp_path)
-    assert all(row["same_bits"] for row in json.loads((tmp_path / "rows.json").read_text()))
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert all(row["same_bits"] and "pairs=all" in row["problem"] for row in rows)
     training = [ROOT / "benchmarks/training_scale.py", "--cpu", "--devices", "1", "--batch", "2"]
     printed = run(sys.executable, *training, "--length", "8", "--steps", "1", cwd=tmp_path)
     assert [json.loads(line)["way"] for line in printed.splitlines() if line[0] == "{"] == [

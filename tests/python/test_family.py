@@ -1,8 +1,10 @@
-# The whole family: combinations of metric, type, band, steps, lengths, gamma, batches, strides and memory
-# against the oracle; and tslearn, aeon and dtaidistance as live oracles for what they have.
+# The whole family: combinations of metric, type, band, steps, lengths, gamma, batches, strides and state
+# against the oracle; and tslearn, aeon and dtaidistance as live oracles for what they have. A failing example
+# prints the line of its problem, which sdtw_differential --problem computes.
 #
 # LIBSDTW_EXAMPLES=2000 draws more combinations than the 300 of an ordinary run.
 import os
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -13,6 +15,9 @@ from hypothesis import strategies as st
 from tslearn import metrics as tslearn
 
 import family
+from draws import DTYPES, METRICS, Drawn
+from libsdtw import _core
+from libsdtw._calls import Call, Options
 from libsdtw.numpy import (
     soft_dtw,
     soft_dtw_alignment,
@@ -21,26 +26,40 @@ from libsdtw.numpy import (
     soft_dtw_grad,
     soft_dtw_jvp,
 )
+from lines import problem_line
 from test_properties import layouts, strided
 
-METRICS = ["sqeuclidean", "euclidean", "cityblock", "cosine", "precomputed"]
-SHORT = {"float16": "f16", "float32": "f32", "float64": "f64"}
 # Of values, relative to their terms; of gradients and alignments, relative to the largest; of what is stored.
-BOUNDS = {"float16": (4e-7, 2e-5, 2**-10), "float32": (4e-7, 2e-5, 0), "float64": (1e-12, 1e-9, 0)}
+BOUNDS = {
+    "bfloat16": (4e-7, 2e-5, 2**-8),
+    "float16": (4e-7, 2e-5, 2**-10),
+    "float32": (4e-7, 2e-5, 0),
+    "float64": (1e-12, 1e-9, 0),
+}
 # E below 1e-12 may count as 0 (sdtw.h): here of a few cells, times slopes of up to 20.
 NEGLIGIBLE = 1e-10
+IN_LINES = {"reversed": "reversed_time", "read-only": "contiguous"}  # layouts that have other names there
+
+
+class Problem(NamedTuple):
+    x: np.ndarray
+    y: np.ndarray | None
+    metric: str
+    pairs: str
+    rules: family.Rules
+    lengths: dict[str, np.ndarray]
+    state: str  # yes: calls keep it for each other; no: each computes anew
+    line: str
 
 
 @st.composite
-def problems(draw):
-    metric, dtype = draw(st.sampled_from(METRICS)), draw(st.sampled_from(list(BOUNDS)))
+def problems(draw, dtypes=tuple(DTYPES), modes=("batch", "batch", "all", "symmetric")):
+    metric, dtype = draw(st.sampled_from(METRICS)), draw(st.sampled_from(dtypes))
     n, m, d = draw(st.integers(1, 14)), draw(st.integers(1, 14)), draw(st.sampled_from([1, 2, 3, 9]))
-    pairs = (
-        "batch" if metric == "precomputed" else draw(st.sampled_from(["batch", "batch", "all", "symmetric"]))
-    )
+    pairs = "batch" if metric == "precomputed" else draw(st.sampled_from(modes))
     batch = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     band = draw(st.sampled_from([None, None, "sakoe_chiba", "absolute", "itakura"]))
-    radius = None if band is None else draw(st.integers(1 if band == "itakura" else 0, 8)) / 1
+    radius = None if band is None else float(draw(st.integers(1 if band == "itakura" else 0, 8)))
     steps = st.sampled_from([(1.0, 1.0, 1.0), (2.0, 1.0, 1.0), (1.0, 0.5, 0.5), (0.0, 1.0, 1.0)])
     penalties = st.sampled_from([(0.0, 0.0, 0.0), (0.0, 1.0, 1.0), (0.25, -0.5, -0.5)])
     gamma = draw(st.sampled_from([0.0, 0.1, 0.5, 1.0, 10.0]))
@@ -49,30 +68,54 @@ def problems(draw):
         m, batch = n, (batch[0], batch[0])
     if pairs == "batch":
         batch = (batch[0], batch[0])
-    seed = draw(st.integers(0, 2**32 - 1))
-    rng = np.random.default_rng(seed)
     # At gamma = 0 costs that are equal in all digits but the last decide: whole numbers have none of those.
-    whole = gamma == 0
-
-    def series(*shape):
-        values = rng.normal(size=shape)
-        return strided((np.round(2 * values) if whole else values).astype(dtype), draw(layouts))
-
-    x = series(batch[0], n, m if metric == "precomputed" else d)
-    y = None if metric == "precomputed" or pairs == "symmetric" else series(batch[1], m, d)
-    if metric == "precomputed":
-        x = np.abs(x)
-    lengths = {}
-    if draw(st.booleans()):
-        lengths["x_lengths"] = rng.integers(0, n, batch[0], endpoint=True)
-        if pairs != "symmetric":
-            lengths["y_lengths"] = rng.integers(0, m, batch[1], endpoint=True)
-    line = (
-        f"metric={metric} dtype={SHORT[dtype]} B={batch[0]}x{batch[1]} n={n} m={m} d={d} gamma={gamma} "
-        f"pairs={pairs} band={band}:{radius} weights={rules.step_weights} penalties={rules.step_penalties} "
-        f"lengths={lengths} state=no seed={seed}"
+    data = "integers" if gamma == 0 else "noise"
+    seed, least = draw(st.integers(0, 2**32 - 1)), draw(st.sampled_from([None, 0, 1]))
+    given, state = (draw(layouts), draw(layouts)), draw(st.sampled_from(["yes", "no"]))
+    drawn = Drawn(seed, data, batch, (n, m, 0 if metric == "precomputed" else d), pairs, least)
+    x, y = (
+        None if array is None else strided(array.astype(DTYPES[dtype]), layout)
+        for array, layout in zip((drawn.x, drawn.y), given, strict=True)
     )
-    return x, y, metric, pairs, rules, lengths, line
+    names = *(IN_LINES.get(layout, layout) for layout in given), *["contiguous"] * 3  # of results, too
+    line = problem_line(
+        metric=metric, dtype=dtype, B=batch if pairs == "all" else batch[0], n=n, m=m, d=d, gamma=gamma,
+        band=None if band is None else (band, radius), weights=rules.step_weights,
+        penalties=rules.step_penalties, pairs=pairs, state=state, lengths=least,
+        layout=names if len(set(names)) > 1 else None, data=data, seed=seed,
+    )  # fmt: skip
+    return Problem(x, y, metric, pairs, rules, drawn.lengths, state, line)
+
+
+def with_state(problem, options):
+    """Value, alignments and gradients, by calls of the core that keep state, as a training step has it."""
+    given = {"num_threads": None, "x_lengths": None, "y_lengths": None} | options
+    call = Call(problem.x, problem.y, Options(**given), all_pairs=problem.pairs != "batch")
+    exec_ = _core.Exec()
+    sizes = _core.get_sizes(call.problem, exec_)
+    state, workspace = (
+        call.arrays.memory(size)
+        for size in (sizes.state, max(sizes.forward, sizes.backward, sizes.alignment))
+    )
+    memory = call.arrays.span(state), call.arrays.span(workspace)
+    value, grads = call._empty(call.shape, call.value_dtype), call._outputs()
+    aligned = call._empty((*call.shape, call.sizes.n, call.sizes.m), call.dtype)
+    _core.forward(call.problem, exec_, *call._inputs(), call._address(value), *memory)
+    of_x, of_y = (*map(call._view, grads), None)[:2]
+    _core.backward(call.problem, exec_, *call._inputs(), 0, of_x, of_y, *memory)
+    flat = aligned.reshape(call.pairs, *aligned.shape[-2:])
+    _core.alignment(call.problem, exec_, *call._inputs(), call._view(flat), *memory)
+    return value, aligned, grads
+
+
+def without_state(problem, options):
+    """The same by functions that each compute all they need; of all pairs there is none for alignments."""
+    x, y = problem.x, problem.y
+    if problem.pairs != "batch":
+        value, *grads = soft_dtw_cdist_grad(x, y, **options)
+        return value, None, grads
+    value, *grads = soft_dtw_grad(x, y, **options)
+    return value, soft_dtw_alignment(x, y, **options), grads
 
 
 def pairs_of(x, y, pairs, lengths):
@@ -88,7 +131,7 @@ def pairs_of(x, y, pairs, lengths):
 
 def expected(problem):
     """Values, terms, alignments, gradients and the scales of these, from the oracle."""
-    x, y, metric, pairs, rules, lengths, _ = problem
+    x, y, metric, pairs, rules, lengths, *_ = problem
     wide_x = x.astype(np.float64)
     wide_y = wide_x if y is None else y.astype(np.float64)
     shape = (len(x),) if pairs == "batch" else (len(x), len(wide_y))
@@ -130,7 +173,8 @@ def expected(problem):
         scales[1][j] += size
     if pairs == "symmetric":
         grads, scales = [grads[0] + grads[1]], [scales[0] + scales[1]]
-    return value, terms, alignments, grads[: 1 if y is None else 2], scales
+    count = 1 if y is None else 2
+    return value, terms, alignments, grads[:count], scales[:count]
 
 
 def near(ours, want, bound, scale, stored, least=0.0):
@@ -144,36 +188,30 @@ def near(ours, want, bound, scale, stored, least=0.0):
 @settings(max_examples=int(os.environ.get("LIBSDTW_EXAMPLES", "300")))
 @given(problems())
 def test_combinations_are_the_oracles(problem):
-    x, y, metric, pairs, rules, lengths, line = problem
+    x, y, metric, pairs, rules, lengths, state, line = problem
     note(line)
     options = {"metric": metric, **rules._asdict(), **lengths}
     value, terms, alignments, grads, scales = expected(problem)
     of_value, of_gradient, stored = BOUNDS[x.dtype.name]
-    if rules.gamma == 0 and metric in ("euclidean", "cosine"):  # roots are not whole
-        ours = soft_dtw_cdist(x, y, **options) if pairs != "batch" else soft_dtw(x, y, **options)
-        near(ours, value, of_value, terms, 0)
-        return
-    if pairs == "batch":
-        ours, *our_grads = soft_dtw_grad(x, y, **options)
-        aligned = soft_dtw_alignment(x, y, **options)
-        for index, want in alignments.items():
-            n, m = want.shape
-            near(aligned[index][:n, :m], want, of_gradient, 1, stored)
-            assert not aligned[index][n:].any()
-            assert not aligned[index][:, m:].any()
-    else:
-        ours, *our_grads = soft_dtw_cdist_grad(x, y, **options)
+    ours, aligned, our_grads = (with_state if state == "yes" else without_state)(problem, options)
     near(ours, value, of_value, terms, 0)
-    for our_grad, grad, scale in zip(our_grads, grads, scales, strict=False):
+    alone = (soft_dtw if pairs == "batch" else soft_dtw_cdist)(x, y, **options)
+    near(alone, value, of_value, terms, 0)
+    if rules.gamma == 0 and metric in ("euclidean", "cosine"):  # roots are not whole
+        return
+    for index, want in alignments.items() if aligned is not None else ():
+        n, m = want.shape
+        near(aligned[index][:n, :m], want, of_gradient, 1, stored)
+        assert not aligned[index][n:].any()
+        assert not aligned[index][:, m:].any()
+    for our_grad, grad, scale in zip(our_grads, grads, scales, strict=True):
         near(our_grad, grad, of_gradient, scale[:, None, None], stored, NEGLIGIBLE)
 
 
-@given(problems())
+@given(problems(dtypes=["f64"], modes=["batch"]))
 def test_tangents_are_the_gradients_products(problem):
-    x, y, metric, pairs, rules, lengths, line = problem
+    x, y, metric, _, rules, lengths, _, line = problem
     note(line)
-    if pairs != "batch" or x.dtype != np.float64:
-        return
     options = {"metric": metric, **rules._asdict(), **lengths}
     rng = np.random.default_rng(1)
     tangents = {"tangent_x": rng.normal(size=x.shape)}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import family
 import libsdtw.jax
 import libsdtw.numpy
+from draws import DTYPES, METRICS, SERIES_METRICS, Drawn
 from jax_data import LENGTHS, expected, pair, x_of
 from libsdtw.jax import (
     _library,
@@ -24,8 +25,8 @@ from libsdtw.jax import (
     soft_dtw_with_alignment,
     to_lengths,
 )
+from lines import problem_line
 
-METRICS = ["sqeuclidean", "euclidean", "cityblock", "cosine"]
 # Of values, relative to their terms; of gradients and alignments, relative to the largest; of what is stored.
 BOUNDS = {
     "float64": (1e-12, 1e-9, 0),
@@ -37,28 +38,31 @@ BOUNDS = {
 
 @st.composite
 def problems(draw):
-    metric, dtype = draw(st.sampled_from([*METRICS, "precomputed"])), draw(st.sampled_from(list(BOUNDS)))
+    metric, short = draw(st.sampled_from(METRICS)), draw(st.sampled_from(list(DTYPES)))
     batch, n, m, d = (draw(st.integers(1, most)) for most in (4, 12, 12, 3))
     band = draw(st.sampled_from([None, None, "sakoe_chiba", "absolute", "itakura"]))
     radius = None if band is None else float(draw(st.integers(1 if band == "itakura" else 0, 8)))
     weights = draw(st.sampled_from([(1.0, 1.0, 1.0), (2.0, 1.0, 0.5), (0.0, 1.0, 1.0)]))
     penalties = draw(st.sampled_from([(0.0, 0.0, 0.0), (0.25, -0.5, 0.75)]))
     gamma = draw(st.sampled_from([0.0, 0.1, 0.5, 1.0, 10.0]))
-    seed, traced = draw(st.integers(0, 2**32 - 1)), draw(st.booleans())
+    seed, traced, least = (
+        draw(st.integers(0, 2**32 - 1)),
+        draw(st.booleans()),
+        draw(st.sampled_from([None, 0])),
+    )
     if metric == "cosine" and gamma == 0:  # equal angles are so but for rounding: of one feature all are
         d = max(d, 2)
-    x, y = pair(np.float64, (batch, n, m, d), seed)
-    rng = np.random.default_rng(seed)
-    if gamma == 0 and metric != "cosine":  # where costs that are equal in all digits but the last decide
-        x, y = np.round(2 * x), np.round(2 * y)
-    if metric == "precomputed":
-        x, y = np.abs(x[:, :, :1] - y[:, :, 0][:, None]), None
-    lengths = {}
-    if draw(st.booleans()):
-        lengths["x_lengths"] = rng.integers(0, n, batch, endpoint=True)
-    if draw(st.booleans()):
-        lengths["y_lengths"] = rng.integers(0, m, batch, endpoint=True)
-    return metric, dtype, x, y, family.Rules(gamma, band, radius, weights, penalties), lengths, traced
+    # Of others at gamma = 0 costs that are equal in all digits but the last decide.
+    data = "integers" if gamma == 0 and metric != "cosine" else "noise"
+    drawn = Drawn(seed, data, (batch, batch), (n, m, 0 if metric == "precomputed" else d), "batch", least)
+    line = problem_line(
+        metric=metric, dtype=short, B=batch, n=n, m=m, d=d, gamma=gamma, weights=weights,
+        band=None if band is None else (band, radius), penalties=penalties, lengths=least, data=data,
+        seed=seed,
+    )  # fmt: skip
+    rules = family.Rules(gamma, band, radius, weights, penalties)
+    x, y = (None if array is None else array.astype(np.float64) for array in (drawn.x, drawn.y))
+    return metric, np.dtype(DTYPES[short]).name, x, y, rules, drawn.lengths, traced, line
 
 
 def needs_number(metric, dtype, rules):
@@ -69,8 +73,8 @@ def needs_number(metric, dtype, rules):
 @settings(max_examples=40)
 @given(problems())
 def test_family_agrees_with_the_oracle(problem):
-    metric, dtype, x, y, rules, lengths, traced = problem
-    note(f"{metric} {dtype} {x.shape} {rules} {lengths} {traced}")
+    metric, dtype, x, y, rules, lengths, traced, line = problem
+    note(line)
     # An array as gamma scales the inputs on GPUs: some problems do not allow that, and it rounds.
     assume(not (traced and _library.on_gpus() and needs_number(metric, dtype, rules)))
     value_bound, bound, stored = BOUNDS[dtype]
@@ -223,7 +227,7 @@ def test_divergences(metric, kind, x64):
     np.testing.assert_allclose(value, np.array(apart), atol=1e-11)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", SERIES_METRICS)
 def test_expected_cost(metric, x64):
     x, y = pair()
     rules = family.Rules(0.7, "sakoe_chiba", 2.0)

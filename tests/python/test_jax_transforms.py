@@ -13,6 +13,7 @@ import pytest
 from jax.test_util import check_grads
 
 import libsdtw
+from draws import METRICS
 from jax_data import LENGTHS, pair
 from libsdtw.jax import (
     _library,
@@ -24,7 +25,6 @@ from libsdtw.jax import (
     soft_dtw_with_alignment,
 )
 
-METRICS = ["sqeuclidean", "euclidean", "cityblock", "cosine", "precomputed"]
 RULES = [
     {"band": "sakoe_chiba", "radius": 2, "step_weights": (1.5, 1, 1)},
     {"band": "itakura", "radius": 2.0},

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import capi
 import libsdtw
-from libsdtw import _core
+from libsdtw import _core, _rules
 
 HEADER = Path(__file__).parents[2] / "include" / "sdtw.h"
 
@@ -22,6 +23,15 @@ def test_version_is_the_headers():
     assert libsdtw.__version__ == f"{number // 10000}.{number // 100 % 100}.{number % 100}"
     assert metadata.version("libsdtw") == libsdtw.__version__
     assert libsdtw.__version__ in libsdtw.build_info()
+
+
+def test_names_are_those_of_the_headers_constants():
+    """benchmarks/capi.py reads them there, and the module has a list of its own in C++."""
+    assert _core.METRICS == capi.METRICS
+    assert _core.BANDS == capi.BANDS
+    assert _core.DEVICES == capi.DEVICES
+    assert [*_core.DTYPES.values()] == [*capi.DTYPES.values()]
+    assert _rules.DEGREES.keys() == _core.METRICS.keys()
 
 
 def test_import_loads_no_framework():

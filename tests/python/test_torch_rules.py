@@ -9,6 +9,7 @@ import torch
 
 import libsdtw
 import libsdtw.numpy
+from draws import METRICS, SERIES_METRICS
 from libsdtw.torch import (
     SoftDTW,
     _options,
@@ -23,7 +24,6 @@ from torch_data import grads, pair
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script")  # script_method, too: PyTorch 2.11
 
-METRICS = ["sqeuclidean", "euclidean", "cityblock", "cosine"]
 RULES = [
     {"band": "sakoe_chiba", "radius": 1},
     {"band": "absolute", "radius": 2.5},
@@ -40,7 +40,7 @@ def numbers(*tensors):
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5])
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", SERIES_METRICS)
 @pytest.mark.parametrize("rules", [{}, *RULES])
 def test_is_what_numpy_computes(device, rules, metric, gamma):
     x, y = pair(device)
@@ -84,7 +84,7 @@ def test_gamma_that_is_learned_with_penalties(device, metric, band):
         sharp_soft_dtw(*inputs, gamma=gamma, **options | lengths)
 
 
-@pytest.mark.parametrize("metric", [*METRICS, "precomputed"])
+@pytest.mark.parametrize("metric", METRICS)
 def test_gradients_of_both_orders_of_metrics(device, metric):
     x, y = pair(device, shape=(3, 5, 4, 2))
     inputs = (torch.cdist(x, y).detach().requires_grad_(),) if metric == "precomputed" else (x, y)
@@ -113,7 +113,7 @@ def test_gradients_of_both_orders_of_rules(device, rules, metric):
     assert torch.autograd.gradgradcheck(function, inputs, check_fwd_over_rev=True)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", SERIES_METRICS)
 def test_what_is_built_on_them(device, metric):
     x, y = pair(device, shape=(2, 5, 4, 2))
     band = {"metric": metric, "band": "sakoe_chiba", "radius": 1}
@@ -180,7 +180,7 @@ def test_points_without_a_slope(device):
     x, y = pair(device)
     with torch.no_grad():
         y[:, 0], x[:, 3] = x[:, 0], 0
-    for metric in METRICS:
+    for metric in SERIES_METRICS:
         for function in (soft_dtw, sharp_soft_dtw, soft_dtw_divergence):
             value = function(x, y, metric=metric)
             assert value.isfinite().all()

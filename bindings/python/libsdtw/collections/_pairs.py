@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _core
 from .._core import InvalidArgumentError
 from .._problem import check_options, choice
 from .._rules import Rules, check_rules
 from ._series import Series, library_of, like, on_host
 
-METRICS = ("sqeuclidean", "euclidean", "cityblock", "cosine")
+METRICS = tuple(name for name in _core.METRICS if name != "precomputed")
 MEDIAN_SHARE = 0.1  # of the median cost; docs/collections.md has what it was chosen by
 STATE_PAIRS = 2048  # of a call for gradients, which of tensors keeps state for all of them
 _DRAWS = 20_000  # pairs of time steps that the median is taken of
