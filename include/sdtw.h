@@ -105,7 +105,8 @@ enum {
   SDTW_BAND_NONE = 0,
   SDTW_BAND_SAKOE_CHIBA = 1, /* -radius <= j - i <= (m - n) + radius for m >= n, mirrored for n > m */
   SDTW_BAND_ABSOLUTE = 2,    /* |i - j| <= radius; an unreachable corner gives +infinity and gradient 0 */
-  SDTW_BAND_ITAKURA = 3      /* parallelogram of maximum slope band_radius (>= 1) */
+  SDTW_BAND_ITAKURA = 3      /* parallelogram of maximum slope r = band_radius (>= 1), without rounding:
+                              * n j / (r m) - 1/200 <= i <= r n j / m + 1/200, and so from the last cell */
 };
 
 typedef int32_t sdtw_device;

@@ -29,7 +29,7 @@ double distance(const double *actual, const Real *expected, int64_t count, sdtw_
     if (std::isnan(expected[k]) && std::isnan(actual[k])) continue;
     if (static_cast<Real>(actual[k]) == expected[k]) continue;
     const auto there = static_cast<double>(expected[k]);
-    if (is_half(dtype) && actual[k] == rounded(dtype, there)) continue;
+    if ((is_half(dtype) || std::isinf(actual[k])) && actual[k] == rounded(dtype, there)) continue;
     const double here = std::isfinite(there) ? within_range(dtype, actual[k]) : actual[k];
     const double difference =
         static_cast<double>(std::abs(static_cast<Real>(here) - expected[k])) - half_an_ulp(dtype, there);
@@ -37,6 +37,8 @@ double distance(const double *actual, const Real *expected, int64_t count, sdtw_
   }
   return largest;
 }
+
+inline sdtw_dtype value_type(const Case &c) { return c.problem.dtype == SDTW_F64 ? SDTW_F64 : SDTW_F32; }
 
 template <class Real>
 double max_norm(const Real *values, int64_t count) {
@@ -106,11 +108,11 @@ Errors compare_pair(const Case &c, const Result &result, const Reference<Real> &
   const sdtw_dtype dtype = c.problem.dtype;
   const int64_t step_e = c.problem.n * c.problem.m;
   Errors errors;
-  errors.value = ratio(distance(&result.value[b], &ref.value[b], 1), double(ref.scale[b]));
+  errors.value = ratio(distance(&result.value[b], &ref.value[b], 1, value_type(c)), double(ref.scale[b]));
   if (!result.alignment.empty() && !ref.alignment.empty())
     errors.alignment = distance(result.alignment.data() + b * step_e, ref.alignment.data() + b * step_e, step_e, dtype);
   if (!result.value_tangent.empty() && !ref.value_tangent.empty())
-    errors.value_tangent = ratio(distance(&result.value_tangent[b], &ref.value_tangent[b], 1),
+    errors.value_tangent = ratio(distance(&result.value_tangent[b], &ref.value_tangent[b], 1, value_type(c)),
                                  static_cast<double>(ref.value_tangent_scale[b]));
   if (c.all_pairs()) return errors;
   const int64_t step_x = c.problem.n * c.shape_x()[2], step_y = c.fused() ? c.problem.m * c.problem.features : 0;

@@ -57,7 +57,8 @@ std::vector<std::string> judge(const Case &c, const Result &result, const Refere
     hold("value", &Errors::value, error.value, limit.value, of);
     for (const std::vector<double> *written : {&result.backward_value, &result.alignment_value, &result.jvp_value})
       if (!written->empty()) {
-        const double off = ratio(distance(&(*written)[b], &ref.value[b], 1), static_cast<double>(ref.scale[b]));
+        const double off =
+            ratio(distance(&(*written)[b], &ref.value[b], 1, value_type(c)), static_cast<double>(ref.scale[b]));
         hold("value beside derivatives", &Errors::value, off, limit.value, of);
       }
     hold("gradient", &Errors::gradient, error.gradient, limit.gradient, of);

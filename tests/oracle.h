@@ -38,23 +38,27 @@ struct Rule {
   double radius = 0;  // SDTW_BAND_ITAKURA: the slope
 };
 
-// As tslearn.metrics computes its masks: bounds of rows for each column, rounded to hundredths.
+// As tslearn.metrics has its masks: bounds of rows for each column, rounded to hundredths, so that a row is within a
+// bound that it misses by half of one. In whole numbers, of a slope p / q: where a row misses a bound by just that
+// much, rounding of slopes would take it or leave it.
 inline bool itakura_admits(double slope, int64_t n, int64_t m, int64_t i, int64_t j) {
-  const auto rounded = [](double v) { return std::nearbyint(v * 100) / 100; };
-  const double most = slope * (double(n) / double(m)), least = 1 / slope * (double(n) / double(m));
-  const double from = double(j), last = double(n - 1), end = double(m - 1);
-  const double low = std::max(rounded(least * from), rounded(last - most * end + most * from));
-  const double high = std::min(rounded(most * from), rounded(last - least * end + least * from));
-  return double(i) >= std::ceil(low) && double(i) < std::floor(high + 1);
+  __extension__ using Whole = __int128;
+  double digits = std::min(slope, 0x1p30);  // steeper than any path of series that are less than 2^22 steps long
+  Whole q = 1;
+  for (; digits != std::floor(digits); digits *= 2) q *= 2;
+  const auto p = static_cast<Whole>(digits);
+  const auto in_cone = [&](int64_t down, int64_t right) {
+    return 200 * q * m * down <= 200 * p * n * right + q * m && 200 * q * n * right <= 200 * p * m * down + p * m;
+  };
+  return in_cone(i, j) && in_cone(n - 1 - i, m - 1 - j);
 }
 
 inline bool admits(const Rule &rule, int64_t n, int64_t m, int64_t i, int64_t j) {
-  const auto right = static_cast<double>(j - i), more = static_cast<double>(m - n);
+  const auto within = [&](int64_t cells) { return static_cast<double>(cells) <= rule.radius; };
+  const int64_t right = j - i, more = std::max<int64_t>(m - n, 0), less = std::max<int64_t>(n - m, 0);
   switch (rule.band) {
-    case SDTW_BAND_SAKOE_CHIBA:
-      return m >= n ? -rule.radius <= right && right <= more + rule.radius
-                    : more - rule.radius <= right && right <= rule.radius;
-    case SDTW_BAND_ABSOLUTE: return std::abs(right) <= rule.radius;
+    case SDTW_BAND_SAKOE_CHIBA: return within(-right - less) && within(right - more);
+    case SDTW_BAND_ABSOLUTE: return within(-right) && within(right);
     case SDTW_BAND_ITAKURA: return itakura_admits(rule.radius, n, m, i, j);
     default: return true;
   }

@@ -36,11 +36,11 @@ inline double rounded(sdtw_dtype dtype, double value) {
   return std::abs(result) > largest_of(dtype) ? std::copysign(HUGE_VAL, value) : result;
 }
 
-// Where half types round to infinity, an infinity as the least number that would become one, which is how far off it
-// is at least of one that does not.
+// Where types round to infinity, an infinity as the least number that would become one, which is how far off it is at
+// least of one that does not.
 inline double within_range(sdtw_dtype dtype, double value) {
-  if (!is_half(dtype) || !std::isinf(value)) return value;
-  return std::copysign(dtype == SDTW_F16 ? 65520 : 0x1.ffp127, value);
+  if (dtype == SDTW_F64 || !std::isinf(value)) return value;
+  return std::copysign(dtype == SDTW_F16 ? 65520 : dtype == SDTW_BF16 ? 0x1.ffp127 : 0x1.ffffffp127, value);
 }
 
 // What rounding to dtype may change a number by.

@@ -39,6 +39,17 @@ TEST_CASE("every band in many shapes is the oracle's", "[bands]") {
       }
 }
 
+// Slopes as floating point has them would take such a cell or leave it, and sums of a radius and a number of cells take
+// one too many.
+TEST_CASE("cells that a band's bound has just or misses by a hair", "[bands]") {
+  for (const char *rest :
+       {"n=257 m=400 band=itakura:2", "n=27 m=120 band=itakura:5", "n=138 m=160 band=itakura:2.5",
+        "n=38 m=40 band=itakura:1.7", "n=47 m=20 band=itakura:1.7", "n=60 m=60 band=itakura:1e300",
+        "n=30 m=130 band=sakoe_chiba:2.9999999999999996", "n=130 m=30 band=sakoe_chiba:2.9999999999999996"})
+    for (const char *batch : {"metric=precomputed dtype=f64 gamma=50 seed=3 ", "B=17 dtype=f64 gamma=50 d=2 seed=3 "})
+      check_line(std::string(batch) + rest);
+}
+
 TEST_CASE("a band follows each pair's own lengths", "[bands]") {
   for (const char *kind : kinds)
     for (const char *metric : {"sqeuclidean", "precomputed"})

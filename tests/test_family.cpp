@@ -26,6 +26,16 @@ TEST_CASE("every line of the table of features in docs/c-api.md is the oracle's"
   CHECK(found == 16);
 }
 
+// Beyond the range of float32, of gamma, of costs, or of both.
+TEST_CASE("gamma up to the largest double, and costs of any size", "[family]") {
+  for (const char *gamma : {"1e30", "1e39", "1e300", "1.7976931348623157e308"})
+    for (const char *scale : {"1", "1e18", "1e37"})
+      for (const char *metric : metric_names)
+        for (const char *shape : {" B=3 n=1 m=8", " B=17 n=9 m=12", " B=1 n=40 m=140"})
+          check_line(std::string("metric=") + metric + shape + (metric == metric_names[0] ? "" : " d=3") +
+                     " gamma=" + gamma + " scale=" + scale + " seed=7");
+}
+
 // Walks beside short series, where likely paths stay apart for hundreds of steps: the rounding errors of float32 costs
 // had added up to 2.3e-5, 1.3e-4 and 5.1e-5 of the largest entry.
 TEST_CASE("long series beside short ones keep their digits", "[family]") {

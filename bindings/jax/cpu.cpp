@@ -43,9 +43,10 @@ ffi::Error value(Any x, Any y, Any x_len, Any y_len, Any gamma, Result value, ff
   return run({x, y, x_len, y_len, gamma, options}, results);
 }
 
-ffi::Error gradients(Any x, Any y, Any x_len, Any y_len, Any gamma, Result value, Result grad_x, Result grad_y,
-                     ffi::Dictionary options) {
+ffi::Error gradients(Any x, Any y, Any x_len, Any y_len, Any gamma, Any upstream, Result value, Result grad_x,
+                     Result grad_y, ffi::Dictionary options) {
   Results results;
+  results.upstream = wanted(upstream);
   results.value = &*value;
   results.grad_x = wanted(*grad_x);
   results.grad_y = wanted(*grad_y);
@@ -86,7 +87,7 @@ SDTW_JAX_API XLA_FFI_Error *sdtw_jax_cpu_tangents(XLA_FFI_CallFrame *);
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(sdtw_jax_cpu_value, sdtw_jax::value, sdtw_jax::operands().Ret<Any>().Attrs());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(sdtw_jax_cpu_gradients, sdtw_jax::gradients,
-                              sdtw_jax::operands().Ret<Any>().Ret<Any>().Ret<Any>().Attrs());
+                              sdtw_jax::operands().Arg<Any>().Ret<Any>().Ret<Any>().Ret<Any>().Attrs());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(sdtw_jax_cpu_alignment, sdtw_jax::alignment,
                               sdtw_jax::operands().Ret<Any>().Ret<Any>().Attrs());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(sdtw_jax_cpu_tangents, sdtw_jax::tangents,

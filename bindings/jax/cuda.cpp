@@ -32,9 +32,10 @@ ffi::Error value(Stream stream, Any x, Any y, Any x_len, Any y_len, Any gamma, R
   return run(stream, {x, y, x_len, y_len, gamma, options}, results, *memory);
 }
 
-ffi::Error gradients(Stream stream, Any x, Any y, Any x_len, Any y_len, Any gamma, Result value, Result grad_x,
-                     Result grad_y, Result memory, ffi::Dictionary options) {
+ffi::Error gradients(Stream stream, Any x, Any y, Any x_len, Any y_len, Any gamma, Any upstream, Result value,
+                     Result grad_x, Result grad_y, Result memory, ffi::Dictionary options) {
   Results results;
+  results.upstream = wanted(upstream);
   results.value = &*value;
   results.grad_x = wanted(*grad_x);
   results.grad_y = wanted(*grad_y);
@@ -79,7 +80,7 @@ SDTW_JAX_API XLA_FFI_Error *sdtw_jax_cuda_tangents(XLA_FFI_CallFrame *);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(sdtw_jax_cuda_value, sdtw_jax::value, sdtw_jax::operands().Ret<Any>().Ret<Any>().Attrs(),
                               {Traits::kCmdBufferCompatible});
 XLA_FFI_DEFINE_HANDLER_SYMBOL(sdtw_jax_cuda_gradients, sdtw_jax::gradients,
-                              sdtw_jax::operands().Ret<Any>().Ret<Any>().Ret<Any>().Ret<Any>().Attrs(),
+                              sdtw_jax::operands().Arg<Any>().Ret<Any>().Ret<Any>().Ret<Any>().Ret<Any>().Attrs(),
                               {Traits::kCmdBufferCompatible});
 XLA_FFI_DEFINE_HANDLER_SYMBOL(sdtw_jax_cuda_alignment, sdtw_jax::alignment,
                               sdtw_jax::operands().Ret<Any>().Ret<Any>().Ret<Any>().Attrs(),

@@ -58,6 +58,7 @@ void compute(const Operands &operands, const Results &results, const sdtw_proble
     return;
   }
   buffers.value = arrays.values(*results.value);
+  if (results.upstream) buffers.grad_value = arrays.values(*results.upstream);
   check(core.forward(&problem, &buffers, &used));
   if (results.grad_x) buffers.grad_x = arrays.out(*results.grad_x);
   if (results.grad_y) buffers.grad_y = arrays.out(*results.grad_y);

@@ -12,6 +12,7 @@ namespace sdtw_jax {
 // Results of a target, and its operands beside those that all have. Those that are not wanted have no elements.
 struct Results {
   const ffi::AnyBuffer *value = nullptr, *grad_x = nullptr, *grad_y = nullptr, *alignment = nullptr;
+  const ffi::AnyBuffer *upstream = nullptr;                         // operand: grad_value, else ones
   const ffi::AnyBuffer *tangent_x = nullptr, *tangent_y = nullptr;  // operands; grad_x and grad_y are then tangents
 };
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -62,16 +63,15 @@ def slopes(metric: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def admits(rules: Rules, n: int, m: int, i: int, j: int) -> bool:
     """Whether a path may visit the cell."""
-    radius = rules.radius
     if rules.band == "absolute":
-        return abs(i - j) <= radius
+        return abs(i - j) <= rules.radius
     if rules.band == "sakoe_chiba":
-        return -radius + min(0, m - n) <= j - i <= radius + max(0, m - n)
-    if rules.band == "itakura":  # as tslearn.metrics.itakura_mask
-        most, least = radius * (n / m), 1 / radius * (n / m)
-        low = max(round(least * j, 2), round((n - 1) - most * (m - 1) + most * j, 2))
-        high = min(round(most * j, 2), round((n - 1) - least * (m - 1) + least * j, 2))
-        return math.ceil(low) <= i < math.floor(high + 1)
+        return -rules.radius <= j - i + max(0, n - m) and j - i - max(0, m - n) <= rules.radius
+    if rules.band == "itakura":  # tslearn.metrics.itakura_mask rounds bounds of rows to hundredths
+        most, least = Fraction(rules.radius) * n / m, 1 / Fraction(rules.radius) * n / m
+        half = Fraction(1, 200)
+        corners = (i, j), (n - 1 - i, m - 1 - j)
+        return all(least * right - half <= down <= most * right + half for down, right in corners)
     return True
 
 

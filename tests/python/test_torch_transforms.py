@@ -168,6 +168,16 @@ def test_hessian(device):
     torch.testing.assert_close(per_pair, torch.stack([matrix[b, :, :, b] for b in range(2)]))
 
 
+@pytest.mark.parametrize("outer", [jacfwd, jacrev])
+@pytest.mark.parametrize("inner", [jacfwd, jacrev])
+def test_hessian_where_gradients_are_zero(device, outer, inner):
+    x = torch.zeros(1, 1, dtype=torch.float64, device=device)
+    torch.testing.assert_close(outer(inner(soft_dtw))(x, x).flatten(), x.new_tensor([2]))
+    # Of a feature that is the same all over.
+    x, y = (torch.stack((t.detach()[0, :, 0], torch.full_like(t[0, :, 0], 0.5)), -1) for t in pair(device))
+    torch.testing.assert_close(outer(inner(soft_dtw))(x, y), jacrev(jacrev(soft_dtw))(x, y))
+
+
 def test_values_inside_of_transforms_have_derivatives(device):
     x, y = data(device)
     u = torch.randn_like(x)

@@ -354,13 +354,15 @@ struct Fill {
 
 // The limit of |D log2(e) / gamma| in a pair.
 template <class Cell>
-__device__ __forceinline__ double limit_of([[maybe_unused]] const Args &a, const Task &s) {
+__device__ __forceinline__ double limit_of(const Args &a, const Task &s) {
   if constexpr (Cell::wide) return core::largest_wide_cost;
   const double range = core::Exponent<float>::limit / (static_cast<double>(s.n) + s.m);
   double penalty = 0;  // costs of weighted cells have theirs in them
   if constexpr (Cell::penalised)
     for (int way = 0; way < transitions; way++) penalty = fmax(penalty, fabs(a.penalty[way]));
-  return fmin(range, core::float_cost_limit) - penalty;
+  // Of euclidean E is divided by the distance, and what is left is to be more than nothing (general/gradients.cuh).
+  const double far = a.metric == SDTW_EUCLIDEAN ? 1e12 * a.scale : range;
+  return fmin(fmin(range, far), core::float_cost_limit) - penalty;
 }
 
 }  // namespace sdtw::cuda::general

@@ -19,14 +19,11 @@ from jax.interpreters import ad
 
 from .._core import UnsupportedError
 from . import _costs, _primitives
+from ._lowering import dot, weighed
 from ._options import Operands, Options, per_pair, unpack
 
 _HALVES = (jnp.float16, jnp.bfloat16)
-
-
-def dot(weights: Any, values: Any) -> Any:
-    """Sums of products, pair by pair: 0 where the weights are, whatever padding or forbidden cells hold."""
-    return jnp.sum(jnp.where(weights == 0, 0, weights * values), (1, 2))
+_EACH = (True, False), (False, True)  # x, y
 
 
 def widened(operands: Operands) -> Operands:
@@ -139,7 +136,11 @@ def _needed(tangents: list[Any]) -> tuple[bool, bool]:
 def _value_tangent(
     options: Options, operands: Operands, value: Any, grads: Any, along: list[Any], gamma: Any
 ) -> Any:
-    terms = [dot(grad, t) for grad, t in zip(grads, along, strict=True) if t is not None]
+    terms = [
+        _primitives.along(options, operands, of, grad, t)
+        for of, grad, t in zip(_EACH, grads, along, strict=True)
+        if t is not None
+    ]
     if gamma is not None:
         terms.append(_value_by_gamma(options, operands, value, gamma))
     return _added(terms, value)
@@ -229,8 +230,55 @@ def _tangents_transpose(cotangents: Any, *primals: Any, options: Options, kind: 
     return [*nothing, *(product for product in products if product is not None)]
 
 
+def _moved(tangent: Any) -> bool:
+    return type(tangent) is not ad.Zero
+
+
+def _along_jvp(primals: Any, tangents: Any, *, options: Options, kind: Any) -> Any:
+    """A product of its last two operands; the others have no part in its result."""
+    operands, (grad, values) = unpack(options, primals)
+    of_grad, of_values = tangents[-2:]
+    terms = []
+    if _moved(of_values):
+        terms.append(_primitives.along(options, operands, kind[1], grad, of_values))
+    if _moved(of_grad):
+        terms.append(jnp.sum(of_grad * weighed(grad, values), (1, 2)))
+    result = _primitives.along(options, operands, kind[1], grad, values)
+    return [result], [_added(terms, result)]
+
+
+def _products_jvp(primals: Any, tangents: Any, *, options: Options, kind: Any) -> Any:
+    operands, (grad, upstream) = unpack(options, primals)
+    of_grad, of_upstream = tangents[-2:]
+    terms = []
+    if _moved(of_upstream):
+        terms.append(_primitives.products(options, operands, kind[1], grad, of_upstream))
+    if _moved(of_grad):
+        terms.append(jnp.where(per_pair(upstream) == 0, 0, per_pair(upstream) * of_grad))
+    result = _primitives.products(options, operands, kind[1], grad, upstream)
+    return [result], [_added(terms, result)]
+
+
+def _transpose(other: Any) -> Any:
+    """The rule of a product that is linear in its last operand, whose transpose is the other one."""
+
+    def rule(cotangents: Any, *primals: Any, options: Options, kind: Any) -> Any:
+        operands, (grad, linear) = unpack(options, primals)
+        (given,) = cotangents
+        nothing = [None] * (len(primals) - 1)
+        if not _moved(given):
+            return [*nothing, ad.Zero(linear.aval)]
+        return [*nothing, other(options, operands, kind[1], grad, given)]
+
+    return rule
+
+
 ad.primitive_jvps[_primitives.value_p] = _value_jvp
 ad.primitive_jvps[_primitives.gradients_p] = _gradients_jvp
 ad.primitive_jvps[_primitives.alignment_p] = _alignment_jvp
 ad.primitive_jvps[_primitives.tangents_p] = _tangents_jvp
 ad.primitive_transposes[_primitives.tangents_p] = _tangents_transpose
+ad.primitive_jvps[_primitives.along_p] = _along_jvp
+ad.primitive_jvps[_primitives.products_p] = _products_jvp
+ad.primitive_transposes[_primitives.along_p] = _transpose(_primitives.products)
+ad.primitive_transposes[_primitives.products_p] = _transpose(_primitives.along)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from .._core import InvalidArgumentError, UnsupportedError
 from .._problem import choice
-from . import _derivatives, _library, _options, _primitives
+from . import _derivatives, _library, _lowering, _options, _primitives
 from ._arguments import Gamma, GivenRules, Lengths, Metric, Pairs, Series, check_reduction, prepare
 from ._ragged import padded
 
@@ -218,7 +218,7 @@ def _mean_cost(pairs: Pairs) -> jax.Array:
         options = options._replace(known_gamma=1.0)
     free = operands._replace(x=jnp.zeros_like(operands.x), gamma=_options.number(1.0))
     value, visits = _primitives.alignment(options, free)
-    return jnp.where(jnp.isfinite(value), _derivatives.dot(visits, operands.x), value)
+    return jnp.where(jnp.isfinite(value), _lowering.dot(visits, operands.x), value)
 
 
 def _divergence(

@@ -15,7 +15,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from .. import _core
 from .._core import NotBuiltError, UnsupportedError
-from . import _library
+from . import _library, _private
 from ._options import Operands, Options, is_number, per_pair, problem, unpack, value_dtype
 
 # What a primitive computes: the target, which of x and y it computes derivatives by, and which have tangents.
@@ -28,7 +28,7 @@ def results(kind: Kind, operands: Operands) -> list[jax.ShapeDtypeStruct]:
     batch, n, m, _ = operands.sizes
     dtype = operands.x.dtype
     value = jax.ShapeDtypeStruct((batch,), value_dtype(operands.x))
-    if target == "value":
+    if target in ("value", "along"):
         return [value]
     if target == "alignment":
         return [value, jax.ShapeDtypeStruct((batch, n, m), dtype)]
@@ -37,16 +37,31 @@ def results(kind: Kind, operands: Operands) -> list[jax.ShapeDtypeStruct]:
         for t, need in zip((operands.x, operands.y), needs, strict=True)
         if need
     ]
-    return grads if target == "tangents" else [value, *grads]
+    return grads if target in ("tangents", "products") else [value, *grads]
+
+
+def weighed(weights: Any, values: Any) -> Any:
+    """Values with 0 for those of weight 0 that are not finite, as padding and forbidden cells may hold.
+
+    Others stay, as a weight of 0 may have a derivative.
+    """
+    return jnp.where((weights == 0) & ~jnp.isfinite(values), 0, values)
+
+
+def dot(weights: Any, values: Any) -> Any:
+    """Sums of products, pair by pair."""
+    return jnp.sum(weights * weighed(weights, values), (1, 2))
 
 
 def lowering(platform: str, splits: bool) -> Callable[..., list[Any]]:
     """What computes a primitive there, as a function of packed operands; splits: over devices, by pairs."""
 
     def run(*packed: Any, options: Options, kind: Kind) -> list[Any]:
-        operands, tangents = unpack(options, packed)
+        operands, more = unpack(options, packed)
+        if kind[0] == "along":
+            return [dot(*more)]
         if not splits:
-            return _CALLS[platform](options, kind, operands, tangents)
+            return _CALLS[platform](options, kind, operands, more)
         one_gamma = is_number(operands.gamma) or operands.gamma.ndim == 0
         return list(_split(platform, options, kind, len(packed), one_gamma)(*packed))
 
@@ -103,16 +118,21 @@ def _call(
     options: Options,
     kind: Kind,
     operands: Operands,
-    tangents: tuple[Any, ...],
+    more: tuple[Any, ...],
     gamma: float = 1.0,
     memory: tuple[int, ...] = (),
 ) -> list[Any]:
-    """The results that are wanted; memory: bytes of results that hold what the call needs beside them."""
+    """The results that are wanted; memory: bytes of results that hold what the call needs beside them.
+
+    more: tangents, or of gradients the upstream one, if it is not 1.
+    """
     target, needs, along = kind
     arguments = _arguments(operands)
     shapes = results(kind, operands)
+    if target == "gradients":
+        arguments.append(_given(more[0] if more else None, shapes[0].dtype))
     if target == "tangents":
-        given = iter(tangents)
+        given = iter(more)
         arguments += [next(given) if there else jnp.zeros(0, operands.x.dtype) for there in along]
     if target in ("gradients", "tangents"):  # whose handlers have a result for x and one for y
         at = 1 if target == "gradients" else 0
@@ -129,22 +149,40 @@ def _call(
     return outputs
 
 
-def _cpu(options: Options, kind: Kind, operands: Operands, tangents: tuple[Any, ...]) -> list[Any]:
-    return _call(options, kind, operands, tangents)
+# Upstream gradients of which products are good: what float32 gradients for 1 lose below their least number
+# is, times these, less than the least normal number.
+_MOST_UPSTREAM = 2.0**24
 
 
-def _cuda(options: Options, kind: Kind, operands: Operands, tangents: tuple[Any, ...]) -> list[Any]:
+def _cpu(options: Options, kind: Kind, operands: Operands, more: tuple[Any, ...]) -> list[Any]:
+    if kind[0] != "products":
+        return _call(options, kind, operands, more)
+    kept, upstream = more
+
+    def anew() -> Any:
+        computed = _call(options, ("gradients", *kind[1:]), operands, (upstream,))[1]
+        return _private.vary_alike((computed, kept))[0]
+
+    good = jnp.all(jnp.isfinite(kept)) & jnp.all(jnp.abs(upstream) <= _MOST_UPSTREAM)
+    return [jax.lax.cond(good, lambda: kept * per_pair(upstream), anew)]
+
+
+def _cuda(options: Options, kind: Kind, operands: Operands, more: tuple[Any, ...]) -> list[Any]:
     """The same on a GPU, whose host does not see gamma: of an operand the inputs are scaled instead."""
+    if kind[0] == "products":  # to compute them anew the host would wait for the device to say so
+        kept, upstream = more
+        nothing = (per_pair(upstream) == 0) & jnp.isinf(kept)
+        return [jnp.where(nothing, 0, kept * per_pair(upstream))]
     if "cuda" not in _library.PLATFORMS:
         raise NotBuiltError("libsdtw.jax was built without CUDA: build libsdtw where nvcc is, or use the CPU")
     expected = results(kind, operands)
     scales = options.degree > 0 and not (options.has_penalties and options.has_y)
     if not is_number(operands.gamma) and scales:
-        outputs = _of_operand(options, kind, operands, tangents)
+        outputs = _of_operand(options, kind, operands, more)
     elif not is_number(operands.gamma) or options.known_gamma is None:  # see _arguments.prepare
         raise UnsupportedError("a program for GPUs was asked for where JAX has none")
     else:
-        outputs = _of_number(options, kind, operands, tangents, options.known_gamma)
+        outputs = _of_number(options, kind, operands, more, options.known_gamma)
     return [output.astype(one.dtype) for output, one in zip(outputs, expected, strict=True)]
 
 

@@ -5,10 +5,14 @@
     gradients(x, y, lengths, gamma) -> value, grad_x, grad_y
     tangents(x, y, lengths, gamma, tangent_x, tangent_y) -> grad_x_tangent, grad_y_tangent
     alignment(x, y, lengths, gamma) -> value, alignment
+    along(x, y, lengths, gamma, grad, tangent) -> <grad, tangent>
+    products(x, y, lengths, gamma, grad, upstream) -> upstream grad
 
 Gradients are those of the sum of values: a pair's value depends on that pair alone, so the gradient with an
 upstream one is a product. What differentiation keeps is then gradients, of the shape of x and y, and no state
-of the core, which could not be split over devices nor indexed as JAX may do with what is kept.
+of the core, which could not be split over devices nor indexed as JAX may do with what is kept. The last two,
+of x or of y, are each other's transposes. Where products are not what the core makes of an upstream gradient,
+as of one of 0 and a gradient beyond the range of its type, they are computed anew: hence the other operands.
 """
 
 from __future__ import annotations
@@ -85,6 +89,8 @@ value_p = _primitive("value")
 gradients_p = _primitive("gradients")
 tangents_p = _primitive("tangents")
 alignment_p = _primitive("alignment")
+along_p = _primitive("along")
+products_p = _primitive("products")
 
 
 def _bind(
@@ -122,3 +128,13 @@ def alignment(options: Options, operands: Operands) -> tuple[Any, Any]:
     """Values and expected alignments."""
     value, expected = _bind(alignment_p, options, ("alignment", NEITHER, NEITHER), operands)
     return value, expected
+
+
+def along(options: Options, operands: Operands, of: tuple[bool, bool], grad: Any, tangent: Any) -> Any:
+    """The derivative of values along a tangent of x or y; of: which."""
+    return _bind(along_p, options, ("along", of, NEITHER), operands, (grad, tangent))[0]
+
+
+def products(options: Options, operands: Operands, of: tuple[bool, bool], grad: Any, upstream: Any) -> Any:
+    """The gradient by x or y, of: which, for upstream gradients of values, from that for 1."""
+    return _bind(products_p, options, ("products", of, NEITHER), operands, (grad, upstream))[0]

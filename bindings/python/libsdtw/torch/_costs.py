@@ -62,3 +62,11 @@ def matrix(
     """Costs of a metric by its name, in float32 or more; padding is 0 for it."""
     x, y = wide(without_padding(x, x_lengths)), wide(without_padding(y, y_lengths))
     return COSTS[metric](x, y)
+
+
+def dot(weights: Tensor, values: Tensor) -> Tensor:
+    """Sums of products, pair by pair, in float32 or more: 0 where weights are, whatever padding or forbidden
+    cells hold. Finite values stay, as weights may be 0 and have a derivative."""
+    if weights.dtype in (torch.float16, torch.bfloat16):
+        weights, values = weights.float(), values.float()
+    return (weights * torch.where((weights == 0) & ~values.isfinite(), 0, values)).sum((1, 2))

@@ -41,7 +41,9 @@ def sharp(
     value = value.detach()
     args = *given, *kept_for(needs, kept), gamma, options, *needs
     grads = OPS.backward.default(torch.ones_like(value), *args)
-    products = [_dot(g, t) / chosen.degree() for g, t in zip(grads, (x, y), strict=True) if t is not None]
+    products = [
+        _costs.dot(g, t) / chosen.degree() for g, t in zip(grads, (x, y), strict=True) if t is not None
+    ]
     # Where there is no path the expected cost is the value, infinite or NaN.
     return torch.where(value.isfinite(), sum(products[1:], start=products[0]).to(value.dtype), value)
 
@@ -67,11 +69,4 @@ def mean_cost(
     given = free, None, x_lengths, y_lengths
     value, state, _ = OPS.forward.default(*given, 1.0, chosen.of_costs(), True, False, False)
     visits = OPS.alignment.default(*given, state, 1.0, chosen.of_costs())
-    return torch.where(value.isfinite(), _dot(visits.expand(cost.shape), cost).to(value.dtype), value)
-
-
-def _dot(weights: Tensor, values: Tensor) -> Tensor:
-    """Sums of products, 0 where the weights are, as of forbidden cells and padding."""
-    if weights.dtype in (torch.float16, torch.bfloat16):
-        weights, values = weights.float(), values.float()
-    return torch.where(weights == 0, 0, weights * values).sum((1, 2))
+    return torch.where(value.isfinite(), _costs.dot(visits.expand(cost.shape), cost).to(value.dtype), value)

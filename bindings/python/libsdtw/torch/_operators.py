@@ -58,16 +58,6 @@ _SCHEMAS = {
 }
 
 
-def _dot(a: Tensor, b: Tensor | None) -> Tensor | int:
-    """Products of two batches, pair by pair, in float32 or more. 0 where a is, whatever padding b has
-    there."""
-    if b is None:
-        return 0
-    if a.dtype in (torch.float16, torch.bfloat16):
-        a, b = a.float(), b.float()
-    return torch.where(a == 0, 0, a * b).sum((1, 2))
-
-
 def kept_for(needs: Sequence[bool], kept: Sequence[Tensor]) -> tuple[Tensor | None, Tensor | None]:
     """What forward has kept, as backward takes it: None for what is empty, of which DTensor has no shards."""
     kept_x, kept_y = kept
@@ -149,7 +139,9 @@ class _Forward(_private.Function):
         ones = x.new_ones(x.shape[:1], dtype=_kernels.value_dtype(x.dtype))
         needs = tangent_x is not None, tangent_y is not None
         grads = OPS.backward.default(ones, x, y, *saved, ctx.gamma, ctx.options, *needs)
-        terms = [_dot(g, t) for g, t in zip(grads, (tangent_x, tangent_y), strict=True) if t is not None]
+        terms = [
+            _costs.dot(g, t) for g, t in zip(grads, (tangent_x, tangent_y), strict=True) if t is not None
+        ]
         return sum(terms) if ctx.alone else (sum(terms), None, None)
 
 
