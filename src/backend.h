@@ -18,6 +18,11 @@ void jvp(const sdtw::Plan &plan, const Buffers &buffers);
 }  // namespace cpu
 
 namespace cuda {
+// A problem as the core kernels compute it: in float32 if it is of half precision; with as many features more, which
+// are 0, as points of many are loaded at once.
+Problem as_computed(const Problem &problem);
+// Features are added to from so many cells on: tests make it small.
+extern int64_t least_cells_copied;
 // Throws SDTW_STATUS_NOT_BUILT or SDTW_STATUS_NO_DEVICE where the current device cannot be used.
 void require_device();
 // Completes a plan for a call on the current device, of which shared memory and multiprocessors count. Where it has no

@@ -125,7 +125,7 @@ struct Plan {
 // pairs, a wave at a time, without state; or the general engine.
 enum class Route : int { core, pairs, general };
 
-// In the workspace of what is converted: series in float32, and their gradients.
+// In the workspace of what is converted: series in float32, of as many features as are computed, and their gradients.
 struct Scratch {
   size_t x, y, grad_x, grad_y;
 };
@@ -141,8 +141,12 @@ struct Waves {
 struct UnitPoints {
   size_t points[2], norms[2], rounded[2];
 };
-// Features of a unit point are so many more than asked for that these can be loaded at once.
+// A unit point has zeros for features that its series lacks, so that so many can be loaded at once.
 constexpr int64_t unit_features_at_once = 4;
+// The features of points as the core kernels have them.
+inline int64_t features_of_core(const Problem &p) {
+  return p.metric == SDTW_COSINE ? round_up(p.features, unit_features_at_once) : p.features;
+}
 
 // Waves of Route::pairs in a call's workspace: which series each pair is of, the pairs' own values, state and
 // gradients, and, of all waves, sums of the gradients of each series, in double.
@@ -216,7 +220,7 @@ struct Kernels {
 struct Plan {
   Route route;
   bool transposed;  // x and y have changed places in the plan's problem, and so have rows and columns
-  bool converted;   // series are of half precision, and computed in float32
+  bool converted;   // series are copied as they are computed: as_computed
   Scratch scratch;
   Waves waves;
   bool units;  // costs are of points divided by their norms, where the GPU has the kernels; else `general` has all

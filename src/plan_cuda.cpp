@@ -59,12 +59,10 @@ int64_t choose_lower_grad_y_columns(const Problem &p) {
 
 // Gradients are added to half a tile at a time, which float32 is precise enough for as long as that is not done
 // thousands of times to the same point.
-// Those of cosine are projected in the end: what is left may be a small part of them, unless a warp has all features of
-// a point and projects before it adds (cuda/gradients/point_gradients.cuh).
+// Those of cosine are projected in the end, and what is left may be a small part of them.
 bool needs_wide_sums(const Problem &p) {
-  constexpr int64_t longest = 8192, features_of_warp = 128;
-  const bool projects_later = p.metric == SDTW_COSINE && p.features > features_of_warp;
-  return p.dtype == SDTW_F32 && p.fused() && (std::max(p.n, p.m) > longest || projects_later);
+  constexpr int64_t longest = 8192;
+  return p.dtype == SDTW_F32 && p.fused() && (std::max(p.n, p.m) > longest || p.metric == SDTW_COSINE);
 }
 
 // Cosine of many features is the core kernels' where costs, at most 2, are FloatCell's in all pairs and have room in
@@ -112,6 +110,21 @@ Problem part_of(const Problem &problem, int64_t pairs) {
   part.all_pairs = part.symmetric = false;
   return part;
 }
+int64_t least_cells_copied = int64_t{1} << 20;
+
+Problem as_computed(const Problem &p) {
+  // Costs of so many features come through shared memory in pieces, by copies of 4 bytes where they are not a multiple
+  // of 4: (32, 512, 512, 129) took 1.8 times as long as 128. Of few cells that is not worth two more launches.
+  constexpr int64_t whole = 128, at_once = 4;
+  Problem result = p;
+  if (!p.fused() || p.dtype == SDTW_F64) return result;
+  result.dtype = SDTW_F32;
+  const double cells = static_cast<double>(p.n) * static_cast<double>(p.m) * static_cast<double>(p.batch);
+  const bool many = p.features > whole && cells >= static_cast<double>(least_cells_copied);
+  if (p.metric == SDTW_SQEUCLIDEAN && many) result.features = round_up(p.features, at_once);
+  return result;
+}
+
 Exec with_state(const Exec &exec) {
   Exec result = exec;
   result.no_state = false;
@@ -191,13 +204,6 @@ PairWaves make_pair_waves(const Problem &p, const Exec &exec, Call call) {
   return waves;
 }
 
-// The problem in the type in which it is computed, if that is by the core kernels.
-Problem as_float(const Problem &p) {
-  Problem result = p;
-  if (p.fused() && p.dtype != SDTW_F64) result.dtype = SDTW_F32;
-  return result;
-}
-
 Route choose_route(const Problem &p, const Exec &exec) {
   if (p.is_core() || takes_units(p)) return Route::core;
   return exec.no_state && p.fused() && part_of(p, 1).is_core() ? Route::pairs : Route::general;
@@ -211,7 +217,7 @@ Route choose_route(const Problem &p, const Exec &exec) {
 bool choose_transposed(const Problem &p, const Exec &exec) {
   constexpr int64_t longest = 512, few = 100;  // steps; warps that sweep
   if (!p.fused() || p.m <= longest || p.m / 2 < p.n) return false;
-  return choose_route(as_float(p), exec) == Route::core && make_core_plan(as_float(p), exec).tasks <= few;
+  return choose_route(as_computed(p), exec) == Route::core && make_core_plan(as_computed(p), exec).tasks <= few;
 }
 
 }  // namespace
@@ -229,7 +235,7 @@ sdtw::Plan make_plan(const Problem &given, const Exec &exec) {
 sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
   sdtw::Plan result{problem, exec, {}, {}};
   Plan &plan = result.cuda;
-  const Problem p = as_float(problem);
+  const Problem p = as_computed(problem);
   const Route route = choose_route(p, exec);
   if (route == Route::core) {
     plan = make_core_plan(p, exec);
@@ -240,7 +246,8 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
     plan.forward_pairs = forward, plan.backward_pairs = make_pair_waves(p, exec, Call::backward);
   }
   plan.route = route;
-  plan.converted = route != Route::general && !plan.units && p.dtype != problem.dtype;
+  const bool differs = p.dtype != problem.dtype || p.features != problem.features;
+  plan.converted = route != Route::general && !plan.units && differs;
   Exec alone = exec;
   // The engine knows no state of the core kernels, but may take their place where there are none for units.
   alone.no_state = exec.no_state || (plan.route != Route::general && !plan.units);
@@ -261,7 +268,7 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
     plan.forward_bytes = plan.forward_pairs.bytes, plan.backward_bytes = plan.backward_pairs.bytes;
   else if (exec.no_state)
     plan.backward_bytes = plan.alignment_bytes = plan.waves.bytes;
-  if (plan.route == Route::pairs || plan.converted) plan.alignment_bytes = plan.general.alignment.bytes;
+  if (plan.route == Route::pairs || p.dtype != problem.dtype) plan.alignment_bytes = plan.general.alignment.bytes;
   if (plan.units) {
     const auto room = [](size_t &bytes, size_t for_general) { bytes = std::max(bytes, for_general); };
     room(plan.state_bytes, plan.general.state.bytes);
@@ -269,13 +276,15 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
     room(plan.alignment_bytes, plan.general.alignment.bytes);
   }
   if (plan.converted) {
-    const size_t x = checked_mul(checked_mul(problem.batch_x, problem.n), problem.features);
-    const size_t y = p.symmetric ? 0 : checked_mul(checked_mul(problem.batch_y, problem.m), problem.features);
-    // Behind the larger of the two workspaces, which no call has both of.
+    const size_t x = checked_mul(checked_mul(p.batch_x, p.n), p.features);
+    const size_t y = p.symmetric ? 0 : checked_mul(checked_mul(p.batch_y, p.m), p.features);
+    const bool aligns = plan.route == Route::core && p.dtype == problem.dtype;  // else the general engine does
+    // Behind the largest of the workspaces, of which a call has one.
     Arena arena;
-    arena.add(std::max(plan.forward_bytes, plan.backward_bytes), 1);
+    arena.add(std::max({plan.forward_bytes, plan.backward_bytes, aligns ? plan.alignment_bytes : 0}), 1);
     plan.scratch.x = arena.add(x, sizeof(float)), plan.scratch.y = arena.add(y, sizeof(float));
     plan.forward_bytes = arena.bytes();
+    if (aligns) plan.alignment_bytes = arena.bytes();
     plan.scratch.grad_x = arena.add(x, sizeof(float)), plan.scratch.grad_y = arena.add(y, sizeof(float));
     plan.backward_bytes = arena.bytes();
   }
@@ -288,17 +297,17 @@ namespace {
 UnitPoints place_units(const Problem &p, Arena &arena, bool back) {
   UnitPoints units{};
   for (int side = 0; side < 2; side++) {
-    const size_t points = checked_mul(p.batch, side ? p.m : p.n);
-    const size_t features = round_up<int64_t>(p.features, unit_features_at_once);
-    units.points[side] = arena.add(checked_mul(points, features), sizeof(double));
+    const size_t points = checked_mul(p.batch, side ? p.m : p.n), coordinates = checked_mul(points, p.features);
+    units.points[side] = arena.add(coordinates, 2 * sizeof(float));
     units.norms[side] = arena.add(back ? points : 0, sizeof(double));
-    const size_t origins = side ? 0 : p.batch;
-    units.rounded[side] = arena.add(back ? checked_mul(checked_add(points, origins), p.features) : 0, sizeof(float));
+    units.rounded[side] = arena.add(back ? coordinates : 0, sizeof(float));
   }
   return units;
 }
 
-Plan make_core_plan(const Problem &problem, const Exec &exec) {
+Plan make_core_plan(const Problem &given, const Exec &exec) {
+  Problem problem = given;
+  problem.features = features_of_core(given);
   Plan plan{};
   plan.units = problem.metric == SDTW_COSINE;
   plan.lanes = choose_lanes(problem);
@@ -339,9 +348,8 @@ Plan make_core_plan(const Problem &problem, const Exec &exec) {
   plan.midlines = back.add(strips > 1 ? checked_mul(batch, plan.full_sweeps ? strips : halves) : 0, sizeof(Midline));
   plan.wide_sums = needs_wide_sums(problem);
   const auto points = [&](size_t of_pair) { return checked_mul(checked_mul(batch, of_pair), problem.features); };
-  const bool has_sums = plan.wide_sums || plan.units;  // in the workspace
-  plan.sums_x = back.add(has_sums ? points(problem.n) : 0, plan.wide_sums ? sizeof(double) : sizeof(float));
-  plan.sums_y = back.add(has_sums ? points(problem.m) : 0, plan.wide_sums ? sizeof(double) : sizeof(float));
+  plan.sums_x = back.add(plan.wide_sums ? points(problem.n) : 0, sizeof(double));
+  plan.sums_y = back.add(plan.wide_sums ? points(problem.m) : 0, sizeof(double));
   plan.lower_grad_y_columns = strips > 1 && problem.fused() ? choose_lower_grad_y_columns(problem) : 0;
   plan.side = back.add(points(plan.lower_grad_y_columns),
                        problem.dtype == SDTW_F64 || plan.wide_sums ? sizeof(double) : sizeof(float));

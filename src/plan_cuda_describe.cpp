@@ -62,7 +62,6 @@ __attribute__((format(printf, 2, 3))) void append(std::string &text, const char 
 // The kernels of a call on the current device, if there is one.
 void append_kernels(std::string &text, sdtw::Plan plan, const char *name, Call call) {
   choose_kernels(plan, call);
-  if (plan.cuda.route == Route::general) return;
   append(text, "; %s:", name);
   const Kernels &kernels = plan.cuda.kernels;
   const char *const pass = call == Call::forward ? "forward" : "backward";
@@ -103,12 +102,15 @@ std::string describe(const sdtw::Plan &plan) {
   append(text, "; state %zu, workspace forward %zu backward %zu alignment %zu bytes", p.state_bytes, p.forward_bytes,
          p.backward_bytes, p.alignment_bytes);
   text += describe_streams(plan);
-  if (p.units) text += "; costs are of points divided by their norms, where there are no kernels here the general engine's";
+  if (p.units) text += "; costs are of points divided by their norms";
   try {
     require_device();
   } catch (const Error &) {
     return text + "; kernels are chosen where there is a GPU";
   }
+  sdtw::Plan chosen = plan;
+  choose_kernels(chosen, Call::forward);
+  if (chosen.cuda.route == Route::general) return describe_general(plan);
   append_kernels(text, plan, "forward", Call::forward);
   append_kernels(text, plan, "backward", Call::backward);
   if (p.route == Route::core) append_kernels(text, plan, "alignment", Call::alignment);

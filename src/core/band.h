@@ -6,6 +6,12 @@
 #include "core/numbers.h"
 #include "sdtw.h"
 
+#ifdef __CUDA_ARCH__
+#define SDTW_CALLED __noinline__
+#else
+#define SDTW_CALLED
+#endif
+
 namespace sdtw::core {
 
 struct Interval {
@@ -37,12 +43,7 @@ struct Band {
       const int64_t last = i + reach + (follows && m > n ? m - n : 0);
       return {clamp(first, m), clamp(last + 1, m)};
     }
-    const double slope = std::fmin(radius, 0x1p38);  // above 200 n and m it makes no difference
-    const int64_t below = n - 1 - i;
-    const int64_t first = first_of_cone(i, slope), first_from_end = m - 1 - last_of_cone(below, slope);
-    const int64_t last = last_of_cone(i, slope), last_from_end = m - 1 - first_of_cone(below, slope);
-    return {clamp(first > first_from_end ? first : first_from_end, m),
-            clamp((last < last_from_end ? last : last_from_end) + 1, m)};
+    return columns_of_itakura(i);
   }
 
   // No fewer columns than `rows` rows, each below the other, admit together, and few more.
@@ -60,6 +61,15 @@ struct Band {
   }
 
  private:
+  // Kernels call it, as it would take registers from those of other bands.
+  SDTW_CALLED SDTW_HOST_DEVICE Interval columns_of_itakura(int64_t i) const {
+    const double slope = std::fmin(radius, 0x1p38);  // above 200 n and m it makes no difference
+    const int64_t below = n - 1 - i;
+    const int64_t first = first_of_cone(i, slope), first_from_end = m - 1 - last_of_cone(below, slope);
+    const int64_t last = last_of_cone(i, slope), last_from_end = m - 1 - first_of_cone(below, slope);
+    return {clamp(first > first_from_end ? first : first_from_end, m),
+            clamp((last < last_from_end ? last : last_from_end) + 1, m)};
+  }
   // Itakura's parallelogram is where a cone from the first cell and, turned by half, one from the last overlap:
   //   n j / (slope m) - 1/200 <= i <= slope n j / m + 1/200,
   // as tslearn rounds its bounds of rows to hundredths. Floating point says where about a cone begins and ends in a

@@ -85,10 +85,10 @@ struct Args {
   sdtw_in x, y;                // the series; with given costs x is the cost matrix, and y is unused
   const void *x_len, *y_len;   // lengths of the series; null: all are n, or m
   const SeriesOfPair *series;  // [batch]; null: pair b is x_b and y_b
-  // Cosine: points divided by their norms, [batch][n] and [batch][m][unit_features]; x and y are float32 of these, as
-  // gradients are to be made of. Null: costs are squared distances of x and y, or given.
+  bool units;                  // cosine: costs are of points divided by their norms
+  // These, [batch][n] and [batch][m][features]. x and y are float32 of them, as gradients are to be made of; features
+  // are a multiple of unit_features_at_once, of which those that the series lack are 0.
   const TwoFloats *unit_x, *unit_y;
-  int unit_features;        // round_up(features, 4), of which those beyond `features` are 0
   void *value;              // forward: [batch], of the problem's dtype
   const void *grad_value;   // backward: [batch], the gradient that flows into each value; null: 1
   sdtw_out grad_x, grad_y;  // backward: the gradients; with wide_sums, sums in the workspace; no data: not wanted

@@ -25,7 +25,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.has_long = a.costs != Costs::tensor || current_device().room != room_of_64;
   a.long_lengths = p.length_bits == 64;
   a.batch = p.batch;
-  a.n = static_cast<int>(p.n), a.m = static_cast<int>(p.m), a.features = static_cast<int>(p.features);
+  a.n = static_cast<int>(p.n), a.m = static_cast<int>(p.m), a.features = static_cast<int>(features_of_core(p));
   a.scale = core::log2_e / p.gamma, a.root = Root(a.scale);
   a.lanes = static_cast<int>(plan.cuda.lanes);
   a.lane_bits = a.lanes == 32 ? 5 : a.lanes == 16 ? 4 : 3;
@@ -40,7 +40,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.rows = at<Word>(run, plan.cuda.rows);
   a.status = at<int>(run, plan.cuda.status);
   a.norms = at<double>(run, plan.cuda.norms);
-  if (plan.cuda.units) a.unit_features = static_cast<int>(round_up<int64_t>(p.features, unit_features_at_once));
+  a.units = plan.cuda.units;
   a.slices = has_bounds(a) && prefers_slices() && ForwardSweeps<FloatCell>::fits_slices(a) &&
              BackwardSweeps<FloatCell>::fits_slices(a);
   return a;
@@ -52,20 +52,20 @@ Units take_units(Args &a, const sdtw::Plan &plan, const Buffers &buffers, const 
                  bool for_gradients) {
   const Problem &p = plan.problem;
   Units units{};
-  units.unit_features = a.unit_features;
+  units.unit_features = a.features;
   for (const int which : {0, 1}) {
     const int rows = which ? a.m : a.n;
     const sdtw_in &from = which ? buffers.y : buffers.x;
-    units.side[which] = {p.batch, rows, a.features, which ? a.y_len : a.x_len, a.long_lengths};
+    units.side[which] = {p.batch, rows, static_cast<int>(p.features), which ? a.y_len : a.x_len, a.long_lengths};
     units.points[which] = {from.data, {from.stride[0], from.stride[1], from.stride[2]}, p.dtype};
     units.units[which] = at<TwoFloats>(buffers.workspace, places.points[which]);
     sdtw_in &to = which ? a.y : a.x;
     if (for_gradients) {
       units.norms[which] = at<double>(buffers.workspace, places.norms[which]);
       units.rounded[which] = at<float>(buffers.workspace, places.rounded[which]);
-      to = {units.rounded[which], {int64_t{which ? rows : rows + 1} * a.features, a.features, 1}};
+      to = {units.rounded[which], {int64_t{rows} * a.features, a.features, 1}};
     } else {  // the first of each two floats
-      to = {units.units[which], {int64_t{2} * rows * a.unit_features, int64_t{2} * a.unit_features, 2}};
+      to = {units.units[which], {int64_t{2} * rows * a.features, int64_t{2} * a.features, 2}};
     }
   }
   a.unit_x = units.units[0], a.unit_y = units.units[1];
@@ -96,7 +96,7 @@ void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Ou
     a.side = points(plan.cuda.side, a.lower_grad_y_columns);
   }
   a.wide_sums = plan.cuda.wide_sums && !a.dense.data;
-  if (a.wide_sums || (a.unit_x && !a.dense.data)) {
+  if (a.wide_sums) {
     if (a.grad_x.data) a.grad_x = points(plan.cuda.sums_x, a.n);
     if (a.grad_y.data) a.grad_y = points(plan.cuda.sums_y, a.m);
   }
@@ -109,7 +109,7 @@ void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Ou
     BackwardSweeps<LongCell>::launch(a, kernels.longer, kernels.wide, stream);
   else
     BackwardSweeps<DoubleCell>::launch(a, kernels.wide, {}, stream);
-  if (a.wide_sums && !a.unit_x)
+  if (a.wide_sums && !a.units)
     launch_round_sums(a, first, second, stream);
   else if (a.side.data)
     launch_add_side(a, stream);
@@ -197,10 +197,9 @@ void gradients_of_units(const sdtw::Plan &plan, const Buffers &buffers, Args a) 
   g.of = units;
   for (const int which : {0, 1}) {
     const sdtw_out &to = which ? buffers.grad_y : buffers.grad_x;
-    if (to.data) g.sums[which] = at<void>(buffers.workspace, which ? plan.cuda.sums_y : plan.cuda.sums_x);
+    if (to.data) g.sums[which] = at<double>(buffers.workspace, which ? plan.cuda.sums_y : plan.cuda.sums_x);
     g.to[which] = {to.data, {to.stride[0], to.stride[1], to.stride[2]}, plan.problem.dtype};
   }
-  g.wide_sums = plan.cuda.wide_sums;
   g.grad_value = static_cast<const float *>(buffers.grad_value);
   g.status = a.status;
   launch_unit_gradients(g, plan.exec.stream);

@@ -1,7 +1,8 @@
 // The CUDA backend's entry points: which kernels a call goes to. The core case has kernels of its own, which compute
 // all pairs as well if they are asked for without state (all_pairs.cu). Series of half precision that are the core case
-// otherwise are converted to float32, and gradients back. Without state the core kernels compute forward again, a wave
-// of pairs at a time. Values alone of many short series are the streams'. All else is the general engine's.
+// otherwise are converted to float32, and gradients back (as_computed). Without state the core kernels compute forward
+// again, a wave of pairs at a time. Values alone of many short series are the streams'. All else is the general
+// engine's.
 #include "backend.h"
 #include "cuda/core_calls.h"
 #include "cuda/general/backend.h"
@@ -58,16 +59,19 @@ void alignment_of_core(const sdtw::Plan &plan, const Buffers &buffers) {
   plan.exec.no_state ? in_waves(plan, buffers, Call::alignment) : core_alignment(plan, buffers);
 }
 
-// A call with series of half precision as one with float32.
+// A call as one with other series: as_computed.
 void converted(const sdtw::Plan &plan, const Buffers &buffers, Call which, Function call) {
   const Problem &p = plan.problem;
   const Scratch &scratch = plan.cuda.scratch;
   const bool is_long = p.length_bits == 64;
   const general::Side x{p.batch_x, static_cast<int>(p.n), static_cast<int>(p.features), buffers.x_len, is_long};
   const general::Side y{p.batch_y, static_cast<int>(p.m), static_cast<int>(p.features), buffers.y_len, is_long};
+  sdtw::Plan inner = plan;
+  inner.problem = as_computed(p);
+  const int64_t features = inner.problem.features;
   Buffers b = buffers;
   const auto place = [&](size_t offset, const general::Side &side) {
-    return sdtw_out{at<void>(buffers.workspace, offset), {int64_t{side.rows} * side.features, side.features, 1}};
+    return sdtw_out{at<void>(buffers.workspace, offset), {side.rows * features, features, 1}};
   };
   const auto target = [](const sdtw_out &out, sdtw_dtype dtype) {
     return general::Target{out.data, {out.stride[0], out.stride[1], out.stride[2]}, dtype};
@@ -78,7 +82,7 @@ void converted(const sdtw::Plan &plan, const Buffers &buffers, Call which, Funct
   general::Conversions loads, stores;
   const auto load = [&](sdtw_in &in, size_t offset, const general::Side &side) {
     const sdtw_out to = place(offset, side);
-    loads.of[loads.count++] = {side, series(in, p.dtype), target(to, SDTW_F32)};
+    loads.of[loads.count++] = {side, series(in, p.dtype), target(to, SDTW_F32), static_cast<int>(features)};
     in = {to.data, {to.stride[0], to.stride[1], to.stride[2]}};
   };
   load(b.x, scratch.x, x);
@@ -86,14 +90,12 @@ void converted(const sdtw::Plan &plan, const Buffers &buffers, Call which, Funct
   launch_convert(loads, plan.exec.stream);
   if (b.grad_x.data) b.grad_x = place(scratch.grad_x, x);
   if (b.grad_y.data) b.grad_y = place(scratch.grad_y, y);
-  sdtw::Plan inner = plan;
-  inner.problem.dtype = SDTW_F32;
   choose_kernels(inner, which);
   call(inner, b);
   const auto store = [&](const sdtw_out &from, const sdtw_out &to, general::Side side) {
     if (!to.data) return;
     side.lengths = nullptr;  // gradients are there beyond the lengths, too
-    stores.of[stores.count++] = {side, series(from, SDTW_F32), target(to, p.dtype)};
+    stores.of[stores.count++] = {side, series(from, SDTW_F32), target(to, p.dtype), side.features};
   };
   store(b.grad_x, buffers.grad_x, x), store(b.grad_y, buffers.grad_y, y);
   launch_convert(stores, plan.exec.stream);
@@ -114,9 +116,7 @@ bool takes_streams(const sdtw::Plan &plan, const Buffers &buffers) {
   return suits;
 }
 
-// A call's functions by Route.
-void compute(const sdtw::Plan &plan, const Buffers &buffers, Call call, const Function (&by_route)[3]) {
-  const Function function = by_route[static_cast<int>(plan.cuda.route)];
+void compute(const sdtw::Plan &plan, const Buffers &buffers, Call call, Function function) {
   plan.cuda.converted ? converted(plan, buffers, call, function) : function(plan, buffers);
 }
 
@@ -138,18 +138,20 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
 
 void forward(const sdtw::Plan &plan, const Buffers &buffers) {
   if (takes_streams(plan, buffers)) return;
-  compute(plan, oriented(plan, buffers), Call::forward, {forward_of_core, pairs_forward, general::forward});
+  constexpr Function by_route[] = {forward_of_core, pairs_forward, general::forward};
+  compute(plan, oriented(plan, buffers), Call::forward, by_route[static_cast<int>(plan.cuda.route)]);
 }
 
 void backward(const sdtw::Plan &plan, const Buffers &buffers) {
-  compute(plan, oriented(plan, buffers), Call::backward, {backward_of_core, pairs_backward, general::backward});
+  constexpr Function by_route[] = {backward_of_core, pairs_backward, general::backward};
+  compute(plan, oriented(plan, buffers), Call::backward, by_route[static_cast<int>(plan.cuda.route)]);
 }
 
 void alignment(const sdtw::Plan &plan, const Buffers &buffers) {
   const bool half = plan.problem.fused() && plan.problem.element_size() == 2;
   const bool of_core = plan.cuda.route == Route::core && !half;
-  const auto compute = of_core ? alignment_of_core : general::alignment;
-  compute(plan, oriented(plan, buffers));
+  const Buffers b = oriented(plan, buffers);
+  of_core ? compute(plan, b, Call::alignment, alignment_of_core) : general::alignment(plan, b);
 }
 
 void jvp(const sdtw::Plan &plan, const Buffers &buffers) { general::jvp(plan, oriented(plan, buffers)); }

@@ -103,8 +103,6 @@ bool visit_kernel(const Args &a, Visit &&visit) {
   if (a.dense.data) return with(Type<AlignmentOutput<Real>>{});
   if constexpr (std::is_base_of_v<InlineBase, Source>)
     return with(Type<ShuffleGradients<Source::features>>{});
-  else if constexpr (std::is_same_v<Source, UnitsInWords> || std::is_same_v<Source, UnitSlicesInWords>)
-    return with(Type<GradientsOfUnits>{});
   else if constexpr (!std::is_same_v<Source, GivenCosts>)
     return with(Type<SparseGradients<Real>>{});
   return false;

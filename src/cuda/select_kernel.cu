@@ -38,7 +38,7 @@ Source forward_source(const Args &a) {
     if (a.lanes == warp) return fits_forward<Large>(a) ? Source::large : Source::smallest_large;
     return fits_forward<LargeOfPairs>(a) ? Source::large_of_pairs : Source::smallest_large;
   }
-  if (a.unit_features > 0)
+  if (a.units)
     return a.features > Units::at_once && a.features <= UnitsOfMany::at_once && fits_forward<UnitsOfMany>(a)
                ? Source::units_of_many
                : Source::units;
@@ -67,7 +67,7 @@ Kernel fit_slices_as(Source source, Args a) {
 }
 Kernel fit_slices(const Args &a) {
   const bool short_y = a.m <= most_packed_columns;
-  if (a.unit_features > 0)
+  if (a.units)
     return short_y ? fit_slices_as<UnitSlices>(Source::unit_slices, a)
                    : fit_slices_as<SplitUnitSlices>(Source::split_unit_slices, a);
   return short_y ? fit_slices_as<Slices>(Source::slices, a) : fit_slices_as<SplitSlices>(Source::split_slices, a);
@@ -131,12 +131,10 @@ Kernel fit_any(Args a, bool large) {
     found = fits(Source::large, comfortable_steps) || fits(Source::smallest_large, least_steps);
   } else if (a.costs != Costs::tensor) {
     found = fits(forward_source<Cell>(a), least_steps);
-  } else if (a.unit_features > 0 && !a.slices) {
+  } else if (a.units && !a.slices) {
     found = !large && fits(Source::units_in_words, comfortable_steps);
   } else if (a.slices) {
-    const Source source = a.unit_features > 0 ? Source::unit_slices_in_words
-                          : large             ? Source::slices
-                                              : Source::slices_in_words;
+    const Source source = a.units ? Source::unit_slices_in_words : large ? Source::slices : Source::slices_in_words;
     found = fits_with(true, source, comfortable_steps) || fits_with(false, source, least_steps);
   } else if (a.features > most_whole_features &&
              fits(large ? Source::packed_pieces : Source::word_pieces, comfortable_steps)) {
@@ -197,7 +195,7 @@ bool fits_all(Args a) {
   for (void *dense : {static_cast<void *>(nullptr), static_cast<void *>(&alignment)}) {
     a.dense.data = dense;
     fits = fits && fit_any<Cell>(a, false).source != Source::none;
-    fits = fits && (a.unit_features > 0 || fit_any<Cell>(a, true).source != Source::none);
+    fits = fits && (a.units || fit_any<Cell>(a, true).source != Source::none);
   }
   return fits;
 }

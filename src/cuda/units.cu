@@ -70,8 +70,6 @@ struct Origin {
     scale = usable ? 1 / sqrt(xx) : 0;
     turned = usable && xy < 0 && 4 * xy * xy > xx * yy;
   }
-  // A feature of it, of which x_0 has v.
-  __device__ __forceinline__ double of(float v) const { return scale > 0 ? v * scale : 0; }
 };
 
 // Calls visit with the rows of a pair's series that the lanes look after, a few each.
@@ -127,14 +125,12 @@ __global__ void __launch_bounds__(threads) unit_kernel(const __grid_constant__ U
         const int64_t point = b * side.rows + row;
         *reinterpret_cast<decltype(parts) *>(u.units[which] + point * u.unit_features + f) = parts;
         if (!rounded) continue;
-        const Four of_origin = x.at(0, f);
-        float *const to = rounded + (which == 0 ? point + b : point) * features + f;
+        const Four of_x = x.at(0, f);
+        Four to;
 #pragma unroll
         for (int i = 0; i < at_once; i++)
-          if (f + i < features) {
-            to[i] = static_cast<float>(sign * unit[i] - origin.of(of_origin.v[i]));
-            if (which == 0 && row == 0) to[side.rows * features + i] = static_cast<float>(origin.of(of_origin.v[i]));
-          }
+          to.v[i] = static_cast<float>(sign * unit[i] - (origin.scale > 0 ? of_x.v[i] * origin.scale : 0));
+        *reinterpret_cast<Four *>(rounded + point * u.unit_features + f) = to;
       }
       if (lanes.rank > 0) return;
       if (u.norms[which]) u.norms[which][b * side.rows + row] = origin.turned && which == 0 ? -norm : norm;
@@ -166,13 +162,12 @@ __global__ void __launch_bounds__(threads) unit_gradients_kernel(const __grid_co
       const int64_t point = b * side.rows + row;
       double unit[at_once], sum[at_once];
       const auto load = [&](int f) {
-        const TwoFloats *const units = u.units[which] + point * u.unit_features + f;
+        const int64_t at = point * u.unit_features + f;
+        const TwoFloats *const units = u.units[which] + at;
 #pragma unroll
         for (int i = 0; i < at_once; i++) {
-          const int64_t at = point * features + min(f + i, features - 1);
-          unit[i] = static_cast<double>(units[i].high) + static_cast<double>(units[i].low);  // 0 beyond the last
-          sum[i] = g.wide_sums ? static_cast<const double *>(g.sums[which])[at]
-                               : static_cast<const float *>(g.sums[which])[at];
+          unit[i] = static_cast<double>(units[i].high) + static_cast<double>(units[i].low);
+          sum[i] = g.sums[which][at + i];
         }
       };
       const double norm = row < length ? u.norms[which][point] : 0;

@@ -11,21 +11,18 @@ namespace sdtw::cuda {
 struct Units {
   general::Side side[2];
   general::Series points[2];
-  int unit_features;
+  int unit_features;  // of the arrays below: those that the series lack are 0
   TwoFloats *units[2];
-  double *norms[2];  // of x negative where `rounded` has the opposite of y; null: not wanted
-  // What gradients are made of, as in general::Normalised; null: not wanted. Behind the last point of each x, what these
-  // points are relative to.
-  float *rounded[2];
-  int *bounds;  // of the costs of each pair, as of Costs::tensor (pair.cuh); null: they are known
+  double *norms[2];   // of x negative where `rounded` has the opposite of y; null: not wanted
+  float *rounded[2];  // what gradients are made of, as in general::Normalised; null: not wanted
+  int *bounds;        // of the costs of each pair, as of Costs::tensor (pair.cuh); null: they are known
 };
 void launch_units(const Units &units, cudaStream_t stream);
 
 // Gradients of both series of each pair, times grad_value: NaN and 0 as the results of the pair ask for.
 struct UnitGradients {
   Units of;
-  const void *sums[2];  // over differences of `rounded`; null: the gradient is not wanted
-  bool wide_sums;       // whether sums are double, not float
+  const double *sums[2];  // over differences of `rounded`; null: the gradient is not wanted
   general::Target to[2];
   const float *grad_value;  // null: 1
   const int *status;

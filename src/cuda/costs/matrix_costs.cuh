@@ -71,7 +71,7 @@ struct MatrixProducer : RowsOfProducer {
   __device__ __forceinline__ void seek(const StripView &s) {
     n = s.pair.n, sign = s.sign(), first_row = s.row_of(0) - sign * (lane_id() / 4 * K);
     if constexpr (of_units) {
-      const int64_t points = a.unit_features;
+      const int64_t points = a.features;
       xs = a.unit_x + s.pair.index * a.n * points + feature();
       ys = a.unit_y + (s.pair.index * a.m + s.first_column()) * points + feature();
     } else {
@@ -79,10 +79,10 @@ struct MatrixProducer : RowsOfProducer {
       ys = static_cast<const float *>(a.y.data) + y_of(a, s.pair.index) * a.y.stride[0] +
            s.first_column() * a.y.stride[1] + feature() * a.y.stride[2];
     }
-    y_step = sign * (of_units ? a.unit_features : a.y.stride[1]);
+    y_step = sign * (of_units ? a.features : a.y.stride[1]);
   }
   // From a point of x to the next; and from a feature to the next.
-  __device__ __forceinline__ int64_t along_x() const { return of_units ? a.unit_features : a.x.stride[1]; }
+  __device__ __forceinline__ int64_t along_x() const { return of_units ? a.features : a.x.stride[1]; }
   __device__ __forceinline__ int64_t feature_of_x() const { return of_units ? 1 : a.x.stride[2]; }
   __device__ __forceinline__ int64_t feature_of_y() const { return of_units ? 1 : a.y.stride[2]; }
 

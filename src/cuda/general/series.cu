@@ -257,7 +257,7 @@ __device__ __forceinline__ void with_half(sdtw_dtype dtype, const Visit &visit) 
 __global__ void __launch_bounds__(threads) convert_kernel(const __grid_constant__ Conversions conversions) {
   const Conversion &c = conversions.of[blockIdx.z];
   const Side &side = c.side;
-  if (is_dense(c.from, side) && is_dense(c.to, side)) {
+  if (c.from.dtype != c.to.dtype && is_dense(c.from, side) && is_dense(c.to, side)) {
     const int64_t count = side.batch * side.rows * side.features;
     if (c.from.dtype == SDTW_F32)
       with_half(c.to.dtype, [&](auto zero) {
@@ -269,14 +269,14 @@ __global__ void __launch_bounds__(threads) convert_kernel(const __grid_constant_
       });
     return;
   }
-  each_element(side.batch, side.rows, side.features, [&](int64_t b) {
+  each_element(side.batch, side.rows, c.features, [&](int64_t b) {
     const int length = length_of(side, b);
     return [&c, b, length](int64_t row, int column) {
       if (row >= length) return;
       const Series &from = c.from;
-      put_element(
-          c.to.data, place_in(c.to, b, row, column), c.to.dtype,
-          element<float>(from.data, b * from.stride[0] + row * from.stride[1] + column * from.stride[2], from.dtype));
+      const int64_t at = b * from.stride[0] + row * from.stride[1] + column * from.stride[2];
+      const float v = column < c.side.features ? element<float>(from.data, at, from.dtype) : 0;
+      put_element(c.to.data, place_in(c.to, b, row, column), c.to.dtype, v);
     };
   });
 }

@@ -69,12 +69,13 @@ struct PairsOfWave {
 void launch_reduce(PairsOfWave wave, const Target &of_pairs, const Target &to, bool of_x, bool adds,
                    cudaStream_t stream);
 
-// Copies of series of a half type as float32, or of float32 as a half type, in one launch: rows beyond the lengths may
-// be left out.
+// Copies of series of a half type as float32, or of float32 as a half type, or with more features, in one launch: rows
+// beyond the lengths may be left out.
 struct Conversion {
   Side side;
   Series from;
   Target to;
+  int features;  // of `to`: what the series lack is 0
 };
 struct Conversions {
   int count = 0;

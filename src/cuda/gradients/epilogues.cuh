@@ -249,13 +249,13 @@ struct ShuffleGradients {
 
 // SparseGradients: gradients of any series, by two warps that add to grad_x and three that add to grad_y. Each warp
 // looks up which lanes have any E, as the adjoint sweep has marked them, and skips all else (point_gradients.cuh).
-template <class Real, bool of_units>
-struct ListedGradients {
+template <class Real>
+struct SparseGradients {
   static constexpr int of_rows = 2, of_columns = 3, readers = of_rows + of_columns;
   static constexpr bool wants_live = true;
   static constexpr int resident = 1;
   __host__ __device__ static size_t bytes(const Args &a) {
-    return (readers * Gradients<Real, of_units>::notes_bytes(a) + 15) / 16 * 16;
+    return (readers * Gradients<Real>::notes_bytes(a) + 15) / 16 * 16;
   }
 
   const Args &a;
@@ -263,15 +263,14 @@ struct ListedGradients {
   Progress progress;
   bool of_x;
   Layout layout;
-  Gradients<Real, of_units> gradients;
+  Gradients<Real> gradients;
 
-  __device__ __forceinline__ ListedGradients(const Args &args, const StripView &view, unsigned char *memory, int role)
+  __device__ __forceinline__ SparseGradients(const Args &args, const StripView &view, unsigned char *memory, int role)
       : a(args),
         s(view),
         progress(args, view),
         of_x(role < of_rows),
-        gradients(args, view, of_x, of_x ? role : role - of_rows,
-                  memory + role * Gradients<Real, of_units>::notes_bytes(args)) {
+        gradients(args, view, of_x, of_x ? role : role - of_rows, memory + role * Gradients<Real>::notes_bytes(args)) {
     const auto layouts = [&](auto element) {
       using Element = decltype(element);
       return common(common(layout_of<Real, Element>(a.x, a.features), layout_of<Real, Element>(a.y, a.features)),
@@ -323,13 +322,6 @@ struct ListedGradients {
   __device__ __forceinline__ void finish(int) const {
     if (lane_id() == 0) progress.report(0);
   }
-};
-template <class Real>
-struct SparseGradients : ListedGradients<Real, false> {
-  using ListedGradients<Real, false>::ListedGradients;
-};
-struct GradientsOfUnits : ListedGradients<float, true> {
-  using ListedGradients<float, true>::ListedGradients;
 };
 
 // AlignmentOutput: E itself, or E times grad_value, one element a cell. Its warps take the steps in turn. Only cells

@@ -35,7 +35,7 @@ __device__ __forceinline__ Real upstream(const Args &a, int64_t pair) {
 // If it is not finite the factor is NaN, which makes the gradients NaN wherever anything is added.
 template <class Real>
 __device__ __forceinline__ Real gradient_factor(const Args &a, int64_t pair) {
-  const Real g = (a.unit_features > 0 ? 1 : 2) * upstream<Real>(a, pair);
+  const Real g = (a.units ? 1 : 2) * upstream<Real>(a, pair);
   return isfinite(g) ? g : g - g;
 }
 
@@ -191,11 +191,7 @@ __device__ __forceinline__ unsigned transpose(unsigned word) {
 //
 // Differences x_i - y_j are taken as they are: the usual split of grad_x_i into sums of E y and of E cancels where x is
 // near y.
-//
-// of_units: sums are to be projected by unit points in the end (cuda/units.h). What is along these may be many times
-// what is left, so it is taken off before it is added up, but for rounding, if the lanes have all features at once;
-// others have wide sums. x and y are relative to a common point, which lies behind the last of x.
-template <class Real, bool of_units>
+template <class Real>
 struct Gradients {
   static constexpr int size = Point<Real>::size;
 
@@ -258,28 +254,6 @@ struct Gradients {
     return found + __popc(all);
   }
 
-  // Takes off what is along a unit point, of which `here` is relative to `origin`.
-  template <class Own>
-  __device__ __forceinline__ void project(const Own &own, Point<Real> &sum, const Point<Real> &here,
-                                          const Point<Real> &origin) const {
-    Point<Real> unit;
-    Real product = 0;
-#pragma unroll
-    for (int j = 0; j < size; j++) {
-      unit.v[j] = here.v[j] + origin.v[j];
-      if (j >= own.skipped && j < own.count) product = fma(unit.v[j], sum.v[j], product);
-    }
-    const unsigned lanes = share.bits == 5 ? all_lanes : ((1u << share.lanes()) - 1) << (lane_id() - share.lane);
-    for (int step = share.lanes() / 2; step > 0; step /= 2) product += __shfl_xor_sync(lanes, product, step);
-#pragma unroll
-    for (int j = 0; j < size; j++) sum.v[j] = fma(-product, unit.v[j], sum.v[j]);
-  }
-  // What x and y of a pair are relative to; first: where its first point of the task lies.
-  template <class Own>
-  __device__ __forceinline__ Point<Real> origin_of(const Own &own, const char *first, int64_t along) const {
-    return own.load(first + (a.n - s.row) * (x.next * s.sign()) + own.offset(x), along, true);
-  }
-
   // Adds to grad_x, features from f on. any: bits of the steps in which the lane's rows have any E.
   template <int workers, class Element, Layout layout, bool wide_sums>
   __device__ __forceinline__ void to_x(const SweptHalf<Real> &half, unsigned any, int f) const {
@@ -309,11 +283,6 @@ struct Gradients {
           for (int j = 0; j < size; j++) sum[k].v[j] = fma(here_e.v[k], here[k].v[j] - other.v[j], sum[k].v[j]);
       }
       char *to = out.at(pair, row) + own.offset_of_sums(out);
-      if constexpr (of_units && !wide_sums) {
-        const Point<Real> origin = origin_of(own, facts.x, of_x);
-#pragma unroll
-        for (int k = 0; k < K; k++) project(own, sum[k], here[k], origin);
-      }
 #pragma unroll
       for (int k = 0; k < K; k++, to += out.next)
         if (exists(row + k, facts.rows)) own.add(to, of_out, facts.factor, sum[k]);
@@ -361,7 +330,6 @@ struct Gradients {
 #pragma unroll
           for (int j = 0; j < size; j++) sum.v[j] = fma(here_e.v[k], here.v[j] - points[k].v[j], sum.v[j]);
       }
-      if constexpr (of_units && !wide_sums) project(own, sum, here, origin_of(own, facts.x, of_x));
       const int j = s.column_of(s.pair, column);
       if (j >= separate && j < separate_end) {
         const SumsOfPairs side(a, s, a.side, j - separate, sum_size(a));
