@@ -269,8 +269,9 @@ SDTW_API sdtw_status sdtw_describe(const sdtw_problem *problem, const sdtw_exec 
  *
  * Defined results, pair by pair, none of which touches another pair:
  *   both lengths 0: 0; exactly one 0: +infinity; a length outside [0, n] or [0, m]: NaN;
- *   NaN or a cost of -infinity among the pair's own inputs: NaN;
- *   a cost of +infinity: that cell is forbidden; no admissible path: +infinity;
+ *   a cost of NaN, as NaN in either of its points makes it, or of -infinity, in a cell that the band admits: NaN;
+ *   a cost of +infinity: that cell is forbidden; no admissible path, as where the band admits no cell of a point:
+ *   +infinity;
  *   a finite cost of which |D| log2(e) / gamma is 1e289 or more, as float64 inputs alone can make: NaN;
  *   a value beyond dtype's range: the infinity of its sign.
  * Rows and columns past a pair's lengths are never read.

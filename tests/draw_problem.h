@@ -110,6 +110,7 @@ inline std::string draw_line(uint64_t seed, int64_t cells, Shapes shapes = Shape
   if (!hard && alike >= 0.4)
     line << " scale=" << std::pow(10.0, raw ? 1.5 + 3 * random.uniform() : -1.5 + 3 * random.uniform());
   if ((anew || along) && random.uniform() < 0.3) line << " values=no";
+  if (!core && random.uniform() < 0.06) line << " spoil=" << one_of(random, {"nan", "inf", "infs", "length"});
   line << " seed=" << seed;
   return line.str();
 }

@@ -34,7 +34,7 @@ struct Dual {
     const Real root = std::sqrt(a.v);
     return {root, root == 0 ? 0 : a.d / (2 * root)};
   }
-  friend Dual abs(const Dual &a) { return a.v < 0 ? -a : a.v > 0 ? a : Dual{0, 0}; }
+  friend Dual abs(const Dual &a) { return a.v < 0 ? -a : a.v == 0 ? Dual{0, 0} : a; }
 };
 
 // The value without its derivative, of either kind of number.

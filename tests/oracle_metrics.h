@@ -27,7 +27,8 @@ struct Products {
       xy += a * b, xx += a * a, yy += b * b;
     }
   }
-  bool has_zero() const { return value_of(xx) == 0 || value_of(yy) == 0; }
+  // Beside a point with NaN or an infinity a zero vector has no cost either.
+  bool has_zero() const { return (value_of(xx) == 0 || value_of(yy) == 0) && std::isfinite(value_of(xx + yy)); }
 };
 
 template <class Real, class T>

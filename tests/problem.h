@@ -12,9 +12,10 @@
 // state      yes; no: every call computes anew; none: the value alone       layout     a name, one for each of x, y,
 // values     yes: also of other calls that compute anew; no                            grad_x, grad_y, alignment; or
 // data       a name of data.h; mixed: another for each pair; normal: as random_case     mixed
-// scale      of data                                                        spoil      nan, inf or length in one pair
-// grad       ones, random: upstream gradients                               tangents   none, x, y, xy: with sdtw_jvp
-// threads, isa, device   as sdtw_exec has them                              seed       of all that is random
+// scale      of data                                                        spoil      nan, inf, infs (in y, too), or
+// grad       ones, random: upstream gradients                                          length: what is wrong in it
+// tangents   none, x, y, xy: with sdtw_jvp                                  seed       of all that is random
+// threads, isa, device   as sdtw_exec has them
 #pragma once
 
 #include <map>
@@ -184,9 +185,10 @@ inline void fit(sdtw_dtype dtype, std::vector<double> &values) {
 
 inline void spoil(Case &c, Random &random, const std::string &how) {
   if (how == "nan") c.x[random.integer(0, static_cast<int64_t>(c.x.size()) - 1)] = NAN;
-  if (how == "inf")
+  if (how == "inf" || how == "infs")
     for (double &v : c.x)
       if (random.uniform() < 0.1) v = INFINITY;
+  if (how == "infs" && !c.y.empty()) c.y[random.integer(0, static_cast<int64_t>(c.y.size()) - 1)] = INFINITY;
   if (how == "length") {
     if (c.x_len.empty()) c.x_len.assign(c.series_x(), c.problem.n);
     c.x_len[random.integer(0, c.series_x() - 1)] = one_of(random, {int64_t(-1), c.problem.n + 1});

@@ -59,6 +59,17 @@ TEST_CASE("a band follows each pair's own lengths", "[bands]") {
       }
 }
 
+// Points of which it admits no cell leave no path, whatever they hold; of others a cost of NaN makes the pair's value
+// NaN.
+TEST_CASE("NaN and infinities spoil a pair where its band admits them", "[bands]") {
+  for (const char *metric : {"precomputed", "sqeuclidean d=3", "cityblock d=3", "euclidean d=20", "cosine d=2"})
+    for (const char *how : {"nan", "inf", "infs"})
+      for (const char *shape : {" B=3 n=1 m=100 band=itakura:2", " B=3 n=2 m=100 band=itakura:1",
+                                " B=20 n=30 m=9 band=absolute:2", " B=3 n=70 m=80 band=sakoe_chiba:3"})
+        for (const char *seed : {" seed=1", " seed=2", " seed=3"})
+          check_line(std::string("metric=") + metric + shape + " spoil=" + how + seed);
+}
+
 TEST_CASE("a band as wide as the matrix is none", "[bands]") {
   for (const char *kind : {kinds[0], kinds[1]})
     for (const char *shape : {" B=3 n=50 m=41 d=2", " B=20 n=9 m=12 d=2"})

@@ -55,12 +55,14 @@ TEST_CASE("values and gradients from one call are those of two", "[one_call]") {
     check_one_call(std::string("metric=sqeuclidean B=40 n=20 m=30 d=3") + dtype);
 }
 
-// Where entries are kept had depended on the longest pair that has a path.
+// Where entries are kept had depended on the longest pair that has a path, and cosine's means on how often the last
+// point was repeated for it.
 TEST_CASE("pairs without a path change nothing of those that share their vectors", "[one_call]") {
   for (const char *band : {" band=absolute:15", " band=itakura:1.1"})
     for (const char *dtype : {" dtype=f32", " dtype=f64"})
       for (const char *seed : {" seed=3", " seed=4", " seed=5"})
         check_one_call(std::string("B=20 n=141 m=130 d=1 lengths=0") + band + dtype + seed);
+  check_one_call("metric=cosine B=16 n=255 m=64 d=2 band=itakura:2 data=integers lengths=0 seed=6328");
 }
 
 TEST_CASE("costs of which some pairs need doubles are recomputed, beside others that are kept", "[one_call]") {

@@ -100,11 +100,13 @@ struct LaneSeries {
     }
     return zeros;
   }
-  // Float points of both series relative to the first one of y, of each lane. turns: as SkewedSeries::normalise.
-  void relate(T *x, double *wide_x, double *inverse_x, int64_t x_rows, T *y, double *wide_y, double *inverse_y,
-              int64_t y_rows, bool turns) const {
+  // Float points of both series relative to the first one of y, of each lane, which has n[lane] and m[lane] points.
+  // turns: as SkewedSeries::normalise.
+  void relate(T *x, double *wide_x, double *inverse_x, int64_t x_rows, const int64_t *n, T *y, double *wide_y,
+              double *inverse_y, int64_t y_rows, const int64_t *m, bool turns) const {
     double side[max_width];
-    for (int l = 0; l < W; ++l) side[l] = turns ? side_of(product_of_means(wide_x + l, x_rows, wide_y + l, y_rows)) : 1;
+    for (int l = 0; l < W; ++l)
+      side[l] = turns && n[l] > 0 ? side_of(product_of_means(wide_x + l, n[l], wide_y + l, m[l])) : 1;
     const Origin origin{wide_y, side, W, true};
     for (int64_t i = 0; i < x_rows; ++i)
       sdtw::cpu::relate(cosine(x, wide_x, inverse_x, i, features), features, origin, false);
@@ -153,6 +155,7 @@ struct LaneSeries {
   }
 
  private:
+  // Of a pair's own points: the rows that repeat its last are as many as other lanes need.
   double product_of_means(const double *wide_x, int64_t x_rows, const double *wide_y, int64_t y_rows) const {
     double product = 0;
     for (int64_t f = 0; f < features; ++f) {

@@ -175,7 +175,7 @@ class LaneGroup {
     const bool zeros_x = series.normalise(x, wide[0], of_x, padded_n(), n);
     const bool zeros_y = series.normalise(y, wide[1], of_y, longest_m, m);
     if (wide[1] && longest_m > 0)
-      series.relate(x, wide[0], of_x, padded_n(), y, wide[1], of_y, longest_m, form == double_cost);
+      series.relate(x, wide[0], of_x, padded_n(), n, y, wide[1], of_y, longest_m, m, form == double_cost);
     if (!zeros_x && !zeros_y) return;
     series.mark_zeros(x, wide[0], of_x, padded_n(), 0);
     series.mark_zeros(y, wide[1], of_y, longest_m, 1);

@@ -20,15 +20,18 @@ bool any_impossible(const Problem &p, const Lengths &lengths, const Cost &cost) 
   return false;
 }
 
-// The cost of a pair of points, in float64.
+// The cost of a pair of points, in float64; of cosine, what is NaN where that is.
 template <class Metric, class In>
 double cost_of(Metric metric, const In *x, int64_t x_stride, const In *y, int64_t y_stride, int64_t features) {
   double sum = 0;
-  for (int64_t f = 0; f < features; ++f) sum += metric.term(double(x[f * x_stride]) - double(y[f * y_stride]));
+  for (int64_t f = 0; f < features; ++f) {
+    const double of_x = x[f * x_stride], of_y = y[f * y_stride];
+    sum += Metric::metric == SDTW_COSINE ? 0 * of_x + 0 * of_y : metric.term(of_x - of_y);
+  }
   return metric.finish(sum);
 }
 
-// NaN among the pair's own inputs, or costs that no engine can hold.
+// Whether a cell that the band admits has a cost of NaN or -infinity, or one that no engine can hold.
 template <class In>
 bool poisoned(const Problem &p, const Buffers &b, const Place &at, const Lengths &lengths) {
   const In *x = element<In>(b.x, at.x);
@@ -38,6 +41,7 @@ bool poisoned(const Problem &p, const Buffers &b, const Place &at, const Lengths
   using Number = std::conditional_t<core::dtype_of<In> == SDTW_F64, double, float>;
   const In *y = element<In>(b.y, at.y);
   Number largest[2] = {0, 0};  // of what is finite
+  bool undefined = false;      // some cost would be NaN if the band admitted all cells
   for (int64_t f = 0; f < p.features; ++f) {
     unsigned infinite[2] = {0, 0};  // bit 0: +infinity, bit 1: -infinity: of the same sign in both, x - y is NaN
     for (int side = 0; side < 2; ++side) {
@@ -46,20 +50,22 @@ bool poisoned(const Problem &p, const Buffers &b, const Place &at, const Lengths
       for (int64_t i = 0, count = side ? lengths.m : lengths.n; i < count; ++i) {
         const Number v = data[i * stride[1] + f * stride[2]];
         if (std::abs(v) <= largest[side]) continue;  // nearly all: one comparison for all that is asked
-        if (std::isnan(v)) return true;
-        if (std::isinf(v) && p.metric == SDTW_COSINE) return true;  // it has no direction
-        if (std::isinf(v))
+        if (std::isnan(v) || (std::isinf(v) && p.metric == SDTW_COSINE))  // which has no direction
+          undefined = true;
+        else if (std::isinf(v))
           infinite[side] |= v > 0 ? 1 : 2;
         else
           largest[side] = std::abs(v);
       }
     }
-    if (infinite[0] & infinite[1]) return true;
+    undefined |= (infinite[0] & infinite[1]) != 0;
+    if (undefined && p.band == SDTW_BAND_NONE) return true;
   }
-  if (p.metric == SDTW_COSINE) return false;
+  if (p.metric == SDTW_COSINE && !undefined) return false;
   const double span = double(largest[0]) + double(largest[1]);
   return core::for_metric(p.metric, [&](auto metric) {
-    if (metric.finish(metric.term(span) * double(p.features)) < largest_given_cost<double>(p)) return false;
+    if (!undefined && metric.finish(metric.term(span) * double(p.features)) < largest_given_cost<double>(p))
+      return false;
     return any_impossible(p, lengths, [&](int64_t i, int64_t j) {
       return cost_of(metric, x + i * b.x.stride[1], b.x.stride[2], y + j * b.y.stride[1], b.y.stride[2], p.features);
     });
