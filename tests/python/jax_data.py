@@ -29,7 +29,7 @@ def pair(dtype=np.float64, shape=(3, 7, 6, 2), seed=0):
 
 
 def expected(metric, x, y, rules, x_lengths=None, y_lengths=None):
-    """(value, grad_x, grad_y, alignment, scales of values and gradients) of a batch by the definitions, in float64.
+    """(value, grad_x, grad_y, alignment, scales of values and of gradients) of a batch, in float64.
 
     Gradients round relative to their terms, which may cancel in the gradients of both series.
     """
