@@ -61,6 +61,17 @@ def slopes(metric: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(good, (along * unit_x - unit_y) / length_x, 0)
 
 
+def gradient_scale(
+    metric: str, x: np.ndarray, y: np.ndarray, by_cost: np.ndarray, *grads: np.ndarray
+) -> float:
+    """What errors of a pair's gradients are relative to: the largest entry, but for terms that cancel."""
+    size = max(np.abs(grad).max() for grad in grads) + 1e-3 * by_cost.max()
+    if metric == "cosine":
+        norms = np.linalg.norm(np.concatenate([x, y]), axis=-1)
+        size += by_cost.sum(1).max() / norms[norms > 0].min(initial=1)
+    return size
+
+
 def admits(rules: Rules, n: int, m: int, i: int, j: int) -> bool:
     """Whether a path may visit the cell."""
     if rules.band == "absolute":

@@ -29,14 +29,11 @@ def pair(dtype=np.float64, shape=(3, 7, 6, 2), seed=0):
 
 
 def expected(metric, x, y, rules, x_lengths=None, y_lengths=None):
-    """(value, grad_x, grad_y, alignment, scales of values and of gradients) of a batch, in float64.
-
-    Gradients round relative to their terms, which may cancel in the gradients of both series.
-    """
+    """(value, grad_x, grad_y, alignment, scales of values and of gradients) of a batch by the definitions."""
     given = x if metric == "precomputed" else None
     shape = (len(x), x.shape[1], x.shape[2] if given is not None else y.shape[1])
     values, alignments = np.zeros(len(x)), np.zeros(shape)
-    sizes, terms = np.zeros(len(x)), np.zeros(len(x))
+    sizes, scales = np.zeros(len(x)), np.zeros(len(x))
     grad_x, grad_y = np.zeros(x.shape), None if y is None else np.zeros(y.shape)
     for b in range(len(x)):
         n = shape[1] if x_lengths is None else x_lengths[b]
@@ -53,10 +50,9 @@ def expected(metric, x, y, rules, x_lengths=None, y_lengths=None):
         values[b], sizes[b], alignments[b, :n, :m] = pair.value, pair.path, pair.alignment
         if given is not None:
             grad_x[b, :n, :m] = pair.gradient
-            terms[b] = pair.gradient.max()
+            scales[b] = pair.gradient.max()
             continue
-        of_x = pair.gradient[:, :, None] * family.slopes(metric, one, other)
-        of_y = pair.gradient.T[:, :, None] * family.slopes(metric, other, one)
-        grad_x[b, :n], grad_y[b, :m] = of_x.sum(1), of_y.sum(1)
-        terms[b] = max(np.abs(of_x).sum(1).max(), np.abs(of_y).sum(1).max())
-    return values, grad_x, grad_y, alignments, sizes, terms
+        grad_x[b, :n] = (pair.gradient[:, :, None] * family.slopes(metric, one, other)).sum(1)
+        grad_y[b, :m] = (pair.gradient.T[:, :, None] * family.slopes(metric, other, one)).sum(1)
+        scales[b] = family.gradient_scale(metric, one, other, pair.gradient, grad_x[b], grad_y[b])
+    return values, grad_x, grad_y, alignments, sizes, scales

@@ -164,11 +164,7 @@ def expected(problem):
         of_y = (by_cost.T[..., None] * family.slopes(metric, b, a)).sum(1)
         grads[0][i, :n] += of_x
         grads[1][j, :m] += of_y
-        size = max(np.abs(of_x).max(), np.abs(of_y).max()) + 1e-3 * by_cost.max()
-        if metric == "cosine":
-            norms = np.linalg.norm(np.concatenate([a, b]), axis=-1)
-            shortest = norms[norms > 0].min(initial=1)
-            size += by_cost.sum(1).max() / shortest
+        size = family.gradient_scale(metric, a, b, by_cost, of_x, of_y)
         scales[0][i] += size
         scales[1][j] += size
     if pairs == "symmetric":

@@ -27,7 +27,7 @@ from libsdtw.jax import (
 )
 from lines import problem_line
 
-# Of values and gradients, relative to their terms; of alignments; of what is stored.
+# Of values, relative to their terms; of gradients and alignments, relative to the largest; of what is stored.
 BOUNDS = {
     "float64": (1e-12, 1e-9, 0),
     "float32": (4e-7, 2e-5, 0),
@@ -99,7 +99,7 @@ def test_family_agrees_with_the_oracle(problem):
         constant = () if traced else (0,)
         values, grads, alignment = jax.jit(compute, static_argnums=constant)(gamma)
         values = np.asarray(values)
-        want, *want_grads, want_alignment, sizes, terms = expected(
+        want, *want_grads, want_alignment, sizes, scales = expected(
             metric,
             np.asarray(x, np.float64),
             None if y is None else np.asarray(y, np.float64),
@@ -119,7 +119,7 @@ def test_family_agrees_with_the_oracle(problem):
         assert grad.dtype == of.dtype
         off = np.abs(np.asarray(grad, np.float64) - wanted)
         least = 1e-10 + (2**-25 if dtype == "float16" else 0)  # E below 1e-12 may count as 0 (sdtw.h)
-        assert (off <= bound * terms[:, None, None] + stored * np.abs(wanted) + least).all()
+        assert (off <= bound * scales[:, None, None] + stored * np.abs(wanted) + least).all()
     assert np.abs(np.asarray(alignment, np.float64) - want_alignment).max() <= bound + stored
 
 
