@@ -64,8 +64,9 @@ TEST_CASE("a band follows each pair's own lengths", "[bands]") {
 TEST_CASE("NaN and infinities spoil a pair where its band admits them", "[bands]") {
   for (const char *metric : {"precomputed", "sqeuclidean d=3", "cityblock d=3", "euclidean d=20", "cosine d=2"})
     for (const char *how : {"nan", "inf", "infs"})
-      for (const char *shape : {" B=3 n=1 m=100 band=itakura:2", " B=3 n=2 m=100 band=itakura:1",
-                                " B=20 n=30 m=9 band=absolute:2", " B=3 n=70 m=80 band=sakoe_chiba:3"})
+      for (const char *shape :
+           {" B=3 n=1 m=100 band=itakura:2", " B=3 n=2 m=100 band=itakura:1", " B=20 n=30 m=9 band=absolute:2",
+            " B=3 n=19 m=80 band=absolute:50", " B=3 n=70 m=80 band=sakoe_chiba:3"})
         for (const char *seed : {" seed=1", " seed=2", " seed=3"})
           check_line(std::string("metric=") + metric + shape + " spoil=" + how + seed);
 }
