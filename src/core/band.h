@@ -6,20 +6,14 @@
 #include "core/numbers.h"
 #include "sdtw.h"
 
-#ifdef __CUDA_ARCH__
-#define SDTW_CALLED __noinline__
-#else
-#define SDTW_CALLED
-#endif
-
 namespace sdtw::core {
 
 struct Interval {
   int64_t first, end;  // empty where end <= first
 };
 
-// The corridor of a pair of n rows and m columns. Of two rows the lower one begins and ends no further left. Which
-// cells it has does not depend on rounding, so that all devices and instruction sets have the same.
+// The corridor of a pair of n rows and m columns. Of two rows the lower one begins and ends no further left. All
+// devices and instruction sets have the same cells.
 struct Band {
   sdtw_band kind = SDTW_BAND_NONE;
   double radius = 0;  // or the slope
@@ -61,8 +55,10 @@ struct Band {
   }
 
  private:
-  // Kernels call it, as it would take registers from those of other bands.
-  SDTW_CALLED SDTW_HOST_DEVICE Interval columns_of_itakura(int64_t i) const {
+  // Itakura's parallelogram is where a cone from the first cell and, turned by half, one from the last overlap:
+  //   n j / (slope m) - 1/200 <= i <= slope n j / m + 1/200,
+  // as tslearn rounds its bounds of rows to hundredths.
+  SDTW_HOST_DEVICE Interval columns_of_itakura(int64_t i) const {
     const double slope = std::fmin(radius, 0x1p38);  // above 200 n and m it makes no difference
     const int64_t below = n - 1 - i;
     const int64_t first = first_of_cone(i, slope), first_from_end = m - 1 - last_of_cone(below, slope);
@@ -70,29 +66,19 @@ struct Band {
     return {clamp(first > first_from_end ? first : first_from_end, m),
             clamp((last < last_from_end ? last : last_from_end) + 1, m)};
   }
-  // Itakura's parallelogram is where a cone from the first cell and, turned by half, one from the last overlap:
-  //   n j / (slope m) - 1/200 <= i <= slope n j / m + 1/200,
-  // as tslearn rounds its bounds of rows to hundredths. Floating point says where about a cone begins and ends in a
-  // row, to less than a millionth of a column; which of two columns it is, whole numbers do.
+  // Where about a cone begins and ends in a row is known to less than a millionth of a column. Which of two columns it
+  // is, is the sign of a fused multiply-add, which has one rounding and so the sign of what it rounds. Its factors are
+  // exact up to 2^45 cells. Compilers find no product here that they could round in another way.
   SDTW_HOST_DEVICE int64_t first_of_cone(int64_t i, double slope) const {
-    const int64_t j = nearest(double(200 * i - 1) / slope * (double(m) / double(200 * n)));
-    return is_at_most(Whole(200 * i - 1) * m, slope, Whole(200 * n) * j) ? j : j + 1;
+    const double j = nearest(double(200 * i - 1) / slope * (double(m) / double(200 * n)));
+    return int64_t(std::fma(slope, double(200 * n) * j, -(double(200 * i - 1) * double(m))) >= 0 ? j : j + 1);
   }
   SDTW_HOST_DEVICE int64_t last_of_cone(int64_t i, double slope) const {
-    const int64_t j = nearest(double(200 * i + 1) * slope * (double(m) / double(200 * n)));
-    return is_at_most(Whole(200 * n) * j, slope, Whole(200 * i + 1) * m) ? j : j - 1;
+    const double j = nearest(double(200 * i + 1) * slope * (double(m) / double(200 * n)));
+    return int64_t(std::fma(slope, double(200 * i + 1) * double(m), -(double(200 * n) * j)) >= 0 ? j : j - 1);
   }
-  SDTW_HOST_DEVICE static int64_t nearest(double column) {  // as far as it matters: columns are less than 2^30
-    return int64_t(std::rint(std::fmin(std::fmax(column, -0x1p31), 0x1p31)));
-  }
-
-  __extension__ using Whole = __int128;
-
-  // Whether a <= slope * b: both are less than 2^70, and 53 bits more are there.
-  SDTW_HOST_DEVICE static bool is_at_most(Whole a, double slope, Whole b) {
-    int exponent;
-    const double digits = std::ldexp(std::frexp(slope, &exponent), 53);
-    return a * (Whole(1) << (53 - exponent)) <= Whole(digits) * b;
+  SDTW_HOST_DEVICE static double nearest(double column) {  // as far as it matters: columns are less than 2^30
+    return std::rint(std::fmin(std::fmax(column, -0x1p31), 0x1p31));
   }
   SDTW_HOST_DEVICE static int64_t clamp(int64_t v, int64_t most) { return v < 0 ? 0 : v > most ? most : v; }
 };
