@@ -223,7 +223,8 @@ struct Plan {
   bool converted;   // series are copied as they are computed: as_computed
   Scratch scratch;
   Waves waves;
-  bool units;  // costs are of points divided by their norms, where the GPU has the kernels; else `general` has all
+  bool units;     // costs are of points divided by their norms, where the GPU has the kernels; else `general` has all
+  bool corridor;  // of a band, which the core kernels keep to, likewise; of alignments `general` has all
   UnitPoints forward_units, backward_units;
   PairWaves forward_pairs, backward_pairs;
   Streams streams;
@@ -282,6 +283,8 @@ void require_supported(const Problem &problem, const Exec &exec, Call call);
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec);
 sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec);  // not transposed
 std::string describe(const sdtw::Plan &plan);
+// Whether the band of a problem leaves cells out, whatever the lengths of a pair.
+bool is_banded(const Problem &problem);
 // Bytes that a call without state takes at most for a wave of pairs: tests make it small, to have several.
 extern size_t most_of_wave;
 // So many pairs of a core problem, or of one that is but for SDTW_ALL_PAIRS, as a batch; and the exec with state.

@@ -25,7 +25,7 @@ int64_t choose_interval(const Problem &p) {
 bool are_values_of_many(const Problem &p, const Exec &exec, const Plan &plan) {
   constexpr int64_t many = 512;
   return exec.no_state && p.dtype == SDTW_F32 && p.features <= max_inline_features_of_values && plan.tasks > many &&
-         plan.lanes > warp / 4;
+         plan.lanes > warp / 4 && !is_banded(p);
 }
 
 // Costs of three or four features take the sweeping warp as long as the sweep itself. That pays where there are strips
@@ -65,6 +65,17 @@ bool needs_wide_sums(const Problem &p) {
   return p.dtype == SDTW_F32 && p.fused() && (std::max(p.n, p.m) > longest || p.metric == SDTW_COSINE);
 }
 
+// The core case, and values and gradients of it with a band that is the same from both ends of any pair.
+bool takes_core(const Problem &p) {
+  constexpr int64_t most_features = 128;
+  constexpr int64_t longest = int64_t{1} << 28;  // so that sums of rows, columns and a radius have room in an int
+  Problem other = p;
+  other.band = SDTW_BAND_NONE;
+  if (!is_banded(p)) return other.is_core();
+  return other.is_core() && p.metric == SDTW_SQEUCLIDEAN && p.dtype == SDTW_F32 && p.band == SDTW_BAND_SAKOE_CHIBA &&
+         p.features <= most_features && std::max(p.n, p.m) <= longest;
+}
+
 // Cosine of many features is the core kernels' where costs, at most 2, are FloatCell's in all pairs and have room in
 // words, and no pair is thin. Few features take the general engine less time than the core kernels beside what comes
 // before and after them.
@@ -97,6 +108,11 @@ bool sweeps_fully(const Problem &p, const Plan &plan) {
 }
 
 }  // namespace
+
+bool is_banded(const Problem &p) {
+  return p.band == SDTW_BAND_ITAKURA ||
+         (p.band != SDTW_BAND_NONE && p.band_radius < static_cast<double>(std::max(p.n, p.m) - 1));
+}
 
 size_t most_of_wave = size_t{192} << 20;
 
@@ -205,8 +221,8 @@ PairWaves make_pair_waves(const Problem &p, const Exec &exec, Call call) {
 }
 
 Route choose_route(const Problem &p, const Exec &exec) {
-  if (p.is_core() || takes_units(p)) return Route::core;
-  return exec.no_state && p.fused() && part_of(p, 1).is_core() ? Route::pairs : Route::general;
+  if (takes_core(p) || takes_units(p)) return Route::core;
+  return exec.no_state && p.fused() && takes_core(part_of(p, 1)) ? Route::pairs : Route::general;
 }
 
 // The steps of a sweep along the columns come one after another, but a strip begins some fifty steps after that above
@@ -246,13 +262,17 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
     plan.forward_pairs = forward, plan.backward_pairs = make_pair_waves(p, exec, Call::backward);
   }
   plan.route = route;
+  plan.corridor = route != Route::general && is_banded(p);
+  const bool is_optional = plan.units || plan.corridor;
   const bool differs = p.dtype != problem.dtype || p.features != problem.features;
   plan.converted = route != Route::general && !plan.units && differs;
   Exec alone = exec;
-  // The engine knows no state of the core kernels, but may take their place where there are none for units.
-  alone.no_state = exec.no_state || (plan.route != Route::general && !plan.units);
+  // The engine knows no state of the core kernels, but may take their place where there are none.
+  alone.no_state = exec.no_state || (plan.route != Route::general && !is_optional);
   plan.general = make_general_plan(problem, alone);
-  if (plan.units && p.dtype != problem.dtype) {  // the core kernels write no half precision
+  // The core kernels write no alignment in half precision, and none of a corridor.
+  const bool aligns = plan.route == Route::core && p.dtype == problem.dtype && !plan.corridor;
+  if (is_optional && !aligns) {
     alone.no_state = true;
     plan.general.alignment = make_general_plan(problem, alone).alignment;
   }
@@ -268,8 +288,8 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
     plan.forward_bytes = plan.forward_pairs.bytes, plan.backward_bytes = plan.backward_pairs.bytes;
   else if (exec.no_state)
     plan.backward_bytes = plan.alignment_bytes = plan.waves.bytes;
-  if (plan.route == Route::pairs || p.dtype != problem.dtype) plan.alignment_bytes = plan.general.alignment.bytes;
-  if (plan.units) {
+  if (!aligns) plan.alignment_bytes = plan.general.alignment.bytes;
+  if (is_optional) {
     const auto room = [](size_t &bytes, size_t for_general) { bytes = std::max(bytes, for_general); };
     room(plan.state_bytes, plan.general.state.bytes);
     room(plan.forward_bytes, plan.general.forward.bytes), room(plan.backward_bytes, plan.general.backward.bytes);
@@ -278,7 +298,6 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
   if (plan.converted) {
     const size_t x = checked_mul(checked_mul(p.batch_x, p.n), p.features);
     const size_t y = p.symmetric ? 0 : checked_mul(checked_mul(p.batch_y, p.m), p.features);
-    const bool aligns = plan.route == Route::core && p.dtype == problem.dtype;  // else the general engine does
     // Behind the largest of the workspaces, of which a call has one.
     Arena arena;
     arena.add(std::max({plan.forward_bytes, plan.backward_bytes, aligns ? plan.alignment_bytes : 0}), 1);

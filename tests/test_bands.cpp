@@ -135,6 +135,21 @@ TEST_CASE("paths along the edge of a band", "[bands]") {
                   });
 }
 
+// Of few cells for each row E leaves a strip of 128 for the column before the strip's first. Where columns beyond a strip
+// have been asked for and are not used, they must not come where the next strip's are.
+TEST_CASE("bands of pairs of several strips", "[bands]") {
+  for (const char *line :
+       {"B=14 n=276 m=387 d=7 gamma=1 band=sakoe_chiba:0 data=mixed seed=9494",
+        "B=2 n=513 m=386 d=8 gamma=100 band=sakoe_chiba:1 data=walk seed=52902",
+        "B=16 n=258 m=261 d=1 gamma=1e-06 band=sakoe_chiba:0 data=steps seed=25718",
+        "B=3 n=400 m=150 d=3 gamma=1 band=sakoe_chiba:40 lengths=0 data=noise seed=3",
+        "B=2 n=200 m=700 d=40 dtype=f16 gamma=0.1 band=sakoe_chiba:33 state=no data=walk seed=4",
+        "B=3 n=300 m=290 d=2 gamma=1 band=sakoe_chiba:20 pairs=all state=no lengths=1 seed=5",
+        "B=20 n=30 m=25 d=2 gamma=0.01 band=sakoe_chiba:3 lengths=0 spoil=nan seed=6",
+        "metric=euclidean dtype=f32 B=1 n=532 m=514 d=130 gamma=1 band=sakoe_chiba:100 data=mixed seed=99199"})
+    check_line(line);
+}
+
 TEST_CASE("swapping x and y transposes a band", "[bands]") {
   for (const char *kind : {kinds[0], kinds[1]})  // that of Itakura is rounded to hundredths, in each column
     each_result(std::string("B=2 n=33 m=47 d=2 gamma=0.5") + band(kind, 15), [](const Case &c, const Result &here) {

@@ -202,6 +202,44 @@ TEST_CASE("CUDA: every core problem takes the core kernels, whatever its shape, 
   CHECK(other([](sdtw_problem &p) { p.gamma = 0; }) == Route::general);
 }
 
+TEST_CASE("CUDA: values and gradients of a Sakoe-Chiba band take the core kernels, but for float64 and many features") {
+  using sdtw::cuda::Route;
+  const auto plan = [](double radius, int64_t features = 3, sdtw_dtype dtype = SDTW_F32, uint32_t flags = 0,
+                       uint32_t exec = 0, sdtw_band band = SDTW_BAND_SAKOE_CHIBA) {
+    Case c = make_case(SDTW_SQEUCLIDEAN, 7, 300, 290, features, 1);
+    c.problem.dtype = dtype;
+    c.problem.flags = flags;
+    c.problem.band = band, c.problem.band_radius = radius;
+    c.exec.device = SDTW_CUDA;
+    c.exec.flags = exec;
+    return plan_of(c).cuda;
+  };
+  for (const int64_t features : {1, 3, 5, 128})
+    for (const sdtw_dtype dtype : {SDTW_F32, SDTW_F16, SDTW_BF16})
+      for (const double radius : {0., 1.5, 298.5}) {
+        const auto p = plan(radius, features, dtype);
+        CHECK(p.route == Route::core);
+        CHECK(p.corridor);
+        // Where a GPU has no such kernels the general engine has to do, and of alignments everywhere.
+        CHECK(p.state_bytes >= p.general.state.bytes);
+        CHECK(p.forward_bytes >= p.general.forward.bytes);
+        CHECK(p.backward_bytes >= p.general.backward.bytes);
+        CHECK(p.alignment_bytes == p.general.alignment.bytes);
+        CHECK(p.general.alignment.run.bytes > 0);  // without state
+      }
+  CHECK(plan(5, 3, SDTW_F32, SDTW_ALL_PAIRS, SDTW_NO_STATE).route == Route::pairs);
+  CHECK(plan(5, 3, SDTW_F32, SDTW_ALL_PAIRS, SDTW_NO_STATE).corridor);
+  CHECK(plan(5, 3, SDTW_F64).route == Route::general);
+  CHECK(plan(5, 129).route == Route::general);
+  for (const sdtw_band band : {SDTW_BAND_ABSOLUTE, SDTW_BAND_ITAKURA})
+    CHECK(plan(5, 3, SDTW_F32, 0, 0, band).route == Route::general);
+  for (const sdtw_band band : {SDTW_BAND_SAKOE_CHIBA, SDTW_BAND_ABSOLUTE})
+    for (const sdtw_dtype dtype : {SDTW_F32, SDTW_F64}) {
+      CHECK(plan(299, 3, dtype, 0, 0, band).route == Route::core);  // it admits all cells, and is none
+      CHECK_FALSE(plan(299, 3, dtype, 0, 0, band).corridor);
+    }
+}
+
 TEST_CASE("CUDA: cosine of several features takes the core kernels, but for tiny gammas and long series") {
   using sdtw::cuda::Costs;
   const auto plan = [](int64_t features, double gamma, int64_t m, sdtw_dtype dtype = SDTW_F32, uint32_t flags = 0) {

@@ -99,6 +99,8 @@ struct Args {
   Costs costs;              // where costs of FloatCell and LongCell come from
   int64_t batch;            // pairs
   int n, m, features;       // rows and columns that arrays are padded to; features of a point
+  bool banded;              // only cells of a corridor have a path; see Corridor
+  int radius;               // of the corridor, less than n or m
   double scale;             // log2(e) / gamma
   Root root;
 

@@ -26,6 +26,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.long_lengths = p.length_bits == 64;
   a.batch = p.batch;
   a.n = static_cast<int>(p.n), a.m = static_cast<int>(p.m), a.features = static_cast<int>(features_of_core(p));
+  a.banded = is_banded(p), a.radius = a.banded ? static_cast<int>(p.band_radius) : 0;
   a.scale = core::log2_e / p.gamma, a.root = Root(a.scale);
   a.lanes = static_cast<int>(plan.cuda.lanes);
   a.lane_bits = a.lanes == 32 ? 5 : a.lanes == 16 ? 4 : 3;
@@ -156,6 +157,8 @@ bool has_units(const sdtw::Plan &plan) {
   return !prefers_slices() && current_device().room & rooms_of_units && BackwardSweeps<FloatCell>::fits_units(a) &&
          ForwardSweeps<FloatCell>::fits_units(a);
 }
+
+bool has_corridors() { return !prefers_slices() && current_device().room & rooms_of_corridor; }
 
 const char *build_info() { return "cuda " SDTW_CUDA_BUILD; }
 

@@ -11,6 +11,9 @@ void choose_core_kernels(sdtw::Plan &plan, Call call);
 // Whether the current device has the kernels of a plan with unit points.
 bool has_units(const sdtw::Plan &plan);
 
+// Whether the current device has those of a plan with a corridor.
+bool has_corridors();
+
 // With the kernels that the plan names. Of a core problem, backward and alignment with state. series: of which series
 // each pair is, if not of those of its own number.
 void core_forward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOfPair *series = nullptr);

@@ -123,7 +123,8 @@ void compute(const sdtw::Plan &plan, const Buffers &buffers, Call call, Function
 }  // namespace
 
 void choose_kernels(sdtw::Plan &plan, Call call) {
-  if (plan.cuda.units && !has_units(plan)) plan.cuda.units = false, plan.cuda.route = Route::general;
+  if ((plan.cuda.units && !has_units(plan)) || (plan.cuda.corridor && !has_corridors()))
+    plan.cuda.units = plan.cuda.corridor = plan.cuda.converted = false, plan.cuda.route = Route::general;
   if (plan.cuda.route == Route::pairs && (call == Call::forward || call == Call::backward)) {
     const bool forward = call == Call::forward;
     const Problem of_wave =
@@ -133,7 +134,8 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
     plan.cuda.kernels = wave.cuda.kernels;
   }
   const bool recomputes = plan.exec.no_state && call != Call::forward;
-  if (plan.cuda.route == Route::core && !recomputes && call != Call::jvp) choose_core_kernels(plan, call);
+  const bool of_core = call != Call::jvp && !(call == Call::alignment && plan.cuda.corridor);
+  if (plan.cuda.route == Route::core && !recomputes && of_core) choose_core_kernels(plan, call);
 }
 
 void forward(const sdtw::Plan &plan, const Buffers &buffers) {
@@ -149,7 +151,7 @@ void backward(const sdtw::Plan &plan, const Buffers &buffers) {
 
 void alignment(const sdtw::Plan &plan, const Buffers &buffers) {
   const bool half = plan.problem.fused() && plan.problem.element_size() == 2;
-  const bool of_core = plan.cuda.route == Route::core && !half;
+  const bool of_core = plan.cuda.route == Route::core && !half && !plan.cuda.corridor;
   const Buffers b = oriented(plan, buffers);
   of_core ? compute(plan, b, Call::alignment, alignment_of_core) : general::alignment(plan, b);
 }

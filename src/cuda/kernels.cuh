@@ -91,14 +91,17 @@ decltype(auto) visit_backward(Source source, Visit &&visit) {
 }
 
 // Calls visit with the Type of the kernel that takes costs from Source: with the epilogue that the call wants, for
-// pairs of one strip or for several.
+// pairs of one strip or for several, or with a corridor. False if there is none: alignments of a corridor have none.
 template <class Cell, class Source, class Visit>
 bool visit_kernel(const Args &a, Visit &&visit) {
   using Real = typename Cell::Real;
   const auto with = [&](auto epilogue) {
     using Epilogue = typename decltype(epilogue)::type;
-    return a.strips == 1 ? visit(Type<Backward<Cell, Source, Epilogue, false>>{})
-                         : visit(Type<Backward<Cell, Source, Epilogue, true>>{});
+    if constexpr (has_corridor<Source> && !std::is_same_v<Epilogue, AlignmentOutput<Real>>)
+      if (a.banded) return visit(Type<Backward<Cell, Source, Epilogue, Extent::corridor>>{});
+    if (a.banded) return false;
+    return a.strips == 1 ? visit(Type<Backward<Cell, Source, Epilogue, Extent::one_strip>>{})
+                         : visit(Type<Backward<Cell, Source, Epilogue, Extent::strips>>{});
   };
   if (a.dense.data) return with(Type<AlignmentOutput<Real>>{});
   if constexpr (std::is_base_of_v<InlineBase, Source>)

@@ -32,7 +32,7 @@ void launch_blocks(Room rooms, bool overlap, int threads, size_t shared, int64_t
                 more...);
 }
 
-template <class Cell, class Source, bool warp_fallback, bool several>
+template <class Cell, class Source, bool warp_fallback, Extent extent>
 void launch_forward(const Args &a, const Kernel &chosen, cudaStream_t stream) {
   const bool first = std::is_same_v<Cell, FloatCell> || a.f64;
   const bool overlap = !first || has_bounds(a);  // if it follows another kernel of the call
@@ -41,8 +41,8 @@ void launch_forward(const Args &a, const Kernel &chosen, cudaStream_t stream) {
   const int64_t blocks = (forward_tasks(a) + sweepers - 1) / sweepers;
   const auto run = [&](auto is_primary) {
     constexpr bool primary = decltype(is_primary)::value;
-    using Function = decltype(&forward_kernel<Cell, Source, warp_fallback, primary, several>);
-    launch_blocks<Function, forward_kernel<Cell, Source, warp_fallback, primary, several>>(
+    using Function = decltype(&forward_kernel<Cell, Source, warp_fallback, primary, extent>);
+    launch_blocks<Function, forward_kernel<Cell, Source, warp_fallback, primary, extent>>(
         rooms_of_forward<Source, primary>, overlap, warps * warp, chosen.shared_bytes, blocks, stream, a);
   };
   if constexpr (std::is_same_v<Cell, LongCell>)
@@ -53,10 +53,10 @@ void launch_forward(const Args &a, const Kernel &chosen, cudaStream_t stream) {
     run(std::true_type{});
 }
 
-template <class Source, bool several>
+template <class Source, Extent extent>
 void launch_forward_rest(const Args &a, const Kernel &chosen, cudaStream_t stream) {
-  using Function = decltype(&forward_rest_kernel<Source, several>);
-  launch_blocks<Function, forward_rest_kernel<Source, several>>(rooms_of<Source>, true, Source::warps * warp,
+  using Function = decltype(&forward_rest_kernel<Source, extent>);
+  launch_blocks<Function, forward_rest_kernel<Source, extent>>(rooms_of<Source>, true, Source::warps * warp,
                                                                 chosen.shared_bytes, forward_tasks(a), stream, a);
 }
 
@@ -67,33 +67,35 @@ constexpr bool is_of_short_pairs = std::is_same_v<Source, PackedOfTwo> || std::i
 
 template <class Cell, class Source>
 void ForwardKernels<Cell, Source>::launch(const Args &a, const Kernel &chosen, cudaStream_t stream) {
-  constexpr bool is_inline = std::is_base_of_v<InlineBase, Source>;
-  // Kernels for pairs of one strip, or for any number of strips.
-  if constexpr (std::is_same_v<Cell, LongCell>) {
-    if constexpr (is_of_short_pairs<Source>)
-      launch_forward_rest<Source, false>(a, chosen, stream);
-    else if constexpr (Source::cooperative)
-      a.strips == 1 ? launch_forward_rest<Source, false>(a, chosen, stream)
-                    : launch_forward_rest<Source, true>(a, chosen, stream);
-    else if constexpr (is_inline)  // of one strip they have no second kernel
-      launch_forward<Cell, Source, true, true>(a, chosen, stream);
+  constexpr bool is_inline = std::is_base_of_v<InlineBase, Source>, is_long = std::is_same_v<Cell, LongCell>;
+  constexpr auto one_strip = Extent::one_strip, strips = Extent::strips, corridor = Extent::corridor;
+  const auto launch = [&](auto of) {
+    constexpr Extent extent = decltype(of)::value;
+    if constexpr (is_long && Source::cooperative)
+      launch_forward_rest<Source, extent>(a, chosen, stream);
     else
-      a.strips == 1 ? launch_forward<Cell, Source, true, false>(a, chosen, stream)
-                    : launch_forward<Cell, Source, true, true>(a, chosen, stream);
-  } else if constexpr (is_of_short_pairs<Source>)
-    launch_forward<Cell, Source, false, false>(a, chosen, stream);
+      launch_forward<Cell, Source, is_long || (is_inline && extent == one_strip), extent>(a, chosen, stream);
+  };
+  if constexpr (has_corridor<Source> && !Cell::wide && !std::is_same_v<Source, Packed>)  // which are backward's
+    if (a.banded) return launch(std::integral_constant<Extent, corridor>{});
+  // Kernels for pairs of one strip, or for any number of strips. InlineCosts of LongCell have the latter alone, and
+  // FloatCell's the former where warps have the other engines, too.
+  if constexpr (is_of_short_pairs<Source>)
+    launch(std::integral_constant<Extent, one_strip>{});
+  else if constexpr (is_long && is_inline)
+    launch(std::integral_constant<Extent, strips>{});
   else if (is_inline ? has_warp_fallback(a) : a.strips == 1)
-    launch_forward<Cell, Source, is_inline, false>(a, chosen, stream);
+    launch(std::integral_constant<Extent, one_strip>{});
   else
-    launch_forward<Cell, Source, false, true>(a, chosen, stream);
+    launch(std::integral_constant<Extent, strips>{});
 }
 
-template <class Cell, class Source, class Epilogue, bool several>
-void launch_backward(Type<Backward<Cell, Source, Epilogue, several>>, const Args &a, const Kernel &chosen,
+template <class Cell, class Source, class Epilogue, Extent extent>
+void launch_backward(Type<Backward<Cell, Source, Epilogue, extent>>, const Args &a, const Kernel &chosen,
                      cudaStream_t stream) {
-  using Function = decltype(&backward_kernel<Cell, Source, Epilogue, several>);
-  launch_blocks<Function, backward_kernel<Cell, Source, Epilogue, several>>(
-      Backward<Cell, Source, Epilogue, several>::rooms, true, Backward<Cell, Source, Epilogue, several>::threads,
+  using Function = decltype(&backward_kernel<Cell, Source, Epilogue, extent>);
+  launch_blocks<Function, backward_kernel<Cell, Source, Epilogue, extent>>(
+      Backward<Cell, Source, Epilogue, extent>::rooms, true, Backward<Cell, Source, Epilogue, extent>::threads,
       chosen.shared_bytes, a.tasks, stream, a);
 }
 
@@ -109,9 +111,9 @@ inline Args with_tiles(Args a, const Kernel &chosen) {
 // DoubleCell's kernel in which it follows LongCell: the same epilogue in double.
 template <class Long>
 struct WideOf;
-template <class Source, template <class> class Epilogue, bool several>
-struct WideOf<Backward<LongCell, Source, Epilogue<float>, several>> {
-  using type = Backward<DoubleCell, DifferenceCosts, Epilogue<double>, several>;
+template <class Source, template <class> class Epilogue, Extent extent>
+struct WideOf<Backward<LongCell, Source, Epilogue<float>, extent>> {
+  using type = Backward<DoubleCell, DifferenceCosts, Epilogue<double>, extent>;
 };
 
 template <class Cell, class Source>

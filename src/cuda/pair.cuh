@@ -7,6 +7,8 @@
 // of the costs; otherwise FloatCell tries every pair and rejects some when their costs have been seen.
 #pragma once
 
+#include <climits>
+
 #include "cuda/room.h"
 #include "cuda/sweep/cell.cuh"
 #include "cuda/sweep/double_cell.cuh"
@@ -57,6 +59,15 @@ __host__ __device__ __forceinline__ constexpr float cost_limit(Costs costs) {
          : costs == Costs::inlined ? (1 << 20) - 16
                                    : 1 << 22;
 }
+// The corridor of a pair that has a band of the kind of SDTW_BAND_SAKOE_CHIBA: its column c of row i, both counted from
+// where a sweep begins, is admitted if least <= c - i <= most. It is the same from both ends.
+struct Corridor {
+  int least, most;
+
+  __device__ __forceinline__ Corridor(const Args &a, const Pair &pair)
+      : least(min(pair.m - pair.n, 0) - a.radius), most(max(pair.m - pair.n, 0) + a.radius) {}
+};
+
 // Cells of the shortest paths of a pair. Rows are those of whole strips, and lanes are up to 31 columns beyond the
 // last.
 __device__ __forceinline__ float steps_of_path(int n, int m) {
@@ -73,7 +84,7 @@ __device__ __forceinline__ constexpr float long_cost_limit(Costs costs) {
 // Z of a cell is at least that of any one path to it, and there is one of as many cells as the cell's row or its
 // column has a number, which takes an exponent down by t + 1/2 and half a bit of m in each. Z is at most the number of
 // paths, less than 3^(n + m) and so than 2^(4 steps), as costs of series are not negative: it is of forbidden cells,
-// too, which stay behind by the more. Given costs may be negative, so that the longest path takes an exponent up: to
+// too, which stay behind by the more. A corridor admits such paths to each of its cells. Given costs may be negative, so that the longest path takes an exponent up: to
 // 2^29, from which forbidden cells are 2^31 away.
 __device__ __forceinline__ float float_limit(const Args &a, const Pair &pair) {
   const float range = a.costs == Costs::given ? 0.98f * (1 << 29) / (static_cast<float>(pair.n) + pair.m)
@@ -156,7 +167,7 @@ __device__ __forceinline__ Engine engine_of(const Args &a, const Pair &pair) {
 // Whether forward takes a single kernel, in which the warp that swept a pair with FloatCell also sweeps it with
 // another engine if need be: for pairs of one strip and few features. That saves a launch and the reset of counters.
 __host__ __device__ __forceinline__ bool has_warp_fallback(const Args &a) {
-  return !a.f64 && a.costs == Costs::inlined && a.strips == 1;
+  return !a.f64 && a.costs == Costs::inlined && a.strips == 1 && !a.banded;
 }
 
 // The engine of a kind of cell.
@@ -199,7 +210,9 @@ struct StripView {
   bool active;    // whether this kernel computes anything of the pair
   int end_lane;   // the last of the lanes that have rows of the pair
   int end;        // steps after which that lane has met the last column; 0 unless active
-  int steps;      // steps of the whole task: the maximum of `end` over the warp
+  int begin;      // the first step of the whole task, before which the corridor has no cell: a multiple of a tile's steps
+  int steps;      // the end of its steps: the maximum of `end` over the warp, or less if the corridor ends before
+  int opens, closes;  // if there is a corridor: it admits the lane's row k in steps [opens + k, closes + k)
 
   __device__ __forceinline__ int sign() const { return reversed ? -1 : 1; }
   __device__ __forceinline__ int row_of(int k) const { return row + sign() * (lane * K + k); }
@@ -210,7 +223,15 @@ struct StripView {
   __device__ __forceinline__ int spare() const { return row + 1 - pair.n; }
   __device__ __forceinline__ bool is_end() const { return whole && lane == end_lane; }
   __device__ __forceinline__ int end_row() const { return pair.n - 1 - row - end_lane * K; }
+  // Whether the corridor forbids the lane any cell in steps [from, to).
+  __device__ __forceinline__ bool is_edge(int from, int to) const { return from < opens + K - 1 || to > closes; }
 };
+
+// The first step of a task, by a constant where there is no corridor.
+template <bool banded>
+__device__ __forceinline__ int begin_of(const StripView &s) {
+  return banded ? s.begin : 0;
+}
 
 // Whether features of a series can be loaded and added to by 16 bytes, which are so many of them: of a float32 series
 // as float4.
@@ -283,15 +304,23 @@ __device__ __forceinline__ Midline *midline_into(const Args &a, const Pair &pair
   return a.midlines + pair.index * midlines_of(a) + (strip - first);
 }
 
+// What a kernel is compiled for: pairs of one strip; of any number of strips; or of any number, with a corridor. Code for
+// less is shorter, and so faster.
+enum class Extent { one_strip, strips, corridor };
+template <Extent extent>
+constexpr bool is_several = extent != Extent::one_strip;
+template <Extent extent, Room rooms>
+constexpr bool is_compiled_for = is_compiled<rooms> && (extent != Extent::corridor || compiles_corridors);
+
 // The view that a lane has of a task. The halves take turns in the order of strips. inwards (forward): a half's strips
 // are taken from the end of the pair at which the half's paths begin. outwards (backward): they are taken from the
 // middle, as E goes. With full_sweeps it is known how E enters each strip, and backward takes strips as forward does:
 // then a strip first adds to those columns of grad_y that the strip before it was done with first.
-// wanted(pair): whether this kernel is to compute the pair. several: whether a pair may have more than one strip: code
-// for one strip only is shorter, and so faster.
+// wanted(pair): whether this kernel is to compute the pair.
 enum Direction { inwards, outwards };
-template <Direction direction, bool several, class Wanted>
+template <Direction direction, Extent extent, class Wanted>
 __device__ __forceinline__ StripView make_strip_view(const Args &a, int64_t task, int lane, Wanted wanted) {
+  constexpr bool several = is_several<extent>;
   StripView s{};
   s.pair = pair_of(a, task, lane);
   s.task = task, s.lane = lane & (a.lanes - 1), s.lanes = a.lanes;
@@ -302,6 +331,8 @@ __device__ __forceinline__ StripView make_strip_view(const Args &a, int64_t task
   const int most = direction == inwards && a.full_sweeps && strips > 1 ? strips - 1 : own;
   s.active = s.pair.lengths == LengthCase::regular && turn < most && wanted(s.pair);
   s.first = s.whole = true;
+  if (extent == Extent::corridor) s.opens = INT_MIN / 2, s.closes = INT_MAX;
+  int steps = 0;
   if (s.active) {
     const int place = direction == outwards && !a.full_sweeps ? own - 1 - turn : turn;  // from where paths begin
     s.strip = several ? (s.reversed ? strips - 1 - place : place) : 0;
@@ -311,11 +342,20 @@ __device__ __forceinline__ StripView make_strip_view(const Args &a, int64_t task
     s.row = s.strip * K * warp;
     s.end_lane = min((s.pair.n - 1 - s.row) / K, s.lanes - 1);
     if (s.reversed) s.row += (s.end_lane + 1) * K - 1;
-    s.end = s.pair.m + s.end_lane;
+    steps = s.end = s.pair.m + s.end_lane;
+    if constexpr (extent == Extent::corridor) {
+      const Corridor corridor(a, s.pair);
+      const int first_row = s.reversed ? s.pair.n - 1 - s.row : s.row;  // as the sweep counts, from above 0 if reversed
+      constexpr int each = K + 1;  // steps that a lane's first cell of the corridor is behind that of the lane above
+      // E leaves the strip for the column before its first one, too.
+      s.begin = max(first_row + corridor.least - 1, 0) & -max_tile_steps;
+      s.opens = first_row + corridor.least + each * s.lane, s.closes = first_row + corridor.most + 1 + each * s.lane;
+      steps = min(s.end, first_row + corridor.most + each * s.end_lane + K);
+    }
   } else {
     s.pair.n = s.pair.m = 1;  // so that clamped indices lie within the arrays
   }
-  s.steps = warp_max(s.end);
+  s.steps = warp_max(steps);
   return s;
 }
 
@@ -330,6 +370,24 @@ __device__ __forceinline__ const Word *row_above(const Args &a, const StripView 
 }
 __device__ __forceinline__ Word *row_below(const Args &a, const StripView &s, int words) {
   return row_of_strip(a, s.pair, s.strip, s.reversed, words);
+}
+// The columns of that row which the corridor admits, as the sweep counts them. All of them are written.
+struct Columns {
+  int first, end;
+
+  __device__ __forceinline__ bool has(int column) const { return column >= first && column < end; }
+};
+template <bool banded>
+__device__ __forceinline__ Columns columns_of_strip(const Args &a, const Pair &pair, int strip, bool reversed) {
+  if constexpr (!banded) return {0, pair.m};
+  const Corridor corridor(a, pair);
+  const int row = reversed ? pair.n - 1 - strip * K * warp : (strip + 1) * K * warp - 1;
+  return {max(row + corridor.least, 0), min(row + corridor.most + 1, pair.m)};
+}
+// Behind it, the row above a strip may have anything; up to there it is written from the strip's first step on.
+template <bool banded>
+__device__ __forceinline__ int end_of_row_above(const Args &a, const StripView &s) {
+  return columns_of_strip<banded>(a, s.pair, s.strip - s.sign(), s.reversed).end;
 }
 // The registers of a strip's warp as saved number `number` of its `of_each` in `where`. Strips are addressed by pair
 // and strip, not by task, because forward and backward number tasks differently.

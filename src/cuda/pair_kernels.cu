@@ -154,14 +154,15 @@ struct MidlineSums {
 // Writes the Midline of a strip: at the boundary to the next strip of its sweep, where the other sweep comes to meet it
 // (below a strip of the upper half, above one of the lower half), Z of the pair and the columns in which the
 // probability of crossing is not negligible. Columns are counted as the strip's half meets them. By a block.
-template <class Cell>
+template <class Cell, bool banded>
 __device__ void find_midline(const Args &a, const Pair &pair, int strip) {
+  constexpr std::bool_constant<banded> corridor{};
   MidlineSums &sums = ptx::shared_object<MidlineSums>();
-  const MidlineRows rows(a, pair, strip, strip >= upper_half(strips_of(pair)), Cell::words(a.format));
+  const MidlineRows rows(corridor, a, pair, strip, strip >= upper_half(strips_of(pair)), Cell::words(a.format));
   ExtendedDouble sum = nothing();
   Step<Cell> step;
-  for (int column = threadIdx.x; column < pair.m; column += block) {
-    step.load(rows, pair, column, a.format);
+  for (int column = rows.of_own.first + threadIdx.x; column < rows.of_own.end; column += block) {
+    step.load(corridor, rows, pair, column, a.format);
     sum = sum_of(sum, step.product());
   }
   sum = sum_of_warp(sum);
@@ -171,8 +172,8 @@ __device__ void find_midline(const Args &a, const Pair &pair, int strip) {
   sum = sums.of_warp[0];
   for (int i = 1; i < block / warp; i++) sum = sum_of(sum, sums.of_warp[i]);
   Midline all{sum.m, sum.e, pair.m - 1, 0};
-  for (int column = threadIdx.x; column < pair.m; column += block) {
-    step.load(rows, pair, column, a.format);
+  for (int column = rows.of_own.first + threadIdx.x; column < rows.of_own.end; column += block) {
+    step.load(corridor, rows, pair, column, a.format);
     if (is_live(step.probability(all))) all.first = min(all.first, column), all.last = column;
   }
   if (all.first <= all.last) {
@@ -185,6 +186,7 @@ __device__ void find_midline(const Args &a, const Pair &pair, int strip) {
 }
 
 // The midlines of all pairs. The blocks of `layers` grid layers share the strips of a pair.
+template <bool banded>
 __device__ void find_midline(const Args &a, int layers) {
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const int status = a.status[b];
@@ -195,11 +197,11 @@ __device__ void find_midline(const Args &a, int layers) {
     const int begin = a.full_sweeps ? 0 : upper_half(strips_of(pair)) - 1;
     for (int strip = begin + first; strip < min(begin + midlines_of(a), strips_of(pair)); strip += step) {
       if (engine == Engine::of_double)
-        find_midline<DoubleCell>(a, pair, strip);
+        find_midline<DoubleCell, banded>(a, pair, strip);
       else if (engine == Engine::of_long)
-        find_midline<LongCell>(a, pair, strip);
+        find_midline<LongCell, banded>(a, pair, strip);
       else
-        find_midline<FloatCell>(a, pair, strip);
+        find_midline<FloatCell, banded>(a, pair, strip);
     }
   }
 }
@@ -243,16 +245,16 @@ struct Region {
   }
 };
 
-// The first kernel of backward and alignment. If `finds_midline` (pairs of several strips), all grid layers but the
-// last compute midlines; the last layer resets the workspace and writes the outputs' initial values.
-template <class Real, bool finds_midline>
+// The first kernel of backward and alignment. Of pairs of several strips all grid layers but the last compute midlines;
+// the last layer resets the workspace and writes the outputs' initial values.
+template <class Real, Extent extent>
 __global__ void __launch_bounds__(block)
     prepare_kernel(const __grid_constant__ Args a, Output first, Output second, Region ones, Region zeros) {
   let_next_kernel_in();
   wait_for_kernel_before();
   const int layers = gridDim.z - 1;
-  if constexpr (finds_midline)
-    if (blockIdx.z < layers) return find_midline(a, layers);
+  if constexpr (is_several<extent>)
+    if (blockIdx.z < layers) return find_midline<extent == Extent::corridor>(a, layers);
   const size_t blocks = static_cast<size_t>(gridDim.x) * gridDim.y, own = blockIdx.y * gridDim.x + blockIdx.x;
   ones.fill(~0u, own, blocks);
   zeros.fill(0, own, blocks);
@@ -338,8 +340,9 @@ void launch_prepare(const Args &a, const Output &first, const Output &second, vo
   const auto zeros_of_pair = static_cast<int64_t>(bytes_of_zeros / sizeof(float)) / std::max<int64_t>(a.batch, 1);
   dim3 grid = grid_of(a, std::max({size(first), size(second), zeros_of_pair}), 16 * block);
   grid.z = a.strips == 1 ? 1 : 1 + (midlines_of(a) + grid.x - 1) / grid.x;
-  const auto of_one = a.f64 ? prepare_kernel<double, false> : prepare_kernel<float, false>;
-  const auto of_several = a.f64 ? prepare_kernel<double, true> : prepare_kernel<float, true>;
+  const auto of_one = a.f64 ? prepare_kernel<double, Extent::one_strip> : prepare_kernel<float, Extent::one_strip>;
+  const auto of_strips = a.f64 ? prepare_kernel<double, Extent::strips> : prepare_kernel<float, Extent::strips>;
+  const auto of_several = a.banded ? prepare_kernel<float, Extent::corridor> : of_strips;
   const auto kernel = a.strips == 1 ? of_one : of_several;
   const auto region = [](void *data, size_t bytes) {
     return Region{static_cast<uint4 *>(data), bytes / sizeof(uint4)};

@@ -13,6 +13,9 @@ constexpr Room operator|(Room a, Room b) { return static_cast<Room>(static_cast<
 // Those that have kernels of unit points.
 constexpr Room rooms_of_units = room_of_163 | room_of_227;
 
+// Those that have kernels of pairs with a corridor, if their float64 is not slow: elsewhere the general engine does.
+constexpr Room rooms_of_corridor = room_of_163 | room_of_227;
+
 constexpr Room room_of_bytes(int bytes) {
   return bytes < 90 * 1024    ? room_of_64
          : bytes < 128 * 1024 ? room_of_99
@@ -56,5 +59,7 @@ constexpr bool avoids_float64 = code_avoids_float64(__CUDA_ARCH__ / 10);
 #else
 constexpr bool avoids_float64 = code_avoids_float64(90);
 #endif
+
+constexpr bool compiles_corridors = is_compiled<rooms_of_corridor> && !avoids_float64;
 
 }  // namespace sdtw::cuda

@@ -34,6 +34,11 @@ Source forward_source(const Args &a) {
     return a.f64 && a.costs != Costs::given && fits_forward<DifferenceCosts>(a) ? Source::differences : Source::direct;
   if (a.costs == Costs::given) return Source::given;
   if (a.costs == Costs::inlined) return inline_source(a.features);
+  if (a.banded) {
+    const bool is_long = std::is_same_v<Cell, LongCell>;
+    if (a.lanes == warp) return is_long ? Source::large : Source::split;
+    return is_long ? Source::large_of_pairs : Source::split_of_pairs;
+  }
   if constexpr (std::is_same_v<Cell, LongCell>) {
     if (a.lanes == warp) return fits_forward<Large>(a) ? Source::large : Source::smallest_large;
     return fits_forward<LargeOfPairs>(a) ? Source::large_of_pairs : Source::smallest_large;
@@ -106,7 +111,7 @@ bool fit_backward(Args &a, int least_steps) {
 // times over, so a source that takes less shared memory is tried first; least_steps is the minimum.
 constexpr int comfortable_steps = 8, least_steps = 2;
 
-// The kernel that BackwardSweeps::choose gives; none if none fits.
+// The kernel that BackwardSweeps::choose gives; none if none fits. Of a corridor the sources that come first have one.
 template <class Cell>
 Kernel fit_any(Args a, bool large) {
   Kernel chosen{};

@@ -39,7 +39,7 @@ struct DirectCosts {
     step = s.sign() * along;
   }
 
-  __device__ __forceinline__ void enter(int) const {}
+  __device__ __forceinline__ void enter(int, bool) const {}
   __device__ __forceinline__ void stage(int) const {}
   __device__ __forceinline__ void look_ahead(int, int) const {}
   __device__ __forceinline__ void window(int, int) const {}

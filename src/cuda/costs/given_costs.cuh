@@ -159,9 +159,9 @@ struct GivenCosts {
   }
 
   // Forward: waits for the two parts that a block of steps reads, and asks for one more.
-  __device__ __forceinline__ void enter(int first) {
+  __device__ __forceinline__ void enter(int first, bool begins) {
     const int part = first / part_columns;
-    if (part == 0) fetch(0), fetch(1);
+    if (begins) fetch(part), fetch(part + 1);
     __pipeline_wait_prior(0);
     __syncwarp();
     fetch(part + 2);

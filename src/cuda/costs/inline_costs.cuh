@@ -5,7 +5,7 @@
 // beyond the last, its costs are finite, of whichever column.
 //
 // The interface of a source of costs. begin: a task. Forward, for each block of 16 steps: enter (the block's costs are
-// ready from then on) and, in its middle, stage (work for the next block). Backward: look_ahead (asks for the columns
+// ready from then on; begins: it is the task's first) and, in its middle, stage (work for the next block). Backward: look_ahead (asks for the columns
 // of some steps) and window (makes them ready), which sources with producer warps do without. seek: the step from which
 // on costs(u, ...) counts its steps. bound, of FloatCell's: a bound of the costs that it has met.
 #pragma once
@@ -137,15 +137,15 @@ struct InlineCosts : InlineBase {
 
   // Forward. enter: at the beginning of a block of steps, whose columns are in shared memory, the lanes ask for those
   // of the next block. stage: in the middle of the block they put these into shared memory.
-  __device__ __forceinline__ void enter(int first) {
-    if (first == 0) {
+  __device__ __forceinline__ void enter(int first, bool begins) {
+    if (begins) {
       float left[D];  // columns left of the first: costs no larger than others will do
 #pragma unroll
       for (int f = 0; f < D; f++) left[f] = static_cast<float>(origin[f]);
-      put(ring_columns - 1 - lane, left);
-      next = data + clamp(lane, columns) * stride[0];
-      ask(0);
-      stage(0);
+      put(first + ring_columns - 1 - lane, left);
+      next = data + clamp(first + lane, columns) * stride[0];
+      ask(first);
+      stage(first);
     }
     __syncwarp();
     if (lane + first + block_steps < columns) next += block_steps * stride[0];

@@ -110,8 +110,8 @@ struct TileReader {
   int next_chunk;             // forward: the next chunk to wait for
 
   // Forward: leaves the block of steps before to the producers, and waits for the chunk of the block that begins.
-  __device__ __forceinline__ void enter(int first) {
-    if (first > 0) pipeline->leave(next_chunk - 1);
+  __device__ __forceinline__ void enter(int, bool begins) {
+    if (!begins) pipeline->leave(next_chunk - 1);
     pipeline->wait_full(next_chunk++);
   }
   __device__ __forceinline__ void stage(int) const {}

@@ -1,8 +1,8 @@
 // The arguments of the general engine's kernels. The host fills Args once per launch (general/backend.cu); kernels get
 // it by value and never change it.
 //
-// The general engine computes whatever is not the core case (Problem::is_core): other metrics, types, bands, steps,
-// gamma = 0, all pairs, tangents. A block takes a strip of a pair, 128 rows, and goes through its tiles: some of its
+// The general engine computes whatever the core kernels do not (choose_route in plan_cuda.cpp): other metrics, types,
+// bands, steps, gamma = 0, all pairs, tangents. A block takes a strip of a pair, 128 rows, and goes through its tiles: some of its
 // warps fill a tile with costs, another one sweeps it. If backward is to follow, forward sweeps from the last row to
 // the first, too (at gamma = 0 it notes through which column the best path comes instead), so that it is known where E
 // enters each strip before E is swept anywhere, and no strip of backward waits for another.

@@ -181,7 +181,10 @@ struct Backward {
         costs.run(half_of(halves.tiles.number, halves.half), halves.first_step(), thread, units);
         halves.advance();
       }
-      if (meet(round)) return;
+      if (meet(round)) {
+        __pipeline_wait_prior(0);  // as forward_task's
+        return;
+      }
     }
   }
 

@@ -162,6 +162,7 @@ __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block
       if (tile + 1 < end) fill(tile + 1);
       block.rounds.meet(met);
     }
+    __pipeline_wait_prior(0);  // for what was asked for beyond the last tile: other threads may copy to the same place
     return;
   }
   ForwardSweep<Cell, tangents, T> forward(a, s, block, begin * T);

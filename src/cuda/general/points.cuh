@@ -129,7 +129,6 @@ struct Feed {
         begin(0),
         first(true) {
     if (!a.fused) return;
-    __pipeline_wait_prior(0);  // what the task before has asked for and not used
     for (int i = 0; i < slots - 1; i++) ask();
   }
   __device__ __forceinline__ int after(int slot) const { return slot + 1 < slots ? slot + 1 : 0; }

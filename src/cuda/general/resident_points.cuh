@@ -50,7 +50,6 @@ struct ResidentPoints {
         tile(first),
         slot(0),
         begun(false) {
-    __pipeline_wait_prior(0);  // what the task before has asked for and not used
     if (tile.over()) return;
     copy_rows();
     ask(0, columns);

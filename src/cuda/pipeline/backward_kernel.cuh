@@ -7,7 +7,6 @@
 // tickets; and a block does not wait for the beginning of its next strip while other blocks may wait for its own.
 // Trade-off: cells are computed a second time, so that transition probabilities exist only for two tiles at a time and
 // never leave shared memory.
-// several = false compiles the kernel for pairs of one strip, without what strips tell each other.
 #pragma once
 
 #include "cuda/gradients/epilogues.cuh"
@@ -28,9 +27,10 @@ constexpr bool is_second = [] {
     return false;
 }();
 
-template <class Cell, class Source, class Epilogue, bool several>
+template <class Cell, class Source, class Epilogue, Extent extent>
 struct Backward {
   using Real = typename Cell::Real;
+  static constexpr bool several = is_several<extent>, banded = extent == Extent::corridor;
   // Whether the kernel has pairs of FloatCell and of LongCell, and the engine of a strip is known when it is taken.
   static constexpr bool either = std::is_same_v<Cell, FloatCell> && !Source::cooperative;
   static constexpr bool second = is_second<Cell, Source>;
@@ -88,7 +88,7 @@ struct Backward {
   __device__ __forceinline__ unsigned char *source() const { return epilogue() + Epilogue::bytes(a); }
 
   __device__ __forceinline__ StripView view(int64_t task, int lane) const {
-    return make_strip_view<outwards, several>(a, task, lane, [&](const Pair &pair) {
+    return make_strip_view<outwards, extent>(a, task, lane, [&](const Pair &pair) {
       const int status = a.status[pair.index];  // loaded here, so that it arrives while the bounds do
       const Engine engine = engine_of(a, pair);
       if (engine != own_engine<Cell> && !(either && engine == Engine::of_long)) {
@@ -155,18 +155,19 @@ struct Backward {
   __device__ __forceinline__ void begin_band(Band &band, int count, bool may_wait) const {
     if (band.task == none || band.last != none) return;
     const StripView s = view(band.task, lane_id());
-    int step = s.steps - 1, first = 0;
+    const int begin = begin_of<banded>(s);
+    int step = s.steps - 1, first = begin;
     if (s.active && !s.whole) {
       int column;
       if (s.inner) {
         column = midline_into(a, s.pair, s.strip)->last;
-        if (a.full_sweeps && !s.first) first = midline_into(a, s.pair, s.strip - s.sign())->first;
+        if (a.full_sweeps && !s.first) first = max(first, midline_into(a, s.pair, s.strip - s.sign())->first);
       } else {
         const Word *from = AdjointInflow<Real>::leaving_before(a, s);
         const Word word = may_wait ? wait_for(from) : load_relaxed(from);
         column = ExitColumns::of(word).last;
       }
-      step = column == none ? none : min(column + s.end_lane, step);
+      step = column == none ? none : max(min(column + s.end_lane, step), begin);
     }
     step = __shfl_sync(all_lanes, step, 0);
     if (step == none) return;
@@ -180,7 +181,7 @@ struct Backward {
     for (Band band = next_band(count, 0); band.task != none; count++) {
       begin_band(band, count, true);
       const StripView s = view(band.task, lane_id());
-      SweepBack<Stored, Epilogue::wants_live> back(a, s, pipeline(), transitions_of(), entering());
+      SweepBack<Stored, Epilogue::wants_live, banded> back(a, s, pipeline(), transitions_of(), entering());
       back.ask(band.last);
       Band next;
       bool announced = false, over = false;  // the next strip is announced; E has left this one
@@ -197,13 +198,13 @@ struct Backward {
         if (band.open_ended && !over && back.is_over(tile)) {
           over = true;
           back.tell(back.first_step(tile));
-          band.first = max(tile - (lead - 1), 0);  // tiles that other warps may have begun are swept, too
+          band.first = max(tile - (lead - 1), part_of_begin<banded>(a, s));  // tiles that other warps may have begun are swept, too
         } else if (band.open_ended) {
           back.announce_exit(tile);
         }
         if constexpr (several) pipeline().publish_end(number, band.first);
       }
-      if (band.open_ended && !over) back.tell(0);
+      if (band.open_ended && !over) back.tell(begin_of<banded>(s));
       band = next;
     }
   }
@@ -234,7 +235,7 @@ struct Backward {
     }
     pipeline().wait_begun(count, band);
     auto *const own_tops = reinterpret_cast<typename Own::Z *>(tops(reader));
-    Recompute<Own, Costs> again(a, pipeline(), s, band, own_tops, transitions_of(), costs, sequence);
+    Recompute<Own, Costs, banded> again(a, pipeline(), s, band, own_tops, transitions_of(), costs, sequence);
     // This warp has every other tile of the block: those whose number has the parity of `reader`.
     for (int tile = band.last - ((band.number ^ reader) & 1); pipeline().template goes_on<several>(band, tile);
          tile -= recomputers)
@@ -256,7 +257,7 @@ struct Backward {
       pipeline().wait_begun(count, band);
       for (int tile = band.last; pipeline().template goes_on<several>(band, tile); tile--) {
         const int reader = number_of(band, tile) % recomputers;
-        for (int part = first_part(a, band, tile); part <= tile; part++) {
+        for (int part = first_part<banded>(a, s, band, tile); part <= tile; part++) {
           cache.ensure(producer, {band.task, part, reader, reader == 0 ? sequence[0] : sequence[1]});
           sequence[0] += reader == 0, sequence[1] += reader == 1;
         }
@@ -289,19 +290,19 @@ struct Backward {
 // Three kernels may follow each other: the primary engine's; FloatCell's for pairs of costs too large for a WordRing;
 // and the double engine's for a float32 problem, or, where bounds are known, LongCell's and the double engine's in one.
 // Those that are not primary end at once if no pair is left to them.
-template <class Cell, class Source, class Epilogue, bool several>
-__global__ void __launch_bounds__(Backward<Cell, Source, Epilogue, several>::threads, Epilogue::resident)
+template <class Cell, class Source, class Epilogue, Extent extent>
+__global__ void __launch_bounds__(Backward<Cell, Source, Epilogue, extent>::threads, Epilogue::resident)
     backward_kernel(const __grid_constant__ Args a) {
-  if constexpr (!is_compiled<Backward<Cell, Source, Epilogue, several>::rooms>) {
+  if constexpr (!is_compiled_for<extent, Backward<Cell, Source, Epilogue, extent>::rooms>) {
     __trap();
   } else {
     unsigned char *const shared = ptx::shared_memory();
     constexpr bool second = is_second<Cell, Source>;
     const bool primary = Cell::wide == a.f64 && !second;
-    if (!primary || !several || a.strips == 1) let_next_kernel_in();
+    if (!primary || !is_several<extent> || a.strips == 1) let_next_kernel_in();
     wait_for_kernel_before();
     if (!primary && (second ? a.control->any_large : a.control->any_double) != 1) return;
-    Backward<Cell, Source, Epilogue, several>{a, shared}.run();
+    Backward<Cell, Source, Epilogue, extent>{a, shared}.run();
   }
 }
 
@@ -310,7 +311,7 @@ template <class Long, class Wide>
 __global__ void __launch_bounds__(Long::threads, 1)
     backward_rest_kernel(const __grid_constant__ Args of_long, const __grid_constant__ Args of_wide) {
   static_assert(Long::threads == Wide::threads);
-  if constexpr (!is_compiled<Long::rooms>) {
+  if constexpr (!is_compiled_for<Long::banded ? Extent::corridor : Extent::strips, Long::rooms>) {
     __trap();
   } else {
     unsigned char *const shared = ptx::shared_memory();

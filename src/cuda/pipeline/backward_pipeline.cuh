@@ -169,14 +169,19 @@ struct BackwardPipeline {
 // A tile's number among all tiles of the block. Recomputing warp number % recomputers recomputes the tile.
 __device__ __forceinline__ int number_of(const Band &band, int tile) { return band.number + band.last - tile; }
 
-// A tile is recomputed in parts of tile_steps steps each, from the checkpoint to its left up to the tile itself, which
-// is the last part. If snapshots are taken and the tile to its right lies in the same checkpoint interval and in the
+// A tile is recomputed in parts of tile_steps steps each, from the checkpoint to its left, or the strip's first step, up
+// to the tile itself, which is the last part. If snapshots are taken and the tile to its right lies in the same checkpoint interval and in the
 // band, that tile's recomputation has stored a snapshot at the beginning of this tile, and the tile is the only part.
 __device__ __forceinline__ int parts_per_checkpoint(const Args &a) { return 1 << a.part_bits; }
-__device__ __forceinline__ int first_part(const Args &a, const Band &band, int tile) {
+template <bool banded>
+__device__ __forceinline__ int part_of_begin(const Args &a, const StripView &s) {
+  return begin_of<banded>(s) >> a.tile_bits;
+}
+template <bool banded>
+__device__ __forceinline__ int first_part(const Args &a, const StripView &s, const Band &band, int tile) {
   const int interval = tile >> a.part_bits;
   const bool known = a.snapshots_each > 0 && tile < band.last && (tile + 1) >> a.part_bits == interval;
-  return known ? tile : interval << a.part_bits;
+  return known ? tile : max(interval << a.part_bits, part_of_begin<banded>(a, s));
 }
 
 }  // namespace sdtw::cuda

@@ -55,22 +55,28 @@ __device__ __forceinline__ void finish_pair(const Args &a, const Pair &pair, con
 // swept the pair's last strip in the order of tickets: the strip on the other side of the middle has an earlier ticket,
 // so the warp may wait for its row. Lanes take columns in turn, and of each lane several columns are loaded before any
 // is used. Not inlined: it is needed once for a pair.
-template <class Cell>
+template <class Cell, bool banded>
 __device__ __noinline__ ExtendedDouble join(const Args &a, const Pair &pair, int strip, bool reversed) {
   constexpr int at_once = Cell::wide ? 2 : 8, of_column = 3;  // columns of a lane; cells of a column: see Step
   const int words = Cell::words(a.format);
-  const MidlineRows rows(a, pair, strip, reversed, words);
+  const MidlineRows rows(std::bool_constant<banded>{}, a, pair, strip, reversed, words);
   __syncwarp();
   ExtendedDouble sum = nothing();
-  for (int first = lane_id(); first < pair.m; first += at_once * warp) {
+  // The column of a cell of `other`, and whether it has it.
+  const auto column_of = [&](int column, int of) { return pair.m - of - column; };
+  const auto exists = [&](int column, int of) { return rows.of_other.has(column_of(column, of)); };
+  for (int first = rows.of_own.first + lane_id(); first < rows.of_own.end; first += at_once * warp) {
     const Word *from[at_once][of_column];
     Word word[at_once][of_column][2];
 #pragma unroll
     for (int i = 0; i < at_once; i++) {
-      const int column = min(first + i * warp, pair.m - 1);
+      const int column = min(first + i * warp, rows.of_own.end - 1);
       from[i][0] = rows.own + static_cast<int64_t>(column) * words;
-      from[i][1] = rows.other + static_cast<int64_t>(pair.m - 1 - column) * words;
-      from[i][2] = rows.other + static_cast<int64_t>(max(pair.m - 2 - column, 0)) * words;
+#pragma unroll
+      for (int of = 1; of < of_column; of++) {
+        const int at = min(max(column_of(column, of), rows.of_other.first), rows.of_other.end - 1);
+        from[i][of] = rows.other + static_cast<int64_t>(at) * words;
+      }
 #pragma unroll
       for (int of = 0; of < of_column; of++)
 #pragma unroll
@@ -87,8 +93,10 @@ __device__ __noinline__ ExtendedDouble join(const Args &a, const Pair &pair, int
         z[of] = Cell::unpack(word[i][of][0], word[i][of][1], a.format);
       }
       const int column = first + i * warp;
-      if (column + 1 >= pair.m) z[2] = Cell::forbidden();
-      if (column < pair.m) sum = sum_of(sum, Step<Cell>{z[0], z[1], z[2]}.product());
+#pragma unroll
+      for (int of = 1; of < of_column; of++)
+        if ((banded || of > 1) && !exists(column, of)) z[of] = Cell::forbidden();
+      if (column < rows.of_own.end) sum = sum_of(sum, Step<Cell>{z[0], z[1], z[2]}.product());
     }
   }
   return sum_of_warp(sum);
@@ -97,7 +105,7 @@ __device__ __noinline__ ExtendedDouble join(const Args &a, const Pair &pair, int
 // After the sweep of a task, in any engine: rejects pairs that the float engine cannot compute, and stores the values
 // of pairs that are complete. Returns whether the calling warp itself has to run another engine for the task, which is
 // so for warp_fallback only; else a second kernel looks after rejected pairs.
-template <class Cell, bool warp_fallback, bool several, class Source>
+template <class Cell, bool warp_fallback, Extent extent, class Source>
 __device__ __forceinline__ bool finish(const Args &a, const StripView &s, const Source &source,
                                        const typename Cell::Z &corner) {
   bool exceeded = false;
@@ -111,9 +119,9 @@ __device__ __forceinline__ bool finish(const Args &a, const StripView &s, const 
         reject_pair(a, s.pair.index, bound);
     }
   }
-  if constexpr (several)
+  if constexpr (is_several<extent>)
     if (s.joins) {
-      const ExtendedDouble z = join<Cell>(a, s.pair, s.strip, s.reversed);
+      const ExtendedDouble z = join<Cell, extent == Extent::corridor>(a, s.pair, s.strip, s.reversed);
       if (lane_id() == 0) finish_pair<Cell>(a, s.pair, z);
       return false;
     }

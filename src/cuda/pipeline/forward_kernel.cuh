@@ -54,9 +54,9 @@ static __device__ __noinline__ int64_t next_task_after_reset(const Args &a, int6
   return task - a.batch;
 }
 
-template <class Cell, bool several>
+template <class Cell, Extent extent>
 __device__ __forceinline__ StripView forward_view(const Args &a, int64_t task, int lane) {
-  return make_strip_view<inwards, several>(a, task, lane, [&](const Pair &pair) { return is_wanted<Cell>(a, pair); });
+  return make_strip_view<inwards, extent>(a, task, lane, [&](const Pair &pair) { return is_wanted<Cell>(a, pair); });
 }
 
 // Shared memory of a block in bytes. With producers: the ForwardPipeline, the row above, the ring of costs, and the
@@ -97,28 +97,30 @@ size_t forward_bytes(const Args &a) {
 
 // The sweep of a task by a warp that has its costs without producers. Returns whether the warp has to run the double
 // engine for the task: see finish.
-template <class Cell, class Source, bool warp_fallback, bool several>
+template <class Cell, class Source, bool warp_fallback, Extent extent>
 __device__ __forceinline__ bool sweep_by_itself(const Args &a, int64_t task, unsigned char *memory) {
-  const StripView s = forward_view<Cell, several>(a, task, lane_id());
+  const StripView s = forward_view<Cell, extent>(a, task, lane_id());
   if (s.steps == 0) return false;
   auto *tops = reinterpret_cast<typename Cell::Z *>(memory);
   Source source;
   source.begin(a, s, memory + tops_bytes);
-  Sweep<Cell, Source> sweep(a, s, source);
+  Sweep<Cell, Source, extent == Extent::corridor> sweep(a, s, source);
   sweep.run(tops);
-  return finish<Cell, warp_fallback, several>(a, s, source, sweep.corner);
+  return finish<Cell, warp_fallback, extent>(a, s, source, sweep.corner);
 }
 // Another engine's sweep of a task, by the same warp. Not inlined: it is needed seldom, and would take registers.
-template <class Cell, class Source, bool several>
+template <class Cell, class Source, Extent extent>
 __device__ __noinline__ void sweep_seldom(const Args &a, int64_t task, unsigned char *memory) {
-  sweep_by_itself<Cell, Source, false, several>(a, task, memory);
+  sweep_by_itself<Cell, Source, false, extent>(a, task, memory);
 }
 
 // A block of one sweeping warp and four producers. The sweeping warp announces the next task before it sweeps its own,
 // and producers work ahead of it, also into that next task, as far as the ring of costs has room. Chunks of 16 columns
 // are numbered through over all tasks of the block.
-template <class Cell, class Source, bool several>
+template <class Cell, class Source, Extent extent>
 struct Together {
+  static constexpr bool banded = extent == Extent::corridor;
+
   const Args &a;
   unsigned char *memory;
 
@@ -170,10 +172,10 @@ struct Together {
     const auto announce = [&] {  // takes the next task that has any steps, and tells the producers
       WorkItem item{none, 0, 0};
       while (next(item.task)) {
-        const int steps = forward_view<Cell, several>(a, item.task, lane_id()).steps;
-        if (steps == 0) continue;
+        const StripView s = forward_view<Cell, extent>(a, item.task, lane_id());
+        if (s.steps == 0) continue;
         item.first_chunk = chunk;
-        item.chunks = (steps + block_steps - 1) / block_steps;
+        item.chunks = (s.steps - begin_of<banded>(s) + block_steps - 1) / block_steps;
         chunk += item.chunks;
         break;
       }
@@ -182,16 +184,16 @@ struct Together {
     };
     for (WorkItem item = announce(); item.task != none;) {
       const WorkItem after = announce();
-      const StripView s = forward_view<Cell, several>(a, item.task, lane_id());
+      const StripView s = forward_view<Cell, extent>(a, item.task, lane_id());
       Source source;
       source.ring = ring(), source.pipeline = &pipeline();
       source.next_chunk = item.first_chunk;
-      source.shift = source.next_chunk * chunk_columns;
+      source.shift = source.next_chunk * chunk_columns - begin_of<banded>(s);
       source.begin(a, s);
-      Sweep<Cell, Source> sweep(a, s, source);
+      Sweep<Cell, Source, banded> sweep(a, s, source);
       sweep.run(reinterpret_cast<typename Cell::Z *>(tops()));
       pipeline().leave(source.next_chunk - 1);
-      finish<Cell, false, several>(a, s, source, sweep.corner);
+      finish<Cell, false, extent>(a, s, source, sweep.corner);
       item = after;
     }
   }
@@ -205,14 +207,15 @@ struct Together {
     const int ahead = columns() / chunk_columns - 2;
     int count = 0, chunks = 0;
     for (WorkItem item = pipeline().receive(count); item.task != none; item = pipeline().receive(++count)) {
-      const StripView s = forward_view<Cell, several>(a, item.task, strip_lane);
-      Producer producer(a, s, strip_lane, ring(), scratch(), item.first_chunk * chunk_columns, chunks);
+      const StripView s = forward_view<Cell, extent>(a, item.task, strip_lane);
+      const int begin = begin_of<banded>(s);
+      Producer producer(a, s, strip_lane, ring(), scratch(), item.first_chunk * chunk_columns - begin, chunks);
       for (int i = 0; i < item.chunks; i++) {
-        const int first = i * chunk_columns;
+        const int first = begin + i * chunk_columns;
         pipeline().wait_swept(item.first_chunk + i - ahead);
         const bool outside = first >= producer.end();
         if (i == 0 || outside)
-          producer.put_outside(outside ? first : -producer.lane(), outside ? first + chunk_columns : 0);
+          producer.put_outside(outside ? first : first - producer.lane(), outside ? first + chunk_columns : first);
         if (!outside) producer.produce(first, first + chunk_columns);
         pipeline().fill(item.first_chunk + i);
       }
@@ -226,17 +229,17 @@ constexpr Room rooms_of_forward = std::is_same_v<Source, DirectCosts> && !primar
 
 // primary: this is the engine that runs first and takes all pairs that it can; the other kernel, of LongCell, or of
 // DoubleCell where that does not fit, computes the rest. warp_fallback: warps run the other engines for their tasks, a
-// primary kernel's (has_warp_fallback) when they have no more tasks. several: see make_strip_view.
+// primary kernel's (has_warp_fallback) when they have no more tasks. extent: what pairs it has.
 // The next kernel is let in at once where pairs have one strip or this kernel is not primary, and else when the tasks
 // have run out.
-template <class Cell, class Source, bool warp_fallback, bool primary, bool several>
+template <class Cell, class Source, bool warp_fallback, bool primary, Extent extent>
 __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     forward_kernel(const __grid_constant__ Args a) {
-  if constexpr (!is_compiled<rooms_of_forward<Source, primary>>) {
+  if constexpr (!is_compiled_for<extent, rooms_of_forward<Source, primary>>) {
     __trap();
   } else {
     unsigned char *const shared = ptx::shared_memory();
-    if (!primary || !several || a.strips == 1) let_next_kernel_in();
+    if (!primary || !is_several<extent> || a.strips == 1) let_next_kernel_in();
     wait_for_kernel_before();
     if (!primary && a.control->any_double != 1) return;
     const int64_t tasks = forward_tasks(a);
@@ -260,30 +263,30 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
       return true;
     };
     if constexpr (Source::cooperative) {
-      Together<Cell, Source, several>{a, shared}.run(next);
+      Together<Cell, Source, extent>{a, shared}.run(next);
     } else {
       unsigned char *memory = shared + threadIdx.x / warp * (tops_bytes + Source::bytes(a));
       int64_t task;
       bool others = false;  // whether any of the warp's tasks needs another engine
       while (next(task)) {
-        others |= sweep_by_itself<Cell, Source, warp_fallback, several>(a, task, memory);
-        if constexpr (warp_fallback && !primary) sweep_seldom<DoubleCell, DirectCosts, several>(a, task, memory);
+        others |= sweep_by_itself<Cell, Source, warp_fallback, extent>(a, task, memory);
+        if constexpr (warp_fallback && !primary) sweep_seldom<DoubleCell, DirectCosts, extent>(a, task, memory);
       }
       if constexpr (warp_fallback && primary)
         if (others)
           for (turn = own_turn; next(task);) {
-            sweep_seldom<LongCell, typename LargeOf<Source>::type, several>(a, task, memory);
-            sweep_seldom<DoubleCell, DirectCosts, several>(a, task, memory);
+            sweep_seldom<LongCell, typename LargeOf<Source>::type, extent>(a, task, memory);
+            sweep_seldom<DoubleCell, DirectCosts, extent>(a, task, memory);
           }
     }
   }
 }
 
 // The second kernel where bounds are known: LongCell's pairs, and then DoubleCell's. Both in one save a launch.
-template <class Source, bool several>
+template <class Source, Extent extent>
 __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
     forward_rest_kernel(const __grid_constant__ Args a) {
-  if constexpr (!is_compiled<rooms_of<Source>>) {
+  if constexpr (!is_compiled_for<extent, rooms_of<Source>>) {
     __trap();
   } else {
     unsigned char *const shared = ptx::shared_memory();
@@ -296,11 +299,11 @@ __global__ void __launch_bounds__(Source::warps *warp, Source::resident)
       };
     };
     if (any_long) {
-      const Together<LongCell, Source, several> together{a, shared};
+      const Together<LongCell, Source, extent> together{a, shared};
       together.run(tasks_of(2));
       together.retire();
     }
-    if (any_double) Together<DoubleCell, DifferenceCosts, several>{a, shared}.run(tasks_of(1));
+    if (any_double) Together<DoubleCell, DifferenceCosts, extent>{a, shared}.run(tasks_of(1));
   }
 }
 

@@ -15,7 +15,7 @@
 
 namespace sdtw::cuda {
 
-template <class Cell, class Source>
+template <class Cell, class Source, bool banded>
 struct Recompute {
   using Z = typename Cell::Z;
   using Real = typename Cell::Real;
@@ -60,8 +60,11 @@ struct Recompute {
 
   __device__ __forceinline__ int words() const { return Cell::words(a.format); }
   __device__ __forceinline__ int first_step(int part) const { return part * a.tile_steps; }
-  // Whether a part begins where forward left a checkpoint (or at step 0).
-  __device__ __forceinline__ bool starts(int part) const { return (part & (parts_per_checkpoint(a) - 1)) == 0; }
+  // Whether a part begins where forward left a checkpoint, or where the sweep began.
+  __device__ __forceinline__ bool begins(int part) const { return part == part_of_begin<banded>(a, s); }
+  __device__ __forceinline__ bool starts(int part) const {
+    return begins(part) || (part & (parts_per_checkpoint(a) - 1)) == 0;
+  }
   // Where the snapshot at the beginning of a part lies; a strip has those of one checkpoint interval at a time.
   __device__ __forceinline__ Word *snapshot(int part) const {
     const int number = (part & (parts_per_checkpoint(a) - 1)) - 1;
@@ -73,9 +76,9 @@ struct Recompute {
     if (looked_up == part && from == begins_from) return;
     looked_up = part, from = begins_from;
     const int first = first_step(part), column = first + lane_id();
-    const bool there = s.active && !s.first && lane_id() < a.tile_steps && column < s.pair.m;
+    const bool there = s.active && !s.first && lane_id() < a.tile_steps && column < end_of_row_above<banded>(a, s);
     top = there ? Cell::load(row_above(a, s, words()), column, format) : Cell::forbidden();
-    if (from == checkpointed && part > 0) {
+    if (from == checkpointed && !begins(part)) {
       const Word *from_here = checkpoint(a, s, (part >> a.part_bits) - 1, words());
 #pragma unroll
       for (int k = 0; k <= K; k++) saved[k] = Cell::load(from_here, k * warp + lane_id(), format);
@@ -91,7 +94,7 @@ struct Recompute {
   __device__ __forceinline__ void look_further(int tile) {
     const int next = tile - recomputers;
     if (next < band.first) return;
-    const int part = first_part(a, band, next);
+    const int part = first_part<banded>(a, s, band, next);
     if (starts(part))
       look_up(part, checkpointed);
     else if (next >> a.part_bits == tile >> a.part_bits)
@@ -106,7 +109,7 @@ struct Recompute {
       if (s.active && a.snapshots_each > 0) strip.save(snapshot(part), a.format);
     } else {
       strip.start(s);
-      if (part > 0) strip.restore(saved);
+      if (!begins(part)) strip.restore(saved);
 #ifdef SDTW_CHECKED
       if (!s.active) strip.start(s);  // of a pair that is not to be computed state has anything
 #endif
@@ -136,33 +139,41 @@ struct Recompute {
                                         typename Cell::Cost (&cost)[K]) {
     const int first = first_step(part) % renormalise_every;  // 0 unless parts have fewer steps than that
     Z top_now = load_now(tops + min(begin, steps - 1));
-    const bool begins = s.reversed && s.first && part == 0 && begin == 0;  // begin_below follows the first step
+    const bool below = s.reversed && s.first && part == 0 && begin == 0;  // begin_below follows the first step
     // The loop ends where the sweep renormalises, so that its steps need not ask.
     const auto next_stop = [&](int u) { return min(end, u + renormalise_every - (first + u) % renormalise_every); };
-    int stop = begins ? 1 : next_stop(begin);
-#pragma unroll 1
-    for (int u = begin; u < end; stop = next_stop(u)) {
+    int stop = below ? 1 : next_stop(begin), u = begin;
+    const auto sweep_on = [&](auto is_edge) {
+      constexpr bool gated = decltype(is_edge)::value;
 #pragma unroll unrolled
       for (; u < stop; u++) {
         typename Cell::Cost ahead[K];
         Z top_ahead;
-        strip.template step<with_transitions>(
+        strip.template step<with_transitions, gated>(
             cost, top_now,
             [&] {
               const int next = min(u + 1, steps - 1);
               top_ahead = load_now(tops + next);
               source.costs(next, ahead);
             },
-            to + (u - begin) * transitions * warp);
+            to + (u - begin) * transitions * warp, gated ? Gate(s, first_step(part) + u) : Gate());
         top_now = top_ahead;
 #pragma unroll
         for (int k = 0; k < K; k++) cost[k] = ahead[k];
       }
+    };
+    const bool edge = banded && __any_sync(all_lanes, s.is_edge(first_step(part) + begin, first_step(part) + end));
+#pragma unroll 1
+    for (; u < end; stop = next_stop(u)) {
+      if (banded && edge)
+        sweep_on(std::bool_constant<banded>{});
+      else
+        sweep_on(std::false_type{});
       if ((first + u) % renormalise_every == 0) strip.renormalise();
-      if (begins && u == 1 && s.lane == 0) {
+      if (below && u == 1 && s.lane == 0) {
         typename Cell::Cost of_first[K];
         source.costs(0, of_first);
-        strip.begin_below(s.spare(), of_first, with_transitions ? to : nullptr);
+        strip.template begin_below<banded>(s.spare(), of_first, banded ? Gate(s, 0) : Gate(), with_transitions ? to : nullptr);
       }
     }
   }
@@ -170,7 +181,7 @@ struct Recompute {
   // Recomputes a tile: first the parts before it, without probabilities, and then the tile's two halves.
   __device__ __forceinline__ void run(int tile) {
     typename Cell::Cost cost[K];
-    const int begin = first_part(a, band, tile), number = number_of(band, tile), reader = number % recomputers;
+    const int begin = first_part<banded>(a, s, band, tile), number = number_of(band, tile), reader = number % recomputers;
     const bool follows = !starts(begin);  // from a snapshot, which the other warp may have stored
     if (follows) pipeline.wait_reached(number - 1);
     for (int part = begin; part < tile; part++) {

@@ -19,11 +19,12 @@
 namespace sdtw::cuda {
 
 // The first warp's sweep of a strip. marks: it records in BackwardPipeline::live in which steps lanes have any E.
-template <class Cell, bool marks>
+template <class Cell, bool marks, bool banded>
 struct SweepBack {
   using Real = typename Cell::Real;
   using Measure = cuda::Measure<Real>;
   using Amount = typename Measure::Amount;
+  static constexpr std::bool_constant<banded> corridor{};
 
   const Args &a;
   const StripView &s;
@@ -97,7 +98,8 @@ struct SweepBack {
     if (tile < 0 || !has_column(tile)) return;
     const int column = column_in(tile);
     if (s.inner)
-      asked.load(MidlineRows(a, s.pair, s.strip, s.reversed, Cell::words(a.format)), s.pair, column, format);
+      asked.load(corridor, MidlineRows(corridor, a, s.pair, s.strip, s.reversed, Cell::words(a.format)), s.pair, column,
+                 format);
     else
       inflow.ask(column);
   }

@@ -241,6 +241,10 @@ struct ScaledCell {
   static __device__ __forceinline__ Z select(bool first, const Z &a, const Z &b) {
     return {first ? a.m : b.m, Exponent::select(first, a.e, b.e)};
   }
+  // z, or a forbidden cell, whose m is as good as any other.
+  static __device__ __forceinline__ Z unless(bool forbid, const Z &z) {
+    return {z.m, Exponent::select(forbid, Exponent::forbidden(), z.e)};
+  }
   static __device__ __forceinline__ Z shuffle(const Z &z, int lane) {
     return {__shfl_sync(all_lanes, z.m, lane), Exponent::shuffle(z.e, lane)};
   }

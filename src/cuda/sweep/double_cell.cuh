@@ -22,6 +22,8 @@ struct DoubleCell {
   static __device__ __forceinline__ Z select(bool first, const Z &a, const Z &b) {
     return {first ? a.m : b.m, first ? a.e : b.e};
   }
+  // z, which may be NaN, or a forbidden cell.
+  static __device__ __forceinline__ Z unless(bool forbid, const Z &z) { return select(forbid, forbidden(), z); }
 
   static __device__ __forceinline__ double larger(double a, double b) { return a > b ? a : b; }
 

@@ -19,28 +19,28 @@ constexpr size_t tops_bytes = 2 * block_steps * 16;  // of RowAbove's ring, in s
 // The row above a strip. Lanes below block_steps load one column of a block each: `ask` loads a block's words when the
 // block before begins, `stage` puts them into the ring in the middle of that block, and `enter`, when the block itself
 // begins, waits for those words that had not been written by then. Above the first strip of a sweep all is forbidden.
-template <class Cell>
+template <class Cell, bool banded>
 struct RowAbove {
   using Z = typename Cell::Z;
   static constexpr int slots = 2 * block_steps;
 
   Z *ring;           // in shared memory, [slots]: column c lies in slot c % slots; two blocks
-  const Word *next;  // the word of the lane's column in the first block
+  const Word *next;  // the word of the lane's column in step 0
   Format format;
-  int columns;    // from the lane's column in the first block on; 0 for lanes that load nothing
+  int columns;    // from the lane's column in step 0 on that have a cell; 0 for lanes that load nothing
   bool there;     // there is a strip above
   Word ahead[2];  // of the lane's column in the block that was asked for last; the second of two_words only
 
   __device__ __forceinline__ void begin(const Args &a, const StripView &s, Z *to) {
     ring = to;
     there = !s.first && s.active;
-    columns = there && lane_id() < block_steps ? s.pair.m - lane_id() : 0, format = a.format;
+    columns = there && lane_id() < block_steps ? end_of_row_above<banded>(a, s) - lane_id() : 0, format = a.format;
     __syncwarp();
     ring[lane_id() % slots] = Cell::forbidden();
     __syncwarp();
     if (!there) return;
     next = row_above(a, s, words()) + lane_id() * words();
-    ask(0);
+    ask(begin_of<banded>(s));
   }
   __device__ __forceinline__ int words() const { return Cell::words(format); }
   __device__ __forceinline__ bool has(int first) const { return first < columns; }
@@ -55,15 +55,18 @@ struct RowAbove {
   }
   // Puts the words that were asked for into the ring. A word not yet written is rubbish there, which `enter` replaces.
   __device__ __forceinline__ void stage(int first) {
-    if (!has(first)) return;
+    if (!has(first)) {
+      if (banded && there && lane_id() < block_steps) ring[(first + lane_id()) % slots] = Cell::forbidden();
+      return;
+    }
     Z z = Cell::unpack(ahead[0], ahead[1], format);
     Cell::renormalise(z);  // otherwise m would have the range of the steps of two strips: see cell.cuh
     ring[(first + lane_id()) % slots] = z;
   }
-  // Before the block of steps from `first` on.
-  __device__ __forceinline__ void enter(int first) {
+  // Before the block of steps from `first` on. begins: the strip's first one.
+  __device__ __forceinline__ void enter(int first, bool begins) {
     if (!there) return;
-    if (has(first) && (first == 0 || missing())) {
+    if (has(first) && (begins || missing())) {
       ahead[0] = wait_for(place(first));
       if (words() == 2) ahead[1] = wait_for(place(first) + 1);
       stage(first);
@@ -76,14 +79,14 @@ struct RowAbove {
 };
 
 // The sweep. Source: where costs come from, one of src/cuda/costs.
-template <class Cell, class Source>
+template <class Cell, class Source, bool banded>
 struct Sweep {
   using Z = typename Cell::Z;
 
   const Args &a;
   const StripView &s;
   Source &source;
-  RowAbove<Cell> above;
+  RowAbove<Cell, banded> above;
   Strip<Cell> strip;
   Format format;
   Z corner;     // the cell in which a pair of one strip ends, in the lane where StripView::is_end
@@ -112,16 +115,18 @@ struct Sweep {
     strip.start(s);
     corner = Cell::forbidden();
     below = s.active && !s.whole && lane_id() == s.end_lane ? row_below(a, s, words()) : nullptr;
-    Word *save_to = a.saved && s.active && s.kept ? checkpoint(a, s, 0, words()) : nullptr;
-    int next_save = save_to ? a.interval : 0;
-    int next_look = gives_up ? look_after : s.steps;
-    for (int first = 0; first < s.steps; first += block_steps) {
+    const int begin = begin_of<banded>(s);
+    const int saves = banded ? begin / a.interval : 0;  // checkpoints that lie before it
+    Word *save_to = a.saved && s.active && s.kept ? checkpoint(a, s, saves, words()) : nullptr;
+    int next_save = save_to ? (saves + 1) * a.interval : 0;
+    int next_look = gives_up ? begin + look_after : s.steps;
+    for (int first = begin; first < s.steps; first += block_steps) {
       if (gives_up && first == next_look) {
         next_look *= 4;
         if (is_in_vain()) return leave_to_others(first);
       }
-      source.enter(first);
-      above.enter(first);
+      source.enter(first, first == begin);
+      above.enter(first, first == begin);
       if (first > 0 && first == next_save) {
         strip.save(save_to, format);
         save_to += (K + 1) * warp * words();
@@ -130,8 +135,10 @@ struct Sweep {
       const bool begins = s.reversed && s.first && first == 0, ends = s.end > first && s.end <= first + block_steps;
       if (__any_sync(all_lanes, begins || ends))
         outer_block(first, begins);
+      else if (banded && __any_sync(all_lanes, s.is_edge(first, first + block_steps)))
+        whole_block<banded>(first);
       else
-        whole_block(first);
+        whole_block<false>(first);
     }
   }
 
@@ -168,9 +175,11 @@ struct Sweep {
   // other. Where producers compute costs, what they have left in shared memory and the row above are read one more step
   // ahead (looks_further). The compiler would put these loads off until their result is needed, and wait for it then,
   // but it moves no load over a barrier, hence the __syncwarp. Elsewhere this does not pay.
+  // gated: the corridor forbids some cells of the block.
   static constexpr bool looks_further = Source::cooperative && !Cell::wide;
+  template <bool gated>
   __device__ __forceinline__ void whole_block(int first) {
-    constexpr int unrolled = Source::unrolled;
+    constexpr int unrolled = Source::unrolled < 8 || !gated ? Source::unrolled : 8;
     const Block b = begin_block(first);
     typename Cell::Cost cost[K];
     Z top = load_now(b.tops);
@@ -194,7 +203,7 @@ struct Sweep {
         const auto further = [&](int steps) {  // at most to the block's last step
           return i + steps < unrolled || begin + unrolled < block_steps ? steps : unrolled - 1 - i;
         };
-        strip.step(cost, top, [&] {
+        const auto meanwhile = [&] {
           if constexpr (looks_further) {
             top_ahead = top_next;
             top_next = load_now(tops + i + further(2));
@@ -206,7 +215,8 @@ struct Sweep {
             top_ahead = load_now(tops + i + further(1));
             source.costs(u + further(1), ahead);
           }
-        });
+        };
+        strip.template step<false, gated>(cost, top, meanwhile, nullptr, gated ? Gate(s, first + u) : Gate());
         if (u >= b.from) hand_on(to, i);
         top = top_ahead;
 #pragma unroll
@@ -229,8 +239,9 @@ struct Sweep {
     for (int u = 0; u < min(block_steps, s.steps - first); u++) {
       typename Cell::Cost cost[K];
       source.costs(u, cost);
-      strip.step(cost, load_now(b.tops + u), [] {});
-      if (begins && u == 0 && s.lane == 0) strip.begin_below(s.spare(), cost);
+      const Gate gate = banded ? Gate(s, first + u) : Gate();
+      strip.template step<false, banded>(cost, load_now(b.tops + u), [] {}, nullptr, gate);
+      if (begins && u == 0 && s.lane == 0) strip.template begin_below<banded>(s.spare(), cost, gate);
       if (u >= b.from) hand_on(b.below, u);
       if (u % renormalise_every == renormalise_every - 1) strip.renormalise();
 #pragma unroll

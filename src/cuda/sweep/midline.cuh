@@ -39,10 +39,15 @@ __device__ __forceinline__ ExtendedDouble sum_of_warp(ExtendedDouble sum) {
 struct MidlineRows {
   const Word *own,  // the last row of the strip, in the order of its own sweep
       *other;       // the row next to it, which the sweep from the other end has left
+  Columns of_own, of_other;  // that they have, each as its own sweep counts them
 
-  __device__ __forceinline__ MidlineRows(const Args &a, const Pair &pair, int strip, bool reversed, int words)
+  template <bool banded>
+  __device__ __forceinline__ MidlineRows(std::bool_constant<banded>, const Args &a, const Pair &pair, int strip,
+                                         bool reversed, int words)
       : own(row_of_strip(a, pair, strip, reversed, words)),
-        other(row_of_strip(a, pair, reversed ? strip - 1 : strip + 1, !reversed, words)) {}
+        other(row_of_strip(a, pair, reversed ? strip - 1 : strip + 1, !reversed, words)),
+        of_own(columns_of_strip<banded>(a, pair, strip, reversed)),
+        of_other(columns_of_strip<banded>(a, pair, reversed ? strip - 1 : strip + 1, !reversed)) {}
 };
 
 // The columns of a pair to whose grad_y both halves may add. E enters a half in the columns of its midline and only
@@ -64,12 +69,19 @@ template <class Cell>
 struct Step {
   typename Cell::Z above,  // of `own`, in column c
       below,               // of `other`, in column c: a vertical step away
-      next;                // of `other`, in column c + 1: a diagonal step away; forbidden beyond the last column
+      next;                // of `other`, in column c + 1: a diagonal step away
+                           // forbidden where a row has no such column
 
-  __device__ __forceinline__ void load(const MidlineRows &rows, const Pair &pair, int column, Format format) {
-    above = Cell::load(rows.own, column, format);
-    below = Cell::load(rows.other, pair.m - 1 - column, format);
-    next = column + 1 < pair.m ? Cell::load(rows.other, pair.m - 2 - column, format) : Cell::forbidden();
+  // column: any of the pair.
+  template <bool banded>
+  __device__ __forceinline__ void load(std::bool_constant<banded>, const MidlineRows &rows, const Pair &pair,
+                                       int column, Format format) {
+    const auto cell = [&](const Word *row, const Columns &of_row, int at, bool exists) {
+      return (banded ? of_row.has(at) : exists) ? Cell::load(row, at, format) : Cell::forbidden();
+    };
+    above = cell(rows.own, rows.of_own, column, true);
+    below = cell(rows.other, rows.of_other, pair.m - 1 - column, true);
+    next = cell(rows.other, rows.of_other, pair.m - 2 - column, column + 1 < pair.m);
   }
   // Z of all paths of the pair that take one of the two steps.
   __device__ __forceinline__ ExtendedDouble product() const {

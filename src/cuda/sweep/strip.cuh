@@ -15,6 +15,17 @@ namespace sdtw::cuda {
 
 constexpr int renormalise_every = 8;  // steps; the range of m depends on it: see cell.cuh
 
+// Which of a lane's rows the corridor admits in one step: row k if opened - k is in [0, width). All of them by default.
+struct Gate {
+  int opened = 0;
+  unsigned width = 0;
+
+  Gate() = default;
+  __device__ __forceinline__ Gate(const StripView &s, int step)
+      : opened(step - s.opens), width(static_cast<unsigned>(s.closes) - static_cast<unsigned>(s.opens)) {}
+  __device__ __forceinline__ bool admits(int k) const { return static_cast<unsigned>(opened - k) < width; }
+};
+
 // A lane's registers in the sweep of Z.
 template <class Cell>
 struct Strip {
@@ -39,8 +50,9 @@ struct Strip {
 
   // Column 0 of the first lane's rows in the first strip of a reversed sweep, computed after the first step in place of
   // what that step has made of them. The first `spare` rows of the lane are beyond the pair's and forbidden; paths
-  // begin in the row after them, which no transition enters, and go down the column. to: as for `step`.
-  __device__ __forceinline__ void begin_below(int spare, const typename Cell::Cost (&cost)[K],
+  // begin in the row after them, which no transition enters, and go down the column. gated, gate, to: as for `step`.
+  template <bool gated>
+  __device__ __forceinline__ void begin_below(int spare, const typename Cell::Cost (&cost)[K], const Gate &gate,
                                               Rows<Real> *to = nullptr) {
     Z before = Cell::one();
     Rows<Real> into{};
@@ -48,7 +60,7 @@ struct Strip {
     for (int k = 0; k < K; k++) {
       Real unused[transitions];
       const Z here = Cell::template next<false>(cost[k], Cell::forbidden(), before, Cell::forbidden(), unused);
-      z[k] = Cell::select(k < spare, Cell::forbidden(), here);
+      z[k] = Cell::select(k < spare || (gated && !gate.admits(k)), Cell::forbidden(), here);
       before = Cell::select(k < spare, before, here);
       into.v[k] = k > spare ? Real(1) : Real(0);
     }
@@ -59,10 +71,11 @@ struct Strip {
 
   // One step, to the next column. top: the cell above the strip in the first lane's new column (all lanes get it; the
   // pair's last lane passes it on). meanwhile: work that does not depend on the step and fills the time of the shuffle.
+  // gated: cells that the gate does not admit are forbidden. What E comes to them, 2^-100 of that of a cell, is nothing.
   // to: where the transition probabilities of the lane's cells go, as [transition][32 lanes].
-  template <bool with_transitions = false, class Meanwhile>
+  template <bool with_transitions = false, bool gated = false, class Meanwhile>
   __device__ __forceinline__ void step(const typename Cell::Cost (&cost)[K], const Z &top, Meanwhile meanwhile,
-                                       Rows<Real> *to = nullptr) {
+                                       Rows<Real> *to = nullptr, const Gate &gate = {}) {
     Z up = Cell::shuffle(Cell::select(lowest, top, z[K - 1]), upper);
     meanwhile();
     Z corner = above;
@@ -73,6 +86,7 @@ struct Strip {
       const Z left = z[k];
       Real term[transitions];
       z[k] = Cell::template next<with_transitions>(cost[k], corner, up, left, term);
+      if constexpr (gated) z[k] = Cell::unless(!gate.admits(k), z[k]);
       if constexpr (with_transitions) {
         normalise(term);
 #pragma unroll
