@@ -109,6 +109,11 @@ def rows_of(device):
     yield Variant("sakoe_chiba N/10", some(32), 2048, 8, aim="0.6", **band)
     if device == "cuda":
         yield Variant("beside the wide band", some(32), 2048, 8, aim="0.35", beside=wide, **band)
+        for count, steps in ((256, 1024), (1000, 128)):
+            for phase in ("value", "value+grad"):
+                yield Variant(
+                    "sakoe_chiba N/10", count, steps, 1, phase, band="sakoe_chiba", radius=steps / 10
+                )
     yield wide
     for dtype in ("f16", "bf16"):
         yield Variant("half precision", some(32), 512, 64, aim="1.1", dtype=dtype)

@@ -20,8 +20,8 @@ bool are_swapped(const Problem &p) { return p.gamma == 0 && p.m > p.n; }
 bool are_streams(const Problem &p, const Exec &exec) {
   const int64_t rows = are_swapped(p) ? p.m : p.n, columns = are_swapped(p) ? p.n : p.m;
   return exec.no_state && p.metric == SDTW_SQEUCLIDEAN && p.dtype != SDTW_F64 && p.features <= max_stream_features &&
-         !is_banded(p) && p.has_unit_steps() && rows <= most_warps * warp * rows_of_lane(p) &&
-         columns <= longest_y && !(p.gamma > 0 && core::is_thin(p.n, p.m));
+         !is_banded(p) && p.has_unit_steps() && rows <= most_warps * warp * rows_of_lane(p) && columns <= longest_y &&
+         !(p.gamma > 0 && core::is_thin(p.n, p.m));
 }
 
 }  // namespace

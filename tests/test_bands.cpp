@@ -69,6 +69,9 @@ TEST_CASE("NaN and infinities spoil a pair where its band admits them", "[bands]
             " B=3 n=19 m=80 band=absolute:50", " B=3 n=70 m=80 band=sakoe_chiba:3"})
         for (const char *seed : {" seed=1", " seed=2", " seed=3"})
           check_line(std::string("metric=") + metric + shape + " spoil=" + how + seed);
+  for (const char *line : {"dtype=f64 B=4x3 n=2 m=1 d=2 gamma=298 band=itakura:1.75 data=smooth seed=931028",
+                           "dtype=bf16 B=5 n=1 m=6 d=487 gamma=1.5 band=itakura:1.5 data=walk seed=1010341"})
+    check_line(std::string("metric=cosine pairs=all state=no spoil=nan ") + line);
 }
 
 TEST_CASE("a band as wide as the matrix is none", "[bands]") {
@@ -135,8 +138,8 @@ TEST_CASE("paths along the edge of a band", "[bands]") {
                   });
 }
 
-// Of few cells for each row E leaves a strip of 128 for the column before the strip's first. Where columns beyond a strip
-// have been asked for and are not used, they must not come where the next strip's are.
+// Of few cells for each row E leaves a strip of 128 for the column before the strip's first. Where columns beyond a
+// strip have been asked for and are not used, they must not come where the next strip's are.
 TEST_CASE("bands of pairs of several strips", "[bands]") {
   for (const char *line :
        {"B=14 n=276 m=387 d=7 gamma=1 band=sakoe_chiba:0 data=mixed seed=9494",

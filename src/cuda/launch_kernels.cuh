@@ -57,7 +57,7 @@ template <class Source, Extent extent>
 void launch_forward_rest(const Args &a, const Kernel &chosen, cudaStream_t stream) {
   using Function = decltype(&forward_rest_kernel<Source, extent>);
   launch_blocks<Function, forward_rest_kernel<Source, extent>>(rooms_of<Source>, true, Source::warps * warp,
-                                                                chosen.shared_bytes, forward_tasks(a), stream, a);
+                                                               chosen.shared_bytes, forward_tasks(a), stream, a);
 }
 
 // Sources of pairs that share a warp, and so have one strip.

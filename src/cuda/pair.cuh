@@ -9,7 +9,7 @@
 
 #include <climits>
 
-#include "cuda/room.h"
+#include "cuda/corridor.cuh"
 #include "cuda/sweep/cell.cuh"
 #include "cuda/sweep/double_cell.cuh"
 #include "plan.h"
@@ -59,15 +59,6 @@ __host__ __device__ __forceinline__ constexpr float cost_limit(Costs costs) {
          : costs == Costs::inlined ? (1 << 20) - 16
                                    : 1 << 22;
 }
-// The corridor of a pair that has a band of the kind of SDTW_BAND_SAKOE_CHIBA: its column c of row i, both counted from
-// where a sweep begins, is admitted if least <= c - i <= most. It is the same from both ends.
-struct Corridor {
-  int least, most;
-
-  __device__ __forceinline__ Corridor(const Args &a, const Pair &pair)
-      : least(min(pair.m - pair.n, 0) - a.radius), most(max(pair.m - pair.n, 0) + a.radius) {}
-};
-
 // Cells of the shortest paths of a pair. Rows are those of whole strips, and lanes are up to 31 columns beyond the
 // last.
 __device__ __forceinline__ float steps_of_path(int n, int m) {
@@ -84,8 +75,8 @@ __device__ __forceinline__ constexpr float long_cost_limit(Costs costs) {
 // Z of a cell is at least that of any one path to it, and there is one of as many cells as the cell's row or its
 // column has a number, which takes an exponent down by t + 1/2 and half a bit of m in each. Z is at most the number of
 // paths, less than 3^(n + m) and so than 2^(4 steps), as costs of series are not negative: it is of forbidden cells,
-// too, which stay behind by the more. A corridor admits such paths to each of its cells. Given costs may be negative, so that the longest path takes an exponent up: to
-// 2^29, from which forbidden cells are 2^31 away.
+// too, which stay behind by the more. A corridor admits such paths to each of its cells. Given costs may be negative,
+// so that the longest path takes an exponent up: to 2^29, from which forbidden cells are 2^31 away.
 __device__ __forceinline__ float float_limit(const Args &a, const Pair &pair) {
   const float range = a.costs == Costs::given ? 0.98f * (1 << 29) / (static_cast<float>(pair.n) + pair.m)
                                               : limit_of_path(ShortExponent::range, steps_of_path(pair.n, pair.m));
@@ -210,8 +201,8 @@ struct StripView {
   bool active;    // whether this kernel computes anything of the pair
   int end_lane;   // the last of the lanes that have rows of the pair
   int end;        // steps after which that lane has met the last column; 0 unless active
-  int begin;      // the first step of the whole task, before which the corridor has no cell: a multiple of a tile's steps
-  int steps;      // the end of its steps: the maximum of `end` over the warp, or less if the corridor ends before
+  int begin;  // the first step of the whole task, before which the corridor has no cell: a multiple of a tile's steps
+  int steps;  // the end of its steps: the maximum of `end` over the warp, or less if the corridor ends before
   int opens, closes;  // if there is a corridor: it admits the lane's row k in steps [opens + k, closes + k)
 
   __device__ __forceinline__ int sign() const { return reversed ? -1 : 1; }
@@ -304,14 +295,6 @@ __device__ __forceinline__ Midline *midline_into(const Args &a, const Pair &pair
   return a.midlines + pair.index * midlines_of(a) + (strip - first);
 }
 
-// What a kernel is compiled for: pairs of one strip; of any number of strips; or of any number, with a corridor. Code for
-// less is shorter, and so faster.
-enum class Extent { one_strip, strips, corridor };
-template <Extent extent>
-constexpr bool is_several = extent != Extent::one_strip;
-template <Extent extent, Room rooms>
-constexpr bool is_compiled_for = is_compiled<rooms> && (extent != Extent::corridor || compiles_corridors);
-
 // The view that a lane has of a task. The halves take turns in the order of strips. inwards (forward): a half's strips
 // are taken from the end of the pair at which the half's paths begin. outwards (backward): they are taken from the
 // middle, as E goes. With full_sweeps it is known how E enters each strip, and backward takes strips as forward does:
@@ -344,7 +327,7 @@ __device__ __forceinline__ StripView make_strip_view(const Args &a, int64_t task
     if (s.reversed) s.row += (s.end_lane + 1) * K - 1;
     steps = s.end = s.pair.m + s.end_lane;
     if constexpr (extent == Extent::corridor) {
-      const Corridor corridor(a, s.pair);
+      const Corridor corridor(a, s.pair.n, s.pair.m);
       const int first_row = s.reversed ? s.pair.n - 1 - s.row : s.row;  // as the sweep counts, from above 0 if reversed
       constexpr int each = K + 1;  // steps that a lane's first cell of the corridor is behind that of the lane above
       // E leaves the strip for the column before its first one, too.
@@ -371,20 +354,12 @@ __device__ __forceinline__ const Word *row_above(const Args &a, const StripView 
 __device__ __forceinline__ Word *row_below(const Args &a, const StripView &s, int words) {
   return row_of_strip(a, s.pair, s.strip, s.reversed, words);
 }
-// The columns of that row which the corridor admits, as the sweep counts them. All of them are written.
-struct Columns {
-  int first, end;
-
-  __device__ __forceinline__ bool has(int column) const { return column >= first && column < end; }
-};
+// The columns that a corridor admits of the row that a strip hands on. All of them are written; of the row above a
+// strip all columns are, from the strip's first step on, up to the end of these.
 template <bool banded>
 __device__ __forceinline__ Columns columns_of_strip(const Args &a, const Pair &pair, int strip, bool reversed) {
-  if constexpr (!banded) return {0, pair.m};
-  const Corridor corridor(a, pair);
-  const int row = reversed ? pair.n - 1 - strip * K * warp : (strip + 1) * K * warp - 1;
-  return {max(row + corridor.least, 0), min(row + corridor.most + 1, pair.m)};
+  return columns_of_strip<banded>(a, pair.n, pair.m, strip, reversed);
 }
-// Behind it, the row above a strip may have anything; up to there it is written from the strip's first step on.
 template <bool banded>
 __device__ __forceinline__ int end_of_row_above(const Args &a, const StripView &s) {
   return columns_of_strip<banded>(a, s.pair, s.strip - s.sign(), s.reversed).end;

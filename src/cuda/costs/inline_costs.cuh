@@ -5,9 +5,10 @@
 // beyond the last, its costs are finite, of whichever column.
 //
 // The interface of a source of costs. begin: a task. Forward, for each block of 16 steps: enter (the block's costs are
-// ready from then on; begins: it is the task's first) and, in its middle, stage (work for the next block). Backward: look_ahead (asks for the columns
-// of some steps) and window (makes them ready), which sources with producer warps do without. seek: the step from which
-// on costs(u, ...) counts its steps. bound, of FloatCell's: a bound of the costs that it has met.
+// ready from then on; begins: it is the task's first) and, in its middle, stage (work for the next block). Backward:
+// look_ahead (asks for the columns of some steps) and window (makes them ready), which sources with producer warps do
+// without. seek: the step from which on costs(u, ...) counts its steps. bound, of FloatCell's: a bound of the costs
+// that it has met.
 #pragma once
 
 #include "cuda/costs/coordinates.cuh"

@@ -88,10 +88,10 @@ inline constexpr Room rooms_of<DifferenceCosts> = rooms_of<Slices>;
 
 // Sources of which there are kernels of pairs with a corridor.
 template <class Source>
-constexpr bool has_corridor = std::is_same_v<Source, Split> || std::is_same_v<Source, SplitOfPairs> ||
-                              std::is_same_v<Source, Words> || std::is_same_v<Source, Packed> ||
-                              std::is_same_v<Source, Large> || std::is_same_v<Source, LargeOfPairs> ||
-                              std::is_same_v<Source, DifferenceCosts>;
+constexpr bool has_corridor =
+    std::is_same_v<Source, Split> || std::is_same_v<Source, SplitOfPairs> || std::is_same_v<Source, Words> ||
+    std::is_same_v<Source, Packed> || std::is_same_v<Source, Large> || std::is_same_v<Source, LargeOfPairs> ||
+    std::is_same_v<Source, DifferenceCosts>;
 template <int D>
 constexpr bool has_corridor<InlineCosts<D>> = D <= max_inline_features;
 template <int D>

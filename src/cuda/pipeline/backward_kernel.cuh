@@ -198,7 +198,8 @@ struct Backward {
         if (band.open_ended && !over && back.is_over(tile)) {
           over = true;
           back.tell(back.first_step(tile));
-          band.first = max(tile - (lead - 1), part_of_begin<banded>(a, s));  // tiles that other warps may have begun are swept, too
+          band.first = max(tile - (lead - 1),
+                           part_of_begin<banded>(a, s));  // tiles that other warps may have begun are swept, too
         } else if (band.open_ended) {
           back.announce_exit(tile);
         }
@@ -311,7 +312,7 @@ template <class Long, class Wide>
 __global__ void __launch_bounds__(Long::threads, 1)
     backward_rest_kernel(const __grid_constant__ Args of_long, const __grid_constant__ Args of_wide) {
   static_assert(Long::threads == Wide::threads);
-  if constexpr (!is_compiled_for<Long::banded ? Extent::corridor : Extent::strips, Long::rooms>) {
+  if constexpr (!is_compiled_for < Long::banded ? Extent::corridor : Extent::strips, Long::rooms >) {
     __trap();
   } else {
     unsigned char *const shared = ptx::shared_memory();

@@ -169,9 +169,10 @@ struct BackwardPipeline {
 // A tile's number among all tiles of the block. Recomputing warp number % recomputers recomputes the tile.
 __device__ __forceinline__ int number_of(const Band &band, int tile) { return band.number + band.last - tile; }
 
-// A tile is recomputed in parts of tile_steps steps each, from the checkpoint to its left, or the strip's first step, up
-// to the tile itself, which is the last part. If snapshots are taken and the tile to its right lies in the same checkpoint interval and in the
-// band, that tile's recomputation has stored a snapshot at the beginning of this tile, and the tile is the only part.
+// A tile is recomputed in parts of tile_steps steps each, from the checkpoint to its left, or the strip's first step,
+// up to the tile itself, which is the last part. If snapshots are taken and the tile to its right lies in the same
+// checkpoint interval and in the band, that tile's recomputation has stored a snapshot at the beginning of this tile,
+// and the tile is the only part.
 __device__ __forceinline__ int parts_per_checkpoint(const Args &a) { return 1 << a.part_bits; }
 template <bool banded>
 __device__ __forceinline__ int part_of_begin(const Args &a, const StripView &s) {

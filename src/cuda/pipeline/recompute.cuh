@@ -173,7 +173,8 @@ struct Recompute {
       if (below && u == 1 && s.lane == 0) {
         typename Cell::Cost of_first[K];
         source.costs(0, of_first);
-        strip.template begin_below<banded>(s.spare(), of_first, banded ? Gate(s, 0) : Gate(), with_transitions ? to : nullptr);
+        strip.template begin_below<banded>(s.spare(), of_first, banded ? Gate(s, 0) : Gate(),
+                                           with_transitions ? to : nullptr);
       }
     }
   }
@@ -181,7 +182,8 @@ struct Recompute {
   // Recomputes a tile: first the parts before it, without probabilities, and then the tile's two halves.
   __device__ __forceinline__ void run(int tile) {
     typename Cell::Cost cost[K];
-    const int begin = first_part<banded>(a, s, band, tile), number = number_of(band, tile), reader = number % recomputers;
+    const int begin = first_part<banded>(a, s, band, tile), number = number_of(band, tile),
+              reader = number % recomputers;
     const bool follows = !starts(begin);  // from a snapshot, which the other warp may have stored
     if (follows) pipeline.wait_reached(number - 1);
     for (int part = begin; part < tile; part++) {

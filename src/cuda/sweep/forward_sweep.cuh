@@ -240,7 +240,8 @@ struct Sweep {
       typename Cell::Cost cost[K];
       source.costs(u, cost);
       const Gate gate = banded ? Gate(s, first + u) : Gate();
-      strip.template step<false, banded>(cost, load_now(b.tops + u), [] {}, nullptr, gate);
+      strip.template step<false, banded>(
+          cost, load_now(b.tops + u), [] {}, nullptr, gate);
       if (begins && u == 0 && s.lane == 0) strip.template begin_below<banded>(s.spare(), cost, gate);
       if (u >= b.from) hand_on(b.below, u);
       if (u % renormalise_every == renormalise_every - 1) strip.renormalise();

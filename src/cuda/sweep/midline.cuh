@@ -37,8 +37,8 @@ __device__ __forceinline__ ExtendedDouble sum_of_warp(ExtendedDouble sum) {
 
 // The two rows of Z on either side of a midline, each as the sweep that wrote it counts columns.
 struct MidlineRows {
-  const Word *own,  // the last row of the strip, in the order of its own sweep
-      *other;       // the row next to it, which the sweep from the other end has left
+  const Word *own,           // the last row of the strip, in the order of its own sweep
+      *other;                // the row next to it, which the sweep from the other end has left
   Columns of_own, of_other;  // that they have, each as its own sweep counts them
 
   template <bool banded>

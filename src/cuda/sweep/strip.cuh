@@ -71,8 +71,8 @@ struct Strip {
 
   // One step, to the next column. top: the cell above the strip in the first lane's new column (all lanes get it; the
   // pair's last lane passes it on). meanwhile: work that does not depend on the step and fills the time of the shuffle.
-  // gated: cells that the gate does not admit are forbidden. What E comes to them, 2^-100 of that of a cell, is nothing.
-  // to: where the transition probabilities of the lane's cells go, as [transition][32 lanes].
+  // gated: cells that the gate does not admit are forbidden. What E comes to them, 2^-100 of that of a cell, is
+  // nothing. to: where the transition probabilities of the lane's cells go, as [transition][32 lanes].
   template <bool with_transitions = false, bool gated = false, class Meanwhile>
   __device__ __forceinline__ void step(const typename Cell::Cost (&cost)[K], const Z &top, Meanwhile meanwhile,
                                        Rows<Real> *to = nullptr, const Gate &gate = {}) {
