@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(threads) finish_cosine_kernel(const __grid_con
     const Factor factor = factor_of(f, b, row);
     const double norm = factor.fixed || row >= length_of(f.side, b) ? 0 : f.normalised.norms[i];
     // Of a point that is NaN or infinite sums over pairs are NaN, unless a band keeps it from all of their paths.
-    if (factor.fixed || !(norm > 0 && isfinite(norm))) {
+    if (factor.fixed || norm == 0 || !isfinite(norm)) {
       const auto value = [&](int k) {  // of sums over pairs 0 or NaN
         const double sum = factor.fixed ? factor.value : element_of(f.sums, place_in(f.sums, b, row, k));
         return factor.fixed || isnan(sum) ? sum : 0.0;
