@@ -224,7 +224,8 @@ struct Plan {
   Scratch scratch;
   Waves waves;
   bool units;     // costs are of points divided by their norms, where the GPU has the kernels; else `general` has all
-  bool corridor;  // of a band, which the core kernels keep to, likewise; of alignments `general` has all
+  bool corridor;  // of a band, which the core kernels keep to, likewise
+  bool aligns;    // the core kernels compute alignments; else `general` does, without state
   UnitPoints forward_units, backward_units;
   PairWaves forward_pairs, backward_pairs;
   Streams streams;

@@ -271,8 +271,8 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
   alone.no_state = exec.no_state || (plan.route != Route::general && !is_optional);
   plan.general = make_general_plan(problem, alone);
   // The core kernels write no alignment in half precision, and none of a corridor.
-  const bool aligns = plan.route == Route::core && p.dtype == problem.dtype && !plan.corridor;
-  if (is_optional && !aligns) {
+  plan.aligns = plan.route == Route::core && p.dtype == problem.dtype && !plan.corridor;
+  if (is_optional && !plan.aligns) {
     alone.no_state = true;
     plan.general.alignment = make_general_plan(problem, alone).alignment;
   }
@@ -288,7 +288,7 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
     plan.forward_bytes = plan.forward_pairs.bytes, plan.backward_bytes = plan.backward_pairs.bytes;
   else if (exec.no_state)
     plan.backward_bytes = plan.alignment_bytes = plan.waves.bytes;
-  if (!aligns) plan.alignment_bytes = plan.general.alignment.bytes;
+  if (!plan.aligns) plan.alignment_bytes = plan.general.alignment.bytes;
   if (is_optional) {
     const auto room = [](size_t &bytes, size_t for_general) { bytes = std::max(bytes, for_general); };
     room(plan.state_bytes, plan.general.state.bytes);
@@ -300,10 +300,10 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
     const size_t y = p.symmetric ? 0 : checked_mul(checked_mul(p.batch_y, p.m), p.features);
     // Behind the largest of the workspaces, of which a call has one.
     Arena arena;
-    arena.add(std::max({plan.forward_bytes, plan.backward_bytes, aligns ? plan.alignment_bytes : 0}), 1);
+    arena.add(std::max({plan.forward_bytes, plan.backward_bytes, plan.aligns ? plan.alignment_bytes : 0}), 1);
     plan.scratch.x = arena.add(x, sizeof(float)), plan.scratch.y = arena.add(y, sizeof(float));
     plan.forward_bytes = arena.bytes();
-    if (aligns) plan.alignment_bytes = arena.bytes();
+    if (plan.aligns) plan.alignment_bytes = arena.bytes();
     plan.scratch.grad_x = arena.add(x, sizeof(float)), plan.scratch.grad_y = arena.add(y, sizeof(float));
     plan.backward_bytes = arena.bytes();
   }

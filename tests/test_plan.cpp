@@ -220,6 +220,7 @@ TEST_CASE("CUDA: values and gradients of a Sakoe-Chiba band take the core kernel
         const auto p = plan(radius, features, dtype);
         CHECK(p.route == Route::core);
         CHECK(p.corridor);
+        CHECK_FALSE(p.aligns);
         // Where a GPU has no such kernels the general engine has to do, and of alignments everywhere.
         CHECK(p.state_bytes >= p.general.state.bytes);
         CHECK(p.forward_bytes >= p.general.forward.bytes);

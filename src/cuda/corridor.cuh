@@ -1,8 +1,9 @@
 // Corridors: bands of the kind of SDTW_BAND_SAKOE_CHIBA, whose cells the core kernels keep to. A corridor lies between
 // two diagonals and is the same from both ends of a pair, so sweeps from either end need not know which they are. What
 // a strip's sweep makes of it (StripView, pair.cuh): it begins at the tile of its first admitted cell, ends behind the
-// last one, and forbids cells in between where an edge crosses a block or a tile (Gate, sweep/strip.cuh). Trade-off:
-// kernels of corridors are compiled apart, as others would have their registers and instructions as well.
+// last one, and forbids cells in between where an edge crosses a block or a tile (Gate, sweep/strip.cuh).
+//
+// Trade-off: kernels of corridors are compiled apart, as others would have their registers and instructions as well.
 #pragma once
 
 #include "cuda/args.h"

@@ -124,7 +124,8 @@ void compute(const sdtw::Plan &plan, const Buffers &buffers, Call call, Function
 
 void choose_kernels(sdtw::Plan &plan, Call call) {
   if ((plan.cuda.units && !has_units(plan)) || (plan.cuda.corridor && !has_corridors()))
-    plan.cuda.units = plan.cuda.corridor = plan.cuda.converted = false, plan.cuda.route = Route::general;
+    plan.cuda.units = plan.cuda.corridor = plan.cuda.aligns = plan.cuda.converted = false,
+    plan.cuda.route = Route::general;
   if (plan.cuda.route == Route::pairs && (call == Call::forward || call == Call::backward)) {
     const bool forward = call == Call::forward;
     const Problem of_wave =
@@ -134,7 +135,7 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
     plan.cuda.kernels = wave.cuda.kernels;
   }
   const bool recomputes = plan.exec.no_state && call != Call::forward;
-  const bool of_core = call != Call::jvp && !(call == Call::alignment && plan.cuda.corridor);
+  const bool of_core = call != Call::jvp && (call != Call::alignment || plan.cuda.aligns);
   if (plan.cuda.route == Route::core && !recomputes && of_core) choose_core_kernels(plan, call);
 }
 
@@ -150,10 +151,8 @@ void backward(const sdtw::Plan &plan, const Buffers &buffers) {
 }
 
 void alignment(const sdtw::Plan &plan, const Buffers &buffers) {
-  const bool half = plan.problem.fused() && plan.problem.element_size() == 2;
-  const bool of_core = plan.cuda.route == Route::core && !half && !plan.cuda.corridor;
   const Buffers b = oriented(plan, buffers);
-  of_core ? compute(plan, b, Call::alignment, alignment_of_core) : general::alignment(plan, b);
+  plan.cuda.aligns ? compute(plan, b, Call::alignment, alignment_of_core) : general::alignment(plan, b);
 }
 
 void jvp(const sdtw::Plan &plan, const Buffers &buffers) { general::jvp(plan, oriented(plan, buffers)); }

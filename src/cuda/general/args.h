@@ -5,9 +5,10 @@
 // bands, steps, gamma = 0, all pairs, tangents. A block takes a strip of a pair, 128 rows, and goes through its tiles:
 // some of its warps fill a tile with costs, another one sweeps it. If backward is to follow, forward sweeps from the
 // last row to the first, too (at gamma = 0 it notes through which column the best path comes instead), so that it is
-// known where E enters each strip before E is swept anywhere, and no strip of backward waits for another. A launch
-// takes `pairs` pairs from `first` on, a wave; arrays of state and workspace are indexed by the pair's number in the
-// wave. Invariant: what is reset at the beginning of a wave is zeros: tickets, flags, rows, and all progress.
+// known where E enters each strip before E is swept anywhere, and no strip of backward waits for another.
+//
+// A launch takes `pairs` pairs from `first` on, a wave; arrays of state and workspace are indexed by the pair's number
+// in the wave. Invariant: what is reset at the beginning of a wave is zeros: tickets, flags, rows, and all progress.
 #pragma once
 
 #include <cstdint>
