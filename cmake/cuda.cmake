@@ -50,8 +50,10 @@ foreach(kernels "Soft<FloatCell, Rule::unit>;false" "Soft<FloatCell, Rule::penal
 endforeach()
 # The streams'.
 foreach(rows SoftRows LongRows HardRows TransposedRows)
-  configure_file(src/cuda/streams/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/streams_${rows}.cu @ONLY)
-  list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/streams_${rows}.cu)
+  foreach(banded false true)
+    configure_file(src/cuda/streams/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/streams_${rows}_${banded}.cu @ONLY)
+    list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/streams_${rows}_${banded}.cu)
+  endforeach()
 endforeach()
 target_sources(sdtw_objects PRIVATE ${sources})
 set(SDTW_CUDA_WITHOUT_FLOAT64 "" CACHE STRING "Whether kernels do without float64 as on GPUs where it is slow, whatever the GPU: for tests")

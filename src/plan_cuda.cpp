@@ -278,9 +278,11 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
   }
   plan.jvp_bytes = plan.general.jvp.bytes;
   plan.streams = make_streams(problem, exec);
+  const auto room = [](size_t &bytes, size_t for_general) { bytes = std::max(bytes, for_general); };
   if (plan.route == Route::general) {
     plan.state_bytes = plan.general.state.bytes;
-    plan.forward_bytes = plan.streams.fit ? plan.streams.bytes : plan.general.forward.bytes;
+    plan.forward_bytes = plan.streams.bytes;
+    if (!plan.streams.fit || !plan.streams.always) room(plan.forward_bytes, plan.general.forward.bytes);
     plan.backward_bytes = plan.general.backward.bytes, plan.alignment_bytes = plan.general.alignment.bytes;
     return result;
   }
@@ -290,7 +292,6 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
     plan.backward_bytes = plan.alignment_bytes = plan.waves.bytes;
   if (!plan.aligns) plan.alignment_bytes = plan.general.alignment.bytes;
   if (is_optional) {
-    const auto room = [](size_t &bytes, size_t for_general) { bytes = std::max(bytes, for_general); };
     room(plan.state_bytes, plan.general.state.bytes);
     room(plan.forward_bytes, plan.general.forward.bytes), room(plan.backward_bytes, plan.general.backward.bytes);
     room(plan.alignment_bytes, plan.general.alignment.bytes);

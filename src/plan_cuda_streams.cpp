@@ -20,7 +20,7 @@ bool are_swapped(const Problem &p) { return p.gamma == 0 && p.m > p.n; }
 bool are_streams(const Problem &p, const Exec &exec) {
   const int64_t rows = are_swapped(p) ? p.m : p.n, columns = are_swapped(p) ? p.n : p.m;
   return exec.no_state && p.metric == SDTW_SQEUCLIDEAN && p.dtype != SDTW_F64 && p.features <= max_stream_features &&
-         !is_banded(p) && p.has_unit_steps() && rows <= most_warps * warp * rows_of_lane(p) && columns <= longest_y &&
+         p.has_unit_steps() && rows <= most_warps * warp * rows_of_lane(p) && columns <= longest_y &&
          !(p.gamma > 0 && core::is_thin(p.n, p.m));
 }
 
@@ -30,6 +30,7 @@ Streams make_streams(const Problem &p, const Exec &exec) {
   Streams s{};
   s.fit = are_streams(p, exec);
   if (!s.fit) return s;
+  s.always = p.gamma == 0 || p.all_pairs;
   s.swapped = are_swapped(p);
   const int64_t of_lane = rows_of_lane(p), n = s.swapped ? p.m : p.n, m = s.swapped ? p.n : p.m;
   s.warps = ceil_div(n, of_lane * warp);

@@ -1,4 +1,5 @@
 // Bands: which cells a path may visit, what lies outside, and corners that no path reaches.
+#include "core/band.h"
 #include "family.h"
 
 using namespace test;
@@ -48,6 +49,23 @@ TEST_CASE("cells that a band's bound has just or misses by a hair", "[bands]") {
         "n=30 m=130 band=sakoe_chiba:2.9999999999999996", "n=130 m=30 band=sakoe_chiba:2.9999999999999996"})
     for (const char *batch : {"metric=precomputed dtype=f64 gamma=50 seed=3 ", "B=17 dtype=f64 gamma=50 d=2 seed=3 "})
       check_line(std::string(batch) + rest);
+}
+
+TEST_CASE("a band has the same cells by rows and by columns", "[bands]") {
+  Random random(3);
+  for (int round = 0; round < 3000; ++round) {
+    const sdtw_band kind[] = {SDTW_BAND_NONE, SDTW_BAND_SAKOE_CHIBA, SDTW_BAND_ABSOLUTE, SDTW_BAND_ITAKURA};
+    const sdtw::core::Band band{kind[round % 4],
+                                round % 4 == 3 ? 1 + 0.01 * random.integer(0, 400) : 0.5 * random.integer(0, 90),
+                                random.integer(1, 90), random.integer(1, 90)};
+    INFO("kind " << band.kind << " radius " << band.radius << " n " << band.n << " m " << band.m);
+    int64_t wrong = 0;
+    for (int64_t j = 0; j < band.m; ++j) {
+      const sdtw::core::Interval rows = band.rows(j);
+      for (int64_t i = 0; i < band.n; ++i) wrong += band.admits(i, j) != (rows.first <= i && i < rows.end);
+    }
+    CHECK(wrong == 0);
+  }
 }
 
 TEST_CASE("a band follows each pair's own lengths", "[bands]") {

@@ -86,6 +86,45 @@ TEST_CASE("a series that is no good spoils what it is in alone, of values alone"
         check_values(std::string("dtype=f32 d=2 seed=5 spoil=") + how + gamma + pairs);
 }
 
+TEST_CASE("values of many pairs within a band", "[many]") {
+  for (const char *gamma : gammas) {
+    for (const char *band : {" band=sakoe_chiba:0", " band=sakoe_chiba:7", " band=absolute:20", " band=itakura:2"})
+      for (const char *shape :
+           {" B=2x9 n=128 m=128 pairs=all", " B=3x4 n=70 m=50 pairs=all", " B=1x70 n=30 m=33 pairs=all",
+            " B=2x2 n=520 m=500 pairs=all", " B=1x1 n=1024 m=1000 pairs=all", " B=9 n=33 m=33 pairs=symmetric",
+            " B=3 n=300 m=300 pairs=symmetric", " B=5 n=140 m=150", " B=2x3 n=1 m=40 pairs=all"})
+        for (const char *more : {" d=1", " d=3 lengths=0"})
+          check_values(std::string("dtype=f32") + shape + gamma + band + more);
+    for (const char *more : {" d=1 dtype=f16", " d=2 dtype=bf16 lengths=1", " d=8 dtype=f32 layout=mixed"})
+      check_values(std::string("B=3x4 n=140 m=130 pairs=all band=sakoe_chiba:12") + gamma + more);
+  }
+}
+
+// Columns in which all of a warp's rows are forbidden lie beside others: at the edges of blocks of 16 steps, and where
+// the rows of a block's warps begin.
+TEST_CASE("values of long pairs within narrow bands", "[many]") {
+  for (const char *gamma : gammas)
+    for (int n = 253; n <= 262; ++n)
+      for (const int radius : {0, 1, 15, 16, 17})
+        for (const char *kind : {"sakoe_chiba", "absolute"}) {
+          std::ostringstream line;
+          line << "dtype=f32 d=1 pairs=all B=1x3 n=" << n << " m=" << n + 7 * (n % 3) - 5 << gamma << " band=" << kind
+               << ":" << radius << " data=" << (n % 2 ? "noise" : "walls");
+          check_values(line.str());
+        }
+}
+
+TEST_CASE("pairs within a band that the first kernels leave", "[many]") {
+  for (const char *more :
+       {" gamma=1 scale=1000", " gamma=1e-4 scale=1e3 data=walk lengths=1", " gamma=1e-5 scale=1e4",
+        " gamma=0.01 data=walk spoil=nan scale=300", " gamma=0 lengths=0 data=walk scale=1e3 spoil=nan",
+        " gamma=0 lengths=0 scale=1e17", " gamma=1 spoil=inf lengths=0"})
+    for (const char *band : {" band=sakoe_chiba:5", " band=absolute:9", " band=itakura:1.5"})
+      for (const char *shape : {" B=3x40 n=20 m=30 d=1 pairs=all", " B=2x5 n=300 m=240 d=2 pairs=all",
+                                " B=12 n=60 m=60 d=3 pairs=symmetric", " B=4x2 n=9 m=900 d=1 pairs=all"})
+        check_values(std::string("dtype=f32") + shape + more + band);
+}
+
 // Not on its place among other pairs, and not on the infinities, large numbers and lengths of these.
 TEST_CASE("a value does not depend on other pairs", "[many]") {
   for (const char *gamma : gammas)

@@ -12,6 +12,16 @@ struct Interval {
   int64_t first, end;  // empty where end <= first
 };
 
+// The diagonals that SDTW_BAND_SAKOE_CHIBA, or SDTW_BAND_ABSOLUTE, which does not follow to the last cell, lies
+// between: cell (i, j) of n rows and m columns is admitted if least <= j - i <= most.
+template <class Int>
+struct Diagonals {
+  Int least, most;
+
+  SDTW_HOST_DEVICE Diagonals(Int n, Int m, Int radius, bool follows = true)
+      : least((follows && m < n ? m - n : 0) - radius), most((follows && m > n ? m - n : 0) + radius) {}
+};
+
 // The corridor of a pair of n rows and m columns. Of two rows the lower one begins and ends no further left. All
 // devices and instruction sets have the same cells.
 struct Band {
@@ -30,22 +40,25 @@ struct Band {
   // The columns of a row that it admits.
   SDTW_HOST_DEVICE Interval columns(int64_t i) const {
     if (kind == SDTW_BAND_NONE) return {0, m};
-    if (kind != SDTW_BAND_ITAKURA) {
-      const bool follows = kind == SDTW_BAND_SAKOE_CHIBA;
-      const int64_t reach = whole_radius();
-      const int64_t first = i - reach + (follows && m < n ? m - n : 0);
-      const int64_t last = i + reach + (follows && m > n ? m - n : 0);
-      return {clamp(first, m), clamp(last + 1, m)};
-    }
-    return columns_of_itakura(i);
+    if (kind == SDTW_BAND_ITAKURA) return columns_of_itakura(i);
+    const Diagonals<int64_t> admitted = diagonals();
+    return {clamp(i + admitted.least, m), clamp(i + admitted.most + 1, m)};
+  }
+
+  // The rows of a column that it admits: those whose columns have it.
+  SDTW_HOST_DEVICE Interval rows(int64_t j) const {
+    if (kind == SDTW_BAND_NONE) return {0, n};
+    if (kind == SDTW_BAND_ITAKURA) return rows_of_itakura(j);
+    const Diagonals<int64_t> admitted = diagonals();
+    return {clamp(j - admitted.most, n), clamp(j - admitted.least + 1, n)};
   }
 
   // No fewer columns than `rows` rows, each below the other, admit together, and few more.
   SDTW_HOST_DEVICE int64_t widest(int64_t rows) const {
     if (kind == SDTW_BAND_NONE) return m;
     if (kind != SDTW_BAND_ITAKURA) {
-      const int64_t apart = n > m ? n - m : m - n;
-      return clamp(rows + 2 * whole_radius() + (kind == SDTW_BAND_SAKOE_CHIBA ? apart : 0), m);
+      const Diagonals<int64_t> admitted = diagonals();
+      return clamp(rows + admitted.most - admitted.least, m);
     }
     // A parallelogram in a square is at most 1 - 1 / slope of it wide, and from row to row moves by the slope.
     // Half a hundredth of a row, as below, is on either side.
@@ -55,6 +68,10 @@ struct Band {
   }
 
  private:
+  SDTW_HOST_DEVICE Diagonals<int64_t> diagonals() const {
+    return {n, m, whole_radius(), kind == SDTW_BAND_SAKOE_CHIBA};
+  }
+
   // Itakura's parallelogram is where a cone from the first cell and, turned by half, one from the last overlap:
   //   n j / (slope m) - 1/200 <= i <= slope n j / m + 1/200,
   // as tslearn rounds its bounds of rows to hundredths.
@@ -76,6 +93,23 @@ struct Band {
   SDTW_HOST_DEVICE int64_t last_of_cone(int64_t i, double slope) const {
     const double j = nearest(double(200 * i + 1) * slope * (double(m) / double(200 * n)));
     return int64_t(std::fma(slope, double(200 * i + 1) * double(m), -(double(200 * n) * j)) >= 0 ? j : j - 1);
+  }
+  // The same cone's rows of a column, by the same signs.
+  SDTW_HOST_DEVICE Interval rows_of_itakura(int64_t j) const {
+    const double slope = std::fmin(radius, 0x1p38);
+    const int64_t right = m - 1 - j;
+    const int64_t first = first_row_of_cone(j, slope), first_from_end = n - 1 - last_row_of_cone(right, slope);
+    const int64_t last = last_row_of_cone(j, slope), last_from_end = n - 1 - first_row_of_cone(right, slope);
+    return {clamp(first > first_from_end ? first : first_from_end, n),
+            clamp((last < last_from_end ? last : last_from_end) + 1, n)};
+  }
+  SDTW_HOST_DEVICE int64_t first_row_of_cone(int64_t j, double slope) const {
+    const double i = nearest((double(200 * n) * double(j) / (slope * double(m)) - 1) / 200);
+    return int64_t(std::fma(slope, (200 * i + 1) * double(m), -(double(200 * n) * double(j))) >= 0 ? i : i + 1);
+  }
+  SDTW_HOST_DEVICE int64_t last_row_of_cone(int64_t j, double slope) const {
+    const double i = nearest((slope * (double(200 * n) * double(j)) / double(m) + 1) / 200);
+    return int64_t(std::fma(slope, double(200 * n) * double(j), -((200 * i - 1) * double(m))) >= 0 ? i : i - 1);
   }
   SDTW_HOST_DEVICE static double nearest(double column) {  // as far as it matters: columns are less than 2^30
     return std::rint(std::fmin(std::fmax(column, -0x1p31), 0x1p31));

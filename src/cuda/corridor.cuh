@@ -6,6 +6,7 @@
 // Trade-off: kernels of corridors are compiled apart, as others would have their registers and instructions as well.
 #pragma once
 
+#include "core/band.h"
 #include "cuda/args.h"
 #include "cuda/memory.cuh"
 #include "cuda/room.h"
@@ -20,13 +21,9 @@ constexpr bool is_several = extent != Extent::one_strip;
 template <Extent extent, Room rooms>
 constexpr bool is_compiled_for = is_compiled<rooms> && (extent != Extent::corridor || compiles_corridors);
 
-// Of a pair of n rows and m columns: column c of row i, both counted from where a sweep begins, is admitted if
-// least <= c - i <= most.
-struct Corridor {
-  int least, most;
-
-  __device__ __forceinline__ Corridor(const Args &a, int n, int m)
-      : least(min(m - n, 0) - a.radius), most(max(m - n, 0) + a.radius) {}
+// Of a pair of n rows and m columns, both counted from where a sweep begins.
+struct Corridor : core::Diagonals<int> {
+  __device__ __forceinline__ Corridor(const Args &a, int n, int m) : Diagonals(n, m, a.radius) {}
 };
 
 // Columns of a row, as the sweep counts them.

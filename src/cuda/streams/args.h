@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "core/band.h"
 #include "core/numbers.h"
 #include "cuda/general/args.h"
 
@@ -30,9 +31,12 @@ struct Args {
   int n, m, features;  // padded
   double scale;        // log2(e) / gamma; 0: gamma = 0
   Root root;
-  int warps;      // that have the rows of one x: more than one are a block
-  int lane_bits;  // log2 of the lanes that have the rows of one x; 5 if there are several warps
-  int64_t range;  // of every pair: how many y a task has
+  core::Band band;  // its kind, and what it has as radius: sizes are those of a pair
+  int reach;        // that radius, of a band that is no parallelogram
+  bool exchanged;   // x are the caller's y, whose parallelograms are not the same
+  int warps;        // that have the rows of one x: more than one are a block
+  int lane_bits;    // log2 of the lanes that have the rows of one x; 5 if there are several warps
+  int64_t range;    // of every pair: how many y a task has
   int64_t ranges, tasks;
   float *value;
   int64_t value_stride[2];  // of the value of x_i with y_j, in i and j: x and y may have changed places

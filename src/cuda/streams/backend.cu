@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/numbers.h"
+#include "cuda/core_calls.h"
 #include "cuda/launch.h"
 #include "cuda/streams/backend.h"
 #include "cuda/streams/exact.cuh"
@@ -45,6 +46,12 @@ Args make_args(const sdtw::Plan &plan, const Buffers &b) {
     a.value_stride[1] = 1;
   a.scale = p.gamma > 0 ? core::log2_e / p.gamma : 0;
   a.root = Root(a.scale);
+  a.exchanged = swapped;
+  if (is_banded(p)) {
+    a.band.kind = p.band, a.band.radius = p.band_radius;
+    // Beyond this no series ends, of which one has up to 2^16 steps.
+    a.reach = p.band == SDTW_BAND_ITAKURA ? 0 : static_cast<int>(std::min(p.band_radius, double(1 << 20)));
+  }
   a.warps = static_cast<int>(s.warps), a.lane_bits = log2_of(s.lanes);
   a.value = static_cast<float *>(b.value);
   a.control = at<Control>(b.workspace, s.control);
@@ -80,16 +87,21 @@ void run(Args &a, cudaStream_t stream) {
   Kernels<Rows>::launch(a, stream);
 }
 
-template <template <int> class Rows>
+template <template <int, bool> class Rows, bool banded>
+void run_banded(Args &a, cudaStream_t stream) {
+  if (a.features <= 1) return run<Rows<1, banded>>(a, stream);
+  if (a.features <= 2) return run<Rows<2, banded>>(a, stream);
+  a.features <= 4 ? run<Rows<4, banded>>(a, stream) : run<Rows<8, banded>>(a, stream);
+}
+template <template <int, bool> class Rows>
 void run_of(Args &a, cudaStream_t stream) {
-  if (a.features <= 1) return run<Rows<1>>(a, stream);
-  if (a.features <= 2) return run<Rows<2>>(a, stream);
-  a.features <= 4 ? run<Rows<4>>(a, stream) : run<Rows<8>>(a, stream);
+  a.band.kind == SDTW_BAND_NONE ? run_banded<Rows, false>(a, stream) : run_banded<Rows, true>(a, stream);
 }
 
 // The same pairs with x and y in each other's place.
 Args transposed(Args a) {
   std::swap(a.x, a.y), std::swap(a.x_len, a.y_len), std::swap(a.n, a.m);
+  a.exchanged = !a.exchanged;
   if (!a.every_pair) return a;
   std::swap(a.batch_x, a.batch_y), std::swap(a.value_stride[0], a.value_stride[1]);
   return a;
@@ -116,7 +128,10 @@ void launch_exact(const Args &a, int64_t warps, cudaStream_t stream) {
 
 bool suits(const sdtw::Plan &plan, const Buffers &buffers) {
   const Problem &p = plan.problem;
-  return plan.cuda.streams.fit && (p.gamma == 0 || p.all_pairs || is_one(buffers.x, buffers.x_len, p));
+  const Streams &s = plan.cuda.streams;
+  // Corridors of several strips take the core kernels less time, as their strips begin where the corridor does.
+  if (p.gamma > 0 && s.warps > 1 && plan.cuda.corridor && has_corridors()) return false;
+  return s.fit && (s.always || is_one(buffers.x, buffers.x_len, p));
 }
 
 void forward(const sdtw::Plan &plan, const Buffers &buffers) {

@@ -9,30 +9,26 @@ namespace sdtw::cuda::streams {
 
 constexpr int exact_warps = 4;  // of a block
 
-// R itself; a cost of NaN makes the pair NaN, one of infinity forbids its cell.
+// R itself; a cost of infinity forbids its cell.
 struct ExactHard {
   using Z = DoubleCell::Z;  // m = R, e unused
   Strip<DoubleCell> strip;  // of which z.m, above.m, upper and lowest are used
-  bool bad = false;
 
   static __device__ __forceinline__ Z forbidden() { return {infinity, 0}; }
   static __device__ __forceinline__ Z origin() { return {0, 0}; }
-  __device__ __forceinline__ void step(const Args &, const double (&cost)[K], const Z &top, bool inside, int rows) {
+  __device__ __forceinline__ void step(const Args &, const double (&cost)[K], const Z &top, const LaneGate<K> &gate) {
     double up = __shfl_sync(all_lanes, strip.lowest ? top.m : strip.z[K - 1].m, strip.upper);
     double corner = strip.above.m;
     strip.above.m = up;
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const double left = strip.z[k].m, best = fmin(fmin(corner, left), up);
-      if (inside && k < rows && cost[k] != cost[k]) bad = true;
-      strip.z[k].m = up = inside ? best + cost[k] : infinity;
+      strip.z[k].m = up = gate.admits(k) ? best + cost[k] : infinity;
       corner = left;
     }
   }
   __device__ __forceinline__ void renormalise() {}
-  __device__ __forceinline__ double value(const Args &, const Z &z) const {
-    return __any_sync(all_lanes, bad) ? __longlong_as_double(0x7ff8000000000000ll) : z.m;
-  }
+  __device__ __forceinline__ double value(const Args &, const Z &z) const { return z.m; }
 };
 
 struct ExactSoft {
@@ -41,12 +37,13 @@ struct ExactSoft {
 
   static __device__ __forceinline__ Z forbidden() { return DoubleCell::forbidden(); }
   static __device__ __forceinline__ Z origin() { return DoubleCell::one(); }
-  __device__ __forceinline__ void step(const Args &a, const double (&cost)[K], const Z &top, bool inside, int rows) {
+  __device__ __forceinline__ void step(const Args &a, const double (&cost)[K], const Z &top, const LaneGate<K> &gate) {
     DoubleCell::Cost split[K];
     const DoubleCell::Scale scale(a.scale);
 #pragma unroll
-    for (int k = 0; k < K; k++) split[k] = DoubleCell::split(inside && k < rows ? cost[k] : 0, scale);
-    strip.step(split, top, [] {});
+    for (int k = 0; k < K; k++) split[k] = DoubleCell::split(gate.admits(k) ? cost[k] : 0, scale);
+    strip.step<false, true>(
+        split, top, [] {}, nullptr, gate);
   }
   __device__ __forceinline__ void renormalise() { strip.renormalise(); }
   __device__ __forceinline__ double value(const Args &a, const Z &z) const {
@@ -70,6 +67,7 @@ __device__ __noinline__ double exact_value(const Args &a, int64_t x, int64_t y, 
                   : 0;
   };
   double result = 0;
+  bool bad = false;  // whether a cost that the band admits is NaN: then the value is, whether a path meets it or not
   Exact exact{};
   for (int first = 0; first < n; first += K * warp) {
     const int own = first + lane * K, last = min(n - first, K * warp) - 1;
@@ -85,6 +83,7 @@ __device__ __noinline__ double exact_value(const Args &a, int64_t x, int64_t y, 
     for (int step = 0; step < m + end_lane; step++) {
       const int column = step - lane;
       const bool inside = column >= 0 && column < m;
+      const LaneGate<K> gate(inside ? admitted_rows(a, x, y, n, m, column) : 0, own);
       double cost[K], of_y[max_stream_features];
       point(a.y, y, clamp(column, m), of_y);
 #pragma unroll
@@ -95,10 +94,11 @@ __device__ __noinline__ double exact_value(const Args &a, int64_t x, int64_t y, 
           const double difference = of_x[k][f] - of_y[f];
           cost[k] = fma(difference, difference, cost[k]);
         }
+        bad |= gate.admits(k) && cost[k] != cost[k];
       }
       Z top = Exact::forbidden();
       if (first > 0 && step < m) top = {__longlong_as_double(row[2 * step]), __longlong_as_double(row[2 * step + 1])};
-      exact.step(a, cost, top, inside, n - own);
+      exact.step(a, cost, top, gate);
       if (step % renormalise_every == renormalise_every - 1) exact.renormalise();
       if (first + K * warp < n && lane == warp - 1 && inside) {
         row[2 * column] = __double_as_longlong(strip.z[K - 1].m);
@@ -113,7 +113,7 @@ __device__ __noinline__ double exact_value(const Args &a, int64_t x, int64_t y, 
       if (k == last % K) corner = strip.z[k];
     result = exact.value(a, DoubleCell::shuffle(corner, end_lane));
   }
-  return result;
+  return __any_sync(all_lanes, bad) ? __longlong_as_double(0x7ff8000000000000ll) : result;
 }
 
 template <class Exact>

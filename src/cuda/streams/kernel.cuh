@@ -81,8 +81,10 @@ struct Sweep {
 
   // Left of the first column, whose cells are forbidden, any finite y will do.
   __device__ __forceinline__ void clear_ring() const {
-    for (int c = t.lane; c < ring.columns; c += t.lanes)
+    for (int c = t.lane; c < ring.columns; c += t.lanes) {
       for (int f = 0; f < D; f++) ring.put(c, f, {});
+      if (Rows::banded) ring.admit(c, 0);
+    }
     for (int c = t.lane; c < cells; c += t.lanes) ring.bad[c] = 0, ring.rows[c] = Rows::forbidden();
   }
 
@@ -92,11 +94,33 @@ struct Sweep {
       __syncwarp();
     }
     const bool is_end = item.m > 0 && part == t.warp_of_end && t.lane == t.end_lane && end < first + block_steps;
-    if (__any_sync(all_lanes, is_end))
+    if (several && Rows::banded && !has_admitted(first))
+      pass(first);
+    else if (__any_sync(all_lanes, is_end))
       steps<true>(first, is_end ? end - first : -1);
     else
       steps<false>(first, -1);
     if (item.m > 0 && end < first + block_steps) finish();
+  }
+
+  // Whether the band admits any of the warp's rows in the steps of a block.
+  __device__ __forceinline__ bool has_admitted(int first) const {
+    const int begin = part * warp * K, end_of_rows = begin + warp * K;
+    const auto meets = [&](unsigned packed) {
+      return static_cast<int>(packed >> 16) > begin && static_cast<int>(packed & 0xffffu) < end_of_rows;
+    };
+    const bool any = meets(ring.admitted_from(first - warp + t.lane)[0]) ||
+                     meets(ring.admitted_from(first + t.lane % block_steps)[0]);
+    return __any_sync(all_lanes, any);
+  }
+  // A block in which there are none: all that is left is the cell above the first row, in the block's last column.
+  __device__ __forceinline__ void pass(int first) {
+    rows.forbid();
+    rows.set_above(t.lane == 0 ? ring.rows[part * cells + (first + block_steps + warp - 2) % cells]
+                               : Rows::forbidden());
+    if (part + 1 < a.warps && t.lane < block_steps)
+      ring.rows[(part + 1) * cells + (first + t.lane) % cells] = Rows::forbidden();
+    corner = Rows::forbidden();
   }
 
   // The steps of a block. A block in which a pair ends, after step `ending` in the lane that has its last cell, is not
@@ -107,7 +131,14 @@ struct Sweep {
     const Z *const tops = ring.rows + part * cells, *const from = tops + (first + warp) % cells;
     Z *const below =
         several && t.lane == warp - 1 && part + 1 < a.warps ? ring.rows + (part + 1) * cells + first % cells : nullptr;
-    typename Rows::Ahead ahead = rows.look(at, ring.pitch(), 0);
+    const unsigned *const admitted = Rows::banded ? ring.admitted_from(first - t.lane) : nullptr;
+    const int first_row = (part * warp + t.lane) * K;
+    const auto look = [&](int u) {
+      typename Rows::Ahead at_step = rows.look(at, ring.pitch(), u);
+      if constexpr (Rows::banded) at_step.gate = LaneGate<K>(admitted[u], first_row);
+      return at_step;
+    };
+    typename Rows::Ahead ahead = look(0);
     Z top = load_now(tops + (first + warp - 1) % cells);
     constexpr int unrolled = ends ? 1 : block_steps;
 #pragma unroll unrolled
@@ -118,7 +149,7 @@ struct Sweep {
         // In the last step the own once more, which is not used: what lies behind the block is being written.
         const int next = min(u + 1, block_steps - 1);
         top_after = load_now(from + next - 1);
-        after = rows.look(at, ring.pitch(), next);
+        after = look(next);
       });
       if (several && below) below[u] = rows.row(K - 1);
       if (ends && u == ending) {

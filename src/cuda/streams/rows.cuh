@@ -4,6 +4,9 @@
 //
 // Series may have fewer features than D: the others are 0.
 //
+// With a band cells that it does not admit are forbidden, by what the ring has of each column, and so are all of a
+// column that separates pairs. Kernels that know of no band have no instructions for it.
+//
 // Before each pair a column that separates it from others goes through all lanes: its cells are forbidden, and these
 // are the left neighbours of the pair. One such column must not make the next pair's cells any other than if they were
 // the first.
@@ -24,15 +27,33 @@ constexpr int by_features(int one, int two, int four, int eight) {
   return D == 1 ? one : D == 2 ? two : D == 4 ? four : eight;
 }
 
+// Rows of a stream, of which there are less than 2^15: [first, end), in half a word each. 0: none.
+__device__ __forceinline__ constexpr unsigned packed_rows(int first, int end) {
+  return static_cast<unsigned>(end) << 16 | static_cast<unsigned>(first);
+}
+// Which of a lane's rows are among them: bit k is row k.
+template <int K>
+struct LaneGate {
+  unsigned rows = 0;
+
+  LaneGate() = default;
+  __device__ __forceinline__ LaneGate(unsigned packed, int first_row) {
+    const int from = __viaddmin_s32_relu(static_cast<int>(packed & 0xffffu), -first_row, K);
+    const int to = __viaddmin_s32_relu(static_cast<int>(packed >> 16), -first_row, K);
+    rows = (all_lanes << from) & ~(all_lanes << to);
+  }
+  __device__ __forceinline__ bool admits(int k) const { return rows >> k & 1; }
+};
+
 // gamma > 0, with FloatCell: SoftRows. Those of LongCell, for pairs whose costs SoftRows cannot take: LongRows.
 //
 // Before each pair comes a column that separates it from the one before, and its cells are forbidden. There is one such
 // column between two pairs, and the cells behind it are cells of the next pair again: exponents do not add up.
-template <int D, class Cell>
+template <int D, class Cell, bool is_banded>
 struct ScaledRows {
-  static constexpr bool soft = true, is_long = std::is_same_v<Cell, LongCell>, again = is_long;
+  static constexpr bool soft = true, is_long = std::is_same_v<Cell, LongCell>, again = is_long, banded = is_banded;
   static constexpr int K = cuda::K, features = D;
-  static constexpr int resident = by_features<D>(5, 4, 3, 2) - is_long,
+  static constexpr int resident = by_features<D>(5, 4, 3, 2) - (is_long || is_banded),
                        resident_of_several = by_features<D>(2, 2, 2, 1);
   using Point = Coordinates::Number;
   using Size = Coordinates::Size;
@@ -41,6 +62,7 @@ struct ScaledRows {
   struct Ahead {  // what a step needs and does not depend on the step before
     FloatCost cost[K];
     bool separates;
+    LaneGate<K> gate;
   };
 
   Strip<Cell> strip;
@@ -55,13 +77,18 @@ struct ScaledRows {
   // The y of a column that separates pairs. With FloatCell its costs take the exponent of any cell of a pair to less
   // than all that a pair may have (limit). LongCell's cells are told so.
   static __device__ __forceinline__ Point separator(int feature) {
+    if (banded) return {};  // any will do
     return is_long ? Coordinates::large_separator() : Coordinates::separator(feature);
   }
 
-  // The largest |t| of a pair whose shortest paths have up to so many cells (steps_of_path): what sums of costs have
-  // room for; and exponents that stay above those of forbidden cells (float_limit, long_limit in pair.cuh).
+  // The largest |t| of a pair whose shortest paths have up to so many cells: what sums of costs have room for; and
+  // exponents that stay above those of forbidden cells (float_limit, long_limit in pair.cuh). A parallelogram may admit
+  // cells that no path comes to, so that with a band those of forbidden cells have to have room for such sums as well.
+  static constexpr float range_of_banded = is_long ? 0x1p36f : 0x1p29f - (1 << 22);
   static __device__ __forceinline__ float limit(float steps) {
-    const float range = is_long ? LongExponent::range : Coordinates::separator_bits - (1 << 22);
+    const float range = banded    ? range_of_banded
+                        : is_long ? LongExponent::range
+                                  : Coordinates::separator_bits - (1 << 22);
     return fminf(is_long ? long_cost_limit(Costs::inlined) : cost_limit(Costs::inlined), limit_of_path(range, steps));
   }
 
@@ -84,16 +111,26 @@ struct ScaledRows {
   }
   template <class Meanwhile>
   __device__ __forceinline__ void step(const Ahead &a, const Z &top, Meanwhile meanwhile) {
-    strip.step(a.cost, top, meanwhile);
-    if constexpr (is_long) {
+    strip.template step<false, banded>(a.cost, top, meanwhile, nullptr, a.gate);
+    if constexpr (is_long && !banded) {
 #pragma unroll
       for (int k = 0; k < K; k++) strip.z[k] = Cell::select(a.separates, forbidden(), strip.z[k]);
     }
   }
+  // Forbids the cells of the lane's rows in the column that it has swept last.
+  __device__ __forceinline__ void forbid() {
+#pragma unroll
+    for (int k = 0; k < K; k++) strip.z[k] = forbidden();
+  }
+  // What the lane gets from the one above next time, the cell above its rows in that column; and whether it hands on
+  // what is above the first row, not its own last row.
+  __device__ __forceinline__ void set_above(const Z &z) { strip.above = z; }
+  __device__ __forceinline__ void set_lowest(bool lowest) { strip.lowest = lowest; }
   __device__ __forceinline__ void renormalise() { strip.renormalise(); }
   static __device__ __forceinline__ void renormalise(Z &z) { Cell::renormalise(z); }
   __device__ __forceinline__ Z row(int k) const { return strip.z[k]; }
   static __device__ __forceinline__ double value(const Z &z, const Args &a) {
+    if (banded && Cell::exponent(z) < -2 * range_of_banded) return infinity;
     return -(Cell::exponent(z) + log2(static_cast<double>(z.m))) / a.scale;
   }
   // Whether a pair is left to others by its lengths, or by what it has come to.
@@ -101,10 +138,10 @@ struct ScaledRows {
   // Whether a pair that has been left is for these rows.
   static __device__ __forceinline__ bool takes(int n, int m) { return !is_rough(n, m, 0); }
 };
-template <int D>
-using SoftRows = ScaledRows<D, FloatCell>;
-template <int D>
-using LongRows = ScaledRows<D, LongCell>;
+template <int D, bool banded>
+using SoftRows = ScaledRows<D, FloatCell, banded>;
+template <int D, bool banded>
+using LongRows = ScaledRows<D, LongCell, banded>;
 
 // gamma = 0: R in float32, as b + r. The base b is the lane's own, and the same for all of its rows. In each step it
 // becomes the least R that the lane has or gets from above, but for the digits behind its 16th. So sums are rounded
@@ -115,11 +152,12 @@ using LongRows = ScaledRows<D, LongCell>;
 //
 // Pairs with more than twice as many columns as rows are left by HardRows, and then computed with x and y in each
 // other's place, by TransposedRows.
-template <int D, bool transposed>
+template <int D, bool transposed, bool is_banded>
 struct BasedRows {
-  static constexpr bool soft = false, again = transposed;
+  static constexpr bool soft = false, again = transposed, banded = is_banded;
   static constexpr int K = hard_rows_per_lane, features = D;
-  static constexpr int resident = by_features<D>(6, 5, 4, 3), resident_of_several = by_features<D>(2, 2, 2, 1);
+  static constexpr int resident = by_features<D>(6, 5, 4, 3) - is_banded,
+                       resident_of_several = by_features<D>(2, 2, 2, 1);
   using Point = float;
   using Size = float;
   using Origin = float;
@@ -128,6 +166,7 @@ struct BasedRows {
   };
   struct Ahead {
     float y[D];
+    LaneGate<K> gate;
   };
 
   float z[K], above, b;
@@ -142,7 +181,7 @@ struct BasedRows {
   static __device__ __forceinline__ float infinite() { return __int_as_float(0x7f800000); }
   static __device__ __forceinline__ Z forbidden() { return {infinite(), 0}; }
   static __device__ __forceinline__ Z corner() { return {0, 0}; }
-  static __device__ __forceinline__ float separator(int) { return infinite(); }
+  static __device__ __forceinline__ float separator(int) { return banded ? 0 : infinite(); }
   // Of |x| and |y|: sums of the squares of such differences along the longest paths stay within the range of a float.
   static __device__ __forceinline__ float limit(float) { return 1e16f; }
 
@@ -173,8 +212,11 @@ struct BasedRows {
     for (int k = 2; k < K; k += 2) low = least(low, z[k], z[k + 1]);
     const float base_above = __shfl_sync(all_lanes, lowest ? top.b : b, upper);
     meanwhile();
-    // Of a column of infinities nothing is left: the least is then what comes from above.
-    const float base = least(coarse(b + low), coarse(base_above + from_above)), shift = base - b;
+    // Of a column of infinities nothing is left: the least is then what comes from above. With a band that may be
+    // infinite as well.
+    float base = least(coarse(b + low), coarse(base_above + from_above));
+    if (banded && base == infinite()) base = b;
+    const float shift = base - b;
     float up = from_above + (base_above - base), corner = above - shift;
     b = base, above = up;
 #pragma unroll
@@ -189,10 +231,17 @@ struct BasedRows {
         difference = x[k][f] - a.y[f];
       }
       cost = fmaf(difference, difference, cost);
-      z[k] = up = D > 1 ? best + cost : cost;
+      z[k] = up = banded && !a.gate.admits(k) ? infinite() : D > 1 ? best + cost : cost;
       corner = left;
     }
   }
+  // As of ScaledRows.
+  __device__ __forceinline__ void forbid() {
+#pragma unroll
+    for (int k = 0; k < K; k++) z[k] = infinite();
+  }
+  __device__ __forceinline__ void set_above(const Z &cell) { above = cell.r, b = cell.b; }
+  __device__ __forceinline__ void set_lowest(bool is_lowest) { lowest = is_lowest; }
   __device__ __forceinline__ void renormalise() {}
   static __device__ __forceinline__ void renormalise(Z &) {}
   __device__ __forceinline__ Z row(int k) const { return {z[k], b}; }
@@ -208,9 +257,9 @@ struct BasedRows {
   static __device__ __forceinline__ bool is_wide(int n, int m) { return m > 2 * n; }
   static __device__ __forceinline__ bool takes(int n, int m) { return is_wide(m, n); }
 };
-template <int D>
-using HardRows = BasedRows<D, false>;
-template <int D>
-using TransposedRows = BasedRows<D, true>;
+template <int D, bool banded>
+using HardRows = BasedRows<D, false, banded>;
+template <int D, bool banded>
+using TransposedRows = BasedRows<D, true, banded>;
 
 }  // namespace sdtw::cuda::streams

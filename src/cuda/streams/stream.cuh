@@ -79,6 +79,22 @@ __device__ __forceinline__ Task make_task(const Args &a, int64_t number) {
   return t;
 }
 
+// The rows of a column of pair (x, y), of n rows and m columns, that its band admits, packed. They are the caller's
+// columns of a row where the pair is the other way round.
+__device__ __forceinline__ unsigned admitted_rows(const Args &a, int64_t x, int64_t y, int n, int m, int column) {
+  if (a.band.kind == SDTW_BAND_NONE) return packed_rows(0, n);
+  if (a.band.kind == SDTW_BAND_ITAKURA) {
+    const bool exchanged = a.symmetric ? x > y : a.exchanged;
+    core::Band band = a.band;
+    band.n = exchanged ? m : n, band.m = exchanged ? n : m;
+    const core::Interval rows = exchanged ? band.columns(column) : band.rows(column);
+    return rows.first < rows.end ? packed_rows(static_cast<int>(rows.first), static_cast<int>(rows.end)) : 0;
+  }
+  const core::Diagonals<int> of(n, m, a.reach, a.band.kind == SDTW_BAND_SAKOE_CHIBA);
+  const int first = min(max(column - of.most, 0), n), end = min(max(column - of.least + 1, 0), n);
+  return packed_rows(first, end);
+}
+
 // Whether the pair of the task's x and series j, of m columns, is to be swept.
 template <class Rows>
 __device__ __forceinline__ bool is_wanted(const Args &a, const Task &t, int64_t j, int m) {
@@ -142,21 +158,24 @@ struct Ring {
   static constexpr int cells =
       64;  // of a row: steps are taken in blocks of 16, and a warp is three behind the one above
 
-  Point *y;     // [features][columns + 16]: the first 16 columns twice, so that those of 16 steps are contiguous
-  int columns;  // a power of two: those of the steps of all warps, and of the next block
-  Z *rows;      // [warps][cells]: the row above each warp; column c lies in slot (c + 31) % cells, which is that of the
-                // step in which the lowest lane of the warp above has it
-  int *bad;     // [cells]: whether a series has points that Rows cannot take, by the item's number in the task
+  unsigned *admitted;  // with a band, of each column: [columns + 16], as y
+  Point *y;            // [features][columns + 16]: the first 16 columns twice, so that those of 16 steps are contiguous
+  int columns;         // a power of two: those of the steps of all warps, and of the next block
+  Z *rows;   // [warps][cells]: the row above each warp; column c lies in slot (c + 31) % cells, which is that of the
+             // step in which the lowest lane of the warp above has it
+  int *bad;  // [cells]: whether a series has points that Rows cannot take, by the item's number in the task
 
   static __host__ __device__ __forceinline__ size_t bytes(int columns, int warps) {
     return static_cast<size_t>(Rows::features) * (columns + block_steps) * sizeof(Point) +
-           static_cast<size_t>(warps) * cells * sizeof(Z) + cells * sizeof(int);
+           static_cast<size_t>(warps) * cells * sizeof(Z) + cells * sizeof(int) +
+           (Rows::banded ? static_cast<size_t>(columns + block_steps) * sizeof(unsigned) : 0);
   }
   __device__ __forceinline__ void place(unsigned char *memory, int of_columns, int warps) {
     columns = of_columns;
     y = reinterpret_cast<Point *>(memory);
     rows = reinterpret_cast<Z *>(y + Rows::features * pitch());
     bad = reinterpret_cast<int *>(rows + warps * cells);
+    if (Rows::banded) admitted = reinterpret_cast<unsigned *>(bad + cells);
   }
   __device__ __forceinline__ int pitch() const { return columns + block_steps; }
   __device__ __forceinline__ void put(int column, int feature, Point v) const {
@@ -165,7 +184,15 @@ struct Ring {
     to[0] = v;
     if (slot < block_steps) to[columns] = v;
   }
+  __device__ __forceinline__ void admit(int column, unsigned rows_of_column) const {
+    const int slot = column & (columns - 1);
+    admitted[slot] = rows_of_column;
+    if (slot < block_steps) admitted[slot + columns] = rows_of_column;
+  }
   __device__ __forceinline__ const Point *from(int column) const { return y + (column & (columns - 1)); }
+  __device__ __forceinline__ const unsigned *admitted_from(int column) const {
+    return admitted + (column & (columns - 1));
+  }
 };
 // Columns of the ring: those of 31 steps before a block, of the block, of the next one, and of three more for each warp
 // but the first.
@@ -192,10 +219,14 @@ struct Feeder {
   Kind kind[most];
   int item_of[most];
   float limit_of[most];
+  unsigned admitted[most];
 
-  __device__ __forceinline__ float limit(const Task &t, int m) const {
+  __device__ __forceinline__ float limit(const Args &a, const Task &t, int m) const {
     if (!Rows::soft) return Rows::limit(0);
-    return 0.999f * sqrtf(Rows::limit(steps_of_path(t.n, m)) / D) - reach;
+    // Paths of a parallelogram cannot always go diagonally.
+    const bool is_slanted = Rows::banded && a.band.kind == SDTW_BAND_ITAKURA;
+    const float steps = is_slanted ? static_cast<float>(t.n) + static_cast<float>(m) : steps_of_path(t.n, m);
+    return 0.999f * sqrtf(Rows::limit(steps) / D) - reach;
   }
   using Origin = typename Rows::Origin;
   __device__ __forceinline__ void begin(const Args &a, const Task &t, const Origin (&from)[D], float largest) {
@@ -211,7 +242,7 @@ struct Feeder {
     }
     size = columns_of_item(now.m), now_from = now.item * a.y.stride[0];
     next.find(a, t, now.item + 1);
-    now_limit = limit(t, now.m), next_limit = limit(t, next.m);
+    now_limit = limit(a, t, now.m), next_limit = limit(a, t, next.m);
   }
 
   __device__ __forceinline__ void load(const Args &a, int i, int64_t from) {
@@ -229,6 +260,7 @@ struct Feeder {
       kind[i] = regular, item_of[i] = number, limit_of[i] = now_limit;
       if (within) {
         load(a, i, now_from + (c - lead) * a.y.stride[1]);
+        if (Rows::banded) admitted[i] = admitted_rows(a, t.x, now.item, t.n, now.m, c - lead);
         continue;
       }
       const bool behind = c >= size;
@@ -238,6 +270,7 @@ struct Feeder {
       kind[i] = m == 0 || of < -1 ? outside : of < 0 ? separator : regular;
       if (behind) item_of[i] = number + 1, limit_of[i] = next_limit;
       if (kind[i] == regular) load(a, i, series * a.y.stride[0] + of * a.y.stride[1]);
+      if (Rows::banded) admitted[i] = kind[i] == regular ? admitted_rows(a, t.x, series, t.n, m, of) : 0;
     }
     column += block_steps;
     if (column < size) return;
@@ -261,6 +294,7 @@ struct Feeder {
         }
         ring.put(c, f, v);
       }
+      if (Rows::banded) ring.admit(c, admitted[i]);
       ring.rows[(c + warp - 1) % Ring<Rows>::cells] = kind[i] == separator ? Rows::corner() : Rows::forbidden();
     }
   }

@@ -73,9 +73,9 @@ struct Strip {
   // pair's last lane passes it on). meanwhile: work that does not depend on the step and fills the time of the shuffle.
   // gated: cells that the gate does not admit are forbidden. What E comes to them, 2^-100 of that of a cell, is
   // nothing. to: where the transition probabilities of the lane's cells go, as [transition][32 lanes].
-  template <bool with_transitions = false, bool gated = false, class Meanwhile>
+  template <bool with_transitions = false, bool gated = false, class Meanwhile, class GateOf = Gate>
   __device__ __forceinline__ void step(const typename Cell::Cost (&cost)[K], const Z &top, Meanwhile meanwhile,
-                                       Rows<Real> *to = nullptr, const Gate &gate = {}) {
+                                       Rows<Real> *to = nullptr, const GateOf &gate = {}) {
     Z up = Cell::shuffle(Cell::select(lowest, top, z[K - 1]), upper);
     meanwhile();
     Z corner = above;

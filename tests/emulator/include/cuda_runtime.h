@@ -201,6 +201,9 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
 inline size_t __cvta_generic_to_shared(const void *p) { return reinterpret_cast<size_t>(p); }
 inline int __vimin3_s32(int a, int b, int c) { return std::min(a, std::min(b, c)); }
 inline int __vimax3_s32(int a, int b, int c) { return std::max(a, std::max(b, c)); }
+inline int __viaddmin_s32_relu(int a, int b, int c) {
+  return std::max(std::min(static_cast<int>(unsigned(a) + unsigned(b)), c), 0);
+}
 inline int __viaddmax_s32(int a, int b, int c) { return std::max(static_cast<int>(unsigned(a) + unsigned(b)), c); }
 
 template <class A, class B>
