@@ -7,8 +7,10 @@ import pytest
 import libsdtw
 from jax_data import pair, x_of
 from libsdtw.jax import _costs, _library, _lowering, _primitives, soft_dtw, soft_dtw_alignment
+from libsdtw.jax._options import Operands
 
 N = jnp.array([7, 3, 5])
+GRADIENTS = {"x": (True, False), "y": (False, True)}  # of what a primitive's derivative is
 
 
 def total(x, y, gamma):
@@ -140,6 +142,25 @@ def test_gamma_as_an_array_gives_what_a_number_does(metric, zeros, dtype, rules,
             for expected, *found in zip(want, jax.tree.leaves(traced[k]), each, strict=True):
                 for one in found:
                     np.testing.assert_allclose(one, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("upstream", [np.nan, np.inf])
+@pytest.mark.parametrize("costs", [False, True])
+@pytest.mark.parametrize("of", GRADIENTS)
+def test_padding_of_kept_gradients_stays_zero(of, costs, upstream):
+    if costs and of == "y":
+        return
+    arrays = [jnp.ones((3, 7, 6)), None] if costs else [jnp.ones((3, 7, 2)), jnp.ones((3, 6, 2))]
+    lengths = [jnp.array([7, 3, 0]), jnp.array([4, 6, 5])]
+    kept = arrays[0] if of == "x" else arrays[1]
+    kind = ("products", GRADIENTS[of], (False, False))
+    operands = Operands(*arrays, *lengths, jnp.float32(1))
+    (product,) = _lowering._cuda(None, kind, operands, (kept, jnp.full(3, upstream)))
+    own, other = (np.asarray(one) for one in (lengths if of == "x" else lengths[::-1]))
+    there = np.broadcast_to((np.arange(kept.shape[1]) < own[:, None])[..., None], kept.shape)
+    there = there & (np.arange(kept.shape[2]) < other[:, None] if costs else other[:, None] > 0)[:, None]
+    np.testing.assert_array_equal(jnp.isfinite(product), ~there)
+    np.testing.assert_array_equal(product[~there], 0)
 
 
 def test_cosine_costs_as_squares():

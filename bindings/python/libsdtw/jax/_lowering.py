@@ -167,11 +167,26 @@ def _cpu(options: Options, kind: Kind, operands: Operands, more: tuple[Any, ...]
     return [jax.lax.cond(good, lambda: kept * per_pair(upstream), anew)]
 
 
+def _padding(operands: Operands, needs: tuple[bool, bool], shape: tuple[int, ...]) -> Any:
+    """Where gradients by x, or y, are 0 whatever the upstream ones: beyond lengths, and of empty series."""
+    lengths = [operands.x_lengths, operands.y_lengths]
+    own_first = lengths if needs[0] else lengths[::-1]
+    nothing = jnp.zeros((1, 1, 1), bool)
+    for axis, length in enumerate(own_first, 1):
+        if length is None:
+            continue
+        nothing |= (length == 0)[:, None, None]
+        if axis == 1 or operands.y is None:  # of a cost both axes have lengths
+            step = jax.lax.broadcasted_iota(length.dtype, shape, axis)
+            nothing |= (step >= length[:, None, None]) & (length >= 0)[:, None, None]
+    return nothing
+
+
 def _cuda(options: Options, kind: Kind, operands: Operands, more: tuple[Any, ...]) -> list[Any]:
     """The same on a GPU, whose host does not see gamma: of an operand the inputs are scaled instead."""
     if kind[0] == "products":  # to compute them anew the host would wait for the device to say so
         kept, upstream = more
-        nothing = (per_pair(upstream) == 0) & jnp.isinf(kept)
+        nothing = (per_pair(upstream) == 0) & jnp.isinf(kept) | _padding(operands, kind[1], kept.shape)
         return [jnp.where(nothing, 0, kept * per_pair(upstream))]
     if "cuda" not in _library.PLATFORMS:
         raise NotBuiltError("libsdtw.jax was built without CUDA: build libsdtw where nvcc is, or use the CPU")
