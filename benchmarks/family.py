@@ -140,12 +140,28 @@ def rows_of(device):
         yield Variant(
             "unequal lengths", 200, 1000, 1, "value", By=200, pairs="all", gamma=0.0, **many, **lengths
         )
+    yield from windows(device)
     some_pairs = 256 if device == "cuda" else 32
     value = Variant("all pairs", some_pairs, 128, 3, "value", By=some_pairs, pairs="all", **many)
     yield value
     yield replace(value, phase="value+grad", aim="3", has_core=True, beside=value)
     if device == "cuda":
         yield from cliffs()
+
+
+def windows(device):
+    """Values of all pairs within a band, as nearest neighbours ask for, beside those without."""
+    several = (
+        ((1000, 128, 1), (300, 500, 1), (200, 1000, 1), (300, 500, 8))
+        if device == "cuda"
+        else ((100, 128, 1),)
+    )
+    for count, steps, d in several:
+        for gamma in (1.0, 0.0):
+            row = Variant("window", count, steps, d, "value", By=count, pairs="all", gamma=gamma, state=False)
+            for band in ("sakoe_chiba", "itakura")[: 2 if d == 1 else 1]:
+                radius = 2.0 if band == "itakura" else steps / 10
+                yield replace(row, band=band, radius=radius, beside=row)
 
 
 def cliffs():

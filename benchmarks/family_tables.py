@@ -31,6 +31,7 @@ def options_of(row):
         "text to speech": "lengths 300 to 1000",
         "unequal lengths": "lengths 100 to 1000",
         "beside the wide band": "beside no band",
+        "window": "beside no band",
     }
     if row["what"] in more:
         parts.append(more[row["what"]])

@@ -3,11 +3,12 @@
     python benchmarks/scan.py [--device cuda] [--only n,d] [--output benchmarks/results/scan.json]
 
 From each base one axis at a time is varied: n, m, both, d, batch, gamma, the minimum (gamma 0), data, layout,
-lengths, dtype, metric. Of sizes and gamma, which are in order, neighbours are next to each other; of the
-others the base is every point's. Time is per cell and (8 + features), as a cell takes about as long as eight
-of them. What stands out is measured again in turns with its neighbour, and the least is taken of each; on the
-CPU it is the processor's time of one thread, so that the machine may have other things to do. Calls that are
-too short to tell, or too long, are left out.
+lengths, dtype, metric, band, its radius, what steps cost, all pairs. Of sizes, gamma and radii, which are in
+order, neighbours are next to each other; of the others the base is every point's. Time is per cell and (8 +
+features), as a cell takes about as long as eight of them; cells outside of a band count. What stands out is
+measured again in turns with its neighbour, and the least is taken of each; on the CPU it is the processor's
+time of one thread, so that the machine may have other things to do. Calls that are too short to tell, or too
+long, are left out.
 
 The output has how many points were measured, and the cliffs, the worst first, with lines of lines.py of the
 point and of its neighbour: problem, beside. What it has of the same device is replaced.
@@ -32,59 +33,13 @@ from run import ROOT, common_fields
 CALLS = {"value": ("forward",), "value+grad": ("forward", "backward")}
 CLIFF = 3.0
 SIZES = (
-    1,
-    2,
-    3,
-    4,
-    6,
-    8,
-    12,
-    16,
-    17,
-    24,
-    32,
-    33,
-    48,
-    64,
-    65,
-    96,
-    128,
-    129,
-    192,
-    256,
-    257,
-    384,
-    512,
-    513,
-    768,
+    *(1, 2, 3, 4, 6, 8, 12, 16, 17, 24, 32, 33, 48),
+    *(64, 65, 96, 128, 129, 192, 256, 257, 384, 512, 513, 768),
 )
 LONG_SIZES = (*SIZES, 1024, 1025, 1536, 2048, 2049, 4096, 4097, 8192)
 FEATURES = (
-    1,
-    2,
-    3,
-    4,
-    5,
-    7,
-    8,
-    9,
-    12,
-    16,
-    17,
-    24,
-    32,
-    33,
-    48,
-    64,
-    65,
-    96,
-    128,
-    129,
-    192,
-    256,
-    257,
-    512,
-    1024,
+    *(1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 24, 32),
+    *(33, 48, 64, 65, 96, 128, 129, 192, 256, 257, 512, 1024),
 )
 
 
@@ -107,11 +62,30 @@ class Point:
     lengths: str = "full"
     dtype: str = "f32"
     metric: str = "sqeuclidean"
+    band: str = "none"
+    radius: float = 0.0
+    weights: tuple = (1.0, 1.0, 1.0)
+    penalties: tuple = (0.0, 0.0, 0.0)
+    pairs: str = "batch"  # of all pairs there are B series on either side
     phase: str = "value+grad"
+
+    def count(self):
+        """How many pairs there are."""
+        return self.B if self.pairs == "batch" else self.B**2
+
+    def is_one_call(self):
+        """Whether value and gradients come from one call, without state."""
+        return self.pairs != "batch" and self.phase == "value+grad"
 
     def work(self):
         """What its time is to be divided by."""
-        return self.B * self.n * self.m * (8 + self.d) * {"full": 1, "half": 0.25, "one": 0.25}[self.lengths]
+        return (
+            self.count()
+            * self.n
+            * self.m
+            * (8 + self.d)
+            * {"full": 1, "half": 0.25, "one": 0.25}[self.lengths]
+        )
 
     def line(self):
         """The line that sdtw_differential reads; None of layouts that have no name there."""
@@ -120,7 +94,9 @@ class Point:
         words = {"data": self.data, "scale": None} | DATA_WORDS.get(self.data, {})
         least = {"full": None, "half": math.ceil(min(self.n, self.m) / 2), "one": 0}[self.lengths]
         words |= {"layout": LAYOUT_WORDS[self.layout], "lengths": least}
-        return line_of({**asdict(self), "N": self.n, "M": self.m}, **words)
+        if self.is_one_call():
+            words["state"] = "no"
+        return line_of({**asdict(self), "N": self.n, "M": self.m, "By": self.B}, **words)
 
     def __str__(self):
         rest = [f"{k}={v}" for k, v in asdict(self).items() if k not in "Bnmd" and v != getattr(Point, k)]
@@ -134,8 +110,12 @@ BASES = (
     Point(256, 64, 64, 3),
     Point(64, 16, 16, 2),
     Point(2, 1024, 1024, 2),
+    Point(16, 128, 128, 1, pairs="all"),
+    Point(24, 64, 64, 3, pairs="all"),
+    Point(8, 512, 512, 8, pairs="all"),
 )
 GAMMAS = tuple(10.0**k for k in range(-6, 5))
+RADII = tuple(2.0**k for k in range(11))
 DATA = ("noise", "smooth", "constant", "zeros", "walk", "spikes", "offset", "equal", "times 1000")
 LAYOUTS = ("rows", "columns", "time first", "backwards", "broadcast", "gaps")
 
@@ -149,7 +129,8 @@ def axes(base):
     yield "short m", [replace(base, n=n, m=7) for n in LONG_SIZES], True
     yield "d", [replace(base, d=d) for d in FEATURES], True
     yield "batch", [replace(base, B=B) for B in LONG_SIZES], True
-    for metric in capi.METRICS:
+    metrics = [metric for metric in capi.METRICS if metric != "precomputed"]
+    for metric in capi.METRICS if base.pairs == "batch" else metrics:
         yield "gamma", [replace(base, metric=metric, gamma=gamma) for gamma in GAMMAS], True
         yield "minimum", [replace(base, metric=metric, gamma=gamma) for gamma in (1.0, 0.0)], False
     for gamma in (1.0, 1e-3):
@@ -157,11 +138,23 @@ def axes(base):
     yield "layout", [replace(base, layout=layout) for layout in LAYOUTS], False
     yield "lengths", [replace(base, lengths=lengths) for lengths in ("full", "half", "one")], False
     yield "dtype", [replace(base, dtype=dtype) for dtype in capi.DTYPES], False
-    yield (
-        "metric",
-        [replace(base, metric=metric) for metric in capi.METRICS if metric != "precomputed"],
-        False,
-    )
+    yield "metric", [replace(base, metric=metric) for metric in metrics], False
+    costly = {"weights": (2.0, 1.0, 1.0)}, {"weights": (1.0, 2.0, 3.0)}, {"penalties": (0.0, 1.0, 1.0)}
+    yield "steps", [base, *(replace(base, **steps) for steps in costly)], False
+    if base.pairs == "batch":
+        few = replace(base, B=max(2, math.isqrt(8 * base.B)))
+        yield "pairs", [replace(few, B=few.B**2), replace(few, pairs="all")], False
+    for gamma in (1.0, 0.0):
+        plain = replace(base, gamma=gamma)
+        yield "band", [plain, *within_bands(plain)], False
+    within = replace(base, band="sakoe_chiba")
+    yield "radius", [replace(within, radius=radius) for radius in RADII if radius < base.n - 1], True
+    yield "minimum", [replace(within, radius=4.0, gamma=gamma) for gamma in (1.0, 0.0)], False
+
+
+def within_bands(point):
+    for band, radius in (("sakoe_chiba", point.n / 10), ("absolute", point.n / 10), ("itakura", 2.0)):
+        yield replace(point, band=band, radius=radius)
 
 
 def series(rng, data, count, steps, features):
@@ -207,18 +200,23 @@ class Prepared:
         fused = p.metric != "precomputed"
         self._problem = library.problem(
             metric=capi.METRICS[p.metric], dtype=capi.DTYPES[p.dtype], batch_x=p.B, batch_y=p.B, n=p.n, m=p.m,
-            features=p.d if fused else 0, gamma=p.gamma,
+            features=p.d if fused else 0, gamma=p.gamma, flags=0 if p.pairs == "batch" else capi.ALL_PAIRS,
+            band=capi.BANDS[p.band], band_radius=p.radius,
+            step_weight=(ct.c_double * 3)(*p.weights), step_penalty=(ct.c_double * 3)(*p.penalties),
         )  # fmt: skip
-        flags = capi.NO_STATE if p.phase == "value" else 0
+        flags = capi.NO_STATE if p.phase == "value" or p.is_one_call() else 0
+        flags |= capi.WITH_VALUE if p.is_one_call() else 0
+        calls = ("backward",) if p.is_one_call() else CALLS[p.phase]
         self._exec = library.exec(
             device=capi.DEVICES[device.name], num_threads=1, flags=flags, stream=device.stream
         )
         sizes = library.sizes(self._problem, self._exec)
         b = self._buffers = library.buffers()
-        b.state, b.state_bytes = self._empty(sizes.state), sizes.state
-        b.workspace_bytes = max(getattr(sizes, name) for name in CALLS[p.phase])
+        if not flags:
+            b.state, b.state_bytes = self._empty(sizes.state), sizes.state
+        b.workspace_bytes = max(getattr(sizes, name) for name in calls)
         b.workspace = self._empty(b.workspace_bytes)
-        b.value = self._empty(p.B * 8)
+        b.value = self._empty(p.count() * 8)
         self._series(p) if fused else self._costs(p)
         if p.lengths != "full":
             least = {"half": 0.5, "one": 0.0}[p.lengths]
@@ -226,7 +224,7 @@ class Prepared:
                 lengths = np.full(p.B, math.ceil(steps * least))
                 lengths[0] = steps
                 setattr(b, name, self._hold(device.put(lengths.astype(np.int64))))
-        self._calls = [f"sdtw_{name}" for name in CALLS[p.phase]]
+        self._calls = [f"sdtw_{name}" for name in calls]
 
     def _series(self, p):
         rng = np.random.default_rng(1)

@@ -114,6 +114,23 @@ TEST_CASE("values of long pairs within narrow bands", "[many]") {
         }
 }
 
+// Of series that all have the same lengths: more pairs than streams take at a time, fewer rows than a stream has lanes
+// for, corridors that take all lanes of a warp or one more, symmetric pairs.
+TEST_CASE("values of pairs of which lanes take the rows in turn", "[many]") {
+  for (const char *gamma : gammas)
+    for (const char *pairs :
+         {" B=2x130 n=33 m=30 d=1 band=sakoe_chiba:2", " B=1x300 n=9 m=11 d=1 band=absolute:3",
+          " B=3x40 n=1 m=1 d=2 band=sakoe_chiba:0", " B=1x50 n=17 m=16 d=5 band=sakoe_chiba:4",
+          " B=2x5 n=300 m=290 d=1 band=sakoe_chiba:70", " B=2x3 n=300 m=300 d=1 band=sakoe_chiba:77",
+          " B=2x3 n=300 m=300 d=3 band=sakoe_chiba:78", " B=1x3 n=320 m=321 d=1 band=sakoe_chiba:139",
+          " B=1x3 n=320 m=320 d=1 band=sakoe_chiba:140", " B=1x3 n=320 m=320 d=1 band=absolute:141",
+          " B=4x33 n=60 m=80 d=2 band=sakoe_chiba:0", " B=4x33 n=80 m=60 d=8 band=sakoe_chiba:0",
+          " B=1x70 n=1024 m=1020 d=1 band=sakoe_chiba:9", " B=70 n=40 m=40 d=1 band=sakoe_chiba:4 pairs=symmetric"})
+      for (const char *more : {" data=noise", " data=walls", " spoil=nan", " scale=300 data=mixed"})
+        check_values(std::string("dtype=f32") + pairs + gamma + more +
+                     (std::string(pairs).find("pairs=") == std::string::npos ? " pairs=all" : ""));
+}
+
 TEST_CASE("pairs within a band that the first kernels leave", "[many]") {
   for (const char *more :
        {" gamma=1 scale=1000", " gamma=1e-4 scale=1e3 data=walk lengths=1", " gamma=1e-5 scale=1e4",

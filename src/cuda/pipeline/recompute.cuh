@@ -154,7 +154,7 @@ struct Recompute {
             [&] {
               const int next = min(u + 1, steps - 1);
               top_ahead = load_now(tops + next);
-              source.costs(next, ahead);
+              costs_of<Cell>(source, s, next, ahead);
             },
             to + (u - begin) * transitions * warp, gated ? Gate(s, first_step(part) + u) : Gate());
         top_now = top_ahead;
@@ -172,7 +172,7 @@ struct Recompute {
       if ((first + u) % renormalise_every == 0) strip.renormalise();
       if (below && u == 1 && s.lane == 0) {
         typename Cell::Cost of_first[K];
-        source.costs(0, of_first);
+        costs_of<Cell>(source, s, 0, of_first);
         strip.template begin_below<banded>(s.spare(), of_first, banded ? Gate(s, 0) : Gate(),
                                            with_transitions ? to : nullptr);
       }
@@ -189,7 +189,7 @@ struct Recompute {
     for (int part = begin; part < tile; part++) {
       stage(tile, part, reader, part > begin);
       source.seek(first_step(part));
-      source.costs(0, cost);
+      costs_of<Cell>(source, s, 0, cost);
       sweep<false>(part, 0, a.tile_steps, a.tile_steps, nullptr, cost);
       finish(reader);
     }
@@ -197,7 +197,7 @@ struct Recompute {
     if (!follows) pipeline.wait_reached(number - 1);  // by every tile once, so that the warps' uses stay in step
     pipeline.reach(number);
     source.seek(first_step(tile));
-    source.costs(0, cost);
+    costs_of<Cell>(source, s, 0, cost);
     const int steps = min(a.tile_steps, s.steps - first_step(tile)), half_steps = a.tile_steps / 2;
 #pragma unroll 1
     for (int half = 0; half < 2; half++) {

@@ -22,6 +22,16 @@ struct Control {
   int unused;
 };
 
+// Narrow corridors of series that all have the same lengths: see turns.cuh, where K rows are a turn.
+struct TurnsOfPair {
+  int lanes;                        // of a stream; 0: rows have a lane each
+  int least, width;                 // first column that the corridor admits of row 0, and how many it admits of any
+  int of_pair;                      // turns
+  int end_turn, end_step, end_row;  // where the last cell is: the step of its turn, and the row
+};
+// Of many features fewer would leave a lane more columns to load at a time than it has registers for.
+constexpr int least_lanes_of_turns(int features) { return features > 4 ? 8 : 4; }
+
 struct Args {
   general::Series x, y;
   const void *x_len, *y_len;  // of series; null: all are n, or m
@@ -36,13 +46,16 @@ struct Args {
   bool exchanged;   // x are the caller's y, whose parallelograms are not the same
   int warps;        // that have the rows of one x: more than one are a block
   int lane_bits;    // log2 of the lanes that have the rows of one x; 5 if there are several warps
-  int64_t range;    // of every pair: how many y a task has
+  TurnsOfPair turns;
+  int64_t range;  // of every pair: how many y a task has
   int64_t ranges, tasks;
   float *value;
   int64_t value_stride[2];  // of the value of x_i with y_j, in i and j: x and y may have changed places
   Control *control;
   Word *rows;  // of the exact kernel: for each of its warps a row of m cells of two words; null if one strip suffices
 };
+
+constexpr int warps_alone = 4;  // of a block, if a warp has the rows of one x, or lanes take turns
 
 // Items, which are what the columns of a stream are made of (stream.cuh), have at least so many columns.
 constexpr int least_columns = 17;
@@ -53,6 +66,9 @@ struct Kernels {
   // Groups of lanes with an x of their own that are resident at once.
   static int64_t resident(const Args &a);
   static void launch(const Args &a, cudaStream_t stream);
+  // The same by turns, of SoftRows and HardRows with a band: blocks. None are resident where there is no room for them.
+  static int64_t resident_of_turns(const Args &a);
+  static void launch_turns(const Args &a, cudaStream_t stream);
 };
 
 }  // namespace sdtw::cuda::streams

@@ -59,31 +59,55 @@ Args make_args(const sdtw::Plan &plan, const Buffers &b) {
   return a;
 }
 
-// How many y a task has. All groups take their tasks at about the same times, so what counts is how often they take
-// one, the last time all together, and the steps of each: those of its pairs, and about a hundred for x to be loaded
-// and for the first column to reach the last lane.
-template <class Rows>
-void cut(Args &a) {
-  a.range = a.ranges = 1, a.tasks = a.batch_y;
-  if (!a.every_pair) return;
-  constexpr int64_t most_turns = 64, most_columns = int64_t{1} << 28, of_task = 100, of_warp = 48;
-  const int64_t resident = Kernels<Rows>::resident(a), columns = columns_of_item(a.m), share = a.symmetric ? 2 : 1;
+// How many y a task has, of those that take tasks: `resident` at once, each with `together` pairs at a time, which take
+// `of_pairs` steps, beside `of_task` steps for a task. All take their tasks at about the same times, so what counts is
+// how often they take one, the last time all together, and the steps of each.
+void cut(Args &a, int64_t resident, int64_t together, int64_t of_pairs, int64_t of_task) {
+  constexpr int64_t most_times = 64, most_columns = int64_t{1} << 28;
+  const int64_t share = a.symmetric ? 2 : 1, most = std::max<int64_t>(1, most_columns / of_pairs);
   double least = HUGE_VAL;
-  for (int64_t turns = 1; turns <= most_turns; turns++) {
-    const int64_t even = ceil_div(a.batch_x * a.batch_y, share * turns * resident);
-    const int64_t range =
-        std::clamp<int64_t>(even, 1, std::max<int64_t>(1, std::min(a.batch_y, most_columns / columns)));
-    const int64_t ranges = ceil_div(a.batch_y, range), taken = ceil_div(a.batch_x * ranges, share * resident);
-    const double steps =
-        static_cast<double>(taken) * static_cast<double>(range * columns + of_task + of_warp * (a.warps - 1));
-    if (steps < least) least = steps, a.range = range, a.ranges = ranges;
+  for (int64_t times = 1; times <= most_times; times++) {
+    const int64_t even = ceil_div(a.batch_x * a.batch_y, share * times * resident);
+    const int64_t rounds =
+        std::max<int64_t>(1, std::min({ceil_div(even, together), ceil_div(a.batch_y, together), most}));
+    const int64_t ranges = ceil_div(a.batch_y, rounds * together),
+                  taken = ceil_div(a.batch_x * ranges, share * resident);
+    const double steps = static_cast<double>(taken) * static_cast<double>(rounds * of_pairs + of_task);
+    if (steps < least) least = steps, a.range = rounds * together, a.ranges = ranges;
   }
   a.tasks = a.batch_x * a.ranges;
 }
 
+// How turns are taken of the pairs, by streams of the fewest lanes that have room for them; by none (lanes are 0) where
+// there is no such corridor, or where that takes no fewer steps than if all rows had a lane.
+TurnsOfPair make_turns(const Args &a, int K) {
+  if (a.band.kind == SDTW_BAND_NONE || a.band.kind == SDTW_BAND_ITAKURA || !a.every_pair || a.x_len || a.y_len)
+    return {};
+  const core::Diagonals<int> of(a.n, a.m, a.reach, a.band.kind == SDTW_BAND_SAKOE_CHIBA);
+  if (a.m - a.n < of.least || a.m - a.n > of.most) return {};  // no path comes to the end
+  TurnsOfPair t{};
+  t.least = of.least, t.width = of.most - of.least + 1;
+  t.lanes = std::max(least_lanes_of_turns(a.features), static_cast<int>(ceil_div(t.width + K, K + 1)));
+  t.of_pair = static_cast<int>(ceil_div(std::max({a.n, a.m, block_steps}), K));
+  t.end_turn = (a.n - 1) / K, t.end_row = (a.n - 1) % K, t.end_step = a.m - 1 - t.end_turn * K - t.least;
+  if (t.lanes > warp) return {};
+  const int64_t steps = int64_t{t.of_pair} * (K + 1) / (warp / t.lanes);
+  const int64_t steps_else = int64_t{columns_of_item(a.m)} * (a.warps << a.lane_bits) / warp;
+  return steps < steps_else ? t : TurnsOfPair{};
+}
+
 template <class Rows>
 void run(Args &a, cudaStream_t stream) {
-  cut<Rows>(a);
+  constexpr int64_t of_task = 100, of_warp = 48;  // steps: for x to be loaded, and for a column to reach the last lane
+  a.turns = Rows::banded && !Rows::again ? make_turns(a, Rows::K) : TurnsOfPair{};
+  const int64_t resident_of_turns = a.turns.lanes > 0 ? Kernels<Rows>::resident_of_turns(a) : 0;
+  if (resident_of_turns > 0) {
+    const int64_t lanes = a.turns.lanes, streams = warps_alone * (warp / lanes), of_turn = Rows::K + 1;
+    cut(a, resident_of_turns, streams, a.turns.of_pair * of_turn, of_task + lanes * of_turn);
+    return Kernels<Rows>::launch_turns(a, stream);
+  }
+  a.range = a.ranges = 1, a.tasks = a.batch_y;
+  if (a.every_pair) cut(a, Kernels<Rows>::resident(a), 1, columns_of_item(a.m), of_task + of_warp * (a.warps - 1));
   Kernels<Rows>::launch(a, stream);
 }
 
@@ -129,9 +153,11 @@ void launch_exact(const Args &a, int64_t warps, cudaStream_t stream) {
 bool suits(const sdtw::Plan &plan, const Buffers &buffers) {
   const Problem &p = plan.problem;
   const Streams &s = plan.cuda.streams;
-  // Corridors of several strips take the core kernels less time, as their strips begin where the corridor does.
-  if (p.gamma > 0 && s.warps > 1 && plan.cuda.corridor && has_corridors()) return false;
-  return s.fit && (s.always || is_one(buffers.x, buffers.x_len, p));
+  if (!s.fit || !(s.always || is_one(buffers.x, buffers.x_len, p))) return false;
+  // Corridors of several strips take the core kernels less time, as their strips begin where the corridor does, but if
+  // lanes take turns.
+  const bool is_of_core = p.gamma > 0 && s.warps > 1 && plan.cuda.corridor && has_corridors();
+  return !is_of_core || make_turns(make_args(plan, buffers), rows_per_lane).lanes > 0;
 }
 
 void forward(const sdtw::Plan &plan, const Buffers &buffers) {

@@ -10,7 +10,6 @@
 namespace sdtw::cuda::streams {
 
 constexpr int lag = 3;               // blocks of steps by which a warp is behind the one above
-constexpr int warps_alone = 4;       // of a block, if each is a group
 constexpr int most_warps = 8;        // of a group
 constexpr size_t more_shared = 128;  // bytes of shared memory beside the rings: what warps tell each other
 

@@ -1,7 +1,7 @@
 // Launches the kernels of the streams.
 #pragma once
 
-#include "cuda/streams/kernel.cuh"
+#include "cuda/streams/turns.cuh"
 
 namespace sdtw::cuda::streams {
 
@@ -25,6 +25,23 @@ auto visit_kernel(const Args &a, Visit visit) {
                              residency_of<Function, stream_kernel<Rows, true>>(shape.threads, shape.shared).blocks)
                      : visit(stream_kernel<Rows, false>, shape,
                              residency_of<Function, stream_kernel<Rows, false>>(shape.threads, shape.shared).blocks);
+}
+
+template <class Rows>
+int64_t Kernels<Rows>::resident_of_turns(const Args &a) {
+  if constexpr (Rows::banded && !Rows::again) {
+    const size_t shared = Turns<Rows>::bytes(a);
+    if (shared > current_device().shared_memory) return 0;
+    using Function = decltype(&turns_kernel<Rows>);
+    return residency_of<Function, turns_kernel<Rows>>(warps_alone * warp, shared).blocks;
+  }
+  return 0;
+}
+template <class Rows>
+void Kernels<Rows>::launch_turns(const Args &a, cudaStream_t stream) {
+  if constexpr (Rows::banded && !Rows::again)
+    launch_kernel(false, turns_kernel<Rows>, dim3(static_cast<unsigned>(std::min(a.tasks, resident_of_turns(a)))),
+                  warps_alone * warp, Turns<Rows>::bytes(a), stream, a);
 }
 
 template <class Rows>

@@ -183,7 +183,7 @@ struct Sweep {
     const Block b = begin_block(first);
     typename Cell::Cost cost[K];
     Z top = load_now(b.tops);
-    source.costs(0, cost);
+    costs_of<Cell>(source, s, 0, cost);
     [[maybe_unused]] Z top_next = load_now(b.tops + 1);
     [[maybe_unused]] auto left = [&] {
       if constexpr (looks_further)
@@ -213,7 +213,7 @@ struct Sweep {
             left = after;
           } else {
             top_ahead = load_now(tops + i + further(1));
-            source.costs(u + further(1), ahead);
+            costs_of<Cell>(source, s, u + further(1), ahead);
           }
         };
         strip.template step<false, gated>(cost, top, meanwhile, nullptr, gated ? Gate(s, first + u) : Gate());
@@ -238,7 +238,7 @@ struct Sweep {
 #pragma unroll 1
     for (int u = 0; u < min(block_steps, s.steps - first); u++) {
       typename Cell::Cost cost[K];
-      source.costs(u, cost);
+      costs_of<Cell>(source, s, u, cost);
       const Gate gate = banded ? Gate(s, first + u) : Gate();
       strip.template step<false, banded>(
           cost, load_now(b.tops + u), [] {}, nullptr, gate);

@@ -26,6 +26,17 @@ struct Gate {
   __device__ __forceinline__ bool admits(int k) const { return static_cast<unsigned>(opened - k) < width; }
 };
 
+// The costs that a source has of a lane's rows in step u.
+template <class Cell, class Source>
+__device__ __forceinline__ void costs_of(Source &source, [[maybe_unused]] const StripView &s, int u,
+                                         typename Cell::Cost (&cost)[K]) {
+  source.costs(u, cost);
+#ifdef SDTW_CHECKED
+  if (!s.active)  // of a pair that is not to be computed they may be anything
+    for (auto &of_row : cost) of_row = {};
+#endif
+}
+
 // A lane's registers in the sweep of Z.
 template <class Cell>
 struct Strip {
