@@ -140,6 +140,10 @@ def rows_of(device):
         yield Variant(
             "unequal lengths", 200, 1000, 1, "value", By=200, pairs="all", gamma=0.0, **many, **lengths
         )
+    for metric in ("euclidean", "cityblock") if device == "cuda" else ():
+        yield Variant(
+            "all pairs", 300, 128, 3, "value", By=300, pairs="all", gamma=0.0, metric=metric, **many
+        )
     yield from windows(device)
     some_pairs = 256 if device == "cuda" else 32
     value = Variant("all pairs", some_pairs, 128, 3, "value", By=some_pairs, pairs="all", **many)

@@ -48,12 +48,13 @@ foreach(kernels "Soft<FloatCell, Rule::unit>;false" "Soft<FloatCell, Rule::penal
   configure_file(src/cuda/general/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/${name}.cu @ONLY)
   list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/${name}.cu)
 endforeach()
-# The streams'.
-foreach(rows SoftRows LongRows HardRows TransposedRows)
-  foreach(banded false true)
-    configure_file(src/cuda/streams/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/streams_${rows}_${banded}.cu @ONLY)
-    list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/streams_${rows}_${banded}.cu)
-  endforeach()
+# The streams'. Those for what the first of them leave, and for other metrics, take pairs without a band as well.
+foreach(kernels "SoftRows;false" "SoftRows;true" "HardRows;false" "HardRows;true" "LongRows;true" "TransposedRows;true"
+                "CityblockRows;true" "EuclideanRows;true")
+  list(GET kernels 0 rows)
+  list(GET kernels 1 banded)
+  configure_file(src/cuda/streams/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/streams_${rows}_${banded}.cu @ONLY)
+  list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/streams_${rows}_${banded}.cu)
 endforeach()
 target_sources(sdtw_objects PRIVATE ${sources})
 set(SDTW_CUDA_WITHOUT_FLOAT64 "" CACHE STRING "Whether kernels do without float64 as on GPUs where it is slow, whatever the GPU: for tests")

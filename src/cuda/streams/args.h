@@ -39,6 +39,7 @@ struct Args {
   bool every_pair, symmetric;  // pair (i, j) is x_i with y_j, symmetric: i <= j; else pair j is x_j with y_j
   int64_t batch_x, batch_y;
   int n, m, features;  // padded
+  sdtw_metric metric;  // SDTW_SQEUCLIDEAN; at gamma = 0 also SDTW_CITYBLOCK and SDTW_EUCLIDEAN
   double scale;        // log2(e) / gamma; 0: gamma = 0
   Root root;
   core::Band band;  // its kind, and what it has as radius: sizes are those of a pair

@@ -44,6 +44,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &b) {
     a.value_stride[swapped ? 1 : 0] = p.batch_y, a.value_stride[swapped ? 0 : 1] = 1;
   else
     a.value_stride[1] = 1;
+  a.metric = p.metric;
   a.scale = p.gamma > 0 ? core::log2_e / p.gamma : 0;
   a.root = Root(a.scale);
   a.exchanged = swapped;
@@ -112,14 +113,19 @@ void run(Args &a, cudaStream_t stream) {
 }
 
 template <template <int, bool> class Rows, bool banded>
-void run_banded(Args &a, cudaStream_t stream) {
+void run_of(Args &a, cudaStream_t stream) {
   if (a.features <= 1) return run<Rows<1, banded>>(a, stream);
   if (a.features <= 2) return run<Rows<2, banded>>(a, stream);
   a.features <= 4 ? run<Rows<4, banded>>(a, stream) : run<Rows<8, banded>>(a, stream);
 }
-template <template <int, bool> class Rows>
-void run_of(Args &a, cudaStream_t stream) {
-  a.band.kind == SDTW_BAND_NONE ? run_banded<Rows, false>(a, stream) : run_banded<Rows, true>(a, stream);
+
+void launch_first(Args &a, cudaStream_t stream) {
+  const bool banded = a.band.kind != SDTW_BAND_NONE;
+  if (a.scale > 0) return banded ? run_of<SoftRows, true>(a, stream) : run_of<SoftRows, false>(a, stream);
+  if (a.metric == SDTW_SQEUCLIDEAN)
+    return banded ? run_of<HardRows, true>(a, stream) : run_of<HardRows, false>(a, stream);
+  const bool of_one = a.metric == SDTW_CITYBLOCK || a.features == 1;  // the same distances then
+  of_one ? run_of<CityblockRows, true>(a, stream) : run_of<EuclideanRows, true>(a, stream);
 }
 
 // The same pairs with x and y in each other's place.
@@ -134,10 +140,10 @@ Args transposed(Args a) {
 // What the first kernel has left and another can stream: pairs of large costs, or at gamma = 0 those that are the
 // longer way round, which there are only where lengths are given.
 void launch_again(Args a, cudaStream_t stream) {
-  if (a.scale > 0) return run_of<LongRows>(a, stream);
-  if (!a.x_len && !a.y_len) return;
+  if (a.scale > 0) return run_of<LongRows, true>(a, stream);
+  if ((!a.x_len && !a.y_len) || a.metric != SDTW_SQEUCLIDEAN) return;
   a = transposed(a);
-  run_of<TransposedRows>(a, stream);
+  run_of<TransposedRows, true>(a, stream);
 }
 
 void launch_exact(const Args &a, int64_t warps, cudaStream_t stream) {
@@ -164,7 +170,7 @@ void forward(const sdtw::Plan &plan, const Buffers &buffers) {
   const cudaStream_t stream = plan.exec.stream;
   Args a = make_args(plan, buffers);
   check(cudaMemsetAsync(a.control, 0, sizeof(Control), stream), "cudaMemsetAsync");
-  a.scale > 0 ? run_of<SoftRows>(a, stream) : run_of<HardRows>(a, stream);
+  launch_first(a, stream);
   launch_again(a, stream);
   launch_exact(a, plan.cuda.streams.exact_warps, stream);
 }

@@ -92,8 +92,9 @@ __device__ __noinline__ double exact_value(const Args &a, int64_t x, int64_t y, 
 #pragma unroll
         for (int f = 0; f < max_stream_features; f++) {
           const double difference = of_x[k][f] - of_y[f];
-          cost[k] = fma(difference, difference, cost[k]);
+          cost[k] = a.metric == SDTW_CITYBLOCK ? cost[k] + fabs(difference) : fma(difference, difference, cost[k]);
         }
+        if (a.metric == SDTW_EUCLIDEAN) cost[k] = sqrt(cost[k]);
         bad |= gate.admits(k) && cost[k] != cost[k];
       }
       Z top = Exact::forbidden();

@@ -199,7 +199,7 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
   if (columns > 0) reach = sweep.load(origin);
   reach = largest_of<several>(reach, t.lanes, shared.reach);
   // The largest |x| at which costs of points near it are still within the limit.
-  const float largest = Rows::soft ? sqrtf(Rows::limit(0) / Rows::features) : Rows::limit(0);
+  const float largest = Rows::soft ? sqrtf(Rows::limit(a, 0) / Rows::features) : Rows::limit(a, 0);
   if (!(__int_as_float(reach) <= largest)) {
     if (part == 0) leave_all<Rows>(a, t);
     columns = 0;

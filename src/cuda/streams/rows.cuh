@@ -85,12 +85,14 @@ struct ScaledRows {
   // exponents that stay above those of forbidden cells (float_limit, long_limit in pair.cuh). A parallelogram may admit
   // cells that no path comes to, so that with a band those of forbidden cells have to have room for such sums as well.
   static constexpr float range_of_banded = is_long ? 0x1p36f : 0x1p29f - (1 << 22);
-  static __device__ __forceinline__ float limit(float steps) {
-    const float range = banded    ? range_of_banded
-                        : is_long ? LongExponent::range
-                                  : Coordinates::separator_bits - (1 << 22);
+  static __device__ __forceinline__ float limit(const Args &a, float steps) {
+    const float range = has_band(a) ? range_of_banded
+                        : is_long   ? LongExponent::range
+                                    : Coordinates::separator_bits - (1 << 22);
     return fminf(is_long ? long_cost_limit(Costs::inlined) : cost_limit(Costs::inlined), limit_of_path(range, steps));
   }
+
+  static __device__ __forceinline__ bool has_band(const Args &a) { return banded && a.band.kind != SDTW_BAND_NONE; }
 
   // Before the first pair comes a separator as well, and any finite cells will do.
   __device__ __forceinline__ void start(int upper, bool lowest) {
@@ -130,7 +132,7 @@ struct ScaledRows {
   static __device__ __forceinline__ void renormalise(Z &z) { Cell::renormalise(z); }
   __device__ __forceinline__ Z row(int k) const { return strip.z[k]; }
   static __device__ __forceinline__ double value(const Z &z, const Args &a) {
-    if (banded && Cell::exponent(z) < -2 * range_of_banded) return infinity;
+    if (has_band(a) && Cell::exponent(z) < -2 * range_of_banded) return infinity;
     return -(Cell::exponent(z) + log2(static_cast<double>(z.m))) / a.scale;
   }
   // Whether a pair is left to others by its lengths, or by what it has come to.
@@ -152,7 +154,7 @@ using LongRows = ScaledRows<D, LongCell, banded>;
 //
 // Pairs with more than twice as many columns as rows are left by HardRows, and then computed with x and y in each
 // other's place, by TransposedRows.
-template <int D, bool transposed, bool is_banded>
+template <int D, sdtw_metric metric, bool transposed, bool is_banded>
 struct BasedRows {
   static constexpr bool soft = false, again = transposed, banded = is_banded;
   static constexpr int K = hard_rows_per_lane, features = D;
@@ -183,7 +185,7 @@ struct BasedRows {
   static __device__ __forceinline__ Z corner() { return {0, 0}; }
   static __device__ __forceinline__ float separator(int) { return banded ? 0 : infinite(); }
   // Of |x| and |y|: sums of the squares of such differences along the longest paths stay within the range of a float.
-  static __device__ __forceinline__ float limit(float) { return 1e16f; }
+  static __device__ __forceinline__ float limit(const Args &, float) { return 1e16f; }
 
   __device__ __forceinline__ void start(int upper_lane, bool is_lowest) {
 #pragma unroll
@@ -204,6 +206,21 @@ struct BasedRows {
   static __device__ __forceinline__ float least(float a, float b, float c) {
     return __int_as_float(__vimin3_s32(__float_as_int(a), __float_as_int(b), __float_as_int(c)));
   }
+  // r, and the cost of a row and a column. Costs of several features are added up beforehand: they do not wait for r,
+  // which is the cell above.
+  static __device__ __forceinline__ float with_cost(float r, const float (&x)[D], const float (&y)[D]) {
+    constexpr bool squares = metric != SDTW_CITYBLOCK, at_once = D == 1 && metric != SDTW_EUCLIDEAN;
+    const auto plus = [](float sum, float v) { return squares ? fmaf(v, v, sum) : sum + fabsf(v); };
+    float difference = x[0] - y[0], cost = at_once ? r : squares ? difference * difference : fabsf(difference);
+#pragma unroll
+    for (int f = 1; f < D; f++) {
+      if (f > 1) cost = plus(cost, difference);
+      difference = x[f] - y[f];
+    }
+    if (D > 1 || at_once) cost = plus(cost, difference);
+    if (metric == SDTW_EUCLIDEAN) cost = sqrtf(cost);
+    return at_once ? cost : r + cost;
+  }
   template <class Meanwhile>
   __device__ __forceinline__ void step(const Ahead &a, const Z &top, Meanwhile meanwhile) {
     const float from_above = __shfl_sync(all_lanes, lowest ? top.r : z[K - 1], upper);
@@ -223,15 +240,9 @@ struct BasedRows {
     for (int k = 0; k < K; k++) {
       const float left = z[k] - shift;
       const float best = least(corner, left, up);
-      // Costs of several features are added up beforehand: they do not wait for the cell above.
-      float difference = x[k][0] - a.y[0], cost = D > 1 ? difference * difference : best;
-#pragma unroll
-      for (int f = 1; f < D; f++) {
-        if (f > 1) cost = fmaf(difference, difference, cost);
-        difference = x[k][f] - a.y[f];
-      }
-      cost = fmaf(difference, difference, cost);
-      z[k] = up = banded && !a.gate.admits(k) ? infinite() : D > 1 ? best + cost : cost;
+      up = with_cost(best, x[k], a.y);
+      if (banded && !a.gate.admits(k)) up = infinite();
+      z[k] = up;
       corner = left;
     }
   }
@@ -250,16 +261,21 @@ struct BasedRows {
   }
   // Where a path stays within a lane for long, beside rows of which R is far less than its own, rounding shows: with 4
   // times as many columns as rows errors were up to 6e-7 of values whose costs have a few outliers, with twice as many
-  // below 4e-7. And of costs below 1e-38 float32 has not all digits.
+  // below 4e-7. And of squares below 1e-38 float32 has not all digits, or none, which shows in their roots.
   static __device__ __forceinline__ bool is_rough(int n, int m, double value) {
-    return is_wide(n, m) || (value > 0 && value < 1e-25);
+    if (is_wide(n, m)) return true;
+    return metric == SDTW_EUCLIDEAN ? value < 1e-12 : value > 0 && value < 1e-25;
   }
   static __device__ __forceinline__ bool is_wide(int n, int m) { return m > 2 * n; }
   static __device__ __forceinline__ bool takes(int n, int m) { return is_wide(m, n); }
 };
 template <int D, bool banded>
-using HardRows = BasedRows<D, false, banded>;
+using HardRows = BasedRows<D, SDTW_SQEUCLIDEAN, false, banded>;
 template <int D, bool banded>
-using TransposedRows = BasedRows<D, true, banded>;
+using TransposedRows = BasedRows<D, SDTW_SQEUCLIDEAN, true, banded>;
+template <int D, bool banded>
+using CityblockRows = BasedRows<D, SDTW_CITYBLOCK, false, banded>;
+template <int D, bool banded>
+using EuclideanRows = BasedRows<D, SDTW_EUCLIDEAN, false, banded>;
 
 }  // namespace sdtw::cuda::streams

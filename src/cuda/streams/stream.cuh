@@ -222,11 +222,11 @@ struct Feeder {
   unsigned admitted[most];
 
   __device__ __forceinline__ float limit(const Args &a, const Task &t, int m) const {
-    if (!Rows::soft) return Rows::limit(0);
+    if (!Rows::soft) return Rows::limit(a, 0);
     // Paths of a parallelogram cannot always go diagonally.
     const bool is_slanted = Rows::banded && a.band.kind == SDTW_BAND_ITAKURA;
     const float steps = is_slanted ? static_cast<float>(t.n) + static_cast<float>(m) : steps_of_path(t.n, m);
-    return 0.999f * sqrtf(Rows::limit(steps) / D) - reach;
+    return 0.999f * sqrtf(Rows::limit(a, steps) / D) - reach;
   }
   using Origin = typename Rows::Origin;
   __device__ __forceinline__ void begin(const Args &a, const Task &t, const Origin (&from)[D], float largest) {

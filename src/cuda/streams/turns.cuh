@@ -235,11 +235,11 @@ struct Turns {
     if (first >= end) return;
     const float reach = __int_as_float(load_x());
     // As in the other kernel (run_task).
-    if (!(reach <= (Rows::soft ? sqrtf(Rows::limit(0) / D) : Rows::limit(0)))) {
+    if (!(reach <= (Rows::soft ? sqrtf(Rows::limit(a, 0) / D) : Rows::limit(a, 0)))) {
       for (int64_t j = first + threadIdx.x; j < end; j += warps_alone * warp) leave_pair(a, x, j);
       return;
     }
-    limit = Rows::soft ? 0.999f * sqrtf(Rows::limit(steps_of_path(a.n, a.m)) / D) - reach : Rows::limit(0);
+    limit = Rows::soft ? 0.999f * sqrtf(Rows::limit(a, steps_of_path(a.n, a.m)) / D) - reach : Rows::limit(a, 0);
     for (int of = 0; of < streams; of++)
       for (int i = lane_id(); i < turns_items; i += warp) bad_of(of)[i] = 0;
     __syncwarp();
