@@ -49,6 +49,20 @@ TEST_CASE("values and paths at gamma = 0 of any series are the oracle's", "[hard
         check_line(std::string("metric=") + metric + " dtype=" + dtype + shape + " gamma=0 grad=random");
 }
 
+// Of squared distances values are too small for float32 as well, but paths and gradients are not.
+TEST_CASE("series whose squares are below a float's range", "[hard]") {
+  for (const char *shape : {" n=20 m=23 d=2", " B=17 n=30 m=12 d=1", " n=90 m=80 d=3"}) {
+    for (const char *scale : {" scale=1e-22", " scale=1e-30"})
+      check_line(std::string("metric=euclidean dtype=f32 gamma=0") + shape + scale);
+    each_result(std::string("metric=sqeuclidean dtype=f32 gamma=0 scale=1e-22") + shape,
+                [](const Case &c, const Result &) {
+                  const Reference<double> ref = reference<double>(c);
+                  const Result result = run(c);
+                  for (int64_t b = 0; b < c.batch(); ++b) CHECK(compare_pair(c, result, ref, b).alignment == 0);
+                });
+  }
+}
+
 TEST_CASE("an alignment at gamma = 0 is one path", "[hard]") {
   each_result("B=3 n=60 m=45 d=3 gamma=0", [](const Case &c, const Result &result) {
     const int64_t n = c.problem.n, m = c.problem.m;

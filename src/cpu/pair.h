@@ -111,6 +111,8 @@ struct StepBounds {
 
 // Largest R that the minimum keeps as two floats.
 constexpr double hard_float_limit = 1e37;
+// Where all costs are less float has not all digits of their squares, or none, and paths are any.
+constexpr double hard_float_least = 1e-30;
 
 // What is known of a pair's costs before they are computed.
 struct CostBound {
@@ -132,10 +134,12 @@ bool any_tiny(const T *data, int64_t count) {
 // The engine for float32 series of these lengths.
 inline Engine engine_for(const CostBound &bound, int64_t n, int64_t m, const Problem &p) {
   const StepBounds steps(p);
-  if (p.gamma == 0)
-    return (bound.largest * std::max(1., steps.weight) + steps.penalty) * double(n + m) < hard_float_limit
-               ? Engine::plain
-               : Engine::float64;
+  if (p.gamma == 0) {
+    const bool too_large =
+        !((bound.largest * std::max(1., steps.weight) + steps.penalty) * double(n + m) < hard_float_limit);
+    const bool too_small = bound.tiny || (p.metric == SDTW_SQEUCLIDEAN && bound.largest < hard_float_least);
+    return too_large || too_small ? Engine::float64 : Engine::plain;
+  }
   const double scale = core::log2_e / p.gamma, heaviest = bound.largest * std::max(1., steps.weight);
   const double step = (heaviest + steps.penalty) * scale, total = step * double(n + m);
   if (!core::is_float_scale(scale) || !(total <= core::Exponent<float>::limit)) return Engine::float64;

@@ -8,7 +8,8 @@
 // K rows are a turn. Turns are numbered through over all pairs of a stream; turn g begins at step g (K + 1), at the
 // first column that the corridor admits of its first row: K columns further than the turn before, and a step later than
 // that has got there. So K + 1 steps are taken at a time, before which one lane of each stream begins a turn, and a
-// stream of L lanes has room for corridors whose turns take no more than L (K + 1) steps.
+// stream of L lanes has room for corridors whose turns take less than L (K + 1) steps: W + K - 1, if a row has W
+// columns.
 //
 // The columns of a stream are `position` = step - turn, the same in the cells that depend on each other. Pairs follow
 // each other at a whole number of turns, which are no fewer columns than y has. The corridor's own first columns, left
@@ -72,7 +73,7 @@ struct Turns {
   // its column is one of the pair's, or none.
   int phase, position, opens;
   int pair;  // its number in the stream
-  Z last;    // the last cell of the pair that has ended
+  Z last;    // the last cell of the pair that has ended: of a local variable nvcc would make local memory of all this
 
   // Columns that the lane has asked for.
   float ahead[columns_of_lane][D];
