@@ -23,6 +23,24 @@ bool is_one(const sdtw_in &series, const void *lengths, const Problem &p) {
 
 int log2_of(int64_t power) { return 63 - __builtin_clzll(static_cast<unsigned long long>(power)); }
 
+// How turns are taken of the pairs, by streams of the fewest lanes that have room for them; by none (lanes are 0) where
+// there is no such corridor, or where that takes no fewer steps than if all rows had a lane.
+TurnsOfPair make_turns(const Args &a, int K) {
+  if (a.band.kind == SDTW_BAND_NONE || a.band.kind == SDTW_BAND_ITAKURA || !a.every_pair || a.x_len || a.y_len)
+    return {};
+  const core::Diagonals<int> of(a.n, a.m, a.reach, a.band.kind == SDTW_BAND_SAKOE_CHIBA);
+  if (a.m - a.n < of.least || a.m - a.n > of.most) return {};  // no path comes to the end
+  TurnsOfPair t{};
+  t.least = of.least, t.width = of.most - of.least + 1;
+  t.lanes = std::max(least_lanes_of_turns(a.features), static_cast<int>(ceil_div(t.width + K, K + 1)));
+  t.of_pair = static_cast<int>(ceil_div(std::max({a.n, a.m, block_steps}), K));
+  t.end_turn = (a.n - 1) / K, t.end_row = (a.n - 1) % K, t.end_step = a.m - 1 - t.end_turn * K - t.least;
+  if (t.lanes > warp) return {};
+  const int64_t steps = int64_t{t.of_pair} * (K + 1) / (warp / t.lanes);
+  const int64_t steps_else = int64_t{columns_of_item(a.m)} * (a.warps << a.lane_bits) / warp;
+  return steps < steps_else ? t : TurnsOfPair{};
+}
+
 Args make_args(const sdtw::Plan &plan, const Buffers &b) {
   const Problem &p = plan.problem;
   const Streams &s = plan.cuda.streams;
@@ -54,6 +72,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &b) {
     a.reach = p.band == SDTW_BAND_ITAKURA ? 0 : static_cast<int>(std::min(p.band_radius, double(1 << 20)));
   }
   a.warps = static_cast<int>(s.warps), a.lane_bits = log2_of(s.lanes);
+  a.turns = make_turns(a, p.gamma > 0 ? rows_per_lane : hard_rows_per_lane);
   a.value = static_cast<float *>(b.value);
   a.control = at<Control>(b.workspace, s.control);
   a.rows = s.exact_warps > 0 ? at<Word>(b.workspace, s.rows) : nullptr;
@@ -79,28 +98,9 @@ void cut(Args &a, int64_t resident, int64_t together, int64_t of_pairs, int64_t 
   a.tasks = a.batch_x * a.ranges;
 }
 
-// How turns are taken of the pairs, by streams of the fewest lanes that have room for them; by none (lanes are 0) where
-// there is no such corridor, or where that takes no fewer steps than if all rows had a lane.
-TurnsOfPair make_turns(const Args &a, int K) {
-  if (a.band.kind == SDTW_BAND_NONE || a.band.kind == SDTW_BAND_ITAKURA || !a.every_pair || a.x_len || a.y_len)
-    return {};
-  const core::Diagonals<int> of(a.n, a.m, a.reach, a.band.kind == SDTW_BAND_SAKOE_CHIBA);
-  if (a.m - a.n < of.least || a.m - a.n > of.most) return {};  // no path comes to the end
-  TurnsOfPair t{};
-  t.least = of.least, t.width = of.most - of.least + 1;
-  t.lanes = std::max(least_lanes_of_turns(a.features), static_cast<int>(ceil_div(t.width + K, K + 1)));
-  t.of_pair = static_cast<int>(ceil_div(std::max({a.n, a.m, block_steps}), K));
-  t.end_turn = (a.n - 1) / K, t.end_row = (a.n - 1) % K, t.end_step = a.m - 1 - t.end_turn * K - t.least;
-  if (t.lanes > warp) return {};
-  const int64_t steps = int64_t{t.of_pair} * (K + 1) / (warp / t.lanes);
-  const int64_t steps_else = int64_t{columns_of_item(a.m)} * (a.warps << a.lane_bits) / warp;
-  return steps < steps_else ? t : TurnsOfPair{};
-}
-
 template <class Rows>
 void run(Args &a, cudaStream_t stream) {
   constexpr int64_t of_task = 100, of_warp = 48;  // steps: for x to be loaded, and for a column to reach the last lane
-  a.turns = Rows::banded && !Rows::again ? make_turns(a, Rows::K) : TurnsOfPair{};
   const int64_t resident_of_turns = a.turns.lanes > 0 ? Kernels<Rows>::resident_of_turns(a) : 0;
   if (resident_of_turns > 0) {
     const int64_t lanes = a.turns.lanes, streams = warps_alone * (warp / lanes), of_turn = Rows::K + 1;
@@ -163,7 +163,7 @@ bool suits(const sdtw::Plan &plan, const Buffers &buffers) {
   // Corridors of several strips take the core kernels less time, as their strips begin where the corridor does, but if
   // lanes take turns.
   const bool is_of_core = p.gamma > 0 && s.warps > 1 && plan.cuda.corridor && has_corridors();
-  return !is_of_core || make_turns(make_args(plan, buffers), rows_per_lane).lanes > 0;
+  return !is_of_core || make_args(plan, buffers).turns.lanes > 0;
 }
 
 void forward(const sdtw::Plan &plan, const Buffers &buffers) {
