@@ -24,8 +24,8 @@ inline int64_t draw_features(Random &random) {
 
 namespace grammar {
 
-inline void draw_rules(std::ostream &line, Random &random, int64_t n, int64_t m, bool symmetric) {
-  if (random.uniform() < 0.35) {
+inline void draw_band(std::ostream &line, Random &random, int64_t n, int64_t m, double share) {
+  if (random.uniform() < share) {
     const auto band = static_cast<int>(random.integer(1, 3));
     // Up to wider than the matrix; and of slopes, from a single diagonal on.
     const double part = random.uniform() * random.uniform();
@@ -34,6 +34,9 @@ inline void draw_rules(std::ostream &line, Random &random, int64_t n, int64_t m,
     if (band == SDTW_BAND_ITAKURA) radius = 1 + 0.25 * static_cast<double>(random.integer(0, 16));
     line << " band=" << band_names[band] << ":" << radius;
   }
+}
+
+inline void draw_steps(std::ostream &line, Random &random, bool symmetric) {
   if (random.uniform() < 0.3) {
     double d = one_of(random, {1., 2., 0.5, 0.}), v = one_of(random, {1., 1.5, 0.25, 0.}),
            h = symmetric ? v : one_of(random, {1., 2., 0.75, 0.});
@@ -50,15 +53,24 @@ inline void draw_rules(std::ostream &line, Random &random, int64_t n, int64_t m,
 }  // namespace grammar
 
 // thin: 1 to 20 steps beside 200 to 3000, where paths go straight on and rounding errors of alike costs add up.
-enum class Shapes { any, thin };
+// residues: one length has the residue of the seed by 128, the rows of a strip, so that consecutive seeds have them
+// all; the other one is equal, nearly equal or any; and half of the problems are plain: squared distances of few
+// features, with bands and all pairs, but unit steps, which is where most kernels are.
+enum class Shapes { any, thin, residues };
 
-inline void draw_lengths(Random &random, Shapes shapes, int64_t &cells, int64_t &n, int64_t &m) {
+inline void draw_lengths(Random &random, Shapes shapes, uint64_t seed, int64_t &cells, int64_t &n, int64_t &m) {
   if (shapes == Shapes::any) {
     n = draw_length(random), m = draw_length(random);
-  } else {
+  } else if (shapes == Shapes::thin) {
     n = random.integer(1, 20), m = static_cast<int64_t>(200 * std::pow(15.0, random.uniform()));
-    if (random.uniform() < 0.5) std::swap(n, m);
+  } else {
+    n = static_cast<int64_t>(seed % 128) + 128 * random.integer(0, 3);
+    if (n == 0) n = 128;
+    const double kind = random.uniform();
+    m = kind < 0.3 ? n : kind < 0.5 ? std::max<int64_t>(1, n + random.integer(-3, 3)) : random.integer(1, 600);
   }
+  if (shapes != Shapes::any && random.uniform() < 0.5) std::swap(n, m);
+  if (shapes == Shapes::residues) return;
   if (random.uniform() < 0.95) cells /= 20;
   while (n * m > cells) (n > m ? n : m) = (n > m ? n : m) / 2 + 1;
 }
@@ -67,17 +79,20 @@ inline void draw_lengths(Random &random, Shapes shapes, int64_t &cells, int64_t 
 inline std::string draw_line(uint64_t seed, int64_t cells, Shapes shapes = Shapes::any) {
   Random random(seed * 0x9e3779b97f4a7c15u + 1);
   std::ostringstream line;
-  const bool core = random.uniform() < 0.25;
+  const double family = random.uniform();
+  const bool core = family < 0.25, plain = !core && shapes == Shapes::residues && family < 0.75;
   const double metric = random.uniform(), type = random.uniform(), batching = random.uniform();
-  const int kind =
-      core ? (metric < 0.7 ? SDTW_SQEUCLIDEAN : SDTW_PRECOMPUTED) : static_cast<int>(std::size(metric_names) * metric);
-  const int dtype = core || type < 0.5 ? (type < 0.1 ? SDTW_F64 : SDTW_F32)
-                    : type < 0.7       ? SDTW_F64
-                    : type < 0.85      ? SDTW_F16
-                                       : SDTW_BF16;
-  const bool all = !core && batching < 0.3, symmetric = all && batching < 0.12 && kind != SDTW_PRECOMPUTED;
+  const int kind = core    ? (metric < 0.7 ? SDTW_SQEUCLIDEAN : SDTW_PRECOMPUTED)
+                   : plain ? SDTW_SQEUCLIDEAN
+                           : static_cast<int>(std::size(metric_names) * metric);
+  const int dtype = core || plain || type < 0.5 ? (type < 0.1 ? SDTW_F64 : SDTW_F32)
+                    : type < 0.7                ? SDTW_F64
+                    : type < 0.85               ? SDTW_F16
+                                                : SDTW_BF16;
+  const bool all = !core && batching < (plain ? 0.6 : 0.3),
+             symmetric = all && batching < 0.12 && kind != SDTW_PRECOMPUTED;
   int64_t n = 0, m = 0;
-  draw_lengths(random, shapes, cells, n, m);
+  draw_lengths(random, shapes, seed, cells, n, m);
   if (symmetric) m = n = shapes == Shapes::thin ? std::min(n, m) : n;
   int64_t most = std::clamp<int64_t>(cells / (n * m), 1, 33);
   if (all) most = std::max<int64_t>(1, static_cast<int64_t>(std::sqrt(static_cast<double>(most))));
@@ -85,12 +100,14 @@ inline std::string draw_line(uint64_t seed, int64_t cells, Shapes shapes = Shape
   line << " B=" << (random.uniform() < 0.2 ? 1 : random.integer(1, most));
   if (all && !symmetric) line << "x" << random.integer(1, most + 1);
   line << " n=" << n << " m=" << m;
-  if (kind != SDTW_PRECOMPUTED) line << " d=" << draw_features(random);
-  const bool hard = !core && random.uniform() < 0.12;
+  if (kind != SDTW_PRECOMPUTED)
+    line << " d=" << (plain && batching < 0.8 ? random.integer(1, 8) : draw_features(random));
+  const bool hard = !core && random.uniform() < (plain ? 0.3 : 0.12);
   // Where several paths are equally good to all digits of its type, only exact costs tell which is the first.
   const double gamma = std::pow(10.0, -4 + 6.5 * random.uniform());
   line << " gamma=" << (hard ? 0 : gamma);
-  if (!core) grammar::draw_rules(line, random, n, m, symmetric);
+  if (!core) grammar::draw_band(line, random, n, m, plain ? 0.6 : 0.35);
+  if (!core && !plain) grammar::draw_steps(line, random, symmetric);
   if (all) line << " pairs=" << (symmetric ? "symmetric" : "all");
   const bool anew = !core && random.uniform() < 0.25;
   if (anew) line << " state=no";

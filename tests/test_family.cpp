@@ -58,6 +58,14 @@ TEST_CASE("long series beside short ones keep their digits", "[family]") {
   for (uint64_t seed = 1; seed <= 20; ++seed) check_line(draw_line(seed, 60000, Shapes::thin));
 }
 
+// E of a column is in two strips, each of which backward has computed from costs that are rounded.
+TEST_CASE("of two ways through a pair each strip has the same odds", "[family]") {
+  check_line(
+      "metric=sqeuclidean dtype=f32 B=7 n=461 m=139 d=66 gamma=0.000165882 data=flat scale=0.037003 seed=129101");
+  check_line(
+      "metric=sqeuclidean dtype=f32 B=2 n=477 m=217 d=12 gamma=0.57032 data=integers scale=2.60714 seed=1536349");
+}
+
 // Of fewer rows than a lane has in the last strip, of bands that end beside a strip's border, and with costs of steps
 // in what strips hand on.
 TEST_CASE("sweeps from both ends of a pair meet", "[family]") {

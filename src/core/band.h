@@ -40,7 +40,7 @@ struct Band {
   // The columns of a row that it admits.
   SDTW_HOST_DEVICE Interval columns(int64_t i) const {
     if (kind == SDTW_BAND_NONE) return {0, m};
-    if (kind == SDTW_BAND_ITAKURA) return columns_of_itakura(i);
+    if (kind == SDTW_BAND_ITAKURA) return overlap(columns_of_cone(i), columns_of_cone(n - 1 - i), m);
     const Diagonals<int64_t> admitted = diagonals();
     return {clamp(i + admitted.least, m), clamp(i + admitted.most + 1, m)};
   }
@@ -48,7 +48,7 @@ struct Band {
   // The rows of a column that it admits: those whose columns have it.
   SDTW_HOST_DEVICE Interval rows(int64_t j) const {
     if (kind == SDTW_BAND_NONE) return {0, n};
-    if (kind == SDTW_BAND_ITAKURA) return rows_of_itakura(j);
+    if (kind == SDTW_BAND_ITAKURA) return overlap(rows_of_cone(j), rows_of_cone(m - 1 - j), n);
     const Diagonals<int64_t> admitted = diagonals();
     return {clamp(j - admitted.most, n), clamp(j - admitted.least + 1, n)};
   }
@@ -75,42 +75,33 @@ struct Band {
   // Itakura's parallelogram is where a cone from the first cell and, turned by half, one from the last overlap:
   //   n j / (slope m) - 1/200 <= i <= slope n j / m + 1/200,
   // as tslearn rounds its bounds of rows to hundredths.
-  SDTW_HOST_DEVICE Interval columns_of_itakura(int64_t i) const {
-    const double slope = std::fmin(radius, 0x1p38);  // above 200 n and m it makes no difference
-    const int64_t below = n - 1 - i;
-    const int64_t first = first_of_cone(i, slope), first_from_end = m - 1 - last_of_cone(below, slope);
-    const int64_t last = last_of_cone(i, slope), last_from_end = m - 1 - first_of_cone(below, slope);
-    return {clamp(first > first_from_end ? first : first_from_end, m),
-            clamp((last < last_from_end ? last : last_from_end) + 1, m)};
+  //
+  // of, opposite: what the cone has of a row, or a column, and of that which is as far from the other end; all: cells
+  // there.
+  SDTW_HOST_DEVICE static Interval overlap(Interval of, Interval opposite, int64_t all) {
+    const int64_t first = all - opposite.end, end = all - opposite.first;
+    return {clamp(of.first > first ? of.first : first, all), clamp(of.end < end ? of.end : end, all)};
   }
-  // Where about a cone begins and ends in a row is known to less than a millionth of a column. Which of two columns it
-  // is, is the sign of a fused multiply-add, which has one rounding and so the sign of what it rounds. Its factors are
-  // exact up to 2^45 cells. Compilers find no product here that they could round in another way.
-  SDTW_HOST_DEVICE int64_t first_of_cone(int64_t i, double slope) const {
-    const double j = nearest(double(200 * i - 1) / slope * (double(m) / double(200 * n)));
-    return int64_t(std::fma(slope, double(200 * n) * j, -(double(200 * i - 1) * double(m))) >= 0 ? j : j + 1);
+  // Where about the cone begins and ends is known to less than a millionth of a cell. Which of two cells it is, is the
+  // sign of a fused multiply-add, which has one rounding and so the sign of what it rounds. Its factors are exact up to
+  // 2^45 cells. Compilers find no product here that they could round in another way.
+  SDTW_HOST_DEVICE Interval columns_of_cone(int64_t i) const {
+    const double slope = bounded_slope(), below = double(200 * i - 1), above = double(200 * i + 1);
+    const double per_row = double(m) / double(200 * n);
+    const double first = nearest(below / slope * per_row), last = nearest(above * slope * per_row);
+    const bool has_first = std::fma(slope, double(200 * n) * first, -(below * double(m))) >= 0;
+    const bool has_last = std::fma(slope, above * double(m), -(double(200 * n) * last)) >= 0;
+    return {int64_t(has_first ? first : first + 1), int64_t(has_last ? last + 1 : last)};
   }
-  SDTW_HOST_DEVICE int64_t last_of_cone(int64_t i, double slope) const {
-    const double j = nearest(double(200 * i + 1) * slope * (double(m) / double(200 * n)));
-    return int64_t(std::fma(slope, double(200 * i + 1) * double(m), -(double(200 * n) * j)) >= 0 ? j : j - 1);
+  SDTW_HOST_DEVICE Interval rows_of_cone(int64_t j) const {
+    const double slope = bounded_slope(), at = double(200 * n) * double(j);
+    const double first = nearest((at / (slope * double(m)) - 1) / 200),
+                 last = nearest((slope * at / double(m) + 1) / 200);
+    const bool has_first = std::fma(slope, (200 * first + 1) * double(m), -at) >= 0;
+    const bool has_last = std::fma(slope, at, -((200 * last - 1) * double(m))) >= 0;
+    return {int64_t(has_first ? first : first + 1), int64_t(has_last ? last + 1 : last)};
   }
-  // The same cone's rows of a column, by the same signs.
-  SDTW_HOST_DEVICE Interval rows_of_itakura(int64_t j) const {
-    const double slope = std::fmin(radius, 0x1p38);
-    const int64_t right = m - 1 - j;
-    const int64_t first = first_row_of_cone(j, slope), first_from_end = n - 1 - last_row_of_cone(right, slope);
-    const int64_t last = last_row_of_cone(j, slope), last_from_end = n - 1 - first_row_of_cone(right, slope);
-    return {clamp(first > first_from_end ? first : first_from_end, n),
-            clamp((last < last_from_end ? last : last_from_end) + 1, n)};
-  }
-  SDTW_HOST_DEVICE int64_t first_row_of_cone(int64_t j, double slope) const {
-    const double i = nearest((double(200 * n) * double(j) / (slope * double(m)) - 1) / 200);
-    return int64_t(std::fma(slope, (200 * i + 1) * double(m), -(double(200 * n) * double(j))) >= 0 ? i : i + 1);
-  }
-  SDTW_HOST_DEVICE int64_t last_row_of_cone(int64_t j, double slope) const {
-    const double i = nearest((slope * (double(200 * n) * double(j)) / double(m) + 1) / 200);
-    return int64_t(std::fma(slope, double(200 * n) * double(j), -((200 * i - 1) * double(m))) >= 0 ? i : i - 1);
-  }
+  SDTW_HOST_DEVICE double bounded_slope() const { return std::fmin(radius, 0x1p38); }  // beyond 200 n and m none differ
   SDTW_HOST_DEVICE static double nearest(double column) {  // as far as it matters: columns are less than 2^30
     return std::rint(std::fmin(std::fmax(column, -0x1p31), 0x1p31));
   }

@@ -3,10 +3,10 @@
 //
 //   sdtw_differential --problem 'metric=cityblock dtype=f16 B=3 n=40 m=52 d=7 seed=42' [--device cuda]
 //   sdtw_differential [--device cuda] [--seed S] [--problems N] [--seconds T] [--threads J] [--cells C] [--share R]
-//                     [--thin] [--verbose]
+//                     [--thin | --residues] [--verbose]
 //
-// device: without it the line's, or the CPU. share: of problems that are held against a reference, too. cells, thin:
-// see draw_line. The grammar of lines: problem.h.
+// device: without it the line's, or the CPU. share: of problems that are held against a reference, too. cells, thin,
+// residues: see draw_line. The grammar of lines: problem.h.
 #include <getopt.h>
 
 #include <atomic>
@@ -99,17 +99,13 @@ void run_problem(const Settings &settings, const std::string &line, bool compare
 }
 
 Settings parse(int argc, char **argv) {
-  static const option options[] = {{"device", required_argument, nullptr, 'd'},
-                                   {"seed", required_argument, nullptr, 's'},
-                                   {"problems", required_argument, nullptr, 'p'},
-                                   {"seconds", required_argument, nullptr, 't'},
-                                   {"share", required_argument, nullptr, 'r'},
-                                   {"threads", required_argument, nullptr, 'j'},
-                                   {"cells", required_argument, nullptr, 'c'},
-                                   {"problem", required_argument, nullptr, 'l'},
-                                   {"thin", no_argument, nullptr, 'n'},
-                                   {"verbose", no_argument, nullptr, 'v'},
-                                   {}};
+  static const option options[] = {
+      {"device", required_argument, nullptr, 'd'},   {"seed", required_argument, nullptr, 's'},
+      {"problems", required_argument, nullptr, 'p'}, {"seconds", required_argument, nullptr, 't'},
+      {"share", required_argument, nullptr, 'r'},    {"threads", required_argument, nullptr, 'j'},
+      {"cells", required_argument, nullptr, 'c'},    {"problem", required_argument, nullptr, 'l'},
+      {"thin", no_argument, nullptr, 'n'},           {"residues", no_argument, nullptr, 'e'},
+      {"verbose", no_argument, nullptr, 'v'},        {}};
   Settings settings;
   for (int key; (key = getopt_long(argc, argv, "", options, nullptr)) != -1;) switch (key) {
       case 'd': settings.device = std::string(optarg) == "cuda" ? SDTW_CUDA : SDTW_CPU; break;
@@ -121,6 +117,7 @@ Settings parse(int argc, char **argv) {
       case 'c': settings.cells = std::atoll(optarg); break;
       case 'l': settings.problem = optarg; break;
       case 'n': settings.shapes = Shapes::thin; break;
+      case 'e': settings.shapes = Shapes::residues; break;
       case 'v': settings.verbose = true; break;
       default: std::exit(2);
     }

@@ -78,7 +78,7 @@ struct PieceCosts : MatrixCosts<Ring_> {
       const double *const x_norms = norms_of(a, s.pair.index);
       norms = x_norms + a.n + s.first_column();
       const int left_out = left_out_of(s);
-      const double zero = zero_of_sums(left_out) + (0.5 + (left_out < 8 ? Ring::rounding : 0));
+      const double zero = zero_of_sums(left_out) + (0.5 + units.half() * 0x1p-32);
 #pragma unroll
       for (int k = 0; k < K; k++) base[k] = zero + x_norms[clamp(s.row_of(k), n)];
       if (chunks == 0) finish_piece();  // as if a piece had been shared, which will be skipped

@@ -1,7 +1,8 @@
 // The formats of costs in the rings in shared memory through which producer warps pass them to the warps that sweep
 // (tile_costs.cuh): what a ring holds of a cost, in arrays [columns][column_pitch].
 // load gives the K rows of a sweeping lane; store writes K or K / 2 rows of a lane. `Left` is what a ring holds of a
-// lane's costs in one step. `Units` makes of a sum what store takes.
+// lane's costs in one step. `Units` makes of a sum what store takes; half: of the last digit that is left of a sum's
+// fraction, in units of 2^-32, which is added to sums so that they are rounded; 0 if all digits are.
 #pragma once
 
 #include "cuda/pair.cuh"
@@ -43,12 +44,14 @@ struct Parts {
   int n;
   unsigned fraction;
 };
-// Splits sums into Parts.
+// Splits sums into Parts, of which a ring keeps so many bits of the fraction.
+template <int kept>
 struct PartsOfSums {
   using Value = Parts;
   int left_out;
 
   __device__ __forceinline__ PartsOfSums(const Args &, int64_t, int of_fraction) : left_out(of_fraction) {}
+  __device__ __forceinline__ unsigned half() const { return left_out < 32 - kept ? (1u << (32 - kept)) >> 1 : 0; }
   __device__ __forceinline__ Parts of(double sum) const {
     const auto low = static_cast<unsigned>(__double2loint(sum)), high = static_cast<unsigned>(__double2hiint(sum));
     const unsigned of_zero = static_cast<unsigned>((1023 + 20 + left_out) << 20 | 1 << 19) << left_out;
@@ -68,8 +71,7 @@ struct PartsOfSums {
 struct SplitRing {
   static constexpr bool fixed = true;  // the sums that it takes are in fixed point
   static constexpr size_t bytes_of_cost = sizeof(float) + sizeof(int);
-  static constexpr double rounding = 0;
-  using Units = PartsOfSums;
+  using Units = PartsOfSums<32>;
   struct Left {
     Rows<float> q;
     Rows<int> n;
@@ -131,8 +133,7 @@ struct LongRing : SplitRing {
 struct PackedRing {
   static constexpr bool fixed = true;
   static constexpr size_t bytes_of_cost = sizeof(unsigned) + sizeof(short);
-  static constexpr double rounding = 0x1p-25;  // added to t, whose fraction is cut off behind 24 bits
-  using Units = PartsOfSums;
+  using Units = PartsOfSums<24>;
   struct Left {
     Rows<unsigned> word;
     uint2 high;
@@ -183,49 +184,50 @@ struct PackedRing {
 // too large (most_in_word in pair.cuh). Forward, whose cells go on through the whole pair, does not use it.
 struct WordRing {
   static constexpr bool fixed = true;
-  static constexpr size_t bytes_of_cost = sizeof(int);
-  static constexpr double rounding = 0;
-  using Left = Rows<int>;
+  static constexpr size_t bytes_of_cost = sizeof(unsigned);
+  static constexpr int most_bits = 23;  // that the reader takes of a fraction
+  using Left = Rows<unsigned>;
   struct Units {
-    using Value = int;
+    using Value = unsigned;
     int bits, shift;  // fraction bits of a word; and how many more a sum has, which are shifted out
 
     __device__ __forceinline__ Units(const Args &a, int64_t pair, int left_out)
         : bits(fraction_bits(a, pair)), shift(32 - left_out - bits) {}
-    // zero_of_sums has no bits among the 32 that are taken: its lowest is bit 51 of the double, and at most 32 - 16
+    __device__ __forceinline__ unsigned half() const { return 1u << (31 - min(bits, most_bits)); }
+    // zero_of_sums has no bits among the 32 that are taken: its lowest is bit 51 of the double, and at most 32 - 17
     // bits are shifted out.
-    __device__ __forceinline__ int of(double sum) const {
-      return static_cast<int>(__funnelshift_r(static_cast<unsigned>(__double2loint(sum)),
-                                              static_cast<unsigned>(__double2hiint(sum)), shift));
+    __device__ __forceinline__ unsigned of(double sum) const {
+      return __funnelshift_r(static_cast<unsigned>(__double2loint(sum)), static_cast<unsigned>(__double2hiint(sum)),
+                             shift);
     }
-    __device__ __forceinline__ int of(long long sum) const {
-      return static_cast<int>(__funnelshift_r(static_cast<unsigned>(sum), static_cast<unsigned>(sum >> 32), shift));
+    __device__ __forceinline__ unsigned of(long long sum) const {
+      return __funnelshift_r(static_cast<unsigned>(sum), static_cast<unsigned>(sum >> 32), shift);
     }
-    __device__ __forceinline__ int almost_1() const { return (1 << bits) - 1; }
+    __device__ __forceinline__ unsigned almost_1() const { return (1u << bits) - 1; }
   };
 
   unsigned char *data;
   int columns;
 
-  __device__ __forceinline__ int *at(int slot, int row) const {
-    return reinterpret_cast<int *>(data) + slot * column_pitch + row;
+  __device__ __forceinline__ unsigned *at(int slot, int row) const {
+    return reinterpret_cast<unsigned *>(data) + slot * column_pitch + row;
   }
   __device__ __forceinline__ Left load(int slot, int u, int row) const {
     return *reinterpret_cast<const Left *>(at(slot + u, row));
   }
   template <int rows>
-  __device__ __forceinline__ void store(int slot, int row, const int (&cost)[rows]) const {
-    Few<int, rows> words;
+  __device__ __forceinline__ void store(int slot, int row, const unsigned (&cost)[rows]) const {
+    Few<unsigned, rows> words;
 #pragma unroll
     for (int i = 0; i < rows; i++) words.v[i] = cost[i];
-    *reinterpret_cast<Few<int, rows> *>(at(slot, row)) = words;
+    *reinterpret_cast<Few<unsigned, rows> *>(at(slot, row)) = words;
   }
   __device__ __forceinline__ void convert(const Left &left, int bits, FloatCost (&cost)[K]) const {
 #pragma unroll
     for (int k = 0; k < K; k++) {
-      const unsigned fraction = static_cast<unsigned>(left.v[k]) << (32 - bits);
-      const float f = __uint_as_float(__funnelshift_r(fraction, 0x7f, 9)) - 1.5f;  // 1.f - 1.5, of 23 fraction bits
-      cost[k] = {exp2_minus_1(f), left.v[k] >> bits};
+      const unsigned fraction = left.v[k] << (32 - bits);
+      const float f = __uint_as_float(__funnelshift_r(fraction, 0x7f, 32 - most_bits)) - 1.5f;  // 1.f - 1.5
+      cost[k] = {exp2_minus_1(f), static_cast<int>(left.v[k] >> bits)};
     }
   }
 };

@@ -225,8 +225,7 @@ struct SliceCosts : MatrixCosts<Ring_> {
 
     // Stores costs from the thread's sums of products, of half of its rows, in the ring.
     __device__ __forceinline__ void put(int first, int half, const long long (&sum)[2][4]) const {
-      constexpr auto of_ring = static_cast<long long>(Ring::rounding * 0x1p32);
-      const long long rounding = (1ll << (31 - left_out)) + (left_out < 8 ? of_ring >> left_out : 0);
+      const long long rounding = ((1u << 31) + units.half()) >> left_out;
       const long long row[2] = {norm_of(half ? own_rows[2] : own_rows[0], left_out) + rounding,
                                 norm_of(half ? own_rows[3] : own_rows[1], left_out) + rounding};
       Base::template store<K / 2>(first, half * (K / 2), [&](int j, int odd, auto &cost) {

@@ -105,7 +105,7 @@ struct TensorCosts : MatrixCosts<Ring_> {
       Base::seek(s);
       if constexpr (Ring::fixed) {
         const int left_out = left_out_of(s);
-        const double zero = zero_of_sums(left_out) + (0.5 + (left_out < 8 ? Ring::rounding : 0));
+        const double zero = zero_of_sums(left_out) + (0.5 + units.half() * 0x1p-32);
         double norm = a.scale;
         if constexpr (has_norms) {
           const double *x_norms = norms_of(a, s.pair.index);

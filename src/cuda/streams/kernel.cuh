@@ -47,27 +47,12 @@ struct Sweep {
   __device__ __forceinline__ Sweep(const Args &args, const Task &task, const Ring<Rows> &of, int warp_of_group)
       : a(args), t(task), ring(of), part(warp_of_group) {}
 
-  // Loads x; origin: its first point. Returns the largest |x| of the lane, as bits: those of NaN are the largest.
-  __device__ __forceinline__ int load(typename Rows::Origin (&origin)[D]) {
-    const int64_t base = t.x * a.x.stride[0];
+  // Loads x. Returns the largest |x| of the lane, as bits.
+  __device__ __forceinline__ int load(const Origin<Rows> &origin) {
     int reach = 0;
 #pragma unroll
-    for (int f = 0; f < D; f++)
-      origin[f] = Rows::soft && has_feature<D>(a, f)
-                      ? general::element<float>(a.x.data, base + f * a.x.stride[2], a.x.dtype)
-                      : 0;
-#pragma unroll
-    for (int k = 0; k < K; k++) {
-      const int64_t row = base + clamp((part * warp + t.lane) * K + k, t.n) * a.x.stride[1];
-#pragma unroll
-      for (int f = 0; f < D; f++) {
-        const float value =
-            has_feature<D>(a, f) ? general::element<float>(a.x.data, row + f * a.x.stride[2], a.x.dtype) : 0;
-        typename Rows::Size size;
-        rows.x[k][f] = Rows::point(value, origin[f], a.root, size);
-        reach = max(reach, __float_as_int(static_cast<float>(size)) & 0x7fffffff);
-      }
-    }
+    for (int k = 0; k < K; k++)
+      reach = max(reach, load_row(a, origin, t.x, clamp((part * warp + t.lane) * K + k, t.n), rows.x[k]));
     return reach;
   }
 
@@ -165,11 +150,7 @@ struct Sweep {
   __device__ __forceinline__ void finish() {
     if (part == t.warp_of_end && t.lane == t.end_lane) {
       int &bad = ring.bad[number % cells];
-      const double value = Rows::value(corner, a);
-      if (bad || Rows::is_rough(t.n, item.m, value))
-        leave_pair(a, t.x, item.item);
-      else
-        put_value(a, t.x, item.item, value);
+      settle<Rows>(a, t.x, item.item, t.n, item.m, bad, corner);
       bad = 0;
     }
     item.find(a, t, item.item + 1);
@@ -194,13 +175,11 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
   const int part = several ? threadIdx.x / warp : 0;
   int columns = settle_trivial<Rows>(a, t, part == 0);
   Sweep<Rows, several> sweep(a, t, ring, part);
-  typename Rows::Origin origin[Rows::features];
+  Origin<Rows> origin;
   int reach = 0;
-  if (columns > 0) reach = sweep.load(origin);
+  if (columns > 0) origin = Origin<Rows>(a, t.x), reach = sweep.load(origin);
   reach = largest_of<several>(reach, t.lanes, shared.reach);
-  // The largest |x| at which costs of points near it are still within the limit.
-  const float largest = Rows::soft ? sqrtf(Rows::limit(a, 0) / Rows::features) : Rows::limit(a, 0);
-  if (!(__int_as_float(reach) <= largest)) {
+  if (!(__int_as_float(reach) <= most_of_x<Rows>(a))) {
     if (part == 0) leave_all<Rows>(a, t);
     columns = 0;
   }

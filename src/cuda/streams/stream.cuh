@@ -8,8 +8,7 @@
 // are computed with any finite y.
 #pragma once
 
-#include "cuda/general/costs.cuh"
-#include "cuda/streams/rows.cuh"
+#include "cuda/streams/points.cuh"
 
 namespace sdtw::cuda::streams {
 
@@ -43,10 +42,15 @@ __device__ __forceinline__ void leave_pair(const Args &a, int64_t i, int64_t j) 
   a.control->left = 1;
 }
 
-// Whether the series have this one of D features.
-template <int D>
-__device__ __forceinline__ bool has_feature(const Args &a, int f) {
-  return D <= 2 || f < a.features;
+// What becomes of a pair whose last cell is known. bad: it has points that Rows cannot take.
+template <class Rows>
+__device__ __forceinline__ void settle(const Args &a, int64_t i, int64_t j, int n, int m, bool bad,
+                                       const typename Rows::Z &corner) {
+  const double value = Rows::value(corner, a);
+  if (bad || Rows::is_rough(n, m, value))
+    leave_pair(a, i, j);
+  else
+    put_value(a, i, j, value);
 }
 
 // A lane's view of its stream's task.
@@ -214,24 +218,15 @@ struct Feeder {
   int number;                   // of `now` among the items of the task
   float now_limit, next_limit;  // of |y| as it is in the ring
   float reach;                  // the largest |x|
-  typename Rows::Origin origin[D];
+  Origin<Rows> origin;
   float ahead[most][D];
   Kind kind[most];
   int item_of[most];
   float limit_of[most];
   unsigned admitted[most];
 
-  __device__ __forceinline__ float limit(const Args &a, const Task &t, int m) const {
-    if (!Rows::soft) return Rows::limit(a, 0);
-    // Paths of a parallelogram cannot always go diagonally.
-    const bool is_slanted = Rows::banded && a.band.kind == SDTW_BAND_ITAKURA;
-    const float steps = is_slanted ? static_cast<float>(t.n) + static_cast<float>(m) : steps_of_path(t.n, m);
-    return 0.999f * sqrtf(Rows::limit(a, steps) / D) - reach;
-  }
-  using Origin = typename Rows::Origin;
-  __device__ __forceinline__ void begin(const Args &a, const Task &t, const Origin (&from)[D], float largest) {
-    for (int f = 0; f < D; f++) origin[f] = from[f];
-    reach = largest, column = number = 0;
+  __device__ __forceinline__ void begin(const Args &a, const Task &t, const Origin<Rows> &first, float largest) {
+    origin = first, reach = largest, column = number = 0;
     now.find(a, t, t.first);
     take_up(a, t);
   }
@@ -242,14 +237,9 @@ struct Feeder {
     }
     size = columns_of_item(now.m), now_from = now.item * a.y.stride[0];
     next.find(a, t, now.item + 1);
-    now_limit = limit(a, t, now.m), next_limit = limit(a, t, next.m);
+    now_limit = most_of_y<Rows>(a, reach, t.n, now.m), next_limit = most_of_y<Rows>(a, reach, t.n, next.m);
   }
 
-  __device__ __forceinline__ void load(const Args &a, int i, int64_t from) {
-#pragma unroll
-    for (int f = 0; f < D; f++)
-      ahead[i][f] = has_feature<D>(a, f) ? general::element<float>(a.y.data, from + f * a.y.stride[2], a.y.dtype) : 0;
-  }
   __device__ __forceinline__ void ask(const Args &a, const Task &t) {
     const int lead = size - now.m;                                       // columns before the series
     const bool within = column >= lead && column + block_steps <= size;  // all of the block's columns are its own
@@ -259,7 +249,7 @@ struct Feeder {
       if (t.lane + i * t.lanes >= block_steps) break;
       kind[i] = regular, item_of[i] = number, limit_of[i] = now_limit;
       if (within) {
-        load(a, i, now_from + (c - lead) * a.y.stride[1]);
+        load_features(a, a.y, now_from + (c - lead) * a.y.stride[1], ahead[i]);
         if (Rows::banded) admitted[i] = admitted_rows(a, t.x, now.item, t.n, now.m, c - lead);
         continue;
       }
@@ -269,7 +259,7 @@ struct Feeder {
       const int64_t series = behind ? next.item : now.item;
       kind[i] = m == 0 || of < -1 ? outside : of < 0 ? separator : regular;
       if (behind) item_of[i] = number + 1, limit_of[i] = next_limit;
-      if (kind[i] == regular) load(a, i, series * a.y.stride[0] + of * a.y.stride[1]);
+      if (kind[i] == regular) load_features(a, a.y, series * a.y.stride[0] + of * a.y.stride[1], ahead[i]);
       if (Rows::banded) admitted[i] = kind[i] == regular ? admitted_rows(a, t.x, series, t.n, m, of) : 0;
     }
     column += block_steps;
@@ -289,7 +279,7 @@ struct Feeder {
         Point v = kind[i] == separator ? Rows::separator(f) : Point{};
         if (kind[i] == regular) {
           typename Rows::Size size;
-          v = Rows::point(ahead[i][f], origin[f], a.root, size);
+          v = Rows::point(ahead[i][f], origin.v[f], a.root, size);
           if (!(size <= limit_of[i])) v = {}, ring.bad[item_of[i] % Ring<Rows>::cells] = 1;
         }
         ring.put(c, f, v);

@@ -65,7 +65,7 @@ struct Turns {
 
   // The task: x and the y from `first` to `end`, which the streams take in turn.
   int64_t x, first, end;
-  typename Rows::Origin origin[D];
+  Origin<Rows> origin;
   float limit;  // of |y| as it is in the ring
 
   Rows rows;
@@ -99,28 +99,13 @@ struct Turns {
     return first + first_stream + of + static_cast<int64_t>(number) * (streams * warps_alone);
   }
 
-  // Brings x into shared memory, in all warps of the block. Returns the largest |x|, as bits: those of NaN are the
-  // largest.
-  __device__ __forceinline__ int load_x() {
-    const int64_t base = x * a.x.stride[0];
-#pragma unroll
-    for (int f = 0; f < D; f++)
-      origin[f] = Rows::soft && has_feature<D>(a, f)
-                      ? general::element<float>(a.x.data, base + f * a.x.stride[2], a.x.dtype)
-                      : 0;
+  // Brings x into shared memory, in all warps of the block. Returns the largest |x|.
+  __device__ __forceinline__ float load_x() {
+    origin = Origin<Rows>(a, x);
     int reach = 0;
-    for (int row = static_cast<int>(threadIdx.x); row < K * a.turns.of_pair; row += warps_alone * warp) {
-      const int64_t from = base + clamp(row, a.n) * a.x.stride[1];
-#pragma unroll
-      for (int f = 0; f < D; f++) {
-        const float value =
-            has_feature<D>(a, f) ? general::element<float>(a.x.data, from + f * a.x.stride[2], a.x.dtype) : 0;
-        typename Rows::Size size;
-        x_at(row)[f] = Rows::point(value, origin[f], a.root, size);
-        reach = max(reach, __float_as_int(static_cast<float>(size)) & 0x7fffffff);
-      }
-    }
-    return largest_of<true>(reach, warp, shared().reach);
+    for (int row = static_cast<int>(threadIdx.x); row < K * a.turns.of_pair; row += warps_alone * warp)
+      reach = max(reach, load_row(a, origin, x, clamp(row, a.n), x_at(row)));
+    return __int_as_float(largest_of<true>(reach, warp, shared().reach));
   }
 
   // Columns of a round of all streams, 16 of each: `ask` loads what `stage` stores a round later.
@@ -134,10 +119,7 @@ struct Turns {
       const int64_t series = series_of(of, number);
       is_column[i] = of < streams && at >= 0 && column < a.m && series < end, pair_of[i] = number;
       if (!is_column[i]) continue;
-      const int64_t from = series * a.y.stride[0] + column * a.y.stride[1];
-#pragma unroll
-      for (int f = 0; f < D; f++)
-        ahead[i][f] = has_feature<D>(a, f) ? general::element<float>(a.y.data, from + f * a.y.stride[2], a.y.dtype) : 0;
+      load_features(a, a.y, series * a.y.stride[0] + column * a.y.stride[1], ahead[i]);
     }
   }
   __device__ __forceinline__ void stage(int round) const {
@@ -151,7 +133,7 @@ struct Turns {
         Point v{};
         if (is_column[i]) {
           typename Rows::Size size;
-          v = Rows::point(ahead[i][f], origin[f], a.root, size);
+          v = Rows::point(ahead[i][f], origin.v[f], a.root, size);
           if (!(size <= limit)) v = {}, bad_of(of)[pair_of[i] % turns_items] = 1;
         }
         Point *const to = y_of(of) + f * pitch + slot;
@@ -220,11 +202,7 @@ struct Turns {
     const int64_t series = series_of(stream, pair);
     if (is_idle || pair < 0 || series >= end) return;
     int &bad = bad_of(stream)[pair % turns_items];
-    const double value = Rows::value(last, a);
-    if (bad || Rows::is_rough(a.n, a.m, value))
-      leave_pair(a, x, series);
-    else
-      put_value(a, x, series, value);
+    settle<Rows>(a, x, series, a.n, a.m, bad, last);
     bad = 0;
   }
 
@@ -234,13 +212,12 @@ struct Turns {
     first = task % a.ranges * a.range, end = min(first + a.range, a.batch_y);
     if (a.symmetric) first = max(first, x);
     if (first >= end) return;
-    const float reach = __int_as_float(load_x());
-    // As in the other kernel (run_task).
-    if (!(reach <= (Rows::soft ? sqrtf(Rows::limit(a, 0) / D) : Rows::limit(a, 0)))) {
+    const float reach = load_x();
+    if (!(reach <= most_of_x<Rows>(a))) {
       for (int64_t j = first + threadIdx.x; j < end; j += warps_alone * warp) leave_pair(a, x, j);
       return;
     }
-    limit = Rows::soft ? 0.999f * sqrtf(Rows::limit(a, steps_of_path(a.n, a.m)) / D) - reach : Rows::limit(a, 0);
+    limit = most_of_y<Rows>(a, reach, a.n, a.m);
     for (int of = 0; of < streams; of++)
       for (int i = lane_id(); i < turns_items; i += warp) bad_of(of)[i] = 0;
     __syncwarp();

@@ -1,0 +1,69 @@
+// Points of series as Rows take them (rows.cuh), and how large these may be.
+#pragma once
+
+#include "cuda/general/costs.cuh"
+#include "cuda/streams/rows.cuh"
+
+namespace sdtw::cuda::streams {
+
+// Whether the series have this one of D features.
+template <int D>
+__device__ __forceinline__ bool has_feature(const Args &a, int f) {
+  return D <= 2 || f < a.features;
+}
+
+// Features of a point, whose first one is element `at` of a series. Those that the series do not have are 0.
+template <int D>
+__device__ __forceinline__ void load_features(const Args &a, const general::Series &from, int64_t at, float (&to)[D]) {
+#pragma unroll
+  for (int f = 0; f < D; f++)
+    to[f] = has_feature<D>(a, f) ? general::element<float>(from.data, at + f * from.stride[2], from.dtype) : 0;
+}
+
+// The first point of x, to which Rows with gamma > 0 take all points relative.
+template <class Rows>
+struct Origin {
+  typename Rows::Origin v[Rows::features] = {};
+
+  Origin() = default;
+  __device__ __forceinline__ Origin(const Args &a, int64_t x) {
+    if (!Rows::soft) return;
+    float first[Rows::features];
+    load_features(a, a.x, x * a.x.stride[0], first);
+#pragma unroll
+    for (int f = 0; f < Rows::features; f++) v[f] = first[f];
+  }
+};
+// A row of x as Rows take it. Returns its largest |feature|, as bits: those of NaN are the largest.
+template <class Rows>
+__device__ __forceinline__ int load_row(const Args &a, const Origin<Rows> &origin, int64_t x, int row,
+                                        typename Rows::Point *to) {
+  constexpr int D = Rows::features;
+  float of_row[D];
+  load_features(a, a.x, x * a.x.stride[0] + row * a.x.stride[1], of_row);
+  int reach = 0;
+#pragma unroll
+  for (int f = 0; f < D; f++) {
+    typename Rows::Size size;
+    to[f] = Rows::point(of_row[f], origin.v[f], a.root, size);
+    reach = max(reach, __float_as_int(static_cast<float>(size)) & 0x7fffffff);
+  }
+  return reach;
+}
+
+// The largest |x| at which costs of points near it are within the limit.
+template <class Rows>
+__device__ __forceinline__ float most_of_x(const Args &a) {
+  return Rows::soft ? sqrtf(Rows::limit(a, 0) / Rows::features) : Rows::limit(a, 0);
+}
+// The largest |y| of a pair of n rows and m columns, and an x of `reach`.
+template <class Rows>
+__device__ __forceinline__ float most_of_y(const Args &a, float reach, int n, int m) {
+  if (!Rows::soft) return Rows::limit(a, 0);
+  // Paths of a parallelogram cannot always go diagonally.
+  const bool is_slanted = Rows::banded && a.band.kind == SDTW_BAND_ITAKURA;
+  const float steps = is_slanted ? static_cast<float>(n) + static_cast<float>(m) : steps_of_path(n, m);
+  return 0.999f * sqrtf(Rows::limit(a, steps) / Rows::features) - reach;
+}
+
+}  // namespace sdtw::cuda::streams
