@@ -195,15 +195,12 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
   const int rounds = blocks + (several ? lag * t.warp_of_end : 0);
   if (part == 0) {
     sweep.clear_ring();
-    sync<false>();
     sweep.feeder.begin(a, own, origin, __int_as_float(reach));
-    sweep.feeder.ask(a, own);
-    sweep.feeder.stage(a, own, ring, 0);
   }
   sweep.start();
   if (columns == 0) sweep.item.m = 0;
 #pragma unroll 1
-  for (int round = 0; round < rounds; round++) {
+  for (int round = -1; round < rounds; round++) {  // before the first one the ring is filled
     sync<several>();
     if (part == 0) sweep.feeder.ask(a, own);
     const int block = round - (several ? lag * part : 0);

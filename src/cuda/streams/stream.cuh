@@ -248,18 +248,16 @@ struct Feeder {
       const int c = column + t.lane + i * t.lanes;
       if (t.lane + i * t.lanes >= block_steps) break;
       kind[i] = regular, item_of[i] = number, limit_of[i] = now_limit;
-      if (within) {
-        load_features(a, a.y, now_from + (c - lead) * a.y.stride[1], ahead[i]);
-        if (Rows::banded) admitted[i] = admitted_rows(a, t.x, now.item, t.n, now.m, c - lead);
-        continue;
+      int of = c - lead, m = now.m;  // column of a series of m columns
+      int64_t series = now.item, from = now_from;
+      if (!within) {
+        if (c >= size) {
+          series = next.item, from = series * a.y.stride[0], m = next.m, of = c - size - (columns_of_item(m) - m);
+          item_of[i] = number + 1, limit_of[i] = next_limit;
+        }
+        kind[i] = m == 0 || of < -1 ? outside : of < 0 ? separator : regular;
       }
-      const bool behind = c >= size;
-      const int place = behind ? c - size : c, m = behind ? next.m : now.m;
-      const int of = place - (columns_of_item(m) - m);  // column of the series
-      const int64_t series = behind ? next.item : now.item;
-      kind[i] = m == 0 || of < -1 ? outside : of < 0 ? separator : regular;
-      if (behind) item_of[i] = number + 1, limit_of[i] = next_limit;
-      if (kind[i] == regular) load_features(a, a.y, series * a.y.stride[0] + of * a.y.stride[1], ahead[i]);
+      if (kind[i] == regular) load_features(a, a.y, from + of * a.y.stride[1], ahead[i]);
       if (Rows::banded) admitted[i] = kind[i] == regular ? admitted_rows(a, t.x, series, t.n, m, of) : 0;
     }
     column += block_steps;

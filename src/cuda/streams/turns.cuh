@@ -29,7 +29,7 @@
 namespace sdtw::cuda::streams {
 
 constexpr int turns_ring = 64;   // columns of the ring, of which those of 16 positions are contiguous anywhere
-constexpr int turns_ahead = 48;  // positions from a round's first one on that lanes are at in the round, at most
+constexpr int rounds_ahead = 3;  // in a round lanes are at positions of this one and two more, at most
 constexpr int turns_items = 32;  // more pairs than are in a stream's ring and lanes at a time
 
 template <class Rows>
@@ -221,20 +221,18 @@ struct Turns {
     for (int of = 0; of < streams; of++)
       for (int i = lane_id(); i < turns_items; i += warp) bad_of(of)[i] = 0;
     __syncwarp();
-#pragma unroll 1
-    for (int round = 0; round < turns_ahead / block_steps; round++) ask(round), stage(round);
     start();
     const int each = streams * warps_alone, pairs = static_cast<int>((end - first + each - 1) / each);
     const int last_turn = (pairs - 1) * a.turns.of_pair + a.turns.end_turn + a.turns.end_step / steps_of_turn;
     int turn = 0, of_pair = 0;  // of the turn that begins next
     int until_end = a.turns.end_turn + a.turns.end_step / steps_of_turn, ending_lane = a.turns.end_turn % a.turns.lanes;
     int beginning_lane = 0;
-    __syncwarp();
+    // Before the first round the ring is filled.
 #pragma unroll 1
-    for (int round = 0; round * turns_of_round <= last_turn; round++) {
-      ask(round + turns_ahead / block_steps);
+    for (int round = -rounds_ahead; round * turns_of_round <= last_turn; round++) {
+      ask(round + rounds_ahead);
 #pragma unroll 1
-      for (int i = 0; i < turns_of_round; i++) {
+      for (int i = 0; round >= 0 && i < turns_of_round; i++) {
         if (lane == beginning_lane) begin(round * turns_of_round + i, turn, of_pair);
         if (until_end == 0) {
           steps<true>(a.turns.end_step % steps_of_turn);
@@ -248,7 +246,7 @@ struct Turns {
         if (++beginning_lane == a.turns.lanes) beginning_lane = 0;
       }
       __syncwarp();
-      stage(round + turns_ahead / block_steps);
+      stage(round + rounds_ahead);
       __syncwarp();
     }
   }
