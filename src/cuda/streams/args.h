@@ -39,7 +39,7 @@ struct Args {
   bool every_pair, symmetric;  // pair (i, j) is x_i with y_j, symmetric: i <= j; else pair j is x_j with y_j
   int64_t batch_x, batch_y;
   int n, m, features;  // padded
-  sdtw_metric metric;  // SDTW_SQEUCLIDEAN; at gamma = 0 also SDTW_CITYBLOCK and SDTW_EUCLIDEAN
+  sdtw_metric metric;  // SDTW_SQEUCLIDEAN, SDTW_CITYBLOCK or SDTW_EUCLIDEAN
   double scale;        // log2(e) / gamma; 0: gamma = 0
   Root root;
   core::Band band;  // its kind, and what it has as radius: sizes are those of a pair
@@ -67,7 +67,7 @@ struct Kernels {
   // Groups of lanes with an x of their own that are resident at once.
   static int64_t resident(const Args &a);
   static void launch(const Args &a, cudaStream_t stream);
-  // The same by turns, of SoftRows and HardRows with a band: blocks. None are resident where there is no room for them.
+  // The same by turns, of first kernels with a band: blocks. None are resident where there is no room for them.
   static int64_t resident_of_turns(const Args &a);
   static void launch_turns(const Args &a, cudaStream_t stream);
 };

@@ -121,11 +121,14 @@ void run_of(Args &a, cudaStream_t stream) {
 
 void launch_first(Args &a, cudaStream_t stream) {
   const bool banded = a.band.kind != SDTW_BAND_NONE;
-  if (a.scale > 0) return banded ? run_of<SoftRows, true>(a, stream) : run_of<SoftRows, false>(a, stream);
+  const bool of_one = a.metric == SDTW_CITYBLOCK || a.features == 1;  // the same distances then
+  if (a.scale > 0 && a.metric == SDTW_SQEUCLIDEAN)
+    return banded ? run_of<SoftRows, true>(a, stream) : run_of<SoftRows, false>(a, stream);
+  if (a.scale > 0)
+    return of_one ? run_of<SoftCityblockRows, true>(a, stream) : run_of<SoftEuclideanRows, true>(a, stream);
   if (a.metric == SDTW_SQEUCLIDEAN)
     return banded ? run_of<HardRows, true>(a, stream) : run_of<HardRows, false>(a, stream);
-  const bool of_one = a.metric == SDTW_CITYBLOCK || a.features == 1;  // the same distances then
-  of_one ? run_of<CityblockRows, true>(a, stream) : run_of<EuclideanRows, true>(a, stream);
+  of_one ? run_of<HardCityblockRows, true>(a, stream) : run_of<HardEuclideanRows, true>(a, stream);
 }
 
 // The same pairs with x and y in each other's place.
@@ -137,11 +140,12 @@ Args transposed(Args a) {
   return a;
 }
 
-// What the first kernel has left and another can stream: pairs of large costs, or at gamma = 0 those that are the
-// longer way round, which there are only where lengths are given.
+// What the first kernel has left and another can stream, of squared distances: pairs of large costs, or at gamma = 0
+// those that are the longer way round, which there are only where lengths are given.
 void launch_again(Args a, cudaStream_t stream) {
+  if (a.metric != SDTW_SQEUCLIDEAN) return;
   if (a.scale > 0) return run_of<LongRows, true>(a, stream);
-  if ((!a.x_len && !a.y_len) || a.metric != SDTW_SQEUCLIDEAN) return;
+  if (!a.x_len && !a.y_len) return;
   a = transposed(a);
   run_of<TransposedRows, true>(a, stream);
 }
@@ -160,6 +164,7 @@ bool suits(const sdtw::Plan &plan, const Buffers &buffers) {
   const Problem &p = plan.problem;
   const Streams &s = plan.cuda.streams;
   if (!s.fit || !(s.always || is_one(buffers.x, buffers.x_len, p))) return false;
+  if (p.gamma > 0 && p.metric != SDTW_SQEUCLIDEAN && current_device().avoids_float64) return false;  // Distances
   // Corridors of several strips take the core kernels less time, as their strips begin where the corridor does, but if
   // lanes take turns.
   const bool is_of_core = p.gamma > 0 && s.warps > 1 && plan.cuda.corridor && has_corridors();

@@ -211,9 +211,7 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
 }
 
 template <class Rows, bool several>
-__global__ void __launch_bounds__(several ? most_warps *warp : warps_alone *warp,
-                                  several ? Rows::resident_of_several : Rows::resident)
-    stream_kernel(const __grid_constant__ Args a) {
+__device__ __forceinline__ void run_tasks(const Args &a) {
   unsigned char *const raw = ptx::shared_memory();
   Shared &shared = *reinterpret_cast<Shared *>(raw);
   let_next_kernel_in();
@@ -241,6 +239,13 @@ __global__ void __launch_bounds__(several ? most_warps *warp : warps_alone *warp
     const int64_t number = static_cast<int64_t>(turn) * streams + (lane_id() >> a.lane_bits);
     run_task<Rows, several>(a, make_task<Rows>(a, number), ring, shared);
   }
+}
+
+template <class Rows, bool several>
+__global__ void __launch_bounds__(several ? most_warps *warp : warps_alone *warp,
+                                  several ? Rows::resident_of_several : Rows::resident)
+    stream_kernel(const __grid_constant__ Args a) {
+  if constexpr (Rows::exists) run_tasks<Rows, several>(a);
 }
 
 }  // namespace sdtw::cuda::streams

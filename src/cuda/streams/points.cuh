@@ -45,7 +45,7 @@ __device__ __forceinline__ int load_row(const Args &a, const Origin<Rows> &origi
 #pragma unroll
   for (int f = 0; f < D; f++) {
     typename Rows::Size size;
-    to[f] = Rows::point(of_row[f], origin.v[f], a.root, size);
+    to[f] = Rows::point(of_row[f], origin.v[f], a, size);
     reach = max(reach, __float_as_int(static_cast<float>(size)) & 0x7fffffff);
   }
   return reach;
@@ -54,16 +54,16 @@ __device__ __forceinline__ int load_row(const Args &a, const Origin<Rows> &origi
 // The largest |x| at which costs of points near it are within the limit.
 template <class Rows>
 __device__ __forceinline__ float most_of_x(const Args &a) {
-  return Rows::soft ? sqrtf(Rows::limit(a, 0) / Rows::features) : Rows::limit(a, 0);
+  return Rows::reach(a, 0);
 }
 // The largest |y| of a pair of n rows and m columns, and an x of `reach`.
 template <class Rows>
 __device__ __forceinline__ float most_of_y(const Args &a, float reach, int n, int m) {
-  if (!Rows::soft) return Rows::limit(a, 0);
+  if (!Rows::soft) return Rows::reach(a, 0);
   // Paths of a parallelogram cannot always go diagonally.
   const bool is_slanted = Rows::banded && a.band.kind == SDTW_BAND_ITAKURA;
   const float steps = is_slanted ? static_cast<float>(n) + static_cast<float>(m) : steps_of_path(n, m);
-  return 0.999f * sqrtf(Rows::limit(a, steps) / Rows::features) - reach;
+  return 0.999f * Rows::reach(a, steps) - reach;
 }
 
 }  // namespace sdtw::cuda::streams

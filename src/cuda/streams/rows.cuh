@@ -1,6 +1,6 @@
 // A lane's rows in a stream: cells of the column that it has swept last, and one step to the next column. SoftRows and
-// LongRows are the cells of the float and of the long engine with the costs of InlineCosts; HardRows and TransposedRows
-// have R itself. With `again` only pairs that an earlier kernel has left are computed.
+// LongRows are the cells of the float and of the long engine; HardRows and TransposedRows have R itself. With `again`
+// only pairs that an earlier kernel has left are computed.
 //
 // Series may have fewer features than D: the others are 0.
 //
@@ -13,7 +13,7 @@
 #pragma once
 
 #include "cuda/costs/inline_costs.cuh"
-#include "cuda/streams/args.h"
+#include "cuda/streams/distances.cuh"
 #include "cuda/sweep/strip.cuh"
 
 namespace sdtw::cuda::streams {
@@ -49,15 +49,16 @@ struct LaneGate {
 //
 // Before each pair comes a column that separates it from the one before, and its cells are forbidden. There is one such
 // column between two pairs, and the cells behind it are cells of the next pair again: exponents do not add up.
-template <int D, class Cell, bool is_banded>
+template <int D, class Cell, class Distance, bool is_banded>
 struct ScaledRows {
-  static constexpr bool soft = true, is_long = std::is_same_v<Cell, LongCell>, again = is_long, banded = is_banded;
+  static constexpr bool soft = true, is_long = std::is_same_v<Cell, LongCell>, again = is_long, banded = is_banded,
+                        exists = Distance::exists;
   static constexpr int K = cuda::K, features = D;
   static constexpr int resident = by_features<D>(5, 4, 3, 2) - (is_long || is_banded),
                        resident_of_several = by_features<D>(2, 2, 2, 1);
-  using Point = Coordinates::Number;
-  using Size = Coordinates::Size;
-  using Origin = Coordinates::Origin;
+  using Point = typename Distance::Number;
+  using Size = typename Distance::Size;
+  using Origin = typename Distance::Origin;
   using Z = typename Cell::Z;
   struct Ahead {  // what a step needs and does not depend on the step before
     FloatCost cost[K];
@@ -68,8 +69,8 @@ struct ScaledRows {
   Strip<Cell> strip;
   Point x[K][D];
 
-  static __device__ __forceinline__ Point point(float v, Origin origin, const Root &root, Size &size) {
-    return Coordinates::of(v, origin, Coordinates::unit(root), size);
+  static __device__ __forceinline__ Point point(float v, Origin origin, const Args &a, Size &size) {
+    return Distance::point(v, origin, a, size);
   }
   static __device__ __forceinline__ Z forbidden() { return Cell::forbidden(); }
   static __device__ __forceinline__ Z corner() { return Cell::one(); }
@@ -77,19 +78,28 @@ struct ScaledRows {
   // The y of a column that separates pairs. With FloatCell its costs take the exponent of any cell of a pair to less
   // than all that a pair may have (limit). LongCell's cells are told so.
   static __device__ __forceinline__ Point separator(int feature) {
-    if (banded) return {};  // any will do
-    return is_long ? Coordinates::large_separator() : Coordinates::separator(feature);
+    if constexpr (banded)
+      return {};  // any will do
+    else
+      return is_long ? Distance::large_separator() : Distance::separator(feature);
   }
 
   // The largest |t| of a pair whose shortest paths have up to so many cells: what sums of costs have room for; and
   // exponents that stay above those of forbidden cells (float_limit, long_limit in pair.cuh). A parallelogram may admit
   // cells that no path comes to, so that with a band those of forbidden cells have to have room for such sums as well.
   static constexpr float range_of_banded = is_long ? 0x1p36f : 0x1p29f - (1 << 22);
-  static __device__ __forceinline__ float limit(const Args &a, float steps) {
-    const float range = has_band(a) ? range_of_banded
-                        : is_long   ? LongExponent::range
-                                    : Coordinates::separator_bits - (1 << 22);
-    return fminf(is_long ? long_cost_limit(Costs::inlined) : cost_limit(Costs::inlined), limit_of_path(range, steps));
+  static __device__ __forceinline__ float range(const Args &a) {
+    if constexpr (is_long)
+      return has_band(a) ? range_of_banded : LongExponent::range;
+    else if constexpr (banded)
+      return range_of_banded;
+    else
+      return Distance::separator_bits - (1 << 22);
+  }
+  // The largest |x| + |y| with which |t| stays within these.
+  static __device__ __forceinline__ float reach(const Args &a, float steps) {
+    const float most = is_long ? long_cost_limit(Costs::inlined) : cost_limit(Costs::inlined);
+    return Distance::reach(fminf(most, limit_of_path(range(a), steps)), D);
   }
 
   static __device__ __forceinline__ bool has_band(const Args &a) { return banded && a.band.kind != SDTW_BAND_NONE; }
@@ -104,10 +114,10 @@ struct ScaledRows {
   __device__ __forceinline__ Ahead look(const Point *at, int pitch, int u) const {
     Ahead a{};
     if constexpr (is_long) {
-      Coordinates::large_costs<K, D>(x, at + u, pitch, a.cost);
-      a.separates = Coordinates::is_large_separator(at[u]);
+      Distance::template large_costs<K, D>(x, at + u, pitch, a.cost);
+      a.separates = Distance::is_large_separator(at[u]);
     } else {
-      Coordinates::costs<K, D>(x, at + u, pitch, a.cost);
+      Distance::template costs<K, D>(x, at + u, pitch, a.cost);
     }
     return a;
   }
@@ -141,9 +151,13 @@ struct ScaledRows {
   static __device__ __forceinline__ bool takes(int n, int m) { return !is_rough(n, m, 0); }
 };
 template <int D, bool banded>
-using SoftRows = ScaledRows<D, FloatCell, banded>;
+using SoftRows = ScaledRows<D, FloatCell, Squares, banded>;
 template <int D, bool banded>
-using LongRows = ScaledRows<D, LongCell, banded>;
+using LongRows = ScaledRows<D, LongCell, Squares, banded>;
+template <int D, bool banded>
+using SoftCityblockRows = ScaledRows<D, FloatCell, Distances<SDTW_CITYBLOCK>, banded>;
+template <int D, bool banded>
+using SoftEuclideanRows = ScaledRows<D, FloatCell, Distances<SDTW_EUCLIDEAN>, banded>;
 
 // gamma = 0: R in float32, as b + r. The base b is the lane's own, and the same for all of its rows. In each step it
 // becomes the least R that the lane has or gets from above, but for the digits behind its 16th. So sums are rounded
@@ -156,7 +170,7 @@ using LongRows = ScaledRows<D, LongCell, banded>;
 // other's place, by TransposedRows.
 template <int D, sdtw_metric metric, bool transposed, bool is_banded>
 struct BasedRows {
-  static constexpr bool soft = false, again = transposed, banded = is_banded;
+  static constexpr bool soft = false, again = transposed, banded = is_banded, exists = true;
   static constexpr int K = hard_rows_per_lane, features = D;
   static constexpr int resident = by_features<D>(6, 5, 4, 3) - is_banded,
                        resident_of_several = by_features<D>(2, 2, 2, 1);
@@ -176,7 +190,7 @@ struct BasedRows {
   bool lowest;
   float x[K][D];
 
-  static __device__ __forceinline__ Point point(float v, Origin, const Root &, Size &size) {
+  static __device__ __forceinline__ Point point(float v, Origin, const Args &, Size &size) {
     size = fabsf(v);
     return v;
   }
@@ -184,8 +198,8 @@ struct BasedRows {
   static __device__ __forceinline__ Z forbidden() { return {infinite(), 0}; }
   static __device__ __forceinline__ Z corner() { return {0, 0}; }
   static __device__ __forceinline__ float separator(int) { return banded ? 0 : infinite(); }
-  // Of |x| and |y|: sums of the squares of such differences along the longest paths stay within the range of a float.
-  static __device__ __forceinline__ float limit(const Args &, float) { return 1e16f; }
+  // Of |x| and of |y|: sums of the squares of such differences along the longest paths stay within a float's range.
+  static __device__ __forceinline__ float reach(const Args &, float) { return 1e16f; }
 
   __device__ __forceinline__ void start(int upper_lane, bool is_lowest) {
 #pragma unroll
@@ -274,8 +288,8 @@ using HardRows = BasedRows<D, SDTW_SQEUCLIDEAN, false, banded>;
 template <int D, bool banded>
 using TransposedRows = BasedRows<D, SDTW_SQEUCLIDEAN, true, banded>;
 template <int D, bool banded>
-using CityblockRows = BasedRows<D, SDTW_CITYBLOCK, false, banded>;
+using HardCityblockRows = BasedRows<D, SDTW_CITYBLOCK, false, banded>;
 template <int D, bool banded>
-using EuclideanRows = BasedRows<D, SDTW_EUCLIDEAN, false, banded>;
+using HardEuclideanRows = BasedRows<D, SDTW_EUCLIDEAN, false, banded>;
 
 }  // namespace sdtw::cuda::streams

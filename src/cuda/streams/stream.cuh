@@ -277,7 +277,7 @@ struct Feeder {
         Point v = kind[i] == separator ? Rows::separator(f) : Point{};
         if (kind[i] == regular) {
           typename Rows::Size size;
-          v = Rows::point(ahead[i][f], origin.v[f], a.root, size);
+          v = Rows::point(ahead[i][f], origin.v[f], a, size);
           if (!(size <= limit_of[i])) v = {}, ring.bad[item_of[i] % Ring<Rows>::cells] = 1;
         }
         ring.put(c, f, v);

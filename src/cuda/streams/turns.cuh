@@ -133,7 +133,7 @@ struct Turns {
         Point v{};
         if (is_column[i]) {
           typename Rows::Size size;
-          v = Rows::point(ahead[i][f], origin.v[f], a.root, size);
+          v = Rows::point(ahead[i][f], origin.v[f], a, size);
           if (!(size <= limit)) v = {}, bad_of(of)[pair_of[i] % turns_items] = 1;
         }
         Point *const to = y_of(of) + f * pitch + slot;
@@ -253,7 +253,7 @@ struct Turns {
 };
 
 template <class Rows>
-__global__ void __launch_bounds__(warps_alone *warp, Rows::resident) turns_kernel(const __grid_constant__ Args a) {
+__device__ __forceinline__ void run_turns(const Args &a) {
   let_next_kernel_in();
   wait_for_kernel_before();
   Turns<Rows> turns(a, ptx::shared_memory());
@@ -265,6 +265,11 @@ __global__ void __launch_bounds__(warps_alone *warp, Rows::resident) turns_kerne
     if (task >= static_cast<Word>(a.tasks)) return;
     turns.run(static_cast<int64_t>(task));
   }
+}
+
+template <class Rows>
+__global__ void __launch_bounds__(warps_alone *warp, Rows::resident) turns_kernel(const __grid_constant__ Args a) {
+  if constexpr (Rows::exists) run_turns<Rows>(a);
 }
 
 }  // namespace sdtw::cuda::streams

@@ -1,0 +1,68 @@
+// What the rows of soft streams make costs of: coordinates of points, and t = D log2(e) / gamma of them.
+//
+// Squares have the coordinates of InlineCosts (costs/coordinates.cuh), of which the squares add up to t. Distances are
+// of coordinates that are scaled by log2(e) / gamma itself: t is the sum of their differences, or the root of the sum
+// of the squares of these. They are in float64, and code that does without has none of them.
+#pragma once
+
+#include "cuda/costs/coordinates.cuh"
+#include "cuda/streams/args.h"
+
+namespace sdtw::cuda::streams {
+
+struct Squares : Coordinates {
+  static constexpr bool exists = true;
+
+  static __device__ __forceinline__ Number point(float v, Origin origin, const Args &a, Size &size) {
+    return of(v, origin, unit(a.root), size);
+  }
+  // The largest |x| + |y| of which no t of D features is beyond `limit`.
+  static __device__ __forceinline__ float reach(float limit, int D) { return sqrtf(limit / static_cast<float>(D)); }
+};
+
+template <sdtw_metric metric>
+struct Distances {
+  static constexpr bool exists = !avoids_float64;
+  using Number = double;
+  using Size = double;
+  using Origin = double;
+
+  static __device__ __forceinline__ Number point(float v, Origin origin, const Args &a, Size &size) {
+    const double scaled = (v - origin) * a.scale;
+    size = fabs(scaled);
+    return scaled;
+  }
+  static __device__ __forceinline__ float reach(float limit, int D) { return limit / static_cast<float>(D); }
+
+  template <int rows, int D>
+  static __device__ __forceinline__ void costs(const Number (&x)[rows][D], const Number *y, int pitch,
+                                               FloatCost (&cost)[rows]) {
+    double sum[rows];
+    if constexpr (metric == SDTW_EUCLIDEAN) {
+#pragma unroll
+      for (int k = 0; k < rows; k++) sum[k] = 0x1p-80;  // its root has an inverse, and is nothing beside 2^-32
+      FloatCoordinates::add_squares<rows, D>(x, y, pitch, sum);
+#pragma unroll
+      for (int k = 0; k < rows; k++) sum[k] = root(sum[k]) + fixed_point;
+    } else {
+#pragma unroll
+      for (int k = 0; k < rows; k++) sum[k] = fixed_point;
+#pragma unroll
+      for (int f = 0; f < D; f++) {
+        const double yf = y[f * pitch];
+#pragma unroll
+        for (int k = 0; k < rows; k++) sum[k] += fabs(x[k][f] - yf);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < rows; k++) cost[k] = split_fixed(sum[k]);
+  }
+  // To within 2^-43 of itself, by Newton's method from a float.
+  static __device__ __forceinline__ double root(double s) {
+    const auto inverse = static_cast<double>(ptx::approximate_reciprocal_root(static_cast<float>(s)));
+    const double v = s * inverse;
+    return fma(fma(-v, v, s), 0.5 * inverse, v);
+  }
+};
+
+}  // namespace sdtw::cuda::streams
