@@ -140,7 +140,9 @@ def rows_of(device):
         yield Variant(
             "unequal lengths", 200, 1000, 1, "value", By=200, pairs="all", gamma=0.0, **many, **lengths
         )
-    for metric, gamma in itertools.product(("euclidean", "cityblock"), (1.0, 0.0)) if device == "cuda" else ():
+    for metric, gamma in (
+        itertools.product(("euclidean", "cityblock"), (1.0, 0.0)) if device == "cuda" else ()
+    ):
         yield Variant(
             "all pairs", 300, 128, 3, "value", By=300, pairs="all", gamma=gamma, metric=metric, **many
         )

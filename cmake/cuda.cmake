@@ -50,7 +50,8 @@ foreach(kernels "Soft<FloatCell, Rule::unit>;false" "Soft<FloatCell, Rule::penal
 endforeach()
 # The streams'. Those for what the first of them leave, and for other metrics, take pairs without a band as well.
 foreach(kernels "SoftRows;false" "SoftRows;true" "HardRows;false" "HardRows;true" "LongRows;true" "TransposedRows;true"
-                "SoftCityblockRows;true" "SoftEuclideanRows;true" "HardCityblockRows;true" "HardEuclideanRows;true")
+                "SoftCityblockRows;true" "SoftEuclideanRows;true" "LongCityblockRows;true"
+                "LongEuclideanRows;true" "HardCityblockRows;true" "HardEuclideanRows;true")
   list(GET kernels 0 rows)
   list(GET kernels 1 banded)
   configure_file(src/cuda/streams/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/streams_${rows}_${banded}.cu @ONLY)

@@ -61,7 +61,7 @@ TEST_CASE("values at gamma = 0 are precise for every kind of data", "[many]") {
 }
 
 TEST_CASE("values of many pairs of other metrics", "[many]") {
-  for (const std::string gamma : gammas)
+  for (const std::string gamma : {" gamma=0", " gamma=0.5", " gamma=1e-5"})
     for (const char *metric : {"cityblock", "euclidean"}) {
       for (size_t kind = 0; kind < static_cast<size_t>(Data::count); ++kind)
         for (const char *shape : {" B=2x3 n=128 m=120 d=1", " B=3x2 n=40 m=100 d=2", " B=2x1 n=300 m=290 d=8"})

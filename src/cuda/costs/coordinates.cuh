@@ -8,7 +8,6 @@
 // (streams/rows.cuh).
 #pragma once
 
-#include <climits>
 #include <type_traits>
 
 #include "cuda/args.h"
@@ -66,9 +65,6 @@ struct FloatCoordinates {
   // It makes the sum with fixed_point infinite: f = -1/2 and n = separator_bits.
   static constexpr int separator_bits = 0x7ff00000 - fixed_point_high;  // the high word of infinity, and of fixed_point
   static __device__ __forceinline__ Number separator(int) { return __builtin_huge_val(); }
-  // Of LongCell, which does not look at its costs.
-  static __device__ __forceinline__ Number large_separator() { return 0x1p200; }
-  static __device__ __forceinline__ bool is_large_separator(Number v) { return v == large_separator(); }
 };
 
 // A coordinate is whole 2^-16 + rest 2^-47, |rest| <= 2^30. Neither of the differences of two is carried into the
@@ -142,8 +138,6 @@ struct IntegerCoordinates {
   // least separator_bits and at most 2^30 + 2^25.
   static constexpr int separator_whole = 0x7ec00000, separator_bits = 980000000;
   static __device__ __forceinline__ Number separator(int feature) { return {feature == 0 ? separator_whole : 0, 0}; }
-  static __device__ __forceinline__ Number large_separator() { return {INT_MIN, 0}; }
-  static __device__ __forceinline__ bool is_large_separator(Number v) { return v.whole == INT_MIN; }
 };
 
 using Coordinates = std::conditional_t<avoids_float64, IntegerCoordinates, FloatCoordinates>;

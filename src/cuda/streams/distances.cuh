@@ -34,28 +34,43 @@ struct Distances {
   }
   static __device__ __forceinline__ float reach(float limit, int D) { return limit / static_cast<float>(D); }
 
+  // Of FloatCell and of LongCell.
   template <int rows, int D>
   static __device__ __forceinline__ void costs(const Number (&x)[rows][D], const Number *y, int pitch,
                                                FloatCost (&cost)[rows]) {
-    double sum[rows];
+    double t[rows];
+    sum_up<rows, D>(x, y, pitch, fixed_point, t);
+#pragma unroll
+    for (int k = 0; k < rows; k++) cost[k] = split_fixed(t[k]);
+  }
+  template <int rows, int D>
+  static __device__ __forceinline__ void large_costs(const Number (&x)[rows][D], const Number *y, int pitch,
+                                                     FloatCost (&cost)[rows]) {
+    double t[rows];
+    sum_up<rows, D>(x, y, pitch, 0, t);
+#pragma unroll
+    for (int k = 0; k < rows; k++) cost[k] = split_large(t[k]);
+  }
+  // t, on top of `zero`.
+  template <int rows, int D>
+  static __device__ __forceinline__ void sum_up(const Number (&x)[rows][D], const Number *y, int pitch, double zero,
+                                                double (&t)[rows]) {
     if constexpr (metric == SDTW_EUCLIDEAN) {
 #pragma unroll
-      for (int k = 0; k < rows; k++) sum[k] = 0x1p-80;  // its root has an inverse, and is nothing beside 2^-32
-      FloatCoordinates::add_squares<rows, D>(x, y, pitch, sum);
+      for (int k = 0; k < rows; k++) t[k] = 0x1p-80;  // its root has an inverse, and is nothing beside 2^-32
+      FloatCoordinates::add_squares<rows, D>(x, y, pitch, t);
 #pragma unroll
-      for (int k = 0; k < rows; k++) sum[k] = root(sum[k]) + fixed_point;
+      for (int k = 0; k < rows; k++) t[k] = root(t[k]) + zero;
     } else {
 #pragma unroll
-      for (int k = 0; k < rows; k++) sum[k] = fixed_point;
+      for (int k = 0; k < rows; k++) t[k] = zero;
 #pragma unroll
       for (int f = 0; f < D; f++) {
         const double yf = y[f * pitch];
 #pragma unroll
-        for (int k = 0; k < rows; k++) sum[k] += fabs(x[k][f] - yf);
+        for (int k = 0; k < rows; k++) t[k] += fabs(x[k][f] - yf);
       }
     }
-#pragma unroll
-    for (int k = 0; k < rows; k++) cost[k] = split_fixed(sum[k]);
   }
   // To within 2^-43 of itself, by Newton's method from a float.
   static __device__ __forceinline__ double root(double s) {

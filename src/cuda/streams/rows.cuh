@@ -53,8 +53,9 @@ template <int D, class Cell, class Distance, bool is_banded>
 struct ScaledRows {
   static constexpr bool soft = true, is_long = std::is_same_v<Cell, LongCell>, again = is_long, banded = is_banded,
                         exists = Distance::exists;
+  static_assert(banded || !is_long, "forbidden cells are a band's, or FloatCell's");
   static constexpr int K = cuda::K, features = D;
-  static constexpr int resident = by_features<D>(5, 4, 3, 2) - (is_long || is_banded),
+  static constexpr int resident = by_features<D>(5, 4, 3, 2) - is_banded,
                        resident_of_several = by_features<D>(2, 2, 2, 1);
   using Point = typename Distance::Number;
   using Size = typename Distance::Size;
@@ -62,7 +63,6 @@ struct ScaledRows {
   using Z = typename Cell::Z;
   struct Ahead {  // what a step needs and does not depend on the step before
     FloatCost cost[K];
-    bool separates;
     LaneGate<K> gate;
   };
 
@@ -75,13 +75,13 @@ struct ScaledRows {
   static __device__ __forceinline__ Z forbidden() { return Cell::forbidden(); }
   static __device__ __forceinline__ Z corner() { return Cell::one(); }
 
-  // The y of a column that separates pairs. With FloatCell its costs take the exponent of any cell of a pair to less
-  // than all that a pair may have (limit). LongCell's cells are told so.
+  // The y of a column that separates pairs. Where no band forbids its cells, its costs take the exponent of any cell of
+  // a pair to less than all that a pair may have (range).
   static __device__ __forceinline__ Point separator(int feature) {
     if constexpr (banded)
       return {};  // any will do
     else
-      return is_long ? Distance::large_separator() : Distance::separator(feature);
+      return Distance::separator(feature);
   }
 
   // The largest |t| of a pair whose shortest paths have up to so many cells: what sums of costs have room for; and
@@ -113,21 +113,15 @@ struct ScaledRows {
   // at: y of the lane's column in step 0, of feature 0; those of the next feature are `pitch` further.
   __device__ __forceinline__ Ahead look(const Point *at, int pitch, int u) const {
     Ahead a{};
-    if constexpr (is_long) {
+    if constexpr (is_long)
       Distance::template large_costs<K, D>(x, at + u, pitch, a.cost);
-      a.separates = Distance::is_large_separator(at[u]);
-    } else {
+    else
       Distance::template costs<K, D>(x, at + u, pitch, a.cost);
-    }
     return a;
   }
   template <class Meanwhile>
   __device__ __forceinline__ void step(const Ahead &a, const Z &top, Meanwhile meanwhile) {
     strip.template step<false, banded>(a.cost, top, meanwhile, nullptr, a.gate);
-    if constexpr (is_long && !banded) {
-#pragma unroll
-      for (int k = 0; k < K; k++) strip.z[k] = Cell::select(a.separates, forbidden(), strip.z[k]);
-    }
   }
   // Forbids the cells of the lane's rows in the column that it has swept last.
   __device__ __forceinline__ void forbid() {
@@ -157,7 +151,11 @@ using LongRows = ScaledRows<D, LongCell, Squares, banded>;
 template <int D, bool banded>
 using SoftCityblockRows = ScaledRows<D, FloatCell, Distances<SDTW_CITYBLOCK>, banded>;
 template <int D, bool banded>
+using LongCityblockRows = ScaledRows<D, LongCell, Distances<SDTW_CITYBLOCK>, banded>;
+template <int D, bool banded>
 using SoftEuclideanRows = ScaledRows<D, FloatCell, Distances<SDTW_EUCLIDEAN>, banded>;
+template <int D, bool banded>
+using LongEuclideanRows = ScaledRows<D, LongCell, Distances<SDTW_EUCLIDEAN>, banded>;
 
 // gamma = 0: R in float32, as b + r. The base b is the lane's own, and the same for all of its rows. In each step it
 // becomes the least R that the lane has or gets from above, but for the digits behind its 16th. So sums are rounded

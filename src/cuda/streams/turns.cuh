@@ -24,6 +24,8 @@
 // their own, and wide corridors, have the kernel in which all rows have a lane (kernel.cuh).
 #pragma once
 
+#include <climits>
+
 #include "cuda/streams/kernel.cuh"
 
 namespace sdtw::cuda::streams {
