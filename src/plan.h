@@ -159,6 +159,7 @@ struct PairWaves {
 struct Streams {
   bool fit;              // whether there is room for them in the workspace of forward
   bool always;           // whether they suit any arrays; if not, a batch that has the same x, or y, in all pairs
+  bool everywhere;       // whether all GPUs have them; if not, those whose float64 is slow do not
   bool swapped;          // x and y have changed places
   int64_t lanes, warps;  // that have the rows of one x
   int64_t exact_warps;   // each with a row of m cells, of the kernel for pairs that need double; 0: as many as may be

@@ -282,7 +282,8 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
   if (plan.route == Route::general) {
     plan.state_bytes = plan.general.state.bytes;
     plan.forward_bytes = plan.streams.bytes;
-    if (!plan.streams.fit || !plan.streams.always) room(plan.forward_bytes, plan.general.forward.bytes);
+    if (!(plan.streams.fit && plan.streams.always && plan.streams.everywhere))
+      room(plan.forward_bytes, plan.general.forward.bytes);
     plan.backward_bytes = plan.general.backward.bytes, plan.alignment_bytes = plan.general.alignment.bytes;
     return result;
   }

@@ -32,6 +32,7 @@ Streams make_streams(const Problem &p, const Exec &exec) {
   s.fit = are_streams(p, exec);
   if (!s.fit) return s;
   s.always = p.gamma == 0 || p.all_pairs;
+  s.everywhere = p.gamma == 0 || p.metric == SDTW_SQEUCLIDEAN;  // else costs are made in float64
   s.swapped = are_swapped(p);
   const int64_t of_lane = rows_of_lane(p), n = s.swapped ? p.m : p.n, m = s.swapped ? p.n : p.m;
   s.warps = ceil_div(n, of_lane * warp);
