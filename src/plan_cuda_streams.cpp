@@ -52,8 +52,9 @@ std::string describe_streams(const sdtw::Plan &plan) {
   const Streams &s = plan.cuda.streams;
   if (!s.fit) return "";
   char text[200];
-  std::snprintf(text, sizeof text, "; values of many y beside an x by streams of %lld lanes of %lld warps",
-                static_cast<long long>(s.lanes), static_cast<long long>(s.warps));
+  std::snprintf(text, sizeof text, "; values of many y beside an x by streams of %lld lanes of %lld warps%s",
+                static_cast<long long>(s.lanes), static_cast<long long>(s.warps),
+                s.everywhere ? "" : ", where float64 is not slow");
   return text;
 }
 

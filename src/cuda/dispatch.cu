@@ -7,6 +7,7 @@
 #include "cuda/core_calls.h"
 #include "cuda/general/backend.h"
 #include "cuda/general/series.h"
+#include "cuda/launch.h"
 #include "cuda/streams/backend.h"
 
 namespace sdtw::cuda {
@@ -126,6 +127,7 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
   if ((plan.cuda.units && !has_units(plan)) || (plan.cuda.corridor && !has_corridors()))
     plan.cuda.units = plan.cuda.corridor = plan.cuda.aligns = plan.cuda.converted = false,
     plan.cuda.route = Route::general;
+  plan.cuda.streams.fit &= plan.cuda.streams.everywhere || !current_device().avoids_float64;
   if (plan.cuda.route == Route::pairs && (call == Call::forward || call == Call::backward)) {
     const bool forward = call == Call::forward;
     const Problem of_wave =

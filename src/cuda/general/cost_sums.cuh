@@ -116,8 +116,15 @@ __device__ __forceinline__ void add_along(Points<In> p, Points<In> d, int featur
   }
 }
 
-// Replaces numbers by their square roots. In float problems to within 2^-43 of themselves, by Newton's method from
-// approximations in float; `rows` numbers side by side, but for the rare ones that are no normal floats.
+// The square root of a number that as a float, `rounded`, is a normal one: to within 2^-43 of itself, by Newton's
+// method from an approximation in float.
+__device__ __forceinline__ double root_of(double number, float rounded) {
+  const auto inverse = static_cast<double>(ptx::approximate_reciprocal_root(rounded));
+  const double v = number * inverse;
+  return fma(fma(-v, v, number), 0.5 * inverse, v);
+}
+// Replaces numbers by their square roots: in float problems root_of, `rows` numbers side by side, but for the rare ones
+// that are no normal floats.
 template <class Cell, int rows>
 __device__ __forceinline__ void take_roots(double (&s)[K]) {
 #pragma unroll
@@ -129,9 +136,7 @@ __device__ __forceinline__ void take_roots(double (&s)[K]) {
       const double of = s[begin + i];
       const auto rounded = static_cast<float>(of);
       rare[i] = Cell::wide || !(rounded > 1e-30f && rounded < 1e30f), any |= rare[i];
-      const auto inverse = static_cast<double>(ptx::approximate_reciprocal_root(rounded));
-      const double v = of * inverse;
-      root[i] = fma(fma(-v, v, of), 0.5 * inverse, v);
+      root[i] = root_of(of, rounded);
     }
     if (any) {
 #pragma unroll

@@ -169,7 +169,6 @@ bool suits(const sdtw::Plan &plan, const Buffers &buffers) {
   const Problem &p = plan.problem;
   const Streams &s = plan.cuda.streams;
   if (!s.fit || !(s.always || is_one(buffers.x, buffers.x_len, p))) return false;
-  if (!s.everywhere && current_device().avoids_float64) return false;
   // Corridors of several strips take the core kernels less time, as their strips begin where the corridor does, but if
   // lanes take turns.
   const bool is_of_core = p.gamma > 0 && s.warps > 1 && plan.cuda.corridor && has_corridors();

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "cuda/costs/coordinates.cuh"
+#include "cuda/general/cost_sums.cuh"
 #include "cuda/streams/args.h"
 
 namespace sdtw::cuda::streams {
@@ -34,7 +35,6 @@ struct Distances {
   }
   static __device__ __forceinline__ float reach(float limit, int D) { return limit / static_cast<float>(D); }
 
-  // Of FloatCell and of LongCell.
   template <int rows, int D>
   static __device__ __forceinline__ void costs(const Number (&x)[rows][D], const Number *y, int pitch,
                                                FloatCost (&cost)[rows]) {
@@ -60,7 +60,7 @@ struct Distances {
       for (int k = 0; k < rows; k++) t[k] = 0x1p-80;  // its root has an inverse, and is nothing beside 2^-32
       FloatCoordinates::add_squares<rows, D>(x, y, pitch, t);
 #pragma unroll
-      for (int k = 0; k < rows; k++) t[k] = root(t[k]) + zero;
+      for (int k = 0; k < rows; k++) t[k] = general::root_of(t[k], static_cast<float>(t[k])) + zero;
     } else {
 #pragma unroll
       for (int k = 0; k < rows; k++) t[k] = zero;
@@ -71,12 +71,6 @@ struct Distances {
         for (int k = 0; k < rows; k++) t[k] += fabs(x[k][f] - yf);
       }
     }
-  }
-  // To within 2^-43 of itself, by Newton's method from a float.
-  static __device__ __forceinline__ double root(double s) {
-    const auto inverse = static_cast<double>(ptx::approximate_reciprocal_root(static_cast<float>(s)));
-    const double v = s * inverse;
-    return fma(fma(-v, v, s), 0.5 * inverse, v);
   }
 };
 

@@ -84,9 +84,9 @@ struct ScaledRows {
       return Distance::separator(feature);
   }
 
-  // The largest |t| of a pair whose shortest paths have up to so many cells: what sums of costs have room for; and
-  // exponents that stay above those of forbidden cells (float_limit, long_limit in pair.cuh). A parallelogram may admit
-  // cells that no path comes to, so that with a band those of forbidden cells have to have room for such sums as well.
+  // How far below 0 the exponents of a pair may be, which stay above those of forbidden cells (float_limit, long_limit
+  // in pair.cuh). A parallelogram may admit cells that no path comes to, so that with a band those of forbidden cells
+  // have to have room for such sums as well.
   static constexpr float range_of_banded = is_long ? 0x1p36f : 0x1p29f - (1 << 22);
   static __device__ __forceinline__ float range(const Args &a) {
     if constexpr (is_long)
@@ -96,7 +96,8 @@ struct ScaledRows {
     else
       return Distance::separator_bits - (1 << 22);
   }
-  // The largest |x| + |y| with which |t| stays within these.
+  // The largest |x| + |y| of a pair whose shortest paths have up to so many cells: sums of costs have room for them,
+  // and exponents stay in their range.
   static __device__ __forceinline__ float reach(const Args &a, float steps) {
     const float most = is_long ? long_cost_limit(Costs::inlined) : cost_limit(Costs::inlined);
     return Distance::reach(fminf(most, limit_of_path(range(a), steps)), D);
