@@ -33,6 +33,15 @@ TEST_CASE("penalties of many bits, of the diagonal step as well", "[steps]") {
 }
 
 // The usual weights, which have kernels of their own on GPUs: strips one behind the other, products, every metric.
+// Where y is x resampled, hundreds of steps of one kind cost only their penalty: rounded to a float32 factor it had
+// left values off by 1.25 times what is allowed.
+TEST_CASE("errors of penalties' factors do not add up", "[steps]") {
+  for (const char *gamma : {"1", "5", "19.3854", "20", "30", "50"})
+    for (const char *shape : {"n=102 m=496", "n=496 m=102", "n=300 m=310"})
+      check_line(std::string("metric=cityblock dtype=f32 B=2 d=34 penalties=0.125,-0.25,-0.25 data=equal scale=18.5 ") +
+                 shape + " gamma=" + gamma + " seed=701126256");
+}
+
 TEST_CASE("a diagonal step of twice the weight of the others is the oracle's", "[steps]") {
   for (const char *rule :
        {"n=300 m=280 d=2", "n=70 m=150 d=64", "n=140 m=60 d=20 metric=cosine",

@@ -59,7 +59,9 @@ struct Args {
   double scale;          // log2(e) / gamma, or 1 if gamma is 0
   double inverse_gamma;  // 0 if gamma is 0
   double weight[3];      // of steps: diagonal, vertical, horizontal
-  double penalty[3];     // times scale
+  double penalty[3];     // times scale, as penalties.h has them
+  double row_penalty;    // what paths have too much in them for each row but the first, and for each column
+  double column_penalty;
   double out_weight[3];  // of the steps into a cell, in what backward makes of E: weight, or 1 for the alignment
   bool f64_values;       // values are float64
   bool products;         // costs come from products of the float points that the caller has given (products.cuh)

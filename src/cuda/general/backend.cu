@@ -3,6 +3,7 @@
 // depends on data. In a float32 problem the kernels of the float engine come first, then those of the double engine,
 // which end at once unless pairs have been left to them.
 #include "cuda/general/backend.h"
+#include "cuda/general/penalties.h"
 #include "cuda/general/series.h"
 #include "cuda/general/task.cuh"
 
@@ -92,6 +93,11 @@ class Execution {
     for (int way = 0; way < transitions; way++) {
       a.weight[way] = a.out_weight[way] = p.step_weight[way];
       a.penalty[way] = p.step_penalty[way] * a.scale;
+    }
+    if (!wide()) {
+      const Penalties rounded(a.penalty);
+      std::copy(rounded.bits, rounded.bits + transitions, a.penalty);
+      a.row_penalty = rounded.more_of_rows, a.column_penalty = rounded.more_of_columns;
     }
     a.f64_values = p.dtype == SDTW_F64;
     a.format = p.dtype == SDTW_F64 || (work.tangents && wide()) ? two_words : one_word;

@@ -182,10 +182,9 @@ __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block
   const int status = flags & not_a_number            ? status_not_a_number
                      : Cell::reachable(sweep.corner) ? status_finite
                                                      : status_unreachable;
-  put_results(
-      a, s, status,
-      status == status_finite ? Cell::value(sweep.corner) / a.scale : __longlong_as_double(0x7ff0000000000000ll),
-      sweep.corner_dot);
+  const double value = Cell::value(sweep.corner) - (a.row_penalty * (s.n - 1) + a.column_penalty * (s.m - 1));
+  put_results(a, s, status, status == status_finite ? value / a.scale : __longlong_as_double(0x7ff0000000000000ll),
+              sweep.corner_dot);
 }
 
 // Makes the rows of pairs that have been rejected look unwritten again. These are the first tickets of a launch of the
