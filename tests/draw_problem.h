@@ -56,13 +56,19 @@ inline void draw_steps(std::ostream &line, Random &random, bool symmetric) {
 // residues: one length has the residue of the seed by 128, the rows of a strip, so that consecutive seeds have them
 // all; the other one is equal, nearly equal or any; and half of the problems are plain: squared distances of few
 // features, with bands and all pairs, but unit steps, which is where most kernels are.
-enum class Shapes { any, thin, residues };
+// large: 600 to 9000 steps, of many strips, checkpoints and tiles of threads, in 5 or 40 times as many cells.
+enum class Shapes { any, thin, residues, large };
 
 inline void draw_lengths(Random &random, Shapes shapes, uint64_t seed, int64_t &cells, int64_t &n, int64_t &m) {
   if (shapes == Shapes::any) {
     n = draw_length(random), m = draw_length(random);
   } else if (shapes == Shapes::thin) {
     n = random.integer(1, 20), m = static_cast<int64_t>(200 * std::pow(15.0, random.uniform()));
+  } else if (shapes == Shapes::large) {
+    const auto draw = [&] { return static_cast<int64_t>(600 * std::pow(15.0, random.uniform())); };
+    const double kind = random.uniform();
+    n = draw(), m = kind < 0.3 ? n : kind < 0.5 ? n + random.integer(-3, 3) : draw();
+    cells *= random.uniform() < 0.8 ? 5 : 40;
   } else {
     n = static_cast<int64_t>(seed % 128) + 128 * random.integer(0, 3);
     if (n == 0) n = 128;
@@ -71,7 +77,7 @@ inline void draw_lengths(Random &random, Shapes shapes, uint64_t seed, int64_t &
   }
   if (shapes != Shapes::any && random.uniform() < 0.5) std::swap(n, m);
   if (shapes == Shapes::residues) return;
-  if (random.uniform() < 0.95) cells /= 20;
+  if (shapes != Shapes::large && random.uniform() < 0.95) cells /= 20;
   while (n * m > cells) (n > m ? n : m) = (n > m ? n : m) / 2 + 1;
 }
 
@@ -100,8 +106,11 @@ inline std::string draw_line(uint64_t seed, int64_t cells, Shapes shapes = Shape
   line << " B=" << (random.uniform() < 0.2 ? 1 : random.integer(1, most));
   if (all && !symmetric) line << "x" << random.integer(1, most + 1);
   line << " n=" << n << " m=" << m;
-  if (kind != SDTW_PRECOMPUTED)
-    line << " d=" << (plain && batching < 0.8 ? random.integer(1, 8) : draw_features(random));
+  if (kind != SDTW_PRECOMPUTED) {
+    int64_t d = plain && batching < 0.8 ? random.integer(1, 8) : draw_features(random);
+    if (shapes == Shapes::large) d = std::min<int64_t>(d, 400000000 / (n * m));  // seconds of the oracle
+    line << " d=" << d;
+  }
   const bool hard = !core && random.uniform() < (plain ? 0.3 : 0.12);
   // Where several paths are equally good to all digits of its type, only exact costs tell which is the first.
   const double gamma = std::pow(10.0, -4 + 6.5 * random.uniform());

@@ -3,10 +3,10 @@
 //
 //   sdtw_differential --problem 'metric=cityblock dtype=f16 B=3 n=40 m=52 d=7 seed=42' [--device cuda]
 //   sdtw_differential [--device cuda] [--seed S] [--problems N] [--seconds T] [--threads J] [--cells C] [--share R]
-//                     [--thin | --residues] [--verbose]
+//                     [--thin | --residues | --large] [--verbose]
 //
 // device: without it the line's, or the CPU. share: of problems that are held against a reference, too. cells, thin,
-// residues: see draw_line. The grammar of lines: problem.h.
+// residues, large: see draw_line. The grammar of lines: problem.h.
 #include <getopt.h>
 
 #include <atomic>
@@ -99,13 +99,19 @@ void run_problem(const Settings &settings, const std::string &line, bool compare
 }
 
 Settings parse(int argc, char **argv) {
-  static const option options[] = {
-      {"device", required_argument, nullptr, 'd'},   {"seed", required_argument, nullptr, 's'},
-      {"problems", required_argument, nullptr, 'p'}, {"seconds", required_argument, nullptr, 't'},
-      {"share", required_argument, nullptr, 'r'},    {"threads", required_argument, nullptr, 'j'},
-      {"cells", required_argument, nullptr, 'c'},    {"problem", required_argument, nullptr, 'l'},
-      {"thin", no_argument, nullptr, 'n'},           {"residues", no_argument, nullptr, 'e'},
-      {"verbose", no_argument, nullptr, 'v'},        {}};
+  static const option options[] = {{"device", required_argument, nullptr, 'd'},
+                                   {"seed", required_argument, nullptr, 's'},
+                                   {"problems", required_argument, nullptr, 'p'},
+                                   {"seconds", required_argument, nullptr, 't'},
+                                   {"share", required_argument, nullptr, 'r'},
+                                   {"threads", required_argument, nullptr, 'j'},
+                                   {"cells", required_argument, nullptr, 'c'},
+                                   {"problem", required_argument, nullptr, 'l'},
+                                   {"thin", no_argument, nullptr, 'n'},
+                                   {"residues", no_argument, nullptr, 'e'},
+                                   {"large", no_argument, nullptr, 'g'},
+                                   {"verbose", no_argument, nullptr, 'v'},
+                                   {}};
   Settings settings;
   for (int key; (key = getopt_long(argc, argv, "", options, nullptr)) != -1;) switch (key) {
       case 'd': settings.device = std::string(optarg) == "cuda" ? SDTW_CUDA : SDTW_CPU; break;
@@ -118,6 +124,7 @@ Settings parse(int argc, char **argv) {
       case 'l': settings.problem = optarg; break;
       case 'n': settings.shapes = Shapes::thin; break;
       case 'e': settings.shapes = Shapes::residues; break;
+      case 'g': settings.shapes = Shapes::large; break;
       case 'v': settings.verbose = true; break;
       default: std::exit(2);
     }

@@ -8,11 +8,11 @@
 namespace sdtw::cuda::general {
 
 // A step with a penalty of p bits multiplies a cell by 2^-p. Rounded to a float32 number this factor has an error, the
-// same in every cell, which the steps of a path add up. But every path of a pair of lengths n and m has n - 1 steps that
-// are diagonal or vertical, and m - 1 that are diagonal or horizontal. With v bits more for a vertical step, h more for a
-// horizontal one and v + h more for a diagonal one all paths cost v (n - 1) + h (m - 1) bits more, and E is the same.
-// So v and h are chosen that make float32 numbers of all three factors: those of vertical and horizontal steps are
-// rounded, and of the numbers nearby those are taken that leave the diagonal's nearest to one.
+// same in every cell, which the steps of a path add up. But every path of a pair of lengths n and m has n - 1 steps
+// that are diagonal or vertical, and m - 1 that are diagonal or horizontal. With v bits more for a vertical step, h
+// more for a horizontal one and v + h more for a diagonal one all paths cost v (n - 1) + h (m - 1) bits more, and E is
+// the same. So v and h are chosen that make float32 numbers of all three factors: those of vertical and horizontal
+// steps are rounded, and of the numbers nearby those are taken that leave the diagonal's nearest to one.
 struct Penalties {
   double bits[transitions];
   double more_of_rows = 0, more_of_columns = 0;  // v, h
@@ -24,7 +24,8 @@ struct Penalties {
     for (int way = 0; way < transitions; way++) bits[way] = exact[way], small &= std::abs(exact[way]) < largest;
     if (!small) return;
     double whole[transitions], rest[transitions];
-    for (int way = 0; way < transitions; way++) whole[way] = std::nearbyint(exact[way]), rest[way] = exact[way] - whole[way];
+    for (int way = 0; way < transitions; way++)
+      whole[way] = std::nearbyint(exact[way]), rest[way] = exact[way] - whole[way];
     constexpr int nearby = 4;
     constexpr float ulp = 0x1p-23f;
     const float vertical_factor = factor_of(rest[vertical]), horizontal_factor = factor_of(rest[horizontal]);
