@@ -21,12 +21,14 @@ int64_t kept(const std::string &line) {
   return kept.columns;
 }
 
-// Every instruction set, one thread and several; one alone where each takes twenty times as long.
+// Every instruction set, one thread and several. Where each takes twenty times as long, one thread, and of three
+// problems one.
 void check_one_call(const std::string &line) {
   for (Case c : on_backends(line + " state=no"))
     for (const int threads : {1, 3}) {
 #ifdef SDTW_TEST_ASAN
-      if (threads > 1) continue;
+      static unsigned problems = 0;
+      if (threads > 1 || ++problems % 3 != 0) continue;
 #endif
       if (c.exec.device == SDTW_CUDA && threads > 1) continue;
       c.exec.num_threads = threads;
