@@ -59,9 +59,12 @@ def measure(cuobjdump, library):
         if re.search(r"arch = (\w+)", part)[1] != ARCHITECTURE:
             continue
         for mangled, usage in re.findall(r"Function (\w+):\s*\n\s*(.*)", part):
+            name = name_of(mangled) if "_kernel" in mangled else ""
+            if not re.match(r"[\w:]+_kernel(<|$)", name):  # what kernels call, where nothing is inlined
+                continue
             used = {key: int(number) for key, number in re.findall(r"(\w+):(\d+)", usage)}
             row = {"registers": used["REG"], "local": used["STACK"] + used["LOCAL"], "shared": used["SHARED"]}
-            most = kernels.setdefault(name_of(mangled), row)  # a file-local name may be there more than once
+            most = kernels.setdefault(name, row)  # a file-local name may be there more than once
             most.update({what: max(most[what], row[what]) for what in row})
     return dict(sorted(kernels.items()))
 
@@ -113,8 +116,6 @@ def main():
     record = json.loads(RECORD.read_text())
     if record["nvcc"] != compiler():
         skip(f"recorded with nvcc {record['nvcc']}, this is {compiler()}")
-    if arguments.names:  # what they call is not inlined then
-        found = {name: row for name, row in found.items() if name.split("<")[0].endswith("_kernel")}
     lines = complaints(record["kernels"], found, {} if arguments.names else SLACK)
     if lines:
         print("\n".join(lines), flush=True)
