@@ -32,7 +32,6 @@ TEST_CASE("penalties of many bits, of the diagonal step as well", "[steps]") {
                    " penalties=" + penalties);
 }
 
-// The usual weights, which have kernels of their own on GPUs: strips one behind the other, products, every metric.
 // Where y is x resampled, hundreds of steps of one kind cost only their penalty: rounded to a float32 factor it had
 // left values off by 1.25 times what is allowed.
 TEST_CASE("errors of penalties' factors do not add up", "[steps]") {
@@ -42,6 +41,7 @@ TEST_CASE("errors of penalties' factors do not add up", "[steps]") {
                  shape + " gamma=" + gamma + " seed=701126256");
 }
 
+// The usual weights, which have kernels of their own on GPUs: strips one behind the other, products, every metric.
 TEST_CASE("a diagonal step of twice the weight of the others is the oracle's", "[steps]") {
   for (const char *rule :
        {"n=300 m=280 d=2", "n=70 m=150 d=64", "n=140 m=60 d=20 metric=cosine",

@@ -12,7 +12,8 @@ namespace sdtw::cuda::general {
 // that are diagonal or vertical, and m - 1 that are diagonal or horizontal. With v bits more for a vertical step, h
 // more for a horizontal one and v + h more for a diagonal one all paths cost v (n - 1) + h (m - 1) bits more, and E is
 // the same. So v and h are chosen that make float32 numbers of all three factors: those of vertical and horizontal
-// steps are rounded, and of the numbers nearby those are taken that leave the diagonal's nearest to one.
+// steps are rounded, and of the numbers nearby those are taken that leave the diagonal's nearest to one. (CPUs have the
+// factor less one instead, which takes one instruction more for each step.)
 struct Penalties {
   double bits[transitions];
   double more_of_rows = 0, more_of_columns = 0;  // v, h
@@ -26,31 +27,24 @@ struct Penalties {
     double whole[transitions], rest[transitions];
     for (int way = 0; way < transitions; way++)
       whole[way] = std::nearbyint(exact[way]), rest[way] = exact[way] - whole[way];
-    constexpr int nearby = 4;
-    constexpr float ulp = 0x1p-23f;
-    const float vertical_factor = factor_of(rest[vertical]), horizontal_factor = factor_of(rest[horizontal]);
+    const auto vertical_factor = static_cast<float>(std::exp2(-rest[vertical])),
+               horizontal_factor = static_cast<float>(std::exp2(-rest[horizontal]));
     const double diagonal_factor = std::exp2(rest[vertical] + rest[horizontal] - rest[diagonal]);
-    double least = HUGE_VAL;
-    for (int i = 0; i <= 2 * nearby; i++)
-      for (int j = 0; j <= 2 * nearby; j++) {
-        // The nearest ones first: whole bits stay as they are.
-        const float v = vertical_factor + ulp * step_of(i), h = horizontal_factor + ulp * step_of(j);
+    // The nearest ones come first, and no later ones are as good as those that are exact: whole bits stay as they are.
+    constexpr float ulp = 0x1p-23f;
+    double factor[transitions] = {}, least = HUGE_VAL;
+    for (const int i : {0, 1, -1, 2, -2, 3, -3, 4, -4})
+      for (const int j : {0, 1, -1, 2, -2, 3, -3, 4, -4}) {
+        const float v = vertical_factor + ulp * i, h = horizontal_factor + ulp * j;
         const double wanted = diagonal_factor * (static_cast<double>(v) * h);
         const auto d = static_cast<float>(wanted);
         const double error = std::abs(d / wanted - 1);
-        if (!(error < least)) continue;
-        least = error;
-        bits[diagonal] = whole[diagonal] - std::log2(static_cast<double>(d));
-        bits[vertical] = whole[vertical] - std::log2(static_cast<double>(v));
-        bits[horizontal] = whole[horizontal] - std::log2(static_cast<double>(h));
-        more_of_rows = -std::log2(static_cast<double>(v)) - rest[vertical];
-        more_of_columns = -std::log2(static_cast<double>(h)) - rest[horizontal];
+        if (error < least) least = error, factor[diagonal] = d, factor[vertical] = v, factor[horizontal] = h;
       }
+    for (int way = 0; way < transitions; way++) bits[way] = whole[way] - std::log2(factor[way]);
+    more_of_rows = -std::log2(factor[vertical]) - rest[vertical];
+    more_of_columns = -std::log2(factor[horizontal]) - rest[horizontal];
   }
-
- private:
-  static float factor_of(double rest) { return static_cast<float>(std::exp2(-rest)); }
-  static int step_of(int i) { return i % 2 ? (i + 1) / 2 : -i / 2; }
 };
 
 }  // namespace sdtw::cuda::general
