@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "core/numbers.h"
 #include "plan.h"
 
 namespace sdtw::cuda {
@@ -21,8 +20,7 @@ bool are_streams(const Problem &p, const Exec &exec) {
   const int64_t rows = are_swapped(p) ? p.m : p.n, columns = are_swapped(p) ? p.n : p.m;
   const bool has_metric = p.metric == SDTW_SQEUCLIDEAN || p.metric == SDTW_CITYBLOCK || p.metric == SDTW_EUCLIDEAN;
   return exec.no_state && has_metric && p.dtype != SDTW_F64 && p.features <= max_stream_features &&
-         p.has_unit_steps() && rows <= most_warps * warp * rows_of_lane(p) && columns <= longest_y &&
-         !(p.gamma > 0 && core::is_thin(p.n, p.m));
+         p.has_unit_steps() && rows <= most_warps * warp * rows_of_lane(p) && columns <= longest_y;
 }
 
 }  // namespace

@@ -52,7 +52,8 @@ inline void draw_steps(std::ostream &line, Random &random, bool symmetric) {
 
 }  // namespace grammar
 
-// thin: 1 to 20 steps beside 200 to 3000, where paths go straight on and rounding errors of alike costs add up.
+// thin: 1 to 20 steps beside 200 to 3000, where paths go straight on and rounding errors of alike costs add up; or 3000
+// to 40 000 beside a 60th to a 1500th of that.
 // residues: one length has the residue of the seed by 128, the rows of a strip, so that consecutive seeds have them
 // all; the other one is equal, nearly equal or any; and half of the problems are plain: squared distances of few
 // features, with bands and all pairs, but unit steps, which is where most kernels are.
@@ -60,14 +61,17 @@ inline void draw_steps(std::ostream &line, Random &random, bool symmetric) {
 enum class Shapes { any, thin, residues, large };
 
 inline void draw_lengths(Random &random, Shapes shapes, uint64_t seed, int64_t &cells, int64_t &n, int64_t &m) {
+  const auto draw = [&](double least) { return static_cast<int64_t>(least * std::pow(15.0, random.uniform())); };
   if (shapes == Shapes::any) {
     n = draw_length(random), m = draw_length(random);
+  } else if (shapes == Shapes::thin && random.uniform() < 0.8) {
+    n = random.integer(1, 20), m = draw(200);
   } else if (shapes == Shapes::thin) {
-    n = random.integer(1, 20), m = static_cast<int64_t>(200 * std::pow(15.0, random.uniform()));
+    m = draw(3000), n = m / random.integer(60, 1500) + 1;
+    cells *= 40;
   } else if (shapes == Shapes::large) {
-    const auto draw = [&] { return static_cast<int64_t>(600 * std::pow(15.0, random.uniform())); };
     const double kind = random.uniform();
-    n = draw(), m = kind < 0.3 ? n : kind < 0.5 ? n + random.integer(-3, 3) : draw();
+    n = draw(600), m = kind < 0.3 ? n : kind < 0.5 ? n + random.integer(-3, 3) : draw(600);
     cells *= random.uniform() < 0.8 ? 5 : 40;
   } else {
     n = static_cast<int64_t>(seed % 128) + 128 * random.integer(0, 3);
@@ -108,7 +112,7 @@ inline std::string draw_line(uint64_t seed, int64_t cells, Shapes shapes = Shape
   line << " n=" << n << " m=" << m;
   if (kind != SDTW_PRECOMPUTED) {
     int64_t d = plain && batching < 0.8 ? random.integer(1, 8) : draw_features(random);
-    if (shapes == Shapes::large) d = std::min<int64_t>(d, 400000000 / (n * m));  // seconds of the oracle
+    d = std::min<int64_t>(d, 400000000 / (n * m));  // seconds of the oracle
     line << " d=" << d;
   }
   const bool hard = !core && random.uniform() < (plain ? 0.3 : 0.12);

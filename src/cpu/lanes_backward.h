@@ -83,7 +83,7 @@ bool LaneGroup<T, In>::live(int64_t r, int64_t c, int64_t count) const {
   for (const Carried &in : carried(c, count)) kernels.of_lanes.largest(in.data, in.count, largest);
   bool any = false, all = true;
   for (int l = 0; l < W; ++l) {
-    keep[l] = largest[l] >= T(core::negligible_alignment) ? 1 : 0;
+    keep[l] = largest[l] >= least_inflow<T> ? 1 : 0;
     any |= keep[l] > 0 || corner_in(l, r, plan.tile_rows, c, c + count);
     all &= keep[l] > 0 || largest[l] == 0;
   }

@@ -222,7 +222,14 @@ void fill_forbidden(T *m, typename core::Exponent<T>::type *e, int64_t count, bo
   }
 }
 
-// Whether any of count values is above the threshold at which a tile is worth sweeping (sdtw.h, sdtw_backward).
+// The E that a tile is worth sweeping for. What is dropped where less enters is missing from all E from there to the
+// first cell, and adds up over the tiles of a strip and over strips: with 1e-12 E[0,0] of nearly equal costs is
+// 1 - 6.6e-14 n, which float64 shows. There tiles are swept for a thousandth of what counts as 0 where it is written;
+// of a diffuse E these are an eighth more.
+template <class T>
+constexpr T least_inflow = T(sizeof(T) == 8 ? 1e-3 * core::negligible_alignment : core::negligible_alignment);
+
+// Whether any of count values is worth sweeping a tile for.
 template <class T>
 bool any_live(const T *values, int64_t count) {
   T largest[max_width] = {};  // in columns, for the sake of vectors
@@ -231,14 +238,14 @@ bool any_live(const T *values, int64_t count) {
     for (int l = 0; l < max_width; ++l) largest[l] = values[i + l] > largest[l] ? values[i + l] : largest[l];
   for (int64_t l = 0; i + l < count; ++l) largest[l] = values[i + l] > largest[l] ? values[i + l] : largest[l];
   bool live = false;
-  for (const T l : largest) live |= l >= T(core::negligible_alignment);
+  for (const T l : largest) live |= l >= least_inflow<T>;
   return live;
 }
 
-// How many of `count` values there are up to the last one that is live.
+// How many of `count` values there are up to the last one that is.
 template <class T>
 int64_t live_part(const T *values, int64_t count) {
-  while (count > 0 && !(values[count - 1] >= T(core::negligible_alignment))) --count;
+  while (count > 0 && !(values[count - 1] >= least_inflow<T>)) --count;
   return count;
 }
 

@@ -2,9 +2,10 @@
 // and where a strip's rows and checkpoints lie.
 // A pair belongs to exactly one engine. In a float32 problem this is FloatCell, unless costs may leave the range that
 // FloatCell has room for: then it is LongCell, whose cells take nearly twice as many instructions. If LongCell has no
-// room, either, or the pair is thin (core::is_thin), it is DoubleCell, which is much slower but takes anything. In a
-// float64 problem DoubleCell computes all pairs. For Costs::tensor the engine is known before the sweeps, from bounds
-// of the costs; otherwise FloatCell tries every pair and rejects some when their costs have been seen.
+// room, either, or the pair is thin (core::is_thin) and has state, it is DoubleCell, which is much slower but takes
+// anything. In a float64 problem DoubleCell computes all pairs. For Costs::tensor the engine is known before the
+// sweeps, from bounds of the costs; otherwise FloatCell tries every pair and rejects some when their costs have been
+// seen.
 #pragma once
 
 #include <climits>
@@ -140,6 +141,11 @@ __device__ __forceinline__ double *norms_of(const Args &a, int64_t pair) {
 
 enum class Engine { of_float, of_long, of_double };
 
+// Whether a pair of a float32 problem is DoubleCell's by its lengths. Values have room for what thin pairs are off by.
+__device__ __forceinline__ bool is_left_to_double(const Args &a, const Pair &pair) {
+  return !a.values_alone && core::is_thin(pair.n, pair.m);
+}
+
 // The engine that computes a pair. Without bounds this is known when FloatCell's forward is done: until then it says
 // what the pair's strips have met so far.
 __device__ __forceinline__ Engine engine_of(const Args &a, const Pair &pair) {
@@ -149,7 +155,7 @@ __device__ __forceinline__ Engine engine_of(const Args &a, const Pair &pair) {
     if (met == accepted) return Engine::of_float;
     return __int_as_float(met) <= long_limit(a, pair) ? Engine::of_long : Engine::of_double;
   }
-  if (core::is_thin(pair.n, pair.m)) return Engine::of_double;
+  if (is_left_to_double(a, pair)) return Engine::of_double;
   constexpr float most_fixed = 1 << (19 + most_shift);
   const float cost = cost_bound(a, pair.index);
   if (cost <= float_limit(a, pair) && sum_bound(a, pair.index) < most_fixed) return Engine::of_float;  // false for NaN

@@ -20,8 +20,9 @@ part() { # NAME COMMAND...
 
 part suites "$programs/sdtw_tests" --device cuda
 part random "$programs/sdtw_differential" --device cuda --seconds "$seconds" --share 0.02 --seed "$RANDOM$RANDOM"
-part residues "$programs/sdtw_differential" --device cuda --residues --seconds "$seconds" --seed "$RANDOM$RANDOM"
-part large "$programs/sdtw_differential" --device cuda --large --seconds "$seconds" --seed "$RANDOM$RANDOM"
+for shapes in residues large thin; do
+  part "$shapes" "$programs/sdtw_differential" --device cuda "--$shapes" --seconds "$seconds" --seed "$RANDOM$RANDOM"
+done
 for tool in memcheck racecheck synccheck initcheck; do
   part "$tool" compute-sanitizer --tool "$tool" --error-exitcode 9 "$programs/sdtw_differential" --device cuda \
     --threads 1 --cells 12000 --problems 60 --seed "$RANDOM"

@@ -110,7 +110,7 @@ __device__ __forceinline__ bool finish(const Args &a, const StripView &s, const 
                                        const typename Cell::Z &corner) {
   bool exceeded = false;
   if constexpr (std::is_same_v<Cell, FloatCell> && !Source::cooperative) {
-    const int met = source.bound(a, s), bound = core::is_thin(s.pair.n, s.pair.m) ? rejected : met;
+    const int met = source.bound(a, s), bound = is_left_to_double(a, s.pair) ? rejected : met;
     exceeded = !(__int_as_float(bound) <= float_limit(a, s.pair));
     if (s.active && s.lane == 0) {
       if (warp_fallback)

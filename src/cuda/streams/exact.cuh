@@ -1,6 +1,6 @@
 // Pairs that the streams have left, in double, a warp each: NaN and infinities, costs that are too large for the float
-// engine, thin pairs. Their values are `mark` until then. A warp goes through the strips of a pair one after the other
-// and keeps the row between two strips in global memory.
+// engine. Their values are `mark` until then. A warp goes through the strips of a pair one after the other and keeps
+// the row between two strips in global memory.
 #pragma once
 
 #include "cuda/streams/stream.cuh"

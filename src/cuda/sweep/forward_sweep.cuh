@@ -155,7 +155,7 @@ struct Sweep {
   __device__ __forceinline__ bool is_in_vain() const {
     if constexpr (gives_up) {
       const float bound = __int_as_float(source.bound(a, s));
-      const bool fits = bound <= float_limit(a, s.pair) && !core::is_thin(s.pair.n, s.pair.m);
+      const bool fits = bound <= float_limit(a, s.pair) && !is_left_to_double(a, s.pair);
       return __all_sync(all_lanes, !s.active || !fits);
     } else {
       return false;
