@@ -81,7 +81,7 @@ SDTW_HOST_DEVICE inline bool is_slender(int64_t n, int64_t m) { return n > m ? n
 // a 400th of the steps or more up to 16384 steps to 1e-5; at 100 000 steps they are 3e-5 to 1e-4.
 SDTW_HOST_DEVICE inline bool is_thin(int64_t n, int64_t m) {
   const int64_t longer = n > m ? n : m, shorter = n > m ? m : n;
-  return is_slender(n, m) && longer > (longer > 400 * shorter ? 4096 : 16384);
+  return longer > 4096 && longer > (longer > 16384 ? 100 : 400) * shorter;
 }
 
 // E below this is treated as 0 wherever that saves a tile, or a part of one. E is a probability, so this is relative to

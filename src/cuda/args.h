@@ -95,7 +95,6 @@ struct Args {
   sdtw_out dense;           // the alignment, or the gradient of a given cost: one element a cell
   bool scale_dense;         // whether dense is E times grad_value, not E
   bool f64, long_lengths;   // whether the problem's dtype is float64; whether lengths have 64 bits, not 32
-  bool values_alone;        // of a call that keeps no state
   bool has_long;            // whether LongCell's kernels fit the GPU; if not, DoubleCell has their pairs
   Costs costs;              // where costs of FloatCell and LongCell come from
   int64_t batch;            // pairs

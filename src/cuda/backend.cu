@@ -169,7 +169,6 @@ void core_forward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOf
   Args a = make_args(plan, buffers, run);
   a.series = series;
   a.value = buffers.value;
-  a.values_alone = !stateful;
   a.saved = stateful ? at<Word>(buffers.state, plan.cuda.saved) : nullptr;
   const Kernels &kernels = plan.cuda.kernels;
   if (has_warp_fallback(a)) return ForwardSweeps<FloatCell>::launch(a, kernels.single, stream);
