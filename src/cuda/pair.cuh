@@ -141,8 +141,8 @@ __device__ __forceinline__ double *norms_of(const Args &a, int64_t pair) {
 
 enum class Engine { of_float, of_long, of_double };
 
-// Whether a pair of a float32 problem is DoubleCell's by its lengths. Values alone, of which forward keeps no state, have
-// room for what thin pairs are off by.
+// Whether a pair of a float32 problem is DoubleCell's by its lengths. Values alone, of which forward keeps no state,
+// have room for what thin pairs are off by.
 __device__ __forceinline__ bool is_left_to_double(const Args &a, const Pair &pair) {
   return a.saved && core::is_thin(pair.n, pair.m);
 }
