@@ -79,11 +79,11 @@ inline double negligible_alignment(const Case &c, int64_t b) {
 }
 
 // What gradients of pair b may be off by whatever they are. Rows that a strip has beyond a pair, of points 0, may have
-// E of 1e-30, in hundreds of cells.
+// E of 1e-30, in tens of thousands of cells: of points of 928, all alike, a gradient was 5.7e-25.
 inline double negligible_gradient(const Case &c, int64_t b) {
   if (c.problem.metric != SDTW_SQEUCLIDEAN) return negligible_alignment(c, b);
   const SeriesRange range = range_of(c, b);
-  return std::isfinite(range.span) ? negligible_alignment(c, b) * (range.span + 1e-16 * range.largest) : 0;
+  return std::isfinite(range.span) ? negligible_alignment(c, b) * (range.span + 1e-15 * range.largest) : 0;
 }
 
 // The same of the gradients' derivatives along the tangents: E of the derivative of twice a difference, which series
