@@ -80,15 +80,12 @@ class Array {
   // in the host's memory: AddressSanitizer sees to it.
   template <class Predicate>
   void hide_unread(const Predicate &are_read) {
-#ifdef SDTW_TEST_ASAN
+    if (!has_address_sanitizer()) return;
     std::vector<unsigned char> used(block_.bytes(), 0);
     each([&](size_t k, unsigned char *element) {
       if (are_read(k)) std::memset(used.data() + (element - block_.image()), 1, size_of(dtype_));
     });
     hide_unused(block_.data(), used);
-#else
-    (void)are_read;
-#endif
   }
   void reveal() { test::reveal(block_.data(), block_.bytes()); }
 

@@ -11,30 +11,16 @@
 
 #include "sdtw.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SDTW_TEST_ASAN
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SDTW_TEST_ASAN
-#endif
-#endif
-#ifdef SDTW_TEST_ASAN
-#include <sanitizer/asan_interface.h>
-#endif
-
 namespace test {
 
-// Under AddressSanitizer any access to hidden memory ends the program; without it these do nothing.
-inline void hide([[maybe_unused]] const void *address, [[maybe_unused]] size_t bytes) {
-#ifdef SDTW_TEST_ASAN
-  ASAN_POISON_MEMORY_REGION(address, bytes);
-#endif
-}
-inline void reveal([[maybe_unused]] const void *address, [[maybe_unused]] size_t bytes) {
-#ifdef SDTW_TEST_ASAN
-  ASAN_UNPOISON_MEMORY_REGION(address, bytes);
-#endif
-}
+// Whether AddressSanitizer sees what the library does. It is asked when the program runs (address_sanitizer.cpp), as
+// most of the tests themselves are compiled without it.
+bool has_address_sanitizer();
+// Under AddressSanitizer any access of the library to hidden memory ends the program; without it these do nothing.
+void hide(const void *address, size_t bytes);
+void reveal(const void *address, size_t bytes);
+// Whether AddressSanitizer will call this before it ends the program.
+bool call_before_death(void (*callback)());
 
 // Hides all bytes that are not marked as used.
 inline void hide_unused(const void *address, const std::vector<unsigned char> &used) {
@@ -75,14 +61,9 @@ inline Memory &memory_of(sdtw_device device) {
 // than that for most. Under AddressSanitizer there are no guards: it sees reads beyond the end as well.
 class Block {
  public:
-#ifdef SDTW_TEST_ASAN
-  static constexpr size_t guard = 0;
-#else
-  static constexpr size_t guard = 80;
-#endif
-
   Block(Memory &memory, size_t bytes, unsigned char poison)
-      : memory_(memory),
+      : guard(has_address_sanitizer() ? 0 : most_guard),
+        memory_(memory),
         bytes_(bytes),
         all_(std::max<size_t>(1, bytes + 2 * guard)),
         poison_(poison),
@@ -115,7 +96,7 @@ class Block {
   // Throws if anything outside the block was written, up to the last download if there was one since the last check.
   void check_guards(const char *name) {
     for (const size_t begin : {size_t(0), guard + bytes_}) {
-      unsigned char fetched[guard + 1];
+      unsigned char fetched[most_guard];
       const unsigned char *bytes = image_if_downloaded();
       if (bytes != nullptr)
         bytes += begin;
@@ -130,6 +111,9 @@ class Block {
  private:
   const unsigned char *image_if_downloaded() { return memory_.is_host() || downloaded_ ? image() - guard : nullptr; }
 
+  static constexpr size_t most_guard = 80;
+
+  const size_t guard;
   Memory &memory_;
   bool downloaded_ = false;
   size_t bytes_, all_;

@@ -140,11 +140,8 @@ TEST_CASE("damaged state is refused, or harmless", "[state]") {
     };
     INFO(describe(c));
     constexpr size_t header = 192, lengths = 8;
-#ifdef SDTW_TEST_ASAN  // hiding what a call must not read takes a hundred times as long as the call
-    constexpr size_t every = 5;
-#else
-    constexpr size_t every = 1;
-#endif
+    // Hiding what a call must not read takes a hundred times as long as the call.
+    const size_t every = has_address_sanitizer() ? 5 : 1;
     for (size_t at = 0; at < header; at += every)
       for (const unsigned char bits : {0x80, 0xff}) CHECK(names(damage(at, bits), "buffers.state"));
     for (size_t at = header; at < header + lengths * static_cast<size_t>(c.batch()); at += every)
@@ -226,11 +223,7 @@ void check_equal_states(uint64_t seed, const std::string &line) {
 
 TEST_CASE("equal calls leave equal state, whatever was in memory, with bands", "[state]") {
   if (!on_cpu()) return;
-#ifdef SDTW_TEST_ASAN
-  constexpr uint64_t count = 100;
-#else
-  constexpr uint64_t count = 600;
-#endif
+  const uint64_t count = has_address_sanitizer() ? 100 : 600;
   for (uint64_t seed = 1; seed <= count; ++seed) check_equal_states(seed, draw_line(seed, 60000));
   uint64_t seed = count;
   for (const char *shape : {"B=1 n=1500 m=1500", "B=2 n=1200 m=700", "B=2 n=600 m=1300", "B=40 n=60 m=70"})

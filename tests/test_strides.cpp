@@ -1,4 +1,6 @@
 // Any strides: every layout of every array gives, bit for bit, what contiguous arrays give.
+#include <cstdlib>
+
 #include "check.h"
 
 using namespace test;
@@ -130,4 +132,10 @@ TEST_CASE("strides of more than 2^31 elements", "[strides]") {
   }
   memory.release(x);
   memory.release(grad_x);
+}
+
+// Else gaps and padding might be read unseen: suites are compiled without the sanitizer, which for a while had left
+// nothing hidden.
+TEST_CASE("AddressSanitizer sees what is hidden, where it is to", "[strides]") {
+  if (std::getenv("SDTW_TESTS_SANITIZED") != nullptr) CHECK(has_address_sanitizer());
 }

@@ -22,10 +22,6 @@
 #include "fuzz.h"
 #include "inputs.h"
 
-#ifdef SDTW_TEST_ASAN
-#include <sanitizer/common_interface_defs.h>
-#endif
-
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 namespace {
@@ -60,12 +56,9 @@ void on_signal(int signal) {
 }
 
 void catch_crashes() {
-#ifdef SDTW_TEST_ASAN
-  __sanitizer_set_death_callback(save_current);
   std::signal(SIGABRT, on_signal);
-#else
-  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(signal, on_signal);
-#endif
+  if (test::call_before_death(save_current)) return;  // a sanitizer handles the others
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(signal, on_signal);
 }
 
 String read(const std::filesystem::path &path) {
