@@ -82,6 +82,15 @@ TEST_CASE("sweeps from both ends of a pair meet", "[family]") {
 }
 
 // m of cells along the path shrinks, and exponents of the walls' cells fall below that of a forbidden one.
+// Of batches that are larger than a GPU several pairs share a block where gradients get their initial values.
+TEST_CASE("many tiny pairs are the oracle's, each by itself", "[family]") {
+  for (const char *shape : {"B=2100 n=13 m=9", "B=9000 n=3 m=4"})
+    for (const char *metric : {" d=1", " d=3", " d=7", " metric=precomputed"})
+      for (const char *dtype : {" dtype=f32", " dtype=f64"})
+        for (const char *more : {"", " lengths=0 spoil=nan", " grad=random"})
+          check_line(std::string(shape) + metric + dtype + more);
+}
+
 TEST_CASE("a cheap path between walls is the oracle's", "[family]") {
   for (const char *rule : {"", " weights=1,1,1 band=absolute:200", " weights=2,2,2", " penalties=0,1,1",
                            " weights=2,1,1", " weights=1,2,1", " weights=2,1,0.5 penalties=0,0.5,1"})
