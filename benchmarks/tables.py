@@ -300,6 +300,34 @@ def builds(rows):
     return filled([*header, "code for GPUs, packed", "unpacked"], lines)
 
 
+DRAWN = {
+    "--residues": "lengths around multiples of 16, 32 and 128",
+    "--thin": "long series beside short ones",
+    "--large": "large ones",
+    "--problem": "lines for what had failed, or might",
+    "sdtw_fuzz": "calls from bytes, valid and invalid",
+    "test_family.py": "the Python package, by hypothesis",
+    "sdtw_differential": "all shapes",
+}
+
+
+def random_problems(rows):
+    """How many random problems were held against the oracle, by what was drawn and where, and how many failed."""
+    sums = {}
+    for row in rows:
+        drawn = next((what for sign, what in DRAWN.items() if sign in row["driver"]), None)
+        if drawn is None:
+            continue  # what compute-sanitizer watched
+        where = {"cpu": "CPU", "cuda": "GPU"}.get(row["device"], "GPU's kernels on a CPU")
+        count = row.get("executions") or row.get("problems_compared") or row["problems"]
+        before = sums.get((where, drawn), (0, 0))
+        sums[where, drawn] = (before[0] + count, before[1] + row["failed"])
+    places = {what: place for place, what in enumerate(DRAWN.values())}
+    order = sorted(sums, key=lambda key: (key[0], -places[key[1]]))
+    lines = [[*key, f"{sums[key][0]:,}".replace(",", " "), sums[key][1]] for key in order]
+    return markdown(["where", "what is drawn", "problems", "failed"], lines)
+
+
 def rows_of(table, file):
     """What a table is of: accuracy.json has two parts, and of the grid's rows the CPU's are shown."""
     rows = load(RESULTS / file)
@@ -333,12 +361,15 @@ TABLES = {
     "cuda-float64": ("float64.json", float64),
     "scaled-costs": ("accuracy.json", scaled_costs),
     "builds": ("build.json", builds),
+    "random": ("random.json", random_problems),
 }
 
 
 def render(match):
     file, build = TABLES[match["name"]]
     rows = rows_of(match["name"], file)
+    if match["name"] == "random":  # of many commits
+        return f"{match[1]}{build(rows)}{match[3]}"
     return f"{match[1]}{build(rows)}\n{source(rows)}\n{match[3]}"
 
 
