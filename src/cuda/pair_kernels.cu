@@ -346,12 +346,11 @@ void launch_prepare(const Args &a, const Output &first, const Output &second, vo
   constexpr int each = 16;  // elements of a thread
   dim3 grid = grid_of(a, most, each * block);
   grid.z = a.strips == 1 ? 1 : 1 + (midlines_of(a) + grid.x - 1) / grid.x;
-  // Of short pairs, of which there are more than blocks that a GPU holds at once, several share a block: 4000 of 60
-  // numbers each take 6 us instead of 26.
-  constexpr int64_t held = 1024;
+  // Of many short pairs several share a block: 4000 of 60 numbers each take 6 us instead of 26.
+  constexpr int64_t enough = 256;  // blocks
   int pair_bits = block_bits;
   while (a.strips == 1 && 1 << pair_bits > warp && each << (pair_bits - 1) >= most &&
-         a.batch >> (block_bits - pair_bits) > held)
+         a.batch >> (block_bits - pair_bits) > enough)
     pair_bits--;
   const int64_t pairs = block >> pair_bits;
   grid.y = static_cast<unsigned>(std::min<int64_t>((a.batch + pairs - 1) / pairs, 65535));
