@@ -312,7 +312,7 @@ DRAWN = {
 
 
 def random_problems(rows):
-    """How many random problems were held against the oracle, by what was drawn and where, and how many failed."""
+    """How many random problems were held against the oracle, and failed, by where and what was drawn."""
     sums = {}
     for row in rows:
         drawn = next((what for sign, what in DRAWN.items() if sign in row["driver"]), None)

@@ -62,7 +62,7 @@ Mapping choose_mapping(const Problem &p) {
   const bool beside_short =
       std::min(p.n, p.m) <= shortest && (p.n + p.m) * std::max<int64_t>(p.features, 1) <= most_numbers;
   const double columns = mean_columns(p);
-  const bool narrow = p.band != SDTW_BAND_NONE && columns <= longest_of_lanes / 2;
+  const bool narrow = p.band != SDTW_BAND_NONE && 2 * columns <= longest_of_lanes;
   if (std::max(p.n, p.m) > (narrow ? 2 : 1) * longest_of_lanes && !beside_short) return Mapping::strips;
   const bool turns = may_transpose(p) && p.fused();
   const double strips = std::max(filled_by_strips(p.n, p.m), turns ? filled_by_strips(p.m, p.n) : 0) *

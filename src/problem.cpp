@@ -13,7 +13,7 @@ namespace {
 
 // What is appended to a struct must change its size, so none may end in padding.
 static_assert(offsetof(sdtw_problem, reserved) + sizeof(sdtw_problem::reserved) == sizeof(sdtw_problem));
-static_assert(offsetof(sdtw_exec, stream) + sizeof(sdtw_exec::stream) == sizeof(sdtw_exec));
+static_assert(offsetof(sdtw_exec, stream) + sizeof(void *) == sizeof(sdtw_exec));
 
 template <size_t count>
 void require_enum(const char *field, int32_t value, const names::Name (&rows)[count]) {

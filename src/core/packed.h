@@ -36,7 +36,8 @@ SDTW_HOST_DEVICE inline uint64_t pack(WideZ z) {
   const double e = z.e + shift, fraction = double_of((bits_of(z.m) & 0x000fffffffffffff) | bits_of(1)) - 1;
   if (std::fabs(e) < 0x1p39) {
     const auto whole = static_cast<uint64_t>(static_cast<int64_t>(e));
-    return ((whole << mantissa) + static_cast<uint64_t>(fraction * (1 << mantissa) + 0.5)) << 1;
+    const double digits = fraction * (1 << mantissa) + 0.5;  // below 2^24: exact
+    return ((whole << mantissa) + static_cast<uint64_t>(digits)) << 1;
   }
   return bits_of(e + fraction) | 1;
 }
