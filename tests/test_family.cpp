@@ -81,8 +81,7 @@ TEST_CASE("sweeps from both ends of a pair meet", "[family]") {
       "metric=cosine dtype=f32 B=9 n=384 m=6 d=132 gamma=0 weights=1,1,0 penalties=-0.5,1,1 data=steps seed=873023");
 }
 
-// m of cells along the path shrinks, and exponents of the walls' cells fall below that of a forbidden one.
-// Of batches that are larger than a GPU several pairs share a block where gradients get their initial values.
+// Of more than 256 short pairs several share a block where a GPU gives gradients their initial values.
 TEST_CASE("many tiny pairs are the oracle's, each by itself", "[family]") {
   for (const char *shape : {"B=2100 n=13 m=9", "B=9000 n=3 m=4"})
     for (const char *metric : {" d=1", " d=3", " d=7", " metric=precomputed"})
@@ -91,6 +90,7 @@ TEST_CASE("many tiny pairs are the oracle's, each by itself", "[family]") {
           check_line(std::string(shape) + metric + dtype + more);
 }
 
+// m of cells along the path shrinks, and exponents of the walls' cells fall below that of a forbidden one.
 TEST_CASE("a cheap path between walls is the oracle's", "[family]") {
   for (const char *rule : {"", " weights=1,1,1 band=absolute:200", " weights=2,2,2", " penalties=0,1,1",
                            " weights=2,1,1", " weights=1,2,1", " weights=2,1,0.5 penalties=0,0.5,1"})
