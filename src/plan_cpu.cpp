@@ -56,8 +56,7 @@ double filled_by_band(double columns, int64_t n, int64_t m, int64_t rows) {
 Mapping choose_mapping(const Problem &p) {
   // Two long series fill strips, and the boundary rows of 16 pairs would leave the L1 cache. Beside a short one any
   // length will do for which the scratch of 16 pairs takes no more than some megabytes of a thread.
-  // A band makes boundary rows as long as it is wide. Steps are for strips.
-  if (!p.has_unit_steps()) return Mapping::strips;
+  // A band makes boundary rows as long as it is wide.
   constexpr int64_t shortest = 48, most_numbers = 32768;
   const bool beside_short =
       std::min(p.n, p.m) <= shortest && (p.n + p.m) * std::max<int64_t>(p.features, 1) <= most_numbers;
@@ -77,6 +76,8 @@ Mapping choose_mapping(const Problem &p) {
   constexpr double most_of_cache = 12288;
   double favour = works >= 4 * lane_group ? 1.1 : works > 2 * lane_group ? 0.85 : 0.6;
   if (double(p.n + p.m) * double(p.features) > most_of_cache) favour = std::min(favour, 0.7);
+  // At gamma = 0 strips go back along the path alone, and lanes hold fewer pairs, of doubles.
+  if (p.gamma == 0 && !p.has_unit_steps()) favour *= 0.6;
   return lanes * favour > strips ? Mapping::lanes : Mapping::strips;
 }
 

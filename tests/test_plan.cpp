@@ -61,7 +61,7 @@ TEST_CASE("CPU: many short pairs take a lane each, few or long ones strips") {
   c.exec.device = SDTW_CPU;
   CHECK(plan_of(c).cpu.mapping == Mapping::lanes);
   c.problem.step_weight[0] = 2;
-  CHECK(plan_of(c).cpu.mapping == Mapping::strips);
+  CHECK(plan_of(c).cpu.mapping == Mapping::lanes);
   Case wide = make_case(SDTW_SQEUCLIDEAN, 512, 500, 500, 1, 1);
   wide.exec.device = SDTW_CPU;
   CHECK(plan_of(wide).cpu.mapping == Mapping::strips);

@@ -54,6 +54,22 @@ TEST_CASE("a diagonal step of twice the weight of the others is the oracle's", "
   check_line("dtype=f32 B=2 n=300 m=280 d=2 weights=2,1,1 penalties=0,0.5,0.5 seed=8");
 }
 
+// On CPUs pairs have a lane each: costs of every form, bands, tiles behind each other, the minimum, tangents beside.
+TEST_CASE("weights and penalties of many short pairs are the oracle's", "[steps]") {
+  const char *const rules[] = {"weights=2,1,1", "penalties=0.125,1,2", "weights=0.5,0,2 penalties=-0.5,0.25,4"};
+  uint64_t seed = 0;
+  for (const char *problem :
+       {"B=40 n=33 m=70 d=3", "B=40 n=5 m=7 d=1 dtype=f64", "B=33 n=66 m=40 d=2 band=sakoe_chiba:6 lengths=20",
+        "B=40 n=20 m=300 d=2 metric=euclidean gamma=30", "B=35 n=40 m=33 metric=precomputed lengths=0",
+        "B=35 n=16 m=7 metric=precomputed gamma=0.0005", "B=36 n=70 m=35 d=20 metric=cosine gamma=0.01",
+        "B=33 n=40 m=40 d=4 metric=cityblock gamma=0.001", "B=9x7 n=34 m=50 d=2 pairs=all state=no",
+        "B=34 n=40 m=50 d=2 dtype=f16 data=spikes gamma=0.01", "B=50 n=37 m=34 d=2 tangents=xy",
+        "B=40 n=33 m=70 d=2 gamma=0", "B=40 n=35 m=34 d=1 gamma=0 band=itakura:2 lengths=9",
+        "B=34 n=50 m=31 metric=precomputed gamma=0 dtype=f64"})
+    for (const char *rule : rules)
+      check_line(std::string(problem) + " " + rule + " grad=random seed=" + std::to_string(++seed));
+}
+
 TEST_CASE("weights of 2 are costs twice as large", "[steps]") {
   each_result("metric=precomputed B=3 n=40 m=33 gamma=0.5 weights=2,2,2", [](const Case &c, const Result &here) {
     Case twice = c;

@@ -151,7 +151,7 @@ class Call {
   template <class T>
   void backward_pair(Unit &unit, const sdtw_out *target, double g, bool derivative, GradientSums *sums);
   template <class T>
-  void backward_group(const Unit &unit, const sdtw_out *target, const double *g, GradientSums *sums);
+  void backward_group(const Unit &unit, const sdtw_out *target, const double *g, bool weighted, GradientSums *sums);
   template <class T>
   void add_to(GradientSums &sums, const Unit &unit) const;
   SeriesSums sums_of(size_t offset, bool wanted, int64_t batch, int64_t steps) const;

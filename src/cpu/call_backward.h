@@ -95,7 +95,8 @@ void Call<In>::backward_pair(Unit &unit, const sdtw_out *target, double g, bool 
 
 template <class In>
 template <class T>
-void Call<In>::backward_group(const Unit &unit, const sdtw_out *target, const double *g, GradientSums *sums) {
+void Call<In>::backward_group(const Unit &unit, const sdtw_out *target, const double *g, bool weighted,
+                              GradientSums *sums) {
   const int W = isa.kernels<T>().width;
   std::byte *const own = shared(unit.thread);
   for (int64_t l = 0; l < lane_group; l += W) {
@@ -109,7 +110,7 @@ void Call<In>::backward_group(const Unit &unit, const sdtw_out *target, const do
       group.prepare();
       group.use(unit.engine);
     }
-    group.backward(target, factor);
+    group.backward(target, factor, weighted);
     if (target) continue;
     if (!sums) {
       group.template write_gradients<In>(factor, b.grad_x, b.grad_y, nullptr);
@@ -136,7 +137,7 @@ void Call<In>::backward(Unit &unit, const sdtw_out *target, bool weighted, Gradi
   const auto run = [&](auto type) {
     using T = decltype(type);
     if (plan.mapping == Mapping::lanes)
-      backward_group<T>(unit, target, g, sums);
+      backward_group<T>(unit, target, g, weighted, sums);
     else if (unit.lengths[0].kind == Kind::solved)
       backward_pair<T>(unit, target, g[0], weighted, sums);
     if (sums) sums->in_turn(unit.index, [&] { add_to<T>(*sums, unit); });

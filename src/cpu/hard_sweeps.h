@@ -48,26 +48,40 @@ struct HardCells {
   static inline __attribute__((always_inline)) Real cost(const T *tile, int h) { return D::load(tile + h * D::width); }
 };
 
+// What steps add to R.
+template <class D>
+struct HardSteps {
+  using Real = typename D::Real;
+  Real weight[core::step_count], penalty[core::step_count];
+
+  template <class T>
+  explicit HardSteps(const StepRule<T> &rule) {
+    for (int i = 0; i < core::step_count; ++i) {
+      weight[i] = D::set1(rule.hard_weight[i]);
+      penalty[i] = D::set1(rule.hard_penalty[i]);
+    }
+  }
+  inline __attribute__((always_inline)) void add(Real cost, Real &by_up, Real &by_left, Real &by_diagonal) const {
+    by_up = D::fma(weight[core::vertical], cost, D::add(by_up, penalty[core::vertical]));
+    by_left = D::fma(weight[core::horizontal], cost, D::add(by_left, penalty[core::horizontal]));
+    by_diagonal = D::fma(weight[core::diagonal], cost, D::add(by_diagonal, penalty[core::diagonal]));
+  }
+};
+
 // steps: 0 not kept; 1, 2: a.entries is 0 where the best step into a cell is diagonal, else 1 where it is vertical
 // and 2 where it is horizontal; of equal ones the diagonal, and then the vertical (1) or the horizontal (2).
 template <class T, int K, bool unit, bool masked, int steps>
 void hard_sweep(const RuleSweep<T> &given) {
   using Cells = HardCells<T>;
   using D = typename Cells::D;
-  using Real = typename Cells::Real;
   constexpr int W = Cells::W, H = Cells::H;
   constexpr bool parts = Cells::parts;
   const auto infinite = D::set1(std::numeric_limits<double>::infinity());
   const Sweep<T> &a = given.of;
-  const StepRule<T> &rule = *given.rule;
 
   typename Cells::Cells row[K], above = Cells::load(a.state.above_m, a.state.above_e);
   for (int k = 0; k < K; ++k) row[k] = Cells::load(a.state.m + k * W, a.state.e + k * W);
-  [[maybe_unused]] Real weight[core::step_count], penalty[core::step_count];
-  for (int i = 0; i < core::step_count; ++i) {
-    weight[i] = D::set1(rule.hard_weight[i]);
-    penalty[i] = D::set1(rule.hard_penalty[i]);
-  }
+  [[maybe_unused]] const HardSteps<D> to_cell(*given.rule);
   for (int64_t s = 0; s < a.steps; ++s) {
     double passed;
     auto up = Cells::rotate_up(row[K - 1], get_hard(a.row_m + s, a.row_e + s), &passed);
@@ -80,11 +94,7 @@ void hard_sweep(const RuleSweep<T> &given) {
       for (int h = 0; h < H; ++h) {
         const auto d = Cells::cost(cost, h);
         auto by_up = up.at[h], by_left = row[k].at[h], by_diagonal = diagonal.at[h];
-        if constexpr (!unit) {
-          by_up = D::fma(weight[core::vertical], d, D::add(by_up, penalty[core::vertical]));
-          by_left = D::fma(weight[core::horizontal], d, D::add(by_left, penalty[core::horizontal]));
-          by_diagonal = D::fma(weight[core::diagonal], d, D::add(by_diagonal, penalty[core::diagonal]));
-        }
+        if constexpr (!unit) to_cell.add(d, by_up, by_left, by_diagonal);
         // up is the last to be known.
         auto best = D::smaller(D::smaller(by_diagonal, by_left), by_up);
         if constexpr (steps != 0) {
@@ -114,9 +124,9 @@ void hard_sweep(const RuleSweep<T> &given) {
   for (int k = 0; k < K; ++k) Cells::store(row[k], a.state.m + k * W, a.state.e + k * W);
 }
 
-// The same where lanes hold pairs, all of whose steps are the core's. steps: 0 not kept; 1, 2: a.entries as the
-// soft minimum's, of which the best step's is 1.
-template <class T, int K, bool masked, int steps>
+// The same where lanes hold pairs. steps: 0 not kept; 1, 2: a.entries as the soft minimum's, of which the best step's
+// is 1.
+template <class T, int K, bool unit, bool masked, int steps>
 void hard_lanes(const LaneSweep<T> &given) {
   using Cells = HardCells<T>;
   using D = typename Cells::D;
@@ -124,6 +134,7 @@ void hard_lanes(const LaneSweep<T> &given) {
   const Sweep<T> &a = given.of;
   [[maybe_unused]] const auto infinite = D::set1(std::numeric_limits<double>::infinity());
   const auto none = D::set1(0), one = D::set1(1);
+  [[maybe_unused]] const HardSteps<D> to_cell(*given.rule);
 
   typename Cells::Cells row[K], above = Cells::load(a.state.above_m, a.state.above_e);
   for (int k = 0; k < K; ++k) row[k] = Cells::load(a.state.m + k * W, a.state.e + k * W);
@@ -138,7 +149,8 @@ void hard_lanes(const LaneSweep<T> &given) {
       typename Cells::Cells cell;
       for (int h = 0; h < H; ++h) {
         const auto d = Cells::cost(cost, h);
-        const auto by_up = up.at[h], by_left = row[k].at[h], by_diagonal = diagonal.at[h];
+        auto by_up = up.at[h], by_left = row[k].at[h], by_diagonal = diagonal.at[h];
+        if constexpr (!unit) to_cell.add(d, by_up, by_left, by_diagonal);
         const auto side = D::smaller(by_up, by_left);
         if constexpr (steps != 0) {
           const auto straight = D::at_most(by_diagonal, side);
@@ -149,7 +161,8 @@ void hard_lanes(const LaneSweep<T> &given) {
           D::store(out + W + h * D::width, steps == 1 ? by_second : by_first);
           D::store(out + 2 * W + h * D::width, D::where(straight, one, none));
         }
-        cell.at[h] = D::add(D::smaller(by_diagonal, side), d);
+        cell.at[h] = D::smaller(by_diagonal, side);
+        if constexpr (unit) cell.at[h] = D::add(cell.at[h], d);
         // A cost of +infinity forbids the cell, even where another is -infinity. Only double cells meet one.
         if constexpr (!Cells::parts)
           cell.at[h] = D::where(D::at_most(d, D::set1(std::numeric_limits<double>::max())), cell.at[h], infinite);

@@ -105,7 +105,7 @@ template <class T>
 struct StepRule {
   // Soft minimum. A step costs weight t + penalty, in bits: t = D log2(e) / gamma.
   T scale[core::step_count], scale_low[core::step_count];  // weight log2(e) / gamma, and what its rounding has lost
-  // Of costs that come split, which have been scaled by the largest weight: this weight's part of it.
+  // Of costs that come split, which have been scaled by one of the weights: how often this one has it.
   T ratio[core::step_count], ratio_low[core::step_count];
   typename core::Exponent<T>::type penalty[core::step_count];  // its nearest integer, and with what is left, f,
   T excess[core::step_count];                                  // 2^-f - 1
@@ -115,10 +115,11 @@ struct StepRule {
   double hard_weight[core::step_count], hard_penalty[core::step_count];
 };
 
-// Which costs of steps are told apart: weights that are equal are computed once.
+// What of a step's cost has to be computed by itself.
 enum StepShape {
-  one_weight,   // of all three, and penalties
-  two_weights,  // the diagonal's, and that of the other two; no penalties
+  one_weight,        // of all three, and penalties
+  doubled_diagonal,  // the diagonal's is twice that of the other two, as in (2, 1, 1): one cost, taken off twice; no
+                     // penalties
   any_weights,
   step_shapes
 };
@@ -141,7 +142,7 @@ struct RuleSweep {
 };
 
 // A sweep where lanes hold pairs of which each has a band of its own: cell (s, k, l) is admissible for
-// first[k W + l] <= column + s < end[k W + l]. Null, if all are, for the minimum only.
+// first[k W + l] <= column + s < end[k W + l].
 template <class T>
 struct LaneSweep {
   using E = typename core::Exponent<T>::type;
@@ -149,6 +150,7 @@ struct LaneSweep {
   int64_t column;                       // of the tile's first step
   const E *first, *end;                 // soft minimum
   const double *wide_first, *wide_end;  // minimum
+  const StepRule<T> *rule;              // of steps that differ
 };
 
 template <class T>
@@ -277,14 +279,17 @@ struct RuleKernels {
   void (*adjoint_tangent)(const RuleAdjoint<T> &);  // any
 };
 
-// Lanes only, the core's steps.
+// Lanes only. Steps that differ take a mask always.
 template <class T>
 struct LaneKernels {
   using Function = void (*)(const LaneSweep<T> &);
-  // Soft minimum within a band: [form][keeping probabilities].
-  Function soft[cost_forms][2];
-  // Minimum: [masked][not keeping steps, or keeping probabilities, of which one is 1, with ties as RuleKernels::hard].
-  Function hard[2][3];
+  // Soft minimum within a band: [form][keeping what enters cells], and of steps that differ.
+  Function core[cost_forms][2];
+  Function soft[cost_forms][step_shapes][2];
+  // Minimum: [steps that differ][masked][not keeping steps, or keeping probabilities, of which one is 1, with ties as
+  // RuleKernels::hard].
+  Function hard[2][2][3];
+  void (*adjoint)(const RuleAdjoint<T> &);  // of steps of other weights than 1
   // Of `count` vectors, lane by lane: raises largest [W] to the largest; adds them to sum [W]; each times 1 + excess
   // [W].
   void (*largest)(const T *values, int64_t count, T *largest);

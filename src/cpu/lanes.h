@@ -1,9 +1,9 @@
 // Small pairs, one in each SIMD lane: a group of W pairs is swept row by row, 4 rows at a time, all lanes in step.
 //
 // Pairs of a group may differ in length: the group is swept to its longest, and a pair's value is read, or its gradient
-// started, in passing. Boundaries are kept for tiles of 32 x 32 cells. Lanes know no steps but the core's. Of bands
-// they sweep, for each K rows, the columns that any lane's admits, and mask those that a lane's own does not; at gamma
-// = 0 they have cells as put_hard has them, and E is 1 along the best path and 0 elsewhere.
+// started, in passing. Boundaries are kept for tiles of 32 x 32 cells. Of bands they sweep, for each K rows, the
+// columns that any lane's admits, and mask those that a lane's own does not; at gamma = 0 they have cells as put_hard
+// has them, and E is 1 along the best path and 0 elsewhere.
 //
 // This file has what a group is; forward is in lanes_forward.h, the rest in lanes_backward.h.
 #pragma once
@@ -14,6 +14,7 @@
 #include "core/band.h"
 #include "cpu/flush.h"
 #include "cpu/lane_series.h"
+#include "cpu/rules.h"
 
 namespace sdtw::cpu {
 
@@ -40,7 +41,7 @@ class LaneGroup {
         state(block_of_state),
         kept(entries_of_tiles),
         of_kept(p, plan),
-        hard(p.gamma == 0),
+        rule(p, plan.transposed, p.n, p.m),
         scale(T(core::log2_e / p.gamma)),
         scale_low(T(core::log2_e / p.gamma - double(scale))) {
     // Several groups of narrow vectors have room where one of wide ones has: series stay packed side by side.
@@ -98,7 +99,7 @@ class LaneGroup {
     if (p.metric == SDTW_COSINE) {
       normalise();
     } else if (products) {
-      series.centre_points(p.metric, core::log2_e / p.gamma, x, padded_n(), wide_x, of_x, y, longest_m, wide_y, of_y);
+      series.centre_points(p.metric, split_scale, x, padded_n(), wide_x, of_x, y, longest_m, wide_y, of_y);
     } else if (form == double_cost) {
       std::copy(x, x + padded_n() * p.features * W, wide_x);
       std::copy(y, y + longest_m * p.features * W, wide_y);
@@ -118,7 +119,8 @@ class LaneGroup {
   bool forward(double *value);
 
   // Sweeps E back; gradients stay packed until write_gradients. target: where E goes times factor[lane], or null.
-  void backward(const sdtw_out *target, const T *factor);
+  // derivative: E times the weights of steps.
+  void backward(const sdtw_out *target, const T *factor, bool derivative);
 
   // factor: [W], g of each pair. Where to, if anywhere: at the places' series, or of other places.
   template <class Out>
@@ -232,7 +234,7 @@ class LaneGroup {
             d * W,
             wide_x + r * d * W,
             wide_y + c * d * W,
-            core::log2_e / p.gamma,
+            split_scale,
             of_x + r * W,
             of_y + c * W,
             W,
@@ -269,13 +271,9 @@ class LaneGroup {
   }
   // Lanes left of column 0, for rows from r on.
   void start_rows(int64_t r, const LaneState<T> &s) const {
-    fill_forbidden(s.m, s.e, K * W, hard);
-    fill_forbidden(s.above_m, s.above_e, W, hard);
-    if (r > 0) return;
-    for (int l = 0; l < W; ++l) {  // the corner of the border: R = 0
-      if (hard) put_hard(0, s.above_m + l, s.above_e + l);
-      s.above_e[l] = 0;
-    }
+    rule.forbid(s.m, s.e, K * W);
+    rule.forbid(s.above_m, s.above_e, W);
+    for (int l = 0; r == 0 && l < W; ++l) rule.start(s.above_m + l, s.above_e + l);  // the corner of the border: R = 0
   }
   // Whether lane l's last cell is in rows r .. r + K - 1 and columns first <= j < last.
   bool corner_in(int l, int64_t r, int64_t rows, int64_t first, int64_t last) const {
@@ -293,7 +291,7 @@ class LaneGroup {
 
   // Sweeps columns [begin, end) of K rows from r on. of: as of a tile that begins there. save: probabilities are kept.
   void sweep(const Columns &columns, int64_t r, int64_t begin, int64_t end, const Sweep<T> &of, bool save) const {
-    const FlushDenormals flush(!hard && (save || sizeof(T) == 8));
+    const FlushDenormals flush(!rule.hard && (save || sizeof(T) == 8));
     const int64_t each = K * W * (form == plain_cost ? 1 : 2);
     for (int64_t from = begin, to; from < end; from = to) {
       const bool masked = from < columns.open_begin || from >= columns.open_end;
@@ -309,11 +307,14 @@ class LaneGroup {
                           save ? of.entries + s * K * 3 * W : nullptr,
                           x + r * features * W,
                           y + from * features * W};
-      const LaneSweep<T> given{part, from, columns.first, columns.last, columns.wide_first, columns.wide_last};
-      if (hard)
-        kernels.of_lanes.hard[masked][save ? (plan.transposed ? 2 : 1) : 0](given);
+      const LaneSweep<T> given{part,       from, columns.first, columns.last, columns.wide_first, columns.wide_last,
+                               &rule.steps};
+      if (rule.hard)
+        kernels.of_lanes.hard[!rule.unit][masked][save ? rule.ties : 0](given);
+      else if (!rule.unit)
+        kernels.of_lanes.soft[form][rule.shape][save](given);
       else if (masked)
-        kernels.of_lanes.soft[form][save](given);
+        kernels.of_lanes.core[form][save](given);
       else
         (save ? mapping.sweep_save : mapping.sweep)[of_points ? point_cost : form](part);
     }
@@ -328,7 +329,7 @@ class LaneGroup {
     return {{{left, plan.tile_rows}, {diagonal, plan.tile_rows}, {adjoint_row + c * W, count}}};
   }
   void recompute(int64_t r, int64_t c, int64_t count) const;
-  void adjoint(int64_t r, int64_t begin, int64_t end) const;
+  void adjoint(int64_t r, int64_t begin, int64_t end, bool derivative) const;
   void leave(int64_t r, int64_t c, int64_t count, int64_t begin, int64_t end, bool first) const;
   bool live(int64_t r, int64_t c, int64_t count) const;
 
@@ -343,10 +344,10 @@ class LaneGroup {
   std::byte *const state;
   T *const kept;
   const KeptLayout of_kept;
-  const bool hard;                                     // gamma = 0
+  const PairRule<T> rule;
+  const double split_scale = core::log2_e / p.gamma * rule.split_weight;
   const bool of_y_too = b.grad_y.data || p.symmetric;  // gradients, not those of x alone
-  const bool banded = p.band != SDTW_BAND_NONE;
-  const Store store{hard};
+  const Store store{rule.hard};
   const T scale, scale_low;  // log2(e) / gamma
   double matrix_limit;
   int64_t n[max_width], m[max_width], longest_n = 0, longest_m = 0, shortest_n = INT64_MAX;

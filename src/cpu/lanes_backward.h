@@ -15,7 +15,7 @@ void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
   const int64_t before = c > 0 ? 1 : 0;
   T *const m_ = above_m + W;
   E *const e_ = above_e + W;
-  fill_forbidden(above_m, above_e, (count + 1) * W, hard);
+  rule.forbid(above_m, above_e, (count + 1) * W);
   if (i > 0)
     store.load(boundary_row(i), p.m * W, (c - before) * W, m_ - before * W, e_ - before * W, (count + before) * W);
   bool ok = true;
@@ -26,7 +26,7 @@ void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
     const int64_t from = std::max(c, columns.begin), to = std::min(c + count, columns.end);
     if (from > c || from == columns.begin || c > columns.end) {
       start_rows(r + q, lanes);
-      fill_forbidden(above_m, above_e, W, hard);
+      rule.forbid(above_m, above_e, W);
     } else {
       store.load(boundary_column(r + q, c / plan.tile_cols), K * W, 0, lanes.m, lanes.e, K * W);
       // One back in the row above: its own column boundary, saved last time round in above_m[0].
@@ -46,7 +46,7 @@ void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
 
 // Columns [begin, end) of one group of K rows of a tile; E stays in `alignment`.
 template <class T, class In>
-void LaneGroup<T, In>::adjoint(int64_t r, int64_t begin, int64_t end) const {
+void LaneGroup<T, In>::adjoint(int64_t r, int64_t begin, int64_t end, bool derivative) const {
   const FlushDenormals flush;
   const int64_t q = r % plan.tile_rows;
   const T *const of_tile = kept_at(r, begin), *const p_ = of_tile ? of_tile : entries + q * plan.tile_cols * 3 * W;
@@ -57,8 +57,13 @@ void LaneGroup<T, In>::adjoint(int64_t r, int64_t begin, int64_t end) const {
       if (corner_in(l, r, K, begin, to)) s = std::max(s, m[l] == to ? begin : m[l]);
     for (int l = 0; has_corners(r) && l < W; ++l)
       if (corner_in(l, r, K, begin, to) && m[l] == to) left[(q + n[l] - 1 - r) * W + l] = 1;
-    mapping.adjoint({to - s, p_ + (s - begin) * K * 3 * W, alignment + (s - begin) * K * W, left + q * W,
-                     diagonal + q * W, above_m, adjoint_row + s * W});
+    const AdjointSweep<T> part{
+        to - s,  p_ + (s - begin) * K * 3 * W, alignment + (s - begin) * K * W, left + q * W, diagonal + q * W,
+        above_m, adjoint_row + s * W};
+    if (derivative && rule.weighted)
+      kernels.of_lanes.adjoint({part, &rule.steps, nullptr, nullptr, nullptr, nullptr, nullptr});
+    else
+      mapping.adjoint(part);
     to = s;
   }
 }
@@ -95,7 +100,7 @@ bool LaneGroup<T, In>::live(int64_t r, int64_t c, int64_t count) const {
 }
 
 template <class T, class In>
-void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
+void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor, bool derivative) {
   std::fill(adjoint_row, adjoint_row + longest_m * W, T(0));
   if (p.fused() && !target) {
     const int64_t size_x = tiles_down() * plan.tile_rows * features * W, size_y = longest_m * features * W;
@@ -118,8 +123,8 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor) {
       for (int64_t q = (rows - 1) / K * K; q >= 0; q -= K) {
         find_columns(r + q, columns);
         const int64_t from = std::max(c, columns.begin), to = std::min(c + count, columns.end);
-        if (from < to) adjoint(r + q, from, to);
-        if (banded) leave(r + q, c, count, from, to, columns.begin >= c);
+        if (from < to) adjoint(r + q, from, to, derivative);
+        if (rule.banded) leave(r + q, c, count, from, to, columns.begin >= c);
         if (from >= to) continue;
         if (target) {
           const Offsets at = offsets(*target, &Place::result, places);

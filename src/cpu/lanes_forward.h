@@ -8,7 +8,12 @@ namespace sdtw::cpu {
 template <class T, class In>
 void LaneGroup<T, In>::find_columns(int64_t r, Columns &c) const {
   c.begin = c.open_begin = 0, c.end = c.open_end = longest_m;
-  if (!banded) return;
+  if (!rule.banded) {
+    if (rule.unit) return;
+    std::fill(c.first, c.first + K * W, E(0)), std::fill(c.last, c.last + K * W, E(longest_m));
+    std::fill(c.wide_first, c.wide_first + K * W, 0.), std::fill(c.wide_last, c.wide_last + K * W, double(longest_m));
+    return;
+  }
   c.begin = longest_m, c.end = 0;
   core::Interval of_row[K];
   for (int l = 0; l < W; ++l) {
@@ -36,7 +41,7 @@ template <class T, class In>
 bool LaneGroup<T, In>::forward(double *value) {
   bool ok = true;
   const bool recomputes = state && !(kept && of_kept.columns >= noted_m);
-  fill_forbidden(row_m, row_e, longest_m * W, hard);
+  rule.forbid(row_m, row_e, longest_m * W);
   for (int l = 0; l < W; ++l)  // where a band does not reach the corner
     if (n[l] > 0) value[l] = std::numeric_limits<double>::infinity();
   Columns columns;
@@ -65,9 +70,7 @@ bool LaneGroup<T, In>::forward(double *value) {
         for (int l = 0; has_corners(r) && l < W; ++l)
           if (corner_in(l, r, K, s, end) && m[l] == end) {
             const int64_t at_corner = (n[l] - 1 - r) * W + l;
-            const T *const m_ = lanes.m + at_corner;
-            const E *const e_ = lanes.e + at_corner;
-            value[l] = hard ? get_hard(m_, e_) : value_of(*m_, *e_);
+            value[l] = rule.value(lanes.m + at_corner, lanes.e + at_corner);
           }
       }
     }

@@ -57,12 +57,12 @@ inline void metric_sums(const FusedTile<T> &a, int64_t begin, int64_t end, Out o
   }
 }
 
-// Costs as they are. Features are summed a few at a time, and then these sums: the rounding errors of a float32 sum
-// grow with the square root of the number of its terms, and are all of one sign where the terms are alike.
+// Costs as they are. Features are summed a few at a time, and then these sums: the rounding errors of a sum grow with
+// the square root of the number of its terms, and are all of one sign where the terms are alike.
 template <class Metric, class T, int K>
 void metric_cost(const FusedTile<T> &a) {
   using V = Vec<T>;
-  constexpr int64_t few = sizeof(T) == 4 ? 16 : INT64_MAX;
+  constexpr int64_t few = sizeof(T) == 4 ? 16 : 32;
   const auto at = [&](int64_t s, int k) { return a.cost + (s * K + k) * V::width; };
   if (a.features <= few)
     return metric_sums<Metric, T, K>(

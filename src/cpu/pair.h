@@ -131,7 +131,8 @@ bool any_tiny(const T *data, int64_t count) {
   return any;
 }
 
-// The engine for float32 series of these lengths.
+// The engine for float32 series, or given costs, of these lengths. Of given costs, which are no sums, split ones would
+// be no better.
 inline Engine engine_for(const CostBound &bound, int64_t n, int64_t m, const Problem &p) {
   const StepBounds steps(p);
   if (p.gamma == 0) {
@@ -144,6 +145,7 @@ inline Engine engine_for(const CostBound &bound, int64_t n, int64_t m, const Pro
   const double step = (heaviest + steps.penalty) * scale, total = step * double(n + m);
   if (!core::is_float_scale(scale) || !(total <= core::Exponent<float>::limit)) return Engine::float64;
   if (core::is_thin(n, m)) return Engine::float64;
+  if (!p.fused()) return Engine::plain;
   const bool precise = p.metric == SDTW_COSINE || bound.tiny;
   const double thinness = double(std::max(n, m)) / double(std::min(n, m));
   if (!precise && total * thinness <= core::plain_cost_limit && step <= core::plain_cost_step(double(p.features)))

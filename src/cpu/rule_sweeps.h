@@ -1,5 +1,5 @@
-// Sweeps over a tile of a strip by rules other than the core's, for any vector type. Included by kernels_*.cpp inside
-// its namespace, after sweeps.h, whose order of cells these have.
+// Sweeps over a tile by rules other than the core's, for any vector type. Included by kernels_*.cpp inside its
+// namespace, after sweeps.h, whose order of cells these have.
 
 // Applied to m (1 + excess) rather than 1 + excess to m: see core/cell.h on what excess is rounded by.
 template <class V>
@@ -23,16 +23,18 @@ struct Entered {
   core::Scaled<V> up, left, diagonal;
 };
 
-// The soft minimum. Everything but one_weight's cost is taken off before the sum.
-template <class T, int K, StepShape shape, bool split, bool save, bool masked, bool tangent>
-void rule_sweep(const RuleSweep<T> &given) {
+// The soft minimum. What all steps cost alike is taken off after the sum, all else before it. skew: of strips, or else
+// of lanes, as in sweep_tile; a mask counts steps from `at` on.
+template <class T, int K, bool skew, StepShape shape, bool split, bool save, bool masked, bool tangent>
+inline __attribute__((always_inline)) void rule_tile(const RuleSweep<T> &given, int64_t at) {
   using V = Vec<T>;
   using Cell = core::Scaled<V>;
   using Real = typename V::Real;
   constexpr int W = V::width;
-  // A penalty moves m by another half bit.
-  constexpr int64_t period = K < 8 ? 8 / K : 1;
-  constexpr bool penalties = shape != two_weights;
+  static_assert(skew || !tangent);
+  // A penalty moves m by another half bit: at most 8 cells of a path before it is brought back to [1, 2).
+  constexpr int64_t period = !skew ? 8 - K : K < 8 ? 8 / K : 1;
+  constexpr bool penalties = shape != doubled_diagonal;
   constexpr int P = tangent ? 6 : 3;
   const Sweep<T> &a = given.of;
   const StepRule<T> &rule = *given.rule;
@@ -55,7 +57,7 @@ void rule_sweep(const RuleSweep<T> &given) {
     if constexpr (split) {
       const T *t = a.cost + (s * K + k) * 2 * W;
       const typename V::Split whole{V::load(reinterpret_cast<const int32_t *>(t)), V::load(t + W)};
-      if constexpr (shape == one_weight)
+      if constexpr (shape != any_weights)
         return whole;
       else
         return weigh<V>(whole, constant(rule.ratio[step]), constant(rule.ratio_low[step]));
@@ -65,10 +67,15 @@ void rule_sweep(const RuleSweep<T> &given) {
   };
 
   for (int64_t s = 0; s < a.steps; ++s) {
-    const Cell last{V::rotate_up(row[K - 1].m), V::rotate_up(row[K - 1].e)};
-    a.row_m[s - W] = V::first(last.m);
-    a.row_e[s - W] = V::first(last.e);
-    Cell up{V::insert_first(last.m, a.row_m + s), V::insert_first(last.e, a.row_e + s)};
+    Cell up;
+    if constexpr (skew) {
+      const Cell last{V::rotate_up(row[K - 1].m), V::rotate_up(row[K - 1].e)};
+      a.row_m[s - W] = V::first(last.m);
+      a.row_e[s - W] = V::first(last.e);
+      up = {V::insert_first(last.m, a.row_m + s), V::insert_first(last.e, a.row_e + s)};
+    } else {
+      up = {V::load(a.row_m + s * W), V::load(a.row_e + s * W)};
+    }
     Cell diagonal = above;
     above = up;
     [[maybe_unused]] Real up_dot, diagonal_dot;
@@ -79,17 +86,16 @@ void rule_sweep(const RuleSweep<T> &given) {
       diagonal_dot = above_dot;
       above_dot = up_dot;
     }
-    for (int k = 0; k < K; ++k) {
+    each_row<K>([&](int k) __attribute__((always_inline)) {
       Entered<V> in{up, row[k], diagonal};
-      if constexpr (shape != one_weight) {
-        const auto of_diagonal = core::step_factor<V>(cost_of(s, k, core::diagonal));
-        const auto of_vertical = core::step_factor<V>(cost_of(s, k, core::vertical));
-        in.diagonal = apply<V>(in.diagonal, of_diagonal);
-        in.up = apply<V>(in.up, of_vertical);
-        if constexpr (shape == two_weights)
-          in.left = apply<V>(in.left, of_vertical);
-        else
-          in.left = apply<V>(in.left, core::step_factor<V>(cost_of(s, k, core::horizontal)));
+      [[maybe_unused]] core::StepFactor<V> alike;
+      if constexpr (shape == any_weights) {
+        in.diagonal = apply<V>(in.diagonal, core::step_factor<V>(cost_of(s, k, core::diagonal)));
+        in.up = apply<V>(in.up, core::step_factor<V>(cost_of(s, k, core::vertical)));
+        in.left = apply<V>(in.left, core::step_factor<V>(cost_of(s, k, core::horizontal)));
+      } else {
+        alike = core::step_factor<V>(cost_of(s, k, core::vertical));
+        if constexpr (shape == doubled_diagonal) in.diagonal = apply<V>(in.diagonal, alike);
       }
       if constexpr (penalties) {
         in.diagonal = apply<V>(in.diagonal, penalty[core::diagonal]);
@@ -99,11 +105,10 @@ void rule_sweep(const RuleSweep<T> &given) {
       core::Terms<V> terms;
       const auto sum = core::sum_of<V>(in.up, in.left, in.diagonal, save || tangent ? &terms : nullptr);
       Cell cell{sum.sum, sum.x};
-      if constexpr (shape == one_weight)
-        cell = core::enter<V>(sum, core::step_factor<V>(cost_of(s, k, core::diagonal)));
+      if constexpr (shape != any_weights) cell = core::enter<V>(sum, alike);
       [[maybe_unused]] typename V::Mask inside;
       if constexpr (masked) {
-        inside = V::within(V::whole(static_cast<typename V::ScalarExponent>(s)), V::load(given.first + k * W),
+        inside = V::within(V::whole(static_cast<typename V::ScalarExponent>(at + s)), V::load(given.first + k * W),
                            V::load(given.end + k * W));
         cell.m = V::where(inside, cell.m, V::set1(1));
         cell.e = V::where(inside, cell.e, V::whole(core::Exponent<T>::forbidden));
@@ -148,13 +153,18 @@ void rule_sweep(const RuleSweep<T> &given) {
       diagonal = row[k];
       row[k] = cell;
       up = cell;
+    });
+    if constexpr (!skew) {
+      V::normalize(up.m, up.e);
+      V::store(a.row_m + s * W, up.m);
+      V::store(a.row_e + s * W, up.e);
     }
     if (s % period == period - 1) {
       for (int k = 0; k < K; ++k) V::normalize(row[k].m, row[k].e);
-      V::normalize(above.m, above.e);
+      if constexpr (skew) V::normalize(above.m, above.e);
     }
   }
-  V::normalize(above.m, above.e);
+  if constexpr (skew) V::normalize(above.m, above.e);
   V::store(a.state.above_m, above.m);
   V::store(a.state.above_e, above.e);
   for (int k = 0; k < K; ++k) {
@@ -168,12 +178,25 @@ void rule_sweep(const RuleSweep<T> &given) {
   }
 }
 
+template <class T, int K, StepShape shape, bool split, bool save, bool masked, bool tangent>
+void strip_sweep(const RuleSweep<T> &a) {
+  rule_tile<T, K, true, shape, split, save, masked, tangent>(a, 0);
+}
+template <class T, int K, StepShape shape, bool split, bool save>
+void lane_sweep(const LaneSweep<T> &a) {
+  RuleSweep<T> given{};
+  given.of = a.of, given.rule = a.rule;
+  given.first = a.first, given.end = a.end;
+  rule_tile<T, K, false, shape, split, save, true, false>(given, a.column);
+}
+
 // The adjoint where what is wanted is E times the expected weight of the step into the cell, and its derivative along
 // the tangents: the product rule in every line.
-template <class T, int K, bool tangent>
+template <class T, int K, bool skew, bool tangent>
 void rule_adjoint(const RuleAdjoint<T> &given) {
   using V = Vec<T>;
   using Real = typename V::Real;
+  static_assert(skew || !tangent);
   constexpr int W = V::width, P = tangent ? 6 : 3;
   const AdjointSweep<T> &a = given.of;
   const auto by_up = V::set1(given.rule->weight[core::vertical]),
@@ -191,8 +214,13 @@ void rule_adjoint(const RuleAdjoint<T> &given) {
   }
   if constexpr (tangent) above_dot = V::load(given.above_dot);
   for (int64_t s = a.steps - 1; s >= 0; --s) {
-    a.row[s + 1] = V::first(above);
-    Real below = V::insert_last(V::rotate_down(above), a.row + s - W + 1);
+    Real below;
+    if constexpr (skew) {
+      a.row[s + 1] = V::first(above);
+      below = V::insert_last(V::rotate_down(above), a.row + s - W + 1);
+    } else {
+      below = V::load(a.row + s * W);
+    }
     [[maybe_unused]] Real below_dot;
     if constexpr (tangent) {
       given.row_dot[s + 1] = V::first(above_dot);
@@ -219,7 +247,10 @@ void rule_adjoint(const RuleAdjoint<T> &given) {
       left[k] = V::mul(left_p, e);
       diagonal[k] = V::mul(diagonal_p, e);
     }
-    above = below;
+    if constexpr (skew)
+      above = below;
+    else
+      V::store(a.row + s * W, below);
     if constexpr (tangent) above_dot = below_dot;
   }
   V::store(a.above, above);

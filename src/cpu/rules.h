@@ -23,6 +23,7 @@ class PairRule {
   const bool banded;
   bool weighted;  // weights other than 1
   StepShape shape;
+  double split_weight;  // which split costs come scaled with
   StepRule<T> steps;
   core::Band band;
   int ties;  // of hard_sweep, where steps are kept
@@ -39,12 +40,15 @@ class PairRule {
     const double *const w = given.weight, *const penalty = given.penalty;
     weighted = w[0] != 1 || w[1] != 1 || w[2] != 1;
     const bool none = penalty[0] == 0 && penalty[1] == 0 && penalty[2] == 0;
-    shape = w[0] == w[1] && w[1] == w[2] ? one_weight : w[1] == w[2] && none ? two_weights : any_weights;
-    const double largest = given.largest_weight(), per_gamma = hard ? 0 : core::log2_e / p.gamma;
+    shape = any_weights;
+    if (w[1] == w[2] && w[0] == w[1]) shape = one_weight;
+    if (w[1] == w[2] && w[0] == 2 * w[1] && w[1] > 0 && none) shape = doubled_diagonal;
+    split_weight = shape == any_weights ? given.largest_weight() : w[core::vertical];
+    const double per_gamma = hard ? 0 : core::log2_e / p.gamma;
     for (int k = 0; k < core::step_count; ++k) {
       const auto halves = [](double v, T &high, T &low) { high = T(v), low = T(v - double(high)); };
       halves(w[k] * per_gamma, steps.scale[k], steps.scale_low[k]);
-      halves(largest > 0 ? w[k] / largest : 1, steps.ratio[k], steps.ratio_low[k]);
+      halves(split_weight > 0 ? w[k] / split_weight : 1, steps.ratio[k], steps.ratio_low[k]);
       const double bits = penalty[k] * per_gamma, integer = std::nearbyint(bits);
       steps.penalty[k] = E(std::clamp(integer, -core::Exponent<T>::limit, core::Exponent<T>::limit));
       steps.excess[k] = std::abs(bits) < 1e15 ? T(std::expm1((integer - bits) * core::ln_2)) : T(0);

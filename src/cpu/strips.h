@@ -73,8 +73,7 @@ class StripPair {
   // Which engine the pair's costs need.
   Engine needed() const {
     if (sizeof(T) == 8) return Engine::float64;
-    const Engine engine = engine_for(p.fused() ? series.cost_bound(p.metric) : CostBound{}, n, m, p);
-    return !p.fused() && engine == Engine::double_costs ? Engine::plain : engine;
+    return engine_for(p.fused() ? series.cost_bound(p.metric) : CostBound{}, n, m, p);
   }
   // Returns how many features the series have that costs are computed from.
   int64_t use(Engine engine) {
@@ -84,7 +83,7 @@ class StripPair {
                                   form == double_cost && !tangents.wanted());
       if (tangents.wanted()) tangents.normalise(series, wide_or_null(wide_x), wide_or_null(wide_y), of_x, of_y);
     } else if (products) {
-      series.centre_points(p.metric, split_scale(), wide_x, wide_y, of_x, of_y);
+      series.centre_points(p.metric, split_scale, wide_x, wide_y, of_x, of_y);
     } else if (form == double_cost) {
       std::copy(series.x, series.x + series.size_x(), wide_x);
       std::copy(series.y, series.y + series.size_y(), wide_y);
@@ -203,7 +202,7 @@ class StripPair {
             -1,
             wide_x + row,
             wide_y + column,
-            split_scale(),
+            split_scale,
             of_x + i * strip_rows,
             of_y + column,
             -1,
@@ -214,8 +213,6 @@ class StripPair {
             rest_x + row,
             rest_y + column};
   }
-  // Split costs come scaled by the largest weight, of which the others are fractions.
-  double split_scale() const { return core::log2_e / p.gamma * (rule.weighted ? StepBounds(p).weight : 1); }
   // Fills the tile with costs, if sweeps want any; false if a given one is not for this engine.
   bool cost(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local) const {
     if (of_points) return true;
@@ -345,6 +342,7 @@ class StripPair {
   T *const kept;
   const KeptLayout of_kept;
   const PairRule<T> rule;
+  const double split_scale = core::log2_e / p.gamma * rule.split_weight;
   const Store store{rule.hard};
   Tangents<T, In> tangents;
   const T scale, scale_low;  // log2(e) / gamma

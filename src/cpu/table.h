@@ -92,17 +92,17 @@ constexpr RuleKernels<T> rules() {
     constexpr int f = decltype(form)::value;
     constexpr bool split = f == double_cost && sizeof(T) == 4;
     constexpr auto s = static_cast<StepShape>(decltype(shape)::value);
-    r.soft[f][s][0][0] = rule_sweep<T, K, s, split, false, false, false>;
-    r.soft[f][s][0][1] = rule_sweep<T, K, s, split, false, true, false>;
-    r.soft[f][s][1][0] = rule_sweep<T, K, s, split, true, false, false>;
-    r.soft[f][s][1][1] = rule_sweep<T, K, s, split, true, true, false>;
+    r.soft[f][s][0][0] = strip_sweep<T, K, s, split, false, false, false>;
+    r.soft[f][s][0][1] = strip_sweep<T, K, s, split, false, true, false>;
+    r.soft[f][s][1][0] = strip_sweep<T, K, s, split, true, false, false>;
+    r.soft[f][s][1][1] = strip_sweep<T, K, s, split, true, true, false>;
     // Tangents take the general steps and a mask: what they do beside weighs more.
     constexpr StepShape t = s == one_weight ? one_weight : any_weights;
-    r.tangent[f][s][0] = rule_sweep<T, K, t, split, false, true, true>;
-    r.tangent[f][s][1] = rule_sweep<T, K, t, split, true, true, true>;
+    r.tangent[f][s][0] = strip_sweep<T, K, t, split, false, true, true>;
+    r.tangent[f][s][1] = strip_sweep<T, K, t, split, true, true, true>;
   };
   const auto add_form = [&](auto form) {
-    add(form, Int<one_weight>{}), add(form, Int<two_weights>{}), add(form, Int<any_weights>{});
+    add(form, Int<one_weight>{}), add(form, Int<doubled_diagonal>{}), add(form, Int<any_weights>{});
   };
   add_form(Int<plain_cost>{}), add_form(Int<double_cost>{});
   constexpr CostForm wide = sizeof(T) == 4 ? double_cost : plain_cost;
@@ -118,21 +118,44 @@ constexpr RuleKernels<T> rules() {
   };
   add_hard(Int<0>{}, Int<0>{}), add_hard(Int<0>{}, Int<1>{}), add_hard(Int<1>{}, Int<0>{}),
       add_hard(Int<1>{}, Int<1>{});
-  r.adjoint = rule_adjoint<T, K, false>;
-  r.adjoint_tangent = rule_adjoint<T, K, true>;
+  r.adjoint = rule_adjoint<T, K, true, false>;
+  r.adjoint_tangent = rule_adjoint<T, K, true, true>;
   return r;
 }
 
 template <class T, int K>
 constexpr LaneKernels<T> lane_kernels() {
   constexpr CostForm wide = sizeof(T) == 4 ? double_cost : plain_cost;
-  return {{{sweep_band<T, K, plain_cost, false>, sweep_band<T, K, plain_cost, true>},
-           {sweep_band<T, K, wide, false>, sweep_band<T, K, wide, true>}},
-          {{hard_lanes<T, K, false, 0>, hard_lanes<T, K, false, 1>, hard_lanes<T, K, false, 2>},
-           {hard_lanes<T, K, true, 0>, hard_lanes<T, K, true, 1>, hard_lanes<T, K, true, 2>}},
-          lane_largest<T>,
-          lane_total<T>,
-          lane_grow<T>};
+  LaneKernels<T> r{};
+  r.core[plain_cost][0] = sweep_band<T, K, plain_cost, false>;
+  r.core[plain_cost][1] = sweep_band<T, K, plain_cost, true>;
+  r.core[double_cost][0] = sweep_band<T, K, wide, false>;
+  r.core[double_cost][1] = sweep_band<T, K, wide, true>;
+  const auto add = [&](auto form, auto shape) {
+    constexpr int f = decltype(form)::value;
+    constexpr bool split = f == double_cost && sizeof(T) == 4;
+    constexpr auto s = static_cast<StepShape>(decltype(shape)::value);
+    r.soft[f][s][0] = lane_sweep<T, K, s, split, false>;
+    r.soft[f][s][1] = lane_sweep<T, K, s, split, true>;
+  };
+  const auto add_form = [&](auto form) {
+    add(form, Int<one_weight>{}), add(form, Int<doubled_diagonal>{}), add(form, Int<any_weights>{});
+  };
+  add_form(Int<plain_cost>{}), add_form(Int<double_cost>{});
+  const auto add_hard = [&](auto differ, auto masked) {
+    constexpr bool d = decltype(differ)::value, m = d || decltype(masked)::value;
+    auto &of = r.hard[d][decltype(masked)::value];
+    of[0] = hard_lanes<T, K, !d, m, 0>;
+    of[1] = hard_lanes<T, K, !d, m, 1>;
+    of[2] = hard_lanes<T, K, !d, m, 2>;
+  };
+  add_hard(Int<0>{}, Int<0>{}), add_hard(Int<0>{}, Int<1>{}), add_hard(Int<1>{}, Int<0>{}),
+      add_hard(Int<1>{}, Int<1>{});
+  r.adjoint = rule_adjoint<T, K, false, false>;
+  r.largest = lane_largest<T>;
+  r.total = lane_total<T>;
+  r.grow = lane_grow<T>;
+  return r;
 }
 
 template <class T>
