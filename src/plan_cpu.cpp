@@ -9,6 +9,7 @@
 #include "core/steps.h"
 #include "cpu/layout.h"
 #include "cpu/places.h"
+#include "cpu/rules.h"
 
 namespace sdtw::cpu {
 namespace {
@@ -76,8 +77,10 @@ Mapping choose_mapping(const Problem &p) {
   constexpr double most_of_cache = 12288;
   double favour = works >= 4 * lane_group ? 1.1 : works > 2 * lane_group ? 0.85 : 0.6;
   if (double(p.n + p.m) * double(p.features) > most_of_cache) favour = std::min(favour, 0.7);
-  // At gamma = 0 strips go back along the path alone, and lanes hold fewer pairs, of doubles.
-  if (p.gamma == 0 && !p.has_unit_steps()) favour *= 0.6;
+  // Strips hide more of the work of a cell that has costs of its own for its steps, and at gamma = 0 go back along the
+  // path alone.
+  const StepShape shape = shape_of(p);
+  if (!p.has_unit_steps() && (p.gamma == 0 || shape == heavier_diagonal || shape == any_weights)) favour *= 0.65;
   return lanes * favour > strips ? Mapping::lanes : Mapping::strips;
 }
 

@@ -49,14 +49,15 @@ TEST_CASE("a diagonal step of twice the weight of the others is the oracle's", "
         "n=40 m=33 metric=precomputed", "n=200 m=210 d=2 pairs=all", "n=300 m=300 d=2 band=sakoe_chiba:20",
         "n=150 m=150 d=2 band=itakura:2 lengths=0", "n=5 m=700 d=1 data=equal", "n=300 m=290 d=2 gamma=0.0001",
         "n=80 m=90 d=3 data=spikes gamma=0.01"})
-    for (const char *weights : {"2,1,1", "0.5,0.25,0.25", "3,1.5,1.5"})
+    for (const char *weights : {"2,1,1", "0.5,0.25,0.25", "3,1.5,1.5", "1.3,1,1"})
       check_line(std::string("dtype=f32 B=2 ") + rule + " weights=" + weights + " grad=random seed=7");
   check_line("dtype=f32 B=2 n=300 m=280 d=2 weights=2,1,1 penalties=0,0.5,0.5 seed=8");
 }
 
 // On CPUs pairs have a lane each: costs of every form, bands, tiles behind each other, the minimum, tangents beside.
 TEST_CASE("weights and penalties of many short pairs are the oracle's", "[steps]") {
-  const char *const rules[] = {"weights=2,1,1", "penalties=0.125,1,2", "weights=0.5,0,2 penalties=-0.5,0.25,4"};
+  const char *const rules[] = {"weights=2,1,1", "weights=1.5,0.5,0.5", "penalties=0.125,1,2",
+                               "weights=0.5,0,2 penalties=-0.5,0.25,4"};
   uint64_t seed = 0;
   for (const char *problem :
        {"B=40 n=33 m=70 d=3", "B=40 n=5 m=7 d=1 dtype=f64", "B=33 n=66 m=40 d=2 band=sakoe_chiba:6 lengths=20",

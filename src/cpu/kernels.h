@@ -100,13 +100,16 @@ inline double get_hard(const T *m, const typename core::Exponent<T>::type *e) {
   return double(*m) + double(rest);
 }
 
+// What the diagonal step has more than the vertical one, beside core::Step's.
+constexpr int diagonal_rest = core::step_count;
+
 // What the three steps into a cell do to it; indexed by core::Step.
 template <class T>
 struct StepRule {
-  // Soft minimum. A step costs weight t + penalty, in bits: t = D log2(e) / gamma.
-  T scale[core::step_count], scale_low[core::step_count];  // weight log2(e) / gamma, and what its rounding has lost
+  // Soft minimum. A step costs weight t + penalty, in bits: t = D log2(e) / gamma. Of weights, diagonal_rest's too:
+  T scale[core::step_count + 1], scale_low[core::step_count + 1];  // weight log2(e) / gamma, and what rounding has lost
   // Of costs that come split, which have been scaled by one of the weights: how often this one has it.
-  T ratio[core::step_count], ratio_low[core::step_count];
+  T ratio[core::step_count + 1], ratio_low[core::step_count + 1];
   typename core::Exponent<T>::type penalty[core::step_count];  // its nearest integer, and with what is left, f,
   T excess[core::step_count];                                  // 2^-f - 1
   T weight[core::step_count];
@@ -115,11 +118,11 @@ struct StepRule {
   double hard_weight[core::step_count], hard_penalty[core::step_count];
 };
 
-// What of a step's cost has to be computed by itself.
+// What of a step's cost has to be computed by itself. Only the first and the last have penalties.
 enum StepShape {
-  one_weight,        // of all three, and penalties
-  doubled_diagonal,  // the diagonal's is twice that of the other two, as in (2, 1, 1): one cost, taken off twice; no
-                     // penalties
+  one_weight,        // of all three
+  doubled_diagonal,  // the diagonal's is twice that of the other two, as in (2, 1, 1): one cost, taken off twice
+  heavier_diagonal,  // it is more than theirs: what it has more
   any_weights,
   step_shapes
 };

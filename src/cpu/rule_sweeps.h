@@ -34,7 +34,7 @@ inline __attribute__((always_inline)) void rule_tile(const RuleSweep<T> &given, 
   static_assert(skew || !tangent);
   // A penalty moves m by another half bit: at most 8 cells of a path before it is brought back to [1, 2).
   constexpr int64_t period = !skew ? 8 - K : K < 8 ? 8 / K : 1;
-  constexpr bool penalties = shape != doubled_diagonal;
+  constexpr bool penalties = shape == one_weight || shape == any_weights;
   constexpr int P = tangent ? 6 : 3;
   const Sweep<T> &a = given.of;
   const StepRule<T> &rule = *given.rule;
@@ -57,7 +57,7 @@ inline __attribute__((always_inline)) void rule_tile(const RuleSweep<T> &given, 
     if constexpr (split) {
       const T *t = a.cost + (s * K + k) * 2 * W;
       const typename V::Split whole{V::load(reinterpret_cast<const int32_t *>(t)), V::load(t + W)};
-      if constexpr (shape != any_weights)
+      if (shape == one_weight || (shape != any_weights && step == core::vertical))
         return whole;
       else
         return weigh<V>(whole, constant(rule.ratio[step]), constant(rule.ratio_low[step]));
@@ -96,6 +96,8 @@ inline __attribute__((always_inline)) void rule_tile(const RuleSweep<T> &given, 
       } else {
         alike = core::step_factor<V>(cost_of(s, k, core::vertical));
         if constexpr (shape == doubled_diagonal) in.diagonal = apply<V>(in.diagonal, alike);
+        if constexpr (shape == heavier_diagonal)
+          in.diagonal = apply<V>(in.diagonal, core::step_factor<V>(cost_of(s, k, diagonal_rest)));
       }
       if constexpr (penalties) {
         in.diagonal = apply<V>(in.diagonal, penalty[core::diagonal]);

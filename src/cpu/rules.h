@@ -14,6 +14,17 @@ struct Corridor {
   bool broken;                                  // a row has no cell at all: no path goes through
 };
 
+inline StepShape shape_of(const Problem &p) {
+  const double *const w = p.step_weight, *const penalty = p.step_penalty;
+  const double diagonal = w[core::diagonal], other = w[core::vertical];
+  if (w[core::horizontal] != other) return any_weights;
+  if (diagonal == other) return one_weight;
+  if (penalty[0] != 0 || penalty[1] != 0 || penalty[2] != 0) return any_weights;
+  if (diagonal == 2 * other) return doubled_diagonal;
+  // A diagonal that is heavier still would multiply what rounding takes from the others' costs.
+  return diagonal > other && diagonal < 3 * other ? heavier_diagonal : any_weights;
+}
+
 template <class T>
 class PairRule {
  public:
@@ -22,7 +33,7 @@ class PairRule {
   const bool unit;  // weights 1 and penalties 0
   const bool banded;
   bool weighted;  // weights other than 1
-  StepShape shape;
+  const StepShape shape;
   double split_weight;  // which split costs come scaled with
   StepRule<T> steps;
   core::Band band;
@@ -33,22 +44,22 @@ class PairRule {
       : hard(p.gamma == 0),
         unit(p.has_unit_steps()),
         banded(p.band != SDTW_BAND_NONE),
+        shape(shape_of(p)),
         steps{},
         band{p.band, p.band_radius, n, m},
         ties(transposed ? 2 : 1) {
     const core::Steps given = steps_of(p);
     const double *const w = given.weight, *const penalty = given.penalty;
     weighted = w[0] != 1 || w[1] != 1 || w[2] != 1;
-    const bool none = penalty[0] == 0 && penalty[1] == 0 && penalty[2] == 0;
-    shape = any_weights;
-    if (w[1] == w[2] && w[0] == w[1]) shape = one_weight;
-    if (w[1] == w[2] && w[0] == 2 * w[1] && w[1] > 0 && none) shape = doubled_diagonal;
     split_weight = shape == any_weights ? given.largest_weight() : w[core::vertical];
     const double per_gamma = hard ? 0 : core::log2_e / p.gamma;
-    for (int k = 0; k < core::step_count; ++k) {
+    for (int k = 0; k <= diagonal_rest; ++k) {
+      const double weight = k == diagonal_rest ? w[core::diagonal] - w[core::vertical] : w[k];
       const auto halves = [](double v, T &high, T &low) { high = T(v), low = T(v - double(high)); };
-      halves(w[k] * per_gamma, steps.scale[k], steps.scale_low[k]);
-      halves(split_weight > 0 ? w[k] / split_weight : 1, steps.ratio[k], steps.ratio_low[k]);
+      halves(weight * per_gamma, steps.scale[k], steps.scale_low[k]);
+      halves(split_weight > 0 ? weight / split_weight : 1, steps.ratio[k], steps.ratio_low[k]);
+    }
+    for (int k = 0; k < core::step_count; ++k) {
       const double bits = penalty[k] * per_gamma, integer = std::nearbyint(bits);
       steps.penalty[k] = E(std::clamp(integer, -core::Exponent<T>::limit, core::Exponent<T>::limit));
       steps.excess[k] = std::abs(bits) < 1e15 ? T(std::expm1((integer - bits) * core::ln_2)) : T(0);

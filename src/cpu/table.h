@@ -102,7 +102,8 @@ constexpr RuleKernels<T> rules() {
     r.tangent[f][s][1] = strip_sweep<T, K, t, split, true, true, true>;
   };
   const auto add_form = [&](auto form) {
-    add(form, Int<one_weight>{}), add(form, Int<doubled_diagonal>{}), add(form, Int<any_weights>{});
+    add(form, Int<one_weight>{}), add(form, Int<doubled_diagonal>{}), add(form, Int<heavier_diagonal>{}),
+        add(form, Int<any_weights>{});
   };
   add_form(Int<plain_cost>{}), add_form(Int<double_cost>{});
   constexpr CostForm wide = sizeof(T) == 4 ? double_cost : plain_cost;
@@ -139,7 +140,8 @@ constexpr LaneKernels<T> lane_kernels() {
     r.soft[f][s][1] = lane_sweep<T, K, s, split, true>;
   };
   const auto add_form = [&](auto form) {
-    add(form, Int<one_weight>{}), add(form, Int<doubled_diagonal>{}), add(form, Int<any_weights>{});
+    add(form, Int<one_weight>{}), add(form, Int<doubled_diagonal>{}), add(form, Int<heavier_diagonal>{}),
+        add(form, Int<any_weights>{});
   };
   add_form(Int<plain_cost>{}), add_form(Int<double_cost>{});
   const auto add_hard = [&](auto differ, auto masked) {
