@@ -107,7 +107,7 @@ TEST_CASE("a call keeps what forward knows of cells up to a size, and then a par
         if (plain) check_one_call(line(m, " band=sakoe_chiba:20 grad=random"));
       }
     }
-  for (const char *metric : metrics)  // steps are for strips
+  for (const char *metric : metrics)
     for (const int64_t m : {666, 667})
       check_one_call(std::string("B=2 n=380 weights=2,1,1 metric=") + metric + " m=" + std::to_string(m));
 }
