@@ -86,7 +86,7 @@ inline __attribute__((always_inline)) void rule_tile(const RuleSweep<T> &given, 
       diagonal_dot = above_dot;
       above_dot = up_dot;
     }
-    each_row<K>([&](int k) __attribute__((always_inline)) {
+    const auto cell_of_row = [&](int k) __attribute__((always_inline)) {
       Entered<V> in{up, row[k], diagonal};
       [[maybe_unused]] core::StepFactor<V> alike;
       if constexpr (shape == any_weights) {
@@ -155,7 +155,11 @@ inline __attribute__((always_inline)) void rule_tile(const RuleSweep<T> &given, 
       diagonal = row[k];
       row[k] = cell;
       up = cell;
-    });
+    };
+    if constexpr (skew)  // written out they are twice the code, and no faster
+      for (int k = 0; k < K; ++k) cell_of_row(k);
+    else
+      unrolled<K>(cell_of_row);
     if constexpr (!skew) {
       V::normalize(up.m, up.e);
       V::store(a.row_m + s * W, up.m);
