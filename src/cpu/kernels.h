@@ -282,16 +282,16 @@ struct RuleKernels {
   void (*adjoint_tangent)(const RuleAdjoint<T> &);  // any
 };
 
-// Lanes only. Steps that differ take a mask always.
+// Lanes only. `core`: of the core's steps; others take a mask always.
 template <class T>
 struct LaneKernels {
   using Function = void (*)(const LaneSweep<T> &);
-  // Soft minimum within a band: [form][keeping what enters cells], and of steps that differ.
+  // Soft minimum, the core's within a band: [form][shape][keeping what enters cells].
   Function core[cost_forms][2];
   Function soft[cost_forms][step_shapes][2];
-  // Minimum: [steps that differ][masked][not keeping steps, or keeping probabilities, of which one is 1, with ties as
-  // RuleKernels::hard].
-  Function hard[2][2][3];
+  // Minimum: [masked][not keeping steps, or keeping probabilities, of which one is 1, with ties as RuleKernels::hard].
+  Function hard_core[2][3];
+  Function hard[3];
   void (*adjoint)(const RuleAdjoint<T> &);  // of steps of other weights than 1
   // Of `count` vectors, lane by lane: raises largest [W] to the largest; adds them to sum [W]; each times 1 + excess
   // [W].

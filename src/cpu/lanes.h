@@ -310,7 +310,7 @@ class LaneGroup {
       const LaneSweep<T> given{part,       from, columns.first, columns.last, columns.wide_first, columns.wide_last,
                                &rule.steps};
       if (rule.hard)
-        kernels.of_lanes.hard[!rule.unit][masked][save ? rule.ties : 0](given);
+        (rule.unit ? kernels.of_lanes.hard_core[masked] : kernels.of_lanes.hard)[save ? rule.ties : 0](given);
       else if (!rule.unit)
         kernels.of_lanes.soft[form][rule.shape][save](given);
       else if (masked)

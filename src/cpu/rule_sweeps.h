@@ -67,15 +67,7 @@ inline __attribute__((always_inline)) void rule_tile(const RuleSweep<T> &given, 
   };
 
   for (int64_t s = 0; s < a.steps; ++s) {
-    Cell up;
-    if constexpr (skew) {
-      const Cell last{V::rotate_up(row[K - 1].m), V::rotate_up(row[K - 1].e)};
-      a.row_m[s - W] = V::first(last.m);
-      a.row_e[s - W] = V::first(last.e);
-      up = {V::insert_first(last.m, a.row_m + s), V::insert_first(last.e, a.row_e + s)};
-    } else {
-      up = {V::load(a.row_m + s * W), V::load(a.row_e + s * W)};
-    }
+    Cell up = row_above<V, skew>(a, row[K - 1], s);
     Cell diagonal = above;
     above = up;
     [[maybe_unused]] Real up_dot, diagonal_dot;
@@ -160,11 +152,7 @@ inline __attribute__((always_inline)) void rule_tile(const RuleSweep<T> &given, 
       for (int k = 0; k < K; ++k) cell_of_row(k);
     else
       unrolled<K>(cell_of_row);
-    if constexpr (!skew) {
-      V::normalize(up.m, up.e);
-      V::store(a.row_m + s * W, up.m);
-      V::store(a.row_e + s * W, up.e);
-    }
+    if constexpr (!skew) hand_down<V>(a, up, s);
     if (s % period == period - 1) {
       for (int k = 0; k < K; ++k) V::normalize(row[k].m, row[k].e);
       if constexpr (skew) V::normalize(above.m, above.e);
@@ -220,13 +208,7 @@ void rule_adjoint(const RuleAdjoint<T> &given) {
   }
   if constexpr (tangent) above_dot = V::load(given.above_dot);
   for (int64_t s = a.steps - 1; s >= 0; --s) {
-    Real below;
-    if constexpr (skew) {
-      a.row[s + 1] = V::first(above);
-      below = V::insert_last(V::rotate_down(above), a.row + s - W + 1);
-    } else {
-      below = V::load(a.row + s * W);
-    }
+    Real below = row_below<V, skew>(a, above, s);
     [[maybe_unused]] Real below_dot;
     if constexpr (tangent) {
       given.row_dot[s + 1] = V::first(above_dot);

@@ -2,6 +2,29 @@
 // for one cell after the other: what divides the terms of a cell by their sum is the adjoint. Included by kernels_*.cpp
 // inside its namespace.
 
+// What lies above the first rows of all lanes in step s. last: of the lanes' last rows, as the step before has left
+// them: where lanes are skewed, each is what lies above the next lane, and what leaves the last one is kept.
+template <class V, bool skew, class T>
+inline __attribute__((always_inline)) core::Scaled<V> row_above(const Sweep<T> &a, const core::Scaled<V> &last,
+                                                                int64_t s) {
+  constexpr int W = V::width;
+  if constexpr (skew) {
+    const core::Scaled<V> next{V::rotate_up(last.m), V::rotate_up(last.e)};
+    a.row_m[s - W] = V::first(next.m);
+    a.row_e[s - W] = V::first(next.e);
+    return {V::insert_first(next.m, a.row_m + s), V::insert_first(next.e, a.row_e + s)};
+  } else {
+    return {V::load(a.row_m + s * W), V::load(a.row_e + s * W)};
+  }
+}
+// Where they are not, keeps the last rows for those below.
+template <class V, class T>
+inline __attribute__((always_inline)) void hand_down(const Sweep<T> &a, core::Scaled<V> last, int64_t s) {
+  V::normalize(last.m, last.e);
+  V::store(a.row_m + s * V::width, last.m);
+  V::store(a.row_e + s * V::width, last.e);
+}
+
 // K rows a lane, skewed (strips) or not (lanes), from costs of any form, with or without keeping how
 // cells were entered. masked: cell (s, k, l) is admissible for first[k W + l] <= at + s < end[k W + l].
 template <class T, int K, bool skew, CostForm form, bool save, bool masked>
@@ -36,15 +59,7 @@ inline __attribute__((always_inline)) void sweep_tile(const Sweep<T> a, [[maybe_
   each_row<K>([&](int k) __attribute__((always_inline)) { factor[k] = factor_of(0, k); });
   for (int64_t s = 0; s < a.steps; ++s) {
     const int64_t next = std::min(s + 1, a.steps - 1);
-    Cell up;
-    if constexpr (skew) {
-      const Cell last{V::rotate_up(row[K - 1].m), V::rotate_up(row[K - 1].e)};
-      a.row_m[s - W] = V::first(last.m);
-      a.row_e[s - W] = V::first(last.e);
-      up = {V::insert_first(last.m, a.row_m + s), V::insert_first(last.e, a.row_e + s)};
-    } else {
-      up = {V::load(a.row_m + s * W), V::load(a.row_e + s * W)};
-    }
+    Cell up = row_above<V, skew>(a, row[K - 1], s);
     Cell diagonal = above;
     above = up;
     each_row<K>([&](int k) __attribute__((always_inline)) {
@@ -74,11 +89,7 @@ inline __attribute__((always_inline)) void sweep_tile(const Sweep<T> a, [[maybe_
       }
       up = row[k];
     });
-    if constexpr (!skew) {
-      V::normalize(up.m, up.e);
-      V::store(a.row_m + s * W, up.m);
-      V::store(a.row_e + s * W, up.e);
-    }
+    if constexpr (!skew) hand_down<V>(a, up, s);
     if (s % period == period - 1) {
       each_row<K>([&](int k) __attribute__((always_inline)) { V::normalize(row[k].m, row[k].e); });
       if constexpr (skew) V::normalize(above.m, above.e);
@@ -108,6 +119,20 @@ void sweep_corridor(const RuleSweep<T> &a) {
   sweep_tile<T, K, true, form, save, true>(a.of, 0, a.first, a.end);
 }
 
+// What the rows below all lanes' last ones have passed up for step s. above: what the first rows have, one step
+// further.
+template <class V, bool skew, class T>
+inline __attribute__((always_inline)) typename V::Real row_below(const AdjointSweep<T> &a,
+                                                                 [[maybe_unused]] typename V::Real above, int64_t s) {
+  constexpr int W = V::width;
+  if constexpr (skew) {
+    a.row[s + 1] = V::first(above);
+    return V::insert_last(V::rotate_down(above), a.row + s - W + 1);
+  } else {
+    return V::load(a.row + s * W);
+  }
+}
+
 // What is written is 0 where E is negligible, so that gradients do not depend on which cells are visited for the sake
 // of their neighbours.
 template <class T, int K, bool skew>
@@ -120,13 +145,7 @@ void adjoint(const AdjointSweep<T> &a) {
     diagonal[k] = V::load(a.diagonal + k * W);
   });
   for (int64_t s = a.steps - 1; s >= 0; --s) {
-    typename V::Real below;  // what the row below has passed up
-    if constexpr (skew) {
-      a.row[s + 1] = V::first(above);
-      below = V::insert_last(V::rotate_down(above), a.row + s - W + 1);
-    } else {
-      below = V::load(a.row + s * W);
-    }
+    auto below = row_below<V, skew>(a, above, s);
     each_row<K>([&](int i) __attribute__((always_inline)) {
       const int k = K - 1 - i;
       const T *entries = a.entries + (s * K + k) * 3 * W;

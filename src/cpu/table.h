@@ -24,12 +24,13 @@ inline __attribute__((always_inline)) void each_row(Body body) {
     for (int k = 0; k < K; ++k) body(k);
 }
 
+#include "cpu/sweeps.h"
+// What follows takes its rows from there.
 #include "cpu/hard_sweeps.h"
 #include "cpu/metrics.h"
 #include "cpu/points.h"
 #include "cpu/row_tiles.h"
 #include "cpu/rule_sweeps.h"
-#include "cpu/sweeps.h"
 #include "cpu/tangent_tiles.h"
 #include "cpu/tiles.h"
 
@@ -85,6 +86,16 @@ constexpr MappingKernels<T> mapping_kernels() {
            store_matrix<T, K, core::BFloat16>}};
 }
 
+// add(form, shape), for all forms of costs and shapes of steps.
+template <class Add>
+constexpr void each_form_and_shape(Add add) {
+  const auto add_form = [&](auto form) {
+    add(form, Int<one_weight>{}), add(form, Int<doubled_diagonal>{});
+    add(form, Int<heavier_diagonal>{}), add(form, Int<any_weights>{});
+  };
+  add_form(Int<plain_cost>{}), add_form(Int<double_cost>{});
+}
+
 template <class T, int K>
 constexpr RuleKernels<T> rules() {
   RuleKernels<T> r{};
@@ -101,11 +112,7 @@ constexpr RuleKernels<T> rules() {
     r.tangent[f][s][0] = strip_sweep<T, K, t, split, false, true, true>;
     r.tangent[f][s][1] = strip_sweep<T, K, t, split, true, true, true>;
   };
-  const auto add_form = [&](auto form) {
-    add(form, Int<one_weight>{}), add(form, Int<doubled_diagonal>{}), add(form, Int<heavier_diagonal>{}),
-        add(form, Int<any_weights>{});
-  };
-  add_form(Int<plain_cost>{}), add_form(Int<double_cost>{});
+  each_form_and_shape(add);
   constexpr CostForm wide = sizeof(T) == 4 ? double_cost : plain_cost;
   r.core[plain_cost][0] = sweep_corridor<T, K, plain_cost, false>;
   r.core[plain_cost][1] = sweep_corridor<T, K, plain_cost, true>;
@@ -139,20 +146,16 @@ constexpr LaneKernels<T> lane_kernels() {
     r.soft[f][s][0] = lane_sweep<T, K, s, split, false>;
     r.soft[f][s][1] = lane_sweep<T, K, s, split, true>;
   };
-  const auto add_form = [&](auto form) {
-    add(form, Int<one_weight>{}), add(form, Int<doubled_diagonal>{}), add(form, Int<heavier_diagonal>{}),
-        add(form, Int<any_weights>{});
+  each_form_and_shape(add);
+  const auto add_hard = [](auto &of, auto unit, auto masked) {
+    constexpr bool u = decltype(unit)::value, m = decltype(masked)::value;
+    of[0] = hard_lanes<T, K, u, m, 0>;
+    of[1] = hard_lanes<T, K, u, m, 1>;
+    of[2] = hard_lanes<T, K, u, m, 2>;
   };
-  add_form(Int<plain_cost>{}), add_form(Int<double_cost>{});
-  const auto add_hard = [&](auto differ, auto masked) {
-    constexpr bool d = decltype(differ)::value, m = d || decltype(masked)::value;
-    auto &of = r.hard[d][decltype(masked)::value];
-    of[0] = hard_lanes<T, K, !d, m, 0>;
-    of[1] = hard_lanes<T, K, !d, m, 1>;
-    of[2] = hard_lanes<T, K, !d, m, 2>;
-  };
-  add_hard(Int<0>{}, Int<0>{}), add_hard(Int<0>{}, Int<1>{}), add_hard(Int<1>{}, Int<0>{}),
-      add_hard(Int<1>{}, Int<1>{});
+  add_hard(r.hard_core[0], Int<1>{}, Int<0>{});
+  add_hard(r.hard_core[1], Int<1>{}, Int<1>{});
+  add_hard(r.hard, Int<0>{}, Int<1>{});
   r.adjoint = rule_adjoint<T, K, false, false>;
   r.largest = lane_largest<T>;
   r.total = lane_total<T>;
