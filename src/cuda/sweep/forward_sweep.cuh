@@ -234,30 +234,20 @@ struct Sweep {
   // A block in which a pair ends, or in which the paths of a reversed sweep begin (then `begins`).
   __device__ __forceinline__ void outer_block(int first, bool begins) {
     const Block b = begin_block(first);
-    const int row = s.end_row(), steps = min(block_steps, s.steps - first);
-    typename Cell::Cost cost[K];
-    Z top = load_now(b.tops);
-    costs_of<Cell>(source, s, 0, cost);
+    const int row = s.end_row();
 #pragma unroll 1
-    for (int u = 0; u < steps; u++) {
-      typename Cell::Cost ahead[K];
-      Z top_ahead;
+    for (int u = 0; u < min(block_steps, s.steps - first); u++) {
+      typename Cell::Cost cost[K];
+      costs_of<Cell>(source, s, u, cost);
       const Gate gate = banded ? Gate(s, first + u) : Gate();
-      const auto meanwhile = [&] {
-        const int next = min(u + 1, steps - 1);
-        top_ahead = load_now(b.tops + next);
-        costs_of<Cell>(source, s, next, ahead);
-      };
-      strip.template step<false, banded>(cost, top, meanwhile, nullptr, gate);
+      strip.template step<false, banded>(
+          cost, load_now(b.tops + u), [] {}, nullptr, gate);
       if (begins && u == 0 && s.lane == 0) strip.template begin_below<banded>(s.spare(), cost, gate);
       if (u >= b.from) hand_on(b.below, u);
       if (u % renormalise_every == renormalise_every - 1) strip.renormalise();
 #pragma unroll
       for (int k = 0; k < K; k++)
         if (first + u + 1 == s.end && k == row) corner = strip.z[k];
-      top = top_ahead;
-#pragma unroll
-      for (int k = 0; k < K; k++) cost[k] = ahead[k];
     }
     stage(first + block_steps);
   }
