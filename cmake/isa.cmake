@@ -8,6 +8,9 @@ include(CheckCXXCompilerFlag)
 set(SDTW_KERNEL_FLAGS -ffp-contract=off -fno-math-errno -fno-trapping-math)
 if(NOT SDTW_SANITIZE)
   list(APPEND SDTW_KERNEL_FLAGS $<$<NOT:$<CONFIG:Debug>>:-O3>)
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Tests of them take a quarter less than with the -Og of all else, and to compile them takes no longer.
+  list(APPEND SDTW_KERNEL_FLAGS -O1)
 endif()
 # Vectors that the instruction set does not have are passed between inline functions of one file only.
 list(APPEND SDTW_KERNEL_FLAGS -Wno-psabi)
