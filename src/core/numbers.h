@@ -64,8 +64,9 @@ constexpr double float_cost_limit = 1 << 21;
 // D log2(e) / gamma; in short series, whose paths differ in few cells, to one of 1e-7 times t. Beside a short series
 // likely paths stay apart for as many steps as the long one has times more, and so do their errors: what is limited is
 // t (n + m) max(n, m) / min(n, m). Up to this product and this t costs are computed in float32, beyond either in
-// float64 (cpu/tiles.h). Measured: docs/numerics.md.
-constexpr double plain_cost_limit = 170000;
+// float64 (cpu/tiles.h). City block distances have many paths of equal costs, which may lie far apart. Measured:
+// docs/numerics.md.
+constexpr double plain_cost_limit = 170000, plain_cityblock_limit = 10000;
 inline double plain_cost_step(double features) { return std::fmin(128, 240 / std::sqrt(features)); }
 
 // Up to this t costs of many features may be had from products of points, or the like, which cancel: of the 2^-53 of

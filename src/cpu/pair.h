@@ -148,8 +148,8 @@ inline Engine engine_for(const CostBound &bound, int64_t n, int64_t m, const Pro
   if (!p.fused()) return Engine::plain;
   const bool precise = p.metric == SDTW_COSINE || bound.tiny;
   const double thinness = double(std::max(n, m)) / double(std::min(n, m));
-  if (!precise && total * thinness <= core::plain_cost_limit && step <= core::plain_cost_step(double(p.features)))
-    return Engine::plain;
+  const double limit = p.metric == SDTW_CITYBLOCK ? core::plain_cityblock_limit : core::plain_cost_limit;
+  if (!precise && total * thinness <= limit && step <= core::plain_cost_step(double(p.features))) return Engine::plain;
   // Split costs are weighed as floats.
   const bool alike = p.step_weight[0] == p.step_weight[1] && p.step_weight[1] == p.step_weight[2];
   if (!alike && step >= core::float_cost_limit) return Engine::float64;
