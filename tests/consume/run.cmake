@@ -25,9 +25,17 @@ endfunction()
 file(REMOVE_RECURSE ${scratch})
 
 if(NOT way STREQUAL "installed")
-  # Unoptimised and for the plainest processor, since what is tested is that it builds: 8 s instead of 80.
-  consume(build C -D how=${way} -D sdtw_source=${source} -D CMAKE_BUILD_TYPE=Debug -D SDTW_CUDA=OFF
-          -D SDTW_COMPILER_HAS_AVX2=OFF -D SDTW_COMPILER_HAS_AVX512=OFF)
+  # What is tested is that it builds: compiled as `build` is where ccache has the objects, else unoptimised and for the
+  # plainest processor.
+  if(ccache AND build_type)
+    string(TOUPPER ${build_type} type)
+    set(options CMAKE_BUILD_TYPE=${build_type} CMAKE_C_FLAGS_${type}=${c_flags} CMAKE_CXX_FLAGS_${type}=${cxx_flags}
+                SDTW_WERROR=${werror} CMAKE_C_COMPILER_LAUNCHER=${ccache} CMAKE_CXX_COMPILER_LAUNCHER=${ccache})
+  else()
+    set(options CMAKE_BUILD_TYPE=Debug SDTW_COMPILER_HAS_AVX2=OFF SDTW_COMPILER_HAS_AVX512=OFF)
+  endif()
+  list(TRANSFORM options PREPEND -D)
+  consume(build C -D how=${way} -D sdtw_source=${source} -D SDTW_CUDA=OFF ${options})
   file(GLOB_RECURSE made RELATIVE ${scratch}/build LIST_DIRECTORIES false ${scratch}/build/*sdtw_tests*)
   if(made)
     message(FATAL_ERROR "the project builds tests of the library: ${made}")
