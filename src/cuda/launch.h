@@ -169,9 +169,10 @@ void launch_kernel(bool overlap, void (*kernel)(Parameters...), dim3 grid, int t
   check(cudaLaunchKernelEx(&config, kernel, arguments...), "kernel launch");
 }
 
-// pair_kernels.cu. Norms of the points and bounds of the costs of each pair, for Costs::tensor.
+// bounds.cu. Norms of the points and bounds of the costs of each pair, for Costs::tensor.
 void launch_bounds(const Args &a, cudaStream_t stream);
-// An array that the caller gets.
+
+// pair_kernels.cu from here on. An array that the caller gets.
 struct Output {
   sdtw_out out;         // no data: nothing to do
   int rows, columns;    // padded

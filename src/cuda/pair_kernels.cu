@@ -1,10 +1,8 @@
-// Kernels that work pair by pair, before and after the sweeps: norms and bounds of costs before forward (Costs::tensor
-// only); initial values, resets and midlines before backward; `side` or wide sums into the gradients after backward.
-// Each element is written by one thread, or is a maximum, so results do not depend on the order of blocks. Midlines are
-// computed here, not by forward, because only backward needs them.
+// Kernels that work pair by pair, before and after backward's sweeps: initial values, resets and midlines before;
+// `side` or wide sums into the gradients after. Each element is written by one thread, so results do not depend on the
+// order of blocks. Midlines are computed here, not by forward, because only backward needs them.
 #include <algorithm>
 
-#include "cuda/costs/digits.cuh"
 #include "cuda/launch.h"
 #include "cuda/sweep/midline.cuh"
 
@@ -12,139 +10,6 @@ namespace sdtw::cuda {
 namespace {
 
 constexpr int block_bits = 8, block = 1 << block_bits;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int most_blocks = 1024 / block;  // on a multiprocessor: its threads / block
-#else
-constexpr int most_blocks = 1536 / block;
-#endif
-
-// Of a point p, with o = x_0 of its pair: distance = |p - o|^2 and product = <o, p - o>.
-struct Measures {
-  double distance = 0, product = 0;
-
-  __device__ __forceinline__ void add(double from, float of_point) {
-    const double difference = of_point - from;
-    distance = fma(difference, difference, distance);
-    product = fma(from, difference, product);
-  }
-};
-
-// |p - o|^2 of its coordinates cut into digits, for SliceCosts.
-struct MeasuresOfDigits {
-  double distance = 0;
-  float up;  // see Digits::cut
-
-  __device__ __forceinline__ void add(float from, float of_point) {
-    int high, low;
-    Digits::cut(difference(of_point, from), up, high, low);
-    const double coordinate = high * 0x1p-8 + low * 0x1p-32;
-    distance = fma(coordinate, coordinate, distance);
-  }
-};
-
-// Calls visit with each of a lane's coordinates of the origin and of a point.
-template <bool vec4, class Visit>
-__device__ __forceinline__ void for_features(const Args &a, const sdtw_in &series, int64_t origin, int64_t at, int lane,
-                                             int lanes, Visit visit) {
-  if constexpr (vec4) {
-#pragma unroll 2
-    for (int f = 4 * lane; f < a.features; f += 4 * lanes) {
-      const auto four = [&](const sdtw_in &of, int64_t point) {
-        return __ldg(reinterpret_cast<const float4 *>(static_cast<const float *>(of.data) + point + f));
-      };
-      const float4 from = four(a.x, origin), here = four(series, at);
-      visit(from.x, here.x), visit(from.y, here.y), visit(from.z, here.z), visit(from.w, here.w);
-    }
-  } else {
-#pragma unroll 8
-    for (int f = lane; f < a.features; f += lanes)
-      visit(load<float>(a.x.data, origin + f * a.x.stride[2], false),
-            load<float>(series.data, at + f * series.stride[2], false));
-  }
-}
-
-// Writes the norms of a series' points, as TensorCosts or SliceCosts need them, and gives the largest squared distance
-// from x_0 as bits of a float: compared as integers, a NaN is the largest of all. 2^lane_bits lanes measure a point
-// together, and load four features at a time if vec4.
-template <bool of_x, bool vec4, bool slices>
-__device__ __forceinline__ int measure(const Args &a, const sdtw_in &series, int64_t pair, int size, double *norms,
-                                       int lane_bits) {
-  const int lanes = 1 << lane_bits, groups = block >> lane_bits, lane = threadIdx.x & (lanes - 1);
-  const int64_t origin = x_of(a, pair) * a.x.stride[0];
-  const int64_t begin = of_x ? origin : y_of(a, pair) * series.stride[0];
-  int largest = 0;
-  // All lanes of a warp take part in its shuffles, so a group of lanes past the end measures the last point again.
-  for (int first = blockIdx.x * groups; first < size; first += gridDim.x * groups) {
-    const int64_t i = min(first + static_cast<int>(threadIdx.x >> lane_bits), size - 1);
-    const int64_t at = begin + i * series.stride[1];
-    const auto each = [&](auto visit) { for_features<vec4>(a, series, origin, at, lane, lanes, visit); };
-    double distance;
-    if constexpr (!slices) {
-      Measures sum;
-      each([&](float from, float here) { sum.add(from, here); });
-      for (int step = lanes / 2; step > 0; step /= 2) {
-        sum.distance += __shfl_xor_sync(all_lanes, sum.distance, step);
-        sum.product += __shfl_xor_sync(all_lanes, sum.product, step);
-      }
-      distance = sum.distance;
-      if (lane == 0) norms[i] = a.scale * (of_x ? distance : distance + 2 * sum.product);
-    } else {
-      int most = 0;
-      each([&](float from, float here) { most = max(most, __float_as_int(here - from) & 0x7fffffff); });
-      for (int step = lanes / 2; step > 0; step /= 2) most = max(most, __shfl_xor_sync(all_lanes, most, step));
-      const int exponent = choose_exponent(__int_as_float(most));
-      MeasuresOfDigits sum;
-      sum.up = power_of_2(exponent + 8);
-      each([&](float from, float here) { sum.add(from, here); });
-      for (int step = lanes / 2; step > 0; step /= 2) sum.distance += __shfl_xor_sync(all_lanes, sum.distance, step);
-      const double unit = __hiloint2double((1023 - 2 * exponent) << 20, 0);
-      distance =
-          most < 0x7f800000 ? sum.distance * unit : __int_as_float(0x7fc00000);  // infinities and NaN have no digits
-      if (lane == 0)
-        reinterpret_cast<PointWord *>(norms)[i] = point_word(SliceScale(a.scale).value() * distance, exponent);
-    }
-    largest = max(largest, __float_as_int(static_cast<float>(distance)) & 0x7fffffff);
-  }
-  return warp_max(largest);
-}
-
-// |x_0|^2 as bits of a float, computed by a warp.
-__device__ int measure_origin(const Args &a, int64_t pair) {
-  float sum = 0;
-  const int64_t origin = x_of(a, pair) * a.x.stride[0];
-  for (int f = lane_id(); f < a.features; f += warp) {
-    const float v = load<float>(a.x.data, origin + f * a.x.stride[2], false);
-    sum = fmaf(v, v, sum);
-  }
-  for (int step = warp / 2; step > 0; step /= 2) sum += __shfl_xor_sync(all_lanes, sum, step);
-  return __float_as_int(sum) & 0x7fffffff;
-}
-
-// Norms and bounds of both series of each pair: with gridDim.z = 2 blocks with z = 0 measure x and the others y; with 1
-// every block measures x and then y.
-template <bool vec4, bool slices>
-__global__ void __launch_bounds__(block, most_blocks - vec4)
-    bounds_kernel(const __grid_constant__ Args a, int lane_bits) {
-  let_next_kernel_in();
-  wait_for_kernel_before();
-  for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
-    const Pair pair = read_pair(a, b);
-    if (pair.lengths != LengthCase::regular) continue;
-    int *bounds = a.bounds + bounds_per_pair * b;
-    double *norms = norms_of(a, b);
-    if (blockIdx.z == 0) {
-      const int largest = measure<true, vec4, slices>(a, a.x, b, pair.n, norms, lane_bits);
-      if (lane_id() == 0) atomicMax(bounds, largest);
-    }
-    if (blockIdx.z == gridDim.z - 1) {
-      const int largest = measure<false, vec4, slices>(a, a.y, b, pair.m, norms + a.n, lane_bits);
-      if (lane_id() == 0) atomicMax(bounds + 1, largest);
-    }
-    if (blockIdx.z > 0 || blockIdx.x > 0 || threadIdx.x >= warp) continue;
-    const int origin = measure_origin(a, b);
-    if (lane_id() == 0) bounds[2] = origin;
-  }
-}
 
 struct MidlineSums {
   ExtendedDouble of_warp[block / warp];
@@ -324,19 +189,6 @@ dim3 grid_of(const Args &a, int64_t size, int64_t each) {
 }
 
 }  // namespace
-
-void launch_bounds(const Args &a, cudaStream_t stream) {
-  const int64_t work = static_cast<int64_t>(std::max(a.n, a.m)) * a.features;
-  dim3 grid = grid_of(a, work, 8 * block);
-  constexpr unsigned many = 2048;  // blocks: an H200 holds about 800, and more than `many` are not faster
-  if (grid.x * grid.y < many) grid.z = 2;
-  const bool vec4 = is_vec4(a.x, a.features) && is_vec4(a.y, a.features);
-  int lane_bits = 0;  // a lane has up to eight features, or more if a warp's 32 lanes do not suffice
-  while (8 << lane_bits < a.features && 1 << lane_bits < warp) lane_bits++;
-  const auto kernel = a.slices ? (vec4 ? bounds_kernel<true, true> : bounds_kernel<false, true>)
-                               : (vec4 ? bounds_kernel<true, false> : bounds_kernel<false, false>);
-  launch_kernel(false, kernel, grid, block, 0, stream, a, lane_bits);
-}
 
 void launch_prepare(const Args &a, const Output &first, const Output &second, void *ones, size_t bytes_of_ones,
                     void *zeros, size_t bytes_of_zeros, cudaStream_t stream) {

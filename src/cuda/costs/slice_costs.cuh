@@ -10,7 +10,7 @@
 // errors have zero mean. Digits of neighbouring features are multiplied by one instruction, and the products a_i b_j of
 // the same i + j are summed up in one int; all this is exact. Sums are joined in 64 bits, multiplied by log2(e) / gamma
 // of 31 digits, and shifted to units of 2^-32; the norms are those of the points as they are cut, from bounds_kernel
-// (pair_kernels.cu), so that the distance of a point from itself is 0, and otherwise that of points that are off by
+// (bounds.cu), so that the distance of a point from itself is 0, and otherwise that of points that are off by
 // half of a last digit.
 //
 // Two things are lost. Points are cut behind five digits, that is at 2^-39 of their largest coordinate or finer: t

@@ -1,6 +1,6 @@
 // TensorCosts: costs of many features for FloatCell, by the float64 matrix instructions (mma) of data-centre GPUs.
 // D = |x - o|^2 + |y - o|^2 + 2 <o, y - o> - 2 <x, y - o>, where o is the first point of x, so that an offset that all
-// points share does not cancel. All but the last product are norms that bounds_kernel has computed (pair_kernels.cu).
+// points share does not cancel. All but the last product are norms that bounds_kernel has computed (bounds.cu).
 // For a LongRing D = |x - o|^2 + |y - o|^2 - 2 <x - o, y - o>, so that an offset takes no digits from sums that have
 // few to spare, and producers compute the norms as they load points, as there may be other norms for FloatCell then.
 // Of unit points (cosine) D = 1 - <u, v>, which is 1 as it should be where either is 0.
