@@ -78,18 +78,18 @@ template <bool of_x, bool slices, class Share>
 __device__ __forceinline__ int measure(Share &share, const sdtw_in &series, int64_t pair, int size, double *norms) {
   constexpr int at_once = points_of_lane;
   const Args &a = share.a;
-  const int groups = static_cast<int>(blockDim.x) / share.lanes, own = threadIdx.x / share.lanes;
+  const int points = static_cast<int>(blockDim.x) / share.lanes, own = threadIdx.x / share.lanes;
   const int64_t begin = (of_x ? x_of(a, pair) : y_of(a, pair)) * series.stride[0];
   int largest = 0;
   // All lanes of a warp take part in its shuffles, so lanes past the end measure the last point again.
-  for (int first = blockIdx.x * at_once * groups; first < size; first += gridDim.x * at_once * groups) {
+  for (int first = blockIdx.x * at_once * points; first < size; first += gridDim.x * at_once * points) {
     int point[at_once];
     float here[at_once][Share::most];
     const auto load = [&](int group) {
       if (share.groups > 1) share.load_origin(pair, group);
 #pragma unroll
       for (int k = 0; k < at_once; k++) {
-        point[k] = min(first + k * groups + own, size - 1);
+        point[k] = min(first + k * points + own, size - 1);
         share.load(series, begin + point[k] * series.stride[1], group, here[k]);
       }
     };
