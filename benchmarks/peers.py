@@ -37,7 +37,10 @@ class _Peer:
 
 
 class Tslearn(_Peer):
-    """tslearn.metrics.SoftDTW, pair by pair."""
+    """tslearn.metrics.SoftDTW, pair by pair.
+
+    It is told that arrays are NumPy's: to find out it prints them, up to three quarters of the time.
+    """
 
     package, dtype, phases = "tslearn", "f64", VALUE_AND_GRAD | {"value+alignment"}
     batched, magnitude = False, False
@@ -47,14 +50,15 @@ class Tslearn(_Peer):
 
     def prepare(self, x, y, gamma, phase):
         def pair(a, b):
-            distance = self._metrics.SquaredEuclidean(a, b)
-            soft_dtw = self._metrics.SoftDTW(distance, gamma=gamma)
+            distance = self._metrics.SquaredEuclidean(a, b, be="numpy")
+            soft_dtw = self._metrics.SoftDTW(distance, gamma=gamma, be="numpy")
             value = soft_dtw.compute()
             if phase != "value":
                 alignment = soft_dtw.grad()
             if phase == "value+grad":
                 distance.jacobian_product(alignment)
-                self._metrics.SquaredEuclidean(b, a).jacobian_product(np.ascontiguousarray(alignment.T))
+                transposed = self._metrics.SquaredEuclidean(b, a, be="numpy")
+                transposed.jacobian_product(np.ascontiguousarray(alignment.T))
             return value
 
         return lambda: np.array([pair(a, b) for a, b in zip(x, y, strict=True)])

@@ -1,7 +1,8 @@
-# The CUDA backend. Kernels are instantiated by generated files, so that they compile in parallel.
+# The CUDA backend. Kernels are instantiated by generated files, `kernels`, so that they compile in parallel.
 set(sources src/cuda/backend.cu src/cuda/dispatch.cu src/cuda/all_pairs.cu src/cuda/pair_kernels.cu
             src/cuda/select_kernel.cu src/cuda/bounds.cu src/cuda/general/backend.cu src/cuda/general/reduce.cu
             src/cuda/general/series.cu src/cuda/streams/backend.cu src/cuda/units.cu)
+set(kernels)
 # The kernels of one pass and engine with costs from some sources. Every source that src/cuda/kernels.cuh visits is in
 # one of these files, none of which takes more than a ninth of the time of all.
 function(sdtw_add_kernels pass engine)
@@ -11,7 +12,7 @@ function(sdtw_add_kernels pass engine)
   endforeach()
   string(MAKE_C_IDENTIFIER "${pass}_${engine}_${ARGV2}" name)
   configure_file(src/cuda/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/${name}.cu @ONLY)
-  set(sources ${sources} ${PROJECT_BINARY_DIR}/cuda/${name}.cu PARENT_SCOPE)
+  set(kernels ${kernels} ${PROJECT_BINARY_DIR}/cuda/${name}.cu PARENT_SCOPE)
 endfunction()
 sdtw_add_kernels(Backward LongCell Large)
 sdtw_add_kernels(Backward LongCell SmallestLarge)
@@ -35,28 +36,46 @@ sdtw_add_kernels(Forward LongCell LargeGivenCosts "LargeInlineCosts<1>" "LargeIn
                  "LargeInlineCosts<4>" "LargeInlineCosts<6>" "LargeInlineCosts<8>")
 sdtw_add_kernels(Forward DoubleCell DifferenceCosts DirectCosts)
 # The general engine's: a file for each cell, and whether it carries tangents.
-foreach(kernels "Soft<FloatCell, Rule::unit>;false" "Soft<FloatCell, Rule::penalised>;false"
+foreach(instance "Soft<FloatCell, Rule::unit>;false" "Soft<FloatCell, Rule::penalised>;false"
                 "Soft<FloatCell, Rule::doubled>;false" "Soft<FloatCell, Rule::weighted>;false"
                 "Soft<FloatCell, Rule::unit>;true" "Soft<FloatCell, Rule::weighted>;true"
                 "Soft<DoubleCell, Rule::unit>;false"
                 "Soft<DoubleCell, Rule::weighted>;false" "Soft<DoubleCell, Rule::unit>;true"
                 "Soft<DoubleCell, Rule::weighted>;true" "Hard<Rule::unit>;false" "Hard<Rule::unit>;true"
                 "Hard<Rule::weighted>;false" "Hard<Rule::weighted>;true")
-  list(GET kernels 0 cell)
-  list(GET kernels 1 tangents)
+  list(GET instance 0 cell)
+  list(GET instance 1 tangents)
   string(MAKE_C_IDENTIFIER "general_${cell}_${tangents}" name)
   configure_file(src/cuda/general/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/${name}.cu @ONLY)
-  list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/${name}.cu)
+  list(APPEND kernels ${PROJECT_BINARY_DIR}/cuda/${name}.cu)
 endforeach()
 # The streams'. Those for what the first of them leave, and for other metrics, take pairs without a band as well.
-foreach(kernels "SoftRows;false" "SoftRows;true" "HardRows;false" "HardRows;true" "LongRows;true" "TransposedRows;true"
+foreach(instance "SoftRows;false" "SoftRows;true" "HardRows;false" "HardRows;true" "LongRows;true" "TransposedRows;true"
                 "SoftCityblockRows;true" "SoftEuclideanRows;true" "LongCityblockRows;true"
                 "LongEuclideanRows;true" "HardCityblockRows;true" "HardEuclideanRows;true")
-  list(GET kernels 0 rows)
-  list(GET kernels 1 banded)
+  list(GET instance 0 rows)
+  list(GET instance 1 banded)
   configure_file(src/cuda/streams/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/streams_${rows}_${banded}.cu @ONLY)
-  list(APPEND sources ${PROJECT_BINARY_DIR}/cuda/streams_${rows}_${banded}.cu)
+  list(APPEND kernels ${PROJECT_BINARY_DIR}/cuda/streams_${rows}_${banded}.cu)
 endforeach()
+# Half of the time that nvcc takes for one of them goes into headers: for few cores some are compiled as one.
+set(SDTW_CUDA_KERNEL_FILES "" CACHE STRING "Files that the kernels are compiled in: as many as there are, or fewer")
+mark_as_advanced(SDTW_CUDA_KERNEL_FILES)
+if(SDTW_CUDA_KERNEL_FILES)
+  set(index 0)
+  foreach(file IN LISTS kernels)
+    math(EXPR part "${index} % ${SDTW_CUDA_KERNEL_FILES}")
+    string(APPEND part_${part} "#include \"${file}\"\n")
+    math(EXPR index "${index} + 1")
+  endforeach()
+  set(kernels)
+  math(EXPR last "${SDTW_CUDA_KERNEL_FILES} - 1")
+  foreach(part RANGE ${last})
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/cuda/part_${part}.cu CONTENT "${part_${part}}" @ONLY)
+    list(APPEND kernels ${PROJECT_BINARY_DIR}/cuda/part_${part}.cu)
+  endforeach()
+endif()
+list(APPEND sources ${kernels})
 target_sources(sdtw_objects PRIVATE ${sources})
 set(SDTW_CUDA_WITHOUT_FLOAT64 "" CACHE STRING "Whether kernels do without float64 as on GPUs where it is slow, whatever the GPU: for tests")
 mark_as_advanced(SDTW_CUDA_WITHOUT_FLOAT64)

@@ -68,14 +68,14 @@ def by_tslearn(x, y, x_lengths, y_lengths, gamma, name):
     from tslearn.metrics import SquaredEuclidean
 
     def pair(a, b):
-        distance = SquaredEuclidean(a, b)
-        recursion = TslearnSoftDTW(distance, gamma=gamma)
+        distance = SquaredEuclidean(a, b, be="numpy")  # else it prints arrays to find out what they are
+        recursion = TslearnSoftDTW(distance, gamma=gamma, be="numpy")
         value, alignment = recursion.compute(), recursion.grad()
         transposed = np.ascontiguousarray(alignment.T)
         return (
             value,
             distance.jacobian_product(alignment),
-            SquaredEuclidean(b, a).jacobian_product(transposed),
+            SquaredEuclidean(b, a, be="numpy").jacobian_product(transposed),
         )
 
     x, y = x.double().numpy(), y.double().numpy()

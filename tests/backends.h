@@ -1,6 +1,9 @@
 // Which backends and instruction sets there are to test, and the options of the test program.
 #pragma once
 
+#include <cstdio>
+#include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "sdtw.h"
@@ -11,6 +14,14 @@ struct Options {
   sdtw_device device = SDTW_CPU;
   bool table = false;  // print measured errors
 };
+
+// What --device names; the program ends at anything else.
+inline sdtw_device device_called(const std::string &name) {
+  if (name == "cpu") return SDTW_CPU;
+  if (name == "cuda") return SDTW_CUDA;
+  std::fprintf(stderr, "--device is cpu or cuda, not %s\n", name.c_str());
+  std::exit(2);
+}
 
 inline Options &options() {
   static Options instance;

@@ -114,7 +114,7 @@ Settings parse(int argc, char **argv) {
                                    {}};
   Settings settings;
   for (int key; (key = getopt_long(argc, argv, "", options, nullptr)) != -1;) switch (key) {
-      case 'd': settings.device = std::string(optarg) == "cuda" ? SDTW_CUDA : SDTW_CPU; break;
+      case 'd': settings.device = device_called(optarg); break;
       case 's': settings.seed = std::strtoull(optarg, nullptr, 10); break;
       case 'p': settings.problems = std::strtoull(optarg, nullptr, 10); break;
       case 't': settings.seconds = std::atof(optarg); break;
@@ -128,6 +128,10 @@ Settings parse(int argc, char **argv) {
       case 'v': settings.verbose = true; break;
       default: std::exit(2);
     }
+  if (optind < argc) {
+    std::fprintf(stderr, "'%s' is not an option, and there are no other arguments\n", argv[optind]);
+    std::exit(2);
+  }
   if (settings.threads < 1) settings.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   return settings;
 }

@@ -124,7 +124,7 @@ Settings parse(int argc, char **argv) {
       case 's': settings.seed = std::strtoull(optarg, nullptr, 10); break;
       case 'j': settings.jobs = std::max(1ULL, std::strtoull(optarg, nullptr, 10)); break;
       case 'd': settings.save = optarg; break;
-      case 'c': test::options().device = std::string(optarg) == "cuda" ? SDTW_CUDA : SDTW_CPU; break;
+      case 'c': test::options().device = test::device_called(optarg); break;
       case 'v': test::options().table = true; break;
       default:
         std::fprintf(stderr,

@@ -14,6 +14,9 @@ from programs import ROOT
 
 sys.path.append(str(ROOT / "benchmarks"))  # its lines.py; the last, as it has modules named as tests' are
 
+# tslearn and aeon are compiled at each run, which takes longer than they take uncompiled at tests' sizes.
+os.environ["NUMBA_DISABLE_JIT"] = "1"
+
 settings.register_profile(
     "libsdtw",
     max_examples=300,

@@ -8,9 +8,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run(*command: str | Path, cwd: Path) -> str:
-    """Output of a program, run away from the tree so that it uses the installed package."""
-    done = subprocess.run([str(c) for c in command], cwd=cwd, capture_output=True, text=True, timeout=300)
+def run(*command: str | Path, cwd: Path, numba_jit: bool = False) -> str:
+    """Output of a program, run away from the tree so that it uses the installed package; numba_jit: with
+    other packages compiled, where it gives them much to do."""
+    env = {**os.environ, "NUMBA_DISABLE_JIT": str(int(not numba_jit))}
+    arguments = [str(c) for c in command]
+    done = subprocess.run(arguments, cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout
 

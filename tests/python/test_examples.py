@@ -24,7 +24,8 @@ def test_training_example(tmp_path: Path) -> None:
 
 
 def test_averaging_example(tmp_path: Path) -> None:
-    out = run(sys.executable, ROOT / "examples/averaging.py", "--max-iter", "8", cwd=tmp_path)
+    example = ROOT / "examples/averaging.py"
+    out = run(sys.executable, example, "--max-iter", "8", cwd=tmp_path, numba_jit=True)
     assert "libsdtw's average" in out
 
 
@@ -55,13 +56,13 @@ def test_gestures_need_the_divergence(tmp_path: Path) -> None:
 
 def test_switching_example(tmp_path: Path) -> None:
     script = ROOT / "examples/switching.py"
-    options = ["--steps", "4", "--every", "8", "--gamma", "1.0", "0.1"]
+    options = ["--steps", "4", "--every", "16", "--gamma", "1.0", "0.1"]
     out = run(sys.executable, script, *options, cwd=tmp_path)
     assert len(re.findall(r"(tslearn|pysdtw), gamma .* apart by", out)) == 4
 
 
 def test_demo(tmp_path: Path) -> None:
-    out = run(sys.executable, ROOT / "examples/demo.py", "--output", "demo.png", cwd=tmp_path)
+    out = run(sys.executable, ROOT / "examples/demo.py", "--output", "demo.png", cwd=tmp_path, numba_jit=True)
     assert re.search(r"running on: (cpu|cuda), ", out)
     assert len(re.findall(r"^  (Trace|GunPoint|JapaneseVowels) .* x .*$", out, re.MULTILINE)) == 3
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
