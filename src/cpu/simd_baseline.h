@@ -254,7 +254,7 @@ struct Vec<double> : VecBase<double, Doubles, Int64s> {
   static SDTW_INLINE Split split(Real cost, Real scale, Real) {
     const Real t = smaller(mul(cost, scale), set1(1e300));
     const Real small = nearest(t);  // while |t| < 2^51; beyond 2^52 t is one itself
-    const Real integer = each([](auto x, auto of) { return (x > 2e15) | (x < -2e15) ? x : of; }, t, small);
+    const Real integer = each([](auto x, auto of) { return ((x > 2e15) | (x < -2e15)) ? x : of; }, t, small);
     return {integer, max(smaller(sub(t, integer), set1(.5)), set1(-.5))};
   }
   static SDTW_INLINE void store_split(Real t, int32_t *n, float *f) {
@@ -293,5 +293,3 @@ struct Vec<double> : VecBase<double, Doubles, Int64s> {
 };
 
 }  // namespace sdtw::cpu::baseline
-
-#undef SDTW_INLINE

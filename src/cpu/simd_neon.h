@@ -361,5 +361,3 @@ struct Vec<double> : VecBase<double, float64x2_t, uint64x2_t> {
 };
 
 }  // namespace sdtw::cpu::neon
-
-#undef SDTW_INLINE
