@@ -1,5 +1,5 @@
-// Vectors of two registers, for instruction sets whose registers have 128 bits. A cell waits for the one above it in the
-// same vector: with one register a step would wait for that most of the time.
+// Vectors of two registers, for instruction sets whose registers have 128 bits. A cell waits for the one above it in
+// the same vector: with one register a step would wait for that most of the time.
 #pragma once
 
 #include <cstring>
