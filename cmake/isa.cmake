@@ -36,7 +36,7 @@ endfunction()
 
 function(sdtw_add_cpu_kernels target)
   # Exponents that are too large for float wrap, as they do in AVX, before the pair's verdict throws them away.
-  # Its sixteen rows a lane are not for registers anyway: unrolled they take 90 KB more and no less time.
+  # Its sixteen rows a lane are not for registers anyway: unrolled they take 180 KB more and no less time.
   sdtw_add_cpu_kernel(${target} baseline -fwrapv
     $<$<CXX_COMPILER_ID:GNU>:--param=max-completely-peel-times=8>)
   # Every AArch64 processor has NEON. Lanes are numbered the other way round where bytes are.
