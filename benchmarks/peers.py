@@ -39,7 +39,7 @@ class _Peer:
 class Tslearn(_Peer):
     """tslearn.metrics.SoftDTW, pair by pair.
 
-    It is told that arrays are NumPy's: to find out it prints them, up to three quarters of the time.
+    It is told that arrays are NumPy's: to find out it prints them, which of short series is most of the time.
     """
 
     package, dtype, phases = "tslearn", "f64", VALUE_AND_GRAD | {"value+alignment"}

@@ -1,9 +1,11 @@
 // The test program's main: chooses the device, says what it runs on, and skips visibly what the machine lacks.
 #define CATCH_CONFIG_RUNNER
-#include <malloc.h>
-
 #include <cstdio>
 #include <string>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "backends.h"
 #include "catch.h"
