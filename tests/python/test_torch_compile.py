@@ -1,5 +1,8 @@
 # libsdtw.torch compiled and exported: gamma that changes, shapes that change, every saved state and gradient.
 import itertools
+import subprocess
+import sys
+import textwrap
 import warnings
 
 import pytest
@@ -143,6 +146,20 @@ def test_everything_compiles(device):
     expected = function(x, y, lengths)
     torch.testing.assert_close(value, expected)
     torch.testing.assert_close(grads(value, x, y), grads(expected, x, y))
+
+
+def test_programs_that_compile_nothing_import_no_compiler():
+    program = """
+    import sys
+    import torch
+    from libsdtw.torch import soft_dtw
+
+    x, y = torch.randn(2, 3, 5, 2).requires_grad_()
+    soft_dtw(x, y).sum().backward()
+    print("torch._dynamo" in sys.modules)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_forward_mode_is_not_compiled(device):

@@ -130,21 +130,21 @@ def _nothing() -> None:
     pass
 
 
-def _disabled() -> Any:
-    disable: Any = torch.compiler.disable
-    why = (
-        "PyTorch cannot compile forward mode (torch.func.jvp, jacfwd, hessian) of soft-DTW: without "
-        "fullgraph=True it runs as it is; torch.func.vjp and jacrev compile"
-    )
-    try:
-        return disable(_nothing, reason=why)
-    except TypeError:  # PyTorch before 2.7
-        return disable(_nothing)
-
-
 # In a program that is compiled: leaves it here, or says why that is needed where it must be one graph.
 # Without it PyTorch fails further on, without a word about why (2.13).
-leave_the_compiler = _disabled()
+def leave_the_compiler() -> None:
+    """Does nothing, uncompiled. These are the marks of torch.compiler.disable, which imports the compiler."""
+
+
+_marks: Any = leave_the_compiler
+_marks._torchdynamo_disable = True
+_marks._torchdynamo_disable_msg = (
+    "PyTorch cannot compile forward mode (torch.func.jvp, jacfwd, hessian) of soft-DTW: without "
+    "fullgraph=True it runs as it is; torch.func.vjp and jacrev compile"
+)
+
+# What imports the compiler when first called, not here: some seconds.
+_uncompiled: Any = getattr(torch, "_disable_dynamo", torch.compiler.disable)
 
 
 def _set_forward_mode(enabled: bool) -> Any:
@@ -167,8 +167,7 @@ def in_jvp(derivative: Callable[..., Any]) -> Callable[..., Any]:
             saved = [None if t is None else unpack(t).primal for t in ctx.saved_tensors]
             return derivative(ctx, saved, *tangents)
 
-    disable: Any = torch.compiler.disable  # what is left of forward mode there runs as it is
-    result: Callable[..., Any] = disable(run)
+    result: Callable[..., Any] = _uncompiled(run)  # what is left of forward mode there runs as it is
     return result
 
 
