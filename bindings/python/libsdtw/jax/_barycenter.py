@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 from .._core import InvalidArgumentError
 from ._arguments import HINT, Lengths, Metric, Series, floats, lengths_of
@@ -84,6 +83,8 @@ def soft_dtw_barycenter(
     settings = {"maxiter": max_iter, "gtol": tol}
     if max_iter == 0:
         return jnp.asarray(begin, batch.dtype)
+    from scipy.optimize import minimize  # type: ignore[import-untyped]  # half a second
+
     found = minimize(on_host, begin.ravel(), jac=True, method="L-BFGS-B", options=settings)
     return jnp.asarray(found.x.reshape(begin.shape), batch.dtype)
 
