@@ -85,9 +85,9 @@ std::array<double, 2> sum(const core::Scaled<V> &up, const core::Scaled<V> &left
   const auto bare = core::sum_of<V>(up, left, diagonal), whole = core::sum_of<V>(up, left, diagonal, &terms);
   CHECK(std::memcmp(&bare.sum, &whole.sum, sizeof bare.sum) == 0);
   const auto p = core::probabilities<V>(terms);
-  CHECK(double(p.up[0]) + double(p.left[0]) + double(p.diagonal[0]) ==
+  CHECK(double(V::first(p.up)) + double(V::first(p.left)) + double(V::first(p.diagonal)) ==
         Approx(1).epsilon(4 * std::numeric_limits<typename V::Scalar>::epsilon()));
-  return {double(bare.sum[0]), double(bare.x[0])};
+  return {double(V::first(bare.sum)), double(V::first(bare.x))};
 }
 
 template <class V>
@@ -124,12 +124,12 @@ void check_enter() {
       for (const double n : {0., 1., -1., limit, -limit}) {
         const core::Sum<V> of{cell<V>(m, 0).m, cell<V>(1, -7).e};
         const auto z = core::enter<V>(of, core::step_factor<V>(split<V>(n, f)));
-        const double fraction = double(split<V>(n, f).fraction[0]), got = double(z.m[0]);
-        CHECK(double(z.e[0]) == -7 - n);
+        const double fraction = double(V::first(split<V>(n, f).fraction)), got = double(V::first(z.m));
+        CHECK(double(V::first(z.e)) == -7 - n);
         CHECK(std::abs(got / m - std::exp2(-fraction)) <= epsilon);
         if (fraction == 0) CHECK(got == m);
         const auto q = static_cast<double>(std::expm1(-fraction * std::log(2.0L)));
-        CHECK(std::abs(double(core::exp2_minus_1<V>(split<V>(n, f).fraction)[0]) - q) <= of_q * std::abs(q));
+        CHECK(std::abs(double(V::first(core::exp2_minus_1<V>(split<V>(n, f).fraction))) - q) <= of_q * std::abs(q));
       }
 }
 

@@ -1,43 +1,16 @@
 // Vectors of the AArch64 kernels: 8 floats with int32 exponents, 4 doubles with exponents held in doubles, each in two
-// registers. A cell waits for the one above it in the same vector: with one register a step would wait for that most of
-// the time. simd_avx512.h documents the operations, which round as they do there.
+// registers. simd_avx512.h documents the operations, which round as they do there.
 #pragma once
 
 #include <arm_neon.h>
 
 #include <cstdint>
-#include <cstring>
 
 #include "core/half.h"
 #include "core/numbers.h"
-
-#define SDTW_INLINE inline __attribute__((always_inline))
+#include "cpu/simd_parts.h"
 
 namespace sdtw::cpu::neon {
-
-// Two members rather than an array, which GCC would write to memory in every turn of a loop.
-template <class Register>
-struct Parts {
-  Register low, high;
-};
-
-// f of both parts.
-template <class F, class First, class... Rest>
-SDTW_INLINE auto each(F f, Parts<First> a, Parts<Rest>... rest) {
-  return Parts<decltype(f(a.low, rest.low...))>{f(a.low, rest.low...), f(a.high, rest.high...)};
-}
-
-// A register from and to memory that may hold numbers of any type.
-template <class Register>
-SDTW_INLINE Register load_register(const void *p) {
-  Register a;
-  std::memcpy(&a, p, sizeof a);
-  return a;
-}
-template <class Register>
-SDTW_INLINE void store_register(void *p, Register a) {
-  std::memcpy(p, &a, sizeof a);
-}
 
 // Four floats of any type that inputs may have.
 SDTW_INLINE float32x4_t load_four(const float *p) { return load_register<float32x4_t>(p); }
@@ -388,5 +361,3 @@ struct Vec<double> : VecBase<double, float64x2_t, uint64x2_t> {
 };
 
 }  // namespace sdtw::cpu::neon
-
-#undef SDTW_INLINE
