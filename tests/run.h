@@ -5,12 +5,6 @@
 
 namespace test {
 
-inline Result run(const Case &c) {
-  Result result = compute(c);
-  for (int64_t b = 0; b < c.batch(); ++b)
-    if (const std::string wrong = check_alignment(c, result, b); !wrong.empty())
-      throw std::runtime_error(wrong + ", of pair " + std::to_string(b) + " of " + describe(c));
-  return result;
-}
+Result run(const Case &c);
 
 }  // namespace test
