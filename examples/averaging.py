@@ -54,11 +54,12 @@ def main():
     parser.add_argument("--label", type=int, default=3, choices=(1, 2, 3, 4), help="class of the Trace data")
     parser.add_argument("--gamma", type=float, default=1.0)
     parser.add_argument("--max-iter", type=int, default=20)
+    parser.add_argument("--every", type=int, default=1, help="take every so many-th time step")
     parser.add_argument("--output", default="averaging.png")
     args = parser.parse_args()
 
     x, labels, _, _ = CachedDatasets().load_dataset("Trace")
-    series = np.ascontiguousarray(x[labels == args.label], np.float64)
+    series = np.ascontiguousarray(x[labels == args.label, :: args.every], np.float64)
     start = series.mean(axis=0)
     ours, seconds = timed(barycenter, series, start, args.gamma, args.max_iter)
     theirs, their_seconds = timed(

@@ -76,15 +76,22 @@ class Array {
     return values;
   }
 
-  // Between these a call must not read gaps, nor elements that are_read(k) denies (k in contiguous order), of an input
-  // in the host's memory: AddressSanitizer sees to it.
-  template <class Predicate>
-  void hide_unread(const Predicate &are_read) {
+  // Between these a call must not read gaps of an input in the host's memory, nor more than the first columns_read(s,
+  // i) of row i of series s: AddressSanitizer sees to it.
+  template <class Columns>
+  void hide_unread(const Columns &columns_read) {
     if (!has_address_sanitizer()) return;
+    const auto size = static_cast<int64_t>(size_of(dtype_));
     std::vector<unsigned char> used(block_.bytes(), 0);
-    each([&](size_t k, unsigned char *element) {
-      if (are_read(k)) std::memset(used.data() + (element - block_.image()), 1, size_of(dtype_));
-    });
+    for (int64_t s = 0; s < shape_[0]; ++s)
+      for (int64_t i = 0; i < shape_[1]; ++i) {
+        unsigned char *const row = used.data() + (first() + s * strides_[0] + i * strides_[1]) * size;
+        const int64_t columns = columns_read(s, i);
+        if (strides_[2] == 1)
+          std::fill_n(row, columns * size, 1);
+        else
+          for (int64_t j = 0; j < columns; ++j) std::fill_n(row + j * strides_[2] * size, size, 1);
+      }
     hide_unused(block_.data(), used);
   }
   void reveal() { test::reveal(block_.data(), block_.bytes()); }

@@ -155,20 +155,14 @@ void Session::hide_padding() {
   const Case &c = case_;
   if (c.exec.device != SDTW_CPU) return;
   const int64_t n = c.problem.n, m = c.problem.m, columns = c.shape_x()[2];
-  const auto within = [](int64_t index, int64_t length, int64_t padded) { return index < length || length > padded; };
-  const auto own = [](const std::vector<int64_t> &lengths, int64_t series, int64_t padded) {
-    return lengths.empty() ? padded : lengths[series];
+  // Of lengths out of range, which make a pair's results NaN, nothing is hidden.
+  const auto steps = [](const std::vector<int64_t> &lengths, int64_t series, int64_t padded) {
+    return lengths.empty() || lengths[series] > padded ? padded : lengths[series];
   };
-  x_.hide_unread([&](size_t k) {
-    const int64_t s = static_cast<int64_t>(k) / columns / n, i = static_cast<int64_t>(k) / columns % n;
-    return within(i, own(c.x_len, s, n), n) &&
-           (c.fused() || within(static_cast<int64_t>(k) % columns, own(c.y_len, s, m), m));
+  x_.hide_unread([&](int64_t s, int64_t i) {
+    return i >= steps(c.x_len, s, n) ? 0 : c.fused() ? columns : steps(c.y_len, s, m);
   });
-  if (!c.has_y()) return;
-  y_.hide_unread([&](size_t k) {
-    const int64_t s = static_cast<int64_t>(k) / columns / m, j = static_cast<int64_t>(k) / columns % m;
-    return within(j, own(c.y_len, s, m), m);
-  });
+  if (c.has_y()) y_.hide_unread([&](int64_t s, int64_t j) { return j < steps(c.y_len, s, m) ? columns : 0; });
 }
 
 void Session::check_state() {

@@ -22,7 +22,7 @@ void announce() {
   std::fflush(stdout);
 }
 
-// Of what is freed nothing goes back to the system: matrices of the oracle on fresh pages took a quarter of the time.
+// Of what is freed nothing goes back to the system, in small blocks either (memory.cpp): fresh pages take long.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 1 << 30);

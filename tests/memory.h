@@ -23,18 +23,13 @@ void reveal(const void *address, size_t bytes);
 bool call_before_death(void (*callback)());
 
 // Hides all bytes that are not marked as used.
-inline void hide_unused(const void *address, const std::vector<unsigned char> &used) {
-  for (size_t from = 0, to; from < used.size(); from = to + 1) {
-    for (to = from; to < used.size() && !used[to];) ++to;
-    if (to > from) hide(static_cast<const unsigned char *>(address) + from, to - from);
-  }
-}
+void hide_unused(const void *address, const std::vector<unsigned char> &used);
 
 // How to get at the memory of a device. The host's is below; the GPU's is in cuda/, or a stub in builds without CUDA.
 struct Memory {
   virtual ~Memory() = default;
   virtual void *allocate(size_t bytes) = 0;
-  virtual void release(void *address) = 0;
+  virtual void release(void *address, size_t bytes) = 0;
   virtual void fill(void *to, unsigned char value, size_t bytes) = 0;
   virtual void upload(void *to, const void *from, size_t bytes) = 0;    // synchronous
   virtual void download(void *to, const void *from, size_t bytes) = 0;  // synchronous, after all work
@@ -42,8 +37,8 @@ struct Memory {
 };
 
 struct HostMemory final : Memory {
-  void *allocate(size_t bytes) override { return std::malloc(bytes); }
-  void release(void *address) override { std::free(address); }
+  void *allocate(size_t bytes) override;
+  void release(void *address, size_t bytes) override;
   void fill(void *to, unsigned char value, size_t bytes) override { std::memset(to, value, bytes); }
   void upload(void *to, const void *from, size_t bytes) override { std::memcpy(to, from, bytes); }
   void download(void *to, const void *from, size_t bytes) override { std::memcpy(to, from, bytes); }
@@ -52,10 +47,7 @@ struct HostMemory final : Memory {
 
 Memory &cuda_memory();
 
-inline Memory &memory_of(sdtw_device device) {
-  static HostMemory host;
-  return device == SDTW_CUDA ? cuda_memory() : host;
-}
+Memory &memory_of(sdtw_device device);
 
 // Bytes with a guard on either side. The address is aligned to SDTW_BUFFER_ALIGNMENT, as malloc's is, and to no more
 // than that for most. Under AddressSanitizer there are no guards: it sees reads beyond the end as well.
@@ -73,7 +65,7 @@ class Block {
   }
   Block(const Block &) = delete;
   Block &operator=(const Block &) = delete;
-  ~Block() { memory_.release(base_); }
+  ~Block() { memory_.release(base_, all_); }
 
   size_t bytes() const { return bytes_; }
   void *data() const { return base_ + guard; }

@@ -89,7 +89,8 @@ Softmin<Real> softmin(const Real (&candidate)[3], double gamma) {
   }
   Real sum(0);
   for (int k = 0; k < 3; ++k)
-    if (!std::isinf(value_of(candidate[k]))) sum += result.weight[k] = exp((low - candidate[k]) / Real(gamma));
+    if (!std::isinf(value_of(candidate[k])))
+      sum += result.weight[k] = k == least ? Real(1) : exp((low - candidate[k]) / Real(gamma));
   for (Real &weight : result.weight) weight /= sum;
   result.value = low - Real(gamma) * log(sum);
   return result;

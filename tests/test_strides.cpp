@@ -104,8 +104,8 @@ TEST_CASE("strides of more than 2^31 elements", "[strides]") {
   float *const grad_x = static_cast<float *>(memory.allocate(bytes));
   if (x == nullptr || grad_x == nullptr) {
     WARN("skipped: this machine lends no 16 GiB of addresses");
-    memory.release(x);
-    memory.release(grad_x);
+    memory.release(x, bytes);
+    memory.release(grad_x, bytes);
     return;
   }
   const Case base = random_case(4100, SDTW_SQEUCLIDEAN, 2, n, m, 1, 1);
@@ -130,8 +130,8 @@ TEST_CASE("strides of more than 2^31 elements", "[strides]") {
     INFO(describe(c));
     CHECK(equal);
   }
-  memory.release(x);
-  memory.release(grad_x);
+  memory.release(x, bytes);
+  memory.release(grad_x, bytes);
 }
 
 // Else gaps and padding might be read unseen: suites are compiled without the sanitizer, which for a while had left

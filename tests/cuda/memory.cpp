@@ -14,7 +14,7 @@ struct CudaMemory final : test::Memory {
     void *address = nullptr;
     return cudaMalloc(&address, bytes) == cudaSuccess ? address : nullptr;
   }
-  void release(void *address) override { cudaFree(address); }
+  void release(void *address, size_t) override { cudaFree(address); }
   void fill(void *to, unsigned char value, size_t bytes) override { check(cudaMemset(to, value, bytes), "fill"); }
   void upload(void *to, const void *from, size_t bytes) override {
     check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "upload");

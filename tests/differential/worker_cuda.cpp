@@ -31,7 +31,7 @@ class WorkerMemory final : public test::Memory {
     free.pop_back();
     return address;
   }
-  void release(void *address) override {
+  void release(void *address, size_t) override {
     if (address) free_[size_of_[address]].push_back(address);
   }
   void fill(void *to, unsigned char value, size_t bytes) override {
