@@ -4,6 +4,7 @@
 #include "catch.h"
 #include "check.h"
 #include "judge.h"
+#include "problem.h"
 
 namespace test {
 

@@ -1,5 +1,9 @@
 #include "judge.h"
 
+#include "cpu_reference.h"
+#include "error_limits.h"
+#include "skips.h"
+
 namespace test {
 
 std::optional<Result> try_run(Case c) {

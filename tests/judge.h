@@ -3,10 +3,7 @@
 
 #include <optional>
 
-#include "cpu_reference.h"
-#include "error_limits.h"
-#include "problem.h"
-#include "skips.h"
+#include "compare.h"
 
 namespace test {
 

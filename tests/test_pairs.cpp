@@ -1,6 +1,7 @@
 // All pairs, symmetric ones, and calls without state.
 #include "family.h"
 #include "plan.h"
+#include "skips.h"
 
 using namespace test;
 

@@ -16,9 +16,9 @@
 #include <optional>
 #include <thread>
 
-#include "cpu_reference.h"
 #include "draw_problem.h"
 #include "judge.h"
+#include "skips.h"
 #include "worker.h"
 
 using namespace test;
