@@ -126,10 +126,6 @@ def is_forward_mode() -> bool:
     return getattr(forward_ad, "_current_level", 0) >= 0
 
 
-def _nothing() -> None:
-    pass
-
-
 # In a program that is compiled: leaves it here, or says why that is needed where it must be one graph.
 # Without it PyTorch fails further on, without a word about why (2.13).
 def leave_the_compiler() -> None:
