@@ -5,9 +5,9 @@
 On a GPU it also measures what might be a cliff: small gamma, large inputs, many features and others.
 Rows of the same device that the output has are replaced, others stay. One row is
 
-    commit, date, device, hardware, what, B, By, N, M, d, scale, dtype, metric, gamma, band, radius, weights,
-    penalties, pairs, state, phase, problem, median_ms, p10_ms, p90_ms, reps, extra_bytes, core_ms, of_core,
-    aim
+    commit, date, device, hardware, what, B, By, N, M, d, scale, data, dtype, metric, gamma, band, radius,
+    weights, penalties, pairs, state, phase, problem, median_ms, p10_ms, p90_ms, reps, extra_bytes, core_ms,
+    of_core, aim
 
 problem is a line of lines.py. Values and gradients without state are one call. core_ms is what the problem
 takes that a row stands beside, in the same run: the same shape as float32, squared Euclidean, gamma 1, unit
@@ -59,6 +59,7 @@ class Variant:
     lengths: tuple = ()  # least and most
     M: int = 0  # 0: as N
     scale: float = 1.0  # of the inputs
+    data: str = "noise"  # or "spikes": noise, and in each series a step a thousand times as large
     has_core: bool = True
     beside: "Variant | None" = None  # what it is measured beside, if not the core
 
@@ -66,7 +67,7 @@ class Variant:
         """The line that sdtw_differential reads."""
         state = "no" if self.phase == "value+grad" and not self.state else STATES.get(self.phase)
         least = min(self.lengths, default=None)
-        return line_of({**asdict(self), "M": self.M or self.N}, state=state, lengths=least)
+        return line_of({**asdict(self), "M": self.M or self.N}, state=state, lengths=least, data=self.data)
 
     def core(self):
         """The core's problem of the same shape, or what the row says."""
@@ -185,6 +186,14 @@ def cliffs():
         yield Variant("cliff", count, n, d, aim="1.2", M=m, beside=Variant("core", count, m, d, M=n))
     for d in (1, 64):
         yield Variant("cliff", 32, 512, d, aim="4", dtype="f64")
+    # At gamma 0 sums in float32 are not trusted beside a spike.
+    hard = {"phase": "value", "gamma": 0.0, "state": False}
+    for row in (
+        Variant("cliff", 256, 1024, 1, **hard),
+        Variant("cliff", 1000, 128, 1, By=1000, pairs="all", **hard),
+        Variant("cliff", 300, 500, 8, By=300, pairs="all", **hard),
+    ):
+        yield replace(row, data="spikes", beside=row)
 
 
 def stored(array, dtype):
@@ -225,7 +234,10 @@ class Prepared:
         series = [("x", v.B, v.N)] + ([("y", count_y, v.M or v.N)] if v.pairs != "symmetric" else [])
         for name, count, steps in series:
             shape = (count, steps, v.d)
-            data = stored(v.scale * rng.standard_normal(shape), v.dtype)
+            values = v.scale * rng.standard_normal(shape)
+            if v.data == "spikes":
+                values[np.arange(count), rng.integers(0, steps, count)] *= 1000
+            data = stored(values, v.dtype)
             setattr(b, name, self._array(self._device.put(data), shape))
             outputs = {"value+grad": "grad_{}", "jvp": "grad_{}_tangent"}
             if v.phase in outputs:

@@ -10,6 +10,7 @@ def options_of(row):
         "dtype": "f32",
         "gamma": 1.0,
         "scale": 1.0,
+        "data": "noise",
         "weights": [1.0] * 3,
         "penalties": [0.0] * 3,
     }
@@ -19,7 +20,7 @@ def options_of(row):
         if row.get(name, of_core) == of_core:
             continue
         value = row[name] if not isinstance(row[name], list) else ", ".join(f"{v:g}" for v in row[name])
-        alone = name in ("metric", "dtype")
+        alone = name in ("metric", "dtype", "data")
         parts.append(
             names.get(value, value)
             if alone

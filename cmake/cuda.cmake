@@ -50,7 +50,7 @@ foreach(instance "Soft<FloatCell, Rule::unit>;false" "Soft<FloatCell, Rule::pena
   list(APPEND kernels ${PROJECT_BINARY_DIR}/cuda/${name}.cu)
 endforeach()
 # The streams'. Those for what the first of them leave, and for other metrics, take pairs without a band as well.
-foreach(instance "SoftRows;false" "SoftRows;true" "HardRows;false" "HardRows;true" "LongRows;true" "TransposedRows;true"
+foreach(instance "SoftRows;false" "SoftRows;true" "HardRows;false" "HardRows;true" "LongRows;true" "DoubleRows;true"
                 "SoftCityblockRows;true" "SoftEuclideanRows;true" "LongCityblockRows;true"
                 "LongEuclideanRows;true" "HardCityblockRows;true" "HardEuclideanRows;true")
   list(GET instance 0 rows)

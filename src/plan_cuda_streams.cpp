@@ -13,7 +13,7 @@ constexpr int64_t longest_y = int64_t{1} << 16;  // beyond it there is nothing t
 // Rows of a lane: those of SoftRows and HardRows (cuda/streams/rows.cuh).
 int64_t rows_of_lane(const Problem &p) { return p.gamma > 0 ? rows_per_lane : hard_rows_per_lane; }
 
-// The longer series have the rows where the sums of costs are rounded (HardRows::is_rough).
+// The longer series have the rows where sums are rounded (HardRows::is_rough).
 bool are_swapped(const Problem &p) { return p.gamma == 0 && p.m > p.n; }
 
 bool are_streams(const Problem &p, const Exec &exec) {

@@ -13,9 +13,10 @@ std::vector<double> series(Random &random, Data data, int64_t steps, int64_t fea
     for (int64_t f = 0; f < features; ++f) step(i)[f] = random.normal();
   };
   const auto repeat = [&](int64_t i) { std::copy(step(i - 1), step(i), step(i)); };
+  const bool still = data == Data::constant || (data == Data::pulses && random.uniform() < 0.5);
   const int64_t flat_from = random.integer(0, steps - 1), flat_to = random.integer(flat_from, steps - 1);
   for (int64_t i = 0; i < steps; ++i) {
-    const bool stays = data == Data::constant || (data == Data::steps && random.uniform() < 0.95) ||
+    const bool stays = still || (data == Data::steps && random.uniform() < 0.95) ||
                        (data == Data::flat && i > flat_from && i <= flat_to);
     if (i > 0 && stays) {
       repeat(i);
@@ -33,6 +34,13 @@ std::vector<double> series(Random &random, Data data, int64_t steps, int64_t fea
       const int64_t i = random.integer(0, steps - 1);
       const double factor = one_of(random, {1e2, 1e4, 1e6});
       for (int64_t f = 0; f < features; ++f) step(i)[f] = factor * random.normal();
+    }
+  if (data == Data::pulses)
+    for (int64_t k = random.integer(1, 3); k > 0; --k) {
+      const int64_t from = random.integer(0, steps - 1), to = std::min(steps, from + random.integer(1, 8));
+      const double height = std::pow(10.0, 4 * random.uniform());
+      for (int64_t i = from; i < to; ++i)
+        for (int64_t f = 0; f < features; ++f) step(i)[f] += height;
     }
   return values;
 }

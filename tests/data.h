@@ -19,10 +19,13 @@ enum class Data {
   integers,   // small whole numbers: costs are exact, and often equal
   offset,     // noise far from 0, in both series at the same place
   walls,      // of given costs: walls of infinity, and one cheap path through them; of series noise
+  pulses,     // noise or one value, and a few stretches of one to eight steps that are up to 1e4 away from it
   count
 };
-inline const char *const data_names[] = {"noise", "walk",      "constant", "steps",    "smooth", "spikes",
-                                         "equal", "quantised", "flat",     "integers", "offset", "walls"};
+inline const char *const data_names[] = {"noise",     "walk", "constant", "steps",  "smooth", "spikes", "equal",
+                                         "quantised", "flat", "integers", "offset", "walls",  "pulses"};
+// Those that lines with data=mixed draw from: one more would give each of these other data.
+constexpr auto mixed_kinds = static_cast<int64_t>(Data::pulses);
 
 // x [n, features] and y [m, features] of one pair, as float32 can hold them.
 struct SeriesPair {

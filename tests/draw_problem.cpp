@@ -110,7 +110,8 @@ std::string draw_line(uint64_t seed, int64_t cells, Shapes shapes) {
   if (!core && !plain) draw_steps(line, random, symmetric);
   if (all) line << " pairs=" << (symmetric ? "symmetric" : "all");
   const bool anew = !core && random.uniform() < 0.25;
-  if (anew) line << " state=no";
+  const bool alone = hard && random.uniform() < 0.5;  // values, which do not depend on which of equal paths is taken
+  if (anew || alone) line << " state=" << (alone ? "none" : "no");
   if (random.uniform() < 0.3) line << " lengths=" << random.integer(0, std::min<int64_t>(n, 2) - 1);
   line << " bits=" << one_of(random, {32, 64});
   if (random.uniform() < 0.4) line << " layout=mixed";
@@ -118,7 +119,7 @@ std::string draw_line(uint64_t seed, int64_t cells, Shapes shapes) {
   const bool along = !core && !hard && random.uniform() < 0.3;
   if (along) line << " tangents=" << one_of(random, {"x", "y", "xy"});
   const double alike = random.uniform();
-  const auto data = hard && kind != SDTW_EUCLIDEAN && kind != SDTW_COSINE
+  const auto data = hard && !alone && kind != SDTW_EUCLIDEAN && kind != SDTW_COSINE
                         ? Data::integers
                         : static_cast<Data>(random.integer(0, static_cast<int64_t>(Data::count) - 1));
   line << " data=" << (alike < 0.4 && !hard ? "mixed" : data_names[static_cast<size_t>(data)]);
@@ -126,7 +127,7 @@ std::string draw_line(uint64_t seed, int64_t cells, Shapes shapes) {
   const bool raw = random.uniform() < 0.25;
   if (!hard && alike >= 0.4)
     line << " scale=" << std::pow(10.0, raw ? 1.5 + 3 * random.uniform() : -1.5 + 3 * random.uniform());
-  if ((anew || along) && random.uniform() < 0.3) line << " values=no";
+  if ((anew || along) && !alone && random.uniform() < 0.3) line << " values=no";
   if (!core && random.uniform() < 0.06) line << " spoil=" << one_of(random, {"nan", "inf", "infs", "length"});
   line << " seed=" << seed;
   return line.str();

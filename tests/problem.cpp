@@ -140,7 +140,7 @@ void fill_data(Case &c, Random &random, const std::string &name, double scale) {
   Data data{};
   double size = scale;
   const auto next = [&] {
-    data = static_cast<Data>(name == "mixed" ? random.integer(0, kinds - 1) : kind);
+    data = static_cast<Data>(name == "mixed" ? random.integer(0, mixed_kinds - 1) : kind);
     size = name == "mixed" ? scale * std::pow(10.0, 3 * random.uniform() - 1.5) : scale;
   };
   const auto append = [](std::vector<double> &to, const std::vector<double> &more) {

@@ -1,7 +1,8 @@
-// Problems of the whole family on a backend, one given line or random ones, held against what must be true of every
+// Problems of the whole family on a backend, given lines or random ones, held against what must be true of every
 // alignment, and against the oracle or the CPU's float64. A failing problem is printed as the line that reruns it.
 //
 //   sdtw_differential --problem 'metric=cityblock dtype=f16 B=3 n=40 m=52 d=7 seed=42' [--device cuda]
+//   sdtw_differential --lines FILE [--device cuda] [--seconds T] [--threads J] [--verbose]
 //   sdtw_differential [--device cuda] [--seed S] [--problems N] [--seconds T] [--threads J] [--cells C] [--share R]
 //                     [--thin | --residues | --large] [--verbose]
 //
@@ -12,7 +13,9 @@
 #include <atomic>
 #include <chrono>
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
+#include <fstream>
 #include <optional>
 #include <thread>
 
@@ -28,12 +31,13 @@ namespace {
 struct Settings {
   std::optional<sdtw_device> device;  // without one lines say it, or it is the CPU
   uint64_t seed = 1, problems = UINT64_MAX;
-  double seconds = 60, share = 1;
+  double seconds = 0, share = 1;  // 0: a minute of random problems, or all lines of a file
   int64_t cells = 600000;
   int threads = 0;
   bool verbose = false;
   Shapes shapes = Shapes::any;
   std::string problem;
+  std::vector<std::string> lines;  // of a file, instead of random ones
 };
 
 struct Row {
@@ -69,11 +73,20 @@ std::vector<std::string> kinds_of(const Case &c) {
   return kinds;
 }
 
+Case case_of(const std::string &line) {
+  try {
+    return problem(line);
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "problem '%s': %s\n", line.c_str(), error.what());
+    std::_Exit(2);  // not exit: other threads may be at work
+  }
+}
+
 void run_problem(const Settings &settings, const std::string &line, bool compares) {
   std::vector<std::string> faults;
   Errors over;
   bool refused = false;
-  Case c = problem(line);
+  Case c = case_of(line);
   c.exec.device = settings.device.value_or(c.exec.device);
   c.checks_memory = Random(c.problem.n * 31 + c.problem.m).uniform() < 0.2;
   try {
@@ -98,20 +111,26 @@ void run_problem(const Settings &settings, const std::string &line, bool compare
   std::fflush(stdout);
 }
 
+std::vector<std::string> lines_of(const char *path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  if (lines.empty()) {
+    std::fprintf(stderr, "--lines '%s': there are none\n", path);
+    std::exit(2);
+  }
+  return lines;
+}
+
 Settings parse(int argc, char **argv) {
-  static const option options[] = {{"device", required_argument, nullptr, 'd'},
-                                   {"seed", required_argument, nullptr, 's'},
-                                   {"problems", required_argument, nullptr, 'p'},
-                                   {"seconds", required_argument, nullptr, 't'},
-                                   {"share", required_argument, nullptr, 'r'},
-                                   {"threads", required_argument, nullptr, 'j'},
-                                   {"cells", required_argument, nullptr, 'c'},
-                                   {"problem", required_argument, nullptr, 'l'},
-                                   {"thin", no_argument, nullptr, 'n'},
-                                   {"residues", no_argument, nullptr, 'e'},
-                                   {"large", no_argument, nullptr, 'g'},
-                                   {"verbose", no_argument, nullptr, 'v'},
-                                   {}};
+  static const option options[] = {
+      {"device", required_argument, nullptr, 'd'},   {"seed", required_argument, nullptr, 's'},
+      {"problems", required_argument, nullptr, 'p'}, {"seconds", required_argument, nullptr, 't'},
+      {"share", required_argument, nullptr, 'r'},    {"threads", required_argument, nullptr, 'j'},
+      {"cells", required_argument, nullptr, 'c'},    {"problem", required_argument, nullptr, 'l'},
+      {"lines", required_argument, nullptr, 'i'},    {"thin", no_argument, nullptr, 'n'},
+      {"residues", no_argument, nullptr, 'e'},       {"large", no_argument, nullptr, 'g'},
+      {"verbose", no_argument, nullptr, 'v'},        {}};
   Settings settings;
   for (int key; (key = getopt_long(argc, argv, "", options, nullptr)) != -1;) switch (key) {
       case 'd': settings.device = device_called(optarg); break;
@@ -122,6 +141,7 @@ Settings parse(int argc, char **argv) {
       case 'j': settings.threads = std::atoi(optarg); break;
       case 'c': settings.cells = std::atoll(optarg); break;
       case 'l': settings.problem = optarg; break;
+      case 'i': settings.lines = lines_of(optarg); break;
       case 'n': settings.shapes = Shapes::thin; break;
       case 'e': settings.shapes = Shapes::residues; break;
       case 'g': settings.shapes = Shapes::large; break;
@@ -132,6 +152,8 @@ Settings parse(int argc, char **argv) {
     std::fprintf(stderr, "'%s' is not an option, and there are no other arguments\n", argv[optind]);
     std::exit(2);
   }
+  if (settings.seconds == 0) settings.seconds = settings.lines.empty() ? 60 : HUGE_VAL;
+  if (!settings.lines.empty()) settings.problems = std::min<uint64_t>(settings.problems, settings.lines.size());
   if (settings.threads < 1) settings.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   return settings;
 }
@@ -148,12 +170,7 @@ void print_rows(bool with_lines) {
 }
 
 int run_line(const Settings &settings) {
-  try {
-    std::printf("%s\n", describe(problem(settings.problem)).c_str());
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "--problem '%s': %s\n", settings.problem.c_str(), error.what());
-    return 2;
-  }
+  std::printf("%s\n", describe(case_of(settings.problem)).c_str());
   run_problem(settings, settings.problem, true);
   print_rows(false);
   skips().print();
@@ -177,8 +194,9 @@ int main(int argc, char **argv) {
     workers.emplace_back([&] {
       for (uint64_t k; elapsed() < settings.seconds && (k = next.fetch_add(1)) < settings.problems;) {
         const uint64_t seed = settings.seed + k;
-        run_problem(settings, draw_line(seed, settings.cells, settings.shapes),
-                    Random(seed).uniform() < settings.share);
+        const std::vector<std::string> &lines = settings.lines;
+        run_problem(settings, lines.empty() ? draw_line(seed, settings.cells, settings.shapes) : lines[k],
+                    !lines.empty() || Random(seed).uniform() < settings.share);
       }
     });
   for (std::thread &worker : workers) worker.join();

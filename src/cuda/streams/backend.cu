@@ -1,7 +1,5 @@
 // A call of the streams: its arguments, how the pairs are cut into tasks, and the three kernels, of which the others
 // end at once unless the first has left pairs to them.
-#include <utility>
-
 #include "core/numbers.h"
 #include "cuda/core_calls.h"
 #include "cuda/launch.h"
@@ -109,6 +107,9 @@ void run(Args &a, cudaStream_t stream) {
   }
   a.range = a.ranges = 1, a.tasks = a.batch_y;
   if (a.every_pair) cut(a, Kernels<Rows>::resident(a), 1, columns_of_item(a.m), of_task + of_warp * (a.warps - 1));
+  // What has been left may be few pairs, most of them of the same x.
+  if (Rows::again && a.range > warp)
+    a.range = warp, a.ranges = ceil_div(a.batch_y, a.range), a.tasks = a.batch_x * a.ranges;
   Kernels<Rows>::launch(a, stream);
 }
 
@@ -135,24 +136,13 @@ void launch_first(Args &a, cudaStream_t stream) {
   is_cityblock(a) ? run_of<HardCityblockRows, true>(a, stream) : run_of<HardEuclideanRows, true>(a, stream);
 }
 
-// The same pairs with x and y in each other's place.
-Args transposed(Args a) {
-  std::swap(a.x, a.y), std::swap(a.x_len, a.y_len), std::swap(a.n, a.m);
-  a.exchanged = !a.exchanged;
-  if (!a.every_pair) return a;
-  std::swap(a.batch_x, a.batch_y), std::swap(a.value_stride[0], a.value_stride[1]);
-  return a;
-}
-
-// What the first kernel has left and another can stream: pairs of large costs, or at gamma = 0 those that are the
-// longer way round, of squared distances, which there are only where lengths are given.
+// What the first kernel has left and another can stream: pairs of large costs, or at gamma = 0 those of which sums in
+// float32 are not to be trusted.
 void launch_again(Args a, cudaStream_t stream) {
   if (a.scale > 0 && a.metric == SDTW_SQEUCLIDEAN) return run_of<LongRows, true>(a, stream);
   if (a.scale > 0)
     return is_cityblock(a) ? run_of<LongCityblockRows, true>(a, stream) : run_of<LongEuclideanRows, true>(a, stream);
-  if ((!a.x_len && !a.y_len) || a.metric != SDTW_SQEUCLIDEAN) return;
-  a = transposed(a);
-  run_of<TransposedRows, true>(a, stream);
+  run_of<DoubleRows, true>(a, stream);
 }
 
 void launch_exact(const Args &a, int64_t warps, cudaStream_t stream) {

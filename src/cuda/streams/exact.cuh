@@ -83,7 +83,7 @@ __device__ __noinline__ double exact_value(const Args &a, int64_t x, int64_t y, 
     for (int step = 0; step < m + end_lane; step++) {
       const int column = step - lane;
       const bool inside = column >= 0 && column < m;
-      const LaneGate<K> gate(inside ? admitted_rows(a, x, y, n, m, column) : 0, own);
+      const LaneGate<K> gate(inside ? admitted_rows(a, n, m, column) : 0, own);
       double cost[K], of_y[max_stream_features];
       point(a.y, y, clamp(column, m), of_y);
 #pragma unroll

@@ -15,7 +15,7 @@ constexpr size_t more_shared = 128;  // bytes of shared memory beside the rings:
 
 struct Shared {
   Word ticket;
-  int reach, total;  // the largest |x| as bits
+  int reach, pulse, still;  // of x: what largest_of is of
 };
 static_assert(sizeof(Shared) <= more_shared);
 
@@ -58,7 +58,7 @@ struct Sweep {
 
   __device__ __forceinline__ void start() {
     const int own = lane_id();
-    rows.start(own - t.lane + (t.lane + t.lanes - 1) % t.lanes, t.lane == t.lanes - 1);
+    rows.start(a, own - t.lane + (t.lane + t.lanes - 1) % t.lanes, t.lane == t.lanes - 1);
     item.find(a, t, t.first);
     number = 0, end = columns_of_item(item.m) - 1 + t.end_lane;
   }
@@ -124,7 +124,7 @@ struct Sweep {
     };
     typename Rows::Ahead ahead = look(0);
     Z top = load_now(tops + (first + warp - 1) % cells);
-    constexpr int unrolled = ends ? 1 : block_steps;
+    constexpr int unrolled = ends ? 1 : Rows::unrolled;
 #pragma unroll unrolled
     for (int u = 0; u < block_steps; u++) {
       typename Rows::Ahead after;
@@ -150,7 +150,7 @@ struct Sweep {
   __device__ __forceinline__ void finish() {
     if (part == t.warp_of_end && t.lane == t.end_lane) {
       int &bad = ring.bad[number % cells];
-      settle<Rows>(a, t.x, item.item, t.n, item.m, bad, corner);
+      settle<Rows>(a, t.x, item.item, t.n, item.m, bad, *ring.pulse, corner);
       bad = 0;
     }
     item.find(a, t, item.item + 1);
@@ -168,6 +168,19 @@ __device__ __forceinline__ int largest_of(int v, int lanes, int &in) {
   if (lane_id() == 0) atomicMax(&in, v);
   __syncthreads();
   return in;
+}
+
+// The pulse of an x of n rows, negative if some lane has rows of which all but one or two are still beside it. The
+// caller measures the rows of lanes [first, end), of those that there are, every `stride` of them.
+template <class Rows, bool several>
+__device__ __forceinline__ float measure_pulse(const Args &a, int64_t x, int n, int lanes, int first, int end,
+                                               Shared &shared, int stride = 1) {
+  constexpr int K = Rows::K;
+  int largest = 0, still = 0;
+  for (int i = first; i < end; i += stride) largest = max(largest, __float_as_int(pulse_of_rows<Rows>(a, x, i * K, n)));
+  const float pulse = __int_as_float(largest_of<several>(largest, lanes, shared.pulse));
+  for (int i = first; i < end; i += stride) still = max(still, still_rows<Rows>(a, x, i * K, n, pulse / 8192));
+  return largest_of<several>(still, lanes, shared.still) > K - 3 ? -pulse : pulse;
 }
 
 template <class Rows, bool several>
@@ -189,6 +202,11 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
   if (columns == 0) {  // beside a stream that has work: its lanes go through columns that are outside of all series
     for (int k = 0; k < Rows::K; k++)
       for (int f = 0; f < Rows::features; f++) sweep.rows.x[k][f] = {};
+  }
+  if constexpr (Rows::has_pulse) {
+    const int own = part * warp + t.lane;
+    const float pulse = measure_pulse<Rows, several>(a, t.x, columns > 0 ? t.n : 0, t.lanes, own, own + 1, shared);
+    if (t.lane == 0 && part == 0) *ring.pulse = pulse;
   }
   Task own = t;
   if (columns == 0) own.end = own.first;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cuda/general/costs.cuh"
-#include "cuda/streams/rows.cuh"
+#include "cuda/streams/hard_rows.cuh"
 
 namespace sdtw::cuda::streams {
 
@@ -49,6 +49,37 @@ __device__ __forceinline__ int load_row(const Args &a, const Origin<Rows> &origi
     reach = max(reach, __float_as_int(static_cast<float>(size)) & 0x7fffffff);
   }
   return reach;
+}
+
+// Calls visit(i, cost) for rows [begin, end) of x but the first one: what the row costs beside the one before.
+template <class Rows, class Visit>
+__device__ __forceinline__ void visit_steps(const Args &a, int64_t x, int begin, int end, Visit visit) {
+  float own[Rows::features], before[Rows::features];
+  for (int i = begin; i < end; i++) {
+    load_features(a, a.x, x * a.x.stride[0] + i * a.x.stride[1], own);
+    if (i > begin) visit(i, Rows::with_cost(0, own, before));
+#pragma unroll
+    for (int f = 0; f < Rows::features; f++) before[f] = own[f];
+  }
+}
+// Of rows [first, first + K) of x, which a lane has: the largest cost between two neighbours for which there is one as
+// large before, as far up as the rows of the lane above; and how many cost no more than `little` beside the row before.
+// Functions of their own, whose registers are not those of the sweep.
+template <class Rows>
+__device__ __noinline__ float pulse_of_rows(const Args &a, int64_t x, int first, int n) {
+  float before = 0, pulse = 0;
+  visit_steps<Rows>(a, x, max(first - Rows::K, 0), min(first + Rows::K, n), [&](int i, float cost) {
+    if (i > first) pulse = fmaxf(pulse, fminf(before, cost));
+    before = fmaxf(before, cost);
+  });
+  return pulse;
+}
+template <class Rows>
+__device__ __noinline__ int still_rows(const Args &a, int64_t x, int first, int n, float little) {
+  int still = 0;
+  visit_steps<Rows>(a, x, max(first - 1, 0), min(first + Rows::K, n),
+                    [&](int, float cost) { still += cost <= little; });
+  return still;
 }
 
 // The largest |x| at which costs of points near it are within the limit.

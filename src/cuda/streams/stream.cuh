@@ -42,12 +42,12 @@ __device__ __forceinline__ void leave_pair(const Args &a, int64_t i, int64_t j) 
   a.control->left = 1;
 }
 
-// What becomes of a pair whose last cell is known. bad: it has points that Rows cannot take.
+// What becomes of a pair whose last cell is known. bad: it has points that Rows cannot take. pulse: of its x.
 template <class Rows>
-__device__ __forceinline__ void settle(const Args &a, int64_t i, int64_t j, int n, int m, bool bad,
+__device__ __forceinline__ void settle(const Args &a, int64_t i, int64_t j, int n, int m, bool bad, float pulse,
                                        const typename Rows::Z &corner) {
   const double value = Rows::value(corner, a);
-  if (bad || Rows::is_rough(n, m, value))
+  if (bad || Rows::is_rough(n, m, value, pulse))
     leave_pair(a, i, j);
   else
     put_value(a, i, j, value);
@@ -71,8 +71,7 @@ __device__ __forceinline__ Task make_task(const Args &a, int64_t number) {
     t.x = number / a.ranges;
     t.first = number % a.ranges * a.range;
     t.end = min(t.first + a.range, a.batch_y);
-    // What is left of symmetric pairs is marked at (i, j) and at (j, i), of which TransposedRows take one.
-    if (a.symmetric && (Rows::soft || !Rows::again)) t.first = max(t.first, t.x);
+    if (a.symmetric) t.first = max(t.first, t.x);
   } else {
     t.x = t.first = number, t.end = number + 1;
   }
@@ -83,15 +82,14 @@ __device__ __forceinline__ Task make_task(const Args &a, int64_t number) {
   return t;
 }
 
-// The rows of a column of pair (x, y), of n rows and m columns, that its band admits, packed. They are the caller's
-// columns of a row where the pair is the other way round.
-__device__ __forceinline__ unsigned admitted_rows(const Args &a, int64_t x, int64_t y, int n, int m, int column) {
+// The rows of a column of a pair of n rows and m columns that its band admits, packed. They are the caller's columns of
+// a row where the pair is the other way round.
+__device__ __forceinline__ unsigned admitted_rows(const Args &a, int n, int m, int column) {
   if (a.band.kind == SDTW_BAND_NONE) return packed_rows(0, n);
   if (a.band.kind == SDTW_BAND_ITAKURA) {
-    const bool exchanged = a.symmetric ? x > y : a.exchanged;
     core::Band band = a.band;
-    band.n = exchanged ? m : n, band.m = exchanged ? n : m;
-    const core::Interval rows = exchanged ? band.columns(column) : band.rows(column);
+    band.n = a.exchanged ? m : n, band.m = a.exchanged ? n : m;
+    const core::Interval rows = a.exchanged ? band.columns(column) : band.rows(column);
     return rows.first < rows.end ? packed_rows(static_cast<int>(rows.first), static_cast<int>(rows.end)) : 0;
   }
   const core::Diagonals<int> of(n, m, a.reach, a.band.kind == SDTW_BAND_SAKOE_CHIBA);
@@ -103,7 +101,7 @@ __device__ __forceinline__ unsigned admitted_rows(const Args &a, int64_t x, int6
 template <class Rows>
 __device__ __forceinline__ bool is_wanted(const Args &a, const Task &t, int64_t j, int m) {
   if (m <= 0 || !Rows::again) return m > 0;
-  return __float_as_uint(a.value[t.x * a.value_stride[0] + j * a.value_stride[1]]) == mark && Rows::takes(t.n, m);
+  return __float_as_uint(a.value[t.x * a.value_stride[0] + j * a.value_stride[1]]) == mark;
 }
 
 // Goes through the series of a task that are to be swept.
@@ -168,10 +166,11 @@ struct Ring {
   Z *rows;   // [warps][cells]: the row above each warp; column c lies in slot (c + 31) % cells, which is that of the
              // step in which the lowest lane of the warp above has it
   int *bad;  // [cells]: whether a series has points that Rows cannot take, by the item's number in the task
+  float *pulse;  // of x
 
   static __host__ __device__ __forceinline__ size_t bytes(int columns, int warps) {
     return static_cast<size_t>(Rows::features) * (columns + block_steps) * sizeof(Point) +
-           static_cast<size_t>(warps) * cells * sizeof(Z) + cells * sizeof(int) +
+           static_cast<size_t>(warps) * cells * sizeof(Z) + cells * sizeof(int) + 4 * sizeof(float) +
            (Rows::banded ? static_cast<size_t>(columns + block_steps) * sizeof(unsigned) : 0);
   }
   __device__ __forceinline__ void place(unsigned char *memory, int of_columns, int warps) {
@@ -179,7 +178,8 @@ struct Ring {
     y = reinterpret_cast<Point *>(memory);
     rows = reinterpret_cast<Z *>(y + Rows::features * pitch());
     bad = reinterpret_cast<int *>(rows + warps * cells);
-    if (Rows::banded) admitted = reinterpret_cast<unsigned *>(bad + cells);
+    pulse = reinterpret_cast<float *>(bad + cells);
+    if (Rows::banded) admitted = reinterpret_cast<unsigned *>(pulse + 4);
   }
   __device__ __forceinline__ int pitch() const { return columns + block_steps; }
   __device__ __forceinline__ void put(int column, int feature, Point v) const {
@@ -258,7 +258,7 @@ struct Feeder {
         kind[i] = m == 0 || of < -1 ? outside : of < 0 ? separator : regular;
       }
       if (kind[i] == regular) load_features(a, a.y, from + of * a.y.stride[1], ahead[i]);
-      if (Rows::banded) admitted[i] = kind[i] == regular ? admitted_rows(a, t.x, series, t.n, m, of) : 0;
+      if (Rows::banded) admitted[i] = kind[i] == regular ? admitted_rows(a, t.n, m, of) : 0;
     }
     column += block_steps;
     if (column < size) return;

@@ -69,6 +69,7 @@ struct Turns {
   int64_t x, first, end;
   Origin<Rows> origin;
   float limit;  // of |y| as it is in the ring
+  float pulse;  // of x
 
   Rows rows;
   // The lane's turn: how many steps ago it began, but for those under way; its position then; the first step in which
@@ -148,7 +149,7 @@ struct Turns {
   // All lanes are in the last steps of turns that never were.
   __device__ __forceinline__ void start() {
     const int lanes = a.turns.lanes;
-    rows.start(lane == 0 ? (lane_id() + lanes - 1) % warp : lane_id() - 1, lane == lanes - 1);
+    rows.start(a, lane == 0 ? (lane_id() + lanes - 1) % warp : lane_id() - 1, lane == lanes - 1);
     rows.forbid();
     rows.set_above(lane == 0 && a.turns.least == 0 ? Rows::corner() : Rows::forbidden());
 #pragma unroll
@@ -204,7 +205,7 @@ struct Turns {
     const int64_t series = series_of(stream, pair);
     if (is_idle || pair < 0 || series >= end) return;
     int &bad = bad_of(stream)[pair % turns_items];
-    settle<Rows>(a, x, series, a.n, a.m, bad, last);
+    settle<Rows>(a, x, series, a.n, a.m, bad, pulse, last);
     bad = 0;
   }
 
@@ -220,6 +221,9 @@ struct Turns {
       return;
     }
     limit = most_of_y<Rows>(a, reach, a.n, a.m);
+    if constexpr (Rows::has_pulse)
+      pulse = measure_pulse<Rows, true>(a, x, a.n, warp, static_cast<int>(threadIdx.x), a.turns.of_pair, shared(),
+                                        warps_alone * warp);
     for (int of = 0; of < streams; of++)
       for (int i = lane_id(); i < turns_items; i += warp) bad_of(of)[i] = 0;
     __syncwarp();
