@@ -107,9 +107,11 @@ void run(Args &a, cudaStream_t stream) {
   }
   a.range = a.ranges = 1, a.tasks = a.batch_y;
   if (a.every_pair) cut(a, Kernels<Rows>::resident(a), 1, columns_of_item(a.m), of_task + of_warp * (a.warps - 1));
-  // What has been left may be few pairs, most of them of the same x.
-  if (Rows::again && a.range > warp)
-    a.range = warp, a.ranges = ceil_div(a.batch_y, a.range), a.tasks = a.batch_x * a.ranges;
+  if (Rows::again && !Rows::soft && a.every_pair) {  // most of what is left may be of a few x
+    constexpr int columns = 1024;
+    a.range = std::clamp<int64_t>(columns / columns_of_item(a.m), 1, a.range);
+    a.ranges = ceil_div(a.batch_y, a.range), a.tasks = a.batch_x * a.ranges;
+  }
   Kernels<Rows>::launch(a, stream);
 }
 

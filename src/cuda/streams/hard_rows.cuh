@@ -146,8 +146,8 @@ struct BasedRows : MinPlusRows<D, is_banded> {
   // squares below 1e-38 float32 has not all digits, or none, which shows in their roots.
   static __device__ __forceinline__ bool is_rough(int n, int m, double value, float pulse) {
     const auto columns = static_cast<float>(m);
-    // Of squares more lets pairs of noise through, of other costs it does not.
-    constexpr float share = metric == SDTW_SQEUCLIDEAN ? 0.25f : 1;
+    // As large as can be without pairs of noise among those that are left.
+    constexpr float share = metric == SDTW_SQEUCLIDEAN ? 0.15f : 0.5f;
     if (m > 4 * n || value < (pulse < 0 ? -pulse * columns : share * pulse * sqrtf(columns))) return true;
     return metric == SDTW_EUCLIDEAN ? value < 1e-12 : value > 0 && value < 1e-25;
   }

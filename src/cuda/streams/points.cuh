@@ -62,15 +62,19 @@ __device__ __forceinline__ void visit_steps(const Args &a, int64_t x, int begin,
     for (int f = 0; f < Rows::features; f++) before[f] = own[f];
   }
 }
-// Of rows [first, first + K) of x, which a lane has: the largest cost between two neighbours for which there is one as
-// large before, as far up as the rows of the lane above; and how many cost no more than `little` beside the row before.
-// Functions of their own, whose registers are not those of the sweep.
+// Of rows [first, first + K) of x, which a lane has: what its largest pulse costs that ends there and begins there or
+// in as many rows above; and how many rows cost no more than `little` beside the row before. Functions of their own,
+// whose registers are not those of the sweep.
 template <class Rows>
 __device__ __noinline__ float pulse_of_rows(const Args &a, int64_t x, int first, int n) {
-  float before = 0, pulse = 0;
+  float rise = 0, width = 1, pulse = 0;
   visit_steps<Rows>(a, x, max(first - Rows::K, 0), min(first + Rows::K, n), [&](int i, float cost) {
-    if (i > first) pulse = fmaxf(pulse, fminf(before, cost));
-    before = fmaxf(before, cost);
+    const bool stays = cost * 256 <= rise;
+    if (i > first && !stays) pulse = fmaxf(pulse, fminf(rise, cost) * width);
+    if (cost >= rise)
+      rise = cost, width = 1;
+    else if (stays)
+      width++;
   });
   return pulse;
 }
