@@ -146,8 +146,9 @@ struct BasedRows : MinPlusRows<D, is_banded> {
   // squares below 1e-38 float32 has not all digits, or none, which shows in their roots.
   static __device__ __forceinline__ bool is_rough(int n, int m, double value, float pulse) {
     const auto columns = static_cast<float>(m);
-    // As large as can be without pairs of noise among those that are left.
-    constexpr float share = metric == SDTW_SQEUCLIDEAN ? 0.15f : 0.5f;
+    // As large as can be without pairs of noise among those that are left, of which single features have outliers.
+    constexpr float of_squares = D == 1 ? 0.15f : D == 2 ? 0.4f : D == 4 ? 0.6f : 1.2f;
+    constexpr float share = metric == SDTW_SQEUCLIDEAN || of_squares > 0.5f ? of_squares : 0.5f;
     if (m > 4 * n || value < (pulse < 0 ? -pulse * columns : share * pulse * sqrtf(columns))) return true;
     return metric == SDTW_EUCLIDEAN ? value < 1e-12 : value > 0 && value < 1e-25;
   }
