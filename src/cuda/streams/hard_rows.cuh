@@ -147,8 +147,8 @@ struct BasedRows : MinPlusRows<D, is_banded> {
   static __device__ __forceinline__ bool is_rough(int n, int m, double value, float pulse) {
     const auto columns = static_cast<float>(m);
     // As large as can be without pairs of noise among those that are left, of which single features have outliers.
-    constexpr float of_squares = D == 1 ? 0.15f : D == 2 ? 0.4f : D == 4 ? 0.6f : 1.2f;
-    constexpr float share = metric == SDTW_SQEUCLIDEAN || of_squares > 0.5f ? of_squares : 0.5f;
+    constexpr float of_squares = D == 1 ? 0.15f : D == 2 ? 0.4f : D == 4 ? 0.6f : 1.2f, of_others = D == 1 ? 0.5f : 2;
+    constexpr float share = metric == SDTW_SQEUCLIDEAN ? of_squares : of_others;
     if (m > 4 * n || value < (pulse < 0 ? -pulse * columns : share * pulse * sqrtf(columns))) return true;
     return metric == SDTW_EUCLIDEAN ? value < 1e-12 : value > 0 && value < 1e-25;
   }
