@@ -305,6 +305,7 @@ DRAWN = {
     "--thin": "long series beside short ones",
     "--large": "large ones",
     "--problem": "lines for what had failed, or might",
+    "--lines": "lines for what had failed, or might",
     "sdtw_fuzz": "calls from bytes, valid and invalid",
     "test_family.py": "the Python package, by hypothesis",
     "sdtw_differential": "all shapes",
