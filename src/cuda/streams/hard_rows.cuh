@@ -139,11 +139,12 @@ struct BasedRows : MinPlusRows<D, is_banded> {
 
   // Along a path that is where R is larger than the least of its lane by P, each column is rounded to 2^-25 P, for as
   // many columns as it stays there: m, or fewer if a column costs much. Where costs differ, rounding does too, and what
-  // it adds up to grows as the root of their number. Of 112 000 pairs made for this, up to four times as wide as high, of
-  // pulses, spikes and steps of any size and width in noise, walks, waves and constants, by every metric, 1671 were off
-  // by more than 4e-7, up to 4e-5. Of those that are not left 13 were, by 1.0e-6 at most, 12 of them more than twice as
-  // wide as high, and most of steps between levels of which some are 1e5 times as far apart as others. Of pairs wider
-  // still more were. Of squares below 1e-38 float32 has not all digits, or none, which shows in their roots.
+  // it adds up to grows as the root of their number. Of 112 000 pairs made for this, up to four times as wide as high,
+  // of pulses, spikes and steps of any size and width in noise, walks, waves and constants, by every metric, 1671 were
+  // off by more than 4e-7, up to 4e-5. Of those that are not left 13 were, by 1.0e-6 at most, 12 of them more than
+  // twice as wide as high, and most of steps between levels of which some are 1e5 times as far apart as others. Of
+  // pairs wider still more were. Of squares below 1e-38 float32 has not all digits, or none, which shows in their
+  // roots.
   static __device__ __forceinline__ bool is_rough(int n, int m, double value, float pulse) {
     const auto columns = static_cast<float>(m);
     // As large as can be without pairs of noise among those that are left, of which single features have outliers.
