@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t warp = 32, most_warps = 8;
 constexpr int64_t longest_y = int64_t{1} << 16;  // beyond it there is nothing to be gained over other kernels
 
-// Rows of a lane: those of SoftRows and HardRows (cuda/streams/rows.cuh).
+// Rows of a lane: those of SoftRows (cuda/streams/rows.cuh) and of HardRows (hard_rows.cuh).
 int64_t rows_of_lane(const Problem &p) { return p.gamma > 0 ? rows_per_lane : hard_rows_per_lane; }
 
 // The longer series have the rows where sums are rounded (HardRows::is_rough).
