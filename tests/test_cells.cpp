@@ -8,6 +8,7 @@
 
 #include "catch.h"
 #include "core/cell.h"
+#include "core/packed.h"
 #include "cpu/kernels.h"
 #include "cpu/simd_baseline.h"
 
@@ -194,4 +195,33 @@ TEST_CASE("sums of cells whose exponents are as far apart as may be", "[cells]")
 TEST_CASE("a cell is off by what is relative to its fraction", "[cells]") {
   check_enter<Single>();
   check_enter<Double>();
+}
+
+TEST_CASE("a word keeps the exponent of two doubles, and the digits that it says of m", "[cells]") {
+  const auto kept = [](double m, double e) {
+    const uint64_t word = core::pack({m, e});
+    CHECK(~word != 0);  // the mark of a word that has not been written
+    return core::unpack(word);
+  };
+  for (int bits = 0; bits < 53; ++bits) {
+    const double largest = std::ldexp(1, bits), of_exponent = std::ldexp(1, bits - 53);
+    const double allowed = bits < 39 ? 0x1p-24 : of_exponent / 16 * 2;  // of |e| up to 2^(bits + 1)
+    for (const double e : {largest - 1, largest, largest + 1, std::floor(largest * 1.4142135)})
+      for (const double sign : {-1, 1})
+        for (const double m : {0.00037, 0.75, 1.0, 1.0000001, 1.3, 1.99999999, 1 + 0x1p-30, 2 - 0x1p-52, 3e7}) {
+          CAPTURE(bits, e, sign, m);
+          const core::WideZ z = kept(m, sign * e);
+          CHECK((z.m >= 1 && z.m <= 2));
+          const double shift = z.e - sign * e;  // exact
+          CHECK(std::abs(std::ldexp(z.m, static_cast<int>(shift)) / m - 1) <= allowed);
+        }
+  }
+  for (const double e : {0x1p53, -0x1p53, 0x1p77, -1e300}) {
+    const core::WideZ z = kept(1, e);
+    CHECK(z.m == 1);
+    CHECK(z.e == e);
+  }
+  const core::WideZ nan = kept(std::numeric_limits<double>::quiet_NaN(), -3);
+  CHECK(std::isnan(nan.m));
+  CHECK(nan.e == 0);
 }
