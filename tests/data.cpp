@@ -42,6 +42,13 @@ std::vector<double> series(Random &random, Data data, int64_t steps, int64_t fea
       for (int64_t i = from; i < to; ++i)
         for (int64_t f = 0; f < features; ++f) step(i)[f] += height;
     }
+  if (data == Data::padded) std::fill(step(random.integer(0, steps)), values.data() + values.size(), 0);
+  return values;
+}
+
+std::vector<double> repeated(const std::vector<double> &pattern, int64_t from, int64_t steps, int64_t features) {
+  std::vector<double> values(steps * features);
+  for (size_t k = 0; k < values.size(); ++k) values[k] = pattern[(from * features + k) % pattern.size()];
   return values;
 }
 
@@ -49,16 +56,24 @@ std::vector<double> series(Random &random, Data data, int64_t steps, int64_t fea
 
 SeriesPair series_pair(Random &random, Data data, int64_t n, int64_t m, int64_t features, double scale) {
   SeriesPair pair;
-  pair.x = series(random, data == Data::equal ? Data::noise : data, n, features);
-  if (data == Data::equal) {
+  if (data == Data::periodic) {
+    const auto pattern = series(random, Data::noise, random.integer(1, 12), features);
+    pair.x = repeated(pattern, 0, n, features);
+    pair.y = repeated(pattern, random.integer(0, 11), m, features);
+  } else if (data == Data::equal) {
+    pair.x = series(random, Data::noise, n, features);
     for (int64_t j = 0; j < m; ++j)
       for (int64_t f = 0; f < features; ++f) pair.y.push_back(pair.x[j * n / m * features + f]);
   } else {
+    pair.x = series(random, data, n, features);
     pair.y = series(random, data, m, features);
   }
   const double offset = data == Data::offset ? one_of(random, {1e2, 1e4, 1e6}) : 0;
-  for (double &v : pair.x) v = narrow(scale * (v + offset));
-  for (double &v : pair.y) v = narrow(scale * (v + offset));
+  std::vector<double> scales(features, scale);
+  if (data == Data::uneven)
+    for (double &of_feature : scales) of_feature *= std::pow(10.0, 6 * random.uniform() - 3);
+  for (std::vector<double> *values : {&pair.x, &pair.y})
+    for (size_t k = 0; k < values->size(); ++k) (*values)[k] = narrow(scales[k % features] * ((*values)[k] + offset));
   return pair;
 }
 
