@@ -48,6 +48,9 @@ constexpr int hard_rows_per_lane = 8;
 // Series of more features are not for streams.
 constexpr int max_stream_features = 8;
 
+// Up to so many steps pairs of many features are short (cuda/short_pairs/).
+constexpr int most_short_steps = 64;
+
 // Up to so many features the sweeping warp computes costs, and gradients, itself.
 constexpr int max_inline_features = 4;
 // Costs alone, where no gradients are to follow and there are enough strips to keep the GPU busy.
@@ -228,6 +231,8 @@ struct Plan {
   bool units;     // costs are of points divided by their norms, where the GPU has the kernels; else `general` has all
   bool corridor;  // of a band, which the core kernels keep to, likewise
   bool aligns;    // the core kernels compute alignments; else `general` does, without state
+  bool
+      short_pairs;  // a block has a pair (cuda/short_pairs/), where float64 is not slow; else the core kernels have all
   UnitPoints forward_units, backward_units;
   PairWaves forward_pairs, backward_pairs;
   Streams streams;

@@ -296,6 +296,28 @@ TEST_CASE("CUDA: values alone of many short series of few features are computed 
   CHECK_FALSE(streams(2, (1 << 16) + 1, 1, 1).fit);
 }
 
+TEST_CASE("CUDA: short pairs of many features have a block each") {
+  const auto is_short = [](int64_t batch, int64_t n, int64_t m, int64_t features, sdtw_metric metric = SDTW_SQEUCLIDEAN,
+                           sdtw_dtype dtype = SDTW_F32, uint32_t flags = 0) {
+    Case c = make_case(metric, batch, n, m, features, 1);
+    c.problem.dtype = dtype;
+    c.problem.flags = flags;
+    c.exec.device = SDTW_CUDA;
+    return plan_of(c).cuda.short_pairs;
+  };
+  CHECK(is_short(32, 64, 64, 64));
+  CHECK(is_short(1, 20, 20, 128));
+  CHECK(is_short(4096, 64, 64, 63));
+  CHECK(is_short(4096, 64, 32, 9));
+  CHECK(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F16));
+  CHECK_FALSE(is_short(4096, 64, 64, 9));
+  CHECK_FALSE(is_short(32, 64, 65, 64));
+  CHECK_FALSE(is_short(32, 64, 64, 2));
+  CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F64));
+  CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_COSINE));
+  CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F32, SDTW_ALL_PAIRS));
+}
+
 TEST_CASE("sdtw_describe names what runs") {
   const auto describe = [](Case c) {
     char text[4096];

@@ -1,13 +1,14 @@
 // The CUDA backend's entry points: which kernels a call goes to. The core case has kernels of its own, which compute
 // all pairs as well if they are asked for without state (all_pairs.cu). Series of half precision that are the core case
 // otherwise are converted to float32, and gradients back (as_computed). Without state the core kernels compute forward
-// again, a wave of pairs at a time. Values alone of many short series are the streams'. All else is the general
-// engine's.
+// again, a wave of pairs at a time. Short pairs of many features have kernels of their own, without state. Values alone
+// of many short series are the streams'. All else is the general engine's.
 #include "backend.h"
 #include "cuda/core_calls.h"
 #include "cuda/general/backend.h"
 #include "cuda/general/series.h"
 #include "cuda/launch.h"
+#include "cuda/short_pairs/backend.h"
 #include "cuda/streams/backend.h"
 
 namespace sdtw::cuda {
@@ -52,11 +53,15 @@ void in_waves(const sdtw::Plan &plan, const Buffers &buffers, Call which) {
   }
 }
 
-void forward_of_core(const sdtw::Plan &plan, const Buffers &buffers) { core_forward(plan, buffers); }
+void forward_of_core(const sdtw::Plan &plan, const Buffers &buffers) {
+  plan.cuda.short_pairs ? short_pairs::forward(plan, buffers) : core_forward(plan, buffers);
+}
 void backward_of_core(const sdtw::Plan &plan, const Buffers &buffers) {
+  if (plan.cuda.short_pairs) return short_pairs::backward(plan, buffers);
   plan.exec.no_state ? in_waves(plan, buffers, Call::backward) : core_backward(plan, buffers);
 }
 void alignment_of_core(const sdtw::Plan &plan, const Buffers &buffers) {
+  if (plan.cuda.short_pairs) return short_pairs::backward(plan, buffers);
   plan.exec.no_state ? in_waves(plan, buffers, Call::alignment) : core_alignment(plan, buffers);
 }
 
@@ -127,6 +132,7 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
   if ((plan.cuda.units && !has_units(plan)) || (plan.cuda.corridor && !has_corridors()))
     plan.cuda.units = plan.cuda.corridor = plan.cuda.aligns = plan.cuda.converted = false,
     plan.cuda.route = Route::general;
+  plan.cuda.short_pairs &= !prefers_slices();
   plan.cuda.streams.fit &= plan.cuda.streams.everywhere || !current_device().avoids_float64;
   if (plan.cuda.route == Route::pairs && (call == Call::forward || call == Call::backward)) {
     const bool forward = call == Call::forward;
@@ -136,6 +142,7 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
     choose_core_kernels(wave, call);
     plan.cuda.kernels = wave.cuda.kernels;
   }
+  if (plan.cuda.short_pairs && call != Call::jvp) return;
   const bool recomputes = plan.exec.no_state && call != Call::forward;
   const bool of_core = call != Call::jvp && (call != Call::alignment || plan.cuda.aligns);
   if (plan.cuda.route == Route::core && !recomputes && of_core) choose_core_kernels(plan, call);
