@@ -63,6 +63,7 @@ __device__ __forceinline__ void sweep_regular_pair(const Args &a, const Pair &pa
 // Forward; or, with `gradients`, backward, or alignment if a.dense is there, with values if a.value is.
 template <bool gradients, int R>
 __global__ void __launch_bounds__(threads, R == 1 ? 5 : 4) short_pairs_kernel(const __grid_constant__ Args a) {
+  if constexpr (avoids_float64) return __trap();  // choose_kernels asks for none there
   Shared &shared = ptx::shared_object<Shared>();
   const Planes<R> planes(reinterpret_cast<float *>(ptx::shared_memory()), a.m);
   for (int64_t b = blockIdx.x; b < a.batch; b += gridDim.x) {
