@@ -5,8 +5,8 @@
 
 namespace sdtw::cuda::short_pairs {
 
-// Points of both series in shared memory, behind the plane that has E: 64 features at a time, x and then y. As copies are
-// of up to eight points at once, there is room for seven more.
+// Points of both series in shared memory, behind the plane that has E: 64 features at a time, x and then y. As copies
+// are of up to eight points at once, there is room for seven more.
 constexpr int gradient_features = 2 * warp;
 template <int R>
 __host__ __device__ constexpr size_t bytes_of_gradients(int columns) {
