@@ -221,6 +221,12 @@ struct Kernels {
   Kernel single, large, longer, wide;
 };
 
+// Pairs of which a block has one each (cuda/short_pairs/), where float64 is not slow; else the core kernels have them.
+struct ShortPairs {
+  bool fit;
+  bool swapped;  // x and y change places, so that the rows are those of the shorter series
+};
+
 // Decisions of the CUDA backend.
 struct Plan {
   Route route;
@@ -231,8 +237,7 @@ struct Plan {
   bool units;     // costs are of points divided by their norms, where the GPU has the kernels; else `general` has all
   bool corridor;  // of a band, which the core kernels keep to, likewise
   bool aligns;    // the core kernels compute alignments; else `general` does, without state
-  bool
-      short_pairs;  // a block has a pair (cuda/short_pairs/), where float64 is not slow; else the core kernels have all
+  ShortPairs short_pairs;
   UnitPoints forward_units, backward_units;
   PairWaves forward_pairs, backward_pairs;
   Streams streams;

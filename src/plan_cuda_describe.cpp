@@ -102,7 +102,7 @@ std::string describe(const sdtw::Plan &plan) {
   append(text, "; state %zu, workspace forward %zu backward %zu alignment %zu bytes", p.state_bytes, p.forward_bytes,
          p.backward_bytes, p.alignment_bytes);
   text += describe_streams(plan);
-  if (p.short_pairs) text += "; a block has a pair, and no state, where float64 is not slow";
+  if (p.short_pairs.fit) text += "; a block has a pair, and no state, where float64 is not slow";
   if (p.units) text += "; costs are of points divided by their norms";
   try {
     require_device();
@@ -112,7 +112,7 @@ std::string describe(const sdtw::Plan &plan) {
   sdtw::Plan chosen = plan;
   choose_kernels(chosen, Call::forward);
   if (chosen.cuda.route == Route::general) return describe_general(plan);
-  if (chosen.cuda.short_pairs) return text + "; short_pairs_kernel";
+  if (chosen.cuda.short_pairs.fit) return text + "; short_pairs_kernel";
   append_kernels(text, plan, "forward", Call::forward);
   append_kernels(text, plan, "backward", Call::backward);
   if (p.route == Route::core) append_kernels(text, plan, "alignment", Call::alignment);

@@ -303,7 +303,7 @@ TEST_CASE("CUDA: short pairs of many features have a block each") {
     c.problem.dtype = dtype;
     c.problem.flags = flags;
     c.exec.device = SDTW_CUDA;
-    return plan_of(c).cuda.short_pairs;
+    return plan_of(c).cuda.short_pairs.fit;
   };
   CHECK(is_short(32, 64, 64, 64));
   CHECK(is_short(1, 20, 20, 128));

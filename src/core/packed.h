@@ -5,11 +5,10 @@
 //   - While |e| + 1 < 2^39 in fixed point with 23 binary places, so that m has a float's 24 bits, as the float engine's
 //     state does. The last bit is 0; in the other forms it is 1.
 //   - While |e| + 1 < 2^53 in fixed point with the fewer places the larger e is, 17 to 4. From the first bit on: the
-//   sign, a
-//     bit that is 0, 57 bits, four bits that say how many of these are places, and the last bit. m is off by no more
-//     than a sixteenth of what e would be as a rounded double.
+//     sign, a bit that is 0, 57 bits, four bits that say how many of these are places, and the last bit. m is off by no
+//     more than a sixteenth of what e would be as a rounded double.
 //   - Beyond that as a double, of which the second bit is 1, and m has no digits. A NaN is such a word, and not all
-//   ones.
+//     ones.
 #pragma once
 
 #include <cmath>

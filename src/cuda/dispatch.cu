@@ -54,14 +54,14 @@ void in_waves(const sdtw::Plan &plan, const Buffers &buffers, Call which) {
 }
 
 void forward_of_core(const sdtw::Plan &plan, const Buffers &buffers) {
-  plan.cuda.short_pairs ? short_pairs::forward(plan, buffers) : core_forward(plan, buffers);
+  plan.cuda.short_pairs.fit ? short_pairs::forward(plan, buffers) : core_forward(plan, buffers);
 }
 void backward_of_core(const sdtw::Plan &plan, const Buffers &buffers) {
-  if (plan.cuda.short_pairs) return short_pairs::backward(plan, buffers);
+  if (plan.cuda.short_pairs.fit) return short_pairs::backward(plan, buffers);
   plan.exec.no_state ? in_waves(plan, buffers, Call::backward) : core_backward(plan, buffers);
 }
 void alignment_of_core(const sdtw::Plan &plan, const Buffers &buffers) {
-  if (plan.cuda.short_pairs) return short_pairs::backward(plan, buffers);
+  if (plan.cuda.short_pairs.fit) return short_pairs::backward(plan, buffers);
   plan.exec.no_state ? in_waves(plan, buffers, Call::alignment) : core_alignment(plan, buffers);
 }
 
@@ -132,7 +132,7 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
   if ((plan.cuda.units && !has_units(plan)) || (plan.cuda.corridor && !has_corridors()))
     plan.cuda.units = plan.cuda.corridor = plan.cuda.aligns = plan.cuda.converted = false,
     plan.cuda.route = Route::general;
-  plan.cuda.short_pairs &= !prefers_slices();
+  plan.cuda.short_pairs.fit &= !prefers_slices();
   plan.cuda.streams.fit &= plan.cuda.streams.everywhere || !current_device().avoids_float64;
   if (plan.cuda.route == Route::pairs && (call == Call::forward || call == Call::backward)) {
     const bool forward = call == Call::forward;
@@ -142,7 +142,7 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
     choose_core_kernels(wave, call);
     plan.cuda.kernels = wave.cuda.kernels;
   }
-  if (plan.cuda.short_pairs && call != Call::jvp) return;
+  if (plan.cuda.short_pairs.fit) return;
   const bool recomputes = plan.exec.no_state && call != Call::forward;
   const bool of_core = call != Call::jvp && (call != Call::alignment || plan.cuda.aligns);
   if (plan.cuda.route == Route::core && !recomputes && of_core) choose_core_kernels(plan, call);

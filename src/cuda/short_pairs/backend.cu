@@ -11,20 +11,16 @@ namespace {
 
 constexpr float infinity = HUGE_VALF;
 
-// What the sweeping warp tells the others.
-struct Shared {
-  int status;
-};
-
-// A pair's value from its costs, which are in shared memory; and E, with gradients.
+// A pair's value from its costs, which are in shared memory; and E, with gradients. Its status is for all warps.
 template <class Cell, bool gradients, int R>
-__device__ __forceinline__ void sweep_pair(const Args &a, const Pair &pair, const Planes<R> &planes, Shared &shared) {
+__device__ __forceinline__ void sweep_pair(const Args &a, const Pair &pair, const Planes<R> &planes,
+                                           int &shared_status) {
   if (threadIdx.x / warp != sweeper()) return;
   const ExtendedDouble z = sweep<Cell, gradients>(pair, planes);
   Status status;
   const double value = value_of<Cell>(a, z, status);
   if (lane_id() == 0) {
-    shared.status = status;
+    shared_status = status;
     if (a.value) store(a.value, pair.index, false, value);
   }
   if constexpr (gradients)
@@ -36,48 +32,48 @@ __device__ __forceinline__ void sweep_pair(const Args &a, const Pair &pair, cons
 
 // The same of pairs that FloatCell does not take.
 template <bool gradients, int R>
-__device__ __noinline__ void sweep_large_pair(const Args &a, const Pair &pair, const Planes<R> &planes, Shared &shared,
-                                              float bound) {
+__device__ __noinline__ void sweep_large_pair(const Args &a, const Pair &pair, const Planes<R> &planes,
+                                              int &shared_status, float bound) {
   if (bound <= long_limit(a, pair)) {
     store_differences<LongCell>(a, pair, planes);
     __syncthreads();
-    return sweep_pair<LongCell, gradients>(a, pair, planes, shared);
+    return sweep_pair<LongCell, gradients>(a, pair, planes, shared_status);
   }
   store_differences<DoubleCell>(a, pair, planes);
   __syncthreads();
-  sweep_pair<DoubleCell, gradients>(a, pair, planes, shared);
+  sweep_pair<DoubleCell, gradients>(a, pair, planes, shared_status);
 }
 
 template <bool gradients, int R>
 __device__ __forceinline__ void sweep_regular_pair(const Args &a, const Pair &pair, const Planes<R> &planes,
-                                                   Shared &shared) {
+                                                   int &shared_status) {
   const ProductCosts<R> costs(a, pair, planes);
   const float bound = costs.bound();
   const bool is_small = bound <= limit_of_path(ShortExponent::range, steps_of_path(pair.n, pair.m));  // false for NaN
   if (is_small) costs.store(planes);
   __syncthreads();
-  is_small ? sweep_pair<FloatCell, gradients>(a, pair, planes, shared)
-           : sweep_large_pair<gradients>(a, pair, planes, shared, bound);
+  is_small ? sweep_pair<FloatCell, gradients>(a, pair, planes, shared_status)
+           : sweep_large_pair<gradients>(a, pair, planes, shared_status, bound);
 }
 
 // Forward; or, with `gradients`, backward, or alignment if a.dense is there, with values if a.value is.
 template <bool gradients, int R>
 __global__ void __launch_bounds__(threads, R == 1 ? 5 : 4) short_pairs_kernel(const __grid_constant__ Args a) {
   if constexpr (avoids_float64) return __trap();  // choose_kernels asks for none there
-  Shared &shared = ptx::shared_object<Shared>();
+  int &shared_status = ptx::shared_object<int>();
   const Planes<R> planes(reinterpret_cast<float *>(ptx::shared_memory()), a.m);
   for (int64_t b = blockIdx.x; b < a.batch; b += gridDim.x) {
     const Pair pair = read_pair(a, b);
     if (pair.lengths == LengthCase::regular) {
-      sweep_regular_pair<gradients>(a, pair, planes, shared);
+      sweep_regular_pair<gradients>(a, pair, planes, shared_status);
     } else if (threadIdx.x == 0) {
       const bool invalid = pair.lengths == LengthCase::invalid, empty = pair.lengths == LengthCase::empty;
-      shared.status = invalid ? status_not_a_number : status_unreachable;
+      shared_status = invalid ? status_not_a_number : status_unreachable;
       if (a.value) store(a.value, b, false, empty ? 0 : invalid ? __int_as_float(0x7fc00000) : infinity);
     }
     __syncthreads();
     if constexpr (gradients) {
-      const int status = shared.status;
+      const int status = shared_status;
       const float factor = a.grad_value ? static_cast<const float *>(a.grad_value)[b] : 1;
       if (status == status_finite && a.dense.data) {
         store_alignment(a, pair, planes);
@@ -112,9 +108,8 @@ void launch(const Args &a, cudaStream_t stream) {
   a.n <= warp ? launch<gradients, 1>(a, stream) : launch<gradients, 2>(a, stream);
 }
 
-// The shorter series has the rows where it needs one a lane, and the longer one two.
 Args make_args(const sdtw::Plan &plan, const Buffers &given) {
-  const bool swapped = plan.problem.n > warp && plan.problem.m <= warp;
+  const bool swapped = plan.cuda.short_pairs.swapped;
   const Problem p = swapped ? transpose(plan.problem) : plan.problem;
   const Buffers b = swapped ? transpose(plan.problem, given) : given;
   Args a{};
