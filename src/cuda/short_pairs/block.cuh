@@ -10,8 +10,6 @@
 // takes little shared memory, since its cells have three numbers at most, one after the other.
 #pragma once
 
-#include <cuda_pipeline.h>
-
 #include "cuda/costs/rings.cuh"
 #include "cuda/pair.cuh"
 
@@ -20,9 +18,11 @@ namespace sdtw::cuda::short_pairs {
 constexpr int warps = 4, threads = warps * warp;
 constexpr int most_columns = most_short_steps;
 
-// The warp of a block that sweeps: of blocks side by side on a multiprocessor on different schedulers.
-__device__ __forceinline__ int sweeper() {
-  return static_cast<int>(static_cast<int64_t>(blockIdx.x) * warps / gridDim.x);
+// The warps of a block that sweep, 0 from the beginning of a pair and 1 from its end; others are more. Of blocks side by
+// side on a multiprocessor they are on different schedulers.
+__device__ __forceinline__ int sweep_of_warp() {
+  const int first = static_cast<int>(static_cast<int64_t>(blockIdx.x) * warps / gridDim.x);
+  return (static_cast<int>(threadIdx.x) / warp * (warps / 2 + 1) + first) % warps;
 }
 
 // Three planes in shared memory with a number for each cell of a pair, whose 32 lanes have `rows_of_lane` rows each. A
@@ -35,7 +35,8 @@ struct Planes {
   float *data;
   int size;  // of a plane
 
-  static __host__ __device__ int size_for(int columns) { return columns * pitch; }
+  // Of as many columns as matrices have.
+  static __host__ __device__ int size_for(int columns) { return (columns + 7) / 8 * 8 * pitch; }
   __device__ __forceinline__ Planes(float *to, int columns) : data(to), size(size_for(columns)) {}
 
   static __device__ __forceinline__ int place(int row, int column) { return column * pitch + row; }
@@ -44,33 +45,6 @@ struct Planes {
     return *reinterpret_cast<Few<float, R> *>(data + plane * size + place(lane_id() * R, column));
   }
 };
-
-// Asks for `width` features, from `first` on, of `points` points of a series, by all threads of the block: copies to
-// shared memory, [points][pitch], that each thread waits for. Of features that there are not it has zeros, and of
-// points from `size` on others. together: features that are copied at once; points are a multiple of what that makes
-// threads copy at once.
-template <int together, int width, int pitch>
-__device__ __forceinline__ void copy_points(const Args &a, const sdtw_in &series, int64_t index, int size, int points,
-                                            int first, float *to) {
-  constexpr int of_point = width / together, at_once = threads / of_point;
-  const int f = threadIdx.x % of_point * together;
-  int point = threadIdx.x / of_point;
-  const bool exists = first + f < a.features;
-  const float *from = static_cast<const float *>(series.data) + index * series.stride[0] +
-                      min(point, size - 1) * series.stride[1] + (first + f) * series.stride[2];
-  const int64_t step = at_once * series.stride[1];
-  to += point * pitch + f;
-  const int count = points / at_once;  // the same for all threads
-#pragma unroll 8
-  for (int i = 0; i < count; i++, to += at_once * pitch) {
-    if (exists)
-      __pipeline_memcpy_async(to, from, together * sizeof(float));
-    else
-      *reinterpret_cast<Few<float, together> *>(to) = {};
-    point += at_once;
-    if (point < size) from += step;
-  }
-}
 
 // How a cell's cost lies in two planes: FloatCell and LongCell have 2^-f - 1 and n, DoubleCell t, in two words.
 template <class Cell>

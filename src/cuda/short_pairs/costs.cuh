@@ -4,64 +4,23 @@
 #pragma once
 
 #include "cuda/costs/matrix_product.cuh"
-#include "cuda/short_pairs/block.cuh"
+#include "cuda/short_pairs/points.cuh"
 
 namespace sdtw::cuda::short_pairs {
-
-// The points of a pair in shared memory, 16 features at a time: those of x, and behind them those of y. Asynchronous
-// copies bring the next 32 while these are used. The pitch avoids bank conflicts among lanes that load four features of
-// a point each.
-template <int R>
-struct StagedPoints {
-  static constexpr int rows = R * warp, points = rows + most_columns, at_once = 16, pitch = at_once + 4;
-  static constexpr int size = points * pitch, stages = 3;
-
-  // Calls work(points), by all threads of the block, with the features in turn; those beyond the last are 0. All
-  // threads are done with one call before the next begins.
-  template <class Work>
-  static __device__ __forceinline__ void each(const Args &a, const Pair &pair, float *memory, const Work &work) {
-    const bool by_16_bytes = is_vec4(a.x, a.features) && is_vec4(a.y, a.features);
-    const auto ask = [&](auto together, int first, float *to) {
-      constexpr int count = decltype(together)::value;
-      copy_points<count, at_once, pitch>(a, a.x, x_of(a, pair.index), pair.n, rows, first, to);
-      copy_points<count, at_once, pitch>(a, a.y, y_of(a, pair.index), pair.m, most_columns, first, to + rows * pitch);
-    };
-    constexpr int ahead = (stages - 1) * at_once;
-#pragma unroll 1
-    for (int first = -ahead; first < a.features; first += at_once) {
-      if (first >= 0) {
-        __pipeline_wait_prior(stages - 2);
-        __syncthreads();
-      }
-      if (const int next = first + ahead; next < a.features) {
-        float *const to = memory + next / at_once % stages * size;
-        by_16_bytes ? ask(std::integral_constant<int, 4>{}, next, to) : ask(std::integral_constant<int, 1>{}, next, to);
-      }
-      __pipeline_commit();
-      if (first >= 0) work(memory + first / at_once % stages * size);
-    }
-    __syncthreads();
-  }
-};
 
 // Costs by matrix products.
 template <int R>
 struct ProductCosts {
-  using Staged = StagedPoints<R>;
-  static constexpr int rows = Staged::rows, points = Staged::points, at_once = Staged::at_once;
-  // Of 16 features a lane of the matrix instruction needs every fourth: these four lie together. The pitch avoids bank
-  // conflicts among lanes that load together.
-  static constexpr int pitch = at_once + 2;
-  static __device__ __forceinline__ int place(int point, int f) { return point * pitch + f % 4 * 4 + f / 4; }
+  using P = Points<R>;
+  using Centred = CentredPoints<R, 3, true>;
+  static constexpr int rows = P::of_x;
   // In shared memory points are staged in the first two planes, if these have the room. Behind them, as costs are to be
-  // stored there, the points lie as matrices take them.
+  // stored there, are the points as matrices take them.
   static __host__ __device__ int first_of_matrices(int columns) {
-    const int of_points = Staged::stages * Staged::size, of_costs = 2 * Planes<R>::size_for(columns);
+    const int of_points = Centred::Staged::bytes, of_costs = 2 * Planes<R>::size_for(columns) * sizeof(float);
     return of_points > of_costs ? of_points : of_costs;
   }
-  static __host__ __device__ size_t bytes(int columns) {
-    return first_of_matrices(columns) * sizeof(float) + points * pitch * sizeof(double);
-  }
+  static __host__ __device__ size_t bytes(int columns) { return first_of_matrices(columns) + Centred::bytes; }
 
   // A warp has 16 rows and all columns, or half of them.
   static constexpr int tiles = most_columns / 8 * rows / 16 / warps;
@@ -71,47 +30,24 @@ struct ProductCosts {
 
   const Args &a;
   const Pair &pair;
-  double *shared;  // [points][pitch]; in the end the points' norms
-  double sum[tiles][4];
+  double *shared;  // the points; in the end their norms
+  double sum[tiles][4] = {};
 
   __device__ __forceinline__ ProductCosts(const Args &args, const Pair &of, const Planes<R> &planes)
-      : a(args), pair(of), shared(reinterpret_cast<double *>(planes.data + first_of_matrices(args.m))) {
-#pragma unroll
-    for (auto &tile : sum)
-#pragma unroll
-      for (double &v : tile) v = 0;
-    const int f = threadIdx.x % at_once;
-    double norm = 0;  // of the point whose number is the thread's
-    Staged::each(a, pair, planes.data, [&](const float *from) {
-      const double origin = from[f];
-      constexpr int together = threads / at_once;
-#pragma unroll
-      for (int i = 0; i < points / together; i++) {
-        const int point = threadIdx.x / at_once + together * i;
-        shared[place(point, f)] = static_cast<double>(from[point * Staged::pitch + f]) - origin;
-      }
-      __syncthreads();
-      if (threadIdx.x < points) add_squares(shared + threadIdx.x * pitch, norm);
-      multiply();
-    });
-    if (threadIdx.x < points) shared[threadIdx.x] = norm;
+      : a(args), pair(of), shared(reinterpret_cast<double *>(planes.data) + first_of_matrices(args.m) / sizeof(double)) {
+    double norm = 0;
+    Centred::each(a, pair, planes.data, shared, norm, [&](int) { multiply(); });
+    if (threadIdx.x < P::count) shared[threadIdx.x] = norm;
     __syncthreads();
   }
 
-  static __device__ __forceinline__ void add_squares(const double *from, double &sum) {
-#pragma unroll
-    for (int f = 0; f < at_once; f += 2) {
-      const auto two = *reinterpret_cast<const Few<double, 2> *>(from + f);
-      sum = fma(two.v[1], two.v[1], fma(two.v[0], two.v[0], sum));
-    }
-  }
   // Adds up the products of 16 features, eight at a time, for which there are registers.
   __device__ __forceinline__ void multiply() {
 #pragma unroll 1
     for (int half = 0; half < 2; half++) {
       const auto load = [&](int point) {
-        return *reinterpret_cast<const Few<double, 2> *>(shared + (point + lane_id() / 4) * pitch + lane_id() % 4 * 4 +
-                                                         2 * half);
+        return *reinterpret_cast<const Few<double, 2> *>(shared + (point + lane_id() / 4) * Centred::pitch +
+                                                         lane_id() % 4 * 4 + 2 * half);
       };
       const Few<double, 2> upper = load(first_row()), lower = load(first_row() + 8);
       const double of_row[4] = {upper.v[0], lower.v[0], upper.v[1], lower.v[1]};
@@ -126,7 +62,7 @@ struct ProductCosts {
   // A bound of t, of which NaN and infinities are the largest.
   __device__ __forceinline__ float bound() const {
     int most[2] = {0, 0};
-    for (int point = lane_id(); point < points; point += warp) {
+    for (int point = lane_id(); point < P::count; point += warp) {
       int &of_series = most[point >= rows];
       of_series = max(of_series, __float_as_int(static_cast<float>(shared[point])) & 0x7fffffff);
     }
@@ -135,6 +71,7 @@ struct ProductCosts {
   __device__ __forceinline__ void store(const Planes<R> &planes) const {
 #pragma unroll
     for (int tile = 0; tile < tiles; tile++) {
+      if (first_column() + 8 * tile >= pair.m) break;  // planes have whole tiles
       __syncwarp();  // so that the compiler does not load all norms beforehand, which have no registers
 #pragma unroll
       for (int i = 0; i < 4; i++) {
@@ -142,7 +79,7 @@ struct ProductCosts {
         const int column = first_column() + 8 * tile + lane_id() % 4 * 2 + i % 2;
         const double d = shared[row] + shared[rows + column] - 2 * sum[tile][i];
         float *to = planes.data + Planes<R>::place(row, column);
-        if (column < pair.m) StoredCost<FloatCell>::put(to, to + planes.size, split_large(a.scale * fmax(d, 0.0)));
+        StoredCost<FloatCell>::put(to, to + planes.size, split_large(a.scale * fmax(d, 0.0)));
       }
     }
   }
@@ -151,22 +88,22 @@ struct ProductCosts {
 // Costs by differences, for LongCell and DoubleCell. A thread has 2 R rows, side by side, and every eighth column.
 template <class Cell, int R>
 __device__ __forceinline__ void store_differences(const Args &a, const Pair &pair, const Planes<R> &planes) {
-  using Staged = StagedPoints<R>;
+  using Staged = StagedPoints<R, 3>;
   constexpr int own_rows = 2 * R, own_columns = 8, step = most_columns / own_columns, together = 4;
   const int row = threadIdx.x / step * own_rows, column = threadIdx.x % step;
   double sum[own_rows][own_columns] = {};
-  Staged::each(a, pair, planes.data, [&](const float *points) {
+  Staged::each(a, pair, planes.data, [&](int, const float *points) {
     const auto four = [&](int point, int f) {
       return *reinterpret_cast<const Few<float, together> *>(points + point * Staged::pitch + f);
     };
 #pragma unroll 1
-    for (int f = 0; f < Staged::at_once; f += together) {
+    for (int f = 0; f < Points<R>::features; f += together) {
       Few<float, together> of_x[own_rows];
 #pragma unroll
       for (int k = 0; k < own_rows; k++) of_x[k] = four(row + k, f);
 #pragma unroll
       for (int j = 0; j < own_columns; j++) {
-        const Few<float, together> of_y = four(Staged::rows + column + step * j, f);
+        const Few<float, together> of_y = four(Points<R>::of_x + column + step * j, f);
 #pragma unroll
         for (int k = 0; k < own_rows; k++)
 #pragma unroll
@@ -184,10 +121,11 @@ __device__ __forceinline__ void store_differences(const Args &a, const Pair &pai
 #pragma unroll
     for (int k = 0; k < own_rows; k++) {
       float *first = planes.data + Planes<R>::place(row + k, column + step * j), *second = first + planes.size;
+      const double d = row + k < pair.n ? sum[k][j] : 0;
       if constexpr (Cell::wide)
-        StoredCost<Cell>::put(first, second, DoubleCell::prepare(sum[k][j], scale));
+        StoredCost<Cell>::put(first, second, DoubleCell::prepare(d, scale));
       else
-        StoredCost<Cell>::put(first, second, split_large(a.scale * sum[k][j]));
+        StoredCost<Cell>::put(first, second, split_large(a.scale * d));
     }
   }
 }

@@ -1,83 +1,154 @@
 // What becomes of E of a short pair, by a block: gradients of its points, or E itself.
 #pragma once
 
-#include "cuda/short_pairs/block.cuh"
+#include "cuda/costs/matrix_product.cuh"
+#include "cuda/short_pairs/points.cuh"
 
 namespace sdtw::cuda::short_pairs {
 
-// Points of both series in shared memory, behind the plane that has E: 64 features at a time, x and then y. As copies
-// are of up to eight points at once, there is room for seven more.
-constexpr int gradient_features = 2 * warp;
-template <int R>
-__host__ __device__ constexpr size_t bytes_of_gradients(int columns) {
-  return (Planes<R>::size_for(columns) + (Planes<R>::rows + columns + 7) * gradient_features) * sizeof(float);
-}
-
-// The gradients of the points of one series, of these features: `factor` times the sum of E times their differences
-// from the other's points. A warp has a point at a time, and a lane two of its features. E is sparse: a few cells of a
-// row, or of a column, have any.
+// Gradients of 32 points of one series, by a warp: `factor` times
+//   sum_j E[i,j] (x[i] - y[j]) = (x[i] - o) sum_j E[i,j] - sum_j E[i,j] (y[j] - o),
+// where the second sum is a product of matrices: the other series' points, of which a feature is a row, times E, of
+// which a point of this series is a column.
 template <int R, bool of_x>
-__device__ __forceinline__ void store_gradients(const Args &a, const Pair &pair, const Planes<R> &planes,
-                                                const float *own, const float *other, int first, float factor) {
-  constexpr int parts = of_x ? most_columns / warp : R;  // of the other series, 32 points each
-  const sdtw_out &out = of_x ? a.grad_x : a.grad_y;
-  if (!out.data) return;
-  const int size = of_x ? pair.n : pair.m, others = of_x ? pair.m : pair.n, padded = of_x ? a.n : a.m;
-  const int lane = lane_id(), feature = first + lane;
-  const bool has_first = feature < a.features, has_second = feature + warp < a.features;
-  float *to = static_cast<float *>(out.data) + pair.index * out.stride[0] + feature * out.stride[2];
-  const int64_t to_second = warp * out.stride[2];
-  for (int point = threadIdx.x / warp; point < padded; point += warps) {
-    float sum = 0, second = 0;
-    if (point < size) {
-      float e[parts];
-#pragma unroll
-      for (int part = 0; part < parts; part++) {
-        const int index = part * warp + lane;
-        e[part] =
-            index < others ? planes.data[of_x ? Planes<R>::place(point, index) : Planes<R>::place(index, point)] : 0;
-      }
-      const float *here = own + point * gradient_features + lane;
-      const float of_own = here[0], second_of_own = here[warp];
-#pragma unroll
-      for (int part = 0; part < parts; part++)
-        for (unsigned live = __ballot_sync(all_lanes, is_live(e[part])); live != 0; live &= live - 1) {
-          const int index = __ffs(static_cast<int>(live)) - 1;
-          const float weight = __shfl_sync(all_lanes, e[part], index);
-          const float *there = other + (part * warp + index) * gradient_features + lane;
-          sum = fmaf(weight, of_own - there[0], sum);
-          second = fmaf(weight, second_of_own - there[warp], second);
-        }
-    }
-    float *of_point = to + point * out.stride[1];
-    if (has_first) *of_point = factor * sum;
-    if (has_second) of_point[to_second] = factor * second;
-  }
-}
+class PointGradients {
+  using Centred = CentredPoints<R, 2, false>;
+  static constexpr int tiles = 4, of_tile = 8;
+  static constexpr int to_next = of_x ? 1 : Planes<R>::pitch, to_other = of_x ? Planes<R>::pitch : 1;
 
-// All gradients of a pair.
-template <int R>
-__device__ __forceinline__ void store_gradients(const Args &a, const Pair &pair, const Planes<R> &planes,
-                                                float factor) {
-  float *const x = planes.data + planes.size, *const y = x + Planes<R>::rows * gradient_features;
-  const bool by_16_bytes = is_vec4(a.x, a.features) && is_vec4(a.y, a.features);
-  const auto copy = [&](auto together, int first) {
-    constexpr int count = decltype(together)::value, width = gradient_features, at_once = threads * count / width;
-    const auto whole = [](int size) { return (size + at_once - 1) / at_once * at_once; };
-    copy_points<count, width, width>(a, a.x, x_of(a, pair.index), pair.n, whole(pair.n), first, x);
-    copy_points<count, width, width>(a, a.y, y_of(a, pair.index), pair.m, whole(pair.m), first, y);
-  };
-#pragma unroll 1
-  for (int first = 0; first < a.features; first += gradient_features) {
-    if (first > 0) __syncthreads();
-    by_16_bytes ? copy(std::integral_constant<int, 4>{}, first) : copy(std::integral_constant<int, 1>{}, first);
-    __pipeline_commit();
-    __pipeline_wait_prior(0);
-    __syncthreads();
-    store_gradients<R, true>(a, pair, planes, x, y, first, factor);
-    store_gradients<R, false>(a, pair, planes, y, x, first, factor);
+  // As matrix instructions want it, a lane has E of one point of each tile and of two of the others; and of the product
+  // it has two points, and two features.
+  int row, column;
+  int from, left;    // the warp's first point; points that there are from there on
+  const float *e;    // of the lane's point of the first tile and its first other
+  double *of_warp;   // the warp's points
+  const double *other;
+
+  __device__ __forceinline__ Few<float, 2> weights(int step, int tile) const {
+    const float *at = e + of_tile * (step * to_other + tile * to_next);
+    return {{at[0], at[to_other]}};
   }
-}
+
+ public:
+  // number: of the warp, among those of the series. points: as matrices take them.
+  __device__ __forceinline__ PointGradients(const Pair &pair, const Planes<R> &planes, double *points, int number)
+      : row(lane_id() / 4),
+        column(lane_id() % 4 * 2),
+        from(number * tiles * of_tile),
+        left((of_x ? pair.n : pair.m) - from),
+        e(planes.data + (from + row) * to_next + column * to_other),
+        of_warp(points + ((of_x ? 0 : Points<R>::of_x) + from) * Centred::pitch),
+        other(points + ((of_x ? Points<R>::of_x : 0) + column) * Centred::pitch + row) {}
+
+  // Adds up E of the warp's points, and returns of which tiles of the others these have any, a bit each.
+  __device__ __forceinline__ unsigned add_up(const Pair &pair) const {
+    unsigned live = 0;
+    double sum[tiles] = {};
+    const int steps = left > 0 ? ((of_x ? pair.m : pair.n) + of_tile - 1) / of_tile : 0;
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+      Few<float, 2> of_step[tiles];
+      bool any = false;
+#pragma unroll
+      for (int tile = 0; tile < tiles; tile++) {
+        of_step[tile] = weights(step, tile);
+        any |= of_tile * tile + row < left && (is_live(of_step[tile].v[0]) || is_live(of_step[tile].v[1]));
+      }
+      if (!__any_sync(all_lanes, any)) continue;
+      live |= 1u << step;
+#pragma unroll
+      for (int tile = 0; tile < tiles; tile++)
+        sum[tile] += static_cast<double>(of_step[tile].v[0]) + static_cast<double>(of_step[tile].v[1]);
+    }
+#pragma unroll
+    for (int tile = 0; tile < tiles; tile++) {
+#pragma unroll
+      for (int lanes = 1; lanes < 4; lanes *= 2) sum[tile] += __shfl_xor_sync(all_lanes, sum[tile], lanes);
+      if (column == 0 && of_tile * tile + row < left) Centred::number_of(of_warp, of_tile * tile + row) = sum[tile];
+    }
+    return live;
+  }
+
+  // Of 16 features from `feature` on.
+  __device__ __forceinline__ void store(const Args &a, const Pair &pair, unsigned live, int feature,
+                                        double factor) const {
+    const sdtw_out &out = of_x ? a.grad_x : a.grad_y;
+    if (!out.data) return;
+    double sum[tiles][4] = {};
+#pragma unroll 1
+    for (unsigned rest = live; rest != 0; rest &= rest - 1) {
+      const int step = __ffs(static_cast<int>(rest)) - 1;
+      const double *there = other + of_tile * Centred::pitch * step;
+      const double of_others[4] = {there[0], there[8], there[Centred::pitch], there[Centred::pitch + 8]};
+#pragma unroll
+      for (int tile = 0; tile < tiles; tile++) {
+        const Few<float, 2> weight = weights(step, tile);
+        multiply_add<2>(sum[tile], of_others, {weight.v[0], weight.v[1]});
+      }
+    }
+    const int first = feature + row;
+    const bool has_first = first < a.features, has_second = first + 8 < a.features;
+    const int padded = (of_x ? a.n : a.m) - from;
+    float *to = static_cast<float *>(out.data) + pair.index * out.stride[0] + (from + column) * out.stride[1] +
+                first * out.stride[2];
+    const int64_t to_second = 8 * out.stride[2];
+#pragma unroll
+    for (int tile = 0; tile < tiles; tile++) {
+      if (of_tile * tile >= padded) break;
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        const int point = of_tile * tile + i;
+        const double *here = of_warp + (point + column) * Centred::pitch + row;
+        const bool exists = point + column < left;
+        const double weight = here[Points<R>::features - row];
+        float gradient[2];
+#pragma unroll
+        for (int k = 0; k < 2; k++)
+          gradient[k] =
+              exists ? static_cast<float>(factor * fma(here[8 * k], weight, -sum[tile][i + 2 * k])) : 0;
+        float *const at = to + i * out.stride[1];
+        if (point + column < padded && has_first) *at = gradient[0];
+        if (point + column < padded && has_second) at[to_second] = gradient[1];
+      }
+      to += of_tile * out.stride[1];
+    }
+  }
+};
+
+// All gradients of a pair. In shared memory E is in the first plane, points as they are staged and as matrices take
+// them behind it.
+template <int R>
+struct Gradients {
+  using Centred = CentredPoints<R, 2, false>;
+  static __host__ __device__ size_t bytes(int columns) {
+    return Planes<R>::size_for(columns) * sizeof(float) + Centred::Staged::bytes + Centred::bytes;
+  }
+
+  static __device__ __forceinline__ void store(const Args &a, const Pair &pair, const Planes<R> &planes,
+                                               double factor) {
+    float *const staged = planes.data + planes.size;
+    double *const points = reinterpret_cast<double *>(staged + Centred::Staged::bytes / sizeof(float));
+    // Matrices have whole tiles of rows and columns.
+    if (pair.n % 8 != 0)
+      for (int i = threadIdx.x; i < pair.m * 8; i += threads)
+        if (const int row = pair.n / 8 * 8 + i % 8; row >= pair.n) planes.data[Planes<R>::place(row, i / 8)] = 0;
+    for (int i = pair.m * Planes<R>::pitch + threadIdx.x; i < Planes<R>::size_for(pair.m); i += threads)
+      planes.data[i] = 0;
+    __syncthreads();
+    const int number = static_cast<int>(threadIdx.x) / warp;
+    const bool of_x = number < warps / 2;
+    const auto with_points = [&](const auto &work) {
+      of_x ? work(PointGradients<R, true>(pair, planes, points, number))
+           : work(PointGradients<R, false>(pair, planes, points, number - warps / 2));
+    };
+    unsigned live = 0;
+    with_points([&](const auto &own) { live = own.add_up(pair); });
+    double unused = 0;
+    Centred::each(a, pair, staged, points, unused, [&](int feature) {
+      with_points([&](const auto &own) { own.store(a, pair, live, feature, factor); });
+    });
+  }
+};
 
 // E of all cells that there are, and 0 in the others.
 template <int R>

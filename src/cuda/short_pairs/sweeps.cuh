@@ -1,112 +1,222 @@
-// The sweeps of a short pair, by one warp, whose lanes have R rows each: in step t lane l is at column t - l. As in
-// sweep/strip.cuh, but in a single strip, from costs and transition probabilities of all cells, which are in shared
+// The sweeps of a short pair: by one warp from its beginning, by another from its end, through half of the columns each.
+// Lanes have R rows each; in step t of its sweep a lane is at column t - order, counted from where the sweep begins. As
+// in sweep/strip.cuh, but in a single strip, from costs and transition probabilities of all cells, which are in shared
 // memory.
 #pragma once
 
 #include "cuda/short_pairs/block.cuh"
+#include "cuda/sweep/midline.cuh"
 #include "cuda/sweep/strip.cuh"
 
 namespace sdtw::cuda::short_pairs {
 
-// Makes transition probabilities of terms. E goes through up to 127 cells without being made good on its way, as it is
-// from tile to tile in longer pairs: so all three are corrected by their remainder.
-template <class Real>
-__device__ __forceinline__ void normalise_all(Real (&p)[transitions]) {
-  const Real s = (p[diagonal] + p[horizontal]) + p[vertical], factor = reciprocal(s);
-#pragma unroll
-  for (int way = 0; way < transitions; way++) p[way] = corrected(product(p[way], factor), p[way], s, factor);
-}
+// What a lane has to do in one of the two sweeps, of Z or of E. A reversed sweep goes through rows and columns in the
+// opposite order.
+template <int R, bool reversed>
+struct Half {
+  int columns, last_column;  // of the sweep; of the pair
+  int last_lane;             // that has rows of the pair
+  int order;                 // the lane's, in the sweep of Z; below 0: it has no rows
+  int steps;
 
-// Z of the whole pair. keeps: leaves the transition probabilities in the cells' places.
-template <class Cell, bool keeps, int R>
-__device__ __forceinline__ ExtendedDouble sweep(const Pair &pair, const Planes<R> &planes) {
+  __device__ __forceinline__ explicit Half(const Pair &pair)
+      : columns((pair.m + !reversed) / 2),
+        last_column(pair.m - 1),
+        last_lane((pair.n - 1) / R),
+        order(reversed ? last_lane - lane_id() : lane_id()),
+        steps(columns > 0 ? columns + last_lane : 0) {}
+
+  // The k-th row of a lane that the sweep of Z comes to, and the lane whose rows are before the lane's own.
+  static __device__ __forceinline__ constexpr int row(int k) { return reversed ? R - 1 - k : k; }
+  static __device__ __forceinline__ int before() { return (lane_id() + (reversed ? 1 : warp - 1)) % warp; }
+  static __device__ __forceinline__ int after() { return (lane_id() + (reversed ? warp - 1 : 1)) % warp; }
+  __device__ __forceinline__ bool has(int at) const {
+    return static_cast<unsigned>(at) < static_cast<unsigned>(columns);
+  }
+  __device__ __forceinline__ int column(int at) const {
+    const int inside = clamp(at, columns);
+    return reversed ? last_column - inside : inside;
+  }
+};
+
+// In shared memory, Z of the last columns that the two sweeps have come to. Rows -1 and n are there, too.
+template <class Cell, int R>
+struct Meeting {
+  using Z = typename Cell::Z;
+  static constexpr int rows = R * warp + 2;
+  Z *data;
+
+  __device__ __forceinline__ explicit Meeting(float *to) : data(reinterpret_cast<Z *>(to)) {}
+  __device__ __forceinline__ Z &cell(bool reversed, int row) const { return data[reversed * rows + 1 + row]; }
+};
+// What the two have for E: how much of it comes to each row.
+template <int R>
+struct Shares {
+  static constexpr int of_meeting = 2 * (R * warp + 2) * sizeof(DoubleCell::Z) / sizeof(float);
+  static constexpr size_t bytes = (of_meeting + 2 * R * warp) * sizeof(float);  // behind Meeting
+  float *data;
+
+  __device__ __forceinline__ explicit Shares(float *meeting) : data(meeting + of_meeting) {}
+  __device__ __forceinline__ Few<float, R> &of_lane(bool reversed) const {
+    return reinterpret_cast<Few<float, R> *>(data)[reversed * warp + lane_id()];
+  }
+};
+
+// Z of half of a pair. keeps: leaves the three terms of each cell in its place.
+template <class Cell, bool keeps, bool reversed, int R>
+__device__ __forceinline__ void sweep(const Pair &pair, const Planes<R> &planes, const Meeting<Cell, R> &meeting) {
   using Z = typename Cell::Z;
   using Real = typename Cell::Real;
-  const int lane = lane_id(), end_lane = (pair.n - 1) / R, steps = pair.m + end_lane;
-  Z z[R], above = Cell::select(lane == 0, Cell::one(), Cell::forbidden());
+  const Half<R, reversed> half(pair);
+  const int first_row = lane_id() * R, before = half.before();
+  // The lane's last row may be beyond the pair's last one. A reversed sweep begins below that then.
+  const bool spare = reversed && half.order == 0 && pair.n % R != 0;
+  Z z[R], above = Cell::select(half.order == 0 && !spare, Cell::one(), Cell::forbidden());
 #pragma unroll
-  for (int k = 0; k < R; k++) z[k] = Cell::forbidden();
+  for (int k = 0; k < R; k++) z[k] = Cell::select(spare && k == R - 1, Cell::one(), Cell::forbidden());
+  Z last[R];  // cells of the last column; not kept by a branch, at which instructions of many steps would stop
+#pragma unroll
+  for (int k = 0; k < R; k++) last[k] = Cell::forbidden();
   Few<float, R> first, second;
   const auto ask = [&](int t) {
-    const int column = clamp(t - lane, pair.m);
+    const int column = half.column(t - half.order);
     first = planes.of_lane(0, column), second = planes.of_lane(1, column);
   };
   ask(0);
 #pragma unroll 4
-  for (int t = 0; t < steps; t++) {
-    Z up = Cell::shuffle(z[R - 1], (lane + warp - 1) % warp);
-    up = Cell::select(lane == 0, Cell::forbidden(), up);
+  for (int t = 0; t < half.steps; t++) {
+    Z up = Cell::shuffle(z[half.row(R - 1)], before);
+    up = Cell::select(half.order == 0, Cell::forbidden(), up);
     typename Cell::Cost cost[R];
 #pragma unroll
     for (int k = 0; k < R; k++) cost[k] = StoredCost<Cell>::get(first.v[k], second.v[k]);
     ask(t + 1);
     Z corner = above;
     above = up;
-    Few<float, R> p[transitions];
+    Few<float, R> terms[transitions];
 #pragma unroll
-    for (int k = 0; k < R; k++) {
+    for (int i = 0; i < R; i++) {
+      const int k = half.row(i);
       const Z left = z[k];
       Real term[transitions];
       z[k] = Cell::template next<keeps>(cost[k], corner, up, left, term);
+      if (reversed && R > 1 && k == R - 1) z[k] = Cell::unless(spare, z[k]);
       if constexpr (keeps) {
-        normalise_all(term);
 #pragma unroll
-        for (int way = 0; way < transitions; way++) p[way].v[k] = static_cast<float>(term[way]);
+        for (int way = 0; way < transitions; way++) terms[way].v[k] = static_cast<float>(term[way]);
       }
       corner = left;
       up = z[k];
     }
+    const int at = t - half.order;
     if constexpr (keeps) {
-      const int column = t - lane;
-      if (column >= 0 && column < pair.m) {
+      if (half.has(at)) {
 #pragma unroll
-        for (int way = 0; way < transitions; way++) planes.of_lane(way, column) = p[way];
+        for (int way = 0; way < transitions; way++) planes.of_lane(way, half.column(at)) = terms[way];
       }
     }
+#pragma unroll
+    for (int k = 0; k < R; k++) last[k] = Cell::select(at == half.columns - 1, z[k], last[k]);
     if (t % renormalise_every == renormalise_every - 1) {
 #pragma unroll
       for (int k = 0; k < R; k++) Cell::renormalise(z[k]);
       Cell::renormalise(above);
     }
   }
-  Z end = z[0];
 #pragma unroll
-  for (int k = 1; k < R; k++) end = Cell::select(k == (pair.n - 1) % R, z[k], end);
-  end = Cell::shuffle(end, end_lane);
-  return {static_cast<double>(end.m), Cell::exponent(end)};
+  for (int k = 0; k < R; k++)
+    if (first_row + k < pair.n) meeting.cell(reversed, first_row + k) = last[k];
+  // Of a pair of one column, paths leave the other half for the cell that is beyond the last one.
+  if (half.order == 0)
+    meeting.cell(reversed, reversed ? pair.n : -1) = Cell::select(half.columns == 0, Cell::one(), Cell::forbidden());
 }
 
-// E of all cells, in place of the first of their transition probabilities.
-template <int R>
-__device__ __forceinline__ void sweep_back(const Pair &pair, const Planes<R> &planes) {
-  const int lane = lane_id(), end_lane = (pair.n - 1) / R, steps = pair.m + end_lane;
-  float left[R], aslant[R] = {}, up = 0;  // as Adjoint's
+// Z of the pair, of all the steps between the columns where its sweeps have met. with_shares: leaves the probabilities
+// of those from, or into, each row.
+template <class Cell, bool with_shares, bool reversed, int R>
+__device__ __forceinline__ ExtendedDouble join(const Pair &pair, const Meeting<Cell, R> &meeting,
+                                               const Shares<R> &shares) {
+  ExtendedDouble sum = nothing(), product[R];
 #pragma unroll
-  for (int k = 0; k < R; k++) left[k] = lane == end_lane && k == (pair.n - 1) % R ? 1 : 0;
+  for (int k = 0; k < R; k++) {
+    const int row = lane_id() * R + k;
+    product[k] = nothing();
+    if (row < pair.n)
+      product[k] = Step<Cell>{meeting.cell(reversed, row), meeting.cell(!reversed, row),
+                              meeting.cell(!reversed, reversed ? row - 1 : row + 1)}
+                       .product();
+    sum = sum_of(sum, product[k]);
+  }
+  sum = sum_of_warp(sum);
+  if constexpr (with_shares) {
+    Few<float, R> share;
+#pragma unroll
+    for (int k = 0; k < R; k++)
+      share.v[k] = static_cast<float>(product[k].m * power_of_two(product[k].e - sum.e) / sum.m);
+    shares.of_lane(reversed) = share;
+  }
+  return sum;
+}
+
+// Makes transition probabilities of the terms of all cells, by all threads. E goes through up to 95 cells without being
+// made good on its way, as it is from tile to tile in longer pairs: so all three are corrected by their remainder.
+template <int R>
+__device__ __forceinline__ void normalise_all(const Pair &pair, const Planes<R> &planes) {
+  constexpr int together = 4;
+  for (int i = threadIdx.x * together; i < pair.m * Planes<R>::pitch; i += threads * together) {
+    Few<float, together> *const of_way = reinterpret_cast<Few<float, together> *>(planes.data + i);
+    const int to_next = planes.size / together;
+    Few<float, together> p[transitions];
+#pragma unroll
+    for (int way = 0; way < transitions; way++) p[way] = of_way[way * to_next];
+#pragma unroll
+    for (int k = 0; k < together; k++) {
+      const float s = (p[diagonal].v[k] + p[horizontal].v[k]) + p[vertical].v[k], factor = reciprocal(s);
+#pragma unroll
+      for (int way = 0; way < transitions; way++) {
+        float &term = p[way].v[k];
+        term = corrected(product(term, factor), term, s, factor);
+      }
+    }
+#pragma unroll
+    for (int way = 0; way < transitions; way++) of_way[way * to_next] = p[way];
+  }
+}
+
+// E of all cells of half of a pair, in place of the first of their transition probabilities: from where the two sweeps
+// of Z have met to where this one began.
+template <bool reversed, int R>
+__device__ __forceinline__ void sweep_back(const Pair &pair, const Planes<R> &planes, const Shares<R> &shares) {
+  const Half<R, reversed> half(pair);
+  const int after = half.after();
+  const bool is_first = lane_id() == (reversed ? 0 : half.last_lane);
+  float left[R] = {}, aslant[R] = {}, up = 0;  // as Adjoint's
+  const Few<float, R> share = shares.of_lane(reversed);
   Few<float, R> p[transitions];
   const auto ask = [&](int t) {
-    const int column = clamp(t - lane, pair.m);
+    const int column = half.column(t - half.order);
 #pragma unroll
     for (int way = 0; way < transitions; way++) p[way] = planes.of_lane(way, column);
   };
-  ask(steps - 1);
+  ask(half.steps - 1);
 #pragma unroll 4
-  for (int t = steps - 1; t >= 0; t--) {
-    float below = __shfl_down_sync(all_lanes, up, 1);
-    below = lane == warp - 1 ? 0 : below;
+  for (int t = half.steps - 1; t >= 0; t--) {
+    float below = __shfl_sync(all_lanes, up, after);
+    below = is_first ? 0 : below;
     const Few<float, R> of_diagonal = p[diagonal], of_vertical = p[vertical], of_horizontal = p[horizontal];
+    const int at = t - half.order;
     Few<float, R> e;
     ask(t - 1);
 #pragma unroll
-    for (int k = R - 1; k >= 0; k--) {
-      e.v[k] = left[k] + below;
+    for (int i = R - 1; i >= 0; i--) {
+      const int k = half.row(i);
+      e.v[k] = (at == half.columns - 1 ? share.v[k] : left[k]) + below;
       below = fmaf(of_vertical.v[k], e.v[k], aslant[k]);
       left[k] = of_horizontal.v[k] * e.v[k];
       aslant[k] = of_diagonal.v[k] * e.v[k];
     }
     up = below;
-    const int column = t - lane;
-    if (column >= 0 && column < pair.m) planes.of_lane(0, column) = e;
+    if (half.has(at)) planes.of_lane(0, half.column(at)) = e;
   }
 }
 
