@@ -22,6 +22,13 @@ __device__ __forceinline__ double value_of(const Args &a, const ExtendedDouble &
   return -(z.e + log2(z.m)) / a.scale;
 }
 
+// Value and status of a pair that is not regular.
+__device__ __forceinline__ double value_without_cells(LengthCase lengths, Status &status) {
+  const bool invalid = lengths == LengthCase::invalid;
+  status = invalid ? status_not_a_number : status_unreachable;
+  return lengths == LengthCase::empty ? 0 : __longlong_as_double(invalid ? 0x7ff8000000000000ll : 0x7ff0000000000000ll);
+}
+
 // For the pairs whose first strip the task is: stores the values of pairs without cells, and tells whether another
 // engine is needed for a pair whose bounds are known.
 __device__ __forceinline__ void finish_trivial_pairs(const Args &a, int64_t task, int lane) {
@@ -35,11 +42,9 @@ __device__ __forceinline__ void finish_trivial_pairs(const Args &a, int64_t task
     if (engine == Engine::of_long) a.control->any_long = 1;
     return;
   }
-  const long long inf = 0x7ff0000000000000ll, nan = 0x7ff8000000000000ll;
-  const bool invalid = pair.lengths == LengthCase::invalid;
-  const double value = pair.lengths == LengthCase::empty ? 0 : __longlong_as_double(invalid ? nan : inf);
-  store(a.value, pair.index, a.f64, value);
-  a.status[pair.index] = invalid ? status_not_a_number : status_unreachable;
+  Status status;
+  store(a.value, pair.index, a.f64, value_without_cells(pair.lengths, status));
+  a.status[pair.index] = status;
 }
 
 // Stores value and status of a pair. Called by one thread.

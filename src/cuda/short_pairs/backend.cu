@@ -9,12 +9,11 @@
 namespace sdtw::cuda::short_pairs {
 namespace {
 
-constexpr float infinity = HUGE_VALF;
-
 template <int R>
 __device__ __forceinline__ Planes<R> planes_of(const Args &a) {
   return {reinterpret_cast<float *>(ptx::shared_memory()), a.m};
 }
+// Of the pair, for all warps.
 __device__ __forceinline__ int &shared_status() { return ptx::shared_object<int>(); }
 
 // Where the sweeps of a pair meet, in shared memory.
@@ -48,8 +47,9 @@ __device__ __forceinline__ void sweep_pair(const Args &a, const Pair &pair, cons
   }
 }
 
-// The same of pairs that FloatCell does not take. Not inlined; so that the caller's objects stay in registers, and its
-// pointers those of shared memory, it is given no reference to any.
+// The same of pairs that FloatCell does not take. It is not inlined, so it gets no reference to what the caller keeps:
+// an object whose address is taken is in memory, and of a pointer that has been there the compiler does not know any
+// more that it is one of shared memory.
 template <bool gradients, int R>
 __device__ __noinline__ void sweep_large_pair(const Args &a, const Pair pair, float bound) {
   const Planes<R> planes = planes_of<R>(a);
@@ -83,9 +83,10 @@ __global__ void __launch_bounds__(threads, R == 1 ? 5 : 4) short_pairs_kernel(co
     if (pair.lengths == LengthCase::regular) {
       sweep_regular_pair<gradients>(a, pair, planes);
     } else if (threadIdx.x == 0) {
-      const bool invalid = pair.lengths == LengthCase::invalid, empty = pair.lengths == LengthCase::empty;
-      shared_status() = invalid ? status_not_a_number : status_unreachable;
-      if (a.value) store(a.value, b, false, empty ? 0 : invalid ? __int_as_float(0x7fc00000) : infinity);
+      Status status;
+      const double value = value_without_cells(pair.lengths, status);
+      shared_status() = status;
+      if (a.value) store(a.value, b, false, value);
     }
     __syncthreads();
     if constexpr (gradients) {

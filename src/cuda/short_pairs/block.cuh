@@ -1,12 +1,14 @@
-// Short pairs of many features: a block has one at a time, and all its warps go through the phases of it together.
+// Short pairs of many features: a block has one at a time, and goes through the phases of it.
 //
-//   costs       all warps: of all cells, by float64 matrix instructions (costs.cuh)
-//   Z           one warp: forward through the pair; for gradients it leaves transition probabilities (sweeps.cuh)
-//   E           the same warp: backward through the pair
-//   gradients   all warps: of a point each, from what E and the other series' points there are (gradients.cuh)
+//   costs          all warps: of all cells, by float64 matrix instructions (costs.cuh)
+//   Z              one warp from the beginning of the pair and one from its end, through half of the columns each; for
+//                  gradients they leave the terms of each cell (sweeps.cuh)
+//   probabilities  all warps: transition probabilities, of the terms
+//   E              the two warps: back from where they have met
+//   gradients      all warps: by matrix instructions, of E and the points (gradients.cuh)
 //
 // Nothing is handed from block to block, and nothing is kept from forward for backward, which goes through all phases.
-// While the sweep of a block waits for results of its own, other blocks of the multiprocessor have the time: a pair
+// While the sweeps of a block wait for results of their own, other blocks of the multiprocessor have the time: a pair
 // takes little shared memory, since its cells have three numbers at most, one after the other.
 #pragma once
 
@@ -18,8 +20,8 @@ namespace sdtw::cuda::short_pairs {
 constexpr int warps = 4, threads = warps * warp;
 constexpr int most_columns = most_short_steps;
 
-// The warps of a block that sweep, 0 from the beginning of a pair and 1 from its end; others are more. Of blocks side by
-// side on a multiprocessor they are on different schedulers.
+// The warps of a block that sweep, 0 from the beginning of a pair and 1 from its end; others are more. Of blocks side
+// by side on a multiprocessor they are on different schedulers.
 __device__ __forceinline__ int sweep_of_warp() {
   const int first = static_cast<int>(static_cast<int64_t>(blockIdx.x) * warps / gridDim.x);
   return (static_cast<int>(threadIdx.x) / warp * (warps / 2 + 1) + first) % warps;

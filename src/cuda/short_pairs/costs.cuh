@@ -12,7 +12,7 @@ namespace sdtw::cuda::short_pairs {
 template <int R>
 struct ProductCosts {
   using P = Points<R>;
-  using Centred = CentredPoints<R, 3, true>;
+  using Centred = CentredPoints<R>;
   static constexpr int rows = P::of_x;
   // In shared memory points are staged in the first two planes, if these have the room. Behind them, as costs are to be
   // stored there, are the points as matrices take them.
@@ -34,9 +34,11 @@ struct ProductCosts {
   double sum[tiles][4] = {};
 
   __device__ __forceinline__ ProductCosts(const Args &args, const Pair &of, const Planes<R> &planes)
-      : a(args), pair(of), shared(reinterpret_cast<double *>(planes.data) + first_of_matrices(args.m) / sizeof(double)) {
+      : a(args),
+        pair(of),
+        shared(reinterpret_cast<double *>(planes.data) + first_of_matrices(args.m) / sizeof(double)) {
     double norm = 0;
-    Centred::each(a, pair, planes.data, shared, norm, [&](int) { multiply(); });
+    Centred::each(a, pair, planes.data, shared, norm, [&] { multiply(); });
     if (threadIdx.x < P::count) shared[threadIdx.x] = norm;
     __syncthreads();
   }
@@ -88,7 +90,7 @@ struct ProductCosts {
 // Costs by differences, for LongCell and DoubleCell. A thread has 2 R rows, side by side, and every eighth column.
 template <class Cell, int R>
 __device__ __forceinline__ void store_differences(const Args &a, const Pair &pair, const Planes<R> &planes) {
-  using Staged = StagedPoints<R, 3>;
+  using Staged = StagedPoints<R>;
   constexpr int own_rows = 2 * R, own_columns = 8, step = most_columns / own_columns, together = 4;
   const int row = threadIdx.x / step * own_rows, column = threadIdx.x % step;
   double sum[own_rows][own_columns] = {};

@@ -8,21 +8,22 @@ namespace sdtw::cuda::short_pairs {
 
 // Gradients of 32 points of one series, by a warp: `factor` times
 //   sum_j E[i,j] (x[i] - y[j]) = (x[i] - o) sum_j E[i,j] - sum_j E[i,j] (y[j] - o),
-// where the second sum is a product of matrices: the other series' points, of which a feature is a row, times E, of
-// which a point of this series is a column.
+// where o is the first point of x, and the last sum a product of matrices: the other series' points, of which a feature
+// is a row, times E, of which a point of this series is a column. In double, so that what does not cancel is far less
+// than an E of 1e-12 has, which is nothing; and of series that are equal constants it is 0.
 template <int R, bool of_x>
 class PointGradients {
-  using Centred = CentredPoints<R, 2, false>;
+  using Staged = StagedPoints<R>;
   static constexpr int tiles = 4, of_tile = 8;
   static constexpr int to_next = of_x ? 1 : Planes<R>::pitch, to_other = of_x ? Planes<R>::pitch : 1;
 
   // As matrix instructions want it, a lane has E of one point of each tile and of two of the others; and of the product
   // it has two points, and two features.
   int row, column;
-  int from, left;    // the warp's first point; points that there are from there on
-  const float *e;    // of the lane's point of the first tile and its first other
-  double *of_warp;   // the warp's points
-  const double *other;
+  int from, left;  // the warp's first point; points that there are from there on
+  const float *e;  // of the lane's point of the first tile and its first other
+  double *sums;    // of E of the warp's points
+  int own, other;  // where the lane's first points of the product are among those that are staged
 
   __device__ __forceinline__ Few<float, 2> weights(int step, int tile) const {
     const float *at = e + of_tile * (step * to_other + tile * to_next);
@@ -30,15 +31,16 @@ class PointGradients {
   }
 
  public:
-  // number: of the warp, among those of the series. points: as matrices take them.
-  __device__ __forceinline__ PointGradients(const Pair &pair, const Planes<R> &planes, double *points, int number)
+  // number: of the warp, among those of the series. sums_of_all: memory for a double of each point of both series.
+  __device__ __forceinline__ PointGradients(const Pair &pair, const Planes<R> &planes, double *sums_of_all, int number)
       : row(lane_id() / 4),
         column(lane_id() % 4 * 2),
         from(number * tiles * of_tile),
         left((of_x ? pair.n : pair.m) - from),
         e(planes.data + (from + row) * to_next + column * to_other),
-        of_warp(points + ((of_x ? 0 : Points<R>::of_x) + from) * Centred::pitch),
-        other(points + ((of_x ? Points<R>::of_x : 0) + column) * Centred::pitch + row) {}
+        sums(sums_of_all + (of_x ? 0 : Points<R>::of_x) + from),
+        own(((of_x ? 0 : Points<R>::of_x) + from + column) * Staged::pitch + row),
+        other(((of_x ? Points<R>::of_x : 0) + column) * Staged::pitch + row) {}
 
   // Adds up E of the warp's points, and returns of which tiles of the others these have any, a bit each.
   __device__ __forceinline__ unsigned add_up(const Pair &pair) const {
@@ -64,22 +66,26 @@ class PointGradients {
     for (int tile = 0; tile < tiles; tile++) {
 #pragma unroll
       for (int lanes = 1; lanes < 4; lanes *= 2) sum[tile] += __shfl_xor_sync(all_lanes, sum[tile], lanes);
-      if (column == 0 && of_tile * tile + row < left) Centred::number_of(of_warp, of_tile * tile + row) = sum[tile];
+      if (column == 0 && of_tile * tile + row < left) sums[of_tile * tile + row] = sum[tile];
     }
     return live;
   }
 
-  // Of 16 features from `feature` on.
+  // Of 16 features from `feature` on, of which `points` are staged.
   __device__ __forceinline__ void store(const Args &a, const Pair &pair, unsigned live, int feature,
-                                        double factor) const {
+                                        const float *points, double factor) const {
     const sdtw_out &out = of_x ? a.grad_x : a.grad_y;
     if (!out.data) return;
+    const double origin[2] = {points[row], points[row + 8]};
     double sum[tiles][4] = {};
 #pragma unroll 1
     for (unsigned rest = live; rest != 0; rest &= rest - 1) {
       const int step = __ffs(static_cast<int>(rest)) - 1;
-      const double *there = other + of_tile * Centred::pitch * step;
-      const double of_others[4] = {there[0], there[8], there[Centred::pitch], there[Centred::pitch + 8]};
+      const float *there = points + other + of_tile * Staged::pitch * step;
+      double of_others[4];
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        of_others[i] = static_cast<double>(there[i / 2 * Staged::pitch + i % 2 * 8]) - origin[i % 2];
 #pragma unroll
       for (int tile = 0; tile < tiles; tile++) {
         const Few<float, 2> weight = weights(step, tile);
@@ -98,14 +104,15 @@ class PointGradients {
 #pragma unroll
       for (int i = 0; i < 2; i++) {
         const int point = of_tile * tile + i;
-        const double *here = of_warp + (point + column) * Centred::pitch + row;
+        const float *here = points + own + point * Staged::pitch;
         const bool exists = point + column < left;
-        const double weight = here[Points<R>::features - row];
+        const double weight = sums[point + column];
         float gradient[2];
 #pragma unroll
-        for (int k = 0; k < 2; k++)
-          gradient[k] =
-              exists ? static_cast<float>(factor * fma(here[8 * k], weight, -sum[tile][i + 2 * k])) : 0;
+        for (int k = 0; k < 2; k++) {
+          const double of_point = static_cast<double>(here[8 * k]) - origin[k];
+          gradient[k] = exists ? static_cast<float>(factor * fma(of_point, weight, -sum[tile][i + 2 * k])) : 0;
+        }
         float *const at = to + i * out.stride[1];
         if (point + column < padded && has_first) *at = gradient[0];
         if (point + column < padded && has_second) at[to_second] = gradient[1];
@@ -115,19 +122,19 @@ class PointGradients {
   }
 };
 
-// All gradients of a pair. In shared memory E is in the first plane, points as they are staged and as matrices take
-// them behind it.
+// All gradients of a pair. In shared memory E is in the first plane, and behind it points as they are staged, and the
+// sums of E of each.
 template <int R>
 struct Gradients {
-  using Centred = CentredPoints<R, 2, false>;
+  using Staged = StagedPoints<R>;
   static __host__ __device__ size_t bytes(int columns) {
-    return Planes<R>::size_for(columns) * sizeof(float) + Centred::Staged::bytes + Centred::bytes;
+    return Planes<R>::size_for(columns) * sizeof(float) + Staged::bytes + Points<R>::count * sizeof(double);
   }
 
   static __device__ __forceinline__ void store(const Args &a, const Pair &pair, const Planes<R> &planes,
                                                double factor) {
     float *const staged = planes.data + planes.size;
-    double *const points = reinterpret_cast<double *>(staged + Centred::Staged::bytes / sizeof(float));
+    double *const sums = reinterpret_cast<double *>(staged + Staged::bytes / sizeof(float));
     // Matrices have whole tiles of rows and columns.
     if (pair.n % 8 != 0)
       for (int i = threadIdx.x; i < pair.m * 8; i += threads)
@@ -138,14 +145,13 @@ struct Gradients {
     const int number = static_cast<int>(threadIdx.x) / warp;
     const bool of_x = number < warps / 2;
     const auto with_points = [&](const auto &work) {
-      of_x ? work(PointGradients<R, true>(pair, planes, points, number))
-           : work(PointGradients<R, false>(pair, planes, points, number - warps / 2));
+      of_x ? work(PointGradients<R, true>(pair, planes, sums, number))
+           : work(PointGradients<R, false>(pair, planes, sums, number - warps / 2));
     };
     unsigned live = 0;
     with_points([&](const auto &own) { live = own.add_up(pair); });
-    double unused = 0;
-    Centred::each(a, pair, staged, points, unused, [&](int feature) {
-      with_points([&](const auto &own) { own.store(a, pair, live, feature, factor); });
+    Staged::each(a, pair, staged, [&](int feature, const float *points) {
+      with_points([&](const auto &own) { own.store(a, pair, live, feature, points, factor); });
     });
   }
 };

@@ -14,12 +14,13 @@ struct Points {
   static constexpr int of_x = R * warp, count = of_x + most_columns, features = 16;
 };
 
-// The points as they are given, in `stages` pieces of memory that take turns: copies to all but one are under way while
-// that one is used. The pitch avoids bank conflicts among lanes that load four features of a point each.
-template <int R, int stages>
+// The points as they are given, in three pieces of memory that take turns: copies to two are under way while the third
+// is used. The pitch avoids bank conflicts among lanes that load four features of a point each.
+template <int R>
 struct StagedPoints {
   using P = Points<R>;
-  static constexpr int pitch = P::features + 4, size = P::count * pitch, bytes = stages * size * sizeof(float);
+  static constexpr int stages = 3, pitch = P::features + 4, size = P::count * pitch;
+  static constexpr int bytes = stages * size * sizeof(float);
 
   // Calls work(first feature, points), by all threads of the block, with the features in turn. Features beyond the last
   // are 0, and so are points that the pair does not have. All threads are done with one call before the next begins.
@@ -70,20 +71,14 @@ struct StagedPoints {
 
 // The points less the first one of x, so that an offset that all points share does not cancel in sums of products.
 // Points that the pair does not have are 0.
-template <int R, int stages, bool interleaved>
+template <int R>
 struct CentredPoints {
   using P = Points<R>;
-  using Staged = StagedPoints<R, stages>;
-  // interleaved: of 16 features a lane of a matrix instruction needs every fourth: these four lie together. Either way
-  // the pitch avoids bank conflicts among lanes that load for a matrix instruction, or store a point each; and leaves
-  // room for a number of each point.
+  using Staged = StagedPoints<R>;
+  // Of 16 features a lane of a matrix instruction needs every fourth: these four lie together. The pitch avoids bank
+  // conflicts among lanes that load for a matrix instruction, or store a point each.
   static constexpr int pitch = P::features + 2, bytes = P::count * pitch * sizeof(double);
-  static __device__ __forceinline__ constexpr int feature_at(int place) {
-    return interleaved ? place % 4 * 4 + place / 4 : place;
-  }
-  static __device__ __forceinline__ double &number_of(double *points, int point) {
-    return points[point * pitch + P::features];
-  }
+  static __device__ __forceinline__ constexpr int feature_at(int place) { return place % 4 * 4 + place / 4; }
 
   // As StagedPoints, which has `memory`. Adds the squares of the point whose number is the thread's to `norm`.
   template <class Work>
@@ -91,7 +86,7 @@ struct CentredPoints {
                                               double &norm, const Work &work) {
     const int own = threadIdx.x;
     const int given = (own < P::of_x ? own < pair.n : own - P::of_x < pair.m) ? own : 0;
-    Staged::each(a, pair, memory, [&](int first, const float *staged) {
+    Staged::each(a, pair, memory, [&](int, const float *staged) {
       if (own < P::count) {
         float of_point[P::features], origin[P::features];
 #pragma unroll
@@ -118,7 +113,7 @@ struct CentredPoints {
         norm += squares[0] + squares[1];
       }
       __syncthreads();
-      work(first);
+      work();
     });
   }
 };

@@ -1,7 +1,6 @@
-// The sweeps of a short pair: by one warp from its beginning, by another from its end, through half of the columns each.
-// Lanes have R rows each; in step t of its sweep a lane is at column t - order, counted from where the sweep begins. As
-// in sweep/strip.cuh, but in a single strip, from costs and transition probabilities of all cells, which are in shared
-// memory.
+// The sweeps of a short pair: by one warp from its beginning, by another from its end, through half of the columns
+// each. Lanes have R rows each; in step t of its sweep a lane is at column t - order, counted from where the sweep
+// begins. As in sweep/strip.cuh, but in one strip, from costs and transition probabilities that are in shared memory.
 #pragma once
 
 #include "cuda/short_pairs/block.cuh"
@@ -33,8 +32,9 @@ struct Half {
   __device__ __forceinline__ bool has(int at) const {
     return static_cast<unsigned>(at) < static_cast<unsigned>(columns);
   }
+  // One that there is in the planes, whatever `at` is.
   __device__ __forceinline__ int column(int at) const {
-    const int inside = clamp(at, columns);
+    const int inside = clamp(at, max(columns, 1));
     return reversed ? last_column - inside : inside;
   }
 };
@@ -74,7 +74,7 @@ __device__ __forceinline__ void sweep(const Pair &pair, const Planes<R> &planes,
   Z z[R], above = Cell::select(half.order == 0 && !spare, Cell::one(), Cell::forbidden());
 #pragma unroll
   for (int k = 0; k < R; k++) z[k] = Cell::select(spare && k == R - 1, Cell::one(), Cell::forbidden());
-  Z last[R];  // cells of the last column; not kept by a branch, at which instructions of many steps would stop
+  Z last[R];  // cells of the last column; kept without a branch, at which the instructions of a step would have to end
 #pragma unroll
   for (int k = 0; k < R; k++) last[k] = Cell::forbidden();
   Few<float, R> first, second;
