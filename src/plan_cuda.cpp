@@ -44,14 +44,12 @@ Costs choose_costs(const Problem &p, const Exec &exec, const Plan &plan) {
   return sweeps_with_costs(p, plan) || are_values_of_many(p, exec, plan) ? Costs::inlined : Costs::tensor;
 }
 
-// Whether a block is to have a pair, phase after phase. With gradients (64, 32, 32, 128) takes 0.041 ms so and 0.101 by
-// the core kernels, (2048, 30, 30, 21) 0.122 and 0.144, (1024, 60, 60, 256) 0.37 and 0.72; but (4096, 64, 64, 8) 0.66
-// and 0.48, as there the sweep takes most of the time, of which core kernels have two a warp.
+// Whether a block is to have a pair, phase after phase. With gradients (64, 32, 32, 128) takes 0.042 ms so and 0.101 by
+// the core kernels, (4096, 64, 64, 16) 0.33 and 0.51, (4096, 64, 64, 5) 0.33 and 0.49. Values alone of many pairs of up
+// to eight features are the core kernels', whose costs are Costs::inlined then.
 bool are_short(const Problem &p, const Plan &plan) {
-  constexpr int64_t few_pairs = 1024, few_features = 32;
   return plan.costs == Costs::tensor && p.dtype == SDTW_F32 && p.metric == SDTW_SQEUCLIDEAN && !is_banded(p) &&
-         std::max(p.n, p.m) <= most_short_steps &&
-         (std::min(p.n, p.m) <= warp || p.batch <= few_pairs || p.features >= few_features);
+         std::max(p.n, p.m) <= most_short_steps;
 }
 
 // A pair of few rows takes only as many lanes of a warp as it has use for: two or four pairs share it.

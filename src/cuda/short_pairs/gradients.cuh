@@ -25,7 +25,9 @@ class PointGradients {
   double *sums;    // of E of the warp's points
   int own, other;  // where the lane's first points of the product are among those that are staged
 
+  // 0 of tiles without points, for which planes have no room.
   __device__ __forceinline__ Few<float, 2> weights(int step, int tile) const {
+    if (of_tile * tile >= left) return {};
     const float *at = e + of_tile * (step * to_other + tile * to_next);
     return {{at[0], at[to_other]}};
   }
@@ -54,7 +56,7 @@ class PointGradients {
 #pragma unroll
       for (int tile = 0; tile < tiles; tile++) {
         of_step[tile] = weights(step, tile);
-        any |= of_tile * tile + row < left && (is_live(of_step[tile].v[0]) || is_live(of_step[tile].v[1]));
+        any |= is_live(of_step[tile].v[0]) || is_live(of_step[tile].v[1]);
       }
       if (!__any_sync(all_lanes, any)) continue;
       live |= 1u << step;

@@ -32,9 +32,10 @@ struct Half {
   __device__ __forceinline__ bool has(int at) const {
     return static_cast<unsigned>(at) < static_cast<unsigned>(columns);
   }
-  // One that there is in the planes, whatever `at` is.
+  // One of the sweep, whatever `at` is. If it has none, it is the one behind the pair's only one: planes have it, and the
+  // other sweep does not.
   __device__ __forceinline__ int column(int at) const {
-    const int inside = clamp(at, max(columns, 1));
+    const int inside = clamp(at, columns);
     return reversed ? last_column - inside : inside;
   }
 };
