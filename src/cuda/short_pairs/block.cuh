@@ -19,6 +19,7 @@ namespace sdtw::cuda::short_pairs {
 
 constexpr int warps = 4, threads = warps * warp;
 constexpr int most_columns = most_short_steps;
+constexpr int of_tile = 8;  // points of a series that a matrix instruction takes at once: the columns of its result
 
 // The warps of a block that sweep, 0 from the beginning of a pair and 1 from its end; others are more. Of blocks side
 // by side on a multiprocessor they are on different schedulers.
@@ -28,7 +29,8 @@ __device__ __forceinline__ int sweep_of_warp() {
 }
 
 // Three planes in shared memory with a number for each cell of a pair, whose 32 lanes have `rows_of_lane` rows each. A
-// cell has its cost, of two numbers, then its three transition probabilities, and in the end E in the first plane.
+// cell has its cost, of two numbers, then three terms, which become transition probabilities, and in the end E in the
+// first plane.
 // The pitch keeps lanes that sweep, of which each is a column behind the one above, from bank conflicts, and those that
 // store costs.
 template <int rows_of_lane>
@@ -37,8 +39,8 @@ struct Planes {
   float *data;
   int size;  // of a plane
 
-  // Of as many columns as matrices have.
-  static __host__ __device__ int size_for(int columns) { return (columns + 7) / 8 * 8 * pitch; }
+  // Of whole tiles of columns.
+  static __host__ __device__ int size_for(int columns) { return (columns + of_tile - 1) / of_tile * of_tile * pitch; }
   __device__ __forceinline__ Planes(float *to, int columns) : data(to), size(size_for(columns)) {}
 
   static __device__ __forceinline__ int place(int row, int column) { return column * pitch + row; }

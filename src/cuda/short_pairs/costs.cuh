@@ -23,10 +23,10 @@ struct ProductCosts {
   static __host__ __device__ size_t bytes(int columns) { return first_of_matrices(columns) + Centred::bytes; }
 
   // A warp has 16 rows and all columns, or half of them.
-  static constexpr int tiles = most_columns / 8 * rows / 16 / warps;
+  static constexpr int tiles = most_columns / of_tile * rows / 16 / warps;
   static __device__ __forceinline__ int number() { return threadIdx.x / warp; }
   static __device__ __forceinline__ int first_row() { return number() % (rows / 16) * 16; }
-  static __device__ __forceinline__ int first_column() { return number() / (rows / 16) * tiles * 8; }
+  static __device__ __forceinline__ int first_column() { return number() / (rows / 16) * tiles * of_tile; }
 
   const Args &a;
   const Pair &pair;
@@ -55,7 +55,7 @@ struct ProductCosts {
       const double of_row[4] = {upper.v[0], lower.v[0], upper.v[1], lower.v[1]};
 #pragma unroll
       for (int tile = 0; tile < tiles; tile++) {
-        const Few<double, 2> of_column = load(rows + first_column() + 8 * tile);
+        const Few<double, 2> of_column = load(rows + first_column() + of_tile * tile);
         multiply_add<2>(sum[tile], of_row, of_column.v);
       }
     }
@@ -73,12 +73,12 @@ struct ProductCosts {
   __device__ __forceinline__ void store(const Planes<R> &planes) const {
 #pragma unroll
     for (int tile = 0; tile < tiles; tile++) {
-      if (first_column() + 8 * tile >= pair.m) break;  // planes have whole tiles
+      if (first_column() + of_tile * tile >= pair.m) break;  // planes have whole tiles
       __syncwarp();  // so that the compiler does not load all norms beforehand, which have no registers
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         const int row = first_row() + lane_id() / 4 + i / 2 * 8;
-        const int column = first_column() + 8 * tile + lane_id() % 4 * 2 + i % 2;
+        const int column = first_column() + of_tile * tile + lane_id() % 4 * 2 + i % 2;
         const double d = shared[row] + shared[rows + column] - 2 * sum[tile][i];
         float *to = planes.data + Planes<R>::place(row, column);
         StoredCost<FloatCell>::put(to, to + planes.size, split_large(a.scale * fmax(d, 0.0)));

@@ -14,7 +14,7 @@ namespace sdtw::cuda::short_pairs {
 template <int R, bool of_x>
 class PointGradients {
   using Staged = StagedPoints<R>;
-  static constexpr int tiles = 4, of_tile = 8;
+  static constexpr int tiles = 4;
   static constexpr int to_next = of_x ? 1 : Planes<R>::pitch, to_other = of_x ? Planes<R>::pitch : 1;
 
   // As matrix instructions want it, a lane has E of one point of each tile and of two of the others; and of the product
@@ -138,9 +138,10 @@ struct Gradients {
     float *const staged = planes.data + planes.size;
     double *const sums = reinterpret_cast<double *>(staged + Staged::bytes / sizeof(float));
     // Matrices have whole tiles of rows and columns.
-    if (pair.n % 8 != 0)
-      for (int i = threadIdx.x; i < pair.m * 8; i += threads)
-        if (const int row = pair.n / 8 * 8 + i % 8; row >= pair.n) planes.data[Planes<R>::place(row, i / 8)] = 0;
+    if (pair.n % of_tile != 0)
+      for (int i = threadIdx.x; i < pair.m * of_tile; i += threads)
+        if (const int row = pair.n / of_tile * of_tile + i % of_tile; row >= pair.n)
+          planes.data[Planes<R>::place(row, i / of_tile)] = 0;
     for (int i = pair.m * Planes<R>::pitch + threadIdx.x; i < Planes<R>::size_for(pair.m); i += threads)
       planes.data[i] = 0;
     __syncthreads();

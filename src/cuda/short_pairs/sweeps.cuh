@@ -32,8 +32,8 @@ struct Half {
   __device__ __forceinline__ bool has(int at) const {
     return static_cast<unsigned>(at) < static_cast<unsigned>(columns);
   }
-  // One of the sweep, whatever `at` is. If it has none, it is the one behind the pair's only one: planes have it, and the
-  // other sweep does not.
+  // One of the sweep, whatever `at` is. If it has none, it is the one behind the pair's only one: planes have it, and
+  // the other sweep does not.
   __device__ __forceinline__ int column(int at) const {
     const int inside = clamp(at, columns);
     return reversed ? last_column - inside : inside;
