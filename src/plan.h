@@ -48,8 +48,8 @@ constexpr int hard_rows_per_lane = 8;
 // Series of more features are not for streams.
 constexpr int max_stream_features = 8;
 
-// Up to so many steps pairs of many features are short (cuda/short_pairs/).
-constexpr int most_short_steps = 64;
+// Up to so many steps pairs of many features are short (cuda/short_pairs/), or if they are few, or have many features.
+constexpr int most_short_steps = 64, most_steps_of_few = 128;
 
 // Up to so many features the sweeping warp computes costs, and gradients, itself.
 constexpr int max_inline_features = 4;
@@ -224,7 +224,9 @@ struct Kernels {
 // Pairs of which a block has one each (cuda/short_pairs/), where float64 is not slow; else the core kernels have them.
 struct ShortPairs {
   bool fit;
-  bool swapped;  // x and y change places, so that the rows are those of the shorter series
+  bool swapped;      // x and y change places, so that the rows are those of the shorter series
+  int rows_of_lane;  // 1, 2 or 4
+  int warps;         // of a block
 };
 
 // Decisions of the CUDA backend.

@@ -6,6 +6,9 @@
 #include "cuda/args.h"
 
 namespace sdtw::cuda {
+
+int64_t few_short_pairs = 132;  // the multiprocessors of an H200
+
 namespace {
 
 constexpr int64_t warp = 32;
@@ -47,9 +50,22 @@ Costs choose_costs(const Problem &p, const Exec &exec, const Plan &plan) {
 // Whether a block is to have a pair, phase after phase. With gradients (64, 32, 32, 128) takes 0.042 ms so and 0.101 by
 // the core kernels, (4096, 64, 64, 16) 0.33 and 0.51, (4096, 64, 64, 5) 0.33 and 0.49. Values alone of many pairs of up
 // to eight features are the core kernels', whose costs are Costs::inlined then.
-bool are_short(const Problem &p, const Plan &plan) {
-  return plan.costs == Costs::tensor && p.dtype == SDTW_F32 && p.metric == SDTW_SQEUCLIDEAN && !is_banded(p) &&
-         std::max(p.n, p.m) <= most_short_steps;
+// Of more than 64 steps a pair takes a multiprocessor for itself: (16, 128, 128, 8) takes 0.050 ms so and 0.082 by the
+// core kernels, (132, 128, 128, 64) 0.069 and 0.105, (528, 128, 128, 128) 0.36 and 0.57, (528, 128, 128, 64) 0.26 and
+// 0.29, but (528, 65, 65, 64) 0.20 and 0.18.
+ShortPairs choose_short_pairs(const Problem &p, const Plan &plan) {
+  constexpr int64_t many_features = 65;
+  const int64_t steps = std::max(p.n, p.m);
+  const bool is_long = steps > most_short_steps,
+             may_be_long = p.batch <= few_short_pairs || p.features >= many_features;
+  ShortPairs result{};
+  result.fit = plan.costs == Costs::tensor && p.dtype == SDTW_F32 && p.metric == SDTW_SQEUCLIDEAN && !is_banded(p) &&
+               steps <= (may_be_long ? most_steps_of_few : most_short_steps);
+  result.swapped = p.n > warp && p.m <= warp;
+  result.rows_of_lane = is_long ? 4 : std::min(p.n, p.m) > warp ? 2 : 1;
+  // More warps are better as long as all pairs are there at once.
+  result.warps = is_long ? 16 : result.rows_of_lane == 2 && p.batch <= 2 * few_short_pairs ? 8 : 4;
+  return result;
 }
 
 // A pair of few rows takes only as many lanes of a warp as it has use for: two or four pairs share it.
@@ -270,7 +286,6 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
     plan.forward_pairs = forward, plan.backward_pairs = make_pair_waves(p, exec, Call::backward);
   }
   plan.route = route;
-  plan.short_pairs.fit &= route == Route::core;
   plan.corridor = route != Route::general && is_banded(p);
   const bool is_optional = plan.units || plan.corridor;
   const bool differs = p.dtype != problem.dtype || p.features != problem.features;
@@ -345,7 +360,7 @@ Plan make_core_plan(const Problem &given, const Exec &exec) {
   plan.tasks = plan.lanes == warp ? static_cast<int64_t>(checked_mul(problem.batch, plan.strips))
                                   : ceil_div(problem.batch, warp / plan.lanes);
   plan.costs = choose_costs(problem, exec, plan);
-  plan.short_pairs = {are_short(problem, plan), problem.n > warp && problem.m <= warp};  // a lane has one row, or two
+  plan.short_pairs = choose_short_pairs(problem, plan);
   plan.interval = choose_interval(problem);
   plan.checkpoints = ceil_div(problem.m + plan.lanes - 1, plan.interval) - 1;
   plan.words = problem.dtype == SDTW_F64 ? 2 : 1;

@@ -63,6 +63,10 @@ __attribute__((format(printf, 2, 3))) void append(std::string &text, const char 
 void append_kernels(std::string &text, sdtw::Plan plan, const char *name, Call call) {
   choose_kernels(plan, call);
   append(text, "; %s:", name);
+  if (plan.cuda.short_pairs.fit) {
+    text += " short_pairs_kernel";
+    return;
+  }
   const Kernels &kernels = plan.cuda.kernels;
   const char *const pass = call == Call::forward ? "forward" : "backward";
   for (const Kernel *kernel : {&kernels.single, &kernels.large, &kernels.longer, &kernels.wide}) {
@@ -112,7 +116,6 @@ std::string describe(const sdtw::Plan &plan) {
   sdtw::Plan chosen = plan;
   choose_kernels(chosen, Call::forward);
   if (chosen.cuda.route == Route::general) return describe_general(plan);
-  if (chosen.cuda.short_pairs.fit) return text + "; short_pairs_kernel";
   append_kernels(text, plan, "forward", Call::forward);
   append_kernels(text, plan, "backward", Call::backward);
   if (p.route == Route::core) append_kernels(text, plan, "alignment", Call::alignment);

@@ -298,11 +298,12 @@ TEST_CASE("CUDA: values alone of many short series of few features are computed 
 
 TEST_CASE("CUDA: short pairs of many features have a block each") {
   const auto is_short = [](int64_t batch, int64_t n, int64_t m, int64_t features, sdtw_metric metric = SDTW_SQEUCLIDEAN,
-                           sdtw_dtype dtype = SDTW_F32, uint32_t flags = 0) {
+                           sdtw_dtype dtype = SDTW_F32, uint32_t flags = 0, uint32_t exec_flags = 0) {
     Case c = make_case(metric, batch, n, m, features, 1);
     c.problem.dtype = dtype;
     c.problem.flags = flags;
     c.exec.device = SDTW_CUDA;
+    c.exec.flags = exec_flags;
     return plan_of(c).cuda.short_pairs.fit;
   };
   CHECK(is_short(32, 64, 64, 64));
@@ -311,11 +312,15 @@ TEST_CASE("CUDA: short pairs of many features have a block each") {
   CHECK(is_short(4096, 64, 32, 9));
   CHECK(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F16));
   CHECK(is_short(4096, 64, 64, 5));
-  CHECK_FALSE(is_short(32, 64, 65, 64));
+  CHECK(is_short(132, 128, 65, 64));
+  CHECK_FALSE(is_short(132, 129, 65, 64));
+  CHECK_FALSE(is_short(133, 128, 65, 64));
+  CHECK(is_short(4096, 128, 128, 65));
   CHECK_FALSE(is_short(32, 64, 64, 2));
   CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F64));
   CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_COSINE));
-  CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F32, SDTW_ALL_PAIRS));
+  CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F32, SDTW_ALL_PAIRS));  // the general engine's
+  CHECK(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F32, SDTW_ALL_PAIRS, SDTW_NO_STATE));
 }
 
 TEST_CASE("sdtw_describe names what runs") {

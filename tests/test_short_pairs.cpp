@@ -1,27 +1,65 @@
 // Short pairs of many features, of which CUDA has kernels (src/cuda/short_pairs/).
+#include "backend.h"
 #include "family.h"
 
 using namespace test;
 
-TEST_CASE("short pairs of any sizes", "[short]") {
+namespace {
+
+// As if there were many pairs, of which a block with fewer warps has one.
+struct FewerWarps {
+  const int64_t usual = sdtw::cuda::few_short_pairs;
+  FewerWarps() { sdtw::cuda::few_short_pairs = 0; }
+  ~FewerWarps() { sdtw::cuda::few_short_pairs = usual; }
+};
+
+void check_sizes() {
   for (const char *steps : {" n=1 m=1", " n=1 m=64", " n=64 m=1", " n=31 m=33", " n=32 m=32", " n=33 m=31",
                             " n=33 m=33", " n=63 m=64", " n=64 m=64", " n=65 m=64", " n=20 m=65", " n=8 m=9"})
     for (const char *features : {" d=5", " d=15", " d=16", " d=17", " d=63", " d=64", " d=65", " d=132"})
       check_line(std::string("dtype=f32 B=2") + steps + features + " gamma=1");
 }
 
+constexpr const char *half_types[] = {"dtype=f16", "dtype=bf16"};
+
+}  // namespace
+
+TEST_CASE("short pairs of any sizes", "[short]") { check_sizes(); }
+
+TEST_CASE("short pairs of any sizes, if there are many", "[short]") {
+  const FewerWarps fewer;
+  check_sizes();
+}
+
+TEST_CASE("few pairs of up to 128 steps", "[short]") {
+  for (const char *steps : {" n=128 m=128", " n=127 m=97", " n=65 m=128", " n=126 m=3", " n=1 m=128", " n=99 m=66"})
+    for (const char *features : {" d=5", " d=33", " d=64"})
+      check_line(std::string("dtype=f32 B=2") + steps + features + " gamma=1");
+  check_line("dtype=f32 B=140 n=67 m=66 d=66 gamma=1 lengths=0");  // more than a GPU has at a time
+}
+
 TEST_CASE("short pairs of other lengths, strides and upstream gradients", "[short]") {
-  for (const char *steps : {" n=20 m=64", " n=64 m=20", " n=50 m=60"})
+  for (const char *steps : {" n=20 m=64", " n=64 m=20", " n=50 m=60", " n=80 m=90"})
     for (const char *more : {" lengths=0", " lengths=0 layout=mixed grad=random", " lengths=1 bits=32 state=no",
                              " spoil=nan", " spoil=infs", " spoil=length"})
       check_line(std::string("dtype=f32 B=7 d=21 gamma=0.3") + steps + more);
+}
+
+TEST_CASE("short pairs of half types", "[short]") {
+  for (const char *type : half_types) {
+    for (const char *more : {" d=5 gamma=1", " d=16 gamma=0.7 layout=mixed", " d=63 gamma=2 lengths=0 grad=random",
+                             " d=64 gamma=9 state=no", " d=133 gamma=9", " d=20 gamma=1 spoil=nan", " d=12 gamma=1e-6"})
+      check_line(type + std::string(" B=7 n=40 m=50") + more);
+    check_line(type + std::string(" B=3 n=110 m=100 d=27 gamma=3 lengths=0 grad=random"));
+  }
 }
 
 // By each engine: exponents of an int, of two digits, and of a double.
 TEST_CASE("short pairs of any costs", "[short]") {
   for (const char *gamma : {" gamma=100", " gamma=1e-2", " gamma=1e-4", " gamma=1e-6", " gamma=1e-9", " gamma=1e-15"})
     for (const char *data : {"noise", "equal", "constant", "spikes", "offset", "padded", "uneven", "periodic"})
-      check_line(std::string("dtype=f32 B=3 n=40 m=50 d=12 data=") + data + gamma);
+      for (const char *steps : {" n=40 m=50", " n=70 m=90"})
+        check_line(std::string("dtype=f32 B=3 d=12 data=") + data + gamma + steps);
 }
 
 // Gradients are differences of sums: of these, where all points of a pair are the same, exactly 0 is due.

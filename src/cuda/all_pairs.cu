@@ -1,11 +1,13 @@
-// All pairs by the core kernels: a wave of pairs at a time is a batch to them, with a list of which x and which y each
-// pair is made of (Args::series). Values go where they belong, of symmetric pairs to two places. Gradients of the pairs
-// of a wave lie in the workspace, and are added to those of their series in the order of pairs, in double, so that they
-// do not depend on which blocks finish first.
+// All pairs by the core kernels, or by those for short pairs: a wave of pairs at a time is a batch to them, with a list
+// of which x and which y each pair is made of (Args::series). Values go where they belong, of symmetric pairs to two
+// places. Gradients of the pairs of a wave lie in the workspace, and are added to those of their series in the order of
+// pairs, in double, so that they do not depend on which blocks finish first.
+#include "backend.h"
 #include "core/pairs.h"
 #include "cuda/core_calls.h"
 #include "cuda/general/series.h"
 #include "cuda/launch.h"
+#include "cuda/short_pairs/backend.h"
 
 namespace sdtw::cuda {
 namespace {
@@ -17,6 +19,7 @@ struct List {
   int64_t first, pairs;  // of all that are computed
   int64_t batch_x, batch_y;
   bool symmetric;
+  bool swapped;  // x and y change places
 };
 
 // Calls f(k) for k < count, by all threads of a grid.
@@ -33,7 +36,7 @@ __global__ void __launch_bounds__(threads) list_kernel(List list) {
   each(list.pairs, [&](int64_t k) {
     const core::PairIndex pair = list.symmetric ? core::pair_of_triangle(list.first + k, list.batch_x)
                                                 : core::pair_index(list.first + k, true, list.batch_y);
-    list.to[k] = {pair.x, pair.y};
+    list.to[k] = list.swapped ? SeriesOfPair{pair.y, pair.x} : SeriesOfPair{pair.x, pair.y};
   });
 }
 
@@ -54,13 +57,11 @@ class AllPairs {
       : plan(whole), p(whole.problem), b(given), waves(its) {}
 
   void forward() const {
-    each_wave([&](int64_t first, int64_t pairs, const SeriesOfPair *series) {
+    each_wave(plan.exec, [&](sdtw::Plan &part, int64_t first, const SeriesOfPair *series) {
       Buffers wave = of_wave();
       wave.value = values(first);
-      sdtw::Plan part = plan_of(pairs, plan.exec);
-      choose_core_kernels(part, Call::forward);
-      core_forward(part, wave, series);
-      mirror(series, pairs);
+      part.cuda.short_pairs.fit ? short_pairs::forward(part, wave, series) : core_forward(part, wave, series);
+      mirror(series, part.problem.batch);
     });
   }
 
@@ -69,17 +70,20 @@ class AllPairs {
     const bool sums_x = of_x && sums_up(), sums_y = of_y && sums_up() && !p.symmetric;
     if (sums_x) clear(0);
     if (sums_y) clear(1);
-    each_wave([&](int64_t first, int64_t pairs, const SeriesOfPair *series) {
+    each_wave(with_state(plan.exec), [&](sdtw::Plan &part, int64_t first, const SeriesOfPair *series) {
+      const int64_t pairs = part.problem.batch;
       Buffers wave = of_wave();
       wave.state = workspace<void>(waves.state), wave.value = values(first);
       wave.grad_value = nullptr;  // it is multiplied with what is added to the series
       wave.grad_x = of_x ? gradients(0) : sdtw_out{}, wave.grad_y = of_y ? gradients(1) : sdtw_out{};
-      sdtw::Plan part = plan_of(pairs, with_state(plan.exec));
-      choose_core_kernels(part, Call::forward);
-      core_forward(part, wave, series);
+      if (part.cuda.short_pairs.fit) {
+        short_pairs::backward(part, wave, series);
+      } else {
+        core_forward(part, wave, series);
+        choose_core_kernels(part, Call::backward);
+        core_backward(part, wave, series);
+      }
       mirror(series, pairs);
-      choose_core_kernels(part, Call::backward);
-      core_backward(part, wave, series);
       const int *status = at<int>(wave.state, part.cuda.status);
       const general::PairsOfWave of{p.symmetric, p.batch_x, p.batch_y,    first,
                                     pairs,       status,    b.grad_value, p.dtype == SDTW_F64};
@@ -104,16 +108,20 @@ class AllPairs {
   }
 
   int64_t all() const { return p.symmetric ? core::pairs_of_triangle(p.batch_x) : p.batch; }
+  // Calls compute(plan, first pair, list) for the waves in turn; the plan has forward's kernels.
   template <class OfWave>
-  void each_wave(const OfWave &compute) const {
+  void each_wave(const Exec &exec, const OfWave &compute) const {
     SeriesOfPair *const series = workspace<SeriesOfPair>(waves.series);
     for (int64_t first = 0; first < all(); first += waves.pairs) {
-      const List list{series, first, std::min(waves.pairs, all() - first), p.batch_x, p.batch_y, p.symmetric};
-      launch_kernel(false, list_kernel, grid_of(list.pairs), threads, 0, stream(), list);
-      compute(first, list.pairs, series);
+      const int64_t pairs = std::min(waves.pairs, all() - first);
+      sdtw::Plan part = make_plan_as_given(part_of(p, pairs), exec);
+      choose_kernels(part, Call::forward);
+      const bool swapped = part.cuda.short_pairs.fit && part.cuda.short_pairs.swapped;
+      const List list{series, first, pairs, p.batch_x, p.batch_y, p.symmetric, swapped};
+      launch_kernel(false, list_kernel, grid_of(pairs), threads, 0, stream(), list);
+      compute(part, first, series);
     }
   }
-  sdtw::Plan plan_of(int64_t pairs, const Exec &exec) const { return make_plan_as_given(part_of(p, pairs), exec); }
   Buffers of_wave() const {
     Buffers wave = b;
     if (p.symmetric) wave.y = wave.x, wave.y_len = wave.x_len;

@@ -94,6 +94,7 @@ struct Args {
   sdtw_out grad_x, grad_y;  // backward: the gradients; with wide_sums, sums in the workspace; no data: not wanted
   sdtw_out dense;           // the alignment, or the gradient of a given cost: one element a cell
   bool scale_dense;         // whether dense is E times grad_value, not E
+  sdtw_dtype dtype;         // of series and gradients; none but the kernels for short pairs know half types
   bool f64, long_lengths;   // whether the problem's dtype is float64; whether lengths have 64 bits, not 32
   bool has_long;            // whether LongCell's kernels fit the GPU; if not, DoubleCell has their pairs
   Costs costs;              // where costs of FloatCell and LongCell come from

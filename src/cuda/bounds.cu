@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(most_threads, blocks_of_multiprocessor)
 }  // namespace
 
 void launch_bounds(const Args &a, cudaStream_t stream) {
-  const bool vec4 = is_vec4(a.x, a.features) && is_vec4(a.y, a.features);
+  const bool vec4 = are_vec4(a);
   const int64_t steps = std::max(a.n, a.m);
   // A lane has up to eight features, or more if a warp's 32 lanes do not suffice; and fewer where points are few.
   int lane_bits = 0, threads = most_threads;

@@ -1,8 +1,8 @@
 // The CUDA backend's entry points: which kernels a call goes to. The core case has kernels of its own, which compute
 // all pairs as well if they are asked for without state (all_pairs.cu). Series of half precision that are the core case
 // otherwise are converted to float32, and gradients back (as_computed). Without state the core kernels compute forward
-// again, a wave of pairs at a time. Short pairs of many features have kernels of their own, without state. Values alone
-// of many short series are the streams'. All else is the general engine's.
+// again, a wave of pairs at a time. Short pairs of many features have kernels of their own, without state, which read
+// half precision as it is. Values alone of many short series are the streams'. All else is the general engine's.
 #include "backend.h"
 #include "cuda/core_calls.h"
 #include "cuda/general/backend.h"
@@ -123,7 +123,8 @@ bool takes_streams(const sdtw::Plan &plan, const Buffers &buffers) {
 }
 
 void compute(const sdtw::Plan &plan, const Buffers &buffers, Call call, Function function) {
-  plan.cuda.converted ? converted(plan, buffers, call, function) : function(plan, buffers);
+  const bool as_given = plan.cuda.route == Route::core && plan.cuda.short_pairs.fit;
+  plan.cuda.converted && !as_given ? converted(plan, buffers, call, function) : function(plan, buffers);
 }
 
 }  // namespace
@@ -132,15 +133,16 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
   if ((plan.cuda.units && !has_units(plan)) || (plan.cuda.corridor && !has_corridors()))
     plan.cuda.units = plan.cuda.corridor = plan.cuda.aligns = plan.cuda.converted = false,
     plan.cuda.route = Route::general;
-  plan.cuda.short_pairs.fit &= !prefers_slices();
+  plan.cuda.short_pairs.fit = short_pairs::are_fit(plan);
   plan.cuda.streams.fit &= plan.cuda.streams.everywhere || !current_device().avoids_float64;
   if (plan.cuda.route == Route::pairs && (call == Call::forward || call == Call::backward)) {
     const bool forward = call == Call::forward;
     const Problem of_wave =
         part_of(plan.problem, forward ? plan.cuda.forward_pairs.pairs : plan.cuda.backward_pairs.pairs);
     sdtw::Plan wave = make_plan_as_given(of_wave, forward ? plan.exec : with_state(plan.exec));
-    choose_core_kernels(wave, call);
+    choose_kernels(wave, call);
     plan.cuda.kernels = wave.cuda.kernels;
+    plan.cuda.short_pairs = wave.cuda.short_pairs;
   }
   if (plan.cuda.short_pairs.fit) return;
   const bool recomputes = plan.exec.no_state && call != Call::forward;

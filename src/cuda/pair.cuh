@@ -243,6 +243,9 @@ template <class Series>
 __host__ __device__ __forceinline__ bool is_vec4(const Series &series, int features) {
   return is_by_16_bytes<4>(series, features);
 }
+__host__ __device__ __forceinline__ bool are_vec4(const Args &a) {
+  return is_vec4(a.x, a.features) && is_vec4(a.y, a.features);
+}
 
 // The format in which Cell reads what forward has left of a lane's pair.
 template <class Cell>

@@ -8,13 +8,11 @@
 namespace sdtw::cuda {
 namespace {
 
-using general::element;
 using general::grad_of;
 using general::Lanes;
 using general::lanes_of_point;
 using general::length_of;
 using general::place_in;
-using general::put_element;
 using general::Series;
 using general::Side;
 using general::threads;

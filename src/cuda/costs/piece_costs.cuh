@@ -38,7 +38,7 @@ struct PieceCosts : MatrixCosts<Ring_> {
   // vec4: x and y can be loaded four features at a time.
   template <class Work>
   static __device__ __forceinline__ void choose(const Args &a, Work work) {
-    if (is_vec4(a.x, a.features) && is_vec4(a.y, a.features))
+    if (are_vec4(a))
       work(Type<Producer<true>>{});
     else
       work(Type<Producer<false>>{});

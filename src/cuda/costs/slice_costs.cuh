@@ -81,7 +81,7 @@ struct SliceCosts : MatrixCosts<Ring_> {
     __device__ __forceinline__ Producer(const Args &args, const StripView &s, int strip_lane, const Ring &to,
                                         unsigned char *memory, int shift_steps, int &count)
         : Base(args, s, strip_lane, to, memory, shift_steps, count),
-          vec4(of_units || (is_vec4(args.x, args.features) && is_vec4(args.y, args.features))),
+          vec4(of_units || are_vec4(args)),
           fetched(nothing),
           left_out(s.active ? fraction_shift(args, s.pair.index) : 0),
           scale(args.scale),

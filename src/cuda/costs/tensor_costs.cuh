@@ -62,8 +62,7 @@ struct TensorCosts : MatrixCosts<Ring_> {
       if constexpr (of_units)
         work(Type<Producer<true, all>>{});
       else
-        is_vec4(a.x, a.features) && is_vec4(a.y, a.features) ? work(Type<Producer<true, all>>{})
-                                                             : work(Type<Producer<false, all>>{});
+        are_vec4(a) ? work(Type<Producer<true, all>>{}) : work(Type<Producer<false, all>>{});
     };
     if (a.features <= chunk)
       with(std::true_type{});

@@ -1,12 +1,11 @@
-// The points of a tile in shared memory: how elements are read and written, whatever their type, and how features come
-// from global to shared memory, some at a time, by the warps that fill tiles with costs.
+// The points of a tile in shared memory: how features come from global to shared memory, some at a time, by the warps
+// that fill tiles with costs.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 
 #include "core/metric.h"
+#include "cuda/element.cuh"
 #include "cuda/general/task.cuh"
 
 namespace sdtw::cuda::general {
@@ -17,33 +16,6 @@ constexpr int rows_apart = warp + 1, staged_rows = K * rows_apart + 14;
 template <int T>
 constexpr int staged_columns = T + warp + 2;
 __device__ __forceinline__ constexpr int place_of_row(int row) { return row % K * rows_apart + row / K; }
-
-template <class T>
-__device__ __forceinline__ T element(const void *data, int64_t i, sdtw_dtype dtype) {
-  switch (dtype) {
-    case SDTW_F64: return static_cast<T>(__ldg(static_cast<const double *>(data) + i));
-    case SDTW_F16: return static_cast<T>(__half2float(__ldg(static_cast<const __half *>(data) + i)));
-    case SDTW_BF16: return static_cast<T>(__bfloat162float(__ldg(static_cast<const __nv_bfloat16 *>(data) + i)));
-    default: return static_cast<T>(__ldg(static_cast<const float *>(data) + i));
-  }
-}
-// Of a number's bits, of either half type.
-__device__ __forceinline__ float half_type_number(unsigned short bits, sdtw_dtype dtype) {
-  if (dtype == SDTW_BF16) return __uint_as_float(static_cast<unsigned>(bits) << 16);
-  __half v;
-  static_assert(sizeof v == sizeof bits, "the bits of a half are those of a short");
-  memcpy(&v, &bits, sizeof v);
-  return __half2float(v);
-}
-template <class T>
-__device__ __forceinline__ void put_element(void *data, int64_t i, sdtw_dtype dtype, T v) {
-  switch (dtype) {
-    case SDTW_F64: static_cast<double *>(data)[i] = static_cast<double>(v); break;
-    case SDTW_F16: static_cast<__half *>(data)[i] = __float2half_rn(static_cast<float>(v)); break;
-    case SDTW_BF16: static_cast<__nv_bfloat16 *>(data)[i] = __float2bfloat16_rn(static_cast<float>(v)); break;
-    default: static_cast<float *>(data)[i] = static_cast<float>(v);
-  }
-}
 
 // In shared memory points are doubles if they are so in global memory, else floats.
 __host__ __device__ __forceinline__ size_t staged_bytes(sdtw_dtype dtype) {

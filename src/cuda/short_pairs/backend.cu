@@ -50,38 +50,39 @@ __device__ __forceinline__ void sweep_pair(const Args &a, const Pair &pair, cons
 // The same of pairs that FloatCell does not take. It is not inlined, so it gets no reference to what the caller keeps:
 // an object whose address is taken is in memory, and of a pointer that has been there the compiler does not know any
 // more that it is one of shared memory.
-template <bool gradients, int R>
+template <bool gradients, class Shape>
 __device__ __noinline__ void sweep_large_pair(const Args &a, const Pair pair, float bound) {
-  const Planes<R> planes = planes_of<R>(a);
+  const Planes<Shape::R> planes = planes_of<Shape::R>(a);
   if (bound <= long_limit(a, pair)) {
-    store_differences<LongCell>(a, pair, planes);
+    store_differences<LongCell, Shape>(a, pair, planes);
     __syncthreads();
     return sweep_pair<LongCell, gradients>(a, pair, planes);
   }
-  store_differences<DoubleCell>(a, pair, planes);
+  store_differences<DoubleCell, Shape>(a, pair, planes);
   __syncthreads();
   sweep_pair<DoubleCell, gradients>(a, pair, planes);
 }
 
-template <bool gradients, int R>
-__device__ __forceinline__ void sweep_regular_pair(const Args &a, const Pair &pair, const Planes<R> &planes) {
-  const ProductCosts<R> costs(a, pair, planes);
+template <bool gradients, class Shape>
+__device__ __forceinline__ void sweep_regular_pair(const Args &a, const Pair &pair, const Planes<Shape::R> &planes) {
+  const ProductCosts<Shape> costs(a, pair, planes);
   const float bound = costs.bound();
   const bool is_small = bound <= limit_of_path(ShortExponent::range, steps_of_path(pair.n, pair.m));  // false for NaN
   if (is_small) costs.store(planes);
   __syncthreads();
-  is_small ? sweep_pair<FloatCell, gradients>(a, pair, planes) : sweep_large_pair<gradients, R>(a, pair, bound);
+  is_small ? sweep_pair<FloatCell, gradients>(a, pair, planes) : sweep_large_pair<gradients, Shape>(a, pair, bound);
 }
 
 // Forward; or, with `gradients`, backward, or alignment if a.dense is there, with values if a.value is.
-template <bool gradients, int R>
-__global__ void __launch_bounds__(threads, R == 1 ? 5 : 4) short_pairs_kernel(const __grid_constant__ Args a) {
+template <bool gradients, class Shape>
+__global__ void __launch_bounds__(Shape::threads, Shape::blocks) short_pairs_kernel(const __grid_constant__ Args a) {
+  constexpr int R = Shape::R;
   if constexpr (avoids_float64) return __trap();  // choose_kernels asks for none there
-  const Planes<R> planes = planes_of<R>(a);
+  const Planes<Shape::R> planes = planes_of<Shape::R>(a);
   for (int64_t b = blockIdx.x; b < a.batch; b += gridDim.x) {
     const Pair pair = read_pair(a, b);
     if (pair.lengths == LengthCase::regular) {
-      sweep_regular_pair<gradients>(a, pair, planes);
+      sweep_regular_pair<gradients, Shape>(a, pair, planes);
     } else if (threadIdx.x == 0) {
       Status status;
       const double value = value_without_cells(pair.lengths, status);
@@ -91,6 +92,7 @@ __global__ void __launch_bounds__(threads, R == 1 ? 5 : 4) short_pairs_kernel(co
     __syncthreads();
     if constexpr (gradients) {
       const int status = shared_status();
+      if (a.status && threadIdx.x == 0) a.status[b] = status;
       const float factor = a.grad_value ? static_cast<const float *>(a.grad_value)[b] : 1;
       if (status == status_finite && (a.dense.data || isfinite(factor))) {
         const Shares<R> shares(planes.data + meeting_of<true, R>(a.m));
@@ -98,43 +100,53 @@ __global__ void __launch_bounds__(threads, R == 1 ? 5 : 4) short_pairs_kernel(co
         if (own == 0) sweep_back<false>(pair, planes, shares);
         if (own == 1) sweep_back<true>(pair, planes, shares);
         __syncthreads();
-        a.dense.data ? store_alignment(a, pair, planes) : Gradients<R>::store(a, pair, planes, 2.0 * factor);
+        a.dense.data ? store_alignment(a, pair, planes) : Gradients<Shape>::store(a, pair, planes, 2.0 * factor);
       } else {
         const float nan = __int_as_float(0x7fc00000), value = status == status_unreachable ? 0 : nan,
                     beyond = status == status_not_a_number ? nan : 0;
-        fill(a.dense, b, a.n, pair.n, a.m, value, beyond);
-        fill(a.grad_x, b, a.n, pair.n, a.features, value, beyond);
-        fill(a.grad_y, b, a.m, pair.m, a.features, value, beyond);
+        fill(a.dense, a.dtype, b, a.n, pair.n, a.m, value, beyond);
+        fill(a.grad_x, a.dtype, b, a.n, pair.n, a.features, value, beyond);
+        fill(a.grad_y, a.dtype, b, a.m, pair.m, a.features, value, beyond);
       }
       __syncthreads();
     }
   }
 }
 
-template <bool gradients, int R>
+template <bool gradients, class Shape>
+size_t shared_bytes(int columns) {
+  const size_t sweeps = meeting_of<gradients, Shape::R>(columns) * sizeof(float) + Shares<Shape::R>::bytes;
+  return std::max({sweeps, ProductCosts<Shape>::bytes(columns), gradients ? Gradients<Shape>::bytes(columns) : 0});
+}
+
+template <bool gradients, class Shape>
 void launch(const Args &a, cudaStream_t stream) {
   using Function = void (*)(const Args);
-  constexpr Function kernel = short_pairs_kernel<gradients, R>;
-  const size_t sweeps = meeting_of<gradients, R>(a.m) * sizeof(float) + Shares<R>::bytes;
-  const size_t shared =
-      std::max({sweeps, ProductCosts<R>::bytes(a.m), gradients ? Gradients<R>::bytes(a.m) : size_t{0}});
+  constexpr Function kernel = short_pairs_kernel<gradients, Shape>;
+  constexpr int threads = Shape::threads;
+  const size_t shared = shared_bytes<gradients, Shape>(a.m);
   const int64_t resident = residency_of<Function, kernel>(threads, shared).blocks;
   const auto blocks = static_cast<unsigned>(std::min(a.batch, std::max<int64_t>(resident, 1)));
   launch_kernel(false, kernel, dim3(blocks), threads, shared, stream, a);
 }
 
-template <bool gradients>
-void launch(const Args &a, cudaStream_t stream) {
-  a.n <= warp ? launch<gradients, 1>(a, stream) : launch<gradients, 2>(a, stream);
+// Calls visit with the Shape that the plan says.
+template <class Visit>
+void with_shape(const ShortPairs &its, const Visit &visit) {
+  if (its.rows_of_lane == 4) return visit(Shape<4, 16, most_steps_of_few>{});
+  if (its.rows_of_lane == 1) return visit(Shape<1, 4, most_short_steps>{});
+  its.warps == 8 ? visit(Shape<2, 8, most_short_steps>{}) : visit(Shape<2, 4, most_short_steps>{});
 }
 
-Args make_args(const sdtw::Plan &plan, const Buffers &given) {
+Args make_args(const sdtw::Plan &plan, const Buffers &given, const SeriesOfPair *series) {
   const bool swapped = plan.cuda.short_pairs.swapped;
   const Problem p = swapped ? transpose(plan.problem) : plan.problem;
   const Buffers b = swapped ? transpose(plan.problem, given) : given;
   Args a{};
   a.x = b.x, a.y = b.y;
   a.x_len = b.x_len, a.y_len = b.y_len;
+  a.series = series;
+  a.dtype = p.dtype;
   a.long_lengths = p.length_bits == 64;
   a.costs = Costs::tensor;
   a.batch = p.batch;
@@ -144,16 +156,31 @@ Args make_args(const sdtw::Plan &plan, const Buffers &given) {
   a.grad_value = b.grad_value;
   a.grad_x = b.grad_x, a.grad_y = b.grad_y;
   a.dense = b.alignment;
+  if (series && b.state) a.status = at<int>(b.state, plan.cuda.status);
   return a;
+}
+
+template <bool gradients>
+void call(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOfPair *series) {
+  const Args a = make_args(plan, buffers, series);
+  with_shape(plan.cuda.short_pairs, [&](auto shape) { launch<gradients, decltype(shape)>(a, plan.exec.stream); });
 }
 
 }  // namespace
 
-void forward(const sdtw::Plan &plan, const Buffers &buffers) {
-  launch<false>(make_args(plan, buffers), plan.exec.stream);
+bool are_fit(const sdtw::Plan &plan) {
+  const ShortPairs &its = plan.cuda.short_pairs;
+  if (!its.fit || prefers_slices()) return false;
+  size_t shared = 0;
+  const auto columns = static_cast<int>(its.swapped ? plan.problem.n : plan.problem.m);
+  with_shape(its, [&](auto shape) { shared = shared_bytes<true, decltype(shape)>(columns); });
+  return shared <= current_device().shared_memory;
 }
-void backward(const sdtw::Plan &plan, const Buffers &buffers) {
-  launch<true>(make_args(plan, buffers), plan.exec.stream);
+void forward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOfPair *series) {
+  call<false>(plan, buffers, series);
+}
+void backward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOfPair *series) {
+  call<true>(plan, buffers, series);
 }
 
 }  // namespace sdtw::cuda::short_pairs

@@ -17,13 +17,20 @@
 
 namespace sdtw::cuda::short_pairs {
 
-constexpr int warps = 4, threads = warps * warp;
-constexpr int most_columns = most_short_steps;
+// A block and its pairs: a lane that sweeps has R rows.
+template <int rows_of_lane, int warps_of_block, int most_columns>
+struct Shape {
+  static constexpr int R = rows_of_lane, rows = R * warp, columns = most_columns;
+  static constexpr int warps = warps_of_block, threads = warps * warp;
+  static constexpr int blocks = R == 1 ? 5 : 16 / warps;  // that a multiprocessor is to have registers for
+};
+
 constexpr int of_tile = 8;  // points of a series that a matrix instruction takes at once: the columns of its result
 
 // The warps of a block that sweep, 0 from the beginning of a pair and 1 from its end; others are more. Of blocks side
 // by side on a multiprocessor they are on different schedulers.
 __device__ __forceinline__ int sweep_of_warp() {
+  const int warps = static_cast<int>(blockDim.x) / warp;
   const int first = static_cast<int>(static_cast<int64_t>(blockIdx.x) * warps / gridDim.x);
   return (static_cast<int>(threadIdx.x) / warp * (warps / 2 + 1) + first) % warps;
 }
@@ -35,7 +42,7 @@ __device__ __forceinline__ int sweep_of_warp() {
 // store costs.
 template <int rows_of_lane>
 struct Planes {
-  static constexpr int R = rows_of_lane, rows = R * warp, pitch = rows + 4;
+  static constexpr int R = rows_of_lane, rows = R * warp, pitch = rows + (R > 2 ? 8 : 4);
   float *data;
   int size;  // of a plane
 

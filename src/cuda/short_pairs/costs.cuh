@@ -9,21 +9,22 @@
 namespace sdtw::cuda::short_pairs {
 
 // Costs by matrix products.
-template <int R>
+template <class Shape>
 struct ProductCosts {
-  using P = Points<R>;
-  using Centred = CentredPoints<R>;
+  using P = Points<Shape>;
+  using Centred = CentredPoints<Shape>;
+  using Planes = short_pairs::Planes<Shape::R>;
   static constexpr int rows = P::of_x;
   // In shared memory points are staged in the first two planes, if these have the room. Behind them, as costs are to be
   // stored there, are the points as matrices take them.
   static __host__ __device__ int first_of_matrices(int columns) {
-    const int of_points = Centred::Staged::bytes, of_costs = 2 * Planes<R>::size_for(columns) * sizeof(float);
+    const int of_points = Centred::Staged::bytes, of_costs = 2 * Planes::size_for(columns) * sizeof(float);
     return of_points > of_costs ? of_points : of_costs;
   }
   static __host__ __device__ size_t bytes(int columns) { return first_of_matrices(columns) + Centred::bytes; }
 
   // A warp has 16 rows and all columns, or half of them.
-  static constexpr int tiles = most_columns / of_tile * rows / 16 / warps;
+  static constexpr int tiles = P::of_y / of_tile * rows / 16 / Shape::warps;
   static __device__ __forceinline__ int number() { return threadIdx.x / warp; }
   static __device__ __forceinline__ int first_row() { return number() % (rows / 16) * 16; }
   static __device__ __forceinline__ int first_column() { return number() / (rows / 16) * tiles * of_tile; }
@@ -33,14 +34,11 @@ struct ProductCosts {
   double *shared;  // the points; in the end their norms
   double sum[tiles][4] = {};
 
-  __device__ __forceinline__ ProductCosts(const Args &args, const Pair &of, const Planes<R> &planes)
+  __device__ __forceinline__ ProductCosts(const Args &args, const Pair &of, const Planes &planes)
       : a(args),
         pair(of),
         shared(reinterpret_cast<double *>(planes.data) + first_of_matrices(args.m) / sizeof(double)) {
-    double norm = 0;
-    Centred::each(a, pair, planes.data, shared, norm, [&] { multiply(); });
-    if (threadIdx.x < P::count) shared[threadIdx.x] = norm;
-    __syncthreads();
+    Centred::each(a, pair, planes.data, shared, [&] { multiply(); });
   }
 
   // Adds up the products of 16 features, eight at a time, for which there are registers.
@@ -70,7 +68,7 @@ struct ProductCosts {
     }
     return bound_of(__int_as_float(warp_max(most[0])), __int_as_float(warp_max(most[1])), a.scale);
   }
-  __device__ __forceinline__ void store(const Planes<R> &planes) const {
+  __device__ __forceinline__ void store(const Planes &planes) const {
 #pragma unroll
     for (int tile = 0; tile < tiles; tile++) {
       if (first_column() + of_tile * tile >= pair.m) break;  // planes have whole tiles
@@ -80,18 +78,19 @@ struct ProductCosts {
         const int row = first_row() + lane_id() / 4 + i / 2 * 8;
         const int column = first_column() + of_tile * tile + lane_id() % 4 * 2 + i % 2;
         const double d = shared[row] + shared[rows + column] - 2 * sum[tile][i];
-        float *to = planes.data + Planes<R>::place(row, column);
+        float *to = planes.data + Planes::place(row, column);
         StoredCost<FloatCell>::put(to, to + planes.size, split_large(a.scale * fmax(d, 0.0)));
       }
     }
   }
 };
 
-// Costs by differences, for LongCell and DoubleCell. A thread has 2 R rows, side by side, and every eighth column.
-template <class Cell, int R>
-__device__ __forceinline__ void store_differences(const Args &a, const Pair &pair, const Planes<R> &planes) {
-  using Staged = StagedPoints<R>;
-  constexpr int own_rows = 2 * R, own_columns = 8, step = most_columns / own_columns, together = 4;
+// Costs by differences, for LongCell and DoubleCell. A thread has 2 R rows, side by side, and some columns.
+template <class Cell, class Shape>
+__device__ __forceinline__ void store_differences(const Args &a, const Pair &pair, const Planes<Shape::R> &planes) {
+  using Staged = StagedPoints<Shape>;
+  constexpr int own_rows = 2 * Shape::R, own_columns = Shape::rows * Shape::columns / (Shape::threads * own_rows);
+  constexpr int step = Shape::columns / own_columns, together = 4;
   const int row = threadIdx.x / step * own_rows, column = threadIdx.x % step;
   double sum[own_rows][own_columns] = {};
   Staged::each(a, pair, planes.data, [&](int, const float *points) {
@@ -99,13 +98,13 @@ __device__ __forceinline__ void store_differences(const Args &a, const Pair &pai
       return *reinterpret_cast<const Few<float, together> *>(points + point * Staged::pitch + f);
     };
 #pragma unroll 1
-    for (int f = 0; f < Points<R>::features; f += together) {
+    for (int f = 0; f < Points<Shape>::features; f += together) {
       Few<float, together> of_x[own_rows];
 #pragma unroll
       for (int k = 0; k < own_rows; k++) of_x[k] = four(row + k, f);
 #pragma unroll
       for (int j = 0; j < own_columns; j++) {
-        const Few<float, together> of_y = four(Points<R>::of_x + column + step * j, f);
+        const Few<float, together> of_y = four(Points<Shape>::of_x + column + step * j, f);
 #pragma unroll
         for (int k = 0; k < own_rows; k++)
 #pragma unroll
@@ -122,7 +121,7 @@ __device__ __forceinline__ void store_differences(const Args &a, const Pair &pai
     if (column + step * j >= pair.m) break;
 #pragma unroll
     for (int k = 0; k < own_rows; k++) {
-      float *first = planes.data + Planes<R>::place(row + k, column + step * j), *second = first + planes.size;
+      float *first = planes.data + Planes<Shape::R>::place(row + k, column + step * j), *second = first + planes.size;
       const double d = row + k < pair.n ? sum[k][j] : 0;
       if constexpr (Cell::wide)
         StoredCost<Cell>::put(first, second, DoubleCell::prepare(d, scale));

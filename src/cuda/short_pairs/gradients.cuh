@@ -6,16 +6,17 @@
 
 namespace sdtw::cuda::short_pairs {
 
-// Gradients of 32 points of one series, by a warp: `factor` times
+// Gradients of some points of one series, by a warp: `factor` times
 //   sum_j E[i,j] (x[i] - y[j]) = (x[i] - o) sum_j E[i,j] - sum_j E[i,j] (y[j] - o),
 // where o is the first point of x, and the last sum a product of matrices: the other series' points, of which a feature
 // is a row, times E, of which a point of this series is a column. In double, so that what does not cancel is far less
 // than an E of 1e-12 has, which is nothing; and of series that are equal constants it is 0.
-template <int R, bool of_x>
+template <class Shape, bool of_x>
 class PointGradients {
-  using Staged = StagedPoints<R>;
-  static constexpr int tiles = 4;
-  static constexpr int to_next = of_x ? 1 : Planes<R>::pitch, to_other = of_x ? Planes<R>::pitch : 1;
+  using Staged = StagedPoints<Shape>;
+  using Planes = short_pairs::Planes<Shape::R>;
+  static constexpr int tiles = 2 * Shape::columns / of_tile / Shape::warps;
+  static constexpr int to_next = of_x ? 1 : Planes::pitch, to_other = of_x ? Planes::pitch : 1;
 
   // As matrix instructions want it, a lane has E of one point of each tile and of two of the others; and of the product
   // it has two points, and two features.
@@ -34,15 +35,15 @@ class PointGradients {
 
  public:
   // number: of the warp, among those of the series. sums_of_all: memory for a double of each point of both series.
-  __device__ __forceinline__ PointGradients(const Pair &pair, const Planes<R> &planes, double *sums_of_all, int number)
+  __device__ __forceinline__ PointGradients(const Pair &pair, const Planes &planes, double *sums_of_all, int number)
       : row(lane_id() / 4),
         column(lane_id() % 4 * 2),
         from(number * tiles * of_tile),
         left((of_x ? pair.n : pair.m) - from),
         e(planes.data + (from + row) * to_next + column * to_other),
-        sums(sums_of_all + (of_x ? 0 : Points<R>::of_x) + from),
-        own(((of_x ? 0 : Points<R>::of_x) + from + column) * Staged::pitch + row),
-        other(((of_x ? Points<R>::of_x : 0) + column) * Staged::pitch + row) {}
+        sums(sums_of_all + (of_x ? 0 : Points<Shape>::of_x) + from),
+        own(((of_x ? 0 : Points<Shape>::of_x) + from + column) * Staged::pitch + row),
+        other(((of_x ? Points<Shape>::of_x : 0) + column) * Staged::pitch + row) {}
 
   // Adds up E of the warp's points, and returns of which tiles of the others these have any, a bit each.
   __device__ __forceinline__ unsigned add_up(const Pair &pair) const {
@@ -94,11 +95,22 @@ class PointGradients {
         multiply_add<2>(sum[tile], of_others, {weight.v[0], weight.v[1]});
       }
     }
+    a.dtype == SDTW_F32 ? round_to<float>(a, pair, feature, points, factor, sum)
+                        : round_to<unsigned short>(a, pair, feature, points, factor, sum);
+  }
+
+ private:
+  // As elements of this size.
+  template <class Element>
+  __device__ __forceinline__ void round_to(const Args &a, const Pair &pair, int feature, const float *points,
+                                           double factor, const double (&sum)[tiles][4]) const {
+    const sdtw_out &out = of_x ? a.grad_x : a.grad_y;
+    const double origin[2] = {points[row], points[row + 8]};
     const int first = feature + row;
     const bool has_first = first < a.features, has_second = first + 8 < a.features;
     const int padded = (of_x ? a.n : a.m) - from;
-    float *to = static_cast<float *>(out.data) + pair.index * out.stride[0] + (from + column) * out.stride[1] +
-                first * out.stride[2];
+    Element *to = static_cast<Element *>(out.data) + pair.index * out.stride[0] + (from + column) * out.stride[1] +
+                  first * out.stride[2];
     const int64_t to_second = 8 * out.stride[2];
 #pragma unroll
     for (int tile = 0; tile < tiles; tile++) {
@@ -109,13 +121,14 @@ class PointGradients {
         const float *here = points + own + point * Staged::pitch;
         const bool exists = point + column < left;
         const double weight = sums[point + column];
-        float gradient[2];
+        Element gradient[2];
 #pragma unroll
         for (int k = 0; k < 2; k++) {
           const double of_point = static_cast<double>(here[8 * k]) - origin[k];
-          gradient[k] = exists ? static_cast<float>(factor * fma(of_point, weight, -sum[tile][i + 2 * k])) : 0;
+          const double sum_of_all = factor * fma(of_point, weight, -sum[tile][i + 2 * k]);
+          gradient[k] = rounded<Element>(exists ? static_cast<float>(sum_of_all) : 0, a.dtype);
         }
-        float *const at = to + i * out.stride[1];
+        Element *const at = to + i * out.stride[1];
         if (point + column < padded && has_first) *at = gradient[0];
         if (point + column < padded && has_second) at[to_second] = gradient[1];
       }
@@ -126,30 +139,30 @@ class PointGradients {
 
 // All gradients of a pair. In shared memory E is in the first plane, and behind it points as they are staged, and the
 // sums of E of each.
-template <int R>
+template <class Shape>
 struct Gradients {
-  using Staged = StagedPoints<R>;
+  using Planes = short_pairs::Planes<Shape::R>;
+  using Staged = StagedPoints<Shape>;
   static __host__ __device__ size_t bytes(int columns) {
-    return Planes<R>::size_for(columns) * sizeof(float) + Staged::bytes + Points<R>::count * sizeof(double);
+    return Planes::size_for(columns) * sizeof(float) + Staged::bytes + Points<Shape>::count * sizeof(double);
   }
 
-  static __device__ __forceinline__ void store(const Args &a, const Pair &pair, const Planes<R> &planes,
-                                               double factor) {
+  static __device__ __forceinline__ void store(const Args &a, const Pair &pair, const Planes &planes, double factor) {
     float *const staged = planes.data + planes.size;
     double *const sums = reinterpret_cast<double *>(staged + Staged::bytes / sizeof(float));
     // Matrices have whole tiles of rows and columns.
     if (pair.n % of_tile != 0)
-      for (int i = threadIdx.x; i < pair.m * of_tile; i += threads)
+      for (int i = threadIdx.x; i < pair.m * of_tile; i += Shape::threads)
         if (const int row = pair.n / of_tile * of_tile + i % of_tile; row >= pair.n)
-          planes.data[Planes<R>::place(row, i / of_tile)] = 0;
-    for (int i = pair.m * Planes<R>::pitch + threadIdx.x; i < Planes<R>::size_for(pair.m); i += threads)
+          planes.data[Planes::place(row, i / of_tile)] = 0;
+    for (int i = pair.m * Planes::pitch + threadIdx.x; i < Planes::size_for(pair.m); i += Shape::threads)
       planes.data[i] = 0;
     __syncthreads();
     const int number = static_cast<int>(threadIdx.x) / warp;
-    const bool of_x = number < warps / 2;
+    const bool of_x = number < Shape::warps / 2;
     const auto with_points = [&](const auto &work) {
-      of_x ? work(PointGradients<R, true>(pair, planes, sums, number))
-           : work(PointGradients<R, false>(pair, planes, sums, number - warps / 2));
+      of_x ? work(PointGradients<Shape, true>(pair, planes, sums, number))
+           : work(PointGradients<Shape, false>(pair, planes, sums, number - Shape::warps / 2));
     };
     unsigned live = 0;
     with_points([&](const auto &own) { live = own.add_up(pair); });
@@ -163,19 +176,19 @@ struct Gradients {
 template <int R>
 __device__ __forceinline__ void store_alignment(const Args &a, const Pair &pair, const Planes<R> &planes) {
   float *to = static_cast<float *>(a.dense.data) + pair.index * a.dense.stride[0];
-  for (int row = threadIdx.x / warp; row < a.n; row += warps)
+  for (int row = threadIdx.x / warp; row < a.n; row += static_cast<int>(blockDim.x) / warp)
     for (int column = lane_id(); column < a.m; column += warp)
       to[row * a.dense.stride[1] + column * a.dense.stride[2]] =
           row < pair.n && column < pair.m ? planes.data[Planes<R>::place(row, column)] : 0;
 }
 
 // All of an output of one pair, where there is nothing to sum up: `value` in its first rows, `beyond` in the others.
-__device__ __forceinline__ void fill(const sdtw_out &out, int64_t pair, int rows, int own, int columns, float value,
-                                     float beyond) {
+__device__ __forceinline__ void fill(const sdtw_out &out, sdtw_dtype dtype, int64_t pair, int rows, int own,
+                                     int columns, float value, float beyond) {
   if (!out.data) return;
-  float *to = static_cast<float *>(out.data) + pair * out.stride[0];
-  for (int i = threadIdx.x; i < rows * columns; i += threads)
-    to[i / columns * out.stride[1] + i % columns * out.stride[2]] = i / columns < own ? value : beyond;
+  for (int i = threadIdx.x; i < rows * columns; i += static_cast<int>(blockDim.x))
+    put_element(out.data, pair * out.stride[0] + i / columns * out.stride[1] + i % columns * out.stride[2], dtype,
+                i / columns < own ? value : beyond);
 }
 
 }  // namespace sdtw::cuda::short_pairs

@@ -70,11 +70,11 @@ __device__ __forceinline__ void sweep(const Pair &pair, const Planes<R> &planes,
   using Real = typename Cell::Real;
   const Half<R, reversed> half(pair);
   const int first_row = lane_id() * R, before = half.before();
-  // The lane's last row may be beyond the pair's last one. A reversed sweep begins below that then.
-  const bool spare = reversed && half.order == 0 && pair.n % R != 0;
-  Z z[R], above = Cell::select(half.order == 0 && !spare, Cell::one(), Cell::forbidden());
+  // Rows of the lane may be beyond the pair's last one. A reversed sweep begins in the first of these then.
+  const int own_rows = reversed && half.order == 0 ? (pair.n - 1) % R + 1 : R;
+  Z z[R], above = Cell::select(half.order == 0 && own_rows == R, Cell::one(), Cell::forbidden());
 #pragma unroll
-  for (int k = 0; k < R; k++) z[k] = Cell::select(spare && k == R - 1, Cell::one(), Cell::forbidden());
+  for (int k = 0; k < R; k++) z[k] = Cell::select(k == own_rows, Cell::one(), Cell::forbidden());
   Z last[R];  // cells of the last column; kept without a branch, at which the instructions of a step would have to end
 #pragma unroll
   for (int k = 0; k < R; k++) last[k] = Cell::forbidden();
@@ -101,7 +101,7 @@ __device__ __forceinline__ void sweep(const Pair &pair, const Planes<R> &planes,
       const Z left = z[k];
       Real term[transitions];
       z[k] = Cell::template next<keeps>(cost[k], corner, up, left, term);
-      if (reversed && R > 1 && k == R - 1) z[k] = Cell::unless(spare, z[k]);
+      if (reversed && k > 0) z[k] = Cell::unless(k >= own_rows, z[k]);
       if constexpr (keeps) {
 #pragma unroll
         for (int way = 0; way < transitions; way++) terms[way].v[k] = static_cast<float>(term[way]);
@@ -159,12 +159,14 @@ __device__ __forceinline__ ExtendedDouble join(const Pair &pair, const Meeting<C
   return sum;
 }
 
-// Makes transition probabilities of the terms of all cells, by all threads. E goes through up to 95 cells without being
-// made good on its way, as it is from tile to tile in longer pairs: so all three are corrected by their remainder.
+// Makes transition probabilities of the terms of all cells, by all threads. E goes through up to 191 cells without
+// being made good on its way, as it is from tile to tile in longer pairs: so all three are corrected by their
+// remainder.
 template <int R>
 __device__ __forceinline__ void normalise_all(const Pair &pair, const Planes<R> &planes) {
   constexpr int together = 4;
-  for (int i = threadIdx.x * together; i < pair.m * Planes<R>::pitch; i += threads * together) {
+  const int step = static_cast<int>(blockDim.x) * together;
+  for (int i = threadIdx.x * together; i < pair.m * Planes<R>::pitch; i += step) {
     Few<float, together> *const of_way = reinterpret_cast<Few<float, together> *>(planes.data + i);
     const int to_next = planes.size / together;
     Few<float, together> p[transitions];

@@ -62,7 +62,7 @@ __device__ __noinline__ double exact_value(const Args &a, int64_t x, int64_t y, 
 #pragma unroll
     for (int f = 0; f < max_stream_features; f++)
       to[f] = f < a.features
-                  ? general::element<double>(
+                  ? element<double>(
                         series.data, i * series.stride[0] + row * series.stride[1] + f * series.stride[2], series.dtype)
                   : 0;
   };

@@ -17,7 +17,7 @@ template <int D>
 __device__ __forceinline__ void load_features(const Args &a, const general::Series &from, int64_t at, float (&to)[D]) {
 #pragma unroll
   for (int f = 0; f < D; f++)
-    to[f] = has_feature<D>(a, f) ? general::element<float>(from.data, at + f * from.stride[2], from.dtype) : 0;
+    to[f] = has_feature<D>(a, f) ? element<float>(from.data, at + f * from.stride[2], from.dtype) : 0;
 }
 
 // The first point of x, to which Rows with gamma > 0 take all points relative.
