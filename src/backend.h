@@ -25,6 +25,8 @@ Problem as_computed(const Problem &problem);
 extern int64_t least_cells_copied;
 // Up to so many short pairs have a multiprocessor each, and more warps: tests make it 0.
 extern int64_t few_short_pairs;
+// Whether there are any, of this thread: tests say no, so that the core kernels compute what is short, too.
+extern thread_local bool allows_short_pairs;
 // Throws SDTW_STATUS_NOT_BUILT or SDTW_STATUS_NO_DEVICE where the current device cannot be used.
 void require_device();
 // Completes a plan for a call on the current device, of which shared memory and multiprocessors count. Where it has no

@@ -8,6 +8,7 @@
 namespace sdtw::cuda {
 
 int64_t few_short_pairs = 132;  // the multiprocessors of an H200
+thread_local bool allows_short_pairs = true;
 
 namespace {
 
@@ -49,22 +50,23 @@ Costs choose_costs(const Problem &p, const Exec &exec, const Plan &plan) {
 
 // Whether a block is to have a pair, phase after phase. With gradients (64, 32, 32, 128) takes 0.042 ms so and 0.101 by
 // the core kernels, (4096, 64, 64, 16) 0.33 and 0.51, (4096, 64, 64, 5) 0.33 and 0.49. Values alone of many pairs of up
-// to eight features are the core kernels', whose costs are Costs::inlined then.
+// to eight features are the core kernels', whose costs are Costs::inlined then; and so are gradients of many pairs of
+// up to four: (264, 64, 64, 1) takes 0.033 ms so and 0.043 by the core kernels, but (512, 64, 64, 2) 0.048 by either.
 // Of more than 64 steps a pair takes a multiprocessor for itself: (16, 128, 128, 8) takes 0.050 ms so and 0.082 by the
 // core kernels, (132, 128, 128, 64) 0.069 and 0.105, (528, 128, 128, 128) 0.36 and 0.57, (528, 128, 128, 64) 0.26 and
 // 0.29, but (528, 65, 65, 64) 0.20 and 0.18.
 ShortPairs choose_short_pairs(const Problem &p, const Plan &plan) {
   constexpr int64_t many_features = 65;
-  const int64_t steps = std::max(p.n, p.m);
-  const bool is_long = steps > most_short_steps,
-             may_be_long = p.batch <= few_short_pairs || p.features >= many_features;
+  const bool is_long = std::max(p.n, p.m) > most_short_steps;
+  const bool has_room = p.batch <= (is_long ? few_short_pairs : 2 * few_short_pairs);  // for all pairs at once
   ShortPairs result{};
-  result.fit = plan.costs == Costs::tensor && p.dtype == SDTW_F32 && p.metric == SDTW_SQEUCLIDEAN && !is_banded(p) &&
-               steps <= (may_be_long ? most_steps_of_few : most_short_steps);
-  result.swapped = p.n > warp && p.m <= warp;
   result.rows_of_lane = is_long ? 4 : std::min(p.n, p.m) > warp ? 2 : 1;
-  // More warps are better as long as all pairs are there at once.
-  result.warps = is_long ? 16 : result.rows_of_lane == 2 && p.batch <= 2 * few_short_pairs ? 8 : 4;
+  result.warps = is_long ? 16 : result.rows_of_lane == 2 && has_room ? 8 : 4;
+  result.swapped = p.n > warp && p.m <= warp;
+  const bool suits = p.fused() && p.metric == SDTW_SQEUCLIDEAN && p.dtype == SDTW_F32 && !is_banded(p) &&
+                     std::max(p.n, p.m) <= most_steps_of_few;
+  const bool pays = has_room || (plan.costs == Costs::tensor && (!is_long || p.features >= many_features));
+  result.fit = allows_short_pairs && suits && pays;
   return result;
 }
 

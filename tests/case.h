@@ -25,6 +25,7 @@ struct Case {
   bool want_grad_x = true, want_grad_y = true, want_alignment = true;
   bool checks_memory = true;  // guards, inputs and state, after every call: most of a small problem's time on a GPU
   bool recompute = false;     // with SDTW_NO_STATE: backward and alignment, too
+  bool core_kernels = false;  // CUDA: also where there are kernels for short pairs
   std::string data;           // how the data were made, as problem.h writes it
 
   bool fused() const { return problem.metric != SDTW_PRECOMPUTED; }

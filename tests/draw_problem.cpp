@@ -1,5 +1,7 @@
 #include "draw_problem.h"
 
+#include "plan.h"
+
 namespace test {
 
 namespace {
@@ -129,6 +131,7 @@ std::string draw_line(uint64_t seed, int64_t cells, Shapes shapes) {
     line << " scale=" << std::pow(10.0, raw ? 1.5 + 3 * random.uniform() : -1.5 + 3 * random.uniform());
   if ((anew || along) && !alone && random.uniform() < 0.3) line << " values=no";
   if (!core && random.uniform() < 0.06) line << " spoil=" << one_of(random, {"nan", "inf", "infs", "length"});
+  if (std::max(n, m) <= sdtw::cuda::most_steps_of_few && random.uniform() < 0.4) line << " kernels=core";
   line << " seed=" << seed;
   return line.str();
 }

@@ -1,5 +1,7 @@
 #include "harness.h"
 
+#include "backend.h"
+
 namespace test {
 
 void require_ok(sdtw_status status, const char *function) {
@@ -15,6 +17,12 @@ void bind(Binding &binding, const Array &array) {
   binding.data = array.data();
   std::copy(array.strides().begin(), array.strides().end(), binding.stride);
 }
+
+// As long as it lives, this thread's calls have the kernels that the case asks for.
+struct ChosenKernels {
+  explicit ChosenKernels(const Case &c) { sdtw::cuda::allows_short_pairs = !c.core_kernels; }
+  ~ChosenKernels() { sdtw::cuda::allows_short_pairs = true; }
+};
 
 }  // namespace
 
@@ -140,6 +148,7 @@ void Session::call(Function function, const char *name, size_t sdtw_sizes::*byte
   buffers_.workspace = workspace.data();
   buffers_.workspace_bytes = workspace.bytes();
   hide_padding();
+  const ChosenKernels kernels(case_);
   const sdtw_status status = function(&case_.problem, &buffers_, &exec);
   x_.reveal();
   y_.reveal();

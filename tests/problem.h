@@ -15,7 +15,8 @@
 // scale      of data                                                        spoil      nan, inf, infs (in y, too), or
 // grad       ones, random: upstream gradients                                          length: what is wrong in it
 // tangents   none, x, y, xy: with sdtw_jvp                                  seed       of all that is random
-// threads, isa, device   as sdtw_exec has them
+// threads, isa, device   as sdtw_exec has them                              kernels    core: of CUDA, none for short
+//                                                                                       pairs
 #pragma once
 
 #include "data.h"

@@ -16,7 +16,7 @@ struct FewerWarps {
 void check_sizes() {
   for (const char *steps : {" n=1 m=1", " n=1 m=64", " n=64 m=1", " n=31 m=33", " n=32 m=32", " n=33 m=31",
                             " n=33 m=33", " n=63 m=64", " n=64 m=64", " n=65 m=64", " n=20 m=65", " n=8 m=9"})
-    for (const char *features : {" d=5", " d=15", " d=16", " d=17", " d=63", " d=64", " d=65", " d=132"})
+    for (const char *features : {" d=1", " d=4", " d=15", " d=16", " d=17", " d=63", " d=64", " d=65", " d=132"})
       check_line(std::string("dtype=f32 B=2") + steps + features + " gamma=1");
 }
 
@@ -33,9 +33,9 @@ TEST_CASE("short pairs of any sizes, if there are many", "[short]") {
 
 TEST_CASE("few pairs of up to 128 steps", "[short]") {
   for (const char *steps : {" n=128 m=128", " n=127 m=97", " n=65 m=128", " n=126 m=3", " n=1 m=128", " n=99 m=66"})
-    for (const char *features : {" d=5", " d=33", " d=64"})
-      check_line(std::string("dtype=f32 B=2") + steps + features + " gamma=1");
-  check_line("dtype=f32 B=140 n=67 m=66 d=66 gamma=1 lengths=0");  // more than a GPU has at a time
+    for (const char *features : {" B=2 d=1", " B=1 d=18", " B=1 d=64"})
+      check_line(std::string("dtype=f32") + steps + features + " gamma=1");
+  check_line("dtype=f32 B=140 n=3 m=66 d=66 gamma=1 lengths=0");  // more than a GPU has at a time
 }
 
 TEST_CASE("short pairs of other lengths, strides and upstream gradients", "[short]") {
@@ -68,6 +68,6 @@ TEST_CASE("short pairs of equal constants", "[short]") {
 }
 
 TEST_CASE("more short pairs than a GPU has at a time", "[short]") {
-  check_line("dtype=f32 B=1000 n=9 m=12 d=9 gamma=0.5 lengths=0");
-  check_line("dtype=f32 B=1100 n=33 m=34 d=40 gamma=2");
+  check_line("dtype=f32 B=700 n=9 m=12 d=9 gamma=0.5 lengths=0");
+  check_line("dtype=f32 B=540 n=33 m=34 d=9 gamma=2");
 }

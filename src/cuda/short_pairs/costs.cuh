@@ -43,6 +43,7 @@ struct ProductCosts {
 
   // Adds up the products of 16 features, eight at a time, for which there are registers.
   __device__ __forceinline__ void multiply() {
+    if (first_row() >= pair.n || first_column() >= pair.m) return;
 #pragma unroll 1
     for (int half = 0; half < 2; half++) {
       const auto load = [&](int point) {

@@ -96,31 +96,28 @@ struct CentredPoints {
   // conflicts among lanes that load for a matrix instruction, or store a point each.
   static constexpr int pitch = P::features + 2, bytes = P::count * pitch * sizeof(double);
 
-  // As StagedPoints, which has `memory`. In the end norms has the squares of all points, in the memory of `points`.
+  // As StagedPoints, which has `memory`. In the end `points` has their squared norms instead.
   template <class Work>
   static __device__ __forceinline__ void each(const Args &a, const Pair &pair, float *memory, double *points,
                                               const Work &work) {
-    // A thread has a point, or half of the features of one: of each four the first two, or the others.
-    constexpr int threads_each = Shape::threads / P::count, share = 4 / threads_each;
-    static_assert(threads_each == 1 || threads_each == 2, "there are no others");
-    const int own = static_cast<int>(threadIdx.x) / threads_each, part = static_cast<int>(threadIdx.x) % threads_each;
+    static_assert(P::count <= Shape::threads, "a thread has a point");
+    constexpr int fours = P::features / 4;
+    const int own = threadIdx.x;
     const int given = (own < P::of_x ? own < pair.n : own - P::of_x < pair.m) ? own : 0;
     double norm = 0;
     Staged::each(a, pair, memory, [&](int, const float *staged) {
       if (own < P::count) {
-        constexpr int fours = P::features / 4;
-        Few<float, share> of_point[fours], origin[fours];
+        Few<float, 4> of_point[fours], origin[fours];
 #pragma unroll
         for (int four = 0; four < fours; four++) {
           const auto load = [&](int point) {
-            return *reinterpret_cast<const Few<float, share> *>(staged + point * Staged::pitch + 4 * four +
-                                                                part * share);
+            return *reinterpret_cast<const Few<float, 4> *>(staged + point * Staged::pitch + 4 * four);
           };
           of_point[four] = load(given), origin[four] = load(0);
         }
         double squares[2] = {};
 #pragma unroll
-        for (int k = 0; k < share; k++)
+        for (int k = 0; k < 4; k++)
 #pragma unroll
           for (int four = 0; four < fours; four += 2) {
             Few<double, 2> two;
@@ -129,15 +126,14 @@ struct CentredPoints {
               two.v[i] = static_cast<double>(of_point[four + i].v[k]) - static_cast<double>(origin[four + i].v[k]);
               squares[i] = fma(two.v[i], two.v[i], squares[i]);
             }
-            *reinterpret_cast<Few<double, 2> *>(points + own * pitch + (part * share + k) * fours + four) = two;
+            *reinterpret_cast<Few<double, 2> *>(points + own * pitch + k * fours + four) = two;
           }
         norm += squares[0] + squares[1];
       }
       __syncthreads();
       work();
     });
-    if constexpr (threads_each == 2) norm += __shfl_xor_sync(all_lanes, norm, 1);
-    if (own < P::count && part == 0) points[own] = norm;
+    if (own < P::count) points[own] = norm;
     __syncthreads();
   }
 };
