@@ -54,11 +54,14 @@ Costs choose_costs(const Problem &p, const Exec &exec, const Plan &plan) {
 // up to four: (264, 64, 64, 1) takes 0.033 ms so and 0.043 by the core kernels, but (512, 64, 64, 2) 0.048 by either.
 // Of more than 64 steps a pair takes a multiprocessor for itself: (16, 128, 128, 8) takes 0.050 ms so and 0.082 by the
 // core kernels, (132, 128, 128, 64) 0.069 and 0.105, (528, 128, 128, 128) 0.36 and 0.57, (528, 128, 128, 64) 0.26 and
-// 0.29, but (528, 65, 65, 64) 0.20 and 0.18.
+// 0.29, but (528, 65, 65, 64) 0.20 and 0.18. Two rounds pay if the second is not nearly empty: (264, 128, 128, 8) takes
+// 0.097 ms so and 0.122 by the core kernels, (264, 128, 128, 64) 0.131 and 0.164.
 ShortPairs choose_short_pairs(const Problem &p, const Plan &plan) {
   constexpr int64_t many_features = 65;
   const bool is_long = std::max(p.n, p.m) > most_short_steps;
-  const bool has_room = p.batch <= (is_long ? few_short_pairs : 2 * few_short_pairs);  // for all pairs at once
+  const int64_t few = few_short_pairs;
+  const bool is_round = p.batch <= few, are_two = p.batch > few + few / 2 && p.batch <= 2 * few;
+  const bool has_room = is_long ? is_round || are_two : p.batch <= 2 * few;
   ShortPairs result{};
   result.rows_of_lane = is_long ? 4 : std::min(p.n, p.m) > warp ? 2 : 1;
   result.warps = is_long ? 16 : result.rows_of_lane == 2 && has_room ? 8 : 4;

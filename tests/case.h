@@ -83,6 +83,11 @@ std::vector<sdtw_metric> metrics_of_series();
 // One line that problem.h reads again: all of the problem, and of the data what made them.
 std::string describe(const Case &c);
 
+// Whether CUDA's kernels for short pairs compute it, unless rules of another kind forbid that.
+bool may_be_short(const Case &c);
+// Where they may compute the last one, the same again by the core kernels.
+void add_core(std::vector<Case> &cases);
+
 // The same case on every backend, in both dtypes. Inputs must be values that float32 can hold.
 std::vector<Case> variants(const Case &base);
 

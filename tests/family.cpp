@@ -1,7 +1,5 @@
 #include "family.h"
 
-#include "plan.h"
-
 namespace test {
 
 std::vector<Case> on_backends(const std::string &line) {
@@ -10,12 +8,7 @@ std::vector<Case> on_backends(const std::string &line) {
     result.push_back(problem(line));
     result.back().exec.device = backend.device;
     result.back().exec.cpu_isa = backend.isa;
-    const sdtw_problem &p = result.back().problem;
-    const bool may_be_short = p.metric == SDTW_SQEUCLIDEAN && std::max(p.n, p.m) <= sdtw::cuda::most_steps_of_few;
-    if (backend.device == SDTW_CUDA && may_be_short && p.dtype != SDTW_F64) {
-      result.push_back(result.back());
-      result.back().core_kernels = true;
-    }
+    add_core(result);
   }
   return result;
 }

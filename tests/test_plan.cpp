@@ -320,6 +320,9 @@ TEST_CASE("CUDA: short pairs of many features have a block each") {
   CHECK_FALSE(is_short(265, 64, 64, 2));
   CHECK(is_short(132, 128, 128, 1));
   CHECK_FALSE(is_short(133, 128, 128, 1));
+  CHECK_FALSE(is_short(198, 128, 128, 1));
+  CHECK(is_short(256, 128, 128, 1));
+  CHECK_FALSE(is_short(265, 128, 128, 1));
   CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F64));
   CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_COSINE));
   CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F32, SDTW_ALL_PAIRS));  // the general engine's
