@@ -308,6 +308,8 @@ Exec with_state(const Exec &exec);
 // The part of a plan that is the general engine's (plan_cuda_general.cpp).
 general::Plan make_general_plan(const Problem &problem, const Exec &exec);
 std::string describe_general(const sdtw::Plan &plan);
+// That of the short pairs (plan_cuda_short_pairs.cpp): `costs` are those that the core kernels would have.
+ShortPairs make_short_pairs(const Problem &problem, Costs costs);
 // That of the streams (plan_cuda_streams.cpp).
 Streams make_streams(const Problem &problem, const Exec &exec);
 std::string describe_streams(const sdtw::Plan &plan);

@@ -6,10 +6,6 @@
 #include "cuda/args.h"
 
 namespace sdtw::cuda {
-
-int64_t few_short_pairs = 132;  // the multiprocessors of an H200
-thread_local bool allows_short_pairs = true;
-
 namespace {
 
 constexpr int64_t warp = 32;
@@ -46,31 +42,6 @@ Costs choose_costs(const Problem &p, const Exec &exec, const Plan &plan) {
   if (!p.fused()) return Costs::given;
   if (p.metric == SDTW_COSINE) return Costs::tensor;
   return sweeps_with_costs(p, plan) || are_values_of_many(p, exec, plan) ? Costs::inlined : Costs::tensor;
-}
-
-// Whether a block is to have a pair, phase after phase. With gradients (64, 32, 32, 128) takes 0.042 ms so and 0.101 by
-// the core kernels, (4096, 64, 64, 16) 0.33 and 0.51, (4096, 64, 64, 5) 0.33 and 0.49. Values alone of many pairs of up
-// to eight features are the core kernels', whose costs are Costs::inlined then; and so are gradients of many pairs of
-// up to four: (264, 64, 64, 1) takes 0.033 ms so and 0.043 by the core kernels, but (512, 64, 64, 2) 0.048 by either.
-// Of more than 64 steps a pair takes a multiprocessor for itself: (16, 128, 128, 8) takes 0.050 ms so and 0.082 by the
-// core kernels, (132, 128, 128, 64) 0.069 and 0.105, (528, 128, 128, 128) 0.36 and 0.57, (528, 128, 128, 64) 0.26 and
-// 0.29, but (528, 65, 65, 64) 0.20 and 0.18. Two rounds pay if the second is not nearly empty: (264, 128, 128, 8) takes
-// 0.097 ms so and 0.122 by the core kernels, (264, 128, 128, 64) 0.131 and 0.164.
-ShortPairs choose_short_pairs(const Problem &p, const Plan &plan) {
-  constexpr int64_t many_features = 65;
-  const bool is_long = std::max(p.n, p.m) > most_short_steps;
-  const int64_t few = few_short_pairs;
-  const bool is_round = p.batch <= few, are_two = p.batch > few + few / 2 && p.batch <= 2 * few;
-  const bool has_room = is_long ? is_round || are_two : p.batch <= 2 * few;
-  ShortPairs result{};
-  result.rows_of_lane = is_long ? 4 : std::min(p.n, p.m) > warp ? 2 : 1;
-  result.warps = is_long ? 16 : result.rows_of_lane == 2 && has_room ? 8 : 4;
-  result.swapped = p.n > warp && p.m <= warp;
-  const bool suits = p.fused() && p.metric == SDTW_SQEUCLIDEAN && p.dtype == SDTW_F32 && !is_banded(p) &&
-                     std::max(p.n, p.m) <= most_steps_of_few;
-  const bool pays = has_room || (plan.costs == Costs::tensor && (!is_long || p.features >= many_features));
-  result.fit = allows_short_pairs && suits && pays;
-  return result;
 }
 
 // A pair of few rows takes only as many lanes of a warp as it has use for: two or four pairs share it.
@@ -365,7 +336,7 @@ Plan make_core_plan(const Problem &given, const Exec &exec) {
   plan.tasks = plan.lanes == warp ? static_cast<int64_t>(checked_mul(problem.batch, plan.strips))
                                   : ceil_div(problem.batch, warp / plan.lanes);
   plan.costs = choose_costs(problem, exec, plan);
-  plan.short_pairs = choose_short_pairs(problem, plan);
+  plan.short_pairs = make_short_pairs(problem, plan.costs);
   plan.interval = choose_interval(problem);
   plan.checkpoints = ceil_div(problem.m + plan.lanes - 1, plan.interval) - 1;
   plan.words = problem.dtype == SDTW_F64 ? 2 : 1;

@@ -15,6 +15,7 @@ allowed = {
     | {"problem", "plan", "backend", "cpu", "core"},  # the decisions of a backend know its layout
     "plan_cuda": leaves | {"problem", "plan", "backend", "cuda"},
     "plan_cuda_general": leaves | {"problem", "plan", "backend", "cuda", "core"},
+    "plan_cuda_short_pairs": leaves | {"problem", "plan", "backend", "core"},
     "plan_cuda_streams": leaves | {"problem", "plan", "core"},
     "plan_cuda_describe": leaves | {"plan", "backend"},
     "cpu": leaves | {"problem", "plan", "backend", "core"},

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 
 import numpy as np
 import pytest
@@ -236,3 +237,22 @@ def test_one_process_at_a_time(tmp_path):
     finally:
         os.close(descriptor)
     reduce_pairs(**options)
+
+
+def test_interrupt_while_a_share_is_saved(rng, tmp_path, monkeypatch):
+    x, folder = rng.normal(size=(40, 20, 1)), tmp_path / "run"
+    options = {"keep": TopK(3, skip_self=True), "gamma": 0.5, "block": 10, "num_threads": 1}
+    opened = zipfile.ZipFile.open
+
+    def interrupted(archive, *arguments, **keywords):
+        opened(archive, *arguments, **keywords)  # and left open
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(zipfile.ZipFile, "open", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            reduce_pairs(x, checkpoint=folder, **options)
+    for found, expected in zip(
+        reduce_pairs(x, checkpoint=folder, **options), reduce_pairs(x, **options), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)

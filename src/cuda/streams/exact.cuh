@@ -62,8 +62,8 @@ __device__ __noinline__ double exact_value(const Args &a, int64_t x, int64_t y, 
 #pragma unroll
     for (int f = 0; f < max_stream_features; f++)
       to[f] = f < a.features
-                  ? element<double>(
-                        series.data, i * series.stride[0] + row * series.stride[1] + f * series.stride[2], series.dtype)
+                  ? element<double>(series.data, i * series.stride[0] + row * series.stride[1] + f * series.stride[2],
+                                    series.dtype)
                   : 0;
   };
   double result = 0;

@@ -159,7 +159,13 @@ class Directory(Memory):
             rows = np.arange(where.start, where.stop) if isinstance(where, slice) else where
             kept |= {f"{number} {name}": what for name, what in {"rows": rows, **content}.items()}
         buffer = io.BytesIO()
-        np.savez(buffer, **kept)  # type: ignore[arg-type]  # which mypy takes for allow_pickle
+        try:
+            np.savez(buffer, **kept)  # type: ignore[arg-type]  # which mypy takes for allow_pickle
+        except ValueError as error:
+            # An interrupt may leave an array open in the archive, which then refuses to be closed.
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise error.__context__ from None
+            raise
         _write_whole(self.path / "redo.npz", buffer.getbuffer())
 
     def _redo(self, job: Job) -> None:
