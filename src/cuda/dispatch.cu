@@ -1,8 +1,8 @@
 // The CUDA backend's entry points: which kernels a call goes to. The core case has kernels of its own, which compute
 // all pairs as well if they are asked for without state (all_pairs.cu). Series of half precision that are the core case
 // otherwise are converted to float32, and gradients back (as_computed). Without state the core kernels compute forward
-// again, a wave of pairs at a time. Short pairs of many features have kernels of their own, without state, which read
-// half precision as it is. Values alone of many short series are the streams'. All else is the general engine's.
+// again, a wave of pairs at a time. Short pairs have kernels of their own, without state, which read half precision as
+// it is. Values alone of many short series are the streams'. All else is the general engine's.
 #include "backend.h"
 #include "cuda/core_calls.h"
 #include "cuda/general/backend.h"

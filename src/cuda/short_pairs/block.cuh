@@ -1,4 +1,4 @@
-// Short pairs of many features: a block has one at a time, and goes through the phases of it.
+// Short pairs: a block has one at a time, and goes through the phases of it.
 //
 //   costs          all warps: of all cells, by float64 matrix instructions (costs.cuh)
 //   Z              one warp from the beginning of the pair and one from its end, through half of the columns each; for
@@ -9,7 +9,7 @@
 //
 // Nothing is handed from block to block, and nothing is kept from forward for backward, which goes through all phases.
 // While the sweeps of a block wait for results of their own, other blocks of the multiprocessor have the time: a pair
-// takes little shared memory, since its cells have three numbers at most, one after the other.
+// of up to 64 steps takes little shared memory, since its cells have three numbers at most, one after the other.
 #pragma once
 
 #include "cuda/costs/rings.cuh"
