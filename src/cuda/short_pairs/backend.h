@@ -1,7 +1,7 @@
 // The entry points of the kernels for short pairs (block.cuh): of a core problem in float32 or a half type, by the plan
-// as core kernels would have it. None of them keeps state. series: as core_calls.h has it, but x of a pair is the plan's
-// y if these have changed places; then how backward has ended is written where forward of the core kernels would write
-// it to the state.
+// as core kernels would have it. None of them keeps state. series: as core_calls.h has it, but x of a pair is the
+// plan's y if these have changed places; then how backward has ended is written where forward of the core kernels would
+// write it to the state.
 #pragma once
 
 #include "cuda/args.h"
