@@ -11,11 +11,12 @@ thread_local bool allows_short_pairs = true;
 // With gradients (64, 32, 32, 128) takes 0.042 ms so and 0.101 by the core kernels, (4096, 64, 64, 16) 0.33 and 0.51,
 // (4096, 64, 64, 5) 0.33 and 0.49. Values alone of many pairs of up to eight features are the core kernels', whose
 // costs are Costs::inlined then; and so are gradients of many pairs of up to four: (264, 64, 64, 1) takes 0.033 ms so,
-// and (512, 64, 64, 2) 0.048 by either. Of more than 64 steps a pair takes a multiprocessor for itself: (16, 128, 128,
-// 8) takes 0.050 ms so and 0.082 by the core kernels, (132, 128, 128, 64) 0.069 and 0.105, (528, 128, 128, 128) 0.36
-// and 0.57, (528, 128, 128, 64) 0.26 and 0.29, but (528, 65, 65, 64) 0.20 and 0.18. Two rounds pay if the second is not
-// nearly empty: (264, 128, 128, 8) takes 0.097 ms so and 0.122 by the core kernels, (264, 128, 128, 64) 0.131 and
-// 0.164.
+// and (512, 64, 64, 2) 0.048 by either.
+//
+// Of more than 64 steps a pair takes a multiprocessor for itself: (16, 128, 128, 8) takes 0.050 ms so and 0.082 by the
+// core kernels, (132, 128, 128, 64) 0.069 and 0.105, (528, 128, 128, 128) 0.36 and 0.57, (528, 128, 128, 64) 0.26 and
+// 0.29, but (528, 65, 65, 64) 0.20 and 0.18. Two rounds pay if the second is not nearly empty: (264, 128, 128, 8) takes
+// 0.097 ms so and 0.122 by the core kernels, (264, 128, 128, 64) 0.131 and 0.164.
 ShortPairs make_short_pairs(const Problem &p, Costs costs) {
   constexpr int64_t warp = 32, many_features = 65;
   const bool is_long = std::max(p.n, p.m) > most_short_steps;
