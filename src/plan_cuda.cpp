@@ -262,6 +262,7 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
     plan.forward_pairs = forward, plan.backward_pairs = make_pair_waves(p, exec, Call::backward);
   }
   plan.route = route;
+  plan.short_pairs = make_short_pairs(p, plan.costs);
   plan.corridor = route != Route::general && is_banded(p);
   const bool is_optional = plan.units || plan.corridor;
   const bool differs = p.dtype != problem.dtype || p.features != problem.features;
@@ -336,7 +337,6 @@ Plan make_core_plan(const Problem &given, const Exec &exec) {
   plan.tasks = plan.lanes == warp ? static_cast<int64_t>(checked_mul(problem.batch, plan.strips))
                                   : ceil_div(problem.batch, warp / plan.lanes);
   plan.costs = choose_costs(problem, exec, plan);
-  plan.short_pairs = make_short_pairs(problem, plan.costs);
   plan.interval = choose_interval(problem);
   plan.checkpoints = ceil_div(problem.m + plan.lanes - 1, plan.interval) - 1;
   plan.words = problem.dtype == SDTW_F64 ? 2 : 1;

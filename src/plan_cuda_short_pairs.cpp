@@ -17,6 +17,8 @@ thread_local bool allows_short_pairs = true;
 // core kernels, (132, 128, 128, 64) 0.069 and 0.105, (528, 128, 128, 128) 0.36 and 0.57, (528, 128, 128, 64) 0.26 and
 // 0.29, but (528, 65, 65, 64) 0.20 and 0.18. Two rounds pay if the second is not nearly empty: (264, 128, 128, 8) takes
 // 0.097 ms so and 0.122 by the core kernels, (264, 128, 128, 64) 0.131 and 0.164.
+//
+// Other metrics keep a number of each cell beside, for which there is room up to 64 steps.
 ShortPairs make_short_pairs(const Problem &p, Costs costs) {
   constexpr int64_t warp = 32, many_features = 65;
   const bool is_long = std::max(p.n, p.m) > most_short_steps;
@@ -24,12 +26,15 @@ ShortPairs make_short_pairs(const Problem &p, Costs costs) {
   const bool is_round = p.batch <= few, are_two = p.batch > few + few / 2 && p.batch <= 2 * few;
   const bool has_room = is_long ? is_round || are_two : p.batch <= 2 * few;
   ShortPairs result{};
+  result.squares = p.metric == SDTW_SQEUCLIDEAN;
   result.rows_of_lane = is_long ? 4 : std::min(p.n, p.m) > warp ? 2 : 1;
   result.warps = is_long ? 16 : result.rows_of_lane == 2 && has_room ? 8 : 4;
   result.swapped = p.n > warp && p.m <= warp;
-  const bool suits = p.fused() && p.metric == SDTW_SQEUCLIDEAN && p.dtype == SDTW_F32 && !is_banded(p) &&
-                     std::max(p.n, p.m) <= most_steps_of_few;
-  const bool pays = has_room || (costs == Costs::tensor && (!is_long || p.features >= many_features));
+  const bool has_metric = result.squares || (!is_long && (p.metric == SDTW_EUCLIDEAN || p.metric == SDTW_COSINE));
+  const bool suits = has_metric && p.dtype == SDTW_F32 && p.gamma > 0 && p.has_unit_steps() && !p.all_pairs &&
+                     !is_banded(p) && std::max(p.n, p.m) <= most_steps_of_few;
+  const bool pays =
+      has_room || !result.squares || (costs == Costs::tensor && (!is_long || p.features >= many_features));
   result.fit = allows_short_pairs && suits && pays;
   return result;
 }

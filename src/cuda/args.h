@@ -94,7 +94,6 @@ struct Args {
   sdtw_out grad_x, grad_y;  // backward: the gradients; with wide_sums, sums in the workspace; no data: not wanted
   sdtw_out dense;           // the alignment, or the gradient of a given cost: one element a cell
   bool scale_dense;         // whether dense is E times grad_value, not E
-  sdtw_dtype dtype;         // of series and gradients; none but the kernels for short pairs know half types
   bool f64, long_lengths;   // whether the problem's dtype is float64; whether lengths have 64 bits, not 32
   bool has_long;            // whether LongCell's kernels fit the GPU; if not, DoubleCell has their pairs
   Costs costs;              // where costs of FloatCell and LongCell come from
@@ -140,6 +139,10 @@ struct Args {
   int snapshots_each;        // snapshots for each checkpoint; 0 if none are taken
   int *progress;             // [batch][strips], strips in the order in which they add to grad_y: 2^30 less the column
                              // from which on the strip has added all its part
+
+  // What only the kernels for short pairs ask for: other kernels of theirs are for other metrics and half types.
+  sdtw_metric metric;
+  sdtw_dtype dtype;  // of series and gradients
 };
 
 }  // namespace sdtw::cuda

@@ -2,7 +2,7 @@
 // all pairs as well if they are asked for without state (all_pairs.cu). Series of half precision that are the core case
 // otherwise are converted to float32, and gradients back (as_computed). Without state the core kernels compute forward
 // again, a wave of pairs at a time. Short pairs have kernels of their own, without state, which read half precision as
-// it is. Values alone of many short series are the streams'. All else is the general engine's.
+// it is, and take the Euclidean distance and cosine as well. Values alone of many short series are the streams'. All else is the general engine's.
 #include "backend.h"
 #include "cuda/core_calls.h"
 #include "cuda/general/backend.h"
@@ -53,15 +53,11 @@ void in_waves(const sdtw::Plan &plan, const Buffers &buffers, Call which) {
   }
 }
 
-void forward_of_core(const sdtw::Plan &plan, const Buffers &buffers) {
-  plan.cuda.short_pairs.fit ? short_pairs::forward(plan, buffers) : core_forward(plan, buffers);
-}
+void forward_of_core(const sdtw::Plan &plan, const Buffers &buffers) { core_forward(plan, buffers); }
 void backward_of_core(const sdtw::Plan &plan, const Buffers &buffers) {
-  if (plan.cuda.short_pairs.fit) return short_pairs::backward(plan, buffers);
   plan.exec.no_state ? in_waves(plan, buffers, Call::backward) : core_backward(plan, buffers);
 }
 void alignment_of_core(const sdtw::Plan &plan, const Buffers &buffers) {
-  if (plan.cuda.short_pairs.fit) return short_pairs::backward(plan, buffers);
   plan.exec.no_state ? in_waves(plan, buffers, Call::alignment) : core_alignment(plan, buffers);
 }
 
@@ -123,9 +119,11 @@ bool takes_streams(const sdtw::Plan &plan, const Buffers &buffers) {
 }
 
 void compute(const sdtw::Plan &plan, const Buffers &buffers, Call call, Function function) {
-  const bool as_given = plan.cuda.route == Route::core && plan.cuda.short_pairs.fit;
-  plan.cuda.converted && !as_given ? converted(plan, buffers, call, function) : function(plan, buffers);
+  plan.cuda.converted ? converted(plan, buffers, call, function) : function(plan, buffers);
 }
+
+// Whether a batch is of short pairs, which are read as they are given. All pairs are seen to wave by wave.
+bool are_short(const sdtw::Plan &plan) { return plan.cuda.route != Route::pairs && plan.cuda.short_pairs.fit; }
 
 }  // namespace
 
@@ -152,17 +150,20 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
 
 void forward(const sdtw::Plan &plan, const Buffers &buffers) {
   if (takes_streams(plan, buffers)) return;
+  if (are_short(plan)) return short_pairs::forward(plan, oriented(plan, buffers));
   constexpr Function by_route[] = {forward_of_core, pairs_forward, general::forward};
   compute(plan, oriented(plan, buffers), Call::forward, by_route[static_cast<int>(plan.cuda.route)]);
 }
 
 void backward(const sdtw::Plan &plan, const Buffers &buffers) {
+  if (are_short(plan)) return short_pairs::backward(plan, oriented(plan, buffers));
   constexpr Function by_route[] = {backward_of_core, pairs_backward, general::backward};
   compute(plan, oriented(plan, buffers), Call::backward, by_route[static_cast<int>(plan.cuda.route)]);
 }
 
 void alignment(const sdtw::Plan &plan, const Buffers &buffers) {
   const Buffers b = oriented(plan, buffers);
+  if (are_short(plan)) return short_pairs::backward(plan, b);
   plan.cuda.aligns ? compute(plan, b, Call::alignment, alignment_of_core) : general::alignment(plan, b);
 }
 

@@ -13,14 +13,35 @@ template <int R>
 __device__ __forceinline__ Planes<R> planes_of(const Args &a) {
   return {reinterpret_cast<float *>(ptx::shared_memory()), a.m};
 }
-// Of the pair, for all warps.
-__device__ __forceinline__ int &shared_status() { return ptx::shared_object<int>(); }
-
 // Where the sweeps of a pair meet, in shared memory.
 template <bool gradients, int R>
 __host__ __device__ __forceinline__ int meeting_of(int columns) {
   return (gradients ? 3 : 2) * Planes<R>::size_for(columns);
 }
+
+// Shared memory of the phases, which take turns.
+template <bool gradients, class Shape>
+__host__ __device__ size_t bytes_of_phases(int columns) {
+  const size_t sweeps = meeting_of<gradients, Shape::R>(columns) * sizeof(float) + Shares<Shape::R>::bytes;
+  const size_t costs = ProductCosts<Shape>::bytes(columns), last = gradients ? Gradients<Shape>::bytes(columns) : 0;
+  const size_t most = sweeps > costs ? sweeps : costs;
+  return ((most > last ? most : last) + 15) / 16 * 16;
+}
+template <bool gradients, class Shape>
+constexpr bool keeps_costs = gradients && !Shape::squares;
+template <class Shape>
+__device__ __forceinline__ Kept<Shape> kept_of(const Args &a) {
+  return {reinterpret_cast<float *>(ptx::shared_memory() + bytes_of_phases<true, Shape>(a.m)), a.m};
+}
+// What is kept of each cell's cost as it is stored.
+template <bool gradients, class Shape>
+__device__ __forceinline__ auto keeper(const Args &a) {
+  return [&a, kept = kept_of<Shape>(a)](int row, int column, double distance) {
+    if constexpr (keeps_costs<gradients, Shape>) kept.put(a, row, column, distance);
+  };
+}
+// Of the pair, for all warps.
+__device__ __forceinline__ int &shared_status() { return ptx::shared_object<int>(); }
 
 // A pair's value and status from its costs, which are in shared memory; for gradients the transition probabilities of
 // its cells are there afterwards.
@@ -54,11 +75,11 @@ template <bool gradients, class Shape>
 __device__ __noinline__ void sweep_large_pair(const Args &a, const Pair pair, float bound) {
   const Planes<Shape::R> planes = planes_of<Shape::R>(a);
   if (bound <= long_limit(a, pair)) {
-    store_differences<LongCell, Shape>(a, pair, planes);
+    store_differences<LongCell, Shape>(a, pair, planes, keeper<gradients, Shape>(a));
     __syncthreads();
     return sweep_pair<LongCell, gradients>(a, pair, planes);
   }
-  store_differences<DoubleCell, Shape>(a, pair, planes);
+  store_differences<DoubleCell, Shape>(a, pair, planes, keeper<gradients, Shape>(a));
   __syncthreads();
   sweep_pair<DoubleCell, gradients>(a, pair, planes);
 }
@@ -68,7 +89,8 @@ __device__ __forceinline__ void sweep_regular_pair(const Args &a, const Pair &pa
   const ProductCosts<Shape> costs(a, pair, planes);
   const float bound = costs.bound();
   const bool is_small = bound <= limit_of_path(ShortExponent::range, steps_of_path(pair.n, pair.m));  // false for NaN
-  if (is_small) costs.store(planes);
+  if (is_small) costs.store(planes, keeper<gradients, Shape>(a));
+  if (keeps_costs<gradients, Shape> && is_cosine<Shape>(a)) costs.keep_norms(kept_of<Shape>(a));
   __syncthreads();
   is_small ? sweep_pair<FloatCell, gradients>(a, pair, planes) : sweep_large_pair<gradients, Shape>(a, pair, bound);
 }
@@ -100,7 +122,11 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks) short_pairs_ker
         if (own == 0) sweep_back<false>(pair, planes, shares);
         if (own == 1) sweep_back<true>(pair, planes, shares);
         __syncthreads();
-        a.dense.data ? store_alignment(a, pair, planes) : Gradients<Shape>::store(a, pair, planes, 2.0 * factor);
+        constexpr double of_metric = Shape::squares ? 2 : 1;
+        if (a.dense.data)
+          store_alignment(a, pair, planes);
+        else
+          Gradients<Shape>::store(a, pair, planes, kept_of<Shape>(a), of_metric * factor);
       } else {
         const float nan = __int_as_float(0x7fc00000), value = status == status_unreachable ? 0 : nan,
                     beyond = status == status_not_a_number ? nan : 0;
@@ -115,8 +141,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks) short_pairs_ker
 
 template <bool gradients, class Shape>
 size_t shared_bytes(int columns) {
-  const size_t sweeps = meeting_of<gradients, Shape::R>(columns) * sizeof(float) + Shares<Shape::R>::bytes;
-  return std::max({sweeps, ProductCosts<Shape>::bytes(columns), gradients ? Gradients<Shape>::bytes(columns) : 0});
+  return bytes_of_phases<gradients, Shape>(columns) + (keeps_costs<gradients, Shape> ? Kept<Shape>::bytes(columns) : 0);
 }
 
 template <bool gradients, class Shape>
@@ -133,6 +158,9 @@ void launch(const Args &a, cudaStream_t stream) {
 // Calls visit with the Shape that the plan says.
 template <class Visit>
 void with_shape(const ShortPairs &its, const Visit &visit) {
+  if (!its.squares)
+    return its.rows_of_lane == 1 ? visit(Shape<1, 4, most_short_steps, false>{})
+                                 : visit(Shape<2, 8, most_short_steps, false>{});
   if (its.rows_of_lane == 4) return visit(Shape<4, 16, most_steps_of_few>{});
   if (its.rows_of_lane == 1) return visit(Shape<1, 4, most_short_steps>{});
   its.warps == 8 ? visit(Shape<2, 8, most_short_steps>{}) : visit(Shape<2, 4, most_short_steps>{});
@@ -146,7 +174,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &given, const SeriesOfPair 
   a.x = b.x, a.y = b.y;
   a.x_len = b.x_len, a.y_len = b.y_len;
   a.series = series;
-  a.dtype = p.dtype;
+  a.dtype = p.dtype, a.metric = p.metric;
   a.long_lengths = p.length_bits == 64;
   a.costs = Costs::tensor;
   a.batch = p.batch;

@@ -17,9 +17,10 @@
 
 namespace sdtw::cuda::short_pairs {
 
-// A block and its pairs: a lane that sweeps has R rows.
-template <int rows_of_lane, int warps_of_block, int most_columns>
+// A block and its pairs: a lane that sweeps has R rows. squares: distances are squared, and no other metric.
+template <int rows_of_lane, int warps_of_block, int most_columns, bool of_squares = true>
 struct Shape {
+  static constexpr bool squares = of_squares;
   static constexpr int R = rows_of_lane, rows = R * warp, columns = most_columns;
   static constexpr int warps = warps_of_block, threads = warps * warp;
   static constexpr int blocks = R == 1 ? 5 : 16 / warps;  // that a multiprocessor is to have registers for

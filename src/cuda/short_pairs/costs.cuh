@@ -1,6 +1,6 @@
 // The costs of all cells of a short pair, by a block. As a rule D = |x - o|^2 + |y - o|^2 - 2 <x - o, y - o>, where o
-// is the first point of x, so that an offset that all points share does not cancel. Costs that are too large for
-// FloatCell are summed up from differences, in which nothing cancels.
+// is the first point of x, so that an offset that all points share does not cancel, or what other metrics make of that
+// (metrics.cuh). Costs that are too large for FloatCell are summed up from differences, in which nothing cancels.
 #pragma once
 
 #include "cuda/costs/matrix_product.cuh"
@@ -67,9 +67,24 @@ struct ProductCosts {
       int &of_series = most[point >= rows];
       of_series = max(of_series, __float_as_int(static_cast<float>(shared[point])) & 0x7fffffff);
     }
-    return bound_of(__int_as_float(warp_max(most[0])), __int_as_float(warp_max(most[1])), a.scale);
+    const float of_x = __int_as_float(warp_max(most[0])), of_y = __int_as_float(warp_max(most[1]));
+    if (Shape::squares) return bound_of(of_x, of_y, a.scale);
+    const float scale = static_cast<float>(a.scale);
+    return is_cosine<Shape>(a) ? 2.001f * scale + 0 * (of_x + of_y) : (sqrtf(of_x) + sqrtf(of_y)) * scale;
   }
-  __device__ __forceinline__ void store(const Planes &planes) const {
+  __device__ __forceinline__ double distance(int row, int column, double product) const {
+    const double of_row = shared[row], of_column = shared[rows + column];
+    if (is_cosine<Shape>(a)) return cosine_distance(product, of_row, of_column);
+    const double all = of_row + of_column, square = all - 2 * product;
+    return Shape::squares ? square : root_of(a, pair, row, column, all, square);
+  }
+  // Of cosine, by all threads.
+  __device__ __forceinline__ void keep_norms(const Kept<Shape> &kept) const {
+    if (threadIdx.x < P::count) kept.inverse_norms[threadIdx.x] = shared[threadIdx.x];
+  }
+  // keep(row, column, D): of each cell.
+  template <class Keep>
+  __device__ __forceinline__ void store(const Planes &planes, const Keep &keep) const {
 #pragma unroll
     for (int tile = 0; tile < tiles; tile++) {
       if (first_column() + of_tile * tile >= pair.m) break;  // planes have whole tiles
@@ -78,22 +93,27 @@ struct ProductCosts {
       for (int i = 0; i < 4; i++) {
         const int row = first_row() + lane_id() / 4 + i / 2 * 8;
         const int column = first_column() + of_tile * tile + lane_id() % 4 * 2 + i % 2;
-        const double d = shared[row] + shared[rows + column] - 2 * sum[tile][i];
+        const double d = at_least_0(distance(row, column, sum[tile][i]));
+        keep(row, column, d);
         float *to = planes.data + Planes::place(row, column);
-        StoredCost<FloatCell>::put(to, to + planes.size, split_large(a.scale * fmax(d, 0.0)));
+        StoredCost<FloatCell>::put(to, to + planes.size, split_large(a.scale * d));
       }
     }
   }
 };
 
-// Costs by differences, for LongCell and DoubleCell. A thread has 2 R rows, side by side, and some columns.
-template <class Cell, class Shape>
-__device__ __forceinline__ void store_differences(const Args &a, const Pair &pair, const Planes<Shape::R> &planes) {
+// Costs by differences, for LongCell and DoubleCell; those of cosine by products, as ever. A thread has 2 R rows, side by
+// side, and some columns. keep: as for ProductCosts.
+template <class Cell, class Shape, class Keep>
+__device__ __forceinline__ void store_differences(const Args &a, const Pair &pair, const Planes<Shape::R> &planes,
+                                                  const Keep &keep) {
   using Staged = StagedPoints<Shape>;
   constexpr int own_rows = 2 * Shape::R, own_columns = Shape::rows * Shape::columns / (Shape::threads * own_rows);
   constexpr int step = Shape::columns / own_columns, together = 4;
   const int row = threadIdx.x / step * own_rows, column = threadIdx.x % step;
   double sum[own_rows][own_columns] = {};
+  [[maybe_unused]] double norm_x[own_rows] = {}, norm_y[own_columns] = {};  // of cosine
+  const bool cosine = is_cosine<Shape>(a);
   Staged::each(a, pair, planes.data, [&](int, const float *points) {
     const auto four = [&](int point, int f) {
       return *reinterpret_cast<const Few<float, together> *>(points + point * Staged::pitch + f);
@@ -110,8 +130,14 @@ __device__ __forceinline__ void store_differences(const Args &a, const Pair &pai
         for (int k = 0; k < own_rows; k++)
 #pragma unroll
           for (int i = 0; i < together; i++) {
-            const double difference = static_cast<double>(of_x[k].v[i]) - static_cast<double>(of_y.v[i]);
-            sum[k][j] = fma(difference, difference, sum[k][j]);
+            const auto x = static_cast<double>(of_x[k].v[i]), y = static_cast<double>(of_y.v[i]);
+            if (cosine) {
+              sum[k][j] = fma(x, y, sum[k][j]);
+              if (j == 0) norm_x[k] = fma(x, x, norm_x[k]);
+              if (k == 0) norm_y[j] = fma(y, y, norm_y[j]);
+            } else {
+              sum[k][j] = fma(x - y, x - y, sum[k][j]);
+            }
           }
       }
     }
@@ -123,7 +149,12 @@ __device__ __forceinline__ void store_differences(const Args &a, const Pair &pai
 #pragma unroll
     for (int k = 0; k < own_rows; k++) {
       float *first = planes.data + Planes<Shape::R>::place(row + k, column + step * j), *second = first + planes.size;
-      const double d = row + k < pair.n ? sum[k][j] : 0;
+      double d = row + k < pair.n ? sum[k][j] : 0;
+      if (cosine)
+        d = cosine_distance(d, inverse_norm(norm_x[k]), inverse_norm(norm_y[j]));
+      else if (!Shape::squares)
+        d = sqrt(d);
+      keep(row + k, column + step * j, d);
       if constexpr (Cell::wide)
         StoredCost<Cell>::put(first, second, DoubleCell::prepare(d, scale));
       else

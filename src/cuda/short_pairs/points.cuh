@@ -4,8 +4,7 @@
 
 #include <cuda_pipeline.h>
 
-#include "cuda/element.cuh"
-#include "cuda/short_pairs/block.cuh"
+#include "cuda/short_pairs/metrics.cuh"
 
 namespace sdtw::cuda::short_pairs {
 
@@ -86,8 +85,8 @@ struct StagedPoints {
   }
 };
 
-// The points less the first one of x, so that an offset that all points share does not cancel in sums of products.
-// Points that the pair does not have are 0.
+// The points less the first one of x, so that an offset that all points share does not cancel in sums of products. Those
+// of cosine are as they are. Points that the pair does not have are 0.
 template <class Shape>
 struct CentredPoints {
   using P = Points<Shape>;
@@ -96,7 +95,8 @@ struct CentredPoints {
   // conflicts among lanes that load for a matrix instruction, or store a point each.
   static constexpr int pitch = P::features + 2, bytes = P::count * pitch * sizeof(double);
 
-  // As StagedPoints, which has `memory`. In the end `points` has their squared norms instead.
+  // As StagedPoints, which has `memory`. In the end `points` has their squared norms instead, of cosine their inverse
+  // norms.
   template <class Work>
   static __device__ __forceinline__ void each(const Args &a, const Pair &pair, float *memory, double *points,
                                               const Work &work) {
@@ -114,6 +114,7 @@ struct CentredPoints {
             return *reinterpret_cast<const Few<float, 4> *>(staged + point * Staged::pitch + 4 * four);
           };
           of_point[four] = load(given), origin[four] = load(0);
+          if (is_cosine<Shape>(a)) origin[four] = {};
         }
         double squares[2] = {};
 #pragma unroll
@@ -133,7 +134,7 @@ struct CentredPoints {
       __syncthreads();
       work();
     });
-    if (own < P::count) points[own] = norm;
+    if (own < P::count) points[own] = is_cosine<Shape>(a) ? inverse_norm(norm) : norm;
     __syncthreads();
   }
 };

@@ -1,0 +1,89 @@
+// Short pairs by other metrics than the squared distance, of the same products of matrices. Which of them it is a
+// kernel knows when it is launched (Args::metric); those of squared distances are compiled without any of this.
+//
+// Euclidean: D is the root of the squared distance, and gradients are of weights E / D, 0 where points coincide.
+// Cosine: D = 1 - c, c = <x, y> / (|x| |y|), or 1 where x or y is 0. With u = x / |x| and v = y / |y| the gradient for x
+// is sum_j E (c u - v) / |x|: products of E with points that are divided by their norms, and sums of E c.
+#pragma once
+
+#include <cfloat>
+
+#include "cuda/element.cuh"
+#include "cuda/short_pairs/block.cuh"
+
+namespace sdtw::cuda::short_pairs {
+
+template <class Shape>
+__device__ __forceinline__ bool is_cosine(const Args &a) {
+  return !Shape::squares && a.metric == SDTW_COSINE;
+}
+
+// What is left of a sum, unless that is NaN.
+__device__ __forceinline__ double at_least_0(double d) { return d < 0 ? 0 : d; }
+
+// Of a point, from its squared norm: 0 if that is 0, and NaN if there is anything in it that is not finite.
+__device__ __forceinline__ double inverse_norm(double square) {
+  if (square == 0) return 0;
+  return isfinite(square) ? 1 / sqrt(square) : __longlong_as_double(0x7ff8000000000000ll);
+}
+__device__ __forceinline__ double cosine_distance(double product, double inverse_x, double inverse_y) {
+  return at_least_0(1 - product * inverse_x * inverse_y);
+}
+
+// The Euclidean distance of two points, summed up from differences.
+static __device__ __noinline__ double distance_of(const Args &a, const Pair &pair, int row, int column) {
+  if (row >= pair.n || column >= pair.m) return 0;
+  const int64_t x = x_of(a, pair.index) * a.x.stride[0] + row * a.x.stride[1];
+  const int64_t y = y_of(a, pair.index) * a.y.stride[0] + column * a.y.stride[1];
+  double sum = 0;
+  for (int f = 0; f < a.features; f++) {
+    const double difference = element<double>(a.x.data, x + f * a.x.stride[2], a.dtype) -
+                              element<double>(a.y.data, y + f * a.y.stride[2], a.dtype);
+    sum = fma(difference, difference, sum);
+  }
+  return sqrt(sum);
+}
+// The same as the root of what products have left, `all` less twice a product. That has lost up to 2^-50 of `all`: if
+// this is more than 2^-27 of a bit of t to the root, differences are taken.
+__device__ __forceinline__ double root_of(const Args &a, const Pair &pair, int row, int column, double all,
+                                          double square) {
+  const double error = a.scale * 0x1p-23 * all;
+  return square > error * error ? sqrt(square) : distance_of(a, pair, row, column);
+}
+
+// What gradients need of the costs: behind all else in shared memory, a number of each cell, as Planes have cells; and
+// of cosine the inverse norm of each point.
+template <class Shape>
+struct Kept {
+  using Planes = short_pairs::Planes<Shape::R>;
+  static constexpr int points = Shape::rows + Shape::columns;
+  float *cells;
+  double *inverse_norms;
+
+  static __host__ __device__ size_t bytes(int columns) {
+    return Planes::size_for(columns) * sizeof(float) + points * sizeof(double);
+  }
+  __device__ __forceinline__ Kept(float *to, int columns)
+      : cells(to), inverse_norms(reinterpret_cast<double *>(to + Planes::size_for(columns))) {}
+
+  // Of cosine that is D, or D - 2 where that is nearer to 0, so that c is known as precisely near -1 as near 1; it may
+  // be -0.
+  __device__ __forceinline__ void put(const Args &a, int row, int column, double distance) const {
+    const bool turned = a.metric == SDTW_COSINE && distance > 1;
+    cells[Planes::place(row, column)] = static_cast<float>(turned ? -(2 - distance) : distance);
+  }
+  static __device__ __forceinline__ double cosine(float cell) {
+    return copysign(1.0, static_cast<double>(cell)) - static_cast<double>(cell);
+  }
+
+  // Makes E / D of E, by all threads.
+  __device__ __forceinline__ void divide(const Planes &planes) const {
+    for (int i = threadIdx.x; i < planes.size; i += Shape::threads) {
+      float &e = planes.data[i];
+      e = is_live(e) && cells[i] > 0 ? fminf(e / cells[i], FLT_MAX) : 0;
+    }
+    __syncthreads();
+  }
+};
+
+}  // namespace sdtw::cuda::short_pairs
