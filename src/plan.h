@@ -242,6 +242,7 @@ struct Plan {
   bool corridor;  // of a band, which the core kernels keep to, likewise
   bool aligns;    // the core kernels compute alignments; else `general` does, without state
   ShortPairs short_pairs;
+  bool short_alone;  // of Route::pairs: if the GPU does not have the kernels for short pairs, `general` has all
   UnitPoints forward_units, backward_units;
   PairWaves forward_pairs, backward_pairs;
   Streams streams;

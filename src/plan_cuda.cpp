@@ -173,9 +173,21 @@ Waves make_waves(const Problem &p, const Exec &exec) {
   return {waves.pairs, state, value, workspace, arena.bytes()};
 }
 
+// Whether all pairs are to be computed as short ones, and by no core kernels.
+bool are_short_alone(const Problem &p) { return !takes_core(part_of(p, 1)); }
+
+// A wave of Route::pairs. Of short pairs state has nothing but how each has ended.
+Plan make_wave_plan(const Problem &p, const Exec &exec, int64_t pairs) {
+  const Problem part = part_of(p, pairs);
+  if (!are_short_alone(p)) return make_core_plan(part, exec);
+  Plan plan{};
+  plan.state_bytes = checked_mul(pairs, sizeof(int));
+  return plan;
+}
+
 // What each array of so many pairs takes, with the names of where it lies.
 PairWaves sizes_of_wave(const Problem &p, const Exec &exec, bool back, int64_t pairs) {
-  const Plan plan = make_core_plan(part_of(p, pairs), back ? with_state(exec) : exec);
+  const Plan plan = make_wave_plan(p, back ? with_state(exec) : exec, pairs);
   const auto points = [&](int64_t rows) {
     return back ? checked_mul(checked_mul(pairs, checked_mul(rows, p.features)), p.element_size()) : 0;
   };
@@ -222,7 +234,9 @@ PairWaves make_pair_waves(const Problem &p, const Exec &exec, Call call) {
 
 Route choose_route(const Problem &p, const Exec &exec) {
   if (takes_core(p) || takes_units(p)) return Route::core;
-  return exec.no_state && p.fused() && takes_core(part_of(p, 1)) ? Route::pairs : Route::general;
+  const Problem pair = part_of(p, 1);
+  const bool has_waves = takes_core(pair) || make_short_pairs(pair, Costs::tensor).fit;
+  return exec.no_state && p.all_pairs && p.fused() && has_waves ? Route::pairs : Route::general;
 }
 
 // The steps of a sweep along the columns come one after another, but a strip begins some fifty steps after that above
@@ -258,13 +272,14 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
     if (exec.no_state) plan.waves = make_waves(p, exec);
   } else if (route == Route::pairs) {
     const PairWaves forward = make_pair_waves(p, exec, Call::forward);
-    plan = make_core_plan(part_of(p, forward.pairs), exec);
+    plan = make_wave_plan(p, exec, forward.pairs);
     plan.forward_pairs = forward, plan.backward_pairs = make_pair_waves(p, exec, Call::backward);
   }
   plan.route = route;
-  plan.short_pairs = make_short_pairs(p, plan.costs);
+  plan.short_pairs = make_short_pairs(route == Route::pairs ? part_of(p, plan.forward_pairs.pairs) : p, plan.costs);
+  plan.short_alone = route == Route::pairs && are_short_alone(p);
   plan.corridor = route != Route::general && is_banded(p);
-  const bool is_optional = plan.units || plan.corridor;
+  const bool is_optional = plan.units || plan.corridor || plan.short_alone;
   const bool differs = p.dtype != problem.dtype || p.features != problem.features;
   plan.converted = route != Route::general && !plan.units && differs;
   Exec alone = exec;

@@ -79,9 +79,7 @@ std::string describe(const Case &c) {
 
 bool may_be_short(const Case &c) {
   const sdtw_problem &p = c.problem;
-  const bool has_metric =
-      p.metric == SDTW_SQEUCLIDEAN || p.metric == SDTW_EUCLIDEAN || p.metric == SDTW_COSINE;
-  return c.exec.device == SDTW_CUDA && !c.core_kernels && has_metric && p.dtype != SDTW_F64 &&
+  return c.exec.device == SDTW_CUDA && !c.core_kernels && p.metric != SDTW_PRECOMPUTED && p.dtype != SDTW_F64 &&
          std::max(p.n, p.m) <= sdtw::cuda::most_steps_of_few;
 }
 

@@ -122,6 +122,12 @@ void compute(const sdtw::Plan &plan, const Buffers &buffers, Call call, Function
   plan.cuda.converted ? converted(plan, buffers, call, function) : function(plan, buffers);
 }
 
+// Where the GPU lacks the kernels that the plan is for.
+void take_general(sdtw::Plan &plan) {
+  plan.cuda.units = plan.cuda.corridor = plan.cuda.aligns = plan.cuda.converted = false;
+  plan.cuda.route = Route::general;
+}
+
 // Whether a batch is of short pairs, which are read as they are given. All pairs are seen to wave by wave.
 bool are_short(const sdtw::Plan &plan) { return plan.cuda.route != Route::pairs && plan.cuda.short_pairs.fit; }
 
@@ -129,8 +135,7 @@ bool are_short(const sdtw::Plan &plan) { return plan.cuda.route != Route::pairs 
 
 void choose_kernels(sdtw::Plan &plan, Call call) {
   if ((plan.cuda.units && !has_units(plan)) || (plan.cuda.corridor && !has_corridors()))
-    plan.cuda.units = plan.cuda.corridor = plan.cuda.aligns = plan.cuda.converted = false,
-    plan.cuda.route = Route::general;
+    take_general(plan);
   plan.cuda.short_pairs.fit = short_pairs::are_fit(plan);
   plan.cuda.streams.fit &= plan.cuda.streams.everywhere || !current_device().avoids_float64;
   if (plan.cuda.route == Route::pairs && (call == Call::forward || call == Call::backward)) {
@@ -141,6 +146,7 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
     choose_kernels(wave, call);
     plan.cuda.kernels = wave.cuda.kernels;
     plan.cuda.short_pairs = wave.cuda.short_pairs;
+    if (plan.cuda.short_alone && !wave.cuda.short_pairs.fit) take_general(plan);
   }
   if (plan.cuda.short_pairs.fit) return;
   const bool recomputes = plan.exec.no_state && call != Call::forward;

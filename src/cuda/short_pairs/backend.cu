@@ -41,7 +41,22 @@ __device__ __forceinline__ auto keeper(const Args &a) {
   };
 }
 // Of the pair, for all warps.
-__device__ __forceinline__ int &shared_status() { return ptx::shared_object<int>(); }
+struct Shared {
+  int status, most;
+};
+__device__ __forceinline__ int &shared_status() { return ptx::shared_object<Shared>().status; }
+__device__ __forceinline__ int &shared_most() { return ptx::shared_object<Shared>().most; }
+
+// The largest of the numbers that all threads have, or NaN if there is any; none is below 0.
+__device__ __forceinline__ float max_of_block(float own) {
+  int &most = shared_most();
+  if (threadIdx.x == 0) most = 0;
+  __syncthreads();
+  const int of_warp = warp_max(__float_as_int(own));
+  if (lane_id() == 0) atomicMax(&most, of_warp);
+  __syncthreads();
+  return __int_as_float(most);
+}
 
 // A pair's value and status from its costs, which are in shared memory; for gradients the transition probabilities of
 // its cells are there afterwards.
@@ -86,12 +101,18 @@ __device__ __noinline__ void sweep_large_pair(const Args &a, const Pair pair, fl
 
 template <bool gradients, class Shape>
 __device__ __forceinline__ void sweep_regular_pair(const Args &a, const Pair &pair, const Planes<Shape::R> &planes) {
-  const ProductCosts<Shape> costs(a, pair, planes);
-  const float bound = costs.bound();
-  const bool is_small = bound <= limit_of_path(ShortExponent::range, steps_of_path(pair.n, pair.m));  // false for NaN
-  if (is_small) costs.store(planes, keeper<gradients, Shape>(a));
-  if (keeps_costs<gradients, Shape> && is_cosine<Shape>(a)) costs.keep_norms(kept_of<Shape>(a));
-  __syncthreads();
+  const float limit = limit_of_path(ShortExponent::range, steps_of_path(pair.n, pair.m));
+  float bound;
+  if (is_cityblock<Shape>(a)) {
+    bound = max_of_block(store_differences<FloatCell, Shape>(a, pair, planes, keeper<gradients, Shape>(a)));
+  } else {
+    const ProductCosts<Shape> costs(a, pair, planes);
+    bound = costs.bound();
+    if (bound <= limit) costs.store(planes, keeper<gradients, Shape>(a));
+    if (keeps_costs<gradients, Shape> && is_cosine<Shape>(a)) costs.keep_norms(kept_of<Shape>(a));
+    __syncthreads();
+  }
+  const bool is_small = bound <= limit;  // false for NaN
   is_small ? sweep_pair<FloatCell, gradients>(a, pair, planes) : sweep_large_pair<gradients, Shape>(a, pair, bound);
 }
 

@@ -1,6 +1,7 @@
 // The costs of all cells of a short pair, by a block. As a rule D = |x - o|^2 + |y - o|^2 - 2 <x - o, y - o>, where o
 // is the first point of x, so that an offset that all points share does not cancel, or what other metrics make of that
-// (metrics.cuh). Costs that are too large for FloatCell are summed up from differences, in which nothing cancels.
+// (metrics.cuh). Costs that are too large for FloatCell, and all of city block distances, are summed up from
+// differences, in which nothing cancels.
 #pragma once
 
 #include "cuda/costs/matrix_product.cuh"
@@ -102,18 +103,18 @@ struct ProductCosts {
   }
 };
 
-// Costs by differences, for LongCell and DoubleCell; those of cosine by products, as ever. A thread has 2 R rows, side by
-// side, and some columns. keep: as for ProductCosts.
+// Costs by differences; those of cosine by products, as ever. A thread has 2 R rows, side by side, and some columns.
+// keep: as for ProductCosts. Returns the largest t of the thread's cells, or NaN if there is any.
 template <class Cell, class Shape, class Keep>
-__device__ __forceinline__ void store_differences(const Args &a, const Pair &pair, const Planes<Shape::R> &planes,
-                                                  const Keep &keep) {
+__device__ __forceinline__ float store_differences(const Args &a, const Pair &pair, const Planes<Shape::R> &planes,
+                                                   const Keep &keep) {
   using Staged = StagedPoints<Shape>;
   constexpr int own_rows = 2 * Shape::R, own_columns = Shape::rows * Shape::columns / (Shape::threads * own_rows);
   constexpr int step = Shape::columns / own_columns, together = 4;
   const int row = threadIdx.x / step * own_rows, column = threadIdx.x % step;
   double sum[own_rows][own_columns] = {};
   [[maybe_unused]] double norm_x[own_rows] = {}, norm_y[own_columns] = {};  // of cosine
-  const bool cosine = is_cosine<Shape>(a);
+  const bool cosine = is_cosine<Shape>(a), cityblock = is_cityblock<Shape>(a);
   Staged::each(a, pair, planes.data, [&](int, const float *points) {
     const auto four = [&](int point, int f) {
       return *reinterpret_cast<const Few<float, together> *>(points + point * Staged::pitch + f);
@@ -135,6 +136,8 @@ __device__ __forceinline__ void store_differences(const Args &a, const Pair &pai
               sum[k][j] = fma(x, y, sum[k][j]);
               if (j == 0) norm_x[k] = fma(x, x, norm_x[k]);
               if (k == 0) norm_y[j] = fma(y, y, norm_y[j]);
+            } else if (cityblock) {
+              sum[k][j] += fabs(x - y);
             } else {
               sum[k][j] = fma(x - y, x - y, sum[k][j]);
             }
@@ -143,6 +146,7 @@ __device__ __forceinline__ void store_differences(const Args &a, const Pair &pai
     }
   });
   const DoubleCell::Scale scale(a.scale);
+  int most = 0;  // as bits, of which NaN has the largest
 #pragma unroll
   for (int j = 0; j < own_columns; j++) {
     if (column + step * j >= pair.m) break;
@@ -152,8 +156,9 @@ __device__ __forceinline__ void store_differences(const Args &a, const Pair &pai
       double d = row + k < pair.n ? sum[k][j] : 0;
       if (cosine)
         d = cosine_distance(d, inverse_norm(norm_x[k]), inverse_norm(norm_y[j]));
-      else if (!Shape::squares)
+      else if (!Shape::squares && !cityblock)
         d = sqrt(d);
+      most = max(most, __float_as_int(static_cast<float>(a.scale * d)) & 0x7fffffff);
       keep(row + k, column + step * j, d);
       if constexpr (Cell::wide)
         StoredCost<Cell>::put(first, second, DoubleCell::prepare(d, scale));
@@ -161,6 +166,7 @@ __device__ __forceinline__ void store_differences(const Args &a, const Pair &pai
         StoredCost<Cell>::put(first, second, split_large(a.scale * d));
     }
   }
+  return __int_as_float(most);
 }
 
 }  // namespace sdtw::cuda::short_pairs

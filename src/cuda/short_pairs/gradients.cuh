@@ -3,6 +3,7 @@
 
 #include "cuda/costs/matrix_product.cuh"
 #include "cuda/short_pairs/points.cuh"
+#include "cuda/short_pairs/signed_sums.cuh"
 
 namespace sdtw::cuda::short_pairs {
 
@@ -160,6 +161,19 @@ class PointGradients {
   }
 };
 
+// Makes E 0 where whole tiles of rows and columns go on beyond the pair's, by all threads.
+template <int R>
+__device__ __forceinline__ void clear_beyond(const Pair &pair, const Planes<R> &planes) {
+  using Planes = short_pairs::Planes<R>;
+  const int threads = static_cast<int>(blockDim.x);
+  if (pair.n % of_tile != 0)
+    for (int i = threadIdx.x; i < pair.m * of_tile; i += threads)
+      if (const int row = pair.n / of_tile * of_tile + i % of_tile; row >= pair.n)
+        planes.data[Planes::place(row, i / of_tile)] = 0;
+  for (int i = pair.m * Planes::pitch + threadIdx.x; i < Planes::size_for(pair.m); i += threads) planes.data[i] = 0;
+  __syncthreads();
+}
+
 // All gradients of a pair. In shared memory E is in the first plane, and behind it points as they are staged, and the
 // sums of E of each.
 template <class Shape>
@@ -175,14 +189,8 @@ struct Gradients {
     if (!Shape::squares && a.metric == SDTW_EUCLIDEAN) kept.divide(planes);
     float *const staged = planes.data + planes.size;
     double *const sums = reinterpret_cast<double *>(staged + Staged::bytes / sizeof(float));
-    // Matrices have whole tiles of rows and columns.
-    if (pair.n % of_tile != 0)
-      for (int i = threadIdx.x; i < pair.m * of_tile; i += Shape::threads)
-        if (const int row = pair.n / of_tile * of_tile + i % of_tile; row >= pair.n)
-          planes.data[Planes::place(row, i / of_tile)] = 0;
-    for (int i = pair.m * Planes::pitch + threadIdx.x; i < Planes::size_for(pair.m); i += Shape::threads)
-      planes.data[i] = 0;
-    __syncthreads();
+    clear_beyond(pair, planes);
+    if (is_cityblock<Shape>(a)) return store_signed_sums<Shape>(a, pair, planes, staged, factor);
     const int number = static_cast<int>(threadIdx.x) / warp;
     const bool of_x = number < Shape::warps / 2;
     const auto with_points = [&](const auto &work) {

@@ -4,6 +4,7 @@
 // Euclidean: D is the root of the squared distance, and gradients are of weights E / D, 0 where points coincide.
 // Cosine: D = 1 - c, c = <x, y> / (|x| |y|), or 1 where x or y is 0. With u = x / |x| and v = y / |y| the gradient for x
 // is sum_j E (c u - v) / |x|: products of E with points that are divided by their norms, and sums of E c.
+// City block: costs are summed up from differences, and gradients from E with the sign of each (signed_sums.cuh).
 #pragma once
 
 #include <cfloat>
@@ -16,6 +17,11 @@ namespace sdtw::cuda::short_pairs {
 template <class Shape>
 __device__ __forceinline__ bool is_cosine(const Args &a) {
   return !Shape::squares && a.metric == SDTW_COSINE;
+}
+
+template <class Shape>
+__device__ __forceinline__ bool is_cityblock(const Args &a) {
+  return !Shape::squares && a.metric == SDTW_CITYBLOCK;
 }
 
 // What is left of a sum, unless that is NaN.
