@@ -324,7 +324,13 @@ TEST_CASE("CUDA: short pairs of many features have a block each") {
   CHECK(is_short(256, 128, 128, 1));
   CHECK_FALSE(is_short(265, 128, 128, 1));
   CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F64));
-  CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_COSINE));
+  for (const sdtw_metric metric : {SDTW_EUCLIDEAN, SDTW_CITYBLOCK, SDTW_COSINE})
+    for (const int64_t features : {1, 100}) {
+      CHECK(is_short(4096, 64, 64, features, metric));
+      CHECK_FALSE(is_short(32, 64, 65, features, metric));
+      CHECK_FALSE(is_short(32, 64, 64, features, metric, SDTW_F64));
+      CHECK(is_short(32, 64, 64, features, metric, SDTW_BF16, SDTW_ALL_PAIRS, SDTW_NO_STATE));
+    }
   CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F32, SDTW_ALL_PAIRS));  // the general engine's
   CHECK(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F32, SDTW_ALL_PAIRS, SDTW_NO_STATE));
 }

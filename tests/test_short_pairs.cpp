@@ -1,4 +1,4 @@
-// Short pairs of many features, of which CUDA has kernels (src/cuda/short_pairs/).
+// Short pairs, of which CUDA has kernels (src/cuda/short_pairs/).
 #include "backend.h"
 #include "family.h"
 
@@ -21,6 +21,13 @@ void check_sizes() {
 }
 
 constexpr const char *half_types[] = {"dtype=f16", "dtype=bf16"};
+constexpr const char *other_metrics[] = {"metric=euclidean ", "metric=cosine ", "metric=cityblock "};
+
+// Calls check with lines of each other metric.
+template <class Check>
+void with_metrics(const Check &check) {
+  for (const std::string metric : other_metrics) check(metric);
+}
 
 }  // namespace
 
@@ -65,6 +72,42 @@ TEST_CASE("short pairs of any costs", "[short]") {
 // Gradients are differences of sums: of these, where all points of a pair are the same, exactly 0 is due.
 TEST_CASE("short pairs of equal constants", "[short]") {
   check_line("dtype=f32 B=7 n=33 m=33 d=63 gamma=0.000136402 data=periodic seed=9001027408");
+}
+
+TEST_CASE("short pairs of other metrics", "[short]") {
+  with_metrics([](const std::string &metric) {
+    for (const char *steps : {" n=1 m=1", " n=1 m=64", " n=64 m=1", " n=31 m=33", " n=33 m=31", " n=64 m=64", " n=8 m=9"})
+      for (const char *features : {" d=1", " d=3", " d=16", " d=33", " d=132"})
+        check_line(metric + "dtype=f32 B=2 gamma=1" + steps + features);
+    for (const char *steps : {" n=20 m=64", " n=50 m=60"})
+      for (const char *more : {" lengths=0 layout=mixed grad=random", " lengths=1 bits=32 state=no", " spoil=nan",
+                               " spoil=inf", " spoil=infs", " spoil=length", " scale=1e15"})
+        check_line(metric + "dtype=f32 B=7 d=21 gamma=0.3" + steps + more);
+    for (const char *gamma : {" gamma=100", " gamma=1e-2", " gamma=1e-5", " gamma=1e-9"})
+      for (const char *data : {"noise", "equal", "constant", "spikes", "offset", "padded", "steps"})
+        check_line(metric + "dtype=f32 B=3 n=40 m=50 d=12 data=" + data + gamma);
+    for (const std::string type : half_types)
+      for (const char *more : {" d=5 layout=mixed", " d=64 lengths=0 grad=random", " d=20 spoil=nan", " d=9 state=no"})
+        check_line(metric + type + " B=4 n=40 m=50 gamma=0.7" + more);
+  });
+}
+
+TEST_CASE("all pairs of short series of other metrics", "[short]") {
+  with_metrics([](const std::string &metric) {
+    for (const char *more : {" B=3x5 n=20 m=40 d=12 pairs=all", " B=4 n=33 m=33 d=20 pairs=symmetric lengths=0",
+                             " B=3x4 n=50 m=12 d=1 pairs=all dtype=f16 grad=random layout=mixed"})
+      check_line(metric + "gamma=0.3" + more);
+  });
+}
+
+// Of a metric that is no square E is divided by distances, which may be 0, or of points one step of a float apart.
+TEST_CASE("short pairs of coincident points", "[short]") {
+  with_metrics([](const std::string &metric) {
+    for (const char *features : {" d=1", " d=40"})
+      for (const char *data : {"equal", "constant", "flat", "quantised"})
+        for (const char *gamma : {" gamma=1", " gamma=1e-4"})
+          check_line(metric + "dtype=f32 B=2 n=30 m=30 data=" + data + features + gamma);
+  });
 }
 
 TEST_CASE("more short pairs than a GPU has at a time", "[short]") {
