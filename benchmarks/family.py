@@ -103,6 +103,8 @@ def rows_of(device):
     for d in (1, 8, 64):
         for metric in METRICS_BESIDE:
             yield Variant(metric, some(32), 512, d, aim="2.5", metric=metric)
+    if device == "cuda":
+        yield from short_pairs()
     speech = {"metric": "cityblock", "gamma": 0.05, "penalties": (0.0, 128.0, 128.0), "lengths": (300, 1000)}
     yield Variant("text to speech", some(8), 1000, 80, aim="1.0 ms", has_core=False, **speech)
     band = {"band": "sakoe_chiba", "radius": 204.8}
@@ -154,6 +156,16 @@ def rows_of(device):
     yield replace(value, phase="value+grad", aim="3", has_core=True, beside=value)
     if device == "cuda":
         yield from cliffs()
+
+
+def short_pairs():
+    """Other metrics: gestures, embeddings of videos, forecasts; and all pairs, beside those by squares."""
+    for count, steps, d in ((4096, 64, 63), (64, 32, 128), (1024, 60, 256), (100, 20, 1)):
+        for metric in METRICS_BESIDE:
+            yield Variant(metric, count, steps, d, aim="2.5", metric=metric)
+    squares = Variant("all pairs", 64, 64, 64, By=64, pairs="all", state=False)
+    for metric in METRICS_BESIDE:
+        yield replace(squares, metric=metric, aim="2.5", beside=squares)
 
 
 def windows(device):
