@@ -30,8 +30,8 @@ ShortPairs make_short_pairs(const Problem &p, Costs costs) {
   result.rows_of_lane = is_long ? 4 : std::min(p.n, p.m) > warp ? 2 : 1;
   result.warps = is_long ? 16 : result.rows_of_lane == 2 && has_room ? 8 : 4;
   result.swapped = p.n > warp && p.m <= warp;
-  const bool suits = p.fused() && (result.squares || !is_long) && p.dtype == SDTW_F32 && p.gamma > 0 && p.has_unit_steps() && !p.all_pairs &&
-                     !is_banded(p) && std::max(p.n, p.m) <= most_steps_of_few;
+  const bool suits = p.fused() && (result.squares || !is_long) && p.dtype == SDTW_F32 && p.gamma > 0 &&
+                     p.has_unit_steps() && !p.all_pairs && !is_banded(p) && std::max(p.n, p.m) <= most_steps_of_few;
   const bool pays =
       has_room || !result.squares || (costs == Costs::tensor && (!is_long || p.features >= many_features));
   result.fit = allows_short_pairs && suits && pays;

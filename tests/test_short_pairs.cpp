@@ -76,7 +76,8 @@ TEST_CASE("short pairs of equal constants", "[short]") {
 
 TEST_CASE("short pairs of other metrics", "[short]") {
   with_metrics([](const std::string &metric) {
-    for (const char *steps : {" n=1 m=1", " n=1 m=64", " n=64 m=1", " n=31 m=33", " n=33 m=31", " n=64 m=64", " n=8 m=9"})
+    for (const char *steps :
+         {" n=1 m=1", " n=1 m=64", " n=64 m=1", " n=31 m=33", " n=33 m=31", " n=64 m=64", " n=8 m=9"})
       for (const char *features : {" d=1", " d=3", " d=16", " d=33", " d=132"})
         check_line(metric + "dtype=f32 B=2 gamma=1" + steps + features);
     for (const char *steps : {" n=20 m=64", " n=50 m=60"})

@@ -2,7 +2,7 @@
 // all pairs as well if they are asked for without state (all_pairs.cu). Series of half precision that are the core case
 // otherwise are converted to float32, and gradients back (as_computed). Without state the core kernels compute forward
 // again, a wave of pairs at a time. Short pairs have kernels of their own, without state, which read half precision as
-// it is, and take the Euclidean distance and cosine as well. Values alone of many short series are the streams'. All else is the general engine's.
+// it is, and take any metric. Values alone of many short series are the streams'. All else is the general engine's.
 #include "backend.h"
 #include "cuda/core_calls.h"
 #include "cuda/general/backend.h"
@@ -134,8 +134,7 @@ bool are_short(const sdtw::Plan &plan) { return plan.cuda.route != Route::pairs 
 }  // namespace
 
 void choose_kernels(sdtw::Plan &plan, Call call) {
-  if ((plan.cuda.units && !has_units(plan)) || (plan.cuda.corridor && !has_corridors()))
-    take_general(plan);
+  if ((plan.cuda.units && !has_units(plan)) || (plan.cuda.corridor && !has_corridors())) take_general(plan);
   plan.cuda.short_pairs.fit = short_pairs::are_fit(plan);
   plan.cuda.streams.fit &= plan.cuda.streams.everywhere || !current_device().avoids_float64;
   if (plan.cuda.route == Route::pairs && (call == Call::forward || call == Call::backward)) {

@@ -26,8 +26,8 @@ class PointGradients {
   int from, left;  // the warp's first point; points that there are from there on
   const float *e;  // of the lane's point of the first tile and its first other
   double *sums;    // of E of the warp's points
-  // Of metrics that are not squares, likewise: what is kept of the lane's first cell, and of cosine the inverse norms of
-  // the warp's points, and of the others.
+  // Of metrics that are not squares, likewise: what is kept of the lane's first cell, and of cosine the inverse norms
+  // of the warp's points, and of the others.
   const float *cell;
   const double *norms, *norms_of_others;
   int own, other;  // where the lane's first points of the product are among those that are staged

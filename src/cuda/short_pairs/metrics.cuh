@@ -1,9 +1,11 @@
-// Short pairs by other metrics than the squared distance, of the same products of matrices. Which of them it is a
-// kernel knows when it is launched (Args::metric); those of squared distances are compiled without any of this.
+// Short pairs by other metrics than the squared distance. Which of them it is a kernel knows when it is launched
+// (Args::metric); those of squared distances are compiled without any of this.
 //
 // Euclidean: D is the root of the squared distance, and gradients are of weights E / D, 0 where points coincide.
-// Cosine: D = 1 - c, c = <x, y> / (|x| |y|), or 1 where x or y is 0. With u = x / |x| and v = y / |y| the gradient for x
-// is sum_j E (c u - v) / |x|: products of E with points that are divided by their norms, and sums of E c.
+//
+// Cosine: D = 1 - c, c = <x, y> / (|x| |y|), or 1 where x or y is 0. With u = x / |x| and v = y / |y| the gradient for
+// x is sum_j E (c u - v) / |x|: products of E with points that are divided by their norms, and sums of E c.
+//
 // City block: costs are summed up from differences, and gradients from E with the sign of each (signed_sums.cuh).
 #pragma once
 

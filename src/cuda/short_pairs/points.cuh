@@ -85,8 +85,8 @@ struct StagedPoints {
   }
 };
 
-// The points less the first one of x, so that an offset that all points share does not cancel in sums of products. Those
-// of cosine are as they are. Points that the pair does not have are 0.
+// The points less the first one of x, so that an offset that all points share does not cancel in sums of products.
+// Those of cosine are as they are. Points that the pair does not have are 0.
 template <class Shape>
 struct CentredPoints {
   using P = Points<Shape>;

@@ -18,7 +18,7 @@ __device__ __forceinline__ void store_signed_sums_of(const Args &a, const Pair &
   const int padded = of_x ? a.n : a.m, own_points = of_x ? pair.n : pair.m, others = of_x ? pair.m : pair.n;
   const int own_feature = static_cast<int>(threadIdx.x) % P::features;
   if (!out.data || first >= padded) return;
-  const auto load = [&](bool x, int point, float (&to)[together]) {
+  const auto load = [&](bool x, int point, float(&to)[together]) {
 #pragma unroll
     for (int i = 0; i < together; i++) to[i] = points[((x ? 0 : P::of_x) + point + i) * Staged::pitch + own_feature];
   };
@@ -59,8 +59,8 @@ __device__ __forceinline__ void store_signed_sums_of(const Args &a, const Pair &
                   first + k < own_points ? static_cast<float>(factor * sum[k]) : 0.0f);
 }
 
-// Of both series, by all threads. E is in the first plane, 0 in what whole tiles have beyond the pair. staged: memory for
-// the points.
+// Of both series, by all threads. E is in the first plane, 0 in what whole tiles have beyond the pair. staged: memory
+// for the points.
 template <class Shape>
 __device__ __forceinline__ void store_signed_sums(const Args &a, const Pair &pair, const Planes<Shape::R> &planes,
                                                   float *staged, double factor) {
