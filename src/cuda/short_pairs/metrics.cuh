@@ -34,8 +34,10 @@ __device__ __forceinline__ double inverse_norm(double square) {
   if (square == 0) return 0;
   return isfinite(square) ? 1 / sqrt(square) : __longlong_as_double(0x7ff8000000000000ll);
 }
+// From 0 to 2, of which rounding may have more, or NaN.
 __device__ __forceinline__ double cosine_distance(double product, double inverse_x, double inverse_y) {
-  return at_least_0(1 - product * inverse_x * inverse_y);
+  const double d = at_least_0(1 - product * inverse_x * inverse_y);
+  return d > 2 ? 2 : d;
 }
 
 // The Euclidean distance of two points, summed up from differences.
