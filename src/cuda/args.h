@@ -140,7 +140,7 @@ struct Args {
   int *progress;             // [batch][strips], strips in the order in which they add to grad_y: 2^30 less the column
                              // from which on the strip has added all its part
 
-  // What only the kernels for short pairs ask for: other kernels of theirs are for other metrics and half types.
+  // For the kernels for short pairs alone, which have any metric and read half types.
   sdtw_metric metric;
   sdtw_dtype dtype;  // of series and gradients
 };

@@ -40,8 +40,9 @@ __device__ __forceinline__ double cosine_distance(double product, double inverse
   return d > 2 ? 2 : d;
 }
 
-// The Euclidean distance of two points, summed up from differences.
-static __device__ __noinline__ double distance_of(const Args &a, const Pair &pair, int row, int column) {
+// The Euclidean distance of two points, summed up from differences. Not inlined, it gets no reference to what the
+// caller keeps, which would be in memory then.
+static __device__ __noinline__ double distance_of(const Args &a, const Pair pair, int row, int column) {
   if (row >= pair.n || column >= pair.m) return 0;
   const int64_t x = x_of(a, pair.index) * a.x.stride[0] + row * a.x.stride[1];
   const int64_t y = y_of(a, pair.index) * a.y.stride[0] + column * a.y.stride[1];
@@ -80,7 +81,7 @@ struct Kept {
   // be -0.
   __device__ __forceinline__ void put(const Args &a, int row, int column, double distance) const {
     const bool turned = a.metric == SDTW_COSINE && distance > 1;
-    cells[Planes::place(row, column)] = static_cast<float>(turned ? -(2 - distance) : distance);
+    cells[Planes::place(row, column)] = static_cast<float>(turned ? -(2 - distance) : fmin(distance, double{FLT_MAX}));
   }
   static __device__ __forceinline__ double cosine(float cell) {
     return copysign(1.0, static_cast<double>(cell)) - static_cast<double>(cell);
