@@ -80,11 +80,16 @@ void append_kernels(std::string &text, sdtw::Plan plan, const char *name, Call c
   }
 }
 
+std::string describe_short_pairs(const cuda::Plan &p) {
+  return p.short_pairs.fit ? "; a block has a pair, and no state, where float64 is not slow" : "";
+}
+
 }  // namespace
 
 std::string describe(const sdtw::Plan &plan) {
-  if (plan.cuda.route == Route::general) return describe_general(plan) + describe_streams(plan);
   const cuda::Plan &p = plan.cuda;
+  if (p.route == Route::general || p.short_alone)
+    return describe_general(plan) + describe_streams(plan) + describe_short_pairs(p);
   const auto number = [](auto value) { return static_cast<long long>(value); };
   std::string text = p.transposed ? "cuda: rows of y; " : "cuda: ";
   if (p.route == Route::pairs)
@@ -105,8 +110,7 @@ std::string describe(const sdtw::Plan &plan) {
          p.wide_sums || plan.problem.dtype == SDTW_F64 ? "float64" : "float32");
   append(text, "; state %zu, workspace forward %zu backward %zu alignment %zu bytes", p.state_bytes, p.forward_bytes,
          p.backward_bytes, p.alignment_bytes);
-  text += describe_streams(plan);
-  if (p.short_pairs.fit) text += "; a block has a pair, and no state, where float64 is not slow";
+  text += describe_streams(plan) + describe_short_pairs(p);
   if (p.units) text += "; costs are of points divided by their norms";
   try {
     require_device();

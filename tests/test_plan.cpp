@@ -347,6 +347,13 @@ TEST_CASE("sdtw_describe names what runs") {
   c.exec.device = SDTW_CUDA;
   const std::string text = describe(c);
   CHECK(text.find("strips of 128 rows, 3 a pair") != std::string::npos);
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_EUCLIDEAN, SDTW_COSINE})
+    for (const uint32_t flags : {0u, static_cast<uint32_t>(SDTW_ALL_PAIRS)}) {
+      Case pairs = make_case(metric, 3, 30, 40, 20, 1);
+      pairs.problem.flags = flags;
+      pairs.exec.device = SDTW_CUDA, pairs.exec.flags = SDTW_NO_STATE;
+      CHECK(describe(pairs).find("a block has a pair") != std::string::npos);
+    }
   if (sdtw_device_available(SDTW_CUDA) != SDTW_STATUS_OK) {
     CHECK(text.find("kernels are chosen where there is a GPU") != std::string::npos);
     return;
