@@ -308,6 +308,16 @@ extern size_t most_of_wave;
 // So many pairs of a core problem, or of one that is but for SDTW_ALL_PAIRS, as a batch; and the exec with state.
 Problem part_of(const Problem &problem, int64_t pairs);
 Exec with_state(const Exec &exec);
+// The core case, and values and gradients of it with a band that is the same from both ends of any pair; and a plan of
+// it, of a batch.
+bool takes_core(const Problem &problem);
+Plan make_core_plan(const Problem &problem, const Exec &exec);
+// Calls without state and all pairs, a wave of pairs at a time (plan_cuda_waves.cpp). Whether all pairs are to be
+// computed as short ones, by no core kernels; and the plan of a wave of all pairs.
+Waves make_waves(const Problem &problem, const Exec &exec);
+PairWaves make_pair_waves(const Problem &problem, const Exec &exec, Call call);
+bool are_short_alone(const Problem &problem);
+Plan make_wave_plan(const Problem &problem, const Exec &exec, int64_t pairs);
 // The part of a plan that is the general engine's (plan_cuda_general.cpp).
 general::Plan make_general_plan(const Problem &problem, const Exec &exec);
 std::string describe_general(const sdtw::Plan &plan);

@@ -65,17 +65,6 @@ bool needs_wide_sums(const Problem &p) {
   return p.dtype == SDTW_F32 && p.fused() && (std::max(p.n, p.m) > longest || p.metric == SDTW_COSINE);
 }
 
-// The core case, and values and gradients of it with a band that is the same from both ends of any pair.
-bool takes_core(const Problem &p) {
-  constexpr int64_t most_features = 128;
-  constexpr int64_t longest = int64_t{1} << 28;  // so that sums of rows, columns and a radius have room in an int
-  Problem other = p;
-  other.band = SDTW_BAND_NONE;
-  if (!is_banded(p)) return other.is_core();
-  return other.is_core() && p.metric == SDTW_SQEUCLIDEAN && p.dtype == SDTW_F32 && p.band == SDTW_BAND_SAKOE_CHIBA &&
-         p.features <= most_features && std::max(p.n, p.m) <= longest;
-}
-
 // Cosine of many features is the core kernels' where costs, at most 2, are FloatCell's in all pairs and have room in
 // words, and no pair is thin. Few features take the general engine less time than the core kernels beside what comes
 // before and after them.
@@ -114,7 +103,15 @@ bool is_banded(const Problem &p) {
          (p.band != SDTW_BAND_NONE && p.band_radius < static_cast<double>(std::max(p.n, p.m) - 1));
 }
 
-size_t most_of_wave = size_t{192} << 20;
+bool takes_core(const Problem &p) {
+  constexpr int64_t most_features = 128;
+  constexpr int64_t longest = int64_t{1} << 28;  // so that sums of rows, columns and a radius have room in an int
+  Problem other = p;
+  other.band = SDTW_BAND_NONE;
+  if (!is_banded(p)) return other.is_core();
+  return other.is_core() && p.metric == SDTW_SQEUCLIDEAN && p.dtype == SDTW_F32 && p.band == SDTW_BAND_SAKOE_CHIBA &&
+         p.features <= most_features && std::max(p.n, p.m) <= longest;
+}
 
 // Everything is implemented, by the core kernels or by the general engine.
 void require_supported(const Problem &) {}
@@ -148,89 +145,6 @@ Exec with_state(const Exec &exec) {
 }
 
 namespace {
-
-Plan make_core_plan(const Problem &problem, const Exec &exec);
-
-// As many pairs at a time as the state of which takes this much.
-Waves make_waves(const Problem &p, const Exec &exec) {
-  const size_t budget = std::min(size_t{96} << 20, most_of_wave);
-  const Exec stateful = with_state(exec);
-  const auto room = [&](int64_t pairs) {
-    const Plan plan = make_core_plan(part_of(p, pairs), stateful);
-    return Waves{pairs, plan.state_bytes, checked_mul(pairs, p.value_size()), plan.backward_bytes, 0};
-  };
-  const auto bytes = [](const Waves &w) { return checked_add(w.state, checked_add(w.value, w.workspace)); };
-  const int64_t some = std::min<int64_t>(p.batch, 64);
-  const size_t each = std::max<size_t>(bytes(room(some)) / some, 1);
-  Waves waves = room(std::min<int64_t>(p.batch, std::max<size_t>(budget / each, 1)));
-  if (const int64_t last = p.batch % waves.pairs; last > 0) {  // whose plan may differ
-    const Waves tail = room(last);
-    waves.state = std::max(waves.state, tail.state), waves.workspace = std::max(waves.workspace, tail.workspace);
-  }
-  Arena arena;
-  const size_t state = arena.add(waves.state, 1), value = arena.add(waves.value, 1);
-  const size_t workspace = arena.add(waves.workspace, 1);
-  return {waves.pairs, state, value, workspace, arena.bytes()};
-}
-
-// Whether all pairs are to be computed as short ones, and by no core kernels.
-bool are_short_alone(const Problem &p) { return !takes_core(part_of(p, 1)); }
-
-// A wave of Route::pairs. Of short pairs state has nothing but how each has ended.
-Plan make_wave_plan(const Problem &p, const Exec &exec, int64_t pairs) {
-  const Problem part = part_of(p, pairs);
-  if (!are_short_alone(p)) return make_core_plan(part, exec);
-  Plan plan{};
-  plan.state_bytes = checked_mul(pairs, sizeof(int));
-  return plan;
-}
-
-// What each array of so many pairs takes, with the names of where it lies.
-PairWaves sizes_of_wave(const Problem &p, const Exec &exec, bool back, int64_t pairs) {
-  const Plan plan = make_wave_plan(p, back ? with_state(exec) : exec, pairs);
-  const auto points = [&](int64_t rows) {
-    return back ? checked_mul(checked_mul(pairs, checked_mul(rows, p.features)), p.element_size()) : 0;
-  };
-  PairWaves sizes{};
-  sizes.pairs = pairs;
-  sizes.series = checked_mul(pairs, sizeof(SeriesOfPair));
-  sizes.value = back || p.symmetric ? checked_mul(pairs, p.value_size()) : 0;
-  sizes.state = back ? plan.state_bytes : 0;
-  sizes.workspace = back ? plan.backward_bytes : plan.forward_bytes;
-  sizes.grad_x = points(p.n), sizes.grad_y = points(p.m);
-  for (size_t part : {sizes.series, sizes.value, sizes.state, sizes.workspace, sizes.grad_x, sizes.grad_y})
-    sizes.bytes = checked_add(sizes.bytes, part);
-  return sizes;
-}
-
-// The waves of all pairs. Each takes as many pairs as there is room for, but all take about the same number, so that
-// the last one does not leave the GPU idle.
-PairWaves make_pair_waves(const Problem &p, const Exec &exec, Call call) {
-  const bool back = call == Call::backward;
-  const int64_t all = p.symmetric ? core::pairs_of_triangle(p.batch_x) : p.batch, some = std::min<int64_t>(all, 64);
-  const size_t each = std::max<size_t>(sizes_of_wave(p, exec, back, some).bytes / some, 1);
-  const size_t budget = back ? most_of_wave : most_of_wave / 2;  // forward takes less for a pair
-  const int64_t most = std::max<int64_t>(static_cast<int64_t>(budget / each), 1);
-  constexpr int64_t of_warp = warp / 8;  // most pairs that share a warp
-  const int64_t pairs = std::min(all, round_up(ceil_div(all, ceil_div(all, most)), of_warp));
-  const PairWaves first = sizes_of_wave(p, exec, back, pairs);
-  // The plan of the last wave may take more: of few pairs both sweeps go through all strips.
-  const PairWaves last = all % pairs > 0 ? sizes_of_wave(p, exec, back, all % pairs) : first;
-  Arena arena;
-  const auto place = [&](size_t PairWaves::*array) { return arena.add(std::max(first.*array, last.*array), 1); };
-  const auto sums = [&](int64_t series, int64_t rows) {
-    const bool needed = back && (p.symmetric || pairs < all);  // else they are written where they belong at once
-    return arena.add(needed ? checked_mul(checked_mul(series, rows), p.features) : 0, sizeof(double));
-  };
-  PairWaves waves{};
-  waves.pairs = pairs;
-  waves.series = place(&PairWaves::series), waves.value = place(&PairWaves::value);
-  waves.state = place(&PairWaves::state), waves.workspace = place(&PairWaves::workspace);
-  waves.grad_x = place(&PairWaves::grad_x), waves.grad_y = place(&PairWaves::grad_y);
-  waves.sums_x = sums(p.batch_x, p.n), waves.sums_y = sums(p.symmetric ? 0 : p.batch_y, p.m);
-  waves.bytes = arena.bytes();
-  return waves;
-}
 
 Route choose_route(const Problem &p, const Exec &exec) {
   if (takes_core(p) || takes_units(p)) return Route::core;
@@ -342,6 +256,8 @@ UnitPoints place_units(const Problem &p, Arena &arena, bool back) {
   return units;
 }
 
+}  // namespace
+
 Plan make_core_plan(const Problem &given, const Exec &exec) {
   Problem problem = given;
   problem.features = features_of_core(given);
@@ -396,7 +312,5 @@ Plan make_core_plan(const Problem &given, const Exec &exec) {
   plan.backward_bytes = plan.alignment_bytes = back.bytes();
   return plan;
 }
-
-}  // namespace
 
 }  // namespace sdtw::cuda

@@ -17,6 +17,7 @@ allowed = {
     "plan_cuda_general": leaves | {"problem", "plan", "backend", "cuda", "core"},
     "plan_cuda_short_pairs": leaves | {"problem", "plan", "backend", "core"},
     "plan_cuda_streams": leaves | {"problem", "plan", "core"},
+    "plan_cuda_waves": leaves | {"problem", "plan", "backend", "core", "cuda"},
     "plan_cuda_describe": leaves | {"plan", "backend"},
     "cpu": leaves | {"problem", "plan", "backend", "core"},
     "cuda": leaves | {"problem", "plan", "backend", "core"},
