@@ -84,6 +84,10 @@ TEST_CASE("short pairs of other metrics", "[short]") {
       for (const char *more : {" lengths=0 layout=mixed grad=random", " lengths=1 bits=32 state=no", " spoil=nan",
                                " spoil=inf", " spoil=infs", " spoil=length", " scale=1e15"})
         check_line(metric + "dtype=f32 B=7 d=21 gamma=0.3" + steps + more);
+    // Distances, or their squares, that are no floats, and those of which E divided by them is hardly one.
+    for (const char *sizes : {" n=3 m=2 d=132", " n=40 m=33 d=90", " n=20 m=9 d=1"})
+      for (const char *scale : {" gamma=1e30 scale=3e37", " gamma=1e15 scale=1e20", " gamma=1e-35 scale=1e-35"})
+        check_line(metric + "dtype=f32 B=2 seed=5 grad=random" + sizes + scale);
     for (const char *gamma : {" gamma=100", " gamma=1e-2", " gamma=1e-5", " gamma=1e-9"})
       for (const char *data : {"noise", "equal", "constant", "spikes", "offset", "padded", "steps"})
         check_line(metric + "dtype=f32 B=3 n=40 m=50 d=12 data=" + data + gamma);

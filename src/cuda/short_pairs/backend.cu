@@ -30,22 +30,24 @@ __host__ __device__ size_t bytes_of_phases(int columns) {
 template <bool gradients, class Shape>
 constexpr bool keeps_costs = gradients && !Shape::squares;
 template <class Shape>
-__device__ __forceinline__ Kept<Shape> kept_of(const Args &a) {
-  return {reinterpret_cast<float *>(ptx::shared_memory() + bytes_of_phases<true, Shape>(a.m)), a.m};
+__device__ __forceinline__ Kept<Shape> kept_of(const Args &a, float unit) {
+  return {reinterpret_cast<float *>(ptx::shared_memory() + bytes_of_phases<true, Shape>(a.m)), a.m, unit};
 }
-// What is kept of each cell's cost as it is stored.
+// What is kept of each cell's cost as it is stored. bound: of the pair's costs.
 template <bool gradients, class Shape>
-__device__ __forceinline__ auto keeper(const Args &a) {
-  return [&a, kept = kept_of<Shape>(a)](int row, int column, double distance) {
+__device__ __forceinline__ auto keeper(const Args &a, float bound) {
+  return [&a, kept = kept_of<Shape>(a, Kept<Shape>::unit_of(bound))](int row, int column, double distance) {
     if constexpr (keeps_costs<gradients, Shape>) kept.put(a, row, column, distance);
   };
 }
 // Of the pair, for all warps.
 struct Shared {
   int status, most;
+  float unit;  // of Kept
 };
 __device__ __forceinline__ int &shared_status() { return ptx::shared_object<Shared>().status; }
 __device__ __forceinline__ int &shared_most() { return ptx::shared_object<Shared>().most; }
+__device__ __forceinline__ float &shared_unit() { return ptx::shared_object<Shared>().unit; }
 
 // The largest of the numbers that all threads have, or NaN if there is any; none is below 0.
 __device__ __forceinline__ float max_of_block(float own) {
@@ -90,11 +92,11 @@ template <bool gradients, class Shape>
 __device__ __noinline__ void sweep_large_pair(const Args &a, const Pair pair, float bound) {
   const Planes<Shape::R> planes = planes_of<Shape::R>(a);
   if (bound <= long_limit(a, pair)) {
-    store_differences<LongCell, Shape>(a, pair, planes, keeper<gradients, Shape>(a));
+    store_differences<LongCell, Shape>(a, pair, planes, keeper<gradients, Shape>(a, bound));
     __syncthreads();
     return sweep_pair<LongCell, gradients>(a, pair, planes);
   }
-  store_differences<DoubleCell, Shape>(a, pair, planes, keeper<gradients, Shape>(a));
+  store_differences<DoubleCell, Shape>(a, pair, planes, keeper<gradients, Shape>(a, bound));
   __syncthreads();
   sweep_pair<DoubleCell, gradients>(a, pair, planes);
 }
@@ -109,8 +111,11 @@ __device__ __forceinline__ void sweep_regular_pair(const Args &a, const Pair &pa
   } else {
     const ProductCosts<Shape> costs(a, pair, planes);
     bound = costs.bound();
-    if (bound <= limit) costs.store(planes, keeper<gradients, Shape>(a));
-    if (keeps_costs<gradients, Shape> && is_cosine<Shape>(a)) costs.keep_norms(kept_of<Shape>(a));
+    if (bound <= limit) costs.store(planes, keeper<gradients, Shape>(a, bound));
+    if constexpr (keeps_costs<gradients, Shape>) {
+      if (is_cosine<Shape>(a)) costs.keep_norms(kept_of<Shape>(a, 1));
+      if (threadIdx.x == 0) shared_unit() = Kept<Shape>::unit_of(bound);
+    }
     __syncthreads();
   }
   const bool is_small = bound <= limit;  // false for NaN
@@ -144,11 +149,12 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks) short_pairs_ker
         if (own == 0) sweep_back<false>(pair, planes, shares);
         if (own == 1) sweep_back<true>(pair, planes, shares);
         __syncthreads();
-        constexpr double of_metric = Shape::squares ? 2 : 1;
+        const float unit = !Shape::squares && a.metric == SDTW_EUCLIDEAN ? shared_unit() : 1;
+        const double of_metric = Shape::squares ? 2 : static_cast<double>(unit);
         if (a.dense.data)
           store_alignment(a, pair, planes);
         else
-          Gradients<Shape>::store(a, pair, planes, kept_of<Shape>(a), of_metric * factor);
+          Gradients<Shape>::store(a, pair, planes, kept_of<Shape>(a, unit), of_metric * factor);
       } else {
         const float nan = __int_as_float(0x7fc00000), value = status == status_unreachable ? 0 : nan,
                     beyond = status == status_not_a_number ? nan : 0;

@@ -1,5 +1,5 @@
-// The entry points of the kernels for short pairs (block.cuh): of a core problem in float32 or a half type, by the plan
-// as core kernels would have it. None of them keeps state. series: as core_calls.h has it, but x of a pair is the
+// The entry points of the kernels for short pairs (block.cuh): of any metric, in float32 or a half type, by the plan as
+// other kernels would have it. None of them keeps state. series: as core_calls.h has it, but x of a pair is the
 // plan's y if these have changed places; then how backward has ended is written where forward of the core kernels would
 // write it to the state.
 #pragma once

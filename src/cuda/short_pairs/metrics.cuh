@@ -70,24 +70,29 @@ struct Kept {
   static constexpr int points = Shape::rows + Shape::columns;
   float *cells;
   double *inverse_norms;
+  float unit;  // what Euclidean distances are multiplied by
+
+  // Where a float has no room for squared distances it may have none for distances, either.
+  static __device__ __forceinline__ float unit_of(float bound) { return bound < INFINITY ? 1 : 0x1p-16f; }
 
   static __host__ __device__ size_t bytes(int columns) {
     return Planes::size_for(columns) * sizeof(float) + points * sizeof(double);
   }
-  __device__ __forceinline__ Kept(float *to, int columns)
-      : cells(to), inverse_norms(reinterpret_cast<double *>(to + Planes::size_for(columns))) {}
+  __device__ __forceinline__ Kept(float *to, int columns, float of_distances)
+      : cells(to), inverse_norms(reinterpret_cast<double *>(to + Planes::size_for(columns))), unit(of_distances) {}
 
   // Of cosine that is D, or D - 2 where that is nearer to 0, so that c is known as precisely near -1 as near 1; it may
   // be -0.
   __device__ __forceinline__ void put(const Args &a, int row, int column, double distance) const {
     const bool turned = a.metric == SDTW_COSINE && distance > 1;
-    cells[Planes::place(row, column)] = static_cast<float>(turned ? -(2 - distance) : fmin(distance, double{FLT_MAX}));
+    const double kept = a.metric == SDTW_EUCLIDEAN ? distance * static_cast<double>(unit) : distance;
+    cells[Planes::place(row, column)] = static_cast<float>(turned ? -(2 - distance) : kept);
   }
   static __device__ __forceinline__ double cosine(float cell) {
     return copysign(1.0, static_cast<double>(cell)) - static_cast<double>(cell);
   }
 
-  // Makes E / D of E, by all threads.
+  // Makes E / (D unit) of E, by all threads.
   __device__ __forceinline__ void divide(const Planes &planes) const {
     for (int i = threadIdx.x; i < planes.size; i += Shape::threads) {
       float &e = planes.data[i];
