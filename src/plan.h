@@ -48,8 +48,8 @@ constexpr int hard_rows_per_lane = 8;
 // Series of more features are not for streams.
 constexpr int max_stream_features = 8;
 
-// Up to so many steps pairs may be short (cuda/short_pairs/); of more than the first by squared distances alone, if
-// they are few or have many features.
+// Up to so many steps pairs may be short (cuda/short_pairs/); of more than the first, by squared distances, if they are
+// few or have many features.
 constexpr int most_short_steps = 64, most_steps_of_few = 128;
 
 // Up to so many features the sweeping warp computes costs, and gradients, itself.

@@ -148,8 +148,7 @@ namespace {
 
 Route choose_route(const Problem &p, const Exec &exec) {
   if (takes_core(p) || takes_units(p)) return Route::core;
-  const Problem pair = part_of(p, 1);
-  const bool has_waves = takes_core(pair) || make_short_pairs(pair, Costs::tensor).fit;
+  const bool has_waves = takes_core(part_of(p, 1)) || make_short_pairs(part_of(p, p.batch), Costs::tensor).fit;
   return exec.no_state && p.all_pairs && p.fused() && has_waves ? Route::pairs : Route::general;
 }
 

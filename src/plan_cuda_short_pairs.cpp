@@ -20,20 +20,23 @@ thread_local bool allows_short_pairs = true;
 //
 // Other metrics keep a number of each cell beside, for which there is room up to 64 steps.
 ShortPairs make_short_pairs(const Problem &p, Costs costs) {
-  constexpr int64_t warp = 32, many_features = 65;
+  constexpr int64_t warp = 32, some_features = 16, many_features = 65;
   const bool is_long = std::max(p.n, p.m) > most_short_steps;
   const int64_t few = few_short_pairs;
   const bool is_round = p.batch <= few, are_two = p.batch > few + few / 2 && p.batch <= 2 * few;
   const bool has_room = is_long ? is_round || are_two : p.batch <= 2 * few;
   ShortPairs result{};
   result.squares = p.metric == SDTW_SQEUCLIDEAN;
-  result.rows_of_lane = is_long ? 4 : std::min(p.n, p.m) > warp ? 2 : 1;
+  const bool is_hard = p.gamma == 0;  // then of paths that are equally good one is chosen by what is vertical
+  const bool has_metric = p.fused() && !(is_hard && p.metric == SDTW_COSINE);
+  result.rows_of_lane = is_long ? 4 : (is_hard ? p.n : std::min(p.n, p.m)) > warp ? 2 : 1;
   result.warps = is_long ? 16 : result.rows_of_lane == 2 && has_room ? 8 : 4;
-  result.swapped = p.n > warp && p.m <= warp;
-  const bool suits = p.fused() && (result.squares || !is_long) && p.dtype == SDTW_F32 && p.gamma > 0 &&
-                     p.has_unit_steps() && !p.all_pairs && !is_banded(p) && std::max(p.n, p.m) <= most_steps_of_few;
+  result.swapped = !is_hard && p.n > warp && p.m <= warp;
+  const bool suits = has_metric && p.dtype == SDTW_F32 && p.has_unit_steps() && !p.all_pairs && !is_banded(p) &&
+                     std::max(p.n, p.m) <= most_steps_of_few;
   const bool pays =
-      has_room || !result.squares || (costs == Costs::tensor && (!is_long || p.features >= many_features));
+      has_room || (result.squares && !is_hard ? costs == Costs::tensor && (!is_long || p.features >= many_features)
+                                              : !is_long || p.features >= some_features);
   result.fit = allows_short_pairs && suits && pays;
   return result;
 }

@@ -79,9 +79,8 @@ std::string describe(const Case &c) {
 
 bool may_be_short(const Case &c) {
   const sdtw_problem &p = c.problem;
-  const int most = p.metric == SDTW_SQEUCLIDEAN ? sdtw::cuda::most_steps_of_few : sdtw::cuda::most_short_steps;
   return c.exec.device == SDTW_CUDA && !c.core_kernels && p.metric != SDTW_PRECOMPUTED && p.dtype != SDTW_F64 &&
-         std::max(p.n, p.m) <= most;
+         std::max(p.n, p.m) <= sdtw::cuda::most_steps_of_few;
 }
 
 void add_core(std::vector<Case> &cases) {

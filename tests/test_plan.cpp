@@ -298,8 +298,8 @@ TEST_CASE("CUDA: values alone of many short series of few features are computed 
 
 TEST_CASE("CUDA: short pairs of many features have a block each") {
   const auto is_short = [](int64_t batch, int64_t n, int64_t m, int64_t features, sdtw_metric metric = SDTW_SQEUCLIDEAN,
-                           sdtw_dtype dtype = SDTW_F32, uint32_t flags = 0, uint32_t exec_flags = 0) {
-    Case c = make_case(metric, batch, n, m, features, 1);
+                           sdtw_dtype dtype = SDTW_F32, uint32_t flags = 0, uint32_t exec_flags = 0, double gamma = 1) {
+    Case c = make_case(metric, batch, n, m, features, gamma);
     c.problem.dtype = dtype;
     c.problem.flags = flags;
     c.exec.device = SDTW_CUDA;
@@ -327,10 +327,15 @@ TEST_CASE("CUDA: short pairs of many features have a block each") {
   for (const sdtw_metric metric : {SDTW_EUCLIDEAN, SDTW_CITYBLOCK, SDTW_COSINE})
     for (const int64_t features : {1, 100}) {
       CHECK(is_short(4096, 64, 64, features, metric));
-      CHECK_FALSE(is_short(32, 64, 65, features, metric));
+      CHECK(is_short(132, 64, 65, features, metric));
+      CHECK(is_short(4096, 64, 65, features, metric) == (features >= 16));
+      CHECK_FALSE(is_short(32, 64, 129, features, metric));
       CHECK_FALSE(is_short(32, 64, 64, features, metric, SDTW_F64));
       CHECK(is_short(32, 64, 64, features, metric, SDTW_BF16, SDTW_ALL_PAIRS, SDTW_NO_STATE));
     }
+  for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_EUCLIDEAN, SDTW_CITYBLOCK, SDTW_COSINE})
+    for (const int64_t steps : {64, 128})
+      CHECK(is_short(132, steps, 20, 1, metric, SDTW_F32, 0, 0, 0) == (metric != SDTW_COSINE));
   CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F32, SDTW_ALL_PAIRS));  // the general engine's
   CHECK(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F32, SDTW_ALL_PAIRS, SDTW_NO_STATE));
 }

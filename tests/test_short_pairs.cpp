@@ -80,29 +80,51 @@ TEST_CASE("short pairs of other metrics", "[short]") {
          {" n=1 m=1", " n=1 m=64", " n=64 m=1", " n=31 m=33", " n=33 m=31", " n=64 m=64", " n=8 m=9"})
       for (const char *features : {" d=1", " d=3", " d=16", " d=33", " d=132"})
         check_line(metric + "dtype=f32 B=2 gamma=1" + steps + features);
-    for (const char *steps : {" n=20 m=64", " n=50 m=60"})
+    for (const char *steps : {" n=128 m=128", " n=127 m=97", " n=65 m=128", " n=126 m=3", " n=1 m=128", " n=99 m=66"})
+      for (const char *features : {" B=2 d=1", " B=1 d=18", " B=1 d=64"})
+        check_line(metric + "dtype=f32 gamma=1" + steps + features);
+    for (const char *steps : {" n=20 m=64", " n=50 m=60", " n=80 m=90"})
       for (const char *more : {" lengths=0 layout=mixed grad=random", " lengths=1 bits=32 state=no", " spoil=nan",
                                " spoil=inf", " spoil=infs", " spoil=length", " scale=1e15"})
         check_line(metric + "dtype=f32 B=7 d=21 gamma=0.3" + steps + more);
     // Distances, or their squares, that are no floats, and those of which E divided by them is hardly one.
-    for (const char *sizes : {" n=3 m=2 d=132", " n=40 m=33 d=90", " n=20 m=9 d=1"})
+    for (const char *sizes : {" n=3 m=2 d=132", " n=40 m=33 d=90", " n=20 m=9 d=1", " n=70 m=75 d=30"})
       for (const char *scale : {" gamma=1e30 scale=3e37", " gamma=1e15 scale=1e20", " gamma=1e-35 scale=1e-35"})
         check_line(metric + "dtype=f32 B=2 seed=5 grad=random" + sizes + scale);
     for (const char *gamma : {" gamma=100", " gamma=1e-2", " gamma=1e-5", " gamma=1e-9"})
       for (const char *data : {"noise", "equal", "constant", "spikes", "offset", "padded", "steps"})
-        check_line(metric + "dtype=f32 B=3 n=40 m=50 d=12 data=" + data + gamma);
+        for (const char *steps : {" n=40 m=50", " n=70 m=90"})
+          check_line(metric + "dtype=f32 B=3 d=12 data=" + data + gamma + steps);
     for (const std::string type : half_types)
       for (const char *more : {" d=5 layout=mixed", " d=64 lengths=0 grad=random", " d=20 spoil=nan", " d=9 state=no"})
-        check_line(metric + type + " B=4 n=40 m=50 gamma=0.7" + more);
+        for (const char *steps : {" n=40 m=50", " n=90 m=75"})
+          check_line(metric + type + " B=4 gamma=0.7" + steps + more);
   });
 }
 
 TEST_CASE("all pairs of short series of other metrics", "[short]") {
   with_metrics([](const std::string &metric) {
     for (const char *more : {" B=3x5 n=20 m=40 d=12 pairs=all", " B=4 n=33 m=33 d=20 pairs=symmetric lengths=0",
+                             " B=2x3 n=70 m=100 d=5 pairs=all", " B=3 n=66 m=66 d=9 pairs=symmetric grad=random",
                              " B=3x4 n=50 m=12 d=1 pairs=all dtype=f16 grad=random layout=mixed"})
       check_line(metric + "gamma=0.3" + more);
   });
+}
+
+TEST_CASE("short pairs at gamma = 0", "[short]") {
+  for (const std::string metric : {"metric=sqeuclidean ", "metric=euclidean ", "metric=cityblock "}) {
+    for (const char *steps : {" n=1 m=1", " n=1 m=64", " n=64 m=1", " n=31 m=33", " n=33 m=31", " n=64 m=64",
+                              " n=8 m=9", " n=128 m=128", " n=127 m=97", " n=66 m=3", " n=1 m=128"})
+      for (const char *more : {" d=1 data=integers", " d=18", " d=64 lengths=0 grad=random layout=mixed"})
+        check_line(metric + "dtype=f32 B=2 gamma=0" + steps + more);
+    for (const char *data : {"equal", "constant", "spikes", "offset", "quantised", "padded", "steps"})
+      for (const char *steps : {" n=40 m=50", " n=70 m=90"})
+        check_line(metric + "dtype=f32 B=3 d=12 gamma=0 data=" + data + steps);
+    for (const char *more : {" spoil=nan", " spoil=inf", " spoil=infs", " spoil=length", " scale=1e15", " dtype=f16",
+                             " dtype=bf16 state=no", " dtype=f16 pairs=all"})
+      check_line(metric + "B=3 n=40 m=50 d=21 gamma=0 lengths=1 bits=32" + more);
+  }
+  check_line("metric=euclidean dtype=f32 B=2 n=40 m=33 d=90 gamma=0 scale=3e37 grad=random");
 }
 
 // Of a metric that is no square E is divided by distances, which may be 0, or of points one step of a float apart.
@@ -111,7 +133,8 @@ TEST_CASE("short pairs of coincident points", "[short]") {
     for (const char *features : {" d=1", " d=40"})
       for (const char *data : {"equal", "constant", "flat", "quantised"})
         for (const char *gamma : {" gamma=1", " gamma=1e-4"})
-          check_line(metric + "dtype=f32 B=2 n=30 m=30 data=" + data + features + gamma);
+          for (const char *steps : {" n=30 m=30", " n=80 m=80"})
+            check_line(metric + "dtype=f32 B=2 data=" + data + features + gamma + steps);
   });
 }
 

@@ -143,6 +143,7 @@ struct Args {
   // For the kernels for short pairs alone, which have any metric and read half types.
   sdtw_metric metric;
   sdtw_dtype dtype;  // of series and gradients
+  bool hard;         // gamma = 0
 };
 
 }  // namespace sdtw::cuda

@@ -16,13 +16,16 @@ struct ProductCosts {
   using Centred = CentredPoints<Shape>;
   using Planes = short_pairs::Planes<Shape::R>;
   static constexpr int rows = P::of_x;
-  // In shared memory points are staged in the first two planes, if these have the room. Behind them, as costs are to be
-  // stored there, are the points as matrices take them.
-  static __host__ __device__ int first_of_matrices(int columns) {
-    const int of_points = Centred::Staged::bytes, of_costs = 2 * Planes::size_for(columns) * sizeof(float);
-    return of_points > of_costs ? of_points : of_costs;
+  // In shared memory points are staged in as many planes as what comes of the cells will be stored in, if these have
+  // the room. Behind them are the points as matrices take them.
+  static __host__ __device__ int first_of_matrices(int columns, int planes) {
+    const int of_points = Centred::Staged::bytes;
+    const int of_cells = planes * Planes::size_for(columns) * static_cast<int>(sizeof(float));
+    return of_points > of_cells ? of_points : of_cells;
   }
-  static __host__ __device__ size_t bytes(int columns) { return first_of_matrices(columns) + Centred::bytes; }
+  static __host__ __device__ size_t bytes(int columns, int planes) {
+    return first_of_matrices(columns, planes) + Centred::bytes;
+  }
 
   // A warp has 16 rows and all columns, or half of them.
   static constexpr int tiles = P::of_y / of_tile * rows / 16 / Shape::warps;
@@ -35,11 +38,12 @@ struct ProductCosts {
   double *shared;  // the points; in the end their norms
   double sum[tiles][4] = {};
 
-  __device__ __forceinline__ ProductCosts(const Args &args, const Pair &of, const Planes &planes)
+  // memory: of so many planes, and what there is behind them.
+  __device__ __forceinline__ ProductCosts(const Args &args, const Pair &of, float *memory, int planes)
       : a(args),
         pair(of),
-        shared(reinterpret_cast<double *>(planes.data) + first_of_matrices(args.m) / sizeof(double)) {
-    Centred::each(a, pair, planes.data, shared, [&] { multiply(); });
+        shared(reinterpret_cast<double *>(memory) + first_of_matrices(args.m, planes) / sizeof(double)) {
+    Centred::each(a, pair, memory, shared, [&] { multiply(); });
   }
 
   // Adds up the products of 16 features, eight at a time, for which there are registers.
@@ -83,9 +87,9 @@ struct ProductCosts {
   __device__ __forceinline__ void keep_norms(const Kept<Shape> &kept) const {
     if (threadIdx.x < P::count) kept.inverse_norms[threadIdx.x] = shared[threadIdx.x];
   }
-  // keep(row, column, D): of each cell.
-  template <class Keep>
-  __device__ __forceinline__ void store(const Planes &planes, const Keep &keep) const {
+  // Calls work(row, column, D) with each cell.
+  template <class Work>
+  __device__ __forceinline__ void each(const Work &work) const {
 #pragma unroll
     for (int tile = 0; tile < tiles; tile++) {
       if (first_column() + of_tile * tile >= pair.m) break;  // planes have whole tiles
@@ -94,28 +98,36 @@ struct ProductCosts {
       for (int i = 0; i < 4; i++) {
         const int row = first_row() + lane_id() / 4 + i / 2 * 8;
         const int column = first_column() + of_tile * tile + lane_id() % 4 * 2 + i % 2;
-        const double d = at_least_0(distance(row, column, sum[tile][i]));
-        keep(row, column, d);
-        float *to = planes.data + Planes::place(row, column);
-        StoredCost<FloatCell>::put(to, to + planes.size, split_large(a.scale * d));
+        work(row, column, at_least_0(distance(row, column, sum[tile][i])));
       }
     }
   }
+  // keep: as `each` has it.
+  template <class Keep>
+  __device__ __forceinline__ void store(const Planes &planes, const Keep &keep) const {
+    each([&](int row, int column, double d) {
+      keep(row, column, d);
+      float *to = planes.data + Planes::place(row, column);
+      StoredCost<FloatCell>::put(to, to + planes.size, split_large(a.scale * d));
+    });
+  }
 };
 
-// Costs by differences; those of cosine by products, as ever. A thread has 2 R rows, side by side, and some columns.
-// keep: as for ProductCosts. Returns the largest t of the thread's cells, or NaN if there is any.
-template <class Cell, class Shape, class Keep>
-__device__ __forceinline__ float store_differences(const Args &a, const Pair &pair, const Planes<Shape::R> &planes,
-                                                   const Keep &keep) {
+// Distances by differences; those of cosine by products, as ever. A thread has 2 R rows, side by side, and some
+// columns. memory: for the points. work: as for ProductCosts::each. inverse_norms: where those of cosine go; null:
+// nowhere.
+template <class Shape, class Work>
+__device__ __forceinline__ void each_difference(const Args &a, const Pair &pair, float *memory, const Work &work,
+                                                double *inverse_norms = nullptr) {
   using Staged = StagedPoints<Shape>;
   constexpr int own_rows = 2 * Shape::R, own_columns = Shape::rows * Shape::columns / (Shape::threads * own_rows);
-  constexpr int step = Shape::columns / own_columns, together = 4;
+  constexpr int step = Shape::columns / own_columns;
+  constexpr int together = Shape::R > 2 ? 2 : 4;  // features, as registers allow
   const int row = threadIdx.x / step * own_rows, column = threadIdx.x % step;
   double sum[own_rows][own_columns] = {};
   [[maybe_unused]] double norm_x[own_rows] = {}, norm_y[own_columns] = {};  // of cosine
   const bool cosine = is_cosine<Shape>(a), cityblock = is_cityblock<Shape>(a);
-  Staged::each(a, pair, planes.data, [&](int, const float *points) {
+  Staged::each(a, pair, memory, [&](int, const float *points) {
     const auto four = [&](int point, int f) {
       return *reinterpret_cast<const Few<float, together> *>(points + point * Staged::pitch + f);
     };
@@ -145,27 +157,44 @@ __device__ __forceinline__ float store_differences(const Args &a, const Pair &pa
       }
     }
   });
-  const DoubleCell::Scale scale(a.scale);
-  int most = 0;  // as bits, of which NaN has the largest
 #pragma unroll
   for (int j = 0; j < own_columns; j++) {
     if (column + step * j >= pair.m) break;
 #pragma unroll
     for (int k = 0; k < own_rows; k++) {
-      float *first = planes.data + Planes<Shape::R>::place(row + k, column + step * j), *second = first + planes.size;
       double d = row + k < pair.n ? sum[k][j] : 0;
       if (cosine)
         d = cosine_distance(d, inverse_norm(norm_x[k]), inverse_norm(norm_y[j]));
-      else if (!Shape::squares && !cityblock)
+      else if (is_euclidean<Shape>(a))
         d = sqrt(d);
-      most = max(most, __float_as_int(static_cast<float>(a.scale * d)) & 0x7fffffff);
-      keep(row + k, column + step * j, d);
-      if constexpr (Cell::wide)
-        StoredCost<Cell>::put(first, second, DoubleCell::prepare(d, scale));
-      else
-        StoredCost<Cell>::put(first, second, split_large(a.scale * d));
+      work(row + k, column + step * j, d);
     }
   }
+  if (!cosine || !inverse_norms) return;
+  if (column == 0)
+#pragma unroll
+    for (int k = 0; k < own_rows; k++) inverse_norms[row + k] = inverse_norm(norm_x[k]);
+  if (row == 0)
+#pragma unroll
+    for (int j = 0; j < own_columns; j++) inverse_norms[Shape::rows + column + step * j] = inverse_norm(norm_y[j]);
+}
+
+// Costs of these. keep: as `each_difference` has it. Returns the largest t of the thread's cells, or NaN if there is
+// any.
+template <class Cell, class Shape, class Keep>
+__device__ __forceinline__ float store_differences(const Args &a, const Pair &pair, const Planes<Shape::R> &planes,
+                                                   const Keep &keep) {
+  const DoubleCell::Scale scale(a.scale);
+  int most = 0;  // as bits, of which NaN has the largest
+  each_difference<Shape>(a, pair, planes.data, [&](int row, int column, double d) {
+    float *first = planes.data + Planes<Shape::R>::place(row, column), *second = first + planes.size;
+    most = max(most, __float_as_int(static_cast<float>(a.scale * d)) & 0x7fffffff);
+    keep(row, column, d);
+    if constexpr (Cell::wide)
+      StoredCost<Cell>::put(first, second, DoubleCell::prepare(d, scale));
+    else
+      StoredCost<Cell>::put(first, second, split_large(a.scale * d));
+  });
   return __int_as_float(most);
 }
 

@@ -174,20 +174,22 @@ __device__ __forceinline__ void clear_beyond(const Pair &pair, const Planes<R> &
   __syncthreads();
 }
 
-// All gradients of a pair. In shared memory E is in the first plane, and behind it points as they are staged, and the
-// sums of E of each.
+// All gradients of a pair. In shared memory E is in the first plane, and behind it, and what has been computed once
+// more, points as they are staged, and the sums of E of each.
 template <class Shape>
 struct Gradients {
   using Planes = short_pairs::Planes<Shape::R>;
   using Staged = StagedPoints<Shape>;
+  static constexpr int planes_before = Shape::recomputes ? 2 : 1;
   static __host__ __device__ size_t bytes(int columns) {
-    return Planes::size_for(columns) * sizeof(float) + Staged::bytes + Points<Shape>::count * sizeof(double);
+    return planes_before * Planes::size_for(columns) * sizeof(float) + Staged::bytes +
+           Points<Shape>::count * sizeof(double);
   }
 
   static __device__ __forceinline__ void store(const Args &a, const Pair &pair, const Planes &planes,
                                                const Kept<Shape> &kept, double factor) {
-    if (!Shape::squares && a.metric == SDTW_EUCLIDEAN) kept.divide(planes);
-    float *const staged = planes.data + planes.size;
+    if (is_euclidean<Shape>(a) && !a.hard) kept.divide(planes);
+    float *const staged = planes.data + planes_before * planes.size;
     double *const sums = reinterpret_cast<double *>(staged + Staged::bytes / sizeof(float));
     clear_beyond(pair, planes);
     if (is_cityblock<Shape>(a)) return store_signed_sums<Shape>(a, pair, planes, staged, factor);

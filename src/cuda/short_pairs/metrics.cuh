@@ -26,6 +26,11 @@ __device__ __forceinline__ bool is_cityblock(const Args &a) {
   return !Shape::squares && a.metric == SDTW_CITYBLOCK;
 }
 
+template <class Shape>
+__device__ __forceinline__ bool is_euclidean(const Args &a) {
+  return !Shape::squares && a.metric == SDTW_EUCLIDEAN;
+}
+
 // What is left of a sum, unless that is NaN.
 __device__ __forceinline__ double at_least_0(double d) { return d < 0 ? 0 : d; }
 
@@ -62,8 +67,8 @@ __device__ __forceinline__ double root_of(const Args &a, const Pair &pair, int r
   return square > error * error ? sqrt(square) : distance_of(a, pair, row, column);
 }
 
-// What gradients need of the costs: behind all else in shared memory, a number of each cell, as Planes have cells; and
-// of cosine the inverse norm of each point.
+// What gradients need of the costs: a number of each cell, in a plane behind all else in shared memory, or in the
+// second one once there is E; and of cosine the inverse norm of each point, behind all else.
 template <class Shape>
 struct Kept {
   using Planes = short_pairs::Planes<Shape::R>;
@@ -76,10 +81,12 @@ struct Kept {
   static __device__ __forceinline__ float unit_of(float bound) { return bound < INFINITY ? 1 : 0x1p-16f; }
 
   static __host__ __device__ size_t bytes(int columns) {
-    return Planes::size_for(columns) * sizeof(float) + points * sizeof(double);
+    return (Shape::keeps ? Planes::size_for(columns) * sizeof(float) : 0) + points * sizeof(double);
   }
-  __device__ __forceinline__ Kept(float *to, int columns, float of_distances)
-      : cells(to), inverse_norms(reinterpret_cast<double *>(to + Planes::size_for(columns))), unit(of_distances) {}
+  __device__ __forceinline__ Kept(const Planes &planes, float *behind_all, float of_distances)
+      : cells(Shape::keeps ? behind_all : planes.data + planes.size),
+        inverse_norms(reinterpret_cast<double *>(behind_all + (Shape::keeps ? planes.size : 0))),
+        unit(of_distances) {}
 
   // Of cosine that is D, or D - 2 where that is nearer to 0, so that c is known as precisely near -1 as near 1; it may
   // be -0.

@@ -1,0 +1,59 @@
+// The kernels for gamma = 0, and their launches.
+#include "cuda/short_pairs/hard.cuh"
+#include "cuda/short_pairs/kernel.cuh"
+
+namespace sdtw::cuda::short_pairs {
+namespace {
+
+template <bool gradients, class Shape>
+__global__ void __launch_bounds__(Shape::threads, Shape::blocks) hard_pairs_kernel(const __grid_constant__ Args a) {
+  if constexpr (avoids_float64) return __trap();  // choose_kernels asks for none there
+  const Planes<Shape::R> planes = planes_of<Shape::R>(a);
+  const HardCells<Shape::R> cells{planes};
+  const auto sweep = [&](const Pair &pair) {
+    int most = 0;  // of the costs, as bits, of which NaN has the largest
+    each_difference<Shape>(a, pair, planes.data, [&](int row, int column, double d) {
+      cells.put_cost(Planes<Shape::R>::place(row, column), d);
+      most = max(most, __float_as_int(static_cast<float>(d)) & 0x7fffffff);
+    });
+    const float bound = max_of_block(__int_as_float(most));
+    if (sweep_of_warp() != 0) return;
+    const double value = bound == bound ? cells.template sweep<gradients>(pair) : static_cast<double>(bound);
+    if (lane_id() != 0) return;
+    shared_bound() = bound;
+    shared_status() = bound != bound             ? status_not_a_number
+                      : value < cells.infinity() ? status_finite
+                                                 : status_unreachable;
+    if (a.value) store(a.value, pair.index, false, value);
+  };
+  each_pair<gradients>(a, sweep, [&](const Pair &pair, float factor) {
+    if constexpr (gradients) {
+      const float unit = is_euclidean<Shape>(a) ? Kept<Shape>::unit_of(shared_bound()) : 1;
+      mark_path<Shape>(a, pair, cells, unit);
+      const Kept<Shape> kept(planes, planes.data, unit);  // of which E along a path needs no more
+      if (a.dense.data)
+        store_alignment(a, pair, planes);
+      else
+        Gradients<Shape>::store(a, pair, planes, kept, factor_of_metric<Shape>(a, unit) * factor);
+    }
+  });
+}
+
+template <bool gradients, class Shape>
+void launch(const Args &a, cudaStream_t stream) {
+  const size_t planes = (gradients ? 3 : 2) * Planes<Shape::R>::size_for(a.m) * sizeof(float);
+  const size_t shared =
+      std::max({planes, static_cast<size_t>(StagedPoints<Shape>::bytes), gradients ? Gradients<Shape>::bytes(a.m) : 0});
+  launch_pairs<hard_pairs_kernel<gradients, Shape>>(a, Shape::threads, shared, stream);
+}
+
+}  // namespace
+
+void launch_hard(const Args &a, const ShortPairs &its, bool gradients, cudaStream_t stream) {
+  const auto run = [&](auto shape) {
+    gradients ? launch<true, decltype(shape)>(a, stream) : launch<false, decltype(shape)>(a, stream);
+  };
+  with_general_shape(its, run);
+}
+
+}  // namespace sdtw::cuda::short_pairs
