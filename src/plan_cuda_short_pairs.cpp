@@ -26,17 +26,16 @@ ShortPairs make_short_pairs(const Problem &p, Costs costs) {
   const bool is_round = p.batch <= few, are_two = p.batch > few + few / 2 && p.batch <= 2 * few;
   const bool has_room = is_long ? is_round || are_two : p.batch <= 2 * few;
   ShortPairs result{};
-  result.squares = p.metric == SDTW_SQEUCLIDEAN;
   const bool is_hard = p.gamma == 0;  // then of paths that are equally good one is chosen by what is vertical
+  result.squares = p.metric == SDTW_SQEUCLIDEAN && !is_hard && p.has_unit_steps();
   const bool has_metric = p.fused() && !(is_hard && p.metric == SDTW_COSINE);
   result.rows_of_lane = is_long ? 4 : (is_hard ? p.n : std::min(p.n, p.m)) > warp ? 2 : 1;
   result.warps = is_long ? 16 : result.rows_of_lane == 2 && has_room ? 8 : 4;
   result.swapped = !is_hard && p.n > warp && p.m <= warp;
-  const bool suits = has_metric && p.dtype == SDTW_F32 && p.has_unit_steps() && !p.all_pairs && !is_banded(p) &&
-                     std::max(p.n, p.m) <= most_steps_of_few;
-  const bool pays =
-      has_room || (result.squares && !is_hard ? costs == Costs::tensor && (!is_long || p.features >= many_features)
-                                              : !is_long || p.features >= some_features);
+  const bool suits = has_metric && p.dtype == SDTW_F32 && (p.has_unit_steps() || !is_hard) && !p.all_pairs &&
+                     !is_banded(p) && std::max(p.n, p.m) <= most_steps_of_few;
+  const bool pays = has_room || (result.squares ? costs == Costs::tensor && (!is_long || p.features >= many_features)
+                                                : !is_long || p.features >= some_features);
   result.fit = allows_short_pairs && suits && pays;
   return result;
 }

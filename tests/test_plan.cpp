@@ -336,6 +336,13 @@ TEST_CASE("CUDA: short pairs of many features have a block each") {
   for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_EUCLIDEAN, SDTW_CITYBLOCK, SDTW_COSINE})
     for (const int64_t steps : {64, 128})
       CHECK(is_short(132, steps, 20, 1, metric, SDTW_F32, 0, 0, 0) == (metric != SDTW_COSINE));
+  Case with_steps = make_case(SDTW_SQEUCLIDEAN, 32, 64, 64, 64, 1);
+  with_steps.exec.device = SDTW_CUDA;
+  with_steps.problem.step_penalty[1] = 1;
+  CHECK(plan_of(with_steps).cuda.short_pairs.fit);
+  CHECK_FALSE(plan_of(with_steps).cuda.short_pairs.squares);
+  with_steps.problem.gamma = 0;
+  CHECK_FALSE(plan_of(with_steps).cuda.short_pairs.fit);
   CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F32, SDTW_ALL_PAIRS));  // the general engine's
   CHECK(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F32, SDTW_ALL_PAIRS, SDTW_NO_STATE));
 }

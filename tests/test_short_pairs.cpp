@@ -127,6 +127,24 @@ TEST_CASE("short pairs at gamma = 0", "[short]") {
   check_line("metric=euclidean dtype=f32 B=2 n=40 m=33 d=90 gamma=0 scale=3e37 grad=random");
 }
 
+// What a step costs by the way that it comes, from both ends of a pair.
+TEST_CASE("short pairs with step weights and penalties", "[short]") {
+  for (const std::string metric : {"metric=sqeuclidean ", "metric=euclidean ", "metric=cosine ", "metric=cityblock "}) {
+    for (const char *rule : {" weights=2,1,1", " penalties=0,1,1", " weights=1,2,0.5 penalties=1,0,-1"}) {
+      for (const char *steps : {" n=1 m=1", " n=1 m=2", " n=2 m=1", " n=1 m=64", " n=64 m=1", " n=31 m=33",
+                                " n=64 m=64", " n=8 m=9", " n=128 m=127", " n=66 m=3"})
+        check_line(metric + "dtype=f32 B=2 d=18 gamma=1 grad=random" + steps + rule);
+      for (const char *gamma :
+           {" gamma=100", " gamma=1e-2", " gamma=1e-4", " gamma=1e-6", " gamma=1e-9", " gamma=1e-15"})
+        for (const char *data : {"noise", "constant", "spikes"})
+          check_line(metric + "dtype=f32 B=2 n=40 m=50 d=5 data=" + data + gamma + rule);
+    }
+    for (const char *more : {" spoil=nan", " spoil=inf", " spoil=length", " scale=1e15", " dtype=f16",
+                             " dtype=bf16 state=no", " dtype=f16 pairs=all", " weights=0,1,1", " weights=1,0,0"})
+      check_line(metric + "B=3 n=40 m=50 d=21 gamma=0.3 lengths=1 bits=32 penalties=0,0.5,2 layout=mixed" + more);
+  }
+}
+
 // Of a metric that is no square E is divided by distances, which may be 0, or of points one step of a float apart.
 TEST_CASE("short pairs of coincident points", "[short]") {
   with_metrics([](const std::string &metric) {

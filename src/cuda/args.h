@@ -144,6 +144,9 @@ struct Args {
   sdtw_metric metric;
   sdtw_dtype dtype;  // of series and gradients
   bool hard;         // gamma = 0
+  // What a step into a cell costs is weight t + penalty, by the way that it comes.
+  double weight[3], penalty[3];
+  float largest_weight, largest_penalty;  // of all three, without their signs
 };
 
 }  // namespace sdtw::cuda

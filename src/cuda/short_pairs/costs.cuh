@@ -9,6 +9,18 @@
 
 namespace sdtw::cuda::short_pairs {
 
+// Stores a distance as the cost that a sweep of Cell takes, or t, of which it makes those of each step.
+template <class Cell, class Shape>
+__device__ __forceinline__ void put_cost(const Args &a, const Planes<Shape::R> &planes, int row, int column, double d) {
+  float *const first = planes.data + Planes<Shape::R>::place(row, column), *const second = first + planes.size;
+  if constexpr (Shape::steps)
+    StoredCost<DoubleCell>::put(first, second, a.scale * d);
+  else if constexpr (Cell::wide)
+    StoredCost<Cell>::put(first, second, DoubleCell::prepare(d, DoubleCell::Scale(a.scale)));
+  else
+    StoredCost<Cell>::put(first, second, split_large(a.scale * d));
+}
+
 // Costs by matrix products.
 template <class Shape>
 struct ProductCosts {
@@ -73,7 +85,7 @@ struct ProductCosts {
       of_series = max(of_series, __float_as_int(static_cast<float>(shared[point])) & 0x7fffffff);
     }
     const float of_x = __int_as_float(warp_max(most[0])), of_y = __int_as_float(warp_max(most[1]));
-    if (Shape::squares) return bound_of(of_x, of_y, a.scale);
+    if (is_square<Shape>(a)) return bound_of(of_x, of_y, a.scale);
     const float scale = static_cast<float>(a.scale);
     return is_cosine<Shape>(a) ? 2.001f * scale + 0 * (of_x + of_y) : (sqrtf(of_x) + sqrtf(of_y)) * scale;
   }
@@ -81,7 +93,7 @@ struct ProductCosts {
     const double of_row = shared[row], of_column = shared[rows + column];
     if (is_cosine<Shape>(a)) return cosine_distance(product, of_row, of_column);
     const double all = of_row + of_column, square = all - 2 * product;
-    return Shape::squares ? square : root_of(a, pair, row, column, all, square);
+    return is_square<Shape>(a) ? square : root_of(a, pair, row, column, all, square);
   }
   // Of cosine, by all threads.
   __device__ __forceinline__ void keep_norms(const Kept<Shape> &kept) const {
@@ -107,8 +119,7 @@ struct ProductCosts {
   __device__ __forceinline__ void store(const Planes &planes, const Keep &keep) const {
     each([&](int row, int column, double d) {
       keep(row, column, d);
-      float *to = planes.data + Planes::place(row, column);
-      StoredCost<FloatCell>::put(to, to + planes.size, split_large(a.scale * d));
+      put_cost<FloatCell, Shape>(a, planes, row, column, d);
     });
   }
 };
@@ -116,7 +127,9 @@ struct ProductCosts {
 // Distances by differences; those of cosine by products, as ever. A thread has 2 R rows, side by side, and some
 // columns. memory: for the points. work: as for ProductCosts::each. inverse_norms: where those of cosine go; null:
 // nowhere.
-template <class Shape, class Work>
+// terms: what is summed up, if it is known where this is called. In the loop it takes three times as long to ask.
+enum class Terms { any, squares, absolute };
+template <class Shape, Terms terms = Terms::any, class Work>
 __device__ __forceinline__ void each_difference(const Args &a, const Pair &pair, float *memory, const Work &work,
                                                 double *inverse_norms = nullptr) {
   using Staged = StagedPoints<Shape>;
@@ -126,7 +139,8 @@ __device__ __forceinline__ void each_difference(const Args &a, const Pair &pair,
   const int row = threadIdx.x / step * own_rows, column = threadIdx.x % step;
   double sum[own_rows][own_columns] = {};
   [[maybe_unused]] double norm_x[own_rows] = {}, norm_y[own_columns] = {};  // of cosine
-  const bool cosine = is_cosine<Shape>(a), cityblock = is_cityblock<Shape>(a);
+  const bool cosine = terms == Terms::any && is_cosine<Shape>(a);
+  const bool cityblock = terms == Terms::any ? is_cityblock<Shape>(a) : terms == Terms::absolute;
   Staged::each(a, pair, memory, [&](int, const float *points) {
     const auto four = [&](int point, int f) {
       return *reinterpret_cast<const Few<float, together> *>(points + point * Staged::pitch + f);
@@ -184,16 +198,11 @@ __device__ __forceinline__ void each_difference(const Args &a, const Pair &pair,
 template <class Cell, class Shape, class Keep>
 __device__ __forceinline__ float store_differences(const Args &a, const Pair &pair, const Planes<Shape::R> &planes,
                                                    const Keep &keep) {
-  const DoubleCell::Scale scale(a.scale);
   int most = 0;  // as bits, of which NaN has the largest
   each_difference<Shape>(a, pair, planes.data, [&](int row, int column, double d) {
-    float *first = planes.data + Planes<Shape::R>::place(row, column), *second = first + planes.size;
     most = max(most, __float_as_int(static_cast<float>(a.scale * d)) & 0x7fffffff);
     keep(row, column, d);
-    if constexpr (Cell::wide)
-      StoredCost<Cell>::put(first, second, DoubleCell::prepare(d, scale));
-    else
-      StoredCost<Cell>::put(first, second, split_large(a.scale * d));
+    put_cost<Cell, Shape>(a, planes, row, column, d);
   });
   return __int_as_float(most);
 }

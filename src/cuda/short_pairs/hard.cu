@@ -12,10 +12,14 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks) hard_pairs_kern
   const HardCells<Shape::R> cells{planes};
   const auto sweep = [&](const Pair &pair) {
     int most = 0;  // of the costs, as bits, of which NaN has the largest
-    each_difference<Shape>(a, pair, planes.data, [&](int row, int column, double d) {
+    const auto put = [&](int row, int column, double d) {
       cells.put_cost(Planes<Shape::R>::place(row, column), d);
       most = max(most, __float_as_int(static_cast<float>(d)) & 0x7fffffff);
-    });
+    };
+    if (is_cityblock<Shape>(a))
+      each_difference<Shape, Terms::absolute>(a, pair, planes.data, put);
+    else
+      each_difference<Shape, Terms::squares>(a, pair, planes.data, put);
     const float bound = max_of_block(__int_as_float(most));
     if (sweep_of_warp() != 0) return;
     const double value = bound == bound ? cells.template sweep<gradients>(pair) : static_cast<double>(bound);
@@ -53,7 +57,7 @@ void launch_hard(const Args &a, const ShortPairs &its, bool gradients, cudaStrea
   const auto run = [&](auto shape) {
     gradients ? launch<true, decltype(shape)>(a, stream) : launch<false, decltype(shape)>(a, stream);
   };
-  with_general_shape(its, run);
+  with_general_shape<false>(its, run);
 }
 
 }  // namespace sdtw::cuda::short_pairs

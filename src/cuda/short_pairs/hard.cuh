@@ -14,7 +14,7 @@ namespace sdtw::cuda::short_pairs {
 template <int R>
 struct HardCells {
   static constexpr int on_path = transitions;  // instead of a step: the best path of the pair has the cell
-  const Planes<R> &planes;
+  Planes<R> planes;
 
   static __device__ __forceinline__ double infinity() { return __longlong_as_double(0x7ff0000000000000ll); }
   __device__ __forceinline__ void put_cost(int i, double d) const {
@@ -64,11 +64,13 @@ struct HardCells {
       if constexpr (keeps)
         if (const int column = t - lane; column >= 0 && column < pair.m) planes.of_lane(2, column) = chosen;
     }
-    double last = r[0];
+    double last = infinity();
 #pragma unroll
-    for (int k = 1; k < R; k++)
-      if ((pair.n - 1) % R == k) last = r[k];
-    return __shfl_sync(all_lanes, last, last_lane);
+    for (int k = 0; k < R; k++) {
+      const double of_row = __shfl_sync(all_lanes, r[k], last_lane);
+      last = (pair.n - 1) % R == k ? of_row : last;
+    }
+    return last;
   }
 
   // Marks the best path, from its end, by one thread.

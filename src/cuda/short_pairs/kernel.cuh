@@ -35,7 +35,7 @@ __device__ __forceinline__ float max_of_block(float own) {
 // What gradients of E, which may have been divided by distances times `unit`, are multiplied by.
 template <class Shape>
 __device__ __forceinline__ double factor_of_metric(const Args &a, float unit) {
-  return Shape::squares || a.metric == SDTW_SQEUCLIDEAN ? 2 : static_cast<double>(unit);
+  return is_square<Shape>(a) ? 2 : static_cast<double>(unit);
 }
 
 // The pairs of a block: forward; or, with `gradients`, backward, or alignment if a.dense is there, with values if
@@ -80,13 +80,17 @@ void launch_pairs(const Args &a, int threads, size_t shared, cudaStream_t stream
 }
 
 // Calls visit with the Shape, of any metric, that the plan says.
-template <class Visit>
+template <bool steps, class Visit>
 void with_general_shape(const ShortPairs &its, const Visit &visit) {
-  if (its.rows_of_lane == 4) return visit(Shape<4, 16, most_steps_of_few, false>{});
-  its.rows_of_lane == 2 ? visit(Shape<2, 8, most_short_steps, false>{}) : visit(Shape<1, 4, most_short_steps, false>{});
+  if (its.rows_of_lane == 4) return visit(Shape<4, 16, most_steps_of_few, false, steps>{});
+  its.rows_of_lane == 2 ? visit(Shape<2, 8, most_short_steps, false, steps>{})
+                        : visit(Shape<1, 4, most_short_steps, false, steps>{});
 }
 
 // hard.cu. The kernels for gamma = 0.
 void launch_hard(const Args &a, const ShortPairs &its, bool gradients, cudaStream_t stream);
+// steps.cu. Those for steps with weights and penalties; bytes that a block takes with gradients.
+void launch_steps(const Args &a, const ShortPairs &its, bool gradients, cudaStream_t stream);
+size_t shared_bytes_of_steps(const ShortPairs &its, int columns);
 
 }  // namespace sdtw::cuda::short_pairs

@@ -17,6 +17,11 @@
 namespace sdtw::cuda::short_pairs {
 
 template <class Shape>
+__device__ __forceinline__ bool is_square(const Args &a) {
+  return Shape::squares || a.metric == SDTW_SQEUCLIDEAN;
+}
+
+template <class Shape>
 __device__ __forceinline__ bool is_cosine(const Args &a) {
   return !Shape::squares && a.metric == SDTW_COSINE;
 }

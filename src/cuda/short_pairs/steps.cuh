@@ -1,0 +1,249 @@
+// The sweeps of a short pair where a step into a cell of cost D costs w D + p, by the way that it comes (Args::weight,
+// Args::penalty): a cell has three costs, which the sweeping lanes make of t in float64. Otherwise as in sweeps.cuh.
+//
+// Forward, cells of neighbours get the costs of their ways before they are summed up. In a sweep from the end they
+// would get those of the cell that they are, so a cell hands on three Z: of the paths from it to the end, with its own
+// cost of the way in which each neighbour comes to it. For gradients E is weighted by the ways in which it has come to
+// a cell, as gradients are; the probabilities of these are the cell's own in the first half of a pair, and in the other
+// one, where probabilities are those of the ways that lead on, E comes along them.
+#pragma once
+
+#include "cuda/short_pairs/sweeps.cuh"
+#include "cuda/sweep/double_cell.cuh"
+
+namespace sdtw::cuda::short_pairs {
+
+// t: D log2(e) / gamma. with_penalty: not of the step to the first cell.
+template <class Cell>
+__device__ __forceinline__ typename Cell::Cost cost_of_step(const Args &a, double t, int way, bool with_penalty) {
+  const double penalty = with_penalty ? a.penalty[way] : 0;
+  if constexpr (Cell::wide) {
+    constexpr double infinity = __builtin_huge_val();
+    return DoubleCell::split(t == infinity ? infinity : fma(a.weight[way], t, penalty), DoubleCell::Scale(1));
+  } else {
+    return split_large(fma(a.weight[way], t, penalty));
+  }
+}
+// Z of a neighbour, or of a cell, and the cost of a step.
+template <class Cell>
+__device__ __forceinline__ typename Cell::Z with_cost(const typename Cell::Z &z, const typename Cell::Cost &cost) {
+  if constexpr (Cell::wide)
+    return {fma(z.m, cost.q, z.m), z.e - cost.n};
+  else
+    return {fmaf(z.m, cost.q, z.m), Cell::Exponent::sum(z.e, -cost.n)};
+}
+
+// In shared memory, what the two sweeps have left of the columns where they meet: Z of the one from the beginning, and
+// of the other one Z by horizontal and by diagonal steps. Then the shares of E that come to each row, likewise.
+enum Side { from_beginning, by_horizontal, by_diagonal, sides };
+template <class Cell, int R>
+struct StepMeeting {
+  using Z = typename Cell::Z;
+  static constexpr int rows = R * warp + 2;
+  Z *data;
+
+  __device__ __forceinline__ explicit StepMeeting(float *to) : data(reinterpret_cast<Z *>(to)) {}
+  __device__ __forceinline__ Z &cell(Side side, int row) const { return data[side * rows + 1 + row]; }
+};
+template <int R>
+struct StepShares {
+  static constexpr int of_meeting = sides * (R * warp + 2) * sizeof(DoubleCell::Z) / sizeof(float);
+  static constexpr size_t bytes = (of_meeting + sides * R * warp) * sizeof(float);
+  float *data;
+
+  __device__ __forceinline__ explicit StepShares(float *meeting) : data(meeting + of_meeting) {}
+  __device__ __forceinline__ Few<float, R> &of_lane(Side side) const {
+    return reinterpret_cast<Few<float, R> *>(data)[side * warp + lane_id()];
+  }
+};
+
+// Z of half of a pair, from t of its cells. keeps: leaves three terms of each cell in its place.
+template <class Cell, bool keeps, bool reversed, int R>
+__device__ __forceinline__ void sweep_steps(const Args &a, const Pair &pair, const Planes<R> &planes,
+                                            const StepMeeting<Cell, R> &meeting) {
+  using Z = typename Cell::Z;
+  using Real = typename Cell::Real;
+  const Half<R, reversed> half(pair);
+  const int first_row = lane_id() * R, before = half.before();
+  const int own_rows = reversed && half.order == 0 ? (pair.n - 1) % R + 1 : R;
+  // What is handed on by horizontal and by diagonal steps, which is the same Z in a sweep from the beginning.
+  Z left[R], aslant[R], above = Cell::select(half.order == 0 && own_rows == R, Cell::one(), Cell::forbidden());
+  Z last_left[R], last_aslant[R];
+#pragma unroll
+  for (int k = 0; k < R; k++) {
+    left[k] = last_left[k] = last_aslant[k] = Cell::forbidden();
+    aslant[k] = Cell::select(k == own_rows, Cell::one(), Cell::forbidden());
+  }
+  Z down = Cell::forbidden();  // what the lane's last row hands on by vertical steps
+  Few<float, R> first, second;
+  const auto ask = [&](int t) {
+    const int column = half.column(t - half.order);
+    first = planes.of_lane(0, column), second = planes.of_lane(1, column);
+  };
+  ask(0);
+#pragma unroll 1
+  for (int t = 0; t < half.steps; t++) {
+    Z up = Cell::shuffle(down, before), beside = above;
+    up = Cell::select(half.order == 0, Cell::forbidden(), up);
+    above = up;
+    if constexpr (reversed) {
+      above = Cell::shuffle(aslant[half.row(R - 1)], before);
+      above = Cell::select(half.order == 0, Cell::forbidden(), above);
+    }
+    double cost[R];
+#pragma unroll
+    for (int k = 0; k < R; k++) cost[k] = __hiloint2double(__float_as_int(first.v[k]), __float_as_int(second.v[k]));
+    ask(t + 1);
+    Few<float, R> terms[transitions];
+#pragma unroll
+    for (int i = 0; i < R; i++) {
+      const int k = half.row(i);
+      const bool with_penalty = reversed || i > 0 || t > 0 || half.order > 0;
+      const typename Cell::Cost of_diagonal = cost_of_step<Cell>(a, cost[k], diagonal, with_penalty),
+                                of_vertical = cost_of_step<Cell>(a, cost[k], vertical, true),
+                                of_horizontal = cost_of_step<Cell>(a, cost[k], horizontal, true);
+      Real term[transitions];
+      if constexpr (reversed) {
+        Z z = Cell::template next<keeps>({}, beside, up, left[k], term);
+        if (k > 0) z = Cell::unless(k >= own_rows, z);
+        beside = aslant[k];
+        aslant[k] = with_cost<Cell>(z, of_diagonal), left[k] = with_cost<Cell>(z, of_horizontal);
+        up = with_cost<Cell>(z, of_vertical);
+      } else {
+        const Z z =
+            Cell::template next<keeps>({}, with_cost<Cell>(beside, of_diagonal), with_cost<Cell>(up, of_vertical),
+                                       with_cost<Cell>(left[k], of_horizontal), term);
+        beside = left[k];
+        left[k] = up = z;
+      }
+      if constexpr (keeps) {
+#pragma unroll
+        for (int way = 0; way < transitions; way++) terms[way].v[k] = static_cast<float>(term[way]);
+      }
+    }
+    down = up;
+    const int at = t - half.order;
+    if constexpr (keeps) {
+      if (half.has(at)) {
+#pragma unroll
+        for (int way = 0; way < transitions; way++) planes.of_lane(way, half.column(at)) = terms[way];
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < R; k++) {
+      last_left[k] = Cell::select(at == half.columns - 1, left[k], last_left[k]);
+      if constexpr (reversed) last_aslant[k] = Cell::select(at == half.columns - 1, aslant[k], last_aslant[k]);
+    }
+    if (t % renormalise_every == renormalise_every - 1) {
+#pragma unroll
+      for (int k = 0; k < R; k++) {
+        Cell::renormalise(left[k]);
+        if constexpr (reversed) Cell::renormalise(aslant[k]);
+      }
+      Cell::renormalise(above), Cell::renormalise(down);
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < R; k++) {
+    if (first_row + k >= pair.n) continue;
+    meeting.cell(reversed ? by_horizontal : from_beginning, first_row + k) = last_left[k];
+    if constexpr (reversed) meeting.cell(by_diagonal, first_row + k) = last_aslant[k];
+  }
+  if (half.order == 0)
+    meeting.cell(reversed ? by_diagonal : from_beginning, reversed ? pair.n : -1) =
+        Cell::select(half.columns == 0, Cell::one(), Cell::forbidden());
+}
+
+// As `join` of sweeps.cuh.
+template <class Cell, bool with_shares, bool reversed, int R>
+__device__ __forceinline__ ExtendedDouble join_steps(const Pair &pair, const StepMeeting<Cell, R> &meeting,
+                                                     const StepShares<R> &shares) {
+  constexpr int ways = 2;  // horizontal, diagonal
+  const auto product = [&](int from, Side side, int to) {
+    const auto z = meeting.cell(from_beginning, from), on = meeting.cell(side, to);
+    return ExtendedDouble{static_cast<double>(z.m) * on.m, Cell::exponent(z) + Cell::exponent(on)};
+  };
+  ExtendedDouble sum = nothing(), of_way[R][ways];
+#pragma unroll
+  for (int k = 0; k < R; k++) {
+    const int row = lane_id() * R + k;
+    of_way[k][0] = of_way[k][1] = nothing();
+    if (row < pair.n) {
+      of_way[k][0] = product(row, by_horizontal, row);
+      of_way[k][1] = reversed ? product(row - 1, by_diagonal, row) : product(row, by_diagonal, row + 1);
+    }
+    sum = sum_of(sum, sum_of(of_way[k][0], of_way[k][1]));
+  }
+  sum = sum_of_warp(sum);
+  if constexpr (with_shares) {
+    Few<float, R> share[ways];
+#pragma unroll
+    for (int k = 0; k < R; k++) {
+      double of_all[ways];
+#pragma unroll
+      for (int i = 0; i < ways; i++) of_all[i] = of_way[k][i].m * power_of_two(of_way[k][i].e - sum.e) / sum.m;
+      share[0].v[k] = static_cast<float>(reversed ? of_all[0] : of_all[0] + of_all[1]);
+      share[1].v[k] = static_cast<float>(of_all[1]);
+    }
+    shares.of_lane(reversed ? by_horizontal : from_beginning) = share[0];
+    if constexpr (reversed) shares.of_lane(by_diagonal) = share[1];
+  }
+  return sum;
+}
+
+// As `sweep_back` of sweeps.cuh; for gradients leaves E weighted by the steps that come to each cell.
+template <bool reversed, int R>
+__device__ __forceinline__ void sweep_back_steps(const Args &a, const Pair &pair, const Planes<R> &planes,
+                                                 const StepShares<R> &shares) {
+  const Half<R, reversed> half(pair);
+  const int after = half.after();
+  const bool is_first = lane_id() == (reversed ? 0 : half.last_lane);
+  float weight[transitions];
+#pragma unroll
+  for (int way = 0; way < transitions; way++) weight[way] = a.dense.data ? 1 : static_cast<float>(a.weight[way]);
+  // As Adjoint's; and of what comes from the row before, in a sweep that began at the end, the same weighted.
+  float left[R] = {}, aslant[R] = {}, up = 0, weighted_up = 0;
+  const Few<float, R> share = shares.of_lane(reversed ? by_horizontal : from_beginning);
+  Few<float, R> share_aslant{};
+  if constexpr (reversed) share_aslant = shares.of_lane(by_diagonal);
+  Few<float, R> p[transitions];
+  const auto ask = [&](int t) {
+    const int column = half.column(t - half.order);
+#pragma unroll
+    for (int way = 0; way < transitions; way++) p[way] = planes.of_lane(way, column);
+  };
+  ask(half.steps - 1);
+#pragma unroll 2
+  for (int t = half.steps - 1; t >= 0; t--) {
+    float below = __shfl_sync(all_lanes, up, after), weighted = 0;
+    below = is_first ? 0 : below;
+    if constexpr (reversed) {
+      weighted = __shfl_sync(all_lanes, weighted_up, after);
+      weighted = is_first ? 0 : weighted;
+    }
+    const Few<float, R> of_diagonal = p[diagonal], of_vertical = p[vertical], of_horizontal = p[horizontal];
+    const int at = t - half.order;
+    const bool meets = at == half.columns - 1;
+    Few<float, R> e;
+    ask(t - 1);
+#pragma unroll
+    for (int i = R - 1; i >= 0; i--) {
+      const int k = half.row(i);
+      const float beside = meets ? share.v[k] : left[k], from_meeting = reversed && meets ? share_aslant.v[k] : 0;
+      const float here = beside + (below + from_meeting);
+      if constexpr (reversed)
+        e.v[k] = fmaf(weight[horizontal], beside, fmaf(weight[diagonal], from_meeting, weighted));
+      else
+        e.v[k] = here * fmaf(weight[diagonal], of_diagonal.v[k],
+                             fmaf(weight[horizontal], of_horizontal.v[k], weight[vertical] * of_vertical.v[k]));
+      weighted = fmaf(weight[vertical] * of_vertical.v[k], here, weight[diagonal] * aslant[k]);
+      below = fmaf(of_vertical.v[k], here, aslant[k]);
+      left[k] = of_horizontal.v[k] * here;
+      aslant[k] = of_diagonal.v[k] * here;
+    }
+    up = below, weighted_up = weighted;
+    if (half.has(at)) planes.of_lane(0, half.column(at)) = e;
+  }
+}
+
+}  // namespace sdtw::cuda::short_pairs
