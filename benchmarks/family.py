@@ -159,10 +159,16 @@ def rows_of(device):
 
 
 def short_pairs():
-    """Other metrics: gestures, embeddings of videos, forecasts; and all pairs, beside those by squares."""
-    for count, steps, d in ((4096, 64, 63), (64, 32, 128), (1024, 60, 256), (100, 20, 1)):
+    """Other metrics, gamma = 0, steps: gestures, embeddings of videos, forecasts; and all pairs."""
+    shapes = ((4096, 64, 63), (64, 32, 128), (1024, 60, 256), (100, 20, 1))
+    for count, steps, d in (*shapes, (32, 128, 64), (64, 128, 512)):
         for metric in METRICS_BESIDE:
             yield Variant(metric, count, steps, d, aim="2.5", metric=metric)
+    for count, steps, d in (*shapes, (32, 128, 64)):
+        for phase in ("value", "value+grad"):
+            yield Variant("gamma 0", count, steps, d, phase, gamma=0.0)
+            yield Variant("weights", count, steps, d, phase, weights=(2.0, 1.0, 1.0))
+            yield Variant("penalties", count, steps, d, phase, penalties=(0.0, 1.0, 1.0))
     squares = Variant("all pairs", 64, 64, 64, By=64, pairs="all", state=False)
     for metric in METRICS_BESIDE:
         yield replace(squares, metric=metric, aim="2.5", beside=squares)

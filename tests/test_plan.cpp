@@ -341,6 +341,13 @@ TEST_CASE("CUDA: short pairs of many features have a block each") {
   with_steps.problem.step_penalty[1] = 1;
   CHECK(plan_of(with_steps).cuda.short_pairs.fit);
   CHECK_FALSE(plan_of(with_steps).cuda.short_pairs.squares);
+  with_steps.problem.n = 128;
+  with_steps.problem.batch_x = with_steps.problem.batch_y = 264;
+  CHECK(plan_of(with_steps).cuda.short_pairs.fit);
+  with_steps.problem.features = 31;
+  CHECK_FALSE(plan_of(with_steps).cuda.short_pairs.fit);
+  with_steps.problem.n = 64;
+  CHECK(plan_of(with_steps).cuda.short_pairs.fit);
   with_steps.problem.gamma = 0;
   CHECK_FALSE(plan_of(with_steps).cuda.short_pairs.fit);
   CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F32, SDTW_ALL_PAIRS));  // the general engine's
