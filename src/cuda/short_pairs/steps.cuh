@@ -33,29 +33,13 @@ __device__ __forceinline__ typename Cell::Z with_cost(const typename Cell::Z &z,
     return {fmaf(z.m, cost.q, z.m), Cell::Exponent::sum(z.e, -cost.n)};
 }
 
-// In shared memory, what the two sweeps have left of the columns where they meet: Z of the one from the beginning, and
-// of the other one Z by horizontal and by diagonal steps. Then the shares of E that come to each row, likewise.
+// What the two sweeps leave of the columns where they meet: Z of the one from the beginning, and of the other one Z by
+// horizontal and by diagonal steps; and likewise the shares of E.
 enum Side { from_beginning, by_horizontal, by_diagonal, sides };
 template <class Cell, int R>
-struct StepMeeting {
-  using Z = typename Cell::Z;
-  static constexpr int rows = R * warp + 2;
-  Z *data;
-
-  __device__ __forceinline__ explicit StepMeeting(float *to) : data(reinterpret_cast<Z *>(to)) {}
-  __device__ __forceinline__ Z &cell(Side side, int row) const { return data[side * rows + 1 + row]; }
-};
+using StepMeeting = Meeting<Cell, R, sides>;
 template <int R>
-struct StepShares {
-  static constexpr int of_meeting = sides * (R * warp + 2) * sizeof(DoubleCell::Z) / sizeof(float);
-  static constexpr size_t bytes = (of_meeting + sides * R * warp) * sizeof(float);
-  float *data;
-
-  __device__ __forceinline__ explicit StepShares(float *meeting) : data(meeting + of_meeting) {}
-  __device__ __forceinline__ Few<float, R> &of_lane(Side side) const {
-    return reinterpret_cast<Few<float, R> *>(data)[side * warp + lane_id()];
-  }
-};
+using StepShares = Shares<R, sides>;
 
 // Z of half of a pair, from t of its cells. keeps: leaves three terms of each cell in its place.
 template <class Cell, bool keeps, bool reversed, int R>

@@ -40,26 +40,27 @@ struct Half {
   }
 };
 
-// In shared memory, Z of the last columns that the two sweeps have come to. Rows -1 and n are there, too.
-template <class Cell, int R>
+// In shared memory, Z of the last columns that the two sweeps have come to, which is `side` 0 and 1; where steps have
+// weights the latter are two (steps.cuh). Rows -1 and n are there, too.
+template <class Cell, int R, int sides = 2>
 struct Meeting {
   using Z = typename Cell::Z;
   static constexpr int rows = R * warp + 2;
   Z *data;
 
   __device__ __forceinline__ explicit Meeting(float *to) : data(reinterpret_cast<Z *>(to)) {}
-  __device__ __forceinline__ Z &cell(bool reversed, int row) const { return data[reversed * rows + 1 + row]; }
+  __device__ __forceinline__ Z &cell(int side, int row) const { return data[side * rows + 1 + row]; }
 };
 // What the two have for E: how much of it comes to each row.
-template <int R>
+template <int R, int sides = 2>
 struct Shares {
-  static constexpr int of_meeting = 2 * (R * warp + 2) * sizeof(DoubleCell::Z) / sizeof(float);
-  static constexpr size_t bytes = (of_meeting + 2 * R * warp) * sizeof(float);  // behind Meeting
+  static constexpr int of_meeting = sides * (R * warp + 2) * sizeof(DoubleCell::Z) / sizeof(float);
+  static constexpr size_t bytes = (of_meeting + sides * R * warp) * sizeof(float);  // behind Meeting
   float *data;
 
   __device__ __forceinline__ explicit Shares(float *meeting) : data(meeting + of_meeting) {}
-  __device__ __forceinline__ Few<float, R> &of_lane(bool reversed) const {
-    return reinterpret_cast<Few<float, R> *>(data)[reversed * warp + lane_id()];
+  __device__ __forceinline__ Few<float, R> &of_lane(int side) const {
+    return reinterpret_cast<Few<float, R> *>(data)[side * warp + lane_id()];
   }
 };
 
