@@ -7,6 +7,9 @@
 //   E              the two warps: back from where they have met
 //   gradients      all warps: by matrix instructions, of E and the points (gradients.cuh)
 //
+// At gamma = 0 one warp finds the best path instead (hard.cuh), and with step weights or penalties the sweeps are those
+// of steps.cuh.
+//
 // Nothing is handed from block to block, and nothing is kept from forward for backward, which goes through all phases.
 // While the sweeps of a block wait for results of their own, other blocks of the multiprocessor have the time: a pair
 // of up to 64 steps takes little shared memory, since its cells have three numbers at most, one after the other.
