@@ -21,8 +21,7 @@
 namespace sdtw::cuda::short_pairs {
 
 // A block and its pairs: a lane that sweeps has R rows. squares: distances are squared, and no other metric; else which
-// they are is known when a kernel is launched (Args::metric).
-// steps: these have weights or penalties.
+// metric it is is known when a kernel is launched (Args::metric). steps: steps of paths have weights or penalties.
 template <int rows_of_lane, int warps_of_block, int most_columns, bool of_squares = true, bool of_steps = false>
 struct Shape {
   static constexpr bool squares = of_squares, steps = of_steps;
