@@ -225,7 +225,8 @@ struct Kernels {
 // Pairs of which a block has one each (cuda/short_pairs/), where float64 is not slow; else the core kernels have them.
 struct ShortPairs {
   bool fit;
-  bool squares;      // by squared distances, with unit steps, at gamma > 0: all others have kernels for any metric
+  bool squares;      // by squared distances, at gamma > 0 and without what follows: others have kernels for any metric
+  bool steps;        // there are step weights, penalties or a band
   bool swapped;      // x and y change places, so that the rows are those of the shorter series
   int rows_of_lane;  // 1, 2 or 4
   int warps;         // of a block

@@ -26,7 +26,7 @@ thread_local bool allows_short_pairs = true;
 // 0.77 and 1.87.
 ShortPairs make_short_pairs(const Problem &p, Costs costs) {
   constexpr int64_t warp = 32, many_features = 65;
-  const bool has_steps = !p.has_unit_steps();
+  const bool has_steps = !p.has_unit_steps() || is_banded(p);
   const int64_t some_features = has_steps ? 32 : 16;
   const bool is_long = std::max(p.n, p.m) > most_short_steps;
   const int64_t few = few_short_pairs;
@@ -34,13 +34,15 @@ ShortPairs make_short_pairs(const Problem &p, Costs costs) {
   const bool has_room = is_long ? is_round || are_two : p.batch <= 2 * few;
   ShortPairs result{};
   const bool is_hard = p.gamma == 0;  // then of paths that are equally good one is chosen by what is vertical
+  // Cosine's distances are rounded as cosines are, by 2^-52: beside a smaller gamma that would show.
+  constexpr double least_gamma_of_cosine = 1e-8;
   result.squares = p.metric == SDTW_SQEUCLIDEAN && !is_hard && !has_steps;
-  const bool has_metric = p.fused() && !(is_hard && p.metric == SDTW_COSINE);
+  result.steps = has_steps;
+  const bool has_metric = p.fused() && (p.metric != SDTW_COSINE || p.gamma >= least_gamma_of_cosine);
   result.rows_of_lane = is_long ? 4 : (is_hard ? p.n : std::min(p.n, p.m)) > warp ? 2 : 1;
   result.warps = is_long ? 16 : result.rows_of_lane == 2 && has_room ? 8 : 4;
   result.swapped = !is_hard && p.n > warp && p.m <= warp;
-  const bool suits = has_metric && p.dtype == SDTW_F32 && !(has_steps && is_hard) && !p.all_pairs && !is_banded(p) &&
-                     std::max(p.n, p.m) <= most_steps_of_few;
+  const bool suits = has_metric && p.dtype == SDTW_F32 && !p.all_pairs && std::max(p.n, p.m) <= most_steps_of_few;
   const bool pays = has_room || (result.squares ? costs == Costs::tensor && (!is_long || p.features >= many_features)
                                                 : !is_long || p.features >= some_features);
   result.fit = allows_short_pairs && suits && pays;

@@ -336,6 +336,8 @@ TEST_CASE("CUDA: short pairs of many features have a block each") {
   for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_EUCLIDEAN, SDTW_CITYBLOCK, SDTW_COSINE})
     for (const int64_t steps : {64, 128})
       CHECK(is_short(132, steps, 20, 1, metric, SDTW_F32, 0, 0, 0) == (metric != SDTW_COSINE));
+  CHECK(is_short(32, 64, 64, 9, SDTW_COSINE, SDTW_F32, 0, 0, 1e-8));
+  CHECK_FALSE(is_short(32, 64, 64, 9, SDTW_COSINE, SDTW_F32, 0, 0, 1e-9));
   Case with_steps = make_case(SDTW_SQEUCLIDEAN, 32, 64, 64, 64, 1);
   with_steps.exec.device = SDTW_CUDA;
   with_steps.problem.step_penalty[1] = 1;
@@ -349,7 +351,15 @@ TEST_CASE("CUDA: short pairs of many features have a block each") {
   with_steps.problem.n = 64;
   CHECK(plan_of(with_steps).cuda.short_pairs.fit);
   with_steps.problem.gamma = 0;
-  CHECK_FALSE(plan_of(with_steps).cuda.short_pairs.fit);
+  CHECK(plan_of(with_steps).cuda.short_pairs.fit);
+  for (const sdtw_band band : {SDTW_BAND_SAKOE_CHIBA, SDTW_BAND_ABSOLUTE, SDTW_BAND_ITAKURA}) {
+    Case within = make_case(SDTW_EUCLIDEAN, 32, 64, 64, 64, 1);
+    within.exec.device = SDTW_CUDA;
+    within.problem.band = band;
+    within.problem.band_radius = 5;
+    CHECK(plan_of(within).cuda.short_pairs.steps);
+    CHECK(plan_of(within).cuda.short_pairs.fit);
+  }
   CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F32, SDTW_ALL_PAIRS));  // the general engine's
   CHECK(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F32, SDTW_ALL_PAIRS, SDTW_NO_STATE));
 }

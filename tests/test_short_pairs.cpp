@@ -102,6 +102,13 @@ TEST_CASE("short pairs of other metrics", "[short]") {
   });
 }
 
+// Beside so small a gamma a distance of parallel points is to be 0, or as good as 0.
+TEST_CASE("short pairs of parallel points", "[short]") {
+  for (const char *gamma : {" gamma=1e-6", " gamma=1e-8", " gamma=1e-9", " gamma=1e-15"})
+    check_line("metric=cosine dtype=f32 B=133 n=6 m=6 d=2 data=integers seed=123564809 weights=0,1,1 grad=random" +
+               std::string(gamma));
+}
+
 TEST_CASE("all pairs of short series of other metrics", "[short]") {
   with_metrics([](const std::string &metric) {
     for (const char *more : {" B=3x5 n=20 m=40 d=12 pairs=all", " B=4 n=33 m=33 d=20 pairs=symmetric lengths=0",
@@ -142,6 +149,37 @@ TEST_CASE("short pairs with step weights and penalties", "[short]") {
     for (const char *more : {" spoil=nan", " spoil=inf", " spoil=length", " scale=1e15", " dtype=f16",
                              " dtype=bf16 state=no", " dtype=f16 pairs=all", " weights=0,1,1", " weights=1,0,0"})
       check_line(metric + "B=3 n=40 m=50 d=21 gamma=0.3 lengths=1 bits=32 penalties=0,0.5,2 layout=mixed" + more);
+  }
+}
+
+TEST_CASE("short pairs with step weights and penalties at gamma = 0", "[short]") {
+  for (const std::string metric : {"metric=sqeuclidean ", "metric=euclidean ", "metric=cityblock "})
+    for (const char *rule : {" weights=2,1,1", " penalties=0,1,1", " weights=0,2,0.5 penalties=1,0,-1"}) {
+      for (const char *steps :
+           {" n=1 m=1", " n=1 m=64", " n=64 m=1", " n=31 m=33", " n=64 m=64", " n=128 m=127", " n=66 m=3"})
+        for (const char *more : {" d=1 data=integers", " d=18 lengths=0 grad=random layout=mixed"})
+          check_line(metric + "dtype=f32 B=2 gamma=0" + steps + more + rule);
+      for (const char *more : {" spoil=nan", " spoil=inf", " spoil=infs", " data=constant", " data=equal", " dtype=f16",
+                               " dtype=bf16 pairs=all"})
+        check_line(metric + "B=3 n=40 m=50 d=21 gamma=0 lengths=1 bits=32" + more + rule);
+    }
+}
+
+// Cells that a band leaves out, which may be all; by each metric in turn.
+TEST_CASE("short pairs within bands", "[short]") {
+  constexpr const char *metrics[] = {"metric=sqeuclidean", "metric=euclidean", "metric=cosine", "metric=cityblock"};
+  int turn = 0;
+  const auto check = [&](const std::string &line) { check_line(metrics[turn++ % std::size(metrics)] + line); };
+  for (const std::string band : {" band=sakoe_chiba:0", " band=sakoe_chiba:5.5", " band=absolute:3",
+                                 " band=absolute:40", " band=itakura:1.2", " band=itakura:3"}) {
+    for (const char *gamma : {" gamma=1", " gamma=0", " gamma=1e-5", " gamma=1e-9"}) {
+      for (const char *steps : {" n=1 m=1", " n=1 m=20", " n=31 m=33", " n=64 m=64", " n=64 m=20", " n=20 m=64",
+                                " n=128 m=128", " n=90 m=127", " n=41 m=43"})
+        check(" dtype=f32 B=2 d=9 lengths=1 grad=random" + band + gamma + steps);
+      for (const char *more : {" spoil=nan", " spoil=inf", " spoil=infs", " scale=1e15", " dtype=f16 layout=mixed",
+                               " state=no pairs=all", " weights=2,1,1 penalties=0,1,-1"})
+        check(" B=3 n=50 m=40 d=21 lengths=0" + band + gamma + more);
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "core/band.h"
 #include "plan.h"
 #include "sdtw.h"
 
@@ -144,6 +145,8 @@ struct Args {
   sdtw_metric metric;
   sdtw_dtype dtype;  // of series and gradients
   bool hard;         // gamma = 0
+  bool swapped;      // whether x and y have changed places
+  core::Band band;   // n and m are each pair's own
   // What a step into a cell costs is weight t + penalty, by the way that it comes.
   double weight[3], penalty[3];
   float largest_weight, largest_penalty;  // of all three, without their signs

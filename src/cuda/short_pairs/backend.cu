@@ -23,6 +23,8 @@ Args make_args(const sdtw::Plan &plan, const Buffers &given, const SeriesOfPair 
   a.x_len = b.x_len, a.y_len = b.y_len;
   a.series = series;
   a.dtype = p.dtype, a.metric = p.metric;
+  a.swapped = swapped;
+  if (is_banded(p)) a.band.kind = p.band, a.band.radius = p.band_radius;
   a.long_lengths = p.length_bits == 64;
   a.costs = Costs::tensor;
   a.batch = p.batch;
@@ -46,7 +48,7 @@ void call(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOfPair *se
   const Args a = make_args(plan, buffers, series);
   const ShortPairs &its = plan.cuda.short_pairs;
   if (a.hard) return launch_hard(a, its, gradients, plan.exec.stream);
-  if (!plan.problem.has_unit_steps()) return launch_steps(a, its, gradients, plan.exec.stream);
+  if (its.steps) return launch_steps(a, its, gradients, plan.exec.stream);
   with_shape(its, [&](auto shape) { launch_phases<decltype(shape)>(a, gradients, plan.exec.stream); });
 }
 
@@ -56,9 +58,10 @@ bool are_fit(const sdtw::Plan &plan) {
   const ShortPairs &its = plan.cuda.short_pairs;
   if (!its.fit || prefers_slices()) return false;
   size_t shared = 0;
-  const auto columns = static_cast<int>(its.swapped ? plan.problem.n : plan.problem.m);
-  with_shape(its, [&](auto shape) { shared = shared_bytes<true, decltype(shape)>(columns); });
-  if (!plan.problem.has_unit_steps()) shared = std::max(shared, shared_bytes_of_steps(its, columns));
+  const Problem &p = plan.problem;
+  const auto columns = static_cast<int>(its.swapped ? p.n : p.m);
+  with_shape(its, [&](auto shape) { shared = shared_bytes<true, decltype(shape)>(columns, p.metric); });
+  if (its.steps) shared = std::max(shared, shared_bytes_of_steps(its, columns, p.metric));
   return shared <= current_device().shared_memory;
 }
 void forward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOfPair *series) {

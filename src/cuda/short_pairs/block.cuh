@@ -7,8 +7,8 @@
 //   E              the two warps: back from where they have met
 //   gradients      all warps: by matrix instructions, of E and the points (gradients.cuh)
 //
-// At gamma = 0 one warp finds the best path instead (hard.cuh), and with step weights or penalties the sweeps are those
-// of steps.cuh.
+// At gamma = 0 one warp finds the best path instead (hard.cuh), and with step weights, penalties or a band the sweeps
+// are those of steps.cuh.
 //
 // Nothing is handed from block to block, and nothing is kept from forward for backward, which goes through all phases.
 // While the sweeps of a block wait for results of their own, other blocks of the multiprocessor have the time: a pair
@@ -21,7 +21,8 @@
 namespace sdtw::cuda::short_pairs {
 
 // A block and its pairs: a lane that sweeps has R rows. squares: distances are squared, and no other metric; else which
-// metric it is is known when a kernel is launched (Args::metric). steps: steps of paths have weights or penalties.
+// metric it is is known when a kernel is launched (Args::metric). steps: steps of paths have weights or penalties, or a
+// band leaves out cells.
 template <int rows_of_lane, int warps_of_block, int most_columns, bool of_squares = true, bool of_steps = false>
 struct Shape {
   static constexpr bool squares = of_squares, steps = of_steps;

@@ -5,16 +5,18 @@
 #pragma once
 
 #include "cuda/costs/matrix_product.cuh"
+#include "cuda/short_pairs/band.cuh"
 #include "cuda/short_pairs/points.cuh"
 
 namespace sdtw::cuda::short_pairs {
 
-// Stores a distance as the cost that a sweep of Cell takes, or t, of which it makes those of each step.
+// Stores a distance as the cost that a sweep of Cell takes, or t, of which it makes those of each step. A band may
+// leave out the cell then.
 template <class Cell, class Shape>
 __device__ __forceinline__ void put_cost(const Args &a, const Planes<Shape::R> &planes, int row, int column, double d) {
   float *const first = planes.data + Planes<Shape::R>::place(row, column), *const second = first + planes.size;
   if constexpr (Shape::steps)
-    StoredCost<DoubleCell>::put(first, second, a.scale * d);
+    StoredCost<DoubleCell>::put(first, second, admits<Shape>(a, row, column) ? a.scale * d : left_out<Cell>());
   else if constexpr (Cell::wide)
     StoredCost<Cell>::put(first, second, DoubleCell::prepare(d, DoubleCell::Scale(a.scale)));
   else

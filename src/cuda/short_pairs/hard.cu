@@ -11,10 +11,12 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks) hard_pairs_kern
   const Planes<Shape::R> planes = planes_of<Shape::R>(a);
   const HardCells<Shape::R> cells{planes};
   const auto sweep = [&](const Pair &pair) {
+    find_admitted<Shape>(a, pair);
     int most = 0;  // of the costs, as bits, of which NaN has the largest
     const auto put = [&](int row, int column, double d) {
-      cells.put_cost(Planes<Shape::R>::place(row, column), d);
-      most = max(most, __float_as_int(static_cast<float>(d)) & 0x7fffffff);
+      const bool is_in = admits<Shape>(a, row, column);
+      cells.put_cost(Planes<Shape::R>::place(row, column), is_in ? d : cells.infinity());
+      if (is_in) most = max(most, __float_as_int(static_cast<float>(d)) & 0x7fffffff);
     };
     if (is_cityblock<Shape>(a))
       each_difference<Shape, Terms::absolute>(a, pair, planes.data, put);
@@ -22,7 +24,8 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks) hard_pairs_kern
       each_difference<Shape, Terms::squares>(a, pair, planes.data, put);
     const float bound = max_of_block(__int_as_float(most));
     if (sweep_of_warp() != 0) return;
-    const double value = bound == bound ? cells.template sweep<gradients>(pair) : static_cast<double>(bound);
+    const double value =
+        bound == bound ? cells.template sweep<gradients, Shape::steps>(a, pair) : static_cast<double>(bound);
     if (lane_id() != 0) return;
     shared_bound() = bound;
     shared_status() = bound != bound             ? status_not_a_number
@@ -48,7 +51,7 @@ void launch(const Args &a, cudaStream_t stream) {
   const size_t planes = (gradients ? 3 : 2) * Planes<Shape::R>::size_for(a.m) * sizeof(float);
   const size_t shared =
       std::max({planes, static_cast<size_t>(StagedPoints<Shape>::bytes), gradients ? Gradients<Shape>::bytes(a.m) : 0});
-  launch_pairs<hard_pairs_kernel<gradients, Shape>>(a, Shape::threads, shared, stream);
+  launch_pairs<Shape, hard_pairs_kernel<gradients, Shape>>(a, shared, stream);
 }
 
 }  // namespace
@@ -57,7 +60,7 @@ void launch_hard(const Args &a, const ShortPairs &its, bool gradients, cudaStrea
   const auto run = [&](auto shape) {
     gradients ? launch<true, decltype(shape)>(a, stream) : launch<false, decltype(shape)>(a, stream);
   };
-  with_general_shape<false>(its, run);
+  its.steps ? with_general_shape<true>(its, run) : with_general_shape<false>(its, run);
 }
 
 }  // namespace sdtw::cuda::short_pairs

@@ -13,7 +13,7 @@ namespace sdtw::cuda::short_pairs {
 // with.
 template <int R>
 struct HardCells {
-  static constexpr int on_path = transitions;  // instead of a step: the best path of the pair has the cell
+  static constexpr int on_path = transitions;  // added to a step: the best path of the pair has the cell
   Planes<R> planes;
 
   static __device__ __forceinline__ double infinity() { return __longlong_as_double(0x7ff0000000000000ll); }
@@ -25,12 +25,13 @@ struct HardCells {
   }
   __device__ __forceinline__ float &step(int i) const { return planes.data[2 * planes.size + i]; }
 
-  // R of the pair, by a warp. keeps: leaves the steps. Of neighbours that are alike the diagonal one comes first, then
-  // the vertical one.
-  template <bool keeps>
-  __device__ __forceinline__ double sweep(const Pair &pair) const {
+  // R of the pair, by a warp. keeps: leaves the steps. has_steps: with weights and penalties; penalties are added
+  // first, and that of the pair's first cell has been taken back. Of neighbours that are alike the diagonal one comes
+  // first, then the vertical one.
+  template <bool keeps, bool has_steps>
+  __device__ __forceinline__ double sweep(const Args &a, const Pair &pair) const {
     const int lane = lane_id(), last_lane = (pair.n - 1) / R, steps = pair.m + last_lane;
-    double r[R], above = lane == 0 ? 0 : infinity();
+    double r[R], above = lane > 0 ? infinity() : has_steps ? -a.penalty[diagonal] : 0;
 #pragma unroll
     for (int k = 0; k < R; k++) r[k] = infinity();
     Few<float, R> high, low;
@@ -53,11 +54,18 @@ struct HardCells {
 #pragma unroll
       for (int k = 0; k < R; k++) {
         const double left = r[k];
-        const bool beside = left < corner;
-        const double side = beside ? left : corner;
-        const bool down = (up < side) | (beside & (up <= side));  // the last to be known
-        chosen.v[k] = __int_as_float(down ? vertical : beside ? horizontal : diagonal);
-        r[k] = (down ? up : side) + cost[k];
+        const bool is_out = has_steps && cost[k] == infinity();
+        const auto with_step = [&](double from, int way) {
+          return has_steps ? fma(a.weight[way], is_out ? 0 : cost[k], from + a.penalty[way]) : from;
+        };
+        const double aslant = with_step(corner, diagonal), across = with_step(left, horizontal);
+        const double down = with_step(up, vertical);  // the last to be known
+        const bool is_across = across < aslant;
+        const double side = is_across ? across : aslant;
+        const bool is_down = (down < side) | (is_across & (down <= side));
+        chosen.v[k] = __int_as_float(is_down ? vertical : is_across ? horizontal : diagonal);
+        const double least = is_down ? down : side;
+        r[k] = is_out ? infinity() : has_steps ? least : least + cost[k];
         corner = left;
         up = r[k];
       }
@@ -79,26 +87,28 @@ struct HardCells {
     while (row >= 0 && column >= 0) {
       float &here = step(Planes<R>::place(row, column));
       const int way = __float_as_int(here);
-      here = __int_as_float(on_path);
+      here = __int_as_float(on_path + way);
       row -= way != horizontal, column -= way != vertical;
     }
   }
 };
 
-// E of a pair's best path, in the first plane, by all threads: 1, or of gradients by Euclidean distances 1 / (D unit).
+// E of a pair's best path, in the first plane, by all threads: 1, or of gradients the weight of the step to a cell, by
+// Euclidean distances divided by D unit.
 template <class Shape>
 __device__ __forceinline__ void mark_path(const Args &a, const Pair &pair, const HardCells<Shape::R> &cells,
                                           float unit) {
   if (threadIdx.x == 0) cells.mark(pair);
   __syncthreads();
-  const bool divides = is_euclidean<Shape>(a) && !a.dense.data;
+  const bool divides = is_euclidean<Shape>(a) && !a.dense.data, is_weighted = Shape::steps && !a.dense.data;
   for (int i = threadIdx.x; i < pair.m * Planes<Shape::R>::pitch; i += Shape::threads) {
     const int row = i % Planes<Shape::R>::pitch;
-    const bool is_on = row < pair.n && __float_as_int(cells.step(i)) == HardCells<Shape::R>::on_path;
-    double e = is_on;
+    const int way = __float_as_int(cells.step(i)) - HardCells<Shape::R>::on_path;
+    const bool is_on = row < pair.n && way >= 0;
+    double e = !is_on ? 0 : is_weighted ? a.weight[way] : 1;
     if (is_on && divides) {
       const double d = cells.cost(i);
-      e = d > 0 ? fmin(1 / (d * static_cast<double>(unit)), static_cast<double>(FLT_MAX)) : 0;
+      e = d > 0 ? fmin(e / (d * static_cast<double>(unit)), static_cast<double>(FLT_MAX)) : 0;
     }
     cells.planes.data[i] = static_cast<float>(e);
   }

@@ -71,10 +71,16 @@ __device__ __forceinline__ void each_pair(const Args &a, const Sweep &sweep, con
   }
 }
 
-// As many blocks as are resident at once, or fewer.
-template <void (*kernel)(Args)>
-void launch_pairs(const Args &a, int threads, size_t shared, cudaStream_t stream) {
-  const int64_t resident = residency_of<void (*)(Args), kernel>(threads, shared).blocks;
+// Static shared memory of a block, beyond kept_for_static.
+template <class Shape>
+constexpr size_t static_bytes = Shape::steps ? sizeof(AdmittedColumns) : 0;
+static_assert(sizeof(Shared) <= kept_for_static, "the rest");
+
+// As many blocks as are resident at once, or fewer. shared: dynamic shared memory.
+template <class Shape, void (*kernel)(Args)>
+void launch_pairs(const Args &a, size_t shared, cudaStream_t stream) {
+  constexpr int threads = Shape::threads;
+  const int64_t resident = residency_of<void (*)(Args), kernel>(threads, shared, static_bytes<Shape>).blocks;
   const auto blocks = static_cast<unsigned>(std::min(a.batch, std::max<int64_t>(resident, 1)));
   launch_kernel(false, kernel, dim3(blocks), threads, shared, stream, a);
 }
@@ -89,8 +95,8 @@ void with_general_shape(const ShortPairs &its, const Visit &visit) {
 
 // hard.cu. The kernels for gamma = 0.
 void launch_hard(const Args &a, const ShortPairs &its, bool gradients, cudaStream_t stream);
-// steps.cu. Those for steps with weights and penalties; bytes that a block takes with gradients.
+// steps.cu. Those for steps with weights or penalties, and bands; bytes that a block takes with gradients.
 void launch_steps(const Args &a, const ShortPairs &its, bool gradients, cudaStream_t stream);
-size_t shared_bytes_of_steps(const ShortPairs &its, int columns);
+size_t shared_bytes_of_steps(const ShortPairs &its, int columns, sdtw_metric metric);
 
 }  // namespace sdtw::cuda::short_pairs

@@ -36,6 +36,12 @@ __device__ __forceinline__ bool is_euclidean(const Args &a) {
   return !Shape::squares && a.metric == SDTW_EUCLIDEAN;
 }
 
+// Whether gradients need the costs of cells.
+template <class Shape>
+__device__ __forceinline__ bool needs_costs(const Args &a) {
+  return is_euclidean<Shape>(a) || is_cosine<Shape>(a);
+}
+
 // What is left of a sum, unless that is NaN.
 __device__ __forceinline__ double at_least_0(double d) { return d < 0 ? 0 : d; }
 

@@ -40,9 +40,14 @@ __device__ __forceinline__ Kept<Shape> kept_of(const Args &a, float unit) {
 template <bool gradients, class Shape>
 __device__ __forceinline__ auto keeper(const Args &a, float bound) {
   return [&a, kept = kept_of<Shape>(a, Kept<Shape>::unit_of(bound))](int row, int column, double distance) {
-    if constexpr (gradients && Shape::keeps) kept.put(a, row, column, distance);
+    if constexpr (gradients && Shape::keeps)
+      if (needs_costs<Shape>(a)) kept.put(a, row, column, distance);
   };
 }
+// What steps with penalties may cost along a path, up or down, in FloatCell and LongCell.
+template <class Cell>
+constexpr float range_with_steps = std::is_same_v<Cell, FloatCell> ? 1 << 29 : 0x1p36f;
+
 // A pair's value and status from its costs, which are in shared memory; for gradients the transition probabilities of
 // its cells are there afterwards.
 template <class Cell, bool gradients, class Shape>
@@ -72,7 +77,12 @@ __device__ __forceinline__ void sweep_pair(const Args &a, const Pair &pair, cons
   __syncthreads();
   if (own == 0) {
     Status status;
-    const double value = value_of<Cell>(a, join_halves(from_beginning), status);
+    const ExtendedDouble z = join_halves(from_beginning);
+    double value = value_of<Cell>(a, z, status);
+    if (Shape::steps && !Cell::wide && z.e < -1.5 * range_with_steps<Cell>) {  // a band leaves no path
+      value = __longlong_as_double(0x7ff0000000000000ll);
+      status = status_unreachable;
+    }
     if (lane_id() == 0) {
       shared_status() = status;
       if (a.value) store(a.value, pair.index, false, value);
@@ -95,8 +105,7 @@ __device__ __forceinline__ float limit_of(const Args &a, const Pair &pair) {
   if constexpr (!Shape::steps && std::is_same_v<Cell, FloatCell>)
     return limit_of_path(ShortExponent::range, steps_of_path(pair.n, pair.m));
   if constexpr (!Shape::steps) return long_limit(a, pair);
-  constexpr float range = std::is_same_v<Cell, FloatCell> ? 1 << 29 : 0x1p36f;
-  return fminf(0.98f * range / (static_cast<float>(pair.n) + pair.m), long_cost_limit(a.costs));
+  return fminf(0.98f * range_with_steps<Cell> / (static_cast<float>(pair.n) + pair.m), long_cost_limit(a.costs));
 }
 
 // The same of pairs that FloatCell does not take. It is not inlined, so it gets no reference to what the caller keeps:
@@ -135,6 +144,7 @@ __device__ __noinline__ void keep_again(const Args &a, const Pair pair, float bo
 template <bool gradients, class Shape>
 __device__ __forceinline__ void sweep_regular_pair(const Args &a, const Pair &pair, const Planes<Shape::R> &planes) {
   const float limit = limit_of<FloatCell, Shape>(a, pair);
+  find_admitted<Shape>(a, pair);
   float bound;
   if (is_cityblock<Shape>(a)) {
     const auto nothing = [](int, int, double) {};  // is asked for by gradients
@@ -170,9 +180,10 @@ __device__ __forceinline__ void finish_pair(const Args &a, const Pair &pair, con
   if (own == 0) sweep_half(std::false_type{});
   if (own == 1) sweep_half(std::true_type{});
   __syncthreads();
+  clear_outside<Shape>(a, pair, planes);
   if (a.dense.data) return store_alignment(a, pair, planes);
   if constexpr (Shape::recomputes)
-    if (!is_cityblock<Shape>(a)) keep_again<Shape>(a, pair, shared_bound());
+    if (needs_costs<Shape>(a)) keep_again<Shape>(a, pair, shared_bound());
   const float unit = is_euclidean<Shape>(a) ? Kept<Shape>::unit_of(shared_bound()) : 1;
   Gradients<Shape>::store(a, pair, planes, kept_of<Shape>(a, unit), factor_of_metric<Shape>(a, unit) * factor);
 }
@@ -189,15 +200,18 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks) short_pairs_ker
 }
 
 template <bool gradients, class Shape>
-size_t shared_bytes(int columns) {
-  return bytes_of_phases<gradients, Shape>(columns) + (gradients && !Shape::squares ? Kept<Shape>::bytes(columns) : 0);
+size_t shared_bytes(int columns, sdtw_metric metric) {
+  const bool keeps = gradients && (metric == SDTW_EUCLIDEAN || metric == SDTW_COSINE);
+  return bytes_of_phases<gradients, Shape>(columns) + (keeps ? Kept<Shape>::bytes(columns) : 0);
 }
 
 template <class Shape>
 void launch_phases(const Args &a, bool gradients, cudaStream_t stream) {
-  constexpr int threads = Shape::threads;
-  gradients ? launch_pairs<short_pairs_kernel<true, Shape>>(a, threads, shared_bytes<true, Shape>(a.m), stream)
-            : launch_pairs<short_pairs_kernel<false, Shape>>(a, threads, shared_bytes<false, Shape>(a.m), stream);
+  const auto launch = [&](auto back) {
+    constexpr bool is_back = decltype(back)::value;
+    launch_pairs<Shape, short_pairs_kernel<is_back, Shape>>(a, shared_bytes<is_back, Shape>(a.m, a.metric), stream);
+  };
+  gradients ? launch(std::true_type{}) : launch(std::false_type{});
 }
 
 }  // namespace sdtw::cuda::short_pairs

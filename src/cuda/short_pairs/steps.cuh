@@ -1,5 +1,6 @@
 // The sweeps of a short pair where a step into a cell of cost D costs w D + p, by the way that it comes (Args::weight,
-// Args::penalty): a cell has three costs, which the sweeping lanes make of t in float64. Otherwise as in sweeps.cuh.
+// Args::penalty): a cell has three costs, which the sweeping lanes make of t in float64; or none, if a band leaves it
+// out (band.cuh). Otherwise as in sweeps.cuh.
 //
 // Forward, cells of neighbours get the costs of their ways before they are summed up. In a sweep from the end they
 // would get those of the cell that they are, so a cell hands on three Z: of the paths from it to the end, with its own
@@ -8,6 +9,7 @@
 // one, where probabilities are those of the ways that lead on, E comes along them.
 #pragma once
 
+#include "cuda/short_pairs/band.cuh"
 #include "cuda/short_pairs/sweeps.cuh"
 #include "cuda/sweep/double_cell.cuh"
 
@@ -89,14 +91,14 @@ __device__ __forceinline__ void sweep_steps(const Args &a, const Pair &pair, con
       Real term[transitions];
       if constexpr (reversed) {
         Z z = Cell::template next<keeps>({}, beside, up, left[k], term);
-        if (k > 0) z = Cell::unless(k >= own_rows, z);
+        z = Cell::unless(is_left_out<Cell>(cost[k]) || (k > 0 && k >= own_rows), z);
         beside = aslant[k];
         aslant[k] = with_cost<Cell>(z, of_diagonal), left[k] = with_cost<Cell>(z, of_horizontal);
         up = with_cost<Cell>(z, of_vertical);
       } else {
-        const Z z =
-            Cell::template next<keeps>({}, with_cost<Cell>(beside, of_diagonal), with_cost<Cell>(up, of_vertical),
-                                       with_cost<Cell>(left[k], of_horizontal), term);
+        Z z = Cell::template next<keeps>({}, with_cost<Cell>(beside, of_diagonal), with_cost<Cell>(up, of_vertical),
+                                         with_cost<Cell>(left[k], of_horizontal), term);
+        z = Cell::unless(is_left_out<Cell>(cost[k]), z);
         beside = left[k];
         left[k] = up = z;
       }
