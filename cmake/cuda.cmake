@@ -2,7 +2,7 @@
 set(sources src/cuda/backend.cu src/cuda/dispatch.cu src/cuda/all_pairs.cu src/cuda/pair_kernels.cu
             src/cuda/select_kernel.cu src/cuda/bounds.cu src/cuda/general/backend.cu src/cuda/general/reduce.cu
             src/cuda/general/series.cu src/cuda/short_pairs/backend.cu src/cuda/short_pairs/hard.cu
-            src/cuda/short_pairs/steps.cu src/cuda/streams/backend.cu src/cuda/units.cu)
+            src/cuda/short_pairs/steps.cu src/cuda/short_pairs/weights.cu src/cuda/streams/backend.cu src/cuda/units.cu)
 set(kernels)
 # The kernels of one pass and engine with costs from some sources. Every source that src/cuda/kernels.cuh visits is in
 # one of these files, none of which takes more than a ninth of the time of all.

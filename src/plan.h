@@ -222,14 +222,19 @@ struct Kernels {
   Kernel single, large, longer, wide;
 };
 
+// What steps of a short pair's paths cost: the cells that they come to; or also penalties, and diagonal steps may weigh
+// as much as the others or twice as much; or anything. A band asks for more than the first.
+enum class Steps { unit, simple, weighted };
+
 // Pairs of which a block has one each (cuda/short_pairs/), where float64 is not slow; else the core kernels have them.
 struct ShortPairs {
   bool fit;
-  bool squares;      // by squared distances, at gamma > 0 and without what follows: others have kernels for any metric
-  bool steps;        // there are step weights, penalties or a band
-  bool swapped;      // x and y change places, so that the rows are those of the shorter series
-  int rows_of_lane;  // 1, 2 or 4
-  int warps;         // of a block
+  bool squares;  // by squared distances, at gamma > 0 and without what follows: others have kernels for any metric
+  Steps steps;
+  bool swapped;         // x and y change places, so that the rows are those of the shorter series
+  bool before_streams;  // so few that values alone take less time so than by streams, which fit as well
+  int rows_of_lane;     // 1, 2 or 4
+  int warps;            // of a block
 };
 
 // Decisions of the CUDA backend.

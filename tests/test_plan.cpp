@@ -346,7 +346,12 @@ TEST_CASE("CUDA: short pairs of many features have a block each") {
   with_steps.problem.n = 128;
   with_steps.problem.batch_x = with_steps.problem.batch_y = 264;
   CHECK(plan_of(with_steps).cuda.short_pairs.fit);
-  with_steps.problem.features = 31;
+  with_steps.problem.batch_x = with_steps.problem.batch_y = 300;
+  with_steps.problem.features = 15;
+  CHECK_FALSE(plan_of(with_steps).cuda.short_pairs.fit);
+  with_steps.problem.features = 16;
+  CHECK(plan_of(with_steps).cuda.short_pairs.fit);
+  with_steps.problem.step_weight[1] = 2;  // a cost for each way
   CHECK_FALSE(plan_of(with_steps).cuda.short_pairs.fit);
   with_steps.problem.n = 64;
   CHECK(plan_of(with_steps).cuda.short_pairs.fit);
@@ -357,7 +362,7 @@ TEST_CASE("CUDA: short pairs of many features have a block each") {
     within.exec.device = SDTW_CUDA;
     within.problem.band = band;
     within.problem.band_radius = 5;
-    CHECK(plan_of(within).cuda.short_pairs.steps);
+    CHECK(plan_of(within).cuda.short_pairs.steps == sdtw::cuda::Steps::simple);
     CHECK(plan_of(within).cuda.short_pairs.fit);
   }
   CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F32, SDTW_ALL_PAIRS));  // the general engine's

@@ -147,6 +147,7 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
     plan.cuda.short_pairs = wave.cuda.short_pairs;
     if (plan.cuda.short_alone && !wave.cuda.short_pairs.fit) take_general(plan);
   }
+  if (are_short(plan) && plan.cuda.short_pairs.before_streams) plan.cuda.streams.fit = false;
   if (plan.cuda.short_pairs.fit) return;
   const bool recomputes = plan.exec.no_state && call != Call::forward;
   const bool of_core = call != Call::jvp && (call != Call::alignment || plan.cuda.aligns);

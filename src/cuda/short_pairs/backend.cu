@@ -8,7 +8,7 @@ namespace {
 // Calls visit with the Shape that the plan says.
 template <class Visit>
 void with_shape(const ShortPairs &its, const Visit &visit) {
-  if (!its.squares) return with_general_shape<false>(its, visit);
+  if (!its.squares) return with_general_shape<Steps::unit>(its, visit);
   if (its.rows_of_lane == 4) return visit(Shape<4, 16, most_steps_of_few>{});
   if (its.rows_of_lane == 1) return visit(Shape<1, 4, most_short_steps>{});
   its.warps == 8 ? visit(Shape<2, 8, most_short_steps>{}) : visit(Shape<2, 4, most_short_steps>{});
@@ -48,7 +48,8 @@ void call(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOfPair *se
   const Args a = make_args(plan, buffers, series);
   const ShortPairs &its = plan.cuda.short_pairs;
   if (a.hard) return launch_hard(a, its, gradients, plan.exec.stream);
-  if (its.steps) return launch_steps(a, its, gradients, plan.exec.stream);
+  if (its.steps == Steps::simple) return launch_steps(a, its, gradients, plan.exec.stream);
+  if (its.steps == Steps::weighted) return launch_weights(a, its, gradients, plan.exec.stream);
   with_shape(its, [&](auto shape) { launch_phases<decltype(shape)>(a, gradients, plan.exec.stream); });
 }
 
@@ -61,7 +62,7 @@ bool are_fit(const sdtw::Plan &plan) {
   const Problem &p = plan.problem;
   const auto columns = static_cast<int>(its.swapped ? p.n : p.m);
   with_shape(its, [&](auto shape) { shared = shared_bytes<true, decltype(shape)>(columns, p.metric); });
-  if (its.steps) shared = std::max(shared, shared_bytes_of_steps(its, columns, p.metric));
+  if (its.steps != Steps::unit) shared = std::max(shared, shared_bytes_of_steps(its, columns, p.metric));
   return shared <= current_device().shared_memory;
 }
 void forward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOfPair *series) {

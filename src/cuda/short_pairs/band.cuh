@@ -7,7 +7,7 @@ namespace sdtw::cuda::short_pairs {
 
 template <class Shape>
 __device__ __forceinline__ bool has_band(const Args &a) {
-  return Shape::steps && a.band.kind != SDTW_BAND_NONE;
+  return Shape::has_steps && a.band.kind != SDTW_BAND_NONE;
 }
 
 // The columns that the band admits of each row, in shared memory. A row that the pair does not have has none.
@@ -49,15 +49,22 @@ __device__ __forceinline__ void clear_outside(const Args &a, const Pair &pair, c
   __syncthreads();
 }
 
-// What stands for t of a cell that is left out: DoubleCell has infinite costs, and for the other two it is a number that
-// no cell else has.
-template <class Cell>
-__device__ __forceinline__ double left_out() {
-  return Cell::wide ? __longlong_as_double(0x7ff0000000000000ll) : -0.0;
-}
-template <class Cell>
-__device__ __forceinline__ bool is_left_out(double t) {
-  return !Cell::wide && __double2hiint(t) == static_cast<int>(0x80000000u);
-}
+// What stands for the cost of a cell that is left out, or for its t. DoubleCell's is infinite. FloatCell and LongCell
+// have one that no cell else has, and forbid the cell when they come to it.
+struct LeftOut {
+  static __device__ __forceinline__ double infinity() { return __longlong_as_double(0x7ff0000000000000ll); }
+  static __device__ __forceinline__ FloatCost cost() { return {0.5f, 0}; }  // q is 2^1/2 - 1 at most
+  template <class Cell>
+  static __device__ __forceinline__ double t() {
+    return Cell::wide ? infinity() : -0.0;
+  }
+
+  static __device__ __forceinline__ bool is(const FloatCost &cost) { return cost.q == 0.5f; }
+  static __device__ __forceinline__ bool is(const DoubleCell::Cost &) { return false; }
+  template <class Cell>
+  static __device__ __forceinline__ bool is(double t) {
+    return !Cell::wide && __double2hiint(t) == static_cast<int>(0x80000000u);
+  }
+};
 
 }  // namespace sdtw::cuda::short_pairs

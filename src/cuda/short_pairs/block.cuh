@@ -23,9 +23,10 @@ namespace sdtw::cuda::short_pairs {
 // A block and its pairs: a lane that sweeps has R rows. squares: distances are squared, and no other metric; else which
 // metric it is is known when a kernel is launched (Args::metric). steps: steps of paths have weights or penalties, or a
 // band leaves out cells.
-template <int rows_of_lane, int warps_of_block, int most_columns, bool of_squares = true, bool of_steps = false>
+template <int rows_of_lane, int warps_of_block, int most_columns, bool of_squares = true, Steps of_steps = Steps::unit>
 struct Shape {
-  static constexpr bool squares = of_squares, steps = of_steps;
+  static constexpr bool squares = of_squares, has_steps = of_steps != Steps::unit;
+  static constexpr Steps steps = of_steps;
   static constexpr int R = rows_of_lane, rows = R * warp, columns = most_columns;
   // What gradients need of the costs of other metrics (Kept in metrics.cuh) has a plane of its own, if there is room
   // for a fourth one; else it is computed once more behind E, when two of the three planes are free.

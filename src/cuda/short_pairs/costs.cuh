@@ -15,12 +15,15 @@ namespace sdtw::cuda::short_pairs {
 template <class Cell, class Shape>
 __device__ __forceinline__ void put_cost(const Args &a, const Planes<Shape::R> &planes, int row, int column, double d) {
   float *const first = planes.data + Planes<Shape::R>::place(row, column), *const second = first + planes.size;
-  if constexpr (Shape::steps)
-    StoredCost<DoubleCell>::put(first, second, admits<Shape>(a, row, column) ? a.scale * d : left_out<Cell>());
+  const bool is_in = admits<Shape>(a, row, column);
+  const double scale = Shape::steps == Steps::simple ? a.scale * a.weight[vertical] : a.scale;
+  if constexpr (Shape::steps == Steps::weighted)
+    StoredCost<DoubleCell>::put(first, second, is_in ? scale * d : LeftOut::t<Cell>());
   else if constexpr (Cell::wide)
-    StoredCost<Cell>::put(first, second, DoubleCell::prepare(d, DoubleCell::Scale(a.scale)));
+    StoredCost<Cell>::put(first, second,
+                          DoubleCell::prepare(is_in ? d : LeftOut::infinity(), DoubleCell::Scale(scale)));
   else
-    StoredCost<Cell>::put(first, second, split_large(a.scale * d));
+    StoredCost<Cell>::put(first, second, is_in ? split_large(scale * d) : LeftOut::cost());
 }
 
 // Costs by matrix products.

@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks) hard_pairs_kern
     const float bound = max_of_block(__int_as_float(most));
     if (sweep_of_warp() != 0) return;
     const double value =
-        bound == bound ? cells.template sweep<gradients, Shape::steps>(a, pair) : static_cast<double>(bound);
+        bound == bound ? cells.template sweep<gradients, Shape::has_steps>(a, pair) : static_cast<double>(bound);
     if (lane_id() != 0) return;
     shared_bound() = bound;
     shared_status() = bound != bound             ? status_not_a_number
@@ -60,7 +60,7 @@ void launch_hard(const Args &a, const ShortPairs &its, bool gradients, cudaStrea
   const auto run = [&](auto shape) {
     gradients ? launch<true, decltype(shape)>(a, stream) : launch<false, decltype(shape)>(a, stream);
   };
-  its.steps ? with_general_shape<true>(its, run) : with_general_shape<false>(its, run);
+  its.steps == Steps::unit ? with_general_shape<Steps::unit>(its, run) : with_general_shape<Steps::weighted>(its, run);
 }
 
 }  // namespace sdtw::cuda::short_pairs

@@ -100,7 +100,7 @@ __device__ __forceinline__ void mark_path(const Args &a, const Pair &pair, const
                                           float unit) {
   if (threadIdx.x == 0) cells.mark(pair);
   __syncthreads();
-  const bool divides = is_euclidean<Shape>(a) && !a.dense.data, is_weighted = Shape::steps && !a.dense.data;
+  const bool divides = is_euclidean<Shape>(a) && !a.dense.data, is_weighted = Shape::has_steps && !a.dense.data;
   for (int i = threadIdx.x; i < pair.m * Planes<Shape::R>::pitch; i += Shape::threads) {
     const int row = i % Planes<Shape::R>::pitch;
     const int way = __float_as_int(cells.step(i)) - HardCells<Shape::R>::on_path;

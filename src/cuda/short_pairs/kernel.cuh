@@ -73,7 +73,7 @@ __device__ __forceinline__ void each_pair(const Args &a, const Sweep &sweep, con
 
 // Static shared memory of a block, beyond kept_for_static.
 template <class Shape>
-constexpr size_t static_bytes = Shape::steps ? sizeof(AdmittedColumns) : 0;
+constexpr size_t static_bytes = Shape::has_steps ? sizeof(AdmittedColumns) : 0;
 static_assert(sizeof(Shared) <= kept_for_static, "the rest");
 
 // As many blocks as are resident at once, or fewer. shared: dynamic shared memory.
@@ -86,7 +86,7 @@ void launch_pairs(const Args &a, size_t shared, cudaStream_t stream) {
 }
 
 // Calls visit with the Shape, of any metric, that the plan says.
-template <bool steps, class Visit>
+template <Steps steps, class Visit>
 void with_general_shape(const ShortPairs &its, const Visit &visit) {
   if (its.rows_of_lane == 4) return visit(Shape<4, 16, most_steps_of_few, false, steps>{});
   its.rows_of_lane == 2 ? visit(Shape<2, 8, most_short_steps, false, steps>{})
@@ -95,8 +95,9 @@ void with_general_shape(const ShortPairs &its, const Visit &visit) {
 
 // hard.cu. The kernels for gamma = 0.
 void launch_hard(const Args &a, const ShortPairs &its, bool gradients, cudaStream_t stream);
-// steps.cu. Those for steps with weights or penalties, and bands; bytes that a block takes with gradients.
+// steps.cu and weights.cu. Those for Steps::simple and Steps::weighted; bytes that a block takes with gradients.
 void launch_steps(const Args &a, const ShortPairs &its, bool gradients, cudaStream_t stream);
 size_t shared_bytes_of_steps(const ShortPairs &its, int columns, sdtw_metric metric);
+void launch_weights(const Args &a, const ShortPairs &its, bool gradients, cudaStream_t stream);
 
 }  // namespace sdtw::cuda::short_pairs

@@ -15,9 +15,9 @@ __host__ __device__ __forceinline__ int meeting_of(int columns) {
 
 // What is there of these, for unit steps or others.
 template <class Cell, class Shape>
-using MeetingOf = std::conditional_t<Shape::steps, StepMeeting<Cell, Shape::R>, Meeting<Cell, Shape::R>>;
+using MeetingOf = std::conditional_t<Shape::has_steps, StepMeeting<Cell, Shape::R>, Meeting<Cell, Shape::R>>;
 template <class Shape>
-using SharesOf = std::conditional_t<Shape::steps, StepShares<Shape::R>, Shares<Shape::R>>;
+using SharesOf = std::conditional_t<Shape::has_steps, StepShares<Shape::R>, Shares<Shape::R>>;
 
 // Shared memory of the phases, which take turns.
 template <bool gradients, class Shape>
@@ -57,14 +57,14 @@ __device__ __forceinline__ void sweep_pair(const Args &a, const Pair &pair, cons
   const SharesOf<Shape> shares(memory);
   const auto sweep_half = [&](auto is_reversed) {
     constexpr bool reversed = decltype(is_reversed)::value;
-    if constexpr (Shape::steps)
-      sweep_steps<Cell, gradients, reversed>(a, pair, planes, meeting);
+    if constexpr (Shape::has_steps)
+      sweep_steps<Cell, Shape::steps, gradients, reversed>(a, pair, planes, meeting);
     else
       sweep<Cell, gradients, reversed>(pair, planes, meeting);
   };
   const auto join_halves = [&](auto is_reversed) {
     constexpr bool reversed = decltype(is_reversed)::value;
-    if constexpr (Shape::steps)
+    if constexpr (Shape::has_steps)
       return join_steps<Cell, gradients, reversed>(pair, meeting, shares);
     else
       return join<Cell, gradients, reversed>(pair, meeting, shares);
@@ -79,7 +79,7 @@ __device__ __forceinline__ void sweep_pair(const Args &a, const Pair &pair, cons
     Status status;
     const ExtendedDouble z = join_halves(from_beginning);
     double value = value_of<Cell>(a, z, status);
-    if (Shape::steps && !Cell::wide && z.e < -1.5 * range_with_steps<Cell>) {  // a band leaves no path
+    if (Shape::has_steps && !Cell::wide && z.e < -1.5 * range_with_steps<Cell>) {  // a band leaves no path
       value = __longlong_as_double(0x7ff0000000000000ll);
       status = status_unreachable;
     }
@@ -98,13 +98,13 @@ __device__ __forceinline__ void sweep_pair(const Args &a, const Pair &pair, cons
 // 0, as given costs may (cuda/pair.cuh).
 template <class Shape>
 __device__ __forceinline__ float of_steps(const Args &a, float bound) {
-  return Shape::steps ? a.largest_weight * bound + a.largest_penalty : bound;
+  return Shape::has_steps ? a.largest_weight * bound + a.largest_penalty : bound;
 }
 template <class Cell, class Shape>
 __device__ __forceinline__ float limit_of(const Args &a, const Pair &pair) {
-  if constexpr (!Shape::steps && std::is_same_v<Cell, FloatCell>)
+  if constexpr (!Shape::has_steps && std::is_same_v<Cell, FloatCell>)
     return limit_of_path(ShortExponent::range, steps_of_path(pair.n, pair.m));
-  if constexpr (!Shape::steps) return long_limit(a, pair);
+  if constexpr (!Shape::has_steps) return long_limit(a, pair);
   return fminf(0.98f * range_with_steps<Cell> / (static_cast<float>(pair.n) + pair.m), long_cost_limit(a.costs));
 }
 
@@ -171,7 +171,7 @@ __device__ __forceinline__ void finish_pair(const Args &a, const Pair &pair, con
   const SharesOf<Shape> shares(planes.data + meeting_of<true, Shape::R>(a.m));
   const auto sweep_half = [&](auto is_reversed) {
     constexpr bool reversed = decltype(is_reversed)::value;
-    if constexpr (Shape::steps)
+    if constexpr (Shape::has_steps)
       sweep_back_steps<reversed>(a, pair, planes, shares);
     else
       sweep_back<reversed>(pair, planes, shares);

@@ -1,12 +1,11 @@
 // The sweeps of a short pair where a step into a cell of cost D costs w D + p, by the way that it comes (Args::weight,
-// Args::penalty): a cell has three costs, which the sweeping lanes make of t in float64; or none, if a band leaves it
-// out (band.cuh). Otherwise as in sweeps.cuh.
+// Args::penalty), and where a band may leave out cells (band.cuh). Otherwise as in sweeps.cuh.
 //
-// Forward, cells of neighbours get the costs of their ways before they are summed up. In a sweep from the end they
-// would get those of the cell that they are, so a cell hands on three Z: of the paths from it to the end, with its own
-// cost of the way in which each neighbour comes to it. For gradients E is weighted by the ways in which it has come to
-// a cell, as gradients are; the probabilities of these are the cell's own in the first half of a pair, and in the other
-// one, where probabilities are those of the ways that lead on, E comes along them.
+// In a sweep from the beginning Z of neighbours gets the costs of their ways before it is summed up. In a sweep from
+// the end these are the costs of the cell that the step comes to, so a cell hands on Z by each way with its own cost.
+// For gradients E is weighted by the ways in which it has come to a cell, as gradients are; the probabilities of these
+// are the cell's own in the first half of a pair, and in the other one, where probabilities are those of the ways that
+// lead on, E comes along them.
 #pragma once
 
 #include "cuda/short_pairs/band.cuh"
@@ -15,17 +14,6 @@
 
 namespace sdtw::cuda::short_pairs {
 
-// t: D log2(e) / gamma. with_penalty: not of the step to the first cell.
-template <class Cell>
-__device__ __forceinline__ typename Cell::Cost cost_of_step(const Args &a, double t, int way, bool with_penalty) {
-  const double penalty = with_penalty ? a.penalty[way] : 0;
-  if constexpr (Cell::wide) {
-    constexpr double infinity = __builtin_huge_val();
-    return DoubleCell::split(t == infinity ? infinity : fma(a.weight[way], t, penalty), DoubleCell::Scale(1));
-  } else {
-    return split_large(fma(a.weight[way], t, penalty));
-  }
-}
 // Z of a neighbour, or of a cell, and the cost of a step.
 template <class Cell>
 __device__ __forceinline__ typename Cell::Z with_cost(const typename Cell::Z &z, const typename Cell::Cost &cost) {
@@ -35,6 +23,86 @@ __device__ __forceinline__ typename Cell::Z with_cost(const typename Cell::Z &z,
     return {fmaf(z.m, cost.q, z.m), Cell::Exponent::sum(z.e, -cost.n)};
 }
 
+// What steps to a cell cost, for a sweep of Cell. Of the three Z of which a cell is the sum, in a sweep from the
+// beginning, each is what a neighbour has, `entering` the cell; in a sweep from the end it is what a neighbour has
+// handed `onward` by this way, `leaving` the cell. What is common to all three, the sum has (`own`).
+//
+// Steps::simple: penalties are costs of their own, which are the same everywhere. So they are applied by who receives
+// Z, and the pair's first cell, or its last one, begins with as much less.
+template <class Cell, Steps steps>
+struct StepCosts {
+  using Z = typename Cell::Z;
+  using Cost = typename Cell::Cost;
+  Cost penalty[transitions], first;
+  bool doubles;  // the cost of the cell, by a diagonal step
+
+  struct OfCell {
+    Cost own, once_more;
+    bool is_out;
+  };
+
+  static __device__ __forceinline__ Cost split(double t) {
+    if constexpr (Cell::wide)
+      return DoubleCell::split(t, DoubleCell::Scale(1));
+    else
+      return split_large(t);
+  }
+  __device__ __forceinline__ explicit StepCosts(const Args &a)
+      : first(split(-a.penalty[diagonal])), doubles(a.weight[diagonal] != a.weight[vertical]) {
+#pragma unroll
+    for (int way = 0; way < transitions; way++) penalty[way] = split(a.penalty[way]);
+  }
+  __device__ __forceinline__ Z one() const { return with_cost<Cell>(Cell::one(), first); }
+  __device__ __forceinline__ OfCell of_cell(float in_first, float in_second, bool) const {
+    const Cost own = StoredCost<Cell>::get(in_first, in_second);
+    return {own, doubles ? own : Cost{}, LeftOut::is(own)};
+  }
+  __device__ __forceinline__ Z entering(const Z &z, int way, const OfCell &cell) const {
+    return with_cost<Cell>(onward(z, way, cell), penalty[way]);
+  }
+  __device__ __forceinline__ Z leaving(const Z &z, int way) const { return with_cost<Cell>(z, penalty[way]); }
+  __device__ __forceinline__ Z onward(const Z &z, int way, const OfCell &cell) const {
+    return way == diagonal ? with_cost<Cell>(z, cell.once_more) : z;
+  }
+};
+
+// Each way has a cost of its own, made of the cell's t.
+template <class Cell>
+struct StepCosts<Cell, Steps::weighted> {
+  using Z = typename Cell::Z;
+  using Cost = typename Cell::Cost;
+  const Args &a;
+
+  struct OfCell {
+    Cost own, of[transitions];
+    bool is_out;
+  };
+
+  __device__ __forceinline__ explicit StepCosts(const Args &args) : a(args) {}
+  __device__ __forceinline__ Z one() const { return Cell::one(); }
+  // is_first: of the pair, which is entered without a penalty.
+  __device__ __forceinline__ OfCell of_cell(float in_first, float in_second, bool is_first) const {
+    const double t = __hiloint2double(__float_as_int(in_first), __float_as_int(in_second));
+    OfCell cell{{}, {}, LeftOut::is<Cell>(t)};
+#pragma unroll
+    for (int way = 0; way < transitions; way++) {
+      const double cost = fma(a.weight[way], t, way == diagonal && is_first ? 0 : a.penalty[way]);
+      if constexpr (Cell::wide)
+        cell.of[way] = DoubleCell::split(t == LeftOut::infinity() ? t : cost, DoubleCell::Scale(1));
+      else
+        cell.of[way] = split_large(cost);
+    }
+    return cell;
+  }
+  __device__ __forceinline__ Z entering(const Z &z, int way, const OfCell &cell) const {
+    return with_cost<Cell>(z, cell.of[way]);
+  }
+  __device__ __forceinline__ Z leaving(const Z &z, int) const { return z; }
+  __device__ __forceinline__ Z onward(const Z &z, int way, const OfCell &cell) const {
+    return with_cost<Cell>(z, cell.of[way]);
+  }
+};
+
 // What the two sweeps leave of the columns where they meet: Z of the one from the beginning, and of the other one Z by
 // horizontal and by diagonal steps; and likewise the shares of E.
 enum Side { from_beginning, by_horizontal, by_diagonal, sides };
@@ -43,22 +111,28 @@ using StepMeeting = Meeting<Cell, R, sides>;
 template <int R>
 using StepShares = Shares<R, sides>;
 
-// Z of half of a pair, from t of its cells. keeps: leaves three terms of each cell in its place.
-template <class Cell, bool keeps, bool reversed, int R>
+// Z of half of a pair, from costs of its cells, or from t. keeps: leaves three terms of each cell in its place.
+template <class Cell, Steps steps, bool keeps, bool reversed, int R>
 __device__ __forceinline__ void sweep_steps(const Args &a, const Pair &pair, const Planes<R> &planes,
                                             const StepMeeting<Cell, R> &meeting) {
   using Z = typename Cell::Z;
   using Real = typename Cell::Real;
+  using Costs = StepCosts<Cell, steps>;
+  // A penalty may take half a bit of m in each cell, and a cost that counts twice another one (sweep/cell.cuh): of 16
+  // cells m stays in [2^-24, 2^30].
+  constexpr int renormalise_each = 16 / R < renormalise_every ? 16 / R : renormalise_every;
   const Half<R, reversed> half(pair);
+  const Costs costs(a);
+  const Z one = costs.one();
   const int first_row = lane_id() * R, before = half.before();
   const int own_rows = reversed && half.order == 0 ? (pair.n - 1) % R + 1 : R;
   // What is handed on by horizontal and by diagonal steps, which is the same Z in a sweep from the beginning.
-  Z left[R], aslant[R], above = Cell::select(half.order == 0 && own_rows == R, Cell::one(), Cell::forbidden());
+  Z left[R], aslant[R], above = Cell::select(half.order == 0 && own_rows == R, one, Cell::forbidden());
   Z last_left[R], last_aslant[R];
 #pragma unroll
   for (int k = 0; k < R; k++) {
     left[k] = last_left[k] = last_aslant[k] = Cell::forbidden();
-    aslant[k] = Cell::select(k == own_rows, Cell::one(), Cell::forbidden());
+    aslant[k] = Cell::select(k == own_rows, one, Cell::forbidden());
   }
   Z down = Cell::forbidden();  // what the lane's last row hands on by vertical steps
   Few<float, R> first, second;
@@ -76,29 +150,27 @@ __device__ __forceinline__ void sweep_steps(const Args &a, const Pair &pair, con
       above = Cell::shuffle(aslant[half.row(R - 1)], before);
       above = Cell::select(half.order == 0, Cell::forbidden(), above);
     }
-    double cost[R];
-#pragma unroll
-    for (int k = 0; k < R; k++) cost[k] = __hiloint2double(__float_as_int(first.v[k]), __float_as_int(second.v[k]));
+    const Few<float, R> in_first = first, in_second = second;
     ask(t + 1);
     Few<float, R> terms[transitions];
 #pragma unroll
     for (int i = 0; i < R; i++) {
       const int k = half.row(i);
-      const bool with_penalty = reversed || i > 0 || t > 0 || half.order > 0;
-      const typename Cell::Cost of_diagonal = cost_of_step<Cell>(a, cost[k], diagonal, with_penalty),
-                                of_vertical = cost_of_step<Cell>(a, cost[k], vertical, true),
-                                of_horizontal = cost_of_step<Cell>(a, cost[k], horizontal, true);
+      const bool is_first = !reversed && i == 0 && t == 0 && half.order == 0;
+      const typename Costs::OfCell cell = costs.of_cell(in_first.v[k], in_second.v[k], is_first);
       Real term[transitions];
       if constexpr (reversed) {
-        Z z = Cell::template next<keeps>({}, beside, up, left[k], term);
-        z = Cell::unless(is_left_out<Cell>(cost[k]) || (k > 0 && k >= own_rows), z);
+        Z z = Cell::template next<keeps>(cell.own, costs.leaving(beside, diagonal), costs.leaving(up, vertical),
+                                         costs.leaving(left[k], horizontal), term);
+        z = Cell::unless(cell.is_out || (k > 0 && k >= own_rows), z);
         beside = aslant[k];
-        aslant[k] = with_cost<Cell>(z, of_diagonal), left[k] = with_cost<Cell>(z, of_horizontal);
-        up = with_cost<Cell>(z, of_vertical);
+        aslant[k] = costs.onward(z, diagonal, cell), left[k] = costs.onward(z, horizontal, cell);
+        up = costs.onward(z, vertical, cell);
       } else {
-        Z z = Cell::template next<keeps>({}, with_cost<Cell>(beside, of_diagonal), with_cost<Cell>(up, of_vertical),
-                                         with_cost<Cell>(left[k], of_horizontal), term);
-        z = Cell::unless(is_left_out<Cell>(cost[k]), z);
+        Z z = Cell::template next<keeps>(cell.own, costs.entering(beside, diagonal, cell),
+                                         costs.entering(up, vertical, cell), costs.entering(left[k], horizontal, cell),
+                                         term);
+        z = Cell::unless(cell.is_out, z);
         beside = left[k];
         left[k] = up = z;
       }
@@ -120,7 +192,7 @@ __device__ __forceinline__ void sweep_steps(const Args &a, const Pair &pair, con
       last_left[k] = Cell::select(at == half.columns - 1, left[k], last_left[k]);
       if constexpr (reversed) last_aslant[k] = Cell::select(at == half.columns - 1, aslant[k], last_aslant[k]);
     }
-    if (t % renormalise_every == renormalise_every - 1) {
+    if (t % renormalise_each == renormalise_each - 1) {
 #pragma unroll
       for (int k = 0; k < R; k++) {
         Cell::renormalise(left[k]);
@@ -132,8 +204,12 @@ __device__ __forceinline__ void sweep_steps(const Args &a, const Pair &pair, con
 #pragma unroll
   for (int k = 0; k < R; k++) {
     if (first_row + k >= pair.n) continue;
-    meeting.cell(reversed ? by_horizontal : from_beginning, first_row + k) = last_left[k];
-    if constexpr (reversed) meeting.cell(by_diagonal, first_row + k) = last_aslant[k];
+    if constexpr (reversed) {
+      meeting.cell(by_horizontal, first_row + k) = costs.leaving(last_left[k], horizontal);
+      meeting.cell(by_diagonal, first_row + k) = costs.leaving(last_aslant[k], diagonal);
+    } else {
+      meeting.cell(from_beginning, first_row + k) = last_left[k];
+    }
   }
   if (half.order == 0)
     meeting.cell(reversed ? by_diagonal : from_beginning, reversed ? pair.n : -1) =
