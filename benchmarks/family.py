@@ -159,7 +159,7 @@ def rows_of(device):
 
 
 def short_pairs():
-    """Other metrics, gamma = 0, steps: gestures, embeddings of videos, forecasts; and all pairs."""
+    """Other metrics, gamma = 0, steps, bands: gestures, embeddings of videos, forecasts; and all pairs."""
     shapes = ((4096, 64, 63), (64, 32, 128), (1024, 60, 256), (100, 20, 1))
     for count, steps, d in (*shapes, (32, 128, 64), (64, 128, 512)):
         for metric in METRICS_BESIDE:
@@ -169,6 +169,9 @@ def short_pairs():
             yield Variant("gamma 0", count, steps, d, phase, gamma=0.0)
             yield Variant("weights", count, steps, d, phase, weights=(2.0, 1.0, 1.0))
             yield Variant("penalties", count, steps, d, phase, penalties=(0.0, 1.0, 1.0))
+            yield Variant("gamma 0, weights", count, steps, d, phase, gamma=0.0, weights=(2.0, 1.0, 1.0))
+            yield Variant("band", count, steps, d, phase, band="sakoe_chiba", radius=steps / 10)
+            yield Variant("band", count, steps, d, phase, metric="euclidean", band="itakura", radius=2.0)
     squares = Variant("all pairs", 64, 64, 64, By=64, pairs="all", state=False)
     for metric in METRICS_BESIDE:
         yield replace(squares, metric=metric, aim="2.5", beside=squares)
