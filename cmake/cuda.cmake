@@ -76,6 +76,13 @@ if(SDTW_CUDA_KERNEL_FILES)
     list(APPEND kernels ${PROJECT_BINARY_DIR}/cuda/part_${part}.cu)
   endforeach()
 endif()
+# Where there is to be no GPU's code (90-virtual), which is half of what nvcc has to do, one file has it all the same:
+# what is inline assembly in the source is read by nobody else.
+if(CMAKE_CUDA_ARCHITECTURES MATCHES "^([0-9]+)-virtual$")
+  list(GET kernels 0 first)
+  set_property(SOURCE ${first} APPEND PROPERTY COMPILE_OPTIONS
+    --generate-code=arch=compute_${CMAKE_MATCH_1},code=sm_${CMAKE_MATCH_1})
+endif()
 list(APPEND sources ${kernels})
 target_sources(sdtw_objects PRIVATE ${sources})
 set(SDTW_CUDA_WITHOUT_FLOAT64 "" CACHE STRING "Whether kernels do without float64 as on GPUs where it is slow, whatever the GPU: for tests")

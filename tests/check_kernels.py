@@ -7,8 +7,8 @@ What is compared is what cuobjdump says of the code for one architecture, by the
 Registers and static shared memory may grow by SLACK: compilers have moods.
 Local memory (the stack, where registers spill to) may not grow at all. Dynamic shared memory is chosen at
 launch and is not seen here. The numbers hold for one version of nvcc: with another, or without cuobjdump, the
-check says so and is skipped (status 77). With --names, for what nvcc has not optimised, it compares the names
-of kernels alone.
+check says so and is skipped (status 77). With --names, for what nvcc has not optimised or not even assembled,
+it compares the names of kernels alone, of which the library has a function each that launches them.
 """
 
 import argparse
@@ -69,6 +69,15 @@ def measure(cuobjdump, library):
     return dict(sorted(kernels.items()))
 
 
+def named(library):
+    """{kernel: {}} of every kernel in the library."""
+    command = ["nm", "--defined-only", "--format=posix", library]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    symbols = [line.split()[:2] for line in text.splitlines()]
+    names = {name_of(name) for name, kind in symbols if "_kernel" in name and kind in "tTwW"}
+    return {name: {} for name in sorted(names) if re.match(r"[\w:]+_kernel(<|$)", name)}
+
+
 def compiler():
     version = subprocess.run(["nvcc", "--version"], check=True, capture_output=True, text=True).stdout
     return re.search(r"V([\d.]+)", version)[1]
@@ -102,9 +111,9 @@ def main():
     parser.add_argument("library", type=Path, help="libsdtw.so or libsdtw.a, built for sm_90")
     arguments = parser.parse_args()
     cuobjdump = find_cuobjdump()
-    if not cuobjdump:
+    if not cuobjdump and not arguments.names:
         skip("no cuobjdump, neither the toolkit's nor the one that ./dev installs")
-    found = measure(cuobjdump, arguments.library)
+    found = named(arguments.library) if arguments.names else measure(cuobjdump, arguments.library)
     if not found:
         skip(f"{arguments.library} has no code for {ARCHITECTURE}")
     if arguments.record:
