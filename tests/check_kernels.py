@@ -75,7 +75,7 @@ def named(library):
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     symbols = [line.split()[:2] for line in text.splitlines()]
     names = {name_of(name) for name, kind in symbols if "_kernel" in name and kind in "tTwW"}
-    return {name: {} for name in sorted(names) if re.match(r"[\w:]+_kernel(<|$)", name)}
+    return {name: {} for name in sorted(names) if re.match(r"(?!launch_)[\w:]+_kernel(<|$)", name)}
 
 
 def compiler():
