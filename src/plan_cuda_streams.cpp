@@ -49,10 +49,13 @@ Streams make_streams(const Problem &p, const Exec &exec) {
 std::string describe_streams(const sdtw::Plan &plan) {
   const Streams &s = plan.cuda.streams;
   if (!s.fit) return "";
+  const bool is_last = plan.cuda.short_pairs.fit && plan.cuda.short_pairs.before_streams;
   char text[200];
   std::snprintf(text, sizeof text, "; values of many y beside an x by streams of %lld lanes of %lld warps%s",
                 static_cast<long long>(s.lanes), static_cast<long long>(s.warps),
-                s.everywhere ? "" : ", where float64 is not slow");
+                is_last        ? ", where float64 is slow"
+                : s.everywhere ? ""
+                               : ", where float64 is not slow");
   return text;
 }
 

@@ -338,25 +338,20 @@ TEST_CASE("CUDA: short pairs of many features have a block each") {
       CHECK(is_short(132, steps, 20, 1, metric, SDTW_F32, 0, 0, 0) == (metric != SDTW_COSINE));
   CHECK(is_short(32, 64, 64, 9, SDTW_COSINE, SDTW_F32, 0, 0, 1e-8));
   CHECK_FALSE(is_short(32, 64, 64, 9, SDTW_COSINE, SDTW_F32, 0, 0, 1e-9));
-  Case with_steps = make_case(SDTW_SQEUCLIDEAN, 32, 64, 64, 64, 1);
-  with_steps.exec.device = SDTW_CUDA;
-  with_steps.problem.step_penalty[1] = 1;
-  CHECK(plan_of(with_steps).cuda.short_pairs.fit);
-  CHECK_FALSE(plan_of(with_steps).cuda.short_pairs.squares);
-  with_steps.problem.n = 128;
-  with_steps.problem.batch_x = with_steps.problem.batch_y = 264;
-  CHECK(plan_of(with_steps).cuda.short_pairs.fit);
-  with_steps.problem.batch_x = with_steps.problem.batch_y = 300;
-  with_steps.problem.features = 15;
-  CHECK_FALSE(plan_of(with_steps).cuda.short_pairs.fit);
-  with_steps.problem.features = 16;
-  CHECK(plan_of(with_steps).cuda.short_pairs.fit);
-  with_steps.problem.step_weight[1] = 2;  // a cost for each way
-  CHECK_FALSE(plan_of(with_steps).cuda.short_pairs.fit);
-  with_steps.problem.n = 64;
-  CHECK(plan_of(with_steps).cuda.short_pairs.fit);
-  with_steps.problem.gamma = 0;
-  CHECK(plan_of(with_steps).cuda.short_pairs.fit);
+  const auto with_steps = [](int64_t batch, int64_t n, int64_t features, double weight = 1, double gamma = 1) {
+    Case c = make_case(SDTW_SQEUCLIDEAN, batch, n, 64, features, gamma);
+    c.exec.device = SDTW_CUDA;
+    c.problem.step_penalty[1] = 1, c.problem.step_weight[1] = weight;
+    CHECK_FALSE(plan_of(c).cuda.short_pairs.squares);
+    return plan_of(c).cuda.short_pairs.fit;
+  };
+  CHECK(with_steps(32, 64, 64));
+  CHECK(with_steps(264, 128, 64));
+  CHECK_FALSE(with_steps(300, 128, 15));
+  CHECK(with_steps(300, 128, 16));
+  CHECK_FALSE(with_steps(300, 128, 16, 2));  // a cost for each way
+  CHECK(with_steps(300, 64, 16, 2));
+  CHECK(with_steps(300, 64, 16, 2, 0));
   for (const sdtw_band band : {SDTW_BAND_SAKOE_CHIBA, SDTW_BAND_ABSOLUTE, SDTW_BAND_ITAKURA}) {
     Case within = make_case(SDTW_EUCLIDEAN, 32, 64, 64, 64, 1);
     within.exec.device = SDTW_CUDA;
@@ -375,6 +370,11 @@ TEST_CASE("sdtw_describe names what runs") {
     require_ok(sdtw_describe(&c.problem, &c.exec, text, sizeof text), "sdtw_describe");
     return std::string(text);
   };
+  for (const int64_t batch : {1000, 1100}) {  // values of which the first are those of a block each
+    Case hard = make_case(SDTW_SQEUCLIDEAN, batch, 20, 20, 1, 0);
+    hard.exec.device = SDTW_CUDA, hard.exec.flags = SDTW_NO_STATE;
+    CHECK((describe(hard).find("of 1 warps, where float64 is slow") != std::string::npos) == (batch == 1000));
+  }
   Case c = make_case(SDTW_SQEUCLIDEAN, 8, 300, 300, 64, 1);
   c.exec.device = SDTW_CPU;
   CHECK(describe(c).find("mapping strips") != std::string::npos);
