@@ -232,7 +232,7 @@ struct ShortPairs {
   bool squares;  // by squared distances, at gamma > 0 and without what follows: others have kernels for any metric
   Steps steps;
   bool swapped;         // x and y change places, so that the rows are those of the shorter series
-  bool before_streams;  // so few that values alone take less time so than by streams, which fit as well
+  bool before_streams;  // so few that values alone at gamma = 0 take less time so than by streams, if these fit
   int rows_of_lane;     // 1, 2 or 4
   int warps;            // of a block
 };
