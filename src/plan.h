@@ -80,11 +80,11 @@ struct Run {
 
 // The workspace of one call. Offsets of what is not there are those of what comes next.
 struct Layout {
-  int64_t wave;  // pairs of a launch: all, or as many as the budget of workspace has room for
-  Run run;       // of a wave, from `run_at` on, unless the caller's state has it
-  size_t run_at;
-  int64_t interval, slots;                  // steps between checkpoints; checkpoints of a strip
+  int64_t wave;             // pairs of a launch: all, or as many as the budget of workspace has room for
+  Run run;                  // of a wave, from `run_at` on, unless the caller's state has it
+  int64_t interval, slots;  // steps between checkpoints; checkpoints of a strip
   size_t tickets, done, graded, reset_end;  // zeroed for each wave, from tickets on
+  size_t run_at;                            // right behind that
   size_t entrances, snapshots;
   size_t points[2], rounded[2], directions[2], norms[2];  // of x and y: normalised, for SDTW_COSINE
   size_t pair_sums[2], pair_turns[2];                     // gradients of each pair of the wave, and their derivatives

@@ -84,11 +84,11 @@ Layout make_layout(const Problem &p, const general::Plan &plan, const Parts &par
   layout.interval = parts.tangents ? choose_interval(p, true) : plan.interval;
   layout.slots = parts.tangents ? count_slots(p, plan, layout.interval) : plan.slots;
   if (parts.stateless) layout.run = make_run(p, plan, wave, words, back ? layout.slots : 0, back);
-  layout.run_at = arena.add(layout.run.bytes, 1);
   layout.tickets = arena.add(8, word);
   layout.done = arena.add(parts.forward || parts.stateless ? checked_mul(2, strips) : 0, sizeof(int));
   layout.graded = arena.add(back ? strips : 0, sizeof(int));
   layout.reset_end = arena.bytes();
+  layout.run_at = arena.add(layout.run.bytes, 1);  // of which the first part is zeroed as well
   layout.entrances = arena.add(back ? strips : 0, sizeof(Entrance));
   // Between two checkpoints, where they are small.
   const int64_t tiles = layout.interval / tile_of(p, parts.tangents, true) * general::small_tiles;

@@ -177,7 +177,7 @@ class AllPairs {
     f.side = side_of(which), f.count = f.side.batch;
     f.sums = sums(which), f.to = output(which);
     f.f64_values = p.dtype == SDTW_F64;
-    launch_finish(f, stream());
+    general::launch_finish({1, {f}}, stream());
   }
 };
 

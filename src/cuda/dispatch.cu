@@ -81,10 +81,10 @@ void converted(const sdtw::Plan &plan, const Buffers &buffers, Call which, Funct
   const auto series = [](const auto &in, sdtw_dtype dtype) {
     return general::Series{in.data, {in.stride[0], in.stride[1], in.stride[2]}, dtype};
   };
-  general::Conversions loads, stores;
+  general::OfSides<general::Conversion> loads, stores;
   const auto load = [&](sdtw_in &in, size_t offset, const general::Side &side) {
     const sdtw_out to = place(offset, side);
-    loads.of[loads.count++] = {side, series(in, p.dtype), target(to, SDTW_F32), static_cast<int>(features)};
+    loads.add({side, series(in, p.dtype), target(to, SDTW_F32), static_cast<int>(features)});
     in = {to.data, {to.stride[0], to.stride[1], to.stride[2]}};
   };
   load(b.x, scratch.x, x);
@@ -97,7 +97,7 @@ void converted(const sdtw::Plan &plan, const Buffers &buffers, Call which, Funct
   const auto store = [&](const sdtw_out &from, const sdtw_out &to, general::Side side) {
     if (!to.data) return;
     side.lengths = nullptr;  // gradients are there beyond the lengths, too
-    stores.of[stores.count++] = {side, series(from, SDTW_F32), target(to, p.dtype), side.features};
+    stores.add({side, series(from, SDTW_F32), target(to, p.dtype), side.features});
   };
   store(b.grad_x, buffers.grad_x, x), store(b.grad_y, buffers.grad_y, y);
   launch_convert(stores, plan.exec.stream);

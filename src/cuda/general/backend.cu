@@ -127,15 +127,17 @@ class Execution {
   // Cosine: from here on points, and their tangents, are the normalised ones.
   void normalise() {
     if (!cosine()) return;
+    OfSides<Normalisation> sides;
     for (int which = 0; which < 2; which++) {
       Series &points = which ? a.y : a.x, &tangents = which ? a.tangent_y : a.tangent_x;
       const Normalised to = normalised(which);
-      launch_normalise(side_of(which), points, tangents, to, stream());
+      sides.add({side_of(which), points, tangents, to});
       const int64_t rows = which ? p.m : p.n;
       points = contiguous<Series>(to.points, rows, g.point_features, SDTW_F64);
       (which ? a.of_y : a.of_x) = to.rounded ? contiguous<Series>(to.rounded, rows, p.features, SDTW_F32) : points;
       if (work.tangents) tangents = contiguous<Series>(to.directions, rows, g.point_features, SDTW_F64);
     }
+    launch_normalise(sides, stream());
     a.cost_features = static_cast<int>(g.point_features);  // gradients have none of those that points have more
   }
 
@@ -158,8 +160,9 @@ class Execution {
     of.rows_reset = at<Word>(b.workspace, layout.tickets) + 4;
     of.snapshots = at<Word>(b.workspace, layout.snapshots);
     of.entrances = at<Entrance>(b.workspace, layout.entrances), of.graded = at<int>(b.workspace, layout.graded);
-    zero(at<void>(b.workspace, layout.tickets), layout.reset_end - layout.tickets);
-    if (work.forward) zero(at<void>(base, run.control), run.saved - run.control);  // the wave is all pairs of its run
+    const bool both = own && work.forward;  // in one, as the run follows
+    zero(at<void>(b.workspace, layout.tickets), (both ? layout.run_at + run.saved : layout.reset_end) - layout.tickets);
+    if (work.forward && !own) zero(at<void>(base, run.control), run.saved - run.control);  // the wave is all pairs
   }
   void zero(void *data, size_t bytes) const { check(cudaMemsetAsync(data, 0, bytes, stream()), "cudaMemsetAsync"); }
 
@@ -266,11 +269,12 @@ class Execution {
     if (p.symmetric) return launch_fill_symmetric(of, stream());
     Target wave = dense;
     wave.data = at<void>(dense.data, of.first * dense.stride[0] * static_cast<int64_t>(p.element_size()));
-    launch_fill(wave, of.pairs, a.n, a.m, of.status, stream());
+    launch_fill({1, {{wave, of.pairs, a.n, a.m, of.status}}}, stream());
   }
 
   // Where each pair's gradients are summed up: in the caller's array, or in the workspace.
   void place_sums(Args &of, const Target (&gradients)[2]) const {
+    OfSides<Zeros> fills;
     for (int which = 0; which < 2; which++) {
       const bool wanted = gradients[which].data || (p.symmetric && gradients[0].data);
       if (!wanted) continue;
@@ -280,7 +284,7 @@ class Execution {
         Target &to = work.tangents ? turn : sum;
         to = gradients[which];
         to.data = at<void>(to.data, of.first * to.stride[0] * static_cast<int64_t>(p.element_size()));
-        launch_fill(to, of.pairs, rows, a.features, nullptr, stream());
+        fills.add({to, of.pairs, rows, a.features, nullptr});
         continue;
       }
       const auto place = [&](Target &to, size_t offset) {
@@ -290,17 +294,9 @@ class Execution {
       if (plain()) place(sum, layout.pair_sums[which]);
       if (work.tangents) place(turn, layout.pair_turns[which]);
     }
+    launch_fill(fills, stream());
   }
 
-  Finish finish_of(int which) const {
-    Finish f{};
-    f.side = side_of(which);
-    f.f64_values = a.f64_values;
-    f.cosine = cosine();
-    if (cosine()) f.normalised = normalised(which);
-    f.tangents = series_of(which ? b.tangent_y : b.tangent_x, p.dtype);
-    return f;
-  }
   // From here on of the pairs, or series, from `first` on.
   static void skip(Finish &f, int64_t first, int length_bits, int64_t point_features, size_t element) {
     if (f.side.lengths) f.side.lengths = static_cast<const char *>(f.side.lengths) + first * length_bits / 8;
@@ -311,20 +307,32 @@ class Execution {
       f.tangents.data =
           static_cast<const char *>(f.tangents.data) + first * f.tangents.stride[0] * static_cast<int64_t>(element);
   }
-  void finish_pairs(const Args &of, const Target (&gradients)[2]) const {
+  // Of both sides in one launch; complete(Finish, which): what is not the same with all pairs.
+  template <class Complete>
+  void finish(const Target (&gradients)[2], const Complete &complete) const {
+    OfSides<Finish> finishes;
     for (int which = 0; which < 2; which++) {
       if (!gradients[which].data) continue;
-      Finish f = finish_of(which);
+      Finish f{};
+      f.side = side_of(which), f.to = gradients[which];
+      f.f64_values = a.f64_values, f.cosine = cosine();
+      if (cosine()) f.normalised = normalised(which);
+      f.tangents = series_of(which ? b.tangent_y : b.tangent_x, p.dtype);
+      complete(f, which);
+      finishes.add(f);
+    }
+    launch_finish(finishes, stream());
+  }
+  void finish_pairs(const Args &of, const Target (&gradients)[2]) const {
+    finish(gradients, [&](Finish &f, int which) {
       skip(f, of.first, p.length_bits, g.point_features, p.element_size());
       f.count = of.pairs;
       f.sums = which ? of.sum_y : of.sum_x, f.turns = which ? of.turn_y : of.turn_x;
-      f.to = gradients[which];
       f.to.data = at<void>(f.to.data, of.first * f.to.stride[0] * static_cast<int64_t>(p.element_size()));
       if (b.grad_value)
         f.grad_value = static_cast<const char *>(b.grad_value) + of.first * static_cast<int64_t>(p.value_size());
       f.status = of.status;
-      launch_finish(f, stream());
-    }
+    });
   }
 
   // All pairs: sums over the pairs of a series, in double.
@@ -351,15 +359,11 @@ class Execution {
     }
   }
   void finish_series(const Target (&gradients)[2]) const {
-    for (int which = 0; which < 2; which++) {
-      if (!gradients[which].data) continue;
-      Finish f = finish_of(which);
+    finish(gradients, [&](Finish &f, int which) {
       f.count = f.side.batch;
       f.sums = sum_of_series(which, false);
       if (work.tangents) f.turns = sum_of_series(which, true);
-      f.to = gradients[which];
-      launch_finish(f, stream());
-    }
+    });
   }
 };
 

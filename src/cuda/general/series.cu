@@ -16,6 +16,16 @@ dim3 grid_for(int64_t series, int64_t elements) {
   const int64_t y = std::min({std::max<int64_t>(series, 1), std::max<int64_t>(most / x, 1), most_y});
   return dim3(static_cast<unsigned>(x), static_cast<unsigned>(y));
 }
+// A grid that is large enough for each of the sides, which its z goes through.
+template <class Work, class GridOf>
+dim3 grid_for(const OfSides<Work> &sides, const GridOf &grid_of) {
+  dim3 grid(1, 1, static_cast<unsigned>(sides.count));
+  for (int i = 0; i < sides.count; i++) {
+    const dim3 own = grid_of(sides.of[i]);
+    if (own.x * own.y > grid.x * grid.y) grid.x = own.x, grid.y = own.y;
+  }
+  return grid;
+}
 // Calls of_series(b)(row, column) for all elements of `count` series. A thread divides twice, not for each element.
 template <class OfSeries>
 __device__ __forceinline__ void each_element(int64_t count, int rows, int columns, const OfSeries &of_series) {
@@ -55,7 +65,11 @@ struct Norm {
   }
 };
 
-__global__ void __launch_bounds__(threads) normalise_kernel(Side side, Series points, Series tangents, Normalised to) {
+__global__ void __launch_bounds__(threads) normalise_kernel(const __grid_constant__ OfSides<Normalisation> sides) {
+  const Normalisation &own = sides.of[blockIdx.z];
+  const Side &side = own.side;
+  const Series &points = own.points, &tangents = own.tangents;
+  const Normalised &to = own.to;
   const Lanes lanes(side.features);
   for (int64_t i = lanes.number(); i < side.batch * side.rows; i += lanes.all()) {
     const int64_t b = i / side.rows, row = i % side.rows;
@@ -105,13 +119,13 @@ __global__ void __launch_bounds__(threads) normalise_kernel(Side side, Series po
   }
 }
 
-__global__ void __launch_bounds__(threads)
-    fill_kernel(Target to, int64_t count, int rows, int columns, const int *status) {
+__global__ void __launch_bounds__(threads) fill_kernel(const __grid_constant__ OfSides<Zeros> fills) {
+  const Zeros &f = fills.of[blockIdx.z];
   const double nan = __longlong_as_double(0x7ff8000000000000ll);
-  each_element(count, rows, columns, [&](int64_t b) {
-    const double value = status && status[b] == status_not_a_number ? nan : 0.0;
-    return [&to, b, value](int64_t row, int column) {
-      put_element(to.data, place_in(to, b, row, column), to.dtype, value);
+  each_element(f.count, f.rows, f.columns, [&](int64_t b) {
+    const double value = f.status && f.status[b] == status_not_a_number ? nan : 0.0;
+    return [&f, b, value](int64_t row, int column) {
+      put_element(f.to.data, place_in(f.to, b, row, column), f.to.dtype, value);
     };
   });
 }
@@ -133,7 +147,8 @@ __device__ __forceinline__ Factor factor_of(const Finish &f, int64_t b, int64_t 
   return {g, false, 0};
 }
 
-__global__ void __launch_bounds__(threads) finish_kernel(const __grid_constant__ Finish f) {
+__global__ void __launch_bounds__(threads) finish_kernel(const __grid_constant__ OfSides<Finish> finishes) {
+  const Finish &f = finishes.of[blockIdx.z];
   const Target &from = f.turns.data ? f.turns : f.sums;
   each_element(f.count, f.side.rows, f.side.features, [&](int64_t b) {
     const Factor inside = factor_of(f, b, 0), beyond = factor_of(f, b, f.side.rows);
@@ -150,7 +165,9 @@ __global__ void __launch_bounds__(threads) finish_kernel(const __grid_constant__
 // With u the normalised point, s the sum over it and P = 1 - u u^T, the gradient is P s / |x|; its
 // derivative along a tangent that turns u by u' and s by s' is
 // (P s' - u' <u, s> - u <u', s>) / |x| - <u, x'> P s / |x|^2.
-__global__ void __launch_bounds__(threads) finish_cosine_kernel(const __grid_constant__ Finish f, Series tangents) {
+__global__ void __launch_bounds__(threads) finish_cosine_kernel(const __grid_constant__ OfSides<Finish> finishes) {
+  const Finish &f = finishes.of[blockIdx.z];
+  const Series &tangents = f.tangents;
   const int columns = f.side.features;
   const Lanes lanes(columns);
   for (int64_t i = lanes.number(); i < f.count * f.side.rows; i += lanes.all()) {
@@ -254,8 +271,8 @@ __device__ __forceinline__ void with_half(sdtw_dtype dtype, const Visit &visit) 
     visit(__nv_bfloat16(0.0f));
 }
 
-// blockIdx.z: which of the conversions. Where there are no gaps rows beyond the lengths are converted as well.
-__global__ void __launch_bounds__(threads) convert_kernel(const __grid_constant__ Conversions conversions) {
+// Where there are no gaps rows beyond the lengths are converted as well.
+__global__ void __launch_bounds__(threads) convert_kernel(const __grid_constant__ OfSides<Conversion> conversions) {
   const Conversion &c = conversions.of[blockIdx.z];
   const Side &side = c.side;
   if (c.from.dtype != c.to.dtype && is_dense(c.from, side) && is_dense(c.to, side)) {
@@ -284,35 +301,33 @@ __global__ void __launch_bounds__(threads) convert_kernel(const __grid_constant_
 
 }  // namespace
 
-void launch_normalise(const Side &side, const Series &points, const Series &tangents, const Normalised &to,
-                      cudaStream_t stream) {
-  launch_kernel(false, normalise_kernel, dim3(grid_for(side.batch * side.rows * lanes_of_point(side.features))),
-                threads, 0, stream, side, points, tangents, to);
+void launch_normalise(const OfSides<Normalisation> &sides, cudaStream_t stream) {
+  const dim3 grid = grid_for(sides, [](const Normalisation &n) {
+    return dim3(grid_for(n.side.batch * n.side.rows * lanes_of_point(n.side.features)));
+  });
+  launch_kernel(false, normalise_kernel, grid, threads, 0, stream, sides);
 }
-void launch_fill(const Target &to, int64_t count, int rows, int columns, const int *status, cudaStream_t stream) {
-  launch_kernel(false, fill_kernel, grid_for(count, int64_t{rows} * columns), threads, 0, stream, to, count, rows,
-                columns, status);
+void launch_fill(const OfSides<Zeros> &fills, cudaStream_t stream) {
+  const dim3 grid = grid_for(fills, [](const Zeros &f) { return grid_for(f.count, int64_t{f.rows} * f.columns); });
+  if (fills.count > 0) launch_kernel(false, fill_kernel, grid, threads, 0, stream, fills);
 }
 void launch_fill_symmetric(const Args &a, cudaStream_t stream) {
   launch_kernel(false, fill_symmetric_kernel, grid_for(a.batch_x * a.batch_y, int64_t{a.n} * a.m), threads, 0, stream,
                 a);
 }
-void launch_finish(const Finish &finish, cudaStream_t stream) {
-  if (finish.cosine)
-    launch_kernel(false, finish_cosine_kernel,
-                  dim3(grid_for(finish.count * finish.side.rows * lanes_of_point(finish.side.features))), threads, 0,
-                  stream, finish, finish.tangents);
-  else
-    launch_kernel(false, finish_kernel, grid_for(finish.count, int64_t{finish.side.rows} * finish.side.features),
-                  threads, 0, stream, finish);
+void launch_finish(const OfSides<Finish> &finishes, cudaStream_t stream) {
+  if (finishes.count == 0) return;
+  const bool cosine = finishes.of[0].cosine;
+  const dim3 grid = grid_for(finishes, [&](const Finish &f) {
+    const int64_t points = f.count * f.side.rows;
+    return cosine ? dim3(grid_for(points * lanes_of_point(f.side.features)))
+                  : grid_for(f.count, int64_t{f.side.rows} * f.side.features);
+  });
+  launch_kernel(false, cosine ? finish_cosine_kernel : finish_kernel, grid, threads, 0, stream, finishes);
 }
-void launch_convert(const Conversions &conversions, cudaStream_t stream) {
-  dim3 grid(1, 1, static_cast<unsigned>(conversions.count));
-  for (int i = 0; i < conversions.count; i++) {
-    const Side &side = conversions.of[i].side;
-    const dim3 own = grid_for(side.batch, int64_t{side.rows} * side.features);
-    if (own.x * own.y > grid.x * grid.y) grid.x = own.x, grid.y = own.y;
-  }
+void launch_convert(const OfSides<Conversion> &conversions, cudaStream_t stream) {
+  const dim3 grid = grid_for(
+      conversions, [](const Conversion &c) { return grid_for(c.side.batch, int64_t{c.side.rows} * c.side.features); });
   if (conversions.count > 0) launch_kernel(false, convert_kernel, grid, threads, 0, stream, conversions);
 }
 

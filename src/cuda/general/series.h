@@ -14,6 +14,15 @@ struct Side {
   bool long_lengths;
 };
 
+// What one launch does for x, for y, or for both.
+template <class Work>
+struct OfSides {
+  int count = 0;
+  Work of[2];
+
+  void add(const Work &work) { of[count++] = work; }
+};
+
 // Points divided by their norms, in double, with two features more (core/metric.h): [batch][rows][features + 2].
 struct Normalised {
   double *points, *norms;  // norms: [batch][rows]; of x negative where `rounded` has the opposite of y
@@ -27,11 +36,21 @@ struct Normalised {
   bool common_origin;  // that of the first series: y is left as it is
   int marker;          // which of the two features marks a point of norm 0
 };
-void launch_normalise(const Side &side, const Series &points, const Series &tangents, const Normalised &to,
-                      cudaStream_t stream);
+struct Normalisation {
+  Side side;
+  Series points, tangents;
+  Normalised to;
+};
+void launch_normalise(const OfSides<Normalisation> &sides, cudaStream_t stream);
 
 // Writes 0 into [count][rows][columns] of a target; NaN where the status, if given, says so.
-void launch_fill(const Target &to, int64_t count, int rows, int columns, const int *status, cudaStream_t stream);
+struct Zeros {
+  Target to;
+  int64_t count;
+  int rows, columns;
+  const int *status;
+};
+void launch_fill(const OfSides<Zeros> &fills, cudaStream_t stream);
 
 // The same for a.dense of the wave's pairs and their transposes.
 void launch_fill_symmetric(const Args &a, cudaStream_t stream);
@@ -51,7 +70,7 @@ struct Finish {
   Normalised normalised;
   Series tangents;  // of the caller: of cosine only
 };
-void launch_finish(const Finish &finish, cudaStream_t stream);
+void launch_finish(const OfSides<Finish> &finishes, cudaStream_t stream);
 
 // A wave of all pairs.
 struct PairsOfWave {
@@ -69,18 +88,14 @@ struct PairsOfWave {
 void launch_reduce(PairsOfWave wave, const Target &of_pairs, const Target &to, bool of_x, bool adds,
                    cudaStream_t stream);
 
-// Copies of series of a half type as float32, or of float32 as a half type, or with more features, in one launch: rows
-// beyond the lengths may be left out.
+// Copies of series of a half type as float32, or of float32 as a half type, or with more features: rows beyond the
+// lengths may be left out.
 struct Conversion {
   Side side;
   Series from;
   Target to;
   int features;  // of `to`: what the series lack is 0
 };
-struct Conversions {
-  int count = 0;
-  Conversion of[2];
-};
-void launch_convert(const Conversions &conversions, cudaStream_t stream);
+void launch_convert(const OfSides<Conversion> &conversions, cudaStream_t stream);
 
 }  // namespace sdtw::cuda::general
