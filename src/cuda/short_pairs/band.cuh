@@ -52,15 +52,14 @@ __device__ __forceinline__ void clear_outside(const Args &a, const Pair &pair, c
 // What stands for the cost of a cell that is left out, or for its t. DoubleCell's is infinite. FloatCell and LongCell
 // have one that no cell else has, and forbid the cell when they come to it.
 struct LeftOut {
-  static constexpr float q = 0.4375f;  // more than 2^1/2 - 1, and hardly more, for the range of m (sweep/cell.cuh)
   static __device__ __forceinline__ double infinity() { return __longlong_as_double(0x7ff0000000000000ll); }
-  static __device__ __forceinline__ FloatCost cost() { return {q, 0}; }
+  static __device__ __forceinline__ FloatCost cost() { return {0.5f, 0}; }  // q is 2^1/2 - 1 at most
   template <class Cell>
   static __device__ __forceinline__ double t() {
     return Cell::wide ? infinity() : -0.0;
   }
 
-  static __device__ __forceinline__ bool is(const FloatCost &cost) { return cost.q == q; }
+  static __device__ __forceinline__ bool is(const FloatCost &cost) { return cost.q == 0.5f; }
   static __device__ __forceinline__ bool is(const DoubleCell::Cost &) { return false; }
   template <class Cell>
   static __device__ __forceinline__ bool is(double t) {
