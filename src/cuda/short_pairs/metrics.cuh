@@ -37,9 +37,8 @@ __device__ __forceinline__ bool is_euclidean(const Args &a) {
 }
 
 // Whether gradients need the costs of cells.
-template <class Shape>
-__device__ __forceinline__ bool needs_costs(const Args &a) {
-  return is_euclidean<Shape>(a) || is_cosine<Shape>(a);
+__host__ __device__ __forceinline__ bool needs_costs(sdtw_metric metric) {
+  return metric == SDTW_EUCLIDEAN || metric == SDTW_COSINE;
 }
 
 // What is left of a sum, unless that is NaN.

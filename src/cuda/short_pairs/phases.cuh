@@ -41,7 +41,7 @@ template <bool gradients, class Shape>
 __device__ __forceinline__ auto keeper(const Args &a, float bound) {
   return [&a, kept = kept_of<Shape>(a, Kept<Shape>::unit_of(bound))](int row, int column, double distance) {
     if constexpr (gradients && Shape::keeps)
-      if (needs_costs<Shape>(a)) kept.put(a, row, column, distance);
+      if (needs_costs(a.metric)) kept.put(a, row, column, distance);
   };
 }
 // What steps with penalties may cost along a path, up or down, in FloatCell and LongCell.
@@ -183,7 +183,7 @@ __device__ __forceinline__ void finish_pair(const Args &a, const Pair &pair, con
   clear_outside<Shape>(a, pair, planes);
   if (a.dense.data) return store_alignment(a, pair, planes);
   if constexpr (Shape::recomputes)
-    if (needs_costs<Shape>(a)) keep_again<Shape>(a, pair, shared_bound());
+    if (needs_costs(a.metric)) keep_again<Shape>(a, pair, shared_bound());
   const float unit = is_euclidean<Shape>(a) ? Kept<Shape>::unit_of(shared_bound()) : 1;
   Gradients<Shape>::store(a, pair, planes, kept_of<Shape>(a, unit), factor_of_metric<Shape>(a, unit) * factor);
 }
@@ -201,8 +201,8 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks) short_pairs_ker
 
 template <bool gradients, class Shape>
 size_t shared_bytes(int columns, sdtw_metric metric) {
-  const bool keeps = gradients && (metric == SDTW_EUCLIDEAN || metric == SDTW_COSINE);
-  return bytes_of_phases<gradients, Shape>(columns) + (keeps ? Kept<Shape>::bytes(columns) : 0);
+  return bytes_of_phases<gradients, Shape>(columns) +
+         (gradients && needs_costs(metric) ? Kept<Shape>::bytes(columns) : 0);
 }
 
 template <class Shape>
