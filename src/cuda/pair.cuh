@@ -259,9 +259,13 @@ __device__ __forceinline__ Format format_for(const Args &a, const StripView &s) 
 __device__ __forceinline__ int clamp(int i, int size) { return min(max(i, 0), size - 1); }
 
 __device__ __forceinline__ int warp_max(int v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(all_lanes, v);
+#else
 #pragma unroll
   for (int step = warp / 2; step > 0; step /= 2) v = max(v, __shfl_xor_sync(all_lanes, v, step));
   return v;
+#endif
 }
 __device__ __forceinline__ int warp_sum(int v) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

@@ -155,12 +155,10 @@ __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block
     const typename Cell::Units units(a, limit_of<Cell>(a, s));
     typename Memory::Costs costs(a, s, block, Memory::staged(raw), Memory::feature_slots, thread,
                                  TilesOn<T>{begin, end});
-    const auto fill = [&](int tile) { costs.run(Memory::tile(raw, tile & 1), tile * T, thread, units); };
-    if (begin < end) fill(begin);
-    block.rounds.meet(met);
-    for (int tile = begin; tile < end; tile++) {
-      if (tile + 1 < end) fill(tile + 1);
+    for (int tile = begin;; tile++) {  // a tile ahead of the sweep
+      if (tile < end) costs.run(Memory::tile(raw, tile & 1), tile * T, thread, units);
       block.rounds.meet(met);
+      if (tile >= end) break;
     }
     __pipeline_wait_prior(0);  // for what was asked for beyond the last tile: other threads may copy to the same place
     return;

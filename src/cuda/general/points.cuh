@@ -169,13 +169,14 @@ struct Feed {
   // Waits for the next features. meet: a barrier of the threads.
   template <class Meet>
   __device__ __forceinline__ void take(const Meet &meet) {
-    if (slots == 1) meet(), ask();  // what was there has been read
-    if (slots > 2)
-      __pipeline_wait_prior(1);
-    else
-      __pipeline_wait_prior(0);
+    if (slots == 2) __pipeline_wait_prior(0);
+    if (slots > 2) __pipeline_wait_prior(1);
     meet();
-    if (slots > 1) ask();  // into the slot of those before, which all have read
+    ask();  // into the slot of those before, which all have read; a single slot has what was asked for now
+    if (slots == 1) {
+      __pipeline_wait_prior(0);
+      meet();
+    }
     begin = used < 0 || begin + together() >= a.cost_features ? 0 : begin + together();
     used = after(used);
   }

@@ -27,6 +27,32 @@ constexpr bool is_second = [] {
     return false;
 }();
 
+// The view that a lane has of a strip if this kernel computes its pair. either, second: as below.
+template <class Cell, Extent extent, bool either, bool second>
+__device__ __forceinline__ StripView backward_view(const Args &a, int64_t task, int lane) {
+  return make_strip_view<outwards, extent>(a, task, lane, [&](const Pair &pair) {
+    const int status = a.status[pair.index];  // loaded here, so that it arrives while the bounds do
+    const Engine engine = engine_of(a, pair);
+    if (engine != own_engine<Cell> && !(either && engine == Engine::of_long)) {
+      if (std::is_same_v<Cell, FloatCell>)  // which meets all pairs, and tells the kernels that follow
+        (engine == Engine::of_double ? a.control->any_double : a.control->any_long) = 1;
+      return false;
+    }
+    if constexpr (std::is_same_v<Cell, FloatCell> && !either)
+      if (fits_words(a, pair) == second) {
+        a.control->any_large = 1;
+        return false;
+      }
+    return status == status_finite;  // gradients of other pairs have been set beforehand
+  });
+}
+
+// The same, called.
+template <class Cell, Extent extent, bool either, bool second>
+__device__ __noinline__ StripView called_view(const Args &a, int64_t task, int lane) {
+  return backward_view<Cell, extent, either, second>(a, task, lane);
+}
+
 template <class Cell, class Source, class Epilogue, Extent extent>
 struct Backward {
   using Real = typename Cell::Real;
@@ -87,22 +113,14 @@ struct Backward {
   }
   __device__ __forceinline__ unsigned char *source() const { return epilogue() + Epilogue::bytes(a); }
 
+  // All warps of a block need it, some in several places, so that inlined it is a quarter of the code. It is inlined for
+  // pairs of one strip, of which most is known beforehand.
   __device__ __forceinline__ StripView view(int64_t task, int lane) const {
-    return make_strip_view<outwards, extent>(a, task, lane, [&](const Pair &pair) {
-      const int status = a.status[pair.index];  // loaded here, so that it arrives while the bounds do
-      const Engine engine = engine_of(a, pair);
-      if (engine != own_engine<Cell> && !(either && engine == Engine::of_long)) {
-        if (std::is_same_v<Cell, FloatCell>)  // which meets all pairs, and tells the kernels that follow
-          (engine == Engine::of_double ? a.control->any_double : a.control->any_long) = 1;
-        return false;
-      }
-      if constexpr (std::is_same_v<Cell, FloatCell> && !either)
-        if (fits_words(a, pair) == second) {
-          a.control->any_large = 1;
-          return false;
-        }
-      return status == status_finite;  // gradients of other pairs have been set beforehand
-    });
+    if constexpr (!several) return backward_view<Cell, extent, either, second>(a, task, lane);
+    StripView s = called_view<Cell, extent, either, second>(a, task, lane);
+    s.task = task, s.lane = lane & (a.lanes - 1), s.lanes = a.lanes;  // so that these take no registers
+    if constexpr (!banded) s.begin = s.opens = s.closes = 0;
+    return s;
   }
 
   __device__ __forceinline__ void run() const {

@@ -89,16 +89,19 @@ struct Recompute {
     }
     if constexpr (!Source::cooperative) source.look_ahead(first, a.tile_steps);
   }
-  // Loads what this warp's next tile begins with, after `tile`. In another checkpoint interval a tile that does not
-  // start at a checkpoint needs a snapshot that the other warp has yet to store, so nothing is loaded then.
-  __device__ __forceinline__ void look_further(int tile) {
-    const int next = tile - recomputers;
-    if (next < band.first) return;
-    const int part = first_part<banded>(a, s, band, next);
-    if (starts(part))
-      look_up(part, checkpointed);
-    else if (next >> a.part_bits == tile >> a.part_bits)
-      look_up(part, snapshotted);
+  // Loads what the warp recomputes after `part` of `tile` begins with: the next part, or what its next tile begins with.
+  // In another checkpoint interval a tile that does not start at a checkpoint needs a snapshot that the other warp has
+  // yet to store, so nothing is loaded then.
+  __device__ __forceinline__ void look_further(int tile, int part) {
+    int next = part + 1;
+    From begins_from = itself;
+    if (part == tile) {
+      const int next_tile = tile - recomputers;
+      if (next_tile < band.first) return;
+      next = first_part<banded>(a, s, band, next_tile), begins_from = starts(next) ? checkpointed : snapshotted;
+      if (begins_from == snapshotted && next_tile >> a.part_bits != tile >> a.part_bits) return;
+    }
+    look_up(next, begins_from);
   }
 
   // Makes a part ready: the cells it begins with in `strip`, the row above it in `tops`, and its costs. continues: the
@@ -123,13 +126,7 @@ struct Recompute {
       source.window(first_step(part), a.tile_steps);
     }
     __syncwarp();
-    if (part < tile)
-      look_up(part + 1, itself);
-    else
-      look_further(part);
-  }
-  __device__ __forceinline__ void finish(int reader) {
-    if constexpr (Source::cooperative) pipeline.leave_costs(reader, sequence++);
+    look_further(tile, part);
   }
 
   // Sweeps steps [begin, end) of a part that has `steps` of them. cost: of step `begin`, and then of the step that
@@ -186,18 +183,23 @@ struct Recompute {
               reader = number % recomputers;
     const bool follows = !starts(begin);  // from a snapshot, which the other warp may have stored
     if (follows) pipeline.wait_reached(number - 1);
-    for (int part = begin; part < tile; part++) {
+#pragma unroll 1
+    for (int part = begin; part <= tile; part++) {
       stage(tile, part, reader, part > begin);
+      if (part == tile) {
+        if (!follows) pipeline.wait_reached(number - 1);  // by every tile once, so that the warps' uses stay in step
+        pipeline.reach(number);
+      }
       source.seek(first_step(part));
       costs_of<Cell>(source, s, 0, cost);
-      sweep<false>(part, 0, a.tile_steps, a.tile_steps, nullptr, cost);
-      finish(reader);
+      if (part < tile)
+        sweep<false>(part, 0, a.tile_steps, a.tile_steps, nullptr, cost);
+      else
+        sweep_halves(tile, number, cost);
+      if constexpr (Source::cooperative) pipeline.leave_costs(reader, sequence++);
     }
-    stage(tile, tile, reader, tile > begin);
-    if (!follows) pipeline.wait_reached(number - 1);  // by every tile once, so that the warps' uses stay in step
-    pipeline.reach(number);
-    source.seek(first_step(tile));
-    costs_of<Cell>(source, s, 0, cost);
+  }
+  __device__ __forceinline__ void sweep_halves(int tile, int number, typename Cell::Cost (&cost)[K]) {
     const int steps = min(a.tile_steps, s.steps - first_step(tile)), half_steps = a.tile_steps / 2;
 #pragma unroll 1
     for (int half = 0; half < 2; half++) {
@@ -207,7 +209,6 @@ struct Recompute {
       sweep<true>(tile, half * half_steps, min((half + 1) * half_steps, steps), steps, to, cost);
       pipeline.fill(number, half);
     }
-    finish(reader);
   }
 };
 

@@ -198,16 +198,13 @@ __device__ __forceinline__ void each_difference(const Args &a, const Pair &pair,
     for (int j = 0; j < own_columns; j++) inverse_norms[Shape::rows + column + step * j] = inverse_norm(norm_y[j]);
 }
 
-// Costs of these. keep: as `each_difference` has it. Returns the largest t of the thread's cells, or NaN if there is
-// any.
-template <class Cell, class Shape, class Keep>
-__device__ __forceinline__ float store_differences(const Args &a, const Pair &pair, const Planes<Shape::R> &planes,
-                                                   const Keep &keep) {
+// The same. Returns the largest t of the thread's cells, or NaN if there is any.
+template <class Shape, class Work>
+__device__ __forceinline__ float measure_differences(const Args &a, const Pair &pair, float *memory, const Work &work) {
   int most = 0;  // as bits, of which NaN has the largest
-  each_difference<Shape>(a, pair, planes.data, [&](int row, int column, double d) {
+  each_difference<Shape>(a, pair, memory, [&](int row, int column, double d) {
     most = max(most, __float_as_int(static_cast<float>(a.scale * d)) & 0x7fffffff);
-    keep(row, column, d);
-    put_cost<Cell, Shape>(a, planes, row, column, d);
+    work(row, column, d);
   });
   return __int_as_float(most);
 }

@@ -114,14 +114,16 @@ __device__ __forceinline__ float limit_of(const Args &a, const Pair &pair) {
 template <bool gradients, class Shape>
 __device__ __noinline__ void sweep_large_pair(const Args &a, const Pair pair, float bound) {
   const Planes<Shape::R> planes = planes_of<Shape::R>(a);
-  if (of_steps<Shape>(a, bound) <= limit_of<LongCell, Shape>(a, pair)) {
-    store_differences<LongCell, Shape>(a, pair, planes, keeper<gradients, Shape>(a, bound));
-    __syncthreads();
-    return sweep_pair<LongCell, gradients, Shape>(a, pair, planes);
-  }
-  store_differences<DoubleCell, Shape>(a, pair, planes, keeper<gradients, Shape>(a, bound));
+  const bool is_long = of_steps<Shape>(a, bound) <= limit_of<LongCell, Shape>(a, pair);
+  const auto keep = keeper<gradients, Shape>(a, bound);
+  each_difference<Shape>(a, pair, planes.data, [&](int row, int column, double distance) {
+    keep(row, column, distance);
+    is_long ? put_cost<LongCell, Shape>(a, planes, row, column, distance)
+            : put_cost<DoubleCell, Shape>(a, planes, row, column, distance);
+  });
   __syncthreads();
-  sweep_pair<DoubleCell, gradients, Shape>(a, pair, planes);
+  is_long ? sweep_pair<LongCell, gradients, Shape>(a, pair, planes)
+          : sweep_pair<DoubleCell, gradients, Shape>(a, pair, planes);
 }
 
 // What gradients need of the costs, by these once more, where it has not been kept. For not inlined see above.
@@ -147,8 +149,9 @@ __device__ __forceinline__ void sweep_regular_pair(const Args &a, const Pair &pa
   find_admitted<Shape>(a, pair);
   float bound;
   if (is_cityblock<Shape>(a)) {
-    const auto nothing = [](int, int, double) {};  // is asked for by gradients
-    bound = max_of_block(store_differences<FloatCell, Shape>(a, pair, planes, nothing));
+    bound = max_of_block(measure_differences<Shape>(a, pair, planes.data, [&](int row, int column, double distance) {
+      put_cost<FloatCell, Shape>(a, planes, row, column, distance);  // nothing is kept: gradients do not ask for it
+    }));
   } else {
     const ProductCosts<Shape> costs(a, pair, planes.data, 2);
     bound = costs.bound();
