@@ -3,9 +3,10 @@
 namespace test {
 
 std::vector<Case> on_backends(const std::string &line) {
+  const Case drawn = problem(line);
   std::vector<Case> result;
   for (const Backend &backend : backends()) {
-    result.push_back(problem(line));
+    result.push_back(drawn);
     result.back().exec.device = backend.device;
     result.back().exec.cpu_isa = backend.isa;
     add_core(result);
@@ -13,19 +14,17 @@ std::vector<Case> on_backends(const std::string &line) {
   return result;
 }
 
-void check(const Case &c, const Result &result, const Reference<long double> &ref) {
-  const std::vector<std::string> faults = judge_by_oracle(c, result, ref);
+void check(const Case &c, const Result &result, std::optional<Oracle> &oracle) {
+  if (!oracle || oracle->of().problem.dtype != c.problem.dtype) oracle.emplace(c);
+  const std::vector<std::string> faults =
+      oracle->faults([&](const auto &ref) { return judge_by_oracle(c, result, ref); });
   INFO((faults.empty() ? "" : faults[0]));
   CHECK(faults.empty());
 }
 
 void check_line(const std::string &line) {
-  Case last{};  // the oracle sees the same in every instruction set
-  Reference<long double> ref;
-  each_result(line, [&](const Case &c, const Result &result) {
-    if (last.x.empty() || last.problem.dtype != c.problem.dtype) last = c, ref = reference<long double>(c);
-    check(c, result, ref);
-  });
+  std::optional<Oracle> oracle;
+  each_result(line, [&](const Case &c, const Result &result) { check(c, result, oracle); });
 }
 
 double between(const Case &c) {

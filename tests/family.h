@@ -28,8 +28,8 @@ void each_result(const std::string &line, const F &f) {
     }
 }
 
-// Holds a result against the oracle.
-void check(const Case &c, const Result &result, const Reference<long double> &ref);
+// Holds a result against the oracle. It is that of the last case if this one differs by its instruction set alone.
+void check(const Case &c, const Result &result, std::optional<Oracle> &oracle);
 
 // Holds what a line gives against the oracle.
 void check_line(const std::string &line);

@@ -97,23 +97,17 @@ std::vector<std::string> compute_and_judge(Case &c, bool compares, Errors &over,
   alone.recompute = false;
   const Result without = run(alone);
   if (!compares) return faults;
-  const size_t of_bits = faults.size();
   const auto hold = [&](const auto &ref) {
-    for (const std::string &fault : judge_by_oracle(c, *result, ref, &over)) faults.push_back(fault);
+    std::vector<std::string> found = judge_by_oracle(c, *result, ref, &over);
     Result value;
     value.value = without.value;
-    for (const std::string &fault : judge(c, value, ref)) faults.push_back("without state: " + fault);
+    for (const std::string &fault : judge(c, value, ref)) found.push_back("without state: " + fault);
+    return found;
   };
   // The oracle takes 0.1 us for a cell, the CPU's float64 a hundredth of that.
-  if (c.exec.device == SDTW_CUDA && !c.all_pairs() && c.problem.dtype != SDTW_F64)
-    hold(cpu_reference(c, 1));
-  else if (c.problem.dtype != SDTW_F64)
-    hold(reference<double>(c));
-  else
-    hold(reference<long double>(c));
-  if (faults.size() == of_bits || c.problem.dtype == SDTW_F64) return faults;
-  faults.resize(of_bits);  // the reference's own digits may have been too few
-  hold(reference<long double>(c));
+  const bool has_quick = c.exec.device == SDTW_CUDA && !c.all_pairs() && c.problem.dtype != SDTW_F64;
+  if (has_quick && hold(cpu_reference(c, 1)).empty()) return faults;
+  for (const std::string &fault : Oracle(c).faults(hold)) faults.push_back(fault);
   return faults;
 }
 

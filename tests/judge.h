@@ -21,6 +21,31 @@ template <class Real>
 std::vector<std::string> judge_by_oracle(const Case &c, const Result &result, const Reference<Real> &ref,
                                          Errors *over = nullptr);
 
+// What the oracle says of a case, computed when it is first asked for.
+class Oracle {
+ public:
+  explicit Oracle(Case of) : c(std::move(of)) {}
+  const Case &of() const { return c; }
+
+  // The faults that hold(reference) finds. Results of fewer digits than a double's are held against a reference in
+  // double first, which takes a fraction of the time; if there is a fault, its own digits may have been too few.
+  template <class Hold>
+  std::vector<std::string> faults(const Hold &hold) {
+    if (c.problem.dtype != SDTW_F64) {
+      if (!in_double) in_double = reference<double>(c);
+      const std::vector<std::string> found = hold(*in_double);
+      if (found.empty()) return found;
+    }
+    if (!in_long_double) in_long_double = reference<long double>(c);
+    return hold(*in_long_double);
+  }
+
+ private:
+  Case c;
+  std::optional<Reference<double>> in_double;
+  std::optional<Reference<long double>> in_long_double;
+};
+
 // Computes a problem again and again: twice the same bits, and of a core problem forward alone.
 std::vector<std::string> compute_and_judge(Case &c, bool compares, Errors &over, bool &refused);
 
