@@ -113,8 +113,8 @@ struct Backward {
   }
   __device__ __forceinline__ unsigned char *source() const { return epilogue() + Epilogue::bytes(a); }
 
-  // All warps of a block need it, some in several places, so that inlined it is a quarter of the code. It is inlined for
-  // pairs of one strip, of which most is known beforehand.
+  // All warps of a block need it, some in several places, so that inlined it is a quarter of the code. It is inlined
+  // for pairs of one strip, of which most is known beforehand.
   __device__ __forceinline__ StripView view(int64_t task, int lane) const {
     if constexpr (!several) return backward_view<Cell, extent, either, second>(a, task, lane);
     StripView s = called_view<Cell, extent, either, second>(a, task, lane);

@@ -89,9 +89,9 @@ struct Recompute {
     }
     if constexpr (!Source::cooperative) source.look_ahead(first, a.tile_steps);
   }
-  // Loads what the warp recomputes after `part` of `tile` begins with: the next part, or what its next tile begins with.
-  // In another checkpoint interval a tile that does not start at a checkpoint needs a snapshot that the other warp has
-  // yet to store, so nothing is loaded then.
+  // Loads what the warp recomputes after `part` of `tile` begins with: the next part, or what its next tile begins
+  // with. In another checkpoint interval a tile that does not start at a checkpoint needs a snapshot that the other
+  // warp has yet to store, so nothing is loaded then.
   __device__ __forceinline__ void look_further(int tile, int part) {
     int next = part + 1;
     From begins_from = itself;
