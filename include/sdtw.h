@@ -304,8 +304,8 @@ SDTW_API sdtw_status sdtw_forward(const sdtw_problem *problem, const sdtw_buffer
  * vectors once, and of the transition probabilities of a pair, or of 16 short ones that share vectors, each thread's
  * workspace keeps up to 3 MiB. On a GPU it takes as long as the two.
  *
- * Tiles whose incoming E is below 1e-12 everywhere are skipped: E there is 0 (its exact value is below that times
- * the number of cells of a tile). The threshold is relative to grad_value.
+ * Tiles whose incoming E is below 1e-12 everywhere, of float64 on CPUs below 1e-14, are skipped: E there is 0 (its
+ * exact value is below that times the number of cells of a tile). The threshold is relative to grad_value.
  *
  * Accuracy for float32: no entry is off by more than 2e-5 times the pair's largest entry in either gradient for data of
  * unit scale and gamma >= 0.1, and 2e-4 times for smaller gamma. Where |value| > 2^38 gamma, 2^-52 |value| / gamma is

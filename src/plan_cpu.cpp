@@ -187,8 +187,8 @@ std::string describe(const sdtw::Plan &whole) {
                 (long long)plan.works, plan.mapping == Mapping::lanes ? "lanes (a pair each)" : "strips",
                 plan.transposed ? " of y" : "", (long long)plan.tile_rows, (long long)plan.tile_cols,
                 (long long)plan.tiles_down, (long long)plan.tiles_across, isas[plan.isa], plan.threads,
-                plan.wavefront ? " (wavefront)" : "", core::negligible_alignment, plan.state_bytes, plan.forward_bytes,
-                plan.backward_bytes, plan.alignment_bytes);
+                plan.wavefront ? " (wavefront)" : "", core::least_inflow(whole.problem.dtype == SDTW_F64),
+                plan.state_bytes, plan.forward_bytes, plan.backward_bytes, plan.alignment_bytes);
   return text;
 }
 

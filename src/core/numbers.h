@@ -89,4 +89,10 @@ SDTW_HOST_DEVICE inline bool is_thin(int64_t n, int64_t m) {
 // the upstream gradient, which is multiplied in at the end. sdtw.h documents it.
 constexpr double negligible_alignment = 1e-12;
 
+// The E that a tile is worth sweeping for on CPUs. What is dropped where less enters is missing from all E from there
+// to the first cell, and adds up over the tiles of a strip and over strips: with 1e-12 E[0,0] of nearly equal costs is
+// 1 - 6.6e-14 n, which float64 shows. There tiles are swept for a hundredth of what counts as 0 where it is written, in
+// up to 8% more time where points have one or two features and E is diffuse, and none otherwise.
+constexpr double least_inflow(bool is_float64) { return (is_float64 ? 1e-2 : 1) * negligible_alignment; }
+
 }  // namespace sdtw::core

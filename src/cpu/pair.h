@@ -224,12 +224,8 @@ void fill_forbidden(T *m, typename core::Exponent<T>::type *e, int64_t count, bo
   }
 }
 
-// The E that a tile is worth sweeping for. What is dropped where less enters is missing from all E from there to the
-// first cell, and adds up over the tiles of a strip and over strips: with 1e-12 E[0,0] of nearly equal costs is
-// 1 - 6.6e-14 n, which float64 shows. There tiles are swept for a hundredth of what counts as 0 where it is written, in
-// up to 8% more time where points have one or two features and E is diffuse, and none otherwise.
 template <class T>
-constexpr T least_inflow = T(sizeof(T) == 8 ? 1e-2 * core::negligible_alignment : core::negligible_alignment);
+constexpr T least_inflow = static_cast<T>(core::least_inflow(sizeof(T) == 8));
 
 // Whether any of count values is worth sweeping a tile for.
 template <class T>
