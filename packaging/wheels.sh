@@ -79,8 +79,9 @@ need_tools
 # The tests as they are now, which are those of what is built. What needs the tree is not about the package.
 suite=$(mktemp -d)
 trap 'rm -rf "$suite"' EXIT
-mkdir "$suite/tests"
+mkdir "$suite/tests" "$suite/benchmarks"
 cp -r tests/python "$suite/tests/"
+cp benchmarks/lines.py "$suite/benchmarks/" # with which failing tests print their problems
 cp -r include pyproject.toml "$suite/"
 (cd "$suite/tests/python" && grep -l '^from programs import' ./*.py | xargs rm -f)
 say "building the source distribution"
