@@ -83,7 +83,7 @@ mkdir "$suite/tests" "$suite/benchmarks"
 cp -r tests/python "$suite/tests/"
 cp benchmarks/lines.py "$suite/benchmarks/" # with which failing tests print their problems
 cp -r include pyproject.toml "$suite/"
-(cd "$suite/tests/python" && grep -l '^from programs import' ./*.py | xargs rm -f)
+(cd "$suite/tests/python" && grep -l '^from programs import' ./test_*.py | xargs rm -f)
 say "building the source distribution"
 mkdir -p dist
 rm -f dist/libsdtw-*.tar.gz
