@@ -81,7 +81,7 @@ suite=$(mktemp -d)
 trap 'rm -rf "$suite"' EXIT
 mkdir "$suite/tests" "$suite/benchmarks"
 cp -r tests/python "$suite/tests/"
-cp benchmarks/lines.py "$suite/benchmarks/" # with which failing tests print their problems
+cp benchmarks/{lines,capi}.py "$suite/benchmarks/" # which tests import
 cp -r include pyproject.toml "$suite/"
 (cd "$suite/tests/python" && grep -l '^from programs import' ./test_*.py | xargs rm -f)
 say "building the source distribution"
