@@ -1,5 +1,6 @@
 // Memory accesses that the kernels share: relaxed and acquire/release accesses to words that one warp hands to another,
-// programmatic dependent launch, named barriers (all in ptx.cuh), loads and stores of the problem's dtype.
+// programmatic dependent launch, named barriers (all in ptx.cuh), loads and stores of the problem's dtype; and what all
+// lanes of a warp have together.
 // Words whose data are their own flags (args.h) take relaxed accesses: nothing else depends on their order. Acquire and
 // release are for words that stand for other data.
 #pragma once
@@ -16,6 +17,25 @@ constexpr int warp = 32;
 constexpr unsigned all_lanes = 0xffffffffu;
 
 __device__ __forceinline__ int lane_id() { return threadIdx.x % warp; }
+
+__device__ __forceinline__ int warp_max(int v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(all_lanes, v);
+#else
+#pragma unroll
+  for (int step = warp / 2; step > 0; step /= 2) v = max(v, __shfl_xor_sync(all_lanes, v, step));
+  return v;
+#endif
+}
+__device__ __forceinline__ int warp_sum(int v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  return __reduce_add_sync(all_lanes, v);
+#else
+#pragma unroll
+  for (int step = warp / 2; step > 0; step /= 2) v += __shfl_xor_sync(all_lanes, v, step);
+  return v;
+#endif
+}
 
 using ptx::barrier;
 using ptx::load_acquire;

@@ -258,24 +258,6 @@ __device__ __forceinline__ Format format_for(const Args &a, const StripView &s) 
 // The valid index nearest to i in an array of that size.
 __device__ __forceinline__ int clamp(int i, int size) { return min(max(i, 0), size - 1); }
 
-__device__ __forceinline__ int warp_max(int v) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  return __reduce_max_sync(all_lanes, v);
-#else
-#pragma unroll
-  for (int step = warp / 2; step > 0; step /= 2) v = max(v, __shfl_xor_sync(all_lanes, v, step));
-  return v;
-#endif
-}
-__device__ __forceinline__ int warp_sum(int v) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  return __reduce_add_sync(all_lanes, v);
-#else
-#pragma unroll
-  for (int step = warp / 2; step > 0; step /= 2) v += __shfl_xor_sync(all_lanes, v, step);
-  return v;
-#endif
-}
 // The maximum over the lanes of a pair.
 __device__ __forceinline__ int pair_max(int v, int lanes) {
   for (int step = lanes / 2; step > 0; step /= 2) v = max(v, __shfl_xor_sync(all_lanes, v, step));
