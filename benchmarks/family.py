@@ -31,7 +31,12 @@ from devices import DEVICES
 from lines import STATES, line_of
 from run import ROOT, common_fields
 
-CALLS = {"value": ("forward",), "value+grad": ("forward", "backward"), "jvp": ("jvp",)}
+CALLS = {
+    "value": ("forward",),
+    "value+grad": ("forward", "backward"),
+    "value+alignment": ("forward", "alignment"),
+    "jvp": ("jvp",),
+}
 METRICS_BESIDE = [name for name in capi.METRICS if name not in ("precomputed", "sqeuclidean")]  # the core
 FLAGS = {"batch": 0, "all": capi.ALL_PAIRS, "symmetric": capi.ALL_PAIRS | capi.SYMMETRIC}
 
@@ -118,6 +123,8 @@ def rows_of(device):
                     "sakoe_chiba N/10", count, steps, 1, phase, band="sakoe_chiba", radius=steps / 10
                 )
     yield wide
+    for d in (1, 8, 64):
+        yield Variant("alignment, band", some(32), 512, d, "value+alignment", band="sakoe_chiba", radius=51.2)
     for dtype in ("f16", "bf16"):
         yield Variant("half precision", some(32), 512, 64, aim="1.1", dtype=dtype)
         yield Variant("half precision", some(4096), 64, 63, aim="1.1", dtype=dtype)
@@ -269,6 +276,10 @@ class Prepared:
             if v.lengths:
                 lengths = rng.integers(v.lengths[0], v.lengths[1] + 1, count)
                 setattr(b, f"{name}_len", self._hold(device.put(lengths)))
+        if v.phase == "value+alignment":
+            b.alignment = self._array(
+                device.empty(npairs * v.N * (v.M or v.N) * 8), (npairs, v.N, v.M or v.N)
+            )
         b.value = b.value_tangent = self._empty(npairs * 8)
         self._calls = [f"sdtw_{name}" for name in calls]
 

@@ -32,7 +32,7 @@ sdtw_add_kernels(Forward FloatCell SplitPieces Units UnitsOfMany UnitSlices Spli
 sdtw_add_kernels(Forward FloatCell PackedOfTwo PackedOfFour Smallest Slices SplitSlices)
 sdtw_add_kernels(Forward FloatCell GivenCosts "InlineCosts<1>" "InlineCosts<2>" "InlineCosts<3>")
 sdtw_add_kernels(Forward FloatCell "InlineCosts<4>" "InlineCosts<6>" "InlineCosts<8>")
-sdtw_add_kernels(Forward LongCell Large LargeOfPairs SmallestLarge)
+sdtw_add_kernels(Forward LongCell Large SmallestLarge)
 sdtw_add_kernels(Forward LongCell LargeGivenCosts "LargeInlineCosts<1>" "LargeInlineCosts<2>" "LargeInlineCosts<3>"
                  "LargeInlineCosts<4>" "LargeInlineCosts<6>" "LargeInlineCosts<8>")
 sdtw_add_kernels(Forward DoubleCell DifferenceCosts DirectCosts)
@@ -50,12 +50,19 @@ foreach(instance "Soft<FloatCell, Rule::unit>;false" "Soft<FloatCell, Rule::pena
   configure_file(src/cuda/general/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/${name}.cu @ONLY)
   list(APPEND kernels ${PROJECT_BINARY_DIR}/cuda/${name}.cu)
 endforeach()
-# The streams'. Those for what the first of them leave, and for other metrics, take pairs without a band as well.
+# The streams'. Those for what the first of them leave, and for other metrics, take pairs without a band as well. Of one
+# feature Euclidean distances are those of city block.
 foreach(instance "SoftRows;false" "SoftRows;true" "HardRows;false" "HardRows;true" "LongRows;true" "DoubleRows;true"
-                "SoftCityblockRows;true" "SoftEuclideanRows;true" "LongCityblockRows;true"
-                "LongEuclideanRows;true" "HardCityblockRows;true" "HardEuclideanRows;true")
+                "SoftCityblockRows;true" "SoftEuclideanRows;true" "LongDistanceRows;true" "HardCityblockRows;true"
+                "HardEuclideanRows;true")
   list(GET instance 0 rows)
   list(GET instance 1 banded)
+  set(instances)
+  foreach(features 1 2 4 8)
+    if(features GREATER 1 OR NOT rows MATCHES "Euclidean")
+      string(APPEND instances "template struct Kernels<${rows}<${features}, ${banded}>>;\n")
+    endif()
+  endforeach()
   configure_file(src/cuda/streams/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/streams_${rows}_${banded}.cu @ONLY)
   list(APPEND kernels ${PROJECT_BINARY_DIR}/cuda/streams_${rows}_${banded}.cu)
 endforeach()

@@ -199,8 +199,8 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
   // The engine knows no state of the core kernels, but may take their place where there are none.
   alone.no_state = exec.no_state || (plan.route != Route::general && !is_optional);
   plan.general = make_general_plan(problem, alone);
-  // The core kernels write no alignment in half precision, and none of a corridor.
-  plan.aligns = plan.route == Route::core && p.dtype == problem.dtype && !plan.corridor;
+  // The core kernels write no alignment in half precision.
+  plan.aligns = plan.route == Route::core && p.dtype == problem.dtype;
   if (is_optional && !plan.aligns) {
     alone.no_state = true;
     plan.general.alignment = make_general_plan(problem, alone).alignment;

@@ -34,7 +34,6 @@ decltype(auto) visit_forward(Source source, Visit &&visit) {
       case Source::inline_six: return visit(Type<LargeInlineCosts<6>>{});
       case Source::inline_eight: return visit(Type<LargeInlineCosts<8>>{});
       case Source::large: return visit(Type<Large>{});
-      case Source::large_of_pairs: return visit(Type<LargeOfPairs>{});
       default: return visit(Type<SmallestLarge>{});
     }
   } else {
@@ -90,20 +89,21 @@ decltype(auto) visit_backward(Source source, Visit &&visit) {
   }
 }
 
-// Calls visit with the Type of the kernel that takes costs from Source: with the epilogue that the call wants, for
-// pairs of one strip or for several, or with a corridor. False if there is none: alignments of a corridor have none.
+// Calls visit with the Type of the kernel that takes costs from Source: with its epilogue, for pairs of one strip or
+// for several, or with a corridor. False if there is none.
 template <class Cell, class Source, class Visit>
 bool visit_kernel(const Args &a, Visit &&visit) {
   using Real = typename Cell::Real;
   const auto with = [&](auto epilogue) {
     using Epilogue = typename decltype(epilogue)::type;
-    if constexpr (has_corridor<Source> && !std::is_same_v<Epilogue, AlignmentOutput<Real>>)
+    if constexpr (has_corridor<Source>)
       if (a.banded) return visit(Type<Backward<Cell, Source, Epilogue, Extent::corridor>>{});
     if (a.banded) return false;
     return a.strips == 1 ? visit(Type<Backward<Cell, Source, Epilogue, Extent::one_strip>>{})
                          : visit(Type<Backward<Cell, Source, Epilogue, Extent::strips>>{});
   };
-  if (a.dense.data) return with(Type<AlignmentOutput<Real>>{});
+  if constexpr (std::is_same_v<Source, GivenCosts> || std::is_same_v<Source, DirectCosts>)
+    if (a.dense.data) return with(Type<AlignmentOutput<Real, 4>>{});
   if constexpr (std::is_base_of_v<InlineBase, Source>)
     return with(Type<ShuffleGradients<Source::features>>{});
   else if constexpr (!std::is_same_v<Source, GivenCosts>)

@@ -25,7 +25,7 @@ constexpr int most_whole_features = 128;
 // Held: the type in which x waits in shared memory. As double, x need not be converted at each use but takes more room.
 // As int, unit points have 30 bits of fraction.
 // chunk: features that are in shared memory at a time. If there are more, x is loaded anew for every 16 columns.
-// Ring: the format of costs in the ring. columns: columns of the ring in forward.
+// Ring: the format of costs in the ring. columns: columns of the ring in forward, or 0: Args::cost_columns.
 // together: halves of a thread's rows, 1 or 2, that are computed at once. The sums of both halves take more registers
 // than a thread has where two blocks share a multiprocessor. Element: of the points, float or TwoFloats.
 template <class Held, int chunk, class Ring_, int columns = 64, int together = 1, class Element = float>
@@ -53,29 +53,23 @@ struct TensorCosts : MatrixCosts<Ring_> {
     return barriers_bytes + rows_bytes + (warp >> a.lane_bits) * pair_bytes;
   }
 
-  // Calls `work` with the type of producer that suits the problem. vec4: x and y can be loaded four features at a time.
-  // whole: x of all features lies in shared memory.
+  // Calls `work` with the type of producer that suits the problem. whole: x of all features lies in shared memory.
   template <class Work>
   static __device__ __forceinline__ void choose(const Args &a, Work work) {
-    const auto with = [&](auto whole) {
-      constexpr bool all = decltype(whole)::value;
-      if constexpr (of_units)
-        work(Type<Producer<true, all>>{});
-      else
-        are_vec4(a) ? work(Type<Producer<true, all>>{}) : work(Type<Producer<false, all>>{});
-    };
     if (a.features <= chunk)
-      with(std::true_type{});
+      work(Type<Producer<true>>{});
     else if constexpr (chunk < most_whole_features)
-      with(std::false_type{});
+      work(Type<Producer<false>>{});
   }
-  template <bool vec4, bool whole>
+  template <bool whole>
   struct Producer : MatrixProducer<Ring, chunk, Element> {
     using Base = MatrixProducer<Ring, chunk, Element>;
     using Base::a, Base::m, Base::at, Base::n, Base::first_row, Base::sign, Base::xs, Base::ys, Base::y_step;
     using Base::barriers, Base::nothing, Base::lanes_each, Base::points;
     using Base::column_of, Base::feature, Base::first_own, Base::own_columns, Base::point;
 
+    // So many points of x a lane loads at once.
+    static constexpr int together_of_x = 4;
     // So many points of y a lane asks for ahead: all of its share, except with several pairs in a warp.
     static constexpr int staged = (chunk_columns / producers + points - 1) / points;
 
@@ -87,6 +81,7 @@ struct TensorCosts : MatrixCosts<Ring_> {
     Rows<Element> incoming[staged];  // the warp's share of that chunk
     double incoming_norm;            // of the column that the lane looks after
     Element origin[4];               // the lane's features of o
+    bool vec4;                       // x and y can be loaded four features at a time
     typename Ring::Units units;
 
     // As MatrixProducer's.
@@ -94,6 +89,7 @@ struct TensorCosts : MatrixCosts<Ring_> {
                                         unsigned char *memory, int shift_steps, int &count)
         : Base(args, s, strip_lane, to, memory, shift_steps, count),
           fetched(nothing),
+          vec4(of_units || are_vec4(args)),
           units(a, s.pair.index, left_out_of(s)) {
       const int lane = lane_id();
       double *scratch = reinterpret_cast<double *>(&barriers + 1);
@@ -125,8 +121,14 @@ struct TensorCosts : MatrixCosts<Ring_> {
     }
     __device__ __forceinline__ double *y_norms() const { return y + points_of_y * y_pitch; }
 
-    __device__ __forceinline__ Rows<Element> quad(const Element *from, int64_t stride, int f) const {
-      return Base::template quad<vec4>(from, stride, f);
+    // Calls `load` with whether it can load four features at a time. It is asked once for as many loads as are under
+    // way together, since a producer of each kind would be a fifth of the code of a kernel more.
+    template <class Load>
+    __device__ __forceinline__ void load_by(Load load) const {
+      if (of_units || vec4)
+        load(std::true_type{});
+      else if constexpr (!of_units)
+        load(std::false_type{});
     }
     static constexpr double unit_of_held = std::is_same_v<Held, int> ? 0x1p-30 : 1;
     static __device__ __forceinline__ Held held_of(float v) { return v; }
@@ -151,25 +153,38 @@ struct TensorCosts : MatrixCosts<Ring_> {
       const int64_t along = Base::feature_of_x();
       const Element *from = xs + f0 * along;
       if constexpr (!of_units) {
-        const Rows<Element> first = quad(from, along, f);
+        Rows<Element> first;
+        load_by([&](auto four) { first = this->template quad<decltype(four)::value>(from, along, f); });
 #pragma unroll
         for (int i = 0; i < 4; i++) origin[i] = first.v[i];
       }
-#pragma unroll 4
-      for (int r = point(); r < warp; r += points) {
-        const Rows<Element> point = quad(from + clamp(first_row + sign * r, n) * Base::along_x(), along, f);
-        Held *to = x + (r % K / 2 * (warp / K) + r / K) * x_pitch + 2 * feature() + r % 2;
+#pragma unroll 1
+      for (int r = point(); r < warp; r += together_of_x * points) {
+        Rows<Element> points_of_x[together_of_x];
+        load_by([&](auto four) {
 #pragma unroll
-        for (int i = 0; i < 4; i++) to[2 * i] = held_of(point.v[i]);
-        if constexpr (!Ring::fixed) {
-          double norm = 0;
-#pragma unroll
-          for (int i = 0; i < 4; i++) {
-            const double difference = static_cast<double>(point.v[i]) - static_cast<double>(origin[i]);
-            norm = fma(difference, difference, norm);
+          for (int i = 0; i < together_of_x; i++) {
+            const int row = clamp(first_row + sign * (r + i * points), n);
+            points_of_x[i] = this->template quad<decltype(four)::value>(from + row * Base::along_x(), along, f);
           }
-          add_norm(base + (r - lane_id() / 4 * K), f0, norm, true);
+        });
+#pragma unroll
+        for (int i = 0; i < together_of_x; i++) put_x(r + i * points, f0, points_of_x[i]);
+      }
+    }
+    // Puts the lane's features of row r of the warp into shared memory.
+    __device__ __forceinline__ void put_x(int r, int f0, const Rows<Element> &point) const {
+      Held *to = x + (r % K / 2 * (warp / K) + r / K) * x_pitch + 2 * feature() + r % 2;
+#pragma unroll
+      for (int i = 0; i < 4; i++) to[2 * i] = held_of(point.v[i]);
+      if constexpr (!Ring::fixed) {
+        double norm = 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+          const double difference = static_cast<double>(point.v[i]) - static_cast<double>(origin[i]);
+          norm = fma(difference, difference, norm);
         }
+        add_norm(base + (r - lane_id() / 4 * K), f0, norm, true);
       }
     }
     // Without norms in memory: adds up those of points as they are loaded, of the lanes' features from f0 on.
@@ -181,10 +196,11 @@ struct TensorCosts : MatrixCosts<Ring_> {
 
     // Loads part i of the warp's share of 16 columns of y, features [f0, f0 + chunk). has: whether there is such a
     // part. fetch: loads all parts into registers, and the norms.
+    template <bool four>
     __device__ __forceinline__ Rows<Element> y_quad(int first, int f0, int i) const {
       const int column = first + first_own() + point() + points * i;
       const int64_t along = Base::feature_of_y();
-      return quad(ys + f0 * along + clamp(column, m) * y_step, along, f0 + feature());
+      return Base::template quad<four>(ys + f0 * along + clamp(column, m) * y_step, along, f0 + feature());
     }
     __device__ __forceinline__ bool has(int i) const { return points * i < own_columns() && has_share(); }
     __device__ __forceinline__ bool has_share() const { return points <= producers || point() < own_columns(); }
@@ -194,9 +210,11 @@ struct TensorCosts : MatrixCosts<Ring_> {
     }
     __device__ __forceinline__ void fetch(int first, int f0) {
       fetched = first;
+      load_by([&](auto four) {
 #pragma unroll
-      for (int i = 0; i < staged; i++)
-        if (has(i)) incoming[i] = y_quad(first, f0, i);
+        for (int i = 0; i < staged; i++)
+          if (has(i)) incoming[i] = this->template y_quad<decltype(four)::value>(first, f0, i);
+      });
       if constexpr (has_norms)
         if (lane_id() < own_columns()) incoming_norm = norms[sign * clamp(first + first_own() + lane_id(), m)];
     }
@@ -230,7 +248,8 @@ struct TensorCosts : MatrixCosts<Ring_> {
       for (int i = 0; i < staged; i++)
         if (takes_part(i)) put(i, f0, incoming[i]);
 #pragma unroll 1
-      for (int i = staged; has(i); i++) put(i, f0, y_quad(first, f0, i));
+      for (int i = staged; has(i); i++)
+        load_by([&](auto four) { this->put(i, f0, this->template y_quad<decltype(four)::value>(first, f0, i)); });
       if constexpr (has_norms)
         if (lane_id() < own_columns()) y_norms()[first_own() + lane_id()] = incoming_norm;
     }

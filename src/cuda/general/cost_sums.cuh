@@ -116,8 +116,9 @@ __device__ __forceinline__ void add_along(Points<In> p, Points<In> d, int featur
   }
 }
 
-// The square root of a number that as a float, `rounded`, is a normal one: to within 2^-43 of itself, by Newton's
-// method from an approximation in float.
+// The square root of a number that as a float, `rounded`, is a normal one (has_fast_root): to within 2^-43 of itself,
+// by Newton's method from an approximation in float.
+__device__ __forceinline__ bool has_fast_root(float rounded) { return rounded > 1e-30f && rounded < 1e30f; }
 __device__ __forceinline__ double root_of(double number, float rounded) {
   const auto inverse = static_cast<double>(ptx::approximate_reciprocal_root(rounded));
   const double v = number * inverse;
@@ -135,7 +136,7 @@ __device__ __forceinline__ void take_roots(double (&s)[K]) {
     for (int i = 0; i < rows; i++) {
       const double of = s[begin + i];
       const auto rounded = static_cast<float>(of);
-      rare[i] = Cell::wide || !(rounded > 1e-30f && rounded < 1e30f), any |= rare[i];
+      rare[i] = Cell::wide || !has_fast_root(rounded), any |= rare[i];
       root[i] = root_of(of, rounded);
     }
     if (any) {

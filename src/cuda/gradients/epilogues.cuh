@@ -1,6 +1,7 @@
 // Epilogues: what a backward block's last warps do with E of each half tile once the adjoint sweep has written it.
-// SparseGradients makes gradients of any series, ShuffleGradients of up to four float32 features, and AlignmentOutput
-// writes E itself, as the alignment or as the gradient of given costs.
+// AlignmentOutput writes E itself, as the alignment or as the gradient of given costs. ShuffleGradients makes gradients
+// of up to four float32 features, SparseGradients those of any series; for alignments of series they do what
+// AlignmentOutput does, since kernels of its own would take compile time and room in the library.
 //
 // Invariant: results are the same bit for bit in every run, because the order of additions is fixed. Rows belong to one
 // strip, but columns are shared: the strips of a half add to a column of grad_y in the order in which they are taken up
@@ -72,6 +73,52 @@ struct Progress {
   __device__ __forceinline__ void report(int column) const {
     if (reports) store_release(of_first + order, all - max(column, 0));
   }
+};
+
+// AlignmentOutput: E itself, or E times grad_value, one element a cell. Its warps take the steps in turn. Only cells
+// whose E is not negligible are written: the others have their initial values from prepare_kernel.
+template <class Real, int warps>
+struct AlignmentOutput {
+  static constexpr int readers = warps;
+  static constexpr bool wants_live = false;
+  static constexpr int resident = 1;
+
+  __host__ __device__ static size_t bytes(const Args &) { return 0; }
+  const Args &a;
+  const StripView &s;
+  int worker;
+  Real scale;
+
+  __device__ __forceinline__ AlignmentOutput(const Args &args, const StripView &view, unsigned char *, int number)
+      : a(args), s(view), worker(number), scale(1) {
+    if (s.active && a.scale_dense) scale = upstream<Real>(a, s.pair.index);
+  }
+  __device__ __forceinline__ void begin(int) const {}
+  __device__ __forceinline__ void consume(int tile, int half, int number, const Rows<Real> *e,
+                                          BackwardPipeline &pipeline) const {
+    const int half_steps = a.tile_steps / 2, step = (tile << a.tile_bits) + half * half_steps;
+    const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
+    // Lanes also have rows and columns beyond the pair, and lanes without a pair have made-up ones: none of these are
+    // written.
+    const auto exists = [](int i, int end) { return static_cast<unsigned>(i) < static_cast<unsigned>(end); };
+    const int columns = s.active ? s.pair.m : 0, first = step + worker - s.lane;
+    int64_t row[K], at = s.pair.index * a.dense.stride[0] + s.column_of(s.pair, first) * a.dense.stride[2];
+    bool has_row[K];
+#pragma unroll
+    for (int k = 0; k < K; k++) row[k] = s.row_of(k) * a.dense.stride[1], has_row[k] = exists(s.row_of(k), s.pair.n);
+    const int64_t next = s.sign() * readers * a.dense.stride[2];
+#pragma unroll 4
+    for (int u = worker; u < swept.steps; u += readers, at += next) {
+      const Rows<Real> of_cells = *swept.of_lane(u, lane_id());
+      const bool has_column = exists(step + u - s.lane, columns);
+#pragma unroll
+      for (int k = 0; k < K; k++)
+        if (has_column && has_row[k] && is_live(of_cells.v[k]))
+          store(a.dense.data, at + row[k], a.f64, scale * of_cells.v[k]);
+    }
+    pipeline.leave(number, half);
+  }
+  __device__ __forceinline__ void finish(int) const {}
 };
 
 // ShuffleGradients: gradients of up to four float32 features for FloatCell, by one warp for each feature, or for two so
@@ -160,6 +207,8 @@ struct ShuffleGradients {
 
   __device__ __forceinline__ void consume(int tile, int half, int number, const Rows<float> *e,
                                           BackwardPipeline &pipeline) {
+    if (a.dense.data)
+      return AlignmentOutput<float, readers>(a, s, nullptr, feature / each).consume(tile, half, number, e, pipeline);
     const int half_steps = a.tile_steps / 2, first = (tile << a.tile_bits) + half * half_steps;
     const int steps = min(half_steps, s.steps - first);
     if (steps > 0) {
@@ -261,6 +310,7 @@ struct SparseGradients {
   const Args &a;
   const StripView &s;
   Progress progress;
+  int worker;
   bool of_x;
   Layout layout;
   Gradients<Real> gradients;
@@ -269,6 +319,7 @@ struct SparseGradients {
       : a(args),
         s(view),
         progress(args, view),
+        worker(role),
         of_x(role < of_rows),
         gradients(args, view, of_x, of_x ? role : role - of_rows, memory + role * Gradients<Real>::notes_bytes(args)) {
     const auto layouts = [&](auto element) {
@@ -284,17 +335,17 @@ struct SparseGradients {
   }
   __device__ __forceinline__ void consume(int tile, int half, int number, const Rows<Real> *e,
                                           BackwardPipeline &pipeline) {
+    if (a.dense.data)
+      return AlignmentOutput<Real, readers>(a, s, nullptr, worker).consume(tile, half, number, e, pipeline);
     const int half_steps = a.tile_steps / 2, step = (tile << a.tile_bits) + half * half_steps;
     const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
     if (swept.steps > 0 && (of_x ? a.grad_x.data : a.grad_y.data)) {
       const unsigned live = pipeline.live[BackwardPipeline::slot_of(number, half)][lane_id()];
       if constexpr (sizeof(Real) == 8) {
         if (!a.f64)
-          a.wide_sums ? add<strided, true>(swept, live) : add<strided>(swept, live);
+          add<strided>(swept, live);
         else
-          layout == at_once ? add<at_once, true, double>(swept, live) : add<strided, true, double>(swept, live);
-      } else if (a.wide_sums) {  // of very long series, which are rare, so that fewer layouts have code of their own
-        layout == at_once ? add<at_once, true>(swept, live) : add<strided, true>(swept, live);
+          layout == at_once ? add<at_once, double>(swept, live) : add<strided, double>(swept, live);
       } else if (layout == at_once) {
         add<at_once>(swept, live);
       } else if (layout == together) {
@@ -309,60 +360,18 @@ struct SparseGradients {
     if (lane_id() == 0) progress.report(step);
   }
   // Element: of the series.
-  template <Layout layout, bool wide_sums = false, class Element = float>
+  template <Layout layout, class Element = float>
   __device__ __forceinline__ void add(const SweptHalf<Real> &swept, unsigned live) {
     if (!of_x) progress.wait(swept.step - (s.lanes - 1), swept.step + swept.steps);
     for (int f = 0; f < a.features; f += gradients.share.features())
       if (of_x)
-        gradients.template to_x<of_rows, Element, layout, wide_sums>(swept, live, f);
+        gradients.template to_x<of_rows, Element, layout>(swept, live, f);
       else
-        gradients.template to_y<of_columns, Element, layout, wide_sums>(swept, live, f, progress.separate,
-                                                                        progress.separate_end);
+        gradients.template to_y<of_columns, Element, layout>(swept, live, f, progress.separate, progress.separate_end);
   }
   __device__ __forceinline__ void finish(int) const {
     if (lane_id() == 0) progress.report(0);
   }
-};
-
-// AlignmentOutput: E itself, or E times grad_value, one element a cell. Its warps take the steps in turn. Only cells
-// whose E is not negligible are written: the others have their initial values from prepare_kernel.
-template <class Real>
-struct AlignmentOutput {
-  static constexpr int readers = 4;
-  static constexpr bool wants_live = false;
-  static constexpr int resident = 1;
-
-  __host__ __device__ static size_t bytes(const Args &) { return 0; }
-  const Args &a;
-  const StripView &s;
-  int worker;
-  Real scale;
-
-  __device__ __forceinline__ AlignmentOutput(const Args &args, const StripView &view, unsigned char *, int number)
-      : a(args), s(view), worker(number), scale(1) {
-    if (s.active && a.scale_dense) scale = upstream<Real>(a, s.pair.index);
-  }
-  __device__ __forceinline__ void begin(int) const {}
-  __device__ __forceinline__ void consume(int tile, int half, int number, const Rows<Real> *e,
-                                          BackwardPipeline &pipeline) const {
-    const int half_steps = a.tile_steps / 2, step = (tile << a.tile_bits) + half * half_steps;
-    const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
-    for (int u = worker; u < swept.steps; u += readers) write(*swept.of_lane(u, lane_id()), step + u - s.lane);
-    pipeline.leave(number, half);
-  }
-  // Writes E of the lane's rows in a column. Lanes also have rows and columns beyond the pair, and lanes without a pair
-  // have made-up ones: none of these are written.
-  __device__ __forceinline__ void write(const Rows<Real> &e, int column) const {
-    if (!s.active || column < 0 || column >= s.pair.m) return;
-    const int64_t at = s.pair.index * a.dense.stride[0] + s.column_of(s.pair, column) * a.dense.stride[2];
-#pragma unroll
-    for (int k = 0; k < K; k++) {
-      const int row = s.row_of(k);
-      if (is_live(e.v[k]) && row >= 0 && row < s.pair.n)
-        store(a.dense.data, at + row * a.dense.stride[1], a.f64, scale * e.v[k]);
-    }
-  }
-  __device__ __forceinline__ void finish(int) const {}
 };
 
 }  // namespace sdtw::cuda

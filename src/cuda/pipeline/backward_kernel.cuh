@@ -63,7 +63,7 @@ struct Backward {
   // DirectCosts have gradients of series where DifferenceCosts have no room.
   static constexpr bool is_direct = std::is_same_v<Source, DirectCosts>;
   static constexpr Room rooms =
-      is_direct && !std::is_same_v<Epilogue, AlignmentOutput<typename Cell::Real>> ? room_of_64 : rooms_of<Source>;
+      is_direct && std::is_same_v<Epilogue, SparseGradients<Real>> ? room_of_64 : rooms_of<Source>;
   using Stored = std::conditional_t<either, LongCell, Cell>;  // reads what forward has left of any of them
   using Z = typename Stored::Z;
   static constexpr int producers = Source::cooperative ? producers_of_tiles : 0;

@@ -184,8 +184,8 @@ __device__ __forceinline__ void each_difference(const Args &a, const Pair &pair,
       double d = row + k < pair.n ? sum[k][j] : 0;
       if (cosine)
         d = cosine_distance(d, inverse_norm(norm_x[k]), inverse_norm(norm_y[j]));
-      else if (is_euclidean<Shape>(a))
-        d = sqrt(d);
+      else if (terms != Terms::absolute && is_euclidean<Shape>(a))
+        d = exact_root(d);
       work(row + k, column + step * j, d);
     }
   }
@@ -198,11 +198,11 @@ __device__ __forceinline__ void each_difference(const Args &a, const Pair &pair,
     for (int j = 0; j < own_columns; j++) inverse_norms[Shape::rows + column + step * j] = inverse_norm(norm_y[j]);
 }
 
-// The same. Returns the largest t of the thread's cells, or NaN if there is any.
+// City block distances. Returns the largest t of the thread's cells, or NaN if there is any.
 template <class Shape, class Work>
 __device__ __forceinline__ float measure_differences(const Args &a, const Pair &pair, float *memory, const Work &work) {
   int most = 0;  // as bits, of which NaN has the largest
-  each_difference<Shape>(a, pair, memory, [&](int row, int column, double d) {
+  each_difference<Shape, Terms::absolute>(a, pair, memory, [&](int row, int column, double d) {
     most = max(most, __float_as_int(static_cast<float>(a.scale * d)) & 0x7fffffff);
     work(row, column, d);
   });

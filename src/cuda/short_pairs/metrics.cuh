@@ -12,6 +12,7 @@
 #include <cfloat>
 
 #include "cuda/element.cuh"
+#include "cuda/general/cost_sums.cuh"
 #include "cuda/short_pairs/block.cuh"
 
 namespace sdtw::cuda::short_pairs {
@@ -44,8 +45,11 @@ __host__ __device__ __forceinline__ bool needs_costs(sdtw_metric metric) {
 // What is left of a sum, unless that is NaN.
 __device__ __forceinline__ double at_least_0(double d) { return d < 0 ? 0 : d; }
 
+// Called, since a root in float64 takes a hundred instructions, and a thread needs those of dozens of cells.
+static __device__ __noinline__ double exact_root(double square) { return sqrt(square); }
+
 // Of a point, from its squared norm: 0 if that is 0, and NaN if there is anything in it that is not finite.
-__device__ __forceinline__ double inverse_norm(double square) {
+static __device__ __noinline__ double inverse_norm(double square) {
   if (square == 0) return 0;
   return isfinite(square) ? 1 / sqrt(square) : __longlong_as_double(0x7ff8000000000000ll);
 }
@@ -70,11 +74,14 @@ static __device__ __noinline__ double distance_of(const Args &a, const Pair pair
   return sqrt(sum);
 }
 // The same as the root of what products have left, `all` less twice a product. That has lost up to 2^-50 of `all`: if
-// this is more than 2^-27 of a bit of t to the root, differences are taken.
+// this is more than 2^-27 of a bit of t to the root, differences are taken. The root is the general engine's, but of
+// numbers that are no normal floats.
 __device__ __forceinline__ double root_of(const Args &a, const Pair &pair, int row, int column, double all,
                                           double square) {
   const double error = a.scale * 0x1p-23 * all;
-  return square > error * error ? sqrt(square) : distance_of(a, pair, row, column);
+  if (!(square > error * error)) return distance_of(a, pair, row, column);
+  const auto rounded = static_cast<float>(square);
+  return general::has_fast_root(rounded) ? general::root_of(square, rounded) : exact_root(square);
 }
 
 // What gradients need of the costs: a number of each cell, in a plane behind all else in shared memory, or in the

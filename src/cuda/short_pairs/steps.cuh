@@ -236,7 +236,7 @@ __device__ __forceinline__ ExtendedDouble join_steps(const Pair &pair, const Ste
     }
     sum = sum_of(sum, sum_of(of_way[k][0], of_way[k][1]));
   }
-  sum = sum_of_warp(sum);
+  sum = sum_of_lanes<Cell>(sum);
   if constexpr (with_shares) {
     Few<float, R> share[ways];
 #pragma unroll

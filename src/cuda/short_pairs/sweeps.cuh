@@ -133,6 +133,16 @@ __device__ __forceinline__ void sweep(const Pair &pair, const Planes<R> &planes,
     meeting.cell(reversed, reversed ? pair.n : -1) = Cell::select(half.columns == 0, Cell::one(), Cell::forbidden());
 }
 
+// In kernels' functions that are called a shuffle takes twenty instructions: so those of the cells of large pairs,
+// which are there, share this one.
+static __device__ __noinline__ ExtendedDouble called_sum_of_warp(const ExtendedDouble of_lane) {
+  return sum_of_warp(of_lane);
+}
+template <class Cell>
+__device__ __forceinline__ ExtendedDouble sum_of_lanes(const ExtendedDouble &of_lane) {
+  return std::is_same_v<Cell, FloatCell> ? sum_of_warp(of_lane) : called_sum_of_warp(of_lane);
+}
+
 // Z of the pair, of all the steps between the columns where its sweeps have met. with_shares: leaves the probabilities
 // of those from, or into, each row.
 template <class Cell, bool with_shares, bool reversed, int R>
@@ -149,7 +159,7 @@ __device__ __forceinline__ ExtendedDouble join(const Pair &pair, const Meeting<C
                        .product();
     sum = sum_of(sum, product[k]);
   }
-  sum = sum_of_warp(sum);
+  sum = sum_of_lanes<Cell>(sum);
   if constexpr (with_shares) {
     Few<float, R> share;
 #pragma unroll

@@ -122,28 +122,22 @@ void run_of(Args &a, cudaStream_t stream) {
   a.features <= 4 ? run<Rows<4, banded>>(a, stream) : run<Rows<8, banded>>(a, stream);
 }
 
-// Of one feature Euclidean distances are the same.
-bool is_cityblock(const Args &a) {
-  return a.metric == SDTW_CITYBLOCK || (a.metric == SDTW_EUCLIDEAN && a.features == 1);
-}
-
 void launch_first(Args &a, cudaStream_t stream) {
-  const bool banded = a.band.kind != SDTW_BAND_NONE;
+  const bool banded = a.band.kind != SDTW_BAND_NONE, is_cityblock = a.metric == SDTW_CITYBLOCK;
   if (a.scale > 0 && a.metric == SDTW_SQEUCLIDEAN)
     return banded ? run_of<SoftRows, true>(a, stream) : run_of<SoftRows, false>(a, stream);
   if (a.scale > 0)
-    return is_cityblock(a) ? run_of<SoftCityblockRows, true>(a, stream) : run_of<SoftEuclideanRows, true>(a, stream);
+    return is_cityblock ? run_of<SoftCityblockRows, true>(a, stream) : run_of<SoftEuclideanRows, true>(a, stream);
   if (a.metric == SDTW_SQEUCLIDEAN)
     return banded ? run_of<HardRows, true>(a, stream) : run_of<HardRows, false>(a, stream);
-  is_cityblock(a) ? run_of<HardCityblockRows, true>(a, stream) : run_of<HardEuclideanRows, true>(a, stream);
+  is_cityblock ? run_of<HardCityblockRows, true>(a, stream) : run_of<HardEuclideanRows, true>(a, stream);
 }
 
 // What the first kernel has left and another can stream: pairs of large costs, or at gamma = 0 those of which sums in
 // float32 are not to be trusted.
 void launch_again(Args a, cudaStream_t stream) {
   if (a.scale > 0 && a.metric == SDTW_SQEUCLIDEAN) return run_of<LongRows, true>(a, stream);
-  if (a.scale > 0)
-    return is_cityblock(a) ? run_of<LongCityblockRows, true>(a, stream) : run_of<LongEuclideanRows, true>(a, stream);
+  if (a.scale > 0) return run_of<LongDistanceRows, true>(a, stream);
   run_of<DoubleRows, true>(a, stream);
 }
 

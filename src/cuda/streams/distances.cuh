@@ -2,7 +2,8 @@
 //
 // Squares have the coordinates of InlineCosts (costs/coordinates.cuh), of which the squares add up to t. Distances are
 // of coordinates that are scaled by log2(e) / gamma itself: t is the sum of their differences, or the root of the sum
-// of the squares of these. They are in float64, and code that does without has none of them.
+// of the squares of these. They are in float64, and code that does without has none of them. Of one feature the root is
+// the difference itself, so that kernels of one feature have no roots.
 #pragma once
 
 #include "cuda/costs/coordinates.cuh"
@@ -14,6 +15,7 @@ namespace sdtw::cuda::streams {
 struct Squares : Coordinates {
   static constexpr bool exists = true;
 
+  __device__ __forceinline__ void start(const Args &) {}
   static __device__ __forceinline__ Number point(float v, Origin origin, const Args &a, Size &size) {
     return of(v, origin, unit(a.root), size);
   }
@@ -21,9 +23,19 @@ struct Squares : Coordinates {
   static __device__ __forceinline__ float reach(float limit, int D) { return sqrtf(limit / static_cast<float>(D)); }
 };
 
-template <sdtw_metric metric>
+// Whether a distance is the root of a sum of squares: of all pairs (Euclidean), of none (city block), or as the problem
+// says: of large costs, which are rare, both metrics share kernels.
+enum class Roots { none, all, asked };
+
+template <Roots roots>
 struct Distances {
   static constexpr bool exists = !avoids_float64;
+
+  bool has_roots;
+
+  __device__ __forceinline__ void start(const Args &a) {
+    has_roots = roots == Roots::all || (roots == Roots::asked && a.metric == SDTW_EUCLIDEAN);
+  }
   using Number = double;
   using Size = double;
   using Origin = double;
@@ -36,16 +48,16 @@ struct Distances {
   static __device__ __forceinline__ float reach(float limit, int D) { return limit / static_cast<float>(D); }
 
   template <int rows, int D>
-  static __device__ __forceinline__ void costs(const Number (&x)[rows][D], const Number *y, int pitch,
-                                               FloatCost (&cost)[rows]) {
+  __device__ __forceinline__ void costs(const Number (&x)[rows][D], const Number *y, int pitch,
+                                        FloatCost (&cost)[rows]) const {
     double t[rows];
     sum_up<rows, D>(x, y, pitch, fixed_point, t);
 #pragma unroll
     for (int k = 0; k < rows; k++) cost[k] = split_fixed(t[k]);
   }
   template <int rows, int D>
-  static __device__ __forceinline__ void large_costs(const Number (&x)[rows][D], const Number *y, int pitch,
-                                                     FloatCost (&cost)[rows]) {
+  __device__ __forceinline__ void large_costs(const Number (&x)[rows][D], const Number *y, int pitch,
+                                              FloatCost (&cost)[rows]) const {
     double t[rows];
     sum_up<rows, D>(x, y, pitch, 0, t);
 #pragma unroll
@@ -53,9 +65,9 @@ struct Distances {
   }
   // t, on top of `zero`.
   template <int rows, int D>
-  static __device__ __forceinline__ void sum_up(const Number (&x)[rows][D], const Number *y, int pitch, double zero,
-                                                double (&t)[rows]) {
-    if constexpr (metric == SDTW_EUCLIDEAN) {
+  __device__ __forceinline__ void sum_up(const Number (&x)[rows][D], const Number *y, int pitch, double zero,
+                                         double (&t)[rows]) const {
+    if (D > 1 && (roots == Roots::all || (roots == Roots::asked && has_roots))) {
 #pragma unroll
       for (int k = 0; k < rows; k++) t[k] = 0x1p-80;  // its root has an inverse, and is nothing beside 2^-32
       FloatCoordinates::add_squares<rows, D>(x, y, pitch, t);

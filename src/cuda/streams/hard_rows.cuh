@@ -81,7 +81,7 @@ struct BasedRows : MinPlusRows<D, is_banded> {
   // r, and the cost of two points. Costs of several features are added up beforehand: they do not wait for r, which is
   // the cell above. More than four are added up in two halves, so that a cost is rounded less often.
   static __device__ __forceinline__ float with_cost(float r, const float (&x)[D], const float (&y)[D]) {
-    constexpr bool squares = metric != SDTW_CITYBLOCK, at_once = D == 1 && metric != SDTW_EUCLIDEAN;
+    constexpr bool squares = metric != SDTW_CITYBLOCK, at_once = D == 1;
     constexpr int half = D > 4 ? D / 2 : D;
     const auto plus = [](float sum, float v) { return squares ? fmaf(v, v, sum) : sum + fabsf(v); };
     if constexpr (at_once) {
@@ -159,7 +159,7 @@ using HardRows = BasedRows<D, SDTW_SQEUCLIDEAN, banded>;
 template <int D, bool banded>
 using HardCityblockRows = BasedRows<D, SDTW_CITYBLOCK, banded>;
 template <int D, bool banded>
-using HardEuclideanRows = BasedRows<D, SDTW_EUCLIDEAN, banded>;
+using HardEuclideanRows = BasedRows<D, D == 1 ? SDTW_CITYBLOCK : SDTW_EUCLIDEAN, banded>;
 
 // R in double, of any metric.
 template <int D, bool is_banded>

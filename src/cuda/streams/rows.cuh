@@ -68,6 +68,7 @@ struct ScaledRows {
 
   Strip<Cell> strip;
   Point x[K][D];
+  Distance distance;
 
   static __device__ __forceinline__ Point point(float v, Origin origin, const Args &a, Size &size) {
     return Distance::point(v, origin, a, size);
@@ -106,7 +107,8 @@ struct ScaledRows {
   static __device__ __forceinline__ bool has_band(const Args &a) { return banded && a.band.kind != SDTW_BAND_NONE; }
 
   // Before the first pair comes a separator as well, and any finite cells will do.
-  __device__ __forceinline__ void start(const Args &, int upper, bool lowest) {
+  __device__ __forceinline__ void start(const Args &a, int upper, bool lowest) {
+    distance.start(a);
 #pragma unroll
     for (int k = 0; k < K; k++) strip.z[k] = corner();
     strip.above = corner(), strip.upper = upper, strip.lowest = lowest;
@@ -115,9 +117,9 @@ struct ScaledRows {
   __device__ __forceinline__ Ahead look(const Point *at, int pitch, int u) const {
     Ahead a{};
     if constexpr (is_long)
-      Distance::template large_costs<K, D>(x, at + u, pitch, a.cost);
+      distance.template large_costs<K, D>(x, at + u, pitch, a.cost);
     else
-      Distance::template costs<K, D>(x, at + u, pitch, a.cost);
+      distance.template costs<K, D>(x, at + u, pitch, a.cost);
     return a;
   }
   template <class Meanwhile>
@@ -148,12 +150,10 @@ using SoftRows = ScaledRows<D, FloatCell, Squares, banded>;
 template <int D, bool banded>
 using LongRows = ScaledRows<D, LongCell, Squares, banded>;
 template <int D, bool banded>
-using SoftCityblockRows = ScaledRows<D, FloatCell, Distances<SDTW_CITYBLOCK>, banded>;
+using SoftCityblockRows = ScaledRows<D, FloatCell, Distances<Roots::none>, banded>;
 template <int D, bool banded>
-using LongCityblockRows = ScaledRows<D, LongCell, Distances<SDTW_CITYBLOCK>, banded>;
+using SoftEuclideanRows = ScaledRows<D, FloatCell, Distances<D == 1 ? Roots::none : Roots::all>, banded>;
 template <int D, bool banded>
-using SoftEuclideanRows = ScaledRows<D, FloatCell, Distances<SDTW_EUCLIDEAN>, banded>;
-template <int D, bool banded>
-using LongEuclideanRows = ScaledRows<D, LongCell, Distances<SDTW_EUCLIDEAN>, banded>;
+using LongDistanceRows = ScaledRows<D, LongCell, Distances<D == 1 ? Roots::none : Roots::asked>, banded>;
 
 }  // namespace sdtw::cuda::streams

@@ -29,10 +29,12 @@ __device__ __forceinline__ ExtendedDouble sum_of(const ExtendedDouble &a, const 
 }
 
 __device__ __forceinline__ ExtendedDouble nothing() { return {0, -1e300}; }
-__device__ __forceinline__ ExtendedDouble sum_of_warp(ExtendedDouble sum) {
-  for (int lanes = warp / 2; lanes > 0; lanes /= 2)
-    sum = sum_of(sum, {__shfl_xor_sync(all_lanes, sum.m, lanes), __shfl_xor_sync(all_lanes, sum.e, lanes)});
-  return sum;
+__device__ __forceinline__ ExtendedDouble sum_of_warp(const ExtendedDouble &of_lane) {
+  double e = of_lane.e;
+  for (int lanes = warp / 2; lanes > 0; lanes /= 2) e = fmax(e, __shfl_xor_sync(all_lanes, e, lanes));
+  double m = of_lane.m * power_of_two(of_lane.e - e);
+  for (int lanes = warp / 2; lanes > 0; lanes /= 2) m += __shfl_xor_sync(all_lanes, m, lanes);
+  return {m, e};
 }
 
 // The two rows of Z on either side of a midline, each as the sweep that wrote it counts columns.
