@@ -32,6 +32,7 @@ def options_of(row):
         "text to speech": "lengths 300 to 1000",
         "unequal lengths": "lengths 100 to 1000",
         "beside the wide band": "beside no band",
+        "alignment, band": "beside no band",
         "window": "beside no band",
     }
     if row["what"] in more:
@@ -58,9 +59,12 @@ def beside_others(rows):
     for row in rows:
         size = f"{row['B']} x {row['By']}" if row["pairs"] != "batch" else row["B"]
         shape = f"({size}, {row['N']}, {row['M']}, {row['d']})"
-        phase = {"value": "value", "value+grad": "with gradients", "jvp": "gradients' derivatives"}[
-            row["phase"]
-        ]
+        phase = {
+            "value": "value",
+            "value+grad": "with gradients",
+            "value+alignment": "alignment",
+            "jvp": "gradients' derivatives",
+        }[row["phase"]]
         of_core = "" if row["of_core"] is None else digits(row["of_core"])
         lines.append([options_of(row), shape, phase, milliseconds(row), of_core, row["aim"]])
     return markdown(["problem", "shape", "phase", "time", "beside", "aim"], lines)

@@ -75,6 +75,31 @@ struct Progress {
   }
 };
 
+// E of half a tile, of every warps-th step from `worker` on. Lanes also have rows and columns beyond the pair, and lanes
+// without a pair have made-up ones: none of these are written. Called, so that what it needs takes no registers of
+// gradients'.
+template <class Real, int warps>
+__device__ __noinline__ void write_cells(const Args &a, const StripView s, const SweptHalf<Real> swept, int worker,
+                                         Real scale) {
+  const auto exists = [](int i, int end) { return static_cast<unsigned>(i) < static_cast<unsigned>(end); };
+  const int columns = s.active ? s.pair.m : 0, first = swept.step + worker - s.lane;
+  const bool f64 = a.f64;
+  void *const data = a.dense.data;
+  int64_t row[K], at = s.pair.index * a.dense.stride[0] + s.column_of(s.pair, first) * a.dense.stride[2];
+  bool has_row[K];
+#pragma unroll
+  for (int k = 0; k < K; k++) row[k] = s.row_of(k) * a.dense.stride[1], has_row[k] = exists(s.row_of(k), s.pair.n);
+  const int64_t next = s.sign() * warps * a.dense.stride[2];
+#pragma unroll 4
+  for (int u = worker; u < swept.steps; u += warps, at += next) {
+    const Rows<Real> of_cells = *swept.of_lane(u, lane_id());
+    const bool has_column = exists(swept.step + u - s.lane, columns);
+#pragma unroll
+    for (int k = 0; k < K; k++)
+      if (has_column && has_row[k] && is_live(of_cells.v[k])) store(data, at + row[k], f64, scale * of_cells.v[k]);
+  }
+}
+
 // AlignmentOutput: E itself, or E times grad_value, one element a cell. Its warps take the steps in turn. Only cells
 // whose E is not negligible are written: the others have their initial values from prepare_kernel.
 template <class Real, int warps>
@@ -98,24 +123,7 @@ struct AlignmentOutput {
                                           BackwardPipeline &pipeline) const {
     const int half_steps = a.tile_steps / 2, step = (tile << a.tile_bits) + half * half_steps;
     const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
-    // Lanes also have rows and columns beyond the pair, and lanes without a pair have made-up ones: none of these are
-    // written.
-    const auto exists = [](int i, int end) { return static_cast<unsigned>(i) < static_cast<unsigned>(end); };
-    const int columns = s.active ? s.pair.m : 0, first = step + worker - s.lane;
-    int64_t row[K], at = s.pair.index * a.dense.stride[0] + s.column_of(s.pair, first) * a.dense.stride[2];
-    bool has_row[K];
-#pragma unroll
-    for (int k = 0; k < K; k++) row[k] = s.row_of(k) * a.dense.stride[1], has_row[k] = exists(s.row_of(k), s.pair.n);
-    const int64_t next = s.sign() * readers * a.dense.stride[2];
-#pragma unroll 4
-    for (int u = worker; u < swept.steps; u += readers, at += next) {
-      const Rows<Real> of_cells = *swept.of_lane(u, lane_id());
-      const bool has_column = exists(step + u - s.lane, columns);
-#pragma unroll
-      for (int k = 0; k < K; k++)
-        if (has_column && has_row[k] && is_live(of_cells.v[k]))
-          store(a.dense.data, at + row[k], a.f64, scale * of_cells.v[k]);
-    }
+    write_cells<Real, readers>(a, s, swept, worker, scale);
     pipeline.leave(number, half);
   }
   __device__ __forceinline__ void finish(int) const {}
@@ -343,9 +351,11 @@ struct SparseGradients {
       const unsigned live = pipeline.live[BackwardPipeline::slot_of(number, half)][lane_id()];
       if constexpr (sizeof(Real) == 8) {
         if (!a.f64)
-          add<strided>(swept, live);
+          a.wide_sums ? add<strided, true>(swept, live) : add<strided>(swept, live);
         else
-          layout == at_once ? add<at_once, double>(swept, live) : add<strided, double>(swept, live);
+          layout == at_once ? add<at_once, true, double>(swept, live) : add<strided, true, double>(swept, live);
+      } else if (a.wide_sums) {  // of very long series, which are rare, so that fewer layouts have code of their own
+        layout == at_once ? add<at_once, true>(swept, live) : add<strided, true>(swept, live);
       } else if (layout == at_once) {
         add<at_once>(swept, live);
       } else if (layout == together) {
@@ -360,14 +370,15 @@ struct SparseGradients {
     if (lane_id() == 0) progress.report(step);
   }
   // Element: of the series.
-  template <Layout layout, class Element = float>
+  template <Layout layout, bool wide_sums = false, class Element = float>
   __device__ __forceinline__ void add(const SweptHalf<Real> &swept, unsigned live) {
     if (!of_x) progress.wait(swept.step - (s.lanes - 1), swept.step + swept.steps);
     for (int f = 0; f < a.features; f += gradients.share.features())
       if (of_x)
-        gradients.template to_x<of_rows, Element, layout>(swept, live, f);
+        gradients.template to_x<of_rows, Element, layout, wide_sums>(swept, live, f);
       else
-        gradients.template to_y<of_columns, Element, layout>(swept, live, f, progress.separate, progress.separate_end);
+        gradients.template to_y<of_columns, Element, layout, wide_sums>(swept, live, f, progress.separate,
+                                                                        progress.separate_end);
   }
   __device__ __forceinline__ void finish(int) const {
     if (lane_id() == 0) progress.report(0);

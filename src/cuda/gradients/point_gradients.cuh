@@ -106,16 +106,15 @@ struct SumsOfPairs : Points {
 };
 
 // The lane's features of points, from feature `from` on. Where features are contiguous, the last lane that has any has
-// the last four of the point, of which some belong to the lane before: so a lane can always load four.
-template <class Real, class Element, Layout layout>
+// the last four of the point, of which some belong to the lane before: so a lane can always load four. wide_sums: see
+// has_wide_sums.
+template <class Real, class Element, Layout layout, bool wide_sums>
 struct Features {
   static constexpr int size = Point<Real>::size;
 
   int first, skipped, count;  // the lane's own are [first + skipped, first + count)
-  bool wide;                  // has_wide_sums
 
-  __device__ __forceinline__ Features(const Args &a, const LaneShare<Real> &share, int from)
-      : wide(std::is_same_v<Element, double> || has_wide_sums(a)) {
+  __device__ __forceinline__ Features(const Args &a, const LaneShare<Real> &share, int from) {
     const int feature = from + size * share.lane;
     first = layout == strided ? feature : min(feature, a.features - size);
     skipped = feature - first;
@@ -126,7 +125,7 @@ struct Features {
     return layout == strided ? points.feature : sizeof(Real);
   }
   __device__ __forceinline__ int64_t along_sums(const Points &points) const {
-    return wide ? points.feature : along(points);
+    return wide_sums ? points.feature : along(points);
   }
   __device__ __forceinline__ int64_t offset(const Points &points) const { return first * along(points); }
   __device__ __forceinline__ int64_t offset_of_sums(const Points &points) const { return first * along_sums(points); }
@@ -144,16 +143,10 @@ struct Features {
     }
     return p;
   }
-  // Calls work with `wide`, as a constant.
-  template <class Work>
-  __device__ __forceinline__ void by_width(const Work &work) const {
-    wide ? work(std::true_type{}) : work(std::false_type{});
-  }
   // Adds g p to the lane's sums at `at`, by atomics whose results are not used, so the warp does not wait for them.
-  template <bool is_wide>
   __device__ __forceinline__ void add(char *at, int64_t along, Real g, const Point<Real> &p) const {
     if (skipped >= size) return;
-    if constexpr (is_wide) {
+    if constexpr (wide_sums) {
 #pragma unroll
       for (int i = 0; i < size; i++, at += along)
         if (layout == at_once || (i >= skipped && i < count))
@@ -161,7 +154,7 @@ struct Features {
       return;
     }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    constexpr bool one_addition = layout == at_once && sizeof(Real) == sizeof(float);
+    constexpr bool one_addition = layout == at_once;
     if constexpr (one_addition)
       atomicAdd(reinterpret_cast<float4 *>(at), make_float4(g * p.v[0], g * p.v[1], g * p.v[2], g * p.v[3]));
 #else
@@ -262,9 +255,9 @@ struct Gradients {
   }
 
   // Adds to grad_x, features from f on. any: bits of the steps in which the lane's rows have any E.
-  template <int workers, class Element, Layout layout>
+  template <int workers, class Element, Layout layout, bool wide_sums>
   __device__ __forceinline__ void to_x(const SweptHalf<Real> &half, unsigned any, int f) const {
-    const Features<Real, Element, layout> own(a, share, f);
+    const Features<Real, Element, layout, wide_sums> own(a, share, f);
     const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along_sums(out);
     __syncwarp();
     const int found = note(any != 0 && lane_id() % workers == worker, lane_id(), any, 0);
@@ -289,20 +282,18 @@ struct Gradients {
 #pragma unroll
           for (int j = 0; j < size; j++) sum[k].v[j] = fma(here_e.v[k], here[k].v[j] - other.v[j], sum[k].v[j]);
       }
-      own.by_width([&](auto wide) {
-        char *to = out.at(pair, row) + own.offset_of_sums(out);
+      char *to = out.at(pair, row) + own.offset_of_sums(out);
 #pragma unroll
-        for (int k = 0; k < K; k++, to += out.next)
-          if (exists(row + k, facts.rows)) own.template add<decltype(wide)::value>(to, of_out, facts.factor, sum[k]);
-      });
+      for (int k = 0; k < K; k++, to += out.next)
+        if (exists(row + k, facts.rows)) own.add(to, of_out, facts.factor, sum[k]);
     }
   }
 
   // Adds to grad_y likewise. What belongs to columns [separate, separate_end) of the pair is added to `side` instead.
-  template <int workers, class Element, Layout layout>
+  template <int workers, class Element, Layout layout, bool wide_sums>
   __device__ __forceinline__ void to_y(const SweptHalf<Real> &half, unsigned any, int f, int separate,
                                        int separate_end) const {
-    const Features<Real, Element, layout> own(a, share, f);
+    const Features<Real, Element, layout, wide_sums> own(a, share, f);
     const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along_sums(out);
     __syncwarp();
     int found = 0;
@@ -340,13 +331,12 @@ struct Gradients {
           for (int j = 0; j < size; j++) sum.v[j] = fma(here_e.v[k], here.v[j] - points[k].v[j], sum.v[j]);
       }
       const int j = s.column_of(s.pair, column);
-      char *to = out.at(pair, column) + own.offset_of_sums(out);
-      int64_t along = of_out;
       if (j >= separate && j < separate_end) {
         const SumsOfPairs side(a, s, a.side, j - separate, sum_size(a));
-        to = side.first + own.offset_of_sums(side), along = own.along_sums(side);
+        own.add(side.first + own.offset_of_sums(side), own.along_sums(side), facts.factor, sum);
+      } else {
+        own.add(out.at(pair, column) + own.offset_of_sums(out), of_out, facts.factor, sum);
       }
-      own.by_width([&](auto wide) { own.template add<decltype(wide)::value>(to, along, facts.factor, sum); });
     }
   }
 };
