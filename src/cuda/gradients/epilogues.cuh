@@ -75,9 +75,9 @@ struct Progress {
   }
 };
 
-// E of half a tile, of every warps-th step from `worker` on. Lanes also have rows and columns beyond the pair, and lanes
-// without a pair have made-up ones: none of these are written. Called, so that what it needs takes no registers of
-// gradients'.
+// E of half a tile, of every warps-th step from `worker` on. Lanes also have rows and columns beyond the pair, and
+// lanes without a pair have made-up ones: none of these are written. Called, so that what it needs takes no registers
+// of gradients'.
 template <class Real, int warps>
 __device__ __noinline__ void write_cells(const Args &a, const StripView s, const SweptHalf<Real> swept, int worker,
                                          Real scale) {
