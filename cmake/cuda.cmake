@@ -32,7 +32,7 @@ sdtw_add_kernels(Forward FloatCell SplitPieces Units UnitsOfMany UnitSlices Spli
 sdtw_add_kernels(Forward FloatCell PackedOfTwo PackedOfFour Smallest Slices SplitSlices)
 sdtw_add_kernels(Forward FloatCell GivenCosts "InlineCosts<1>" "InlineCosts<2>" "InlineCosts<3>")
 sdtw_add_kernels(Forward FloatCell "InlineCosts<4>" "InlineCosts<6>" "InlineCosts<8>")
-sdtw_add_kernels(Forward LongCell Large SmallestLarge)
+sdtw_add_kernels(Forward LongCell Large LargeOfPairs SmallestLarge)
 sdtw_add_kernels(Forward LongCell LargeGivenCosts "LargeInlineCosts<1>" "LargeInlineCosts<2>" "LargeInlineCosts<3>"
                  "LargeInlineCosts<4>" "LargeInlineCosts<6>" "LargeInlineCosts<8>")
 sdtw_add_kernels(Forward DoubleCell DifferenceCosts DirectCosts)

@@ -203,6 +203,7 @@ enum class Source : int {
   split_unit_slices,
   unit_slices_in_words,
   large,
+  large_of_pairs,
   smallest_large,
   differences,
   direct,

@@ -34,6 +34,7 @@ decltype(auto) visit_forward(Source source, Visit &&visit) {
       case Source::inline_six: return visit(Type<LargeInlineCosts<6>>{});
       case Source::inline_eight: return visit(Type<LargeInlineCosts<8>>{});
       case Source::large: return visit(Type<Large>{});
+      case Source::large_of_pairs: return visit(Type<LargeOfPairs>{});
       default: return visit(Type<SmallestLarge>{});
     }
   } else {

@@ -62,8 +62,8 @@ void launch_forward_rest(const Args &a, const Kernel &chosen, cudaStream_t strea
 
 // Sources of pairs that share a warp, and so have one strip.
 template <class Source>
-constexpr bool is_of_short_pairs =
-    std::is_same_v<Source, PackedOfTwo> || std::is_same_v<Source, PackedOfFour> || std::is_same_v<Source, SplitOfPairs>;
+constexpr bool is_of_short_pairs = std::is_same_v<Source, PackedOfTwo> || std::is_same_v<Source, PackedOfFour> ||
+                                   std::is_same_v<Source, SplitOfPairs> || std::is_same_v<Source, LargeOfPairs>;
 
 template <class Cell, class Source>
 void ForwardKernels<Cell, Source>::launch(const Args &a, const Kernel &chosen, cudaStream_t stream) {

@@ -35,10 +35,14 @@ Source forward_source(const Args &a) {
   if (a.costs == Costs::given) return Source::given;
   if (a.costs == Costs::inlined) return inline_source(a.features);
   if (a.banded) {
-    if (std::is_same_v<Cell, LongCell>) return Source::large;
-    return a.lanes == warp ? Source::split : Source::split_of_pairs;
+    const bool is_long = std::is_same_v<Cell, LongCell>;
+    if (a.lanes == warp) return is_long ? Source::large : Source::split;
+    return is_long ? Source::large_of_pairs : Source::split_of_pairs;
   }
-  if (std::is_same_v<Cell, LongCell>) return fits_forward<Large>(a) ? Source::large : Source::smallest_large;
+  if constexpr (std::is_same_v<Cell, LongCell>) {
+    if (a.lanes == warp) return fits_forward<Large>(a) ? Source::large : Source::smallest_large;
+    return fits_forward<LargeOfPairs>(a) ? Source::large_of_pairs : Source::smallest_large;
+  }
   if (a.units)
     return a.features > Units::at_once && a.features <= UnitsOfMany::at_once && fits_forward<UnitsOfMany>(a)
                ? Source::units_of_many
@@ -160,9 +164,7 @@ bool ForwardSweeps<Cell>::fits_units(const Args &a) {
 }
 
 template <class Cell>
-Kernel ForwardSweeps<Cell>::choose(const Args &given) {
-  Args a = given;
-  a.cost_columns = a.lanes == warp ? 64 : 48;  // of Large, as other sources of their own: short pairs fit side by side
+Kernel ForwardSweeps<Cell>::choose(const Args &a) {
   if (std::is_same_v<Cell, FloatCell> && a.slices) return fit_slices(a);
   const Source source = forward_source<Cell>(a);
   size_t bytes =
@@ -170,7 +172,7 @@ Kernel ForwardSweeps<Cell>::choose(const Args &given) {
   if (std::is_same_v<Cell, LongCell> && has_bounds(a))  // beside DoubleCell, in one kernel
     bytes = std::max(bytes, forward_bytes<DifferenceCosts>(a));
   if (bytes > current_device().shared_memory) fail_for_memory(bytes);
-  return {source, 0, a.cost_columns, bytes, false};
+  return {source, 0, 0, bytes, false};
 }
 template <class Cell>
 void ForwardSweeps<Cell>::launch(const Args &given, const Kernel &chosen, cudaStream_t stream) {

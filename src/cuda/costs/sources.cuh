@@ -49,9 +49,10 @@ using SplitUnitSlices = SliceCosts<SplitRing, TwoFloats>;
 using UnitSlicesInWords = SliceCosts<WordRing, TwoFloats>;
 using UnitsInWords = TensorCosts<int, 64, WordRing, 64, 1, TwoFloats>;
 
-// Costs of many features for LongCell, in as many columns as select_kernel.cu says. Where a GPU has no room for
+// Costs of many features for LongCell, of short pairs side by side with fewer columns. Where a GPU has no room for
 // SmallestLarge LongCell has no pairs (Args::has_long).
-using Large = TensorCosts<float, 64, LongRing, 0>;
+using Large = TensorCosts<float, 64, LongRing>;
+using LargeOfPairs = TensorCosts<float, 64, LongRing, 48>;
 using SmallestLarge = TensorCosts<float, 16, LongRing, 48>;
 
 // The GPUs on which select_kernel.cu may choose a source. What the smallest sources are for has no room there
@@ -89,7 +90,8 @@ inline constexpr Room rooms_of<DifferenceCosts> = rooms_of<Slices>;
 template <class Source>
 constexpr bool has_corridor =
     std::is_same_v<Source, Split> || std::is_same_v<Source, SplitOfPairs> || std::is_same_v<Source, Words> ||
-    std::is_same_v<Source, Packed> || std::is_same_v<Source, Large> || std::is_same_v<Source, DifferenceCosts>;
+    std::is_same_v<Source, Packed> || std::is_same_v<Source, Large> || std::is_same_v<Source, LargeOfPairs> ||
+    std::is_same_v<Source, DifferenceCosts>;
 template <int D>
 constexpr bool has_corridor<InlineCosts<D>> = D <= max_inline_features;
 template <int D>

@@ -25,7 +25,7 @@ constexpr int most_whole_features = 128;
 // Held: the type in which x waits in shared memory. As double, x need not be converted at each use but takes more room.
 // As int, unit points have 30 bits of fraction.
 // chunk: features that are in shared memory at a time. If there are more, x is loaded anew for every 16 columns.
-// Ring: the format of costs in the ring. columns: columns of the ring in forward, or 0: Args::cost_columns.
+// Ring: the format of costs in the ring. columns: columns of the ring in forward.
 // together: halves of a thread's rows, 1 or 2, that are computed at once. The sums of both halves take more registers
 // than a thread has where two blocks share a multiprocessor. Element: of the points, float or TwoFloats.
 template <class Held, int chunk, class Ring_, int columns = 64, int together = 1, class Element = float>
