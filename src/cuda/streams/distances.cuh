@@ -30,16 +30,13 @@ enum class Roots { none, all, asked };
 template <Roots roots>
 struct Distances {
   static constexpr bool exists = !avoids_float64;
-
-  bool has_roots;
-
-  __device__ __forceinline__ void start(const Args &a) {
-    has_roots = roots == Roots::all || (roots == Roots::asked && a.metric == SDTW_EUCLIDEAN);
-  }
   using Number = double;
   using Size = double;
   using Origin = double;
 
+  bool is_euclidean;  // if that is asked
+
+  __device__ __forceinline__ void start(const Args &a) { is_euclidean = a.metric == SDTW_EUCLIDEAN; }
   static __device__ __forceinline__ Number point(float v, Origin origin, const Args &a, Size &size) {
     const double scaled = (v - origin) * a.scale;
     size = fabs(scaled);
@@ -67,7 +64,7 @@ struct Distances {
   template <int rows, int D>
   __device__ __forceinline__ void sum_up(const Number (&x)[rows][D], const Number *y, int pitch, double zero,
                                          double (&t)[rows]) const {
-    if (D > 1 && (roots == Roots::all || (roots == Roots::asked && has_roots))) {
+    if (roots == Roots::all || (roots == Roots::asked && is_euclidean)) {
 #pragma unroll
       for (int k = 0; k < rows; k++) t[k] = 0x1p-80;  // its root has an inverse, and is nothing beside 2^-32
       FloatCoordinates::add_squares<rows, D>(x, y, pitch, t);
