@@ -76,11 +76,10 @@ struct Progress {
 };
 
 // E of half a tile, of every warps-th step from `worker` on. Lanes also have rows and columns beyond the pair, and
-// lanes without a pair have made-up ones: none of these are written. Called, so that what it needs takes no registers
-// of gradients'.
+// lanes without a pair have made-up ones: none of these are written.
 template <class Real, int warps>
-__device__ __noinline__ void write_cells(const Args &a, const StripView s, const SweptHalf<Real> swept, int worker,
-                                         Real scale) {
+__device__ __forceinline__ void write_cells(const Args &a, const StripView s, const SweptHalf<Real> swept, int worker,
+                                            Real scale) {
   const auto exists = [](int i, int end) { return static_cast<unsigned>(i) < static_cast<unsigned>(end); };
   const int columns = s.active ? s.pair.m : 0, first = swept.step + worker - s.lane;
   const bool f64 = a.f64;
@@ -90,7 +89,7 @@ __device__ __noinline__ void write_cells(const Args &a, const StripView s, const
 #pragma unroll
   for (int k = 0; k < K; k++) row[k] = s.row_of(k) * a.dense.stride[1], has_row[k] = exists(s.row_of(k), s.pair.n);
   const int64_t next = s.sign() * warps * a.dense.stride[2];
-#pragma unroll 4
+#pragma unroll 1
   for (int u = worker; u < swept.steps; u += warps, at += next) {
     const Rows<Real> of_cells = *swept.of_lane(u, lane_id());
     const bool has_column = exists(swept.step + u - s.lane, columns);
@@ -100,9 +99,16 @@ __device__ __noinline__ void write_cells(const Args &a, const StripView s, const
   }
 }
 
+// The same, called, so that what it needs takes no registers of gradients'.
+template <class Real, int warps>
+__device__ __noinline__ void call_write_cells(const Args &a, const StripView s, const SweptHalf<Real> swept, int worker,
+                                              Real scale) {
+  write_cells<Real, warps>(a, s, swept, worker, scale);
+}
+
 // AlignmentOutput: E itself, or E times grad_value, one element a cell. Its warps take the steps in turn. Only cells
 // whose E is not negligible are written: the others have their initial values from prepare_kernel.
-template <class Real, int warps>
+template <class Real, int warps, bool called = false>
 struct AlignmentOutput {
   static constexpr int readers = warps;
   static constexpr bool wants_live = false;
@@ -123,7 +129,10 @@ struct AlignmentOutput {
                                           BackwardPipeline &pipeline) const {
     const int half_steps = a.tile_steps / 2, step = (tile << a.tile_bits) + half * half_steps;
     const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
-    write_cells<Real, readers>(a, s, swept, worker, scale);
+    if constexpr (called)
+      call_write_cells<Real, readers>(a, s, swept, worker, scale);
+    else
+      write_cells<Real, readers>(a, s, swept, worker, scale);
     pipeline.leave(number, half);
   }
   __device__ __forceinline__ void finish(int) const {}
@@ -216,7 +225,8 @@ struct ShuffleGradients {
   __device__ __forceinline__ void consume(int tile, int half, int number, const Rows<float> *e,
                                           BackwardPipeline &pipeline) {
     if (a.dense.data)
-      return AlignmentOutput<float, readers>(a, s, nullptr, feature / each).consume(tile, half, number, e, pipeline);
+      return AlignmentOutput<float, readers, true>(a, s, nullptr, feature / each)
+          .consume(tile, half, number, e, pipeline);
     const int half_steps = a.tile_steps / 2, first = (tile << a.tile_bits) + half * half_steps;
     const int steps = min(half_steps, s.steps - first);
     if (steps > 0) {
@@ -344,7 +354,7 @@ struct SparseGradients {
   __device__ __forceinline__ void consume(int tile, int half, int number, const Rows<Real> *e,
                                           BackwardPipeline &pipeline) {
     if (a.dense.data)
-      return AlignmentOutput<Real, readers>(a, s, nullptr, worker).consume(tile, half, number, e, pipeline);
+      return AlignmentOutput<Real, readers, true>(a, s, nullptr, worker).consume(tile, half, number, e, pipeline);
     const int half_steps = a.tile_steps / 2, step = (tile << a.tile_bits) + half * half_steps;
     const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
     if (swept.steps > 0 && (of_x ? a.grad_x.data : a.grad_y.data)) {
