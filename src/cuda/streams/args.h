@@ -46,6 +46,7 @@ struct Args {
   int reach;        // that radius, of a band that is no parallelogram
   bool exchanged;   // x are the caller's y, whose parallelograms are not the same
   int warps;        // that have the rows of one x: more than one are a block
+  bool halves;      // Group::halves
   int lane_bits;    // log2 of the lanes that have the rows of one x; 5 if there are several warps
   TurnsOfPair turns;
   int64_t range;  // of every pair: how many y a task has
@@ -57,6 +58,21 @@ struct Args {
 };
 
 constexpr int warps_alone = 4;  // of a block, if a warp has the rows of one x, or lanes take turns
+
+constexpr int most_warps = 8;   // that have the rows of one x
+// Of those of a half, for which registers suffice.
+template <class Rows>
+constexpr int most_of_half = Rows::features == 1 ? most_warps : Rows::features == 2 ? most_warps - 1 : most_warps / 2;
+
+// What takes a task: a warp, or one of two or four streams in it; a block, of which each warp has some of the rows; or
+// the two halves of a block, of which one goes through the columns from the first on and the other from the last one,
+// with all rows each, until they meet: two warps that wait for their own results take half as long as one.
+enum class Group { warp, block, halves };
+// Whether a warp of its own puts columns into the ring. At gamma = 0 the multiprocessor is better filled by the rows of
+// another block, unless there is none.
+template <class Rows, Group group>
+constexpr bool feeds_apart =
+    group == Group::halves || (group == Group::block && Rows::soft && Rows::features <= 4);
 
 // Items, which are what the columns of a stream are made of (stream.cuh), have at least so many columns.
 constexpr int least_columns = 17;

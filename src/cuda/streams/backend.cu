@@ -98,6 +98,7 @@ void cut(Args &a, int64_t resident, int64_t together, int64_t of_pairs, int64_t 
 
 template <class Rows>
 void run(Args &a, cudaStream_t stream) {
+  a.halves = false;
   constexpr int64_t of_task = 100, of_warp = 48;  // steps: for x to be loaded, and for a column to reach the last lane
   const int64_t resident_of_turns = a.turns.lanes > 0 ? Kernels<Rows>::resident_of_turns(a) : 0;
   if (resident_of_turns > 0) {
@@ -106,7 +107,16 @@ void run(Args &a, cudaStream_t stream) {
     return Kernels<Rows>::launch_turns(a, stream);
   }
   a.range = a.ranges = 1, a.tasks = a.batch_y;
-  if (a.every_pair) cut(a, Kernels<Rows>::resident(a), 1, columns_of_item(a.m), of_task + of_warp * (a.warps - 1));
+  const int64_t of_warps = of_task + of_warp * (a.warps - 1);
+  if (a.every_pair) cut(a, Kernels<Rows>::resident(a), 1, columns_of_item(a.m), of_warps);
+  if (Rows::has_halves && !a.every_pair && a.lane_bits == 5 && a.warps <= most_of_half<Rows>) {
+    const auto steps = [&](int columns) {
+      return ceil_div(a.tasks, Kernels<Rows>::resident(a)) * (columns_of_item(columns) + of_warps);
+    };
+    const int64_t of_whole = steps(a.m);
+    a.halves = true;
+    a.halves = steps((a.m + 1) / 2) < of_whole || Rows::again;  // few pairs have been left, as a rule
+  }
   if (Rows::again && !Rows::soft && a.every_pair) {  // most of what is left may be of a few x
     constexpr int columns = 1024;
     a.range = std::clamp<int64_t>(columns / columns_of_item(a.m), 1, a.range);

@@ -47,7 +47,7 @@ struct BasedRows : MinPlusRows<D, is_banded> {
   using Common = MinPlusRows<D, is_banded>;
   using Common::banded, Common::infinite, Common::K;
   using typename Common::Ahead;
-  static constexpr bool again = false, has_pulse = true;
+  static constexpr bool again = false, has_pulse = true, has_halves = true;
   static constexpr int unrolled = block_steps;
   static constexpr int resident = by_features<D>(6, 5, 4, 3) - is_banded,
                        resident_of_several = by_features<D>(2, 2, 2, 1);
@@ -167,7 +167,7 @@ struct DoubleRows : MinPlusRows<D, is_banded> {
   using Common = MinPlusRows<D, is_banded>;
   using Common::K;
   using typename Common::Ahead;
-  static constexpr bool again = true, has_pulse = false;
+  static constexpr bool again = true, has_pulse = false, has_halves = true;
   static constexpr int unrolled = 1;  // steps: the code of more does not fit into the instructions' cache
   static constexpr int resident = by_features<D>(4, 3, 2, 2), resident_of_several = 1;
   using Z = double;

@@ -1,6 +1,8 @@
 // The kernel of the streams. A group takes tasks: a warp, or with long x all warps of a block, of which each has the
 // rows behind those of the warp before, and gets the row above its own through shared memory, three blocks of steps
-// later: that is when its last lane has computed them. A warp may have two or four streams of short x side by side.
+// later: that is when its last lane has computed them. All of them would wait for one that puts columns into the ring
+// beside its rows, so where that is worth its registers one more warp does (feeds_apart). A warp may have two or four
+// streams of short x side by side.
 // Results do not depend on which group takes a task, nor on what a task's other pairs are.
 #pragma once
 
@@ -10,49 +12,55 @@
 namespace sdtw::cuda::streams {
 
 constexpr int lag = 3;               // blocks of steps by which a warp is behind the one above
-constexpr int most_warps = 8;        // of a group
 constexpr size_t more_shared = 128;  // bytes of shared memory beside the rings: what warps tell each other
 
 struct Shared {
   Word ticket;
   int reach, pulse, still;  // of x: what largest_of is of
+  int bad[2];               // of halves, as Ring::bad
+  double least[most_warps];
 };
 static_assert(sizeof(Shared) <= more_shared);
 
-template <bool several>
+template <Group group>
 __device__ __forceinline__ void sync() {
-  if constexpr (several)
+  if constexpr (group != Group::warp)
     __syncthreads();
   else
     __syncwarp();
 }
 
 // One warp's part of a task.
-template <class Rows, bool several>
+template <class Rows, Group group>
 struct Sweep {
   using Z = typename Rows::Z;
+  static constexpr bool several = group != Group::warp, halves = group == Group::halves;
   static constexpr int K = Rows::K, D = Rows::features, cells = Ring<Rows>::cells;
 
   const Args &a;
   const Task &t;
   Ring<Rows> ring;
   Rows rows;
-  Feeder<Rows> feeder;
-  int part;          // the warp's number in its group
+  int part;          // the warp's number in its group, or in its half
   Items<Rows> item;  // the pair that ends next
   int number;        // of it among the items of the task
   int end;           // the step after which its last cell is known, of those of the lane that has it
   Z corner;          // that cell
+  double *edge;      // of halves: [rows], the half's cells in its last column, a lane's of which are known after step `end`
 
   __device__ __forceinline__ Sweep(const Args &args, const Task &task, const Ring<Rows> &of, int warp_of_group)
       : a(args), t(task), ring(of), part(warp_of_group) {}
 
+  // Of those of the task, the lane's first one.
+  __device__ __forceinline__ int first_row() const { return (part * warp + t.lane) * K; }
   // Loads x. Returns the largest |x| of the lane, as bits.
   __device__ __forceinline__ int load(const Origin<Rows> &origin) {
     int reach = 0;
 #pragma unroll
-    for (int k = 0; k < K; k++)
-      reach = max(reach, load_row(a, origin, t.x, clamp((part * warp + t.lane) * K + k, t.n), rows.x[k]));
+    for (int k = 0; k < K; k++) {
+      const int row = clamp(first_row() + k, t.n);
+      reach = max(reach, load_row(a, origin, t.x, t.backward ? t.n - 1 - row : row, rows.x[k]));
+    }
     return reach;
   }
 
@@ -60,7 +68,9 @@ struct Sweep {
     const int own = lane_id();
     rows.start(a, own - t.lane + (t.lane + t.lanes - 1) % t.lanes, t.lane == t.lanes - 1);
     item.find(a, t, t.first);
-    number = 0, end = columns_of_item(item.m) - 1 + t.end_lane;
+    number = 0, end = columns_of_item(item.m) - 1 + (halves ? t.lane : t.end_lane);
+    if constexpr (halves)
+      for (int k = 0; k < K; k++) edge[first_row() + k] = infinity;
   }
 
   // Left of the first column, whose cells are forbidden, any finite y will do.
@@ -77,14 +87,15 @@ struct Sweep {
       if (t.lane < block_steps) Rows::renormalise(ring.rows[part * cells + (first + warp - 1 + t.lane) % cells]);
       __syncwarp();
     }
-    const bool is_end = item.m > 0 && part == t.warp_of_end && t.lane == t.end_lane && end < first + block_steps;
+    const bool ends_here = halves ? end >= first : part == t.warp_of_end && t.lane == t.end_lane;
+    const bool is_end = item.m > 0 && ends_here && end < first + block_steps;
     if (several && Rows::banded && !has_admitted(first))
       pass(first);
     else if (__any_sync(all_lanes, is_end))
       steps<true>(first, is_end ? end - first : -1);
     else
       steps<false>(first, -1);
-    if (item.m > 0 && end < first + block_steps) finish();
+    if (!halves && item.m > 0 && end < first + block_steps) finish();
   }
 
   // Whether the band admits any of the warp's rows in the steps of a block.
@@ -116,10 +127,10 @@ struct Sweep {
     Z *const below =
         several && t.lane == warp - 1 && part + 1 < a.warps ? ring.rows + (part + 1) * cells + first % cells : nullptr;
     const unsigned *const admitted = Rows::banded ? ring.admitted_from(first - t.lane) : nullptr;
-    const int first_row = (part * warp + t.lane) * K;
+    const int row = first_row();
     const auto look = [&](int u) {
       typename Rows::Ahead at_step = rows.look(at, ring.pitch(), u);
-      if constexpr (Rows::banded) at_step.gate = LaneGate<K>(admitted[u], first_row);
+      if constexpr (Rows::banded) at_step.gate = LaneGate<K>(admitted[u], row);
       return at_step;
     };
     typename Rows::Ahead ahead = look(0);
@@ -139,7 +150,10 @@ struct Sweep {
       if (ends && u == ending) {
 #pragma unroll
         for (int k = 0; k < K; k++)
-          if (k == t.end_row) corner = rows.row(k);
+          if (halves)
+            edge[row + k] = Rows::value(rows.row(k), a);
+          else if (k == t.end_row)
+            corner = rows.row(k);
       }
       ahead = after, top = top_after;
       if (u % renormalise_every == renormalise_every - 1) rows.renormalise();
@@ -150,11 +164,33 @@ struct Sweep {
   __device__ __forceinline__ void finish() {
     if (part == t.warp_of_end && t.lane == t.end_lane) {
       int &bad = ring.bad[number % cells];
-      settle<Rows>(a, t.x, item.item, t.n, item.m, bad, *ring.pulse, corner);
+      settle<Rows>(a, t.x, item.item, t.n, item.m, bad, *ring.pulse, Rows::value(corner, a));
       bad = 0;
     }
     item.find(a, t, item.item + 1);
     number++, end += columns_of_item(item.m);
+  }
+
+  // By all warps of both halves, when they have come to where they meet: the pair's value is that of the best path by
+  // way of any row of the front half's last column.
+  __device__ __forceinline__ void meet(const double *front, const double *back, Shared &shared) const {
+    const int m = length_of_y(a, t.first), warps = a.warps;
+    if (part == 0 && t.lane == 0) shared.bad[t.backward] = ring.bad[0];
+    __syncthreads();
+    double least = infinity;
+    if (!t.backward && part < warps) {
+      for (int i = threadIdx.x; i < t.n; i += warps * warp) {  // the back half's rows are the last one's first
+        const int own = t.n - 1 - i;
+        const double rest = m == 1 ? (own > 0 ? infinity : 0) : own > 0 ? fmin(back[own], back[own - 1]) : back[own];
+        least = fmin(least, front[i] + rest);
+      }
+      for (int step = warp / 2; step > 0; step /= 2) least = fmin(least, __shfl_xor_sync(all_lanes, least, step));
+      if (t.lane == 0) shared.least[part] = least;
+    }
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    for (int i = 1; i < warps; i++) least = fmin(least, shared.least[i]);
+    settle<Rows>(a, t.x, t.first, t.n, m, shared.bad[0] | shared.bad[1], *ring.pulse, least);
   }
 };
 
@@ -171,29 +207,37 @@ __device__ __forceinline__ int largest_of(int v, int lanes, int &in) {
 }
 
 // The pulse of an x of n rows, negative if some lane has rows of which all but one or two are still beside it. The
-// caller measures the rows of lanes [first, end), of those that there are, every `stride` of them.
+// caller measures the rows of lanes [first, end), of those that there are, every `stride` of them. shift: the first row of
+// lane 0.
 template <class Rows, bool several>
 __device__ __forceinline__ float measure_pulse(const Args &a, int64_t x, int n, int lanes, int first, int end,
-                                               Shared &shared, int stride = 1) {
+                                               Shared &shared, int stride = 1, int shift = 0) {
   constexpr int K = Rows::K;
   int largest = 0, still = 0;
-  for (int i = first; i < end; i += stride) largest = max(largest, __float_as_int(pulse_of_rows<Rows>(a, x, i * K, n)));
+  for (int i = first; i < end; i += stride) largest = max(largest, __float_as_int(pulse_of_rows<Rows>(a, x, i * K + shift, n)));
   const float pulse = __int_as_float(largest_of<several>(largest, lanes, shared.pulse));
-  for (int i = first; i < end; i += stride) still = max(still, still_rows<Rows>(a, x, i * K, n, pulse / 8192));
+  for (int i = first; i < end; i += stride) still = max(still, still_rows<Rows>(a, x, i * K + shift, n, pulse / 8192));
   return largest_of<several>(still, lanes, shared.still) > K - 3 ? -pulse : pulse;
 }
 
-template <class Rows, bool several>
-__device__ __forceinline__ void run_task(const Args &a, const Task &t, const Ring<Rows> &ring, Shared &shared) {
-  const int part = several ? threadIdx.x / warp : 0;
-  int columns = settle_trivial<Rows>(a, t, part == 0);
-  Sweep<Rows, several> sweep(a, t, ring, part);
+template <class Rows, Group group>
+__device__ __forceinline__ void run_task(const Args &a, const Task &t, const Ring<Rows> &ring, Shared &shared,
+                                         double *edges) {
+  constexpr bool several = group != Group::warp;
+  constexpr bool apart = feeds_apart<Rows, group>;
+  const int part = several ? threadIdx.x / warp % (a.warps + apart) : 0;
+  const bool feeds = part == (apart ? a.warps : 0), is_first = part == 0 && !t.backward;
+  int columns = settle_trivial<Rows>(a, t, is_first);
+  Sweep<Rows, group> sweep(a, t, ring, part);
+  const int rows = a.warps * warp * Rows::K;
+  if (group == Group::halves) sweep.edge = edges + t.backward * rows;
   Origin<Rows> origin;
   int reach = 0;
-  if (columns > 0) origin = Origin<Rows>(a, t.x), reach = sweep.load(origin);
+  if (columns > 0) origin = Origin<Rows>(a, t.x);
+  if (columns > 0 && !(apart && feeds)) reach = sweep.load(origin);
   reach = largest_of<several>(reach, t.lanes, shared.reach);
   if (!(__int_as_float(reach) <= most_of_x<Rows>(a))) {
-    if (part == 0) leave_all<Rows>(a, t);
+    if (is_first) leave_all<Rows>(a, t);
     columns = 0;
   }
   int blocks = columns > 0 ? (columns + t.lanes - 1 + block_steps - 1) / block_steps : 0;
@@ -204,32 +248,46 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
       for (int f = 0; f < Rows::features; f++) sweep.rows.x[k][f] = {};
   }
   if constexpr (Rows::has_pulse) {
-    const int own = part * warp + t.lane;
-    const float pulse = measure_pulse<Rows, several>(a, t.x, columns > 0 ? t.n : 0, t.lanes, own, own + 1, shared);
+    // What a row of the back half is beside comes behind it.
+    const int of_task = part * warp + t.lane, own = t.backward ? -1 - of_task : of_task, shift = t.backward ? t.n + 1 : 0;
+    const float pulse =
+        measure_pulse<Rows, several>(a, t.x, columns > 0 ? t.n : 0, t.lanes, own, own + 1, shared, 1, shift);
     if (t.lane == 0 && part == 0) *ring.pulse = pulse;
   }
   Task own = t;
   if (columns == 0) own.end = own.first;
-  const int rounds = blocks + (several ? lag * t.warp_of_end : 0);
-  if (part == 0) {
+  Feeder<Rows> feeder;
+  if (feeds) {
     sweep.clear_ring();
-    sweep.feeder.begin(a, own, origin, __int_as_float(reach));
+    feeder.begin(a, own, origin, __int_as_float(reach));
   }
-  sweep.start();
-  if (columns == 0) sweep.item.m = 0;
+  const int rounds = blocks + (several ? lag * t.warp_of_end : 0);
+  if (apart && feeds) {
 #pragma unroll 1
-  for (int round = -1; round < rounds; round++) {  // before the first one the ring is filled
-    sync<several>();
-    if (part == 0) sweep.feeder.ask(a, own);
-    const int block = round - (several ? lag * part : 0);
-    if (block >= 0 && block < blocks && part <= t.warp_of_end) sweep.block(block * block_steps);
-    if (part == 0) sweep.feeder.stage(a, own, ring, (round + 1) * block_steps);
+    for (int round = -1; round < rounds; round++) {  // before the first one the ring is filled
+      sync<group>();
+      feeder.ask(a, own);
+      feeder.stage(a, own, ring, (round + 1) * block_steps);
+    }
+  } else {
+    sweep.start();
+    if (columns == 0) sweep.item.m = 0;
+#pragma unroll 1
+    for (int round = -1; round < rounds; round++) {
+      sync<group>();
+      if (!apart && feeds) feeder.ask(a, own);
+      const int block = round - (several ? lag * part : 0);
+      if (block >= 0 && block < blocks && part <= t.warp_of_end) sweep.block(block * block_steps);
+      if (!apart && feeds) feeder.stage(a, own, ring, (round + 1) * block_steps);
+    }
   }
-  sync<several>();
+  sync<group>();
+  if constexpr (group == Group::halves) sweep.meet(edges, edges + rows, shared);
 }
 
-template <class Rows, bool several>
+template <class Rows, Group group>
 __device__ __forceinline__ void run_tasks(const Args &a) {
+  constexpr bool several = group != Group::warp, halves = group == Group::halves;
   unsigned char *const raw = ptx::shared_memory();
   Shared &shared = *reinterpret_cast<Shared *>(raw);
   let_next_kernel_in();
@@ -238,7 +296,8 @@ __device__ __forceinline__ void run_tasks(const Args &a) {
   const int streams = warp >> a.lane_bits;  // of a group
   const int columns = ring_columns_of(a.warps);
   const size_t each = Ring<Rows>::bytes(columns, a.warps);
-  const int place = several ? 0 : threadIdx.x / warp * streams + (lane_id() >> a.lane_bits);
+  const bool backward = halves && threadIdx.x >= blockDim.x / 2;
+  const int place = several ? backward : threadIdx.x / warp * streams + (lane_id() >> a.lane_bits);
   Ring<Rows> ring;
   ring.place(raw + more_shared + place * each, columns, a.warps);
   const int64_t turns = (a.tasks + streams - 1) / streams;
@@ -255,15 +314,24 @@ __device__ __forceinline__ void run_tasks(const Args &a) {
     }
     if (turn >= static_cast<Word>(turns)) return;
     const int64_t number = static_cast<int64_t>(turn) * streams + (lane_id() >> a.lane_bits);
-    run_task<Rows, several>(a, make_task<Rows>(a, number), ring, shared);
+    run_task<Rows, group>(a, make_task<Rows>(a, number, halves, backward), ring, shared,
+                          reinterpret_cast<double *>(raw + more_shared + 2 * each));
   }
 }
 
-template <class Rows, bool several>
-__global__ void __launch_bounds__(several ? most_warps *warp : warps_alone *warp,
-                                  several ? Rows::resident_of_several : Rows::resident)
+template <class Rows, Group group>
+constexpr int most_threads = warp * (group == Group::warp    ? warps_alone
+                                     : group == Group::block ? most_warps + feeds_apart<Rows, group>
+                                                             : 2 * (most_of_half<Rows> + 1));
+template <class Rows, Group group>
+constexpr int least_resident = group == Group::warp    ? Rows::resident
+                               : group == Group::block ? Rows::resident_of_several
+                                                       : 1;
+
+template <class Rows, Group group>
+__global__ void __launch_bounds__(most_threads<Rows, group>, least_resident<Rows, group>)
     stream_kernel(const __grid_constant__ Args a) {
-  if constexpr (Rows::exists) run_tasks<Rows, several>(a);
+  if constexpr (Rows::exists) run_tasks<Rows, group>(a);
 }
 
 }  // namespace sdtw::cuda::streams

@@ -5,26 +5,35 @@
 
 namespace sdtw::cuda::streams {
 
-template <class Rows>
+template <class Rows, Group group>
 struct Shape {
   int threads;
-  int64_t groups;  // of a block: fewer where it has little shared memory
+  int64_t groups = 1;  // of a block: fewer where it has little shared memory
   size_t shared;
-  explicit Shape(const Args &a) : groups(a.warps > 1 ? 1 : warps_alone) {
-    const size_t group = (warp >> a.lane_bits) * Ring<Rows>::bytes(ring_columns_of(a.warps), a.warps);
-    while (groups > 1 && more_shared + groups * group > current_device().shared_memory) groups /= 2;
-    threads = static_cast<int>(groups * a.warps * warp), shared = more_shared + groups * group;
+  explicit Shape(const Args &a) {
+    const size_t rings = (warp >> a.lane_bits) * Ring<Rows>::bytes(ring_columns_of(a.warps), a.warps);
+    if (group == Group::warp)
+      for (groups = warps_alone; groups > 1 && more_shared + groups * rings > current_device().shared_memory;)
+        groups /= 2;
+    threads = static_cast<int>(groups * (a.warps + feeds_apart<Rows, group>) * warp);
+    shared = more_shared + groups * rings;
+    if (group == Group::halves) threads *= 2, shared += rings + 2 * a.warps * warp * Rows::K * sizeof(double);
   }
 };
 
 template <class Rows, class Visit>
 auto visit_kernel(const Args &a, Visit visit) {
-  const Shape<Rows> shape(a);
-  using Function = decltype(&stream_kernel<Rows, false>);
-  return a.warps > 1 ? visit(stream_kernel<Rows, true>, shape,
-                             residency_of<Function, stream_kernel<Rows, true>>(shape.threads, shape.shared).blocks)
-                     : visit(stream_kernel<Rows, false>, shape,
-                             residency_of<Function, stream_kernel<Rows, false>>(shape.threads, shape.shared).blocks);
+  const auto with = [&](auto of) {
+    constexpr Group group = decltype(of)::value;
+    constexpr auto kernel = stream_kernel<Rows, group>;
+    const Shape<Rows, group> shape(a);
+    return visit(kernel, shape,
+                 int64_t{residency_of<decltype(+kernel), kernel>(shape.threads, shape.shared).blocks});
+  };
+  if constexpr (Rows::has_halves)
+    if (a.halves) return with(std::integral_constant<Group, Group::halves>{});
+  return a.warps > 1 ? with(std::integral_constant<Group, Group::block>{})
+                     : with(std::integral_constant<Group, Group::warp>{});
 }
 
 template <class Rows>
@@ -47,12 +56,12 @@ void Kernels<Rows>::launch_turns(const Args &a, cudaStream_t stream) {
 template <class Rows>
 int64_t Kernels<Rows>::resident(const Args &a) {
   return visit_kernel<Rows>(
-      a, [&](auto, const Shape<Rows> &shape, int64_t blocks) { return blocks * shape.groups * (warp >> a.lane_bits); });
+      a, [&](auto, const auto &shape, int64_t blocks) { return blocks * shape.groups * (warp >> a.lane_bits); });
 }
 
 template <class Rows>
 void Kernels<Rows>::launch(const Args &a, cudaStream_t stream) {
-  visit_kernel<Rows>(a, [&](auto kernel, const Shape<Rows> &shape, int64_t resident) {
+  visit_kernel<Rows>(a, [&](auto kernel, const auto &shape, int64_t resident) {
     const int64_t each = shape.groups * (warp >> a.lane_bits), blocks = (a.tasks + each - 1) / each;
     launch_kernel(Rows::again, kernel, dim3(static_cast<unsigned>(std::min(blocks, resident))), shape.threads,
                   shape.shared, stream, a);

@@ -52,7 +52,7 @@ struct LaneGate {
 template <int D, class Cell, class Distance, bool is_banded>
 struct ScaledRows {
   static constexpr bool soft = true, is_long = std::is_same_v<Cell, LongCell>, again = is_long, banded = is_banded,
-                        exists = Distance::exists, has_pulse = false;
+                        exists = Distance::exists, has_pulse = false, has_halves = false;
   static_assert(banded || !is_long, "forbidden cells are a band's, or FloatCell's");
   static constexpr int K = cuda::K, features = D, unrolled = block_steps;
   static constexpr int resident = by_features<D>(5, 4, 3, 2) - is_banded,

@@ -42,11 +42,10 @@ __device__ __forceinline__ void leave_pair(const Args &a, int64_t i, int64_t j) 
   a.control->left = 1;
 }
 
-// What becomes of a pair whose last cell is known. bad: it has points that Rows cannot take. pulse: of its x.
+// What becomes of a pair whose value is known. bad: it has points that Rows cannot take. pulse: of its x.
 template <class Rows>
 __device__ __forceinline__ void settle(const Args &a, int64_t i, int64_t j, int n, int m, bool bad, float pulse,
-                                       const typename Rows::Z &corner) {
-  const double value = Rows::value(corner, a);
+                                       double value) {
   if (bad || Rows::is_rough(n, m, value, pulse))
     leave_pair(a, i, j);
   else
@@ -59,12 +58,15 @@ struct Task {
   int n;                  // rows; 0 if there are none, and then no y is swept
   int lane, lanes;        // the lane's number among those of the stream's lanes in its warp, and how many these are
   int warp_of_end, end_lane, end_row;  // where the last row is
+  bool halved, backward;               // a half of the columns is swept: the first ones, or the others from the last on
 
-  __device__ __forceinline__ bool is_there() const { return first < end; }
+  // Columns that are swept of a series of m.
+  __device__ __forceinline__ int columns_of(int m) const { return halved ? (m + !backward) / 2 : m; }
 };
 template <class Rows>
-__device__ __forceinline__ Task make_task(const Args &a, int64_t number) {
+__device__ __forceinline__ Task make_task(const Args &a, int64_t number, bool halved, bool backward) {
   Task t{};
+  t.halved = halved, t.backward = backward;
   t.lanes = 1 << a.lane_bits, t.lane = lane_id() & (t.lanes - 1);
   if (number >= a.tasks) return t;
   if (a.every_pair) {
@@ -97,6 +99,13 @@ __device__ __forceinline__ unsigned admitted_rows(const Args &a, int n, int m, i
   return packed_rows(first, end);
 }
 
+// The same of column `of` of those that a task sweeps of series j, in its rows.
+__device__ __forceinline__ unsigned admitted_rows(const Args &a, const Task &t, int64_t j, int of) {
+  const int m = length_of_y(a, j);
+  const unsigned rows = admitted_rows(a, t.n, m, t.backward ? m - 1 - of : of);
+  return t.backward ? packed_rows(t.n - static_cast<int>(rows >> 16), t.n - static_cast<int>(rows & 0xffffu)) : rows;
+}
+
 // Whether the pair of the task's x and series j, of m columns, is to be swept.
 template <class Rows>
 __device__ __forceinline__ bool is_wanted(const Args &a, const Task &t, int64_t j, int m) {
@@ -108,12 +117,12 @@ __device__ __forceinline__ bool is_wanted(const Args &a, const Task &t, int64_t 
 template <class Rows>
 struct Items {
   int64_t item;
-  int m;  // 0: there is none left
+  int m;  // its columns that are swept; 0: there is none left
 
   __device__ __forceinline__ void find(const Args &a, const Task &t, int64_t from) {
     if constexpr (!Rows::again) {
       for (item = from; item < t.end; item++)
-        if ((m = length_of_y(a, item)) > 0) return;
+        if ((m = t.columns_of(length_of_y(a, item))) > 0) return;
     } else {  // there may be few: each lane of the stream looks at another one
       const int first_lane = lane_id() - t.lane;
       const unsigned lanes = all_lanes >> (warp - t.lanes) << first_lane;
@@ -122,7 +131,7 @@ struct Items {
         const bool wanted = own < t.end && is_wanted<Rows>(a, t, own, length_of_y(a, own));
         const unsigned found = __ballot_sync(lanes, wanted) >> first_lane;
         if (found == 0) continue;
-        item += __ffs(static_cast<int>(found)) - 1, m = length_of_y(a, item);
+        item += __ffs(static_cast<int>(found)) - 1, m = t.columns_of(length_of_y(a, item));
         return;
       }
     }
@@ -131,7 +140,7 @@ struct Items {
 };
 
 // Values of a task's pairs that need no sweep: all of them if x has no rows. Returns how many columns the task's items
-// have together. writes: whether this warp is to store the values.
+// have together, of halves those of the larger one. writes: whether this warp is to store the values.
 template <class Rows>
 __device__ __forceinline__ int settle_trivial(const Args &a, const Task &t, bool writes) {
   const double nan = __longlong_as_double(0x7ff8000000000000ll);
@@ -139,7 +148,7 @@ __device__ __forceinline__ int settle_trivial(const Args &a, const Task &t, bool
   for (int64_t j = t.first + t.lane; j < t.end; j += t.lanes) {
     const int m = length_of_y(a, j);
     if (t.n > 0 && m > 0)
-      columns += is_wanted<Rows>(a, t, j, m) ? columns_of_item(m) : 0;
+      columns += is_wanted<Rows>(a, t, j, m) ? columns_of_item(t.halved ? (m + 1) / 2 : m) : 0;
     else if (writes && !Rows::again)
       put_value(a, t.x, j, t.n < 0 || m < 0 ? nan : t.n == m ? 0 : infinity);
   }
@@ -236,6 +245,7 @@ struct Feeder {
       return;
     }
     size = columns_of_item(now.m), now_from = now.item * a.y.stride[0];
+    if (t.backward) now_from += (length_of_y(a, now.item) - 1) * a.y.stride[1];
     next.find(a, t, now.item + 1);
     now_limit = most_of_y<Rows>(a, reach, t.n, now.m), next_limit = most_of_y<Rows>(a, reach, t.n, next.m);
   }
@@ -257,8 +267,10 @@ struct Feeder {
         }
         kind[i] = m == 0 || of < -1 ? outside : of < 0 ? separator : regular;
       }
-      if (kind[i] == regular) load_features(a, a.y, from + of * a.y.stride[1], ahead[i]);
-      if (Rows::banded) admitted[i] = kind[i] == regular ? admitted_rows(a, t.n, m, of) : 0;
+      if (kind[i] == regular)
+        load_features(a, a.y, from + of * (t.backward ? -a.y.stride[1] : a.y.stride[1]), ahead[i]);
+      if (Rows::banded)
+        admitted[i] = kind[i] != regular ? 0 : t.halved ? admitted_rows(a, t, series, of) : admitted_rows(a, t.n, m, of);
     }
     column += block_steps;
     if (column < size) return;

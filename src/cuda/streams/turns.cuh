@@ -205,7 +205,7 @@ struct Turns {
     const int64_t series = series_of(stream, pair);
     if (is_idle || pair < 0 || series >= end) return;
     int &bad = bad_of(stream)[pair % turns_items];
-    settle<Rows>(a, x, series, a.n, a.m, bad, pulse, last);
+    settle<Rows>(a, x, series, a.n, a.m, bad, pulse, Rows::value(last, a));
     bad = 0;
   }
 
