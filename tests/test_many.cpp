@@ -54,10 +54,9 @@ TEST_CASE("values of a batch at gamma = 0", "[many]") {
 // Halves of the columns, of one column or of none, of series of a warp's rows to those of eight, by what each kernel
 // allows; and pairs that the first kernel leaves, in whole batches and among others.
 TEST_CASE("values at gamma = 0 of pairs that are swept from both ends", "[many]") {
-  for (const char *shape :
-       {" B=1 n=129 m=1", " B=2 n=256 m=2", " B=1 n=200 m=3", " B=2 n=257 m=31", " B=3 n=500 m=33", " B=2 n=513 m=64",
-        " B=1 n=700 m=65", " B=2 n=1024 m=97", " B=1 n=1025 m=128", " B=1 n=1792 m=40", " B=1 n=1793 m=40",
-        " B=1 n=2048 m=35", " B=2 n=90 m=400"})
+  for (const char *shape : {" B=1 n=129 m=1", " B=2 n=256 m=2", " B=1 n=200 m=3", " B=2 n=257 m=31", " B=3 n=500 m=33",
+                            " B=2 n=513 m=64", " B=1 n=700 m=65", " B=2 n=1024 m=97", " B=1 n=1025 m=128",
+                            " B=1 n=1792 m=40", " B=1 n=1793 m=40", " B=1 n=2048 m=35", " B=2 n=90 m=400"})
     for (const char *more : {" d=1", " d=2 lengths=0", " d=3 layout=mixed", " d=8 lengths=1 data=spikes"})
       check_values(std::string("dtype=f32 gamma=0") + shape + more);
   for (const char *metric : {"sqeuclidean", "cityblock", "euclidean"})

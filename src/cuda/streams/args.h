@@ -59,10 +59,12 @@ struct Args {
 
 constexpr int warps_alone = 4;  // of a block, if a warp has the rows of one x, or lanes take turns
 
-constexpr int most_warps = 8;   // that have the rows of one x
+constexpr int most_warps = 8;  // that have the rows of one x
 // Of those of a half, for which registers suffice.
 template <class Rows>
-constexpr int most_of_half = Rows::features == 1 ? most_warps : Rows::features == 2 ? most_warps - 1 : most_warps / 2;
+constexpr int most_of_half = Rows::features == 1   ? most_warps
+                             : Rows::features == 2 ? most_warps - 1
+                                                   : most_warps / 2;
 
 // What takes a task: a warp, or one of two or four streams in it; a block, of which each warp has some of the rows; or
 // the two halves of a block, of which one goes through the columns from the first on and the other from the last one,
@@ -71,8 +73,7 @@ enum class Group { warp, block, halves };
 // Whether a warp of its own puts columns into the ring. At gamma = 0 the multiprocessor is better filled by the rows of
 // another block, unless there is none.
 template <class Rows, Group group>
-constexpr bool feeds_apart =
-    group == Group::halves || (group == Group::block && Rows::soft && Rows::features <= 4);
+constexpr bool feeds_apart = group == Group::halves || (group == Group::block && Rows::soft && Rows::features <= 4);
 
 // Items, which are what the columns of a stream are made of (stream.cuh), have at least so many columns.
 constexpr int least_columns = 17;

@@ -114,8 +114,8 @@ void run(Args &a, cudaStream_t stream) {
       return ceil_div(a.tasks, Kernels<Rows>::resident(a)) * (columns_of_item(columns) + of_warps);
     };
     const int64_t of_whole = steps(a.m);
-    a.halves = true;
-    a.halves = steps((a.m + 1) / 2) < of_whole || Rows::again;  // few pairs have been left, as a rule
+    a.halves = true;  // whose resident blocks are counted, and of what has been left: as a rule that is few pairs
+    a.halves = Rows::again || steps((a.m + 1) / 2) < of_whole;
   }
   if (Rows::again && !Rows::soft && a.every_pair) {  // most of what is left may be of a few x
     constexpr int columns = 1024;

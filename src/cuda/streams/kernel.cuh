@@ -22,9 +22,12 @@ struct Shared {
 };
 static_assert(sizeof(Shared) <= more_shared);
 
-template <Group group>
+// Before each round. The warp that feeds apart comes to it in a loop of its own.
+template <class Rows, Group group>
 __device__ __forceinline__ void sync() {
-  if constexpr (group != Group::warp)
+  if constexpr (feeds_apart<Rows, group>)
+    ptx::barrier(1, static_cast<int>(blockDim.x));
+  else if constexpr (group != Group::warp)
     __syncthreads();
   else
     __syncwarp();
@@ -46,7 +49,7 @@ struct Sweep {
   int number;        // of it among the items of the task
   int end;           // the step after which its last cell is known, of those of the lane that has it
   Z corner;          // that cell
-  double *edge;      // of halves: [rows], the half's cells in its last column, a lane's of which are known after step `end`
+  double *edge;  // of halves: [rows], the half's cells in its last column, a lane's of which are known after step `end`
 
   __device__ __forceinline__ Sweep(const Args &args, const Task &task, const Ring<Rows> &of, int warp_of_group)
       : a(args), t(task), ring(of), part(warp_of_group) {}
@@ -207,14 +210,15 @@ __device__ __forceinline__ int largest_of(int v, int lanes, int &in) {
 }
 
 // The pulse of an x of n rows, negative if some lane has rows of which all but one or two are still beside it. The
-// caller measures the rows of lanes [first, end), of those that there are, every `stride` of them. shift: the first row of
-// lane 0.
+// caller measures the rows of lanes [first, end), of those that there are, every `stride` of them. shift: the first row
+// of lane 0.
 template <class Rows, bool several>
 __device__ __forceinline__ float measure_pulse(const Args &a, int64_t x, int n, int lanes, int first, int end,
                                                Shared &shared, int stride = 1, int shift = 0) {
   constexpr int K = Rows::K;
   int largest = 0, still = 0;
-  for (int i = first; i < end; i += stride) largest = max(largest, __float_as_int(pulse_of_rows<Rows>(a, x, i * K + shift, n)));
+  for (int i = first; i < end; i += stride)
+    largest = max(largest, __float_as_int(pulse_of_rows<Rows>(a, x, i * K + shift, n)));
   const float pulse = __int_as_float(largest_of<several>(largest, lanes, shared.pulse));
   for (int i = first; i < end; i += stride) still = max(still, still_rows<Rows>(a, x, i * K + shift, n, pulse / 8192));
   return largest_of<several>(still, lanes, shared.still) > K - 3 ? -pulse : pulse;
@@ -249,7 +253,8 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
   }
   if constexpr (Rows::has_pulse) {
     // What a row of the back half is beside comes behind it.
-    const int of_task = part * warp + t.lane, own = t.backward ? -1 - of_task : of_task, shift = t.backward ? t.n + 1 : 0;
+    const int of_task = part * warp + t.lane, own = t.backward ? -1 - of_task : of_task,
+              shift = t.backward ? t.n + 1 : 0;
     const float pulse =
         measure_pulse<Rows, several>(a, t.x, columns > 0 ? t.n : 0, t.lanes, own, own + 1, shared, 1, shift);
     if (t.lane == 0 && part == 0) *ring.pulse = pulse;
@@ -265,7 +270,7 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
   if (apart && feeds) {
 #pragma unroll 1
     for (int round = -1; round < rounds; round++) {  // before the first one the ring is filled
-      sync<group>();
+      sync<Rows, group>();
       feeder.ask(a, own);
       feeder.stage(a, own, ring, (round + 1) * block_steps);
     }
@@ -274,14 +279,14 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
     if (columns == 0) sweep.item.m = 0;
 #pragma unroll 1
     for (int round = -1; round < rounds; round++) {
-      sync<group>();
+      sync<Rows, group>();
       if (!apart && feeds) feeder.ask(a, own);
       const int block = round - (several ? lag * part : 0);
       if (block >= 0 && block < blocks && part <= t.warp_of_end) sweep.block(block * block_steps);
       if (!apart && feeds) feeder.stage(a, own, ring, (round + 1) * block_steps);
     }
   }
-  sync<group>();
+  sync<Rows, group>();
   if constexpr (group == Group::halves) sweep.meet(edges, edges + rows, shared);
 }
 
@@ -320,9 +325,9 @@ __device__ __forceinline__ void run_tasks(const Args &a) {
 }
 
 template <class Rows, Group group>
-constexpr int most_threads = warp * (group == Group::warp    ? warps_alone
-                                     : group == Group::block ? most_warps + feeds_apart<Rows, group>
-                                                             : 2 * (most_of_half<Rows> + 1));
+constexpr int most_threads = warp *(group == Group::warp    ? warps_alone
+                                    : group == Group::block ? most_warps + feeds_apart<Rows, group>
+                                                            : 2 * (most_of_half<Rows> + 1));
 template <class Rows, Group group>
 constexpr int least_resident = group == Group::warp    ? Rows::resident
                                : group == Group::block ? Rows::resident_of_several

@@ -15,7 +15,7 @@ struct Shape {
     if (group == Group::warp)
       for (groups = warps_alone; groups > 1 && more_shared + groups * rings > current_device().shared_memory;)
         groups /= 2;
-    threads = static_cast<int>(groups * (a.warps + feeds_apart<Rows, group>) * warp);
+    threads = static_cast<int>(groups * (a.warps + feeds_apart<Rows, group>)*warp);
     shared = more_shared + groups * rings;
     if (group == Group::halves) threads *= 2, shared += rings + 2 * a.warps * warp * Rows::K * sizeof(double);
   }
@@ -27,8 +27,7 @@ auto visit_kernel(const Args &a, Visit visit) {
     constexpr Group group = decltype(of)::value;
     constexpr auto kernel = stream_kernel<Rows, group>;
     const Shape<Rows, group> shape(a);
-    return visit(kernel, shape,
-                 int64_t{residency_of<decltype(+kernel), kernel>(shape.threads, shape.shared).blocks});
+    return visit(kernel, shape, int64_t{residency_of<decltype(+kernel), kernel>(shape.threads, shape.shared).blocks});
   };
   if constexpr (Rows::has_halves)
     if (a.halves) return with(std::integral_constant<Group, Group::halves>{});

@@ -270,7 +270,9 @@ struct Feeder {
       if (kind[i] == regular)
         load_features(a, a.y, from + of * (t.backward ? -a.y.stride[1] : a.y.stride[1]), ahead[i]);
       if (Rows::banded)
-        admitted[i] = kind[i] != regular ? 0 : t.halved ? admitted_rows(a, t, series, of) : admitted_rows(a, t.n, m, of);
+        admitted[i] = kind[i] != regular ? 0
+                      : t.halved         ? admitted_rows(a, t, series, of)
+                                         : admitted_rows(a, t.n, m, of);
     }
     column += block_steps;
     if (column < size) return;
