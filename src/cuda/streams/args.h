@@ -68,12 +68,10 @@ constexpr int most_of_half = Rows::features == 1   ? most_warps
 
 // What takes a task: a warp, or one of two or four streams in it; a block, of which each warp has some of the rows; or
 // the two halves of a block, of which one goes through the columns from the first on and the other from the last one,
-// with all rows each, until they meet: two warps that wait for their own results take half as long as one.
+// with all rows each, until they meet: two warps that wait for their own results take half as long as one. In these one
+// more warp puts columns into the ring, for which all others would wait if it had rows as well; where there are blocks
+// enough to fill the GPU it is better filled by rows.
 enum class Group { warp, block, halves };
-// Whether a warp of its own puts columns into the ring. At gamma = 0 the multiprocessor is better filled by the rows of
-// another block, unless there is none.
-template <class Rows, Group group>
-constexpr bool feeds_apart = group == Group::halves || (group == Group::block && Rows::soft && Rows::features <= 4);
 
 // Items, which are what the columns of a stream are made of (stream.cuh), have at least so many columns.
 constexpr int least_columns = 17;

@@ -1,8 +1,7 @@
 // The kernel of the streams. A group takes tasks: a warp, or with long x all warps of a block, of which each has the
 // rows behind those of the warp before, and gets the row above its own through shared memory, three blocks of steps
-// later: that is when its last lane has computed them. All of them would wait for one that puts columns into the ring
-// beside its rows, so where that is worth its registers one more warp does (feeds_apart). A warp may have two or four
-// streams of short x side by side.
+// later: that is when its last lane has computed them. A warp may have two or four streams of short x side by side. Few
+// pairs have two such groups each, with a warp more that feeds them (Group::halves).
 // Results do not depend on which group takes a task, nor on what a task's other pairs are.
 #pragma once
 
@@ -22,12 +21,12 @@ struct Shared {
 };
 static_assert(sizeof(Shared) <= more_shared);
 
-// Before each round. The warp that feeds apart comes to it in a loop of its own.
-template <class Rows, Group group>
-__device__ __forceinline__ void sync() {
-  if constexpr (feeds_apart<Rows, group>)
-    ptx::barrier(1, static_cast<int>(blockDim.x));
-  else if constexpr (group != Group::warp)
+// Before each round. A half's warps wait for each other, the one that feeds in a loop of its own.
+template <Group group>
+__device__ __forceinline__ void sync(const Args &a, const Task &t) {
+  if constexpr (group == Group::halves)
+    barrier(t.backward ? 2 : 1, (a.warps + 1) * warp);
+  else if constexpr (group == Group::block)
     __syncthreads();
   else
     __syncwarp();
@@ -227,9 +226,8 @@ __device__ __forceinline__ float measure_pulse(const Args &a, int64_t x, int n, 
 template <class Rows, Group group>
 __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Ring<Rows> &ring, Shared &shared,
                                          double *edges) {
-  constexpr bool several = group != Group::warp;
-  constexpr bool apart = feeds_apart<Rows, group>;
-  const int part = several ? threadIdx.x / warp % (a.warps + apart) : 0;
+  constexpr bool several = group != Group::warp, apart = group == Group::halves;  // apart: a warp feeds, and no more
+  const int part = several ? threadIdx.x / warp - t.backward * (a.warps + 1) : 0;
   const bool feeds = part == (apart ? a.warps : 0), is_first = part == 0 && !t.backward;
   int columns = settle_trivial<Rows>(a, t, is_first);
   Sweep<Rows, group> sweep(a, t, ring, part);
@@ -270,7 +268,7 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
   if (apart && feeds) {
 #pragma unroll 1
     for (int round = -1; round < rounds; round++) {  // before the first one the ring is filled
-      sync<Rows, group>();
+      sync<group>(a, t);
       feeder.ask(a, own);
       feeder.stage(a, own, ring, (round + 1) * block_steps);
     }
@@ -279,14 +277,14 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
     if (columns == 0) sweep.item.m = 0;
 #pragma unroll 1
     for (int round = -1; round < rounds; round++) {
-      sync<Rows, group>();
+      sync<group>(a, t);
       if (!apart && feeds) feeder.ask(a, own);
       const int block = round - (several ? lag * part : 0);
       if (block >= 0 && block < blocks && part <= t.warp_of_end) sweep.block(block * block_steps);
       if (!apart && feeds) feeder.stage(a, own, ring, (round + 1) * block_steps);
     }
   }
-  sync<Rows, group>();
+  sync<group>(a, t);
   if constexpr (group == Group::halves) sweep.meet(edges, edges + rows, shared);
 }
 
@@ -326,7 +324,7 @@ __device__ __forceinline__ void run_tasks(const Args &a) {
 
 template <class Rows, Group group>
 constexpr int most_threads = warp *(group == Group::warp    ? warps_alone
-                                    : group == Group::block ? most_warps + feeds_apart<Rows, group>
+                                    : group == Group::block ? most_warps
                                                             : 2 * (most_of_half<Rows> + 1));
 template <class Rows, Group group>
 constexpr int least_resident = group == Group::warp    ? Rows::resident

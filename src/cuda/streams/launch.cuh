@@ -15,9 +15,11 @@ struct Shape {
     if (group == Group::warp)
       for (groups = warps_alone; groups > 1 && more_shared + groups * rings > current_device().shared_memory;)
         groups /= 2;
-    threads = static_cast<int>(groups * (a.warps + feeds_apart<Rows, group>)*warp);
-    shared = more_shared + groups * rings;
-    if (group == Group::halves) threads *= 2, shared += rings + 2 * a.warps * warp * Rows::K * sizeof(double);
+    threads = static_cast<int>(groups * a.warps * warp), shared = more_shared + groups * rings;
+    if (group == Group::halves) {
+      threads = 2 * (a.warps + 1) * warp;
+      shared += rings + 2 * a.warps * warp * Rows::K * sizeof(double);
+    }
   }
 };
 

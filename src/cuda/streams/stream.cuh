@@ -99,8 +99,10 @@ __device__ __forceinline__ unsigned admitted_rows(const Args &a, int n, int m, i
   return packed_rows(first, end);
 }
 
-// The same of column `of` of those that a task sweeps of series j, in its rows.
-__device__ __forceinline__ unsigned admitted_rows(const Args &a, const Task &t, int64_t j, int of) {
+// The same of column `of` of the `columns` that a task sweeps of series j, in its rows.
+template <class Rows>
+__device__ __forceinline__ unsigned admitted_rows(const Args &a, const Task &t, int64_t j, int columns, int of) {
+  if (!Rows::has_halves || !t.halved) return admitted_rows(a, t.n, columns, of);
   const int m = length_of_y(a, j);
   const unsigned rows = admitted_rows(a, t.n, m, t.backward ? m - 1 - of : of);
   return t.backward ? packed_rows(t.n - static_cast<int>(rows >> 16), t.n - static_cast<int>(rows & 0xffffu)) : rows;
@@ -269,10 +271,7 @@ struct Feeder {
       }
       if (kind[i] == regular)
         load_features(a, a.y, from + of * (t.backward ? -a.y.stride[1] : a.y.stride[1]), ahead[i]);
-      if (Rows::banded)
-        admitted[i] = kind[i] != regular ? 0
-                      : t.halved         ? admitted_rows(a, t, series, of)
-                                         : admitted_rows(a, t.n, m, of);
+      if (Rows::banded) admitted[i] = kind[i] == regular ? admitted_rows<Rows>(a, t, series, m, of) : 0;
     }
     column += block_steps;
     if (column < size) return;
