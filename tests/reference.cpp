@@ -6,14 +6,21 @@ namespace test {
 
 namespace {
 
-// Whether pair b is one of a series with itself, or with its equal.
-bool of_equal_series(const Case &c, int64_t b) {
-  if (!c.fused() || c.length_x(b) != c.length_y(b)) return false;
-  if (c.symmetric() && c.index_x(b) == c.index_y(b)) return true;
-  const int64_t features = c.problem.features;
-  const auto x = c.x.begin() + c.index_x(b) * c.problem.n * features;
-  const auto y = (c.symmetric() ? c.x : c.y).begin() + c.index_y(b) * c.problem.m * features;
-  return std::equal(x, x + c.length_x(b) * features, y);
+// How many cells of pair b cost nothing one after the other along a diagonal, at most: all, of a series with itself.
+int64_t longest_free_run(const Case &c, int64_t b) {
+  const int64_t n = c.length_x(b), m = c.length_y(b), columns = c.fused() ? c.problem.features : c.problem.m;
+  const auto x = c.x.begin() + c.index_x(b) * c.problem.n * columns;
+  const auto y = (c.has_y() ? c.y : c.x).begin() + (c.fused() ? c.index_y(b) * c.problem.m * columns : 0);
+  std::vector<int64_t> runs(std::max<int64_t>(m, 0) + 1);  // that end in a row, each behind the one that it continues
+  int64_t longest = 0;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = m - 1; j >= 0; --j) {
+      const auto at = x + i * columns;
+      const bool free = c.fused() ? std::equal(at, at + columns, y + j * columns) : at[j] == 0;
+      runs[j + 1] = free ? runs[j] + 1 : 0;
+      longest = std::max(longest, runs[j + 1]);
+    }
+  return longest;
 }
 
 // What squared distances from products of float32 points may leave of cells all along the path of pair b, of which the
@@ -43,8 +50,8 @@ double error_of_products(const Case &c, int64_t b) {
 
 double value_scale(const Case &c, int64_t b, double value, double path) {
   const auto n = static_cast<double>(c.length_x(b)), m = static_cast<double>(c.length_y(b));
-  const double most = std::max(n, m);
-  const double alike = of_equal_series(c, b) ? 0.3 * most : most > 16 * std::min(n, m) ? 0.15 * most : 0;
+  const double most = std::max(n, m), slender = most > 16 * std::min(n, m) ? 0.15 * most : 0;
+  const double alike = std::max(slender, 0.3 * static_cast<double>(longest_free_run(c, b)));
   return std::abs(value) + path + c.problem.gamma * (std::sqrt(n + m) + alike) + error_of_products(c, b) / value_limit;
 }
 

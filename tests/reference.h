@@ -22,7 +22,9 @@ constexpr double value_limit = 4e-7;
 
 // What the error of a value of pair b is relative to, as docs/numerics.md has it. path: <E, |D|>. Where cells are alike
 // all along the path each is rounded to the same side: between lengths of which one is 16 times the other, of costs
-// that are nearly 0 (2.18e-7 without the last term at (3, 136)), and of a series with itself (6.8e-7 at 262 steps).
+// that are nearly 0 (2.18e-7 without the last term at (3, 136)), and along a diagonal of cells that cost nothing: of a
+// series with itself (6.8e-7 at 262 steps; 1.45e-6 at 500, where its costs were given), and with itself two steps later
+// if it is periodic (4.5e-7 at 3000 steps).
 double value_scale(const Case &c, int64_t b, double value, double path);
 
 // How paths may step, as the oracle has it.

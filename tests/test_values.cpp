@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "check.h"
+#include "family.h"
 
 using namespace test;
 
@@ -18,8 +19,6 @@ double value_of(std::vector<double> x, std::vector<double> y, int64_t features, 
   c.y = std::move(y);
   return run(c).value[0];
 }
-
-bool near(double actual, double expected, double tolerance) { return std::abs(actual - expected) <= tolerance; }
 
 }  // namespace
 
@@ -137,4 +136,11 @@ TEST_CASE("an empty batch succeeds and writes nothing", "[values]") {
     CHECK(sdtw_alignment(&c.problem, &none, &c.exec) == SDTW_STATUS_OK);
     CHECK(sdtw_jvp(&c.problem, &none, &c.exec) == SDTW_STATUS_OK);
   }
+}
+
+TEST_CASE("values near 0 of periodic series, where every cell of the path is rounded to the same side", "[values]") {
+  check_line(
+      "metric=precomputed d=0 dtype=f32 B=1 n=236 m=236 gamma=0.00162761 scale=0.119588 data=periodic seed=1268004844");
+  check_line("metric=precomputed d=0 dtype=f32 B=2 n=500 m=500 gamma=0.12028 data=periodic seed=1270001232 state=none");
+  check_line("dtype=f32 B=1 n=3000 m=2998 d=1 gamma=0.10583 data=periodic seed=1272000276 state=none");
 }
