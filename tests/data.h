@@ -22,12 +22,13 @@ enum class Data {
   pulses,     // noise or one value, and a few stretches of one to eight steps that are up to 1e4 away from it
   uneven,     // noise, of which each feature has a scale of its own, 1e-3 to 1e3, in both series
   padded,     // noise that ends in zeros
+  near,       // y is x, resampled, with a little noise, 1e-7 to 1e-1 of its size, and x noise, a walk or smooth
   periodic,   // one pattern of 1 to 12 steps over and over again, in both series, from different steps of it on
   count
 };
-inline const char *const data_names[] = {"noise",  "walk",      "constant", "steps",    "smooth", "spikes",
-                                         "equal",  "quantised", "flat",     "integers", "offset", "walls",
-                                         "pulses", "uneven",    "padded",   "periodic"};
+inline const char *const data_names[] = {"noise",  "walk",      "constant", "steps",    "smooth",  "spikes",
+                                         "equal",  "quantised", "flat",     "integers", "offset",  "walls",
+                                         "pulses", "uneven",    "padded",   "near",     "periodic"};
 // Those that lines with data=mixed draw from: one more would give each of these other data.
 constexpr auto mixed_kinds = static_cast<int64_t>(Data::pulses);
 
