@@ -66,10 +66,13 @@ foreach(instance "SoftRows;false" "SoftRows;true" "HardRows;false" "HardRows;tru
   configure_file(src/cuda/streams/kernels.cu.in ${PROJECT_BINARY_DIR}/cuda/streams_${rows}_${banded}.cu @ONLY)
   list(APPEND kernels ${PROJECT_BINARY_DIR}/cuda/streams_${rows}_${banded}.cu)
 endforeach()
-# Half of the time that nvcc takes for one of them goes into headers: for few cores some are compiled as one.
-set(SDTW_CUDA_KERNEL_FILES "" CACHE STRING "Files that the kernels are compiled in: as many as there are, or fewer")
+# Each file takes nvcc two to four seconds for headers: unless processors are many, several are compiled as one.
+cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)
+math(EXPR most_files "6 * ${processors}")
+set(SDTW_CUDA_KERNEL_FILES ${most_files} CACHE STRING "Files that the kernels are compiled in, at most")
 mark_as_advanced(SDTW_CUDA_KERNEL_FILES)
-if(SDTW_CUDA_KERNEL_FILES)
+list(LENGTH kernels files)
+if(SDTW_CUDA_KERNEL_FILES LESS files)
   set(index 0)
   foreach(file IN LISTS kernels)
     math(EXPR part "${index} % ${SDTW_CUDA_KERNEL_FILES}")
