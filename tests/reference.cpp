@@ -6,18 +6,32 @@ namespace test {
 
 namespace {
 
-// How many cells of pair b cost nothing one after the other along a diagonal, at most: all, of a series with itself.
+// Whether pair b is one of a series with itself, or with its equal.
+bool of_equal_series(const Case &c, int64_t b) {
+  if (!c.fused() || c.length_x(b) != c.length_y(b)) return false;
+  if (c.symmetric() && c.index_x(b) == c.index_y(b)) return true;
+  const int64_t features = c.problem.features;
+  const auto x = c.x.begin() + c.index_x(b) * c.problem.n * features;
+  const auto y = (c.symmetric() ? c.x : c.y).begin() + c.index_y(b) * c.problem.m * features;
+  return std::equal(x, x + c.length_x(b) * features, y);
+}
+
+// How many cells of pair b, at most, follow each other along a diagonal that cost nothing where those before them in
+// their row and column do: else paths stray, and cells are not alike.
 int64_t longest_free_run(const Case &c, int64_t b) {
   const int64_t n = c.length_x(b), m = c.length_y(b), columns = c.fused() ? c.problem.features : c.problem.m;
   const auto x = c.x.begin() + c.index_x(b) * c.problem.n * columns;
   const auto y = (c.has_y() ? c.y : c.x).begin() + (c.fused() ? c.index_y(b) * c.problem.m * columns : 0);
+  const auto is_free = [&](int64_t i, int64_t j) {
+    const auto at = x + i * columns;
+    return c.fused() ? std::equal(at, at + columns, y + j * columns) : at[j] == 0;
+  };
   std::vector<int64_t> runs(std::max<int64_t>(m, 0) + 1);  // that end in a row, each behind the one that it continues
   int64_t longest = 0;
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = m - 1; j >= 0; --j) {
-      const auto at = x + i * columns;
-      const bool free = c.fused() ? std::equal(at, at + columns, y + j * columns) : at[j] == 0;
-      runs[j + 1] = free ? runs[j] + 1 : 0;
+      const bool counts = is_free(i, j) && !(j > 0 && is_free(i, j - 1)) && !(i > 0 && is_free(i - 1, j));
+      runs[j + 1] = counts ? runs[j] + 1 : 0;
       longest = std::max(longest, runs[j + 1]);
     }
   return longest;
@@ -51,7 +65,8 @@ double error_of_products(const Case &c, int64_t b) {
 double value_scale(const Case &c, int64_t b, double value, double path) {
   const auto n = static_cast<double>(c.length_x(b)), m = static_cast<double>(c.length_y(b));
   const double most = std::max(n, m), slender = most > 16 * std::min(n, m) ? 0.15 * most : 0;
-  const double alike = std::max(slender, 0.3 * static_cast<double>(longest_free_run(c, b)));
+  const double free = of_equal_series(c, b) ? most : static_cast<double>(longest_free_run(c, b));
+  const double alike = std::max(slender, 0.3 * free);
   return std::abs(value) + path + c.problem.gamma * (std::sqrt(n + m) + alike) + error_of_products(c, b) / value_limit;
 }
 
