@@ -38,6 +38,7 @@ __device__ __forceinline__ int warp_sum(int v) {
 }
 
 using ptx::barrier;
+using ptx::barrier_of_roles;
 using ptx::load_acquire;
 using ptx::load_relaxed;
 using ptx::store_relaxed;

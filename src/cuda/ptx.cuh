@@ -67,6 +67,10 @@ __device__ __forceinline__ unsigned multiprocessors() {
 __device__ __forceinline__ void barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+// The same where warps of different roles come to it at places of their own.
+__device__ __forceinline__ void barrier_of_roles(int id, int threads) {
+  asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 
 // To about 2^-23; numbers too small to be normal count as 0.
 __device__ __forceinline__ float approximate_reciprocal(float s) {

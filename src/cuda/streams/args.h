@@ -66,12 +66,17 @@ constexpr int most_of_half = Rows::features == 1   ? most_warps
                              : Rows::features == 2 ? most_warps - 1
                                                    : most_warps / 2;
 
-// What takes a task: a warp, or one of two or four streams in it; a block, of which each warp has some of the rows; or
-// the two halves of a block, of which one goes through the columns from the first on and the other from the last one,
-// with all rows each, until they meet: two warps that wait for their own results take half as long as one. In these one
-// more warp puts columns into the ring, for which all others would wait if it had rows as well; where there are blocks
-// enough to fill the GPU it is better filled by rows.
-enum class Group { warp, block, halves };
+// What takes a task: a warp, or one of two or four streams in it; a block, of which each warp has some of the rows, or
+// all but one have, which puts columns into the ring, as all would wait for one that did both; or the two halves of a
+// block, of which one goes through the columns from the first on and the other from the last one, with all rows each,
+// until they meet: two warps that wait for their own results take half as long as one. One warp more feeds each.
+enum class Group { warp, block, fed_block, halves };
+template <Group group>
+constexpr bool is_fed = group == Group::fed_block || group == Group::halves;
+// The fewest warps that have rows of a block that is fed. Two are better joined by other blocks' rows, and so are all
+// at gamma = 0; more features leave too few registers.
+template <class Rows>
+constexpr int least_of_fed = Rows::soft &&Rows::features <= 4 ? 3 : most_warps + 1;
 
 // Items, which are what the columns of a stream are made of (stream.cuh), have at least so many columns.
 constexpr int least_columns = 17;

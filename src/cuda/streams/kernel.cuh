@@ -1,7 +1,7 @@
 // The kernel of the streams. A group takes tasks: a warp, or with long x all warps of a block, of which each has the
 // rows behind those of the warp before, and gets the row above its own through shared memory, three blocks of steps
-// later: that is when its last lane has computed them. A warp may have two or four streams of short x side by side. Few
-// pairs have two such groups each, with a warp more that feeds them (Group::halves).
+// later: that is when its last lane has computed them. One more warp may feed them. A warp may have two or four streams
+// of short x side by side. Few pairs have two such groups each (Group::halves).
 // Results do not depend on which group takes a task, nor on what a task's other pairs are.
 #pragma once
 
@@ -21,11 +21,11 @@ struct Shared {
 };
 static_assert(sizeof(Shared) <= more_shared);
 
-// Before each round. A half's warps wait for each other, the one that feeds in a loop of its own.
+// Before each round. A half's warps wait for each other; a warp that feeds them has a loop of its own.
 template <Group group>
 __device__ __forceinline__ void sync(const Args &a, const Task &t) {
-  if constexpr (group == Group::halves)
-    barrier(t.backward ? 2 : 1, (a.warps + 1) * warp);
+  if constexpr (is_fed<group>)
+    barrier_of_roles(group == Group::halves && t.backward ? 2 : 1, (a.warps + 1) * warp);
   else if constexpr (group == Group::block)
     __syncthreads();
   else
@@ -61,7 +61,7 @@ struct Sweep {
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const int row = clamp(first_row() + k, t.n);
-      reach = max(reach, load_row(a, origin, t.x, t.backward ? t.n - 1 - row : row, rows.x[k]));
+      reach = max(reach, load_row(a, origin, t.x, t.template is_backward<Rows>() ? t.n - 1 - row : row, rows.x[k]));
     }
     return reach;
   }
@@ -226,13 +226,13 @@ __device__ __forceinline__ float measure_pulse(const Args &a, int64_t x, int n, 
 template <class Rows, Group group>
 __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Ring<Rows> &ring, Shared &shared,
                                          double *edges) {
-  constexpr bool several = group != Group::warp, apart = group == Group::halves;  // apart: a warp feeds, and no more
-  const int part = several ? threadIdx.x / warp - t.backward * (a.warps + 1) : 0;
+  constexpr bool several = group != Group::warp, halves = group == Group::halves, apart = is_fed<group>;
+  const int part = several ? threadIdx.x / warp - (halves ? t.backward * (a.warps + 1) : 0) : 0;
   const bool feeds = part == (apart ? a.warps : 0), is_first = part == 0 && !t.backward;
   int columns = settle_trivial<Rows>(a, t, is_first);
   Sweep<Rows, group> sweep(a, t, ring, part);
   const int rows = a.warps * warp * Rows::K;
-  if (group == Group::halves) sweep.edge = edges + t.backward * rows;
+  if (halves) sweep.edge = edges + t.backward * rows;
   Origin<Rows> origin;
   int reach = 0;
   if (columns > 0) origin = Origin<Rows>(a, t.x);
@@ -285,7 +285,7 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
     }
   }
   sync<group>(a, t);
-  if constexpr (group == Group::halves) sweep.meet(edges, edges + rows, shared);
+  if constexpr (halves) sweep.meet(edges, edges + rows, shared);
 }
 
 template <class Rows, Group group>
@@ -323,13 +323,16 @@ __device__ __forceinline__ void run_tasks(const Args &a) {
 }
 
 template <class Rows, Group group>
-constexpr int most_threads = warp *(group == Group::warp    ? warps_alone
-                                    : group == Group::block ? most_warps
-                                                            : 2 * (most_of_half<Rows> + 1));
+constexpr int most_threads = warp *(group == Group::warp        ? warps_alone
+                                    : group == Group::block     ? least_of_fed<Rows> - 1
+                                    : group == Group::fed_block ? most_warps + 1
+                                                                : 2 * (most_of_half<Rows> + 1));
 template <class Rows, Group group>
-constexpr int least_resident = group == Group::warp    ? Rows::resident
-                               : group == Group::block ? Rows::resident_of_several
-                                                       : 1;
+constexpr int least_resident = group == Group::warp ? Rows::resident
+                               : group == Group::block
+                                   ? Rows::resident_of_several *most_warps / (least_of_fed<Rows> - 1)
+                               : group == Group::fed_block ? Rows::resident_of_several
+                                                           : 1;
 
 template <class Rows, Group group>
 __global__ void __launch_bounds__(most_threads<Rows, group>, least_resident<Rows, group>)

@@ -15,11 +15,9 @@ struct Shape {
     if (group == Group::warp)
       for (groups = warps_alone; groups > 1 && more_shared + groups * rings > current_device().shared_memory;)
         groups /= 2;
-    threads = static_cast<int>(groups * a.warps * warp), shared = more_shared + groups * rings;
-    if (group == Group::halves) {
-      threads = 2 * (a.warps + 1) * warp;
-      shared += rings + 2 * a.warps * warp * Rows::K * sizeof(double);
-    }
+    threads = static_cast<int>(groups * (a.warps + is_fed<group>)*warp);
+    shared = more_shared + groups * rings;
+    if (group == Group::halves) threads *= 2, shared += rings + 2 * a.warps * warp * Rows::K * sizeof(double);
   }
 };
 
@@ -33,6 +31,8 @@ auto visit_kernel(const Args &a, Visit visit) {
   };
   if constexpr (Rows::has_halves)
     if (a.halves) return with(std::integral_constant<Group, Group::halves>{});
+  if constexpr (least_of_fed<Rows> <= most_warps)
+    if (a.warps >= least_of_fed<Rows>) return with(std::integral_constant<Group, Group::fed_block>{});
   return a.warps > 1 ? with(std::integral_constant<Group, Group::block>{})
                      : with(std::integral_constant<Group, Group::warp>{});
 }

@@ -61,7 +61,14 @@ struct Task {
   bool halved, backward;               // a half of the columns is swept: the first ones, or the others from the last on
 
   // Columns that are swept of a series of m.
-  __device__ __forceinline__ int columns_of(int m) const { return halved ? (m + !backward) / 2 : m; }
+  template <class Rows>
+  __device__ __forceinline__ int columns_of(int m) const {
+    return Rows::has_halves && halved ? (m + !backward) / 2 : m;
+  }
+  template <class Rows>
+  __device__ __forceinline__ bool is_backward() const {
+    return Rows::has_halves && backward;
+  }
 };
 template <class Rows>
 __device__ __forceinline__ Task make_task(const Args &a, int64_t number, bool halved, bool backward) {
@@ -124,7 +131,7 @@ struct Items {
   __device__ __forceinline__ void find(const Args &a, const Task &t, int64_t from) {
     if constexpr (!Rows::again) {
       for (item = from; item < t.end; item++)
-        if ((m = t.columns_of(length_of_y(a, item))) > 0) return;
+        if ((m = t.template columns_of<Rows>(length_of_y(a, item))) > 0) return;
     } else {  // there may be few: each lane of the stream looks at another one
       const int first_lane = lane_id() - t.lane;
       const unsigned lanes = all_lanes >> (warp - t.lanes) << first_lane;
@@ -133,7 +140,7 @@ struct Items {
         const bool wanted = own < t.end && is_wanted<Rows>(a, t, own, length_of_y(a, own));
         const unsigned found = __ballot_sync(lanes, wanted) >> first_lane;
         if (found == 0) continue;
-        item += __ffs(static_cast<int>(found)) - 1, m = t.columns_of(length_of_y(a, item));
+        item += __ffs(static_cast<int>(found)) - 1, m = t.template columns_of<Rows>(length_of_y(a, item));
         return;
       }
     }
@@ -150,7 +157,7 @@ __device__ __forceinline__ int settle_trivial(const Args &a, const Task &t, bool
   for (int64_t j = t.first + t.lane; j < t.end; j += t.lanes) {
     const int m = length_of_y(a, j);
     if (t.n > 0 && m > 0)
-      columns += is_wanted<Rows>(a, t, j, m) ? columns_of_item(t.halved ? (m + 1) / 2 : m) : 0;
+      columns += is_wanted<Rows>(a, t, j, m) ? columns_of_item(Rows::has_halves && t.halved ? (m + 1) / 2 : m) : 0;
     else if (writes && !Rows::again)
       put_value(a, t.x, j, t.n < 0 || m < 0 ? nan : t.n == m ? 0 : infinity);
   }
@@ -247,7 +254,7 @@ struct Feeder {
       return;
     }
     size = columns_of_item(now.m), now_from = now.item * a.y.stride[0];
-    if (t.backward) now_from += (length_of_y(a, now.item) - 1) * a.y.stride[1];
+    if (t.template is_backward<Rows>()) now_from += (length_of_y(a, now.item) - 1) * a.y.stride[1];
     next.find(a, t, now.item + 1);
     now_limit = most_of_y<Rows>(a, reach, t.n, now.m), next_limit = most_of_y<Rows>(a, reach, t.n, next.m);
   }
@@ -270,7 +277,7 @@ struct Feeder {
         kind[i] = m == 0 || of < -1 ? outside : of < 0 ? separator : regular;
       }
       if (kind[i] == regular)
-        load_features(a, a.y, from + of * (t.backward ? -a.y.stride[1] : a.y.stride[1]), ahead[i]);
+        load_features(a, a.y, from + of * (t.template is_backward<Rows>() ? -a.y.stride[1] : a.y.stride[1]), ahead[i]);
       if (Rows::banded) admitted[i] = kind[i] == regular ? admitted_rows<Rows>(a, t, series, m, of) : 0;
     }
     column += block_steps;

@@ -32,6 +32,7 @@ inline void let_next_kernel_in() {}
 inline int warp_slot() { return static_cast<int>((blockIdx.x * 7 + threadIdx.x / 32 * 11) % 64); }  // any will do
 inline unsigned multiprocessors() { return 1; }
 inline void barrier(int id, int threads) { emulator::meet_in_block(id, threads); }
+inline void barrier_of_roles(int id, int threads) { emulator::meet_in_block(id, threads); }
 
 inline float approximate_reciprocal(float s) { return 1 / s; }
 // Of the accuracy that the instructions have.
