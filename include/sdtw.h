@@ -215,7 +215,7 @@ typedef struct sdtw_buffers {
 /* Bytes needed. */
 typedef struct sdtw_sizes {
   size_t struct_size;
-  size_t state;                             /* depends on the problem and the device alone */
+  size_t state; /* depends on the problem and the device alone; CUDA: of all pairs often 0 */
   size_t forward, backward, jvp, alignment; /* workspace of each call; on the CPU also a function of num_threads */
 } sdtw_sizes;
 

@@ -34,6 +34,7 @@ Session::Session(const Case &c)
       value_("value", memory_, value_dtype(), {c.batch(), 1, 1}, Layout{}, c.poison),
       grad_value_("grad_value", memory_, value_dtype(), {c.batch(), 1, 1}, Layout{}, 0xff) {
   sdtw_sizes_init(&sizes_, sizeof sizes_);
+  const ChosenKernels kernels(c);
   require_ok(sdtw_get_sizes(&c.problem, &c.exec, &sizes_), "sdtw_get_sizes");
   sdtw_buffers_init(&buffers_, sizeof buffers_);
   x_.upload(c.x);
@@ -143,12 +144,12 @@ std::vector<double> Session::call_with_value(Function function, const char *name
 }
 
 void Session::call(Function function, const char *name, size_t sdtw_sizes::*bytes, const sdtw_exec &exec) {
+  const ChosenKernels kernels(case_);
   require_ok(sdtw_get_sizes(&case_.problem, &exec, &sizes_), "sdtw_get_sizes");
   Block workspace(memory_, sizes_.*bytes, case_.poison);
   buffers_.workspace = workspace.data();
   buffers_.workspace_bytes = workspace.bytes();
   hide_padding();
-  const ChosenKernels kernels(case_);
   const sdtw_status status = function(&case_.problem, &buffers_, &exec);
   x_.reveal();
   y_.reveal();

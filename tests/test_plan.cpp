@@ -138,30 +138,30 @@ TEST_CASE("CUDA: values alone of many pairs have costs of up to eight features i
   CHECK(costs(10000, 20, 4, SDTW_NO_STATE) == Costs::inlined);
 }
 
-TEST_CASE("CUDA: all pairs without state take the core kernels, in waves of about the same size") {
+TEST_CASE("CUDA: all pairs take the core kernels, without state, in waves of about the same size") {
   using sdtw::cuda::Route;
   const auto plan = [](sdtw_metric metric, uint32_t flags, uint32_t exec, sdtw_dtype dtype = SDTW_F32) {
     Case c = make_case(metric, 300, 128, 128, 3, 1);
-    c.problem.dtype = dtype;
-    c.problem.flags = flags;
-    c.exec.device = SDTW_CUDA;
-    c.exec.flags = exec;
-    return plan_of(c).cuda;
+    c.problem.dtype = dtype, c.problem.flags = flags;
+    c.exec.device = SDTW_CUDA, c.exec.flags = exec;
+    return plan_of(c);
   };
   constexpr uint32_t both = SDTW_ALL_PAIRS | SDTW_SYMMETRIC;
   for (const sdtw_dtype dtype : {SDTW_F32, SDTW_F64, SDTW_F16, SDTW_BF16})
     for (const uint32_t flags : {uint32_t{SDTW_ALL_PAIRS}, both}) {
-      const auto p = plan(SDTW_SQEUCLIDEAN, flags, SDTW_NO_STATE, dtype);
-      CHECK(p.route == Route::pairs);
-      CHECK(p.converted == (dtype == SDTW_F16 || dtype == SDTW_BF16));
-      CHECK(plan(SDTW_SQEUCLIDEAN, flags, 0, dtype).route == Route::general);
-      CHECK(plan(SDTW_CITYBLOCK, flags, SDTW_NO_STATE, dtype).route == Route::general);
+      for (const uint32_t exec : {uint32_t{SDTW_NO_STATE}, uint32_t{0}}) {
+        const auto p = plan(SDTW_SQEUCLIDEAN, flags, exec, dtype);
+        CHECK(p.cuda.route == Route::pairs);
+        CHECK(p.cuda.converted == (dtype == SDTW_F16 || dtype == SDTW_BF16));
+        CHECK(p.sizes().state == 0);
+        CHECK(plan(SDTW_CITYBLOCK, flags, exec, dtype).cuda.route == Route::general);
+      }
     }
   Case given = make_case(SDTW_PRECOMPUTED, 3, 20, 20, 0, 1);
   given.problem.flags = SDTW_ALL_PAIRS;
   given.exec.device = SDTW_CUDA;
   CHECK(plan_of(given).cuda.route == Route::core);
-  const int64_t pairs = plan(SDTW_SQEUCLIDEAN, SDTW_ALL_PAIRS, SDTW_NO_STATE).backward_pairs.pairs;
+  const int64_t pairs = plan(SDTW_SQEUCLIDEAN, SDTW_ALL_PAIRS, SDTW_NO_STATE).cuda.backward_pairs.pairs;
   CHECK(pairs > 4000);
   CHECK((90000 - 1) % pairs + 1 > pairs / 2);  // the last wave
 }
