@@ -136,6 +136,27 @@ TEST_CASE("gradients of the cosine of nearly opposite points keep their digits",
       }
 }
 
+// Where a distance is small its gradient, of norm 1, is the difference of two points divided by it; and a gamma beside
+// which all costs are nothing asks for few digits of them.
+TEST_CASE("Euclidean gradients of series that are nearly equal are right at any gamma", "[metrics]") {
+  for (const char *shape :
+       {"B=2 n=28 m=28 d=5", "B=3 n=15 m=40 d=16", "B=2 n=5 m=5 d=64", "B=1 n=119 m=119 d=4", "B=2 n=16 m=167 d=33",
+        "B=1 n=150 m=90 d=24 band=itakura:2", "B=2x2 n=70 m=70 d=48 pairs=all", "B=2 n=30 m=28 d=8 weights=1,0.25,2",
+        "B=2 n=90 m=140 d=20 penalties=0,1,1 tangents=x"})
+    for (const char *rest : {"gamma=1 scale=0.01 seed=1", "gamma=1000 scale=1 seed=2", "gamma=1000 scale=0.01 seed=3",
+                             "gamma=1000 scale=100 seed=4", "gamma=0 scale=0.01 seed=5"})
+      check_line(std::string("metric=euclidean dtype=f32 data=near grad=random ") + shape + " " + rest);
+}
+
+TEST_CASE("cosine gradients of one point beside many that are 0 keep their digits", "[metrics]") {
+  for (const char *shape : {"B=4 n=1 m=700 d=20", "B=4 n=900 m=1 d=8", "B=4 n=2 m=600 d=41", "B=4 n=1 m=900 d=4"})
+    for (int seed = 1; seed < 6; ++seed) {
+      std::ostringstream line;
+      line << "metric=cosine dtype=f32 data=padded gamma=100 " << shape << " seed=" << seed;
+      check_line(line.str());
+    }
+}
+
 TEST_CASE("of one feature euclidean is cityblock", "[metrics]") {
   each_result("metric=euclidean B=4 n=30 m=25 d=1 gamma=0.1", [](const Case &c, const Result &here) {
     Case other = c;

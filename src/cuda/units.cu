@@ -127,7 +127,8 @@ __global__ void __launch_bounds__(threads) unit_kernel(const __grid_constant__ U
         Four to;
 #pragma unroll
         for (int i = 0; i < at_once; i++)
-          to.v[i] = static_cast<float>(sign * unit[i] - (origin.scale > 0 ? of_x.v[i] * origin.scale : 0));
+          to.v[i] = norm == 0 ? INFINITY
+                              : static_cast<float>(sign * unit[i] - (origin.scale > 0 ? of_x.v[i] * origin.scale : 0));
         *reinterpret_cast<Four *>(rounded + point * u.unit_features + f) = to;
       }
       if (lanes.rank > 0) return;

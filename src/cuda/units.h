@@ -13,9 +13,12 @@ struct Units {
   general::Series points[2];
   int unit_features;  // of the arrays below: those that the series lack are 0
   TwoFloats *units[2];
-  double *norms[2];   // of x negative where `rounded` has the opposite of y; null: not wanted
-  float *rounded[2];  // what gradients are made of, as in general::Normalised; null: not wanted
-  int *bounds;        // of the costs of each pair, as of Costs::tensor (pair.cuh); null: they are known
+  double *norms[2];  // of x negative where `rounded` has the opposite of y; null: not wanted
+  // What gradients are made of, as in general::Normalised; null: not wanted. Points of norm 0, to whose cells gradients
+  // owe nothing, have infinities there. As zeros they would add as much of the other point as others take away from it:
+  // with a thousand of them float32's rounding of that showed in what the projection leaves.
+  float *rounded[2];
+  int *bounds;  // of the costs of each pair, as of Costs::tensor (pair.cuh); null: they are known
 };
 void launch_units(const Units &units, cudaStream_t stream);
 

@@ -116,6 +116,10 @@ __device__ __forceinline__ void add_along(Points<In> p, Points<In> d, int featur
   }
 }
 
+// Of two points' squared norms together: the least squared distance that products leave precise enough. They lose up to
+// 2^-50 of the norms, so a root, by which Euclidean gradients are divided, is off by no more than 2^-21 of itself.
+constexpr double least_of_squares = 0x1p-30;
+
 // The square root of a number that as a float, `rounded`, is a normal one (has_fast_root): to within 2^-43 of itself,
 // by Newton's method from an approximation in float.
 __device__ __forceinline__ bool has_fast_root(float rounded) { return rounded > 1e-30f && rounded < 1e30f; }

@@ -1,11 +1,13 @@
 // Costs that are made of squares, from products of float points by matrix instructions:
 // |x - y|^2 = |x - o|^2 + |y - o|^2 - 2 <x - o, y - o> with a point o of the strip, so that an offset that all points
 // share does not cancel. Sums of float64 leave few 2^-53 of the norms; where these are more than 2^-30 of a bit of
-// t = D log2(e) / gamma, NaN is left, for which the caller takes differences. Of cosine o is 0, and only the angle
+// t = D log2(e) / gamma, or of Euclidean more of the square itself than gradients may, which are divided by its root,
+// NaN is left, for which the caller takes differences. Of cosine o is 0, and only the angle
 // counts.
 #pragma once
 
 #include "cuda/costs/matrix_product.cuh"
+#include "cuda/general/cost_sums.cuh"
 #include "cuda/general/points.cuh"
 
 namespace sdtw::cuda::general {
@@ -132,7 +134,7 @@ struct Products {
           } else {
             const double all = of_row[h] + of_column, error = step * all;
             v = fma(-2.0, product, all);
-            const bool does = a.metric == SDTW_EUCLIDEAN ? v > error * error : error <= 1;
+            const bool does = a.metric == SDTW_EUCLIDEAN ? v > fmax(error * error, least_of_squares * all) : error <= 1;
             if (!does && !(all == 0)) v = __longlong_as_double(0x7ff8000000000000ll);
           }
           if (u >= 0 && u < T) *at(to, 2 * half + h, u, lane) = v;

@@ -247,6 +247,11 @@ struct Gradients {
   __device__ __forceinline__ bool exists(int row, int rows) const {
     return static_cast<unsigned>(s.row + s.sign() * row) < static_cast<unsigned>(rows);
   }
+  // Whether nothing is to be added for cells of a point: of unit points for one of norm 0 (units.h).
+  template <bool wide_sums>
+  __device__ __forceinline__ bool is_left_out(const Point<Real> &p) const {
+    return wide_sums && a.units && isinf(p.v[0]);
+  }
   // Appends the items of the lanes that have one to the list, which has `found`. Gives the new number of items.
   __device__ __forceinline__ int note(bool has, int of, unsigned others, int found) const {
     const unsigned all = __ballot_sync(all_lanes, has);
@@ -277,6 +282,7 @@ struct Gradients {
       for (; u < end; u++, point += y.next, e += half.next_step) {
         const Point<Real> other = own.load(point, of_y, true);
         const Rows<Real> here_e = *e;
+        if (is_left_out<wide_sums>(other)) continue;
 #pragma unroll
         for (int k = 0; k < K; k++)
 #pragma unroll
@@ -326,9 +332,12 @@ struct Gradients {
         for (int k = 0; k < K; k++, point += x.next) points[k] = own.load(point, of_x, exists(row + k, facts.rows));
         const Rows<Real> here_e = *e;
 #pragma unroll
-        for (int k = 0; k < K; k++)
+        for (int k = 0; k < K; k++) {
+          const bool is_in = !is_left_out<wide_sums>(points[k]);
 #pragma unroll
-          for (int j = 0; j < size; j++) sum.v[j] = fma(here_e.v[k], here.v[j] - points[k].v[j], sum.v[j]);
+          for (int j = 0; j < size; j++)
+            sum.v[j] = is_in ? fma(here_e.v[k], here.v[j] - points[k].v[j], sum.v[j]) : sum.v[j];
+        }
       }
       const int j = s.column_of(s.pair, column);
       if (j >= separate && j < separate_end) {
