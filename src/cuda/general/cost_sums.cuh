@@ -116,9 +116,12 @@ __device__ __forceinline__ void add_along(Points<In> p, Points<In> d, int featur
   }
 }
 
-// Of two points' squared norms together: the least squared distance that products leave precise enough. They lose up to
-// 2^-50 of the norms, so a root, by which Euclidean gradients are divided, is off by no more than 2^-21 of itself.
-constexpr double least_of_squares = 0x1p-30;
+// Whether a distance is precise enough as the root of a square that products have left of both points' squared norms
+// together, `all`, of which they lose up to 2^-50: costs are to be off by 2^-27 of a bit at most, and gradients, which
+// are divided by the distance, by 2^-21 of themselves. bits: 2^-23 of those that a distance of `all` costs.
+__device__ __forceinline__ bool has_precise_root(double square, double all, double bits) {
+  return square > fmax(bits * bits, 0x1p-30 * all);
+}
 
 // The square root of a number that as a float, `rounded`, is a normal one (has_fast_root): to within 2^-43 of itself,
 // by Newton's method from an approximation in float.

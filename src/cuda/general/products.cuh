@@ -1,9 +1,8 @@
 // Costs that are made of squares, from products of float points by matrix instructions:
 // |x - y|^2 = |x - o|^2 + |y - o|^2 - 2 <x - o, y - o> with a point o of the strip, so that an offset that all points
 // share does not cancel. Sums of float64 leave few 2^-53 of the norms; where these are more than 2^-30 of a bit of
-// t = D log2(e) / gamma, or of Euclidean more of the square itself than gradients may, which are divided by its root,
-// NaN is left, for which the caller takes differences. Of cosine o is 0, and only the angle
-// counts.
+// t = D log2(e) / gamma, or Euclidean distances are not precise enough (has_precise_root), NaN is left, for which the
+// caller takes differences. Of cosine o is 0, and only the angle counts.
 #pragma once
 
 #include "cuda/costs/matrix_product.cuh"
@@ -132,9 +131,9 @@ struct Products {
           if (cosine) {
             v = 2 - 2 * (product * of_row[h] * of_column);
           } else {
-            const double all = of_row[h] + of_column, error = step * all;
+            const double all = of_row[h] + of_column, bits = step * all;
             v = fma(-2.0, product, all);
-            const bool does = a.metric == SDTW_EUCLIDEAN ? v > fmax(error * error, least_of_squares * all) : error <= 1;
+            const bool does = a.metric == SDTW_EUCLIDEAN ? has_precise_root(v, all, bits) : bits <= 1;
             if (!does && !(all == 0)) v = __longlong_as_double(0x7ff8000000000000ll);
           }
           if (u >= 0 && u < T) *at(to, 2 * half + h, u, lane) = v;

@@ -73,14 +73,11 @@ static __device__ __noinline__ double distance_of(const Args &a, const Pair pair
   }
   return sqrt(sum);
 }
-// The same as the root of what products have left, `all` less twice a product. That has lost up to 2^-50 of `all`: if
-// this is more than 2^-27 of a bit of t to the root, or more than 2^-20 of itself to the square, by whose root
-// gradients are divided, differences are taken. The root is the general engine's, but of numbers that are no normal
-// floats.
+// The same as the root of what products have left, `all` less twice a product, or if that is not precise enough from
+// differences. The root is the general engine's, but of numbers that are no normal floats.
 __device__ __forceinline__ double root_of(const Args &a, const Pair &pair, int row, int column, double all,
                                           double square) {
-  const double error = a.scale * 0x1p-23 * all;
-  if (!(square > fmax(error * error, general::least_of_squares * all))) return distance_of(a, pair, row, column);
+  if (!general::has_precise_root(square, all, a.scale * 0x1p-23 * all)) return distance_of(a, pair, row, column);
   const auto rounded = static_cast<float>(square);
   return general::has_fast_root(rounded) ? general::root_of(square, rounded) : exact_root(square);
 }
