@@ -247,10 +247,25 @@ struct Gradients {
   __device__ __forceinline__ bool exists(int row, int rows) const {
     return static_cast<unsigned>(s.row + s.sign() * row) < static_cast<unsigned>(rows);
   }
-  // Whether nothing is to be added for cells of a point: of unit points for one of norm 0 (units.h).
+  // Whether nothing is to be added for cells of a point: of unit points for one of norm 0 (units.h). Others of pairs
+  // with infinities are summed up in double.
   template <bool wide_sums>
-  __device__ __forceinline__ bool is_left_out(const Point<Real> &p) const {
-    return wide_sums && a.units && isinf(p.v[0]);
+  static __device__ __forceinline__ bool is_left_out(const Point<Real> &p) {
+    return wide_sums && std::is_same_v<Real, float> && p.v[0] == INFINITY;
+  }
+  // Replaces such points by one to which they are no different. Infinities are the largest of numbers as bits, but for
+  // what is negative, and NaN.
+  template <bool wide_sums>
+  static __device__ __forceinline__ void replace_left_out(Point<Real> (&points)[K], const Point<Real> &by) {
+    if constexpr (wide_sums && std::is_same_v<Real, float>) {
+      int most = __float_as_int(points[0].v[0]);
+#pragma unroll
+      for (int k = 1; k < K; k++) most = max(most, __float_as_int(points[k].v[0]));
+      if (most != 0x7f800000) return;
+#pragma unroll
+      for (int k = 0; k < K; k++)
+        if (is_left_out<wide_sums>(points[k])) points[k] = by;
+    }
   }
   // Appends the items of the lanes that have one to the list, which has `found`. Gives the new number of items.
   __device__ __forceinline__ int note(bool has, int of, unsigned others, int found) const {
@@ -330,14 +345,12 @@ struct Gradients {
         Point<Real> points[K];
 #pragma unroll
         for (int k = 0; k < K; k++, point += x.next) points[k] = own.load(point, of_x, exists(row + k, facts.rows));
+        replace_left_out<wide_sums>(points, here);
         const Rows<Real> here_e = *e;
 #pragma unroll
-        for (int k = 0; k < K; k++) {
-          const bool is_in = !is_left_out<wide_sums>(points[k]);
+        for (int k = 0; k < K; k++)
 #pragma unroll
-          for (int j = 0; j < size; j++)
-            sum.v[j] = is_in ? fma(here_e.v[k], here.v[j] - points[k].v[j], sum.v[j]) : sum.v[j];
-        }
+          for (int j = 0; j < size; j++) sum.v[j] = fma(here_e.v[k], here.v[j] - points[k].v[j], sum.v[j]);
       }
       const int j = s.column_of(s.pair, column);
       if (j >= separate && j < separate_end) {

@@ -59,25 +59,42 @@ __device__ __forceinline__ double cosine_distance(double product, double inverse
   return d > 2 ? 2 : d;
 }
 
-// The Euclidean distance of two points, summed up from differences. Not inlined, it gets no reference to what the
-// caller keeps, which would be in memory then.
-static __device__ __noinline__ double distance_of(const Args &a, const Pair pair, int row, int column) {
-  if (row >= pair.n || column >= pair.m) return 0;
-  const int64_t x = x_of(a, pair.index) * a.x.stride[0] + row * a.x.stride[1];
-  const int64_t y = y_of(a, pair.index) * a.y.stride[0] + column * a.y.stride[1];
-  double sum = 0;
-  for (int f = 0; f < a.features; f++) {
-    const double difference = element<double>(a.x.data, x + f * a.x.stride[2], a.dtype) -
-                              element<double>(a.y.data, y + f * a.y.stride[2], a.dtype);
-    sum = fma(difference, difference, sum);
+// The Euclidean distance of two points, summed up from differences, of each lane that lacks one; for the others 0.
+// Where they are few, all lanes share the features of one after the other. Not inlined, it gets no reference to what
+// the caller keeps, which would be in memory then.
+static __device__ __noinline__ double distances_of(const Args &a, const Pair pair, int own_row, int own_column,
+                                                   bool lacks) {
+  const auto sum_of = [&](int row, int column, int from, int apart) {
+    const int64_t x = x_of(a, pair.index) * a.x.stride[0] + row * a.x.stride[1];
+    const int64_t y = y_of(a, pair.index) * a.y.stride[0] + column * a.y.stride[1];
+    double sum = 0;
+    for (int f = from; f < a.features; f += apart) {
+      const double difference = element<double>(a.x.data, x + f * a.x.stride[2], a.dtype) -
+                                element<double>(a.y.data, y + f * a.y.stride[2], a.dtype);
+      sum = fma(difference, difference, sum);
+    }
+    return sum;
+  };
+  unsigned lanes = __ballot_sync(all_lanes, lacks);
+  if (4 * __popc(lanes) > a.features) return lacks ? sqrt(sum_of(own_row, own_column, 0, 1)) : 0;
+  double own = 0;
+  for (; lanes != 0; lanes &= lanes - 1) {
+    const int lane = __ffs(static_cast<int>(lanes)) - 1;
+    const int row = __shfl_sync(all_lanes, own_row, lane), column = __shfl_sync(all_lanes, own_column, lane);
+    double sum = sum_of(row, column, lane_id(), warp);
+    for (int step = warp / 2; step > 0; step /= 2) sum += __shfl_xor_sync(all_lanes, sum, step);
+    if (lane_id() == lane) own = sum;
   }
-  return sqrt(sum);
+  return sqrt(own);
 }
 // The same as the root of what products have left, `all` less twice a product, or if that is not precise enough from
-// differences. The root is the general engine's, but of numbers that are no normal floats.
+// differences, by all lanes of a warp. The root is the general engine's, but of numbers that are no normal floats.
 __device__ __forceinline__ double root_of(const Args &a, const Pair &pair, int row, int column, double all,
                                           double square) {
-  if (!general::has_precise_root(square, all, a.scale * 0x1p-23 * all)) return distance_of(a, pair, row, column);
+  const bool is_precise = general::has_precise_root(square, all, a.scale * 0x1p-23 * all);
+  const bool lacks = !is_precise && row < pair.n && column < pair.m;
+  const double distance = __any_sync(all_lanes, lacks) ? distances_of(a, pair, row, column, lacks) : 0;
+  if (!is_precise) return distance;
   const auto rounded = static_cast<float>(square);
   return general::has_fast_root(rounded) ? general::root_of(square, rounded) : exact_root(square);
 }
