@@ -2,10 +2,10 @@
 // sqrt(log2(e) / gamma), so that the sum of the squares of their differences is t. In float64, or where that is slow in
 // integers, which take 64 bits as well and lie in the same places.
 //
-// Both have `of`, which makes a coordinate, and its size in a float's precision, from which bounds of costs are made;
-// and of some rows and a column of y, of which features are `pitch` apart, `costs` for FloatCell and `large_costs` for
-// LongCell. A separator is a coordinate that no point has: it makes a column that the streams put between two pairs
-// (streams/rows.cuh).
+// Both have `of`, which makes a coordinate, and its size with its sign in a float's precision at least, of which bounds
+// of costs are made; and of some rows and a column of y, of which features are `pitch` apart, `costs` for FloatCell and
+// `large_costs` for LongCell. A separator is a coordinate that no point has: it makes a column that the streams put
+// between two pairs (streams/rows.cuh).
 #pragma once
 
 #include <type_traits>
@@ -26,9 +26,7 @@ struct FloatCoordinates {
   static __device__ __forceinline__ Unit own_unit(double scale, const Root &) { return sqrt(scale); }
 
   static __device__ __forceinline__ Number of(float v, Origin origin, Unit unit, Size &size) {
-    const double scaled = (v - origin) * unit;
-    size = fabs(scaled);
-    return scaled;
+    return size = (v - origin) * unit;
   }
   template <int rows, int D>
   static __device__ __forceinline__ void costs(const Number (&x)[rows][D], const Number *y, int pitch,
@@ -83,7 +81,7 @@ struct IntegerCoordinates {
 
   static __device__ __forceinline__ Number of(float v, Origin origin, const Unit &unit, Size &size) {
     const TwoFloats scaled = product(difference(v, origin), unit);
-    size = fabsf(scaled.high);
+    size = scaled.high;
     const float units = scaled.high * 0x1p16f;
     const int near = __float2int_rn(units);
     const float left = (units - static_cast<float>(near)) + scaled.low * 0x1p16f;

@@ -38,9 +38,7 @@ struct Distances {
 
   __device__ __forceinline__ void start(const Args &a) { is_euclidean = a.metric == SDTW_EUCLIDEAN; }
   static __device__ __forceinline__ Number point(float v, Origin origin, const Args &a, Size &size) {
-    const double scaled = (v - origin) * a.scale;
-    size = fabs(scaled);
-    return scaled;
+    return size = (v - origin) * a.scale;
   }
   static __device__ __forceinline__ float reach(float limit, int D) { return limit / static_cast<float>(D); }
 

@@ -19,8 +19,7 @@ struct MinPlusRows {
   };
 
   static __device__ __forceinline__ Point point(float v, Origin, const Args &, Size &size) {
-    size = fabsf(v);
-    return v;
+    return size = v;
   }
   static __device__ __forceinline__ float infinite() { return __int_as_float(0x7f800000); }
   static __device__ __forceinline__ float separator(int) { return banded ? 0 : infinite(); }

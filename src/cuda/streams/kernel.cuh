@@ -15,8 +15,8 @@ constexpr size_t more_shared = 128;  // bytes of shared memory beside the rings:
 
 struct Shared {
   Word ticket;
-  int reach, pulse, still;  // of x: what largest_of is of
-  int bad[2];               // of halves, as Ring::bad
+  int up, down, pulse, still;  // of x: what largest_of is of
+  int bad[2];                  // of halves, as Ring::bad
   double least[most_warps];
 };
 static_assert(sizeof(Shared) <= more_shared);
@@ -55,15 +55,15 @@ struct Sweep {
 
   // Of those of the task, the lane's first one.
   __device__ __forceinline__ int first_row() const { return (part * warp + t.lane) * K; }
-  // Loads x. Returns the largest |x| of the lane, as bits.
-  __device__ __forceinline__ int load(const Origin<Rows> &origin) {
-    int reach = 0;
+  // Loads x.
+  __device__ __forceinline__ Span<Rows> load(const Origin<Rows> &origin) {
+    Span<Rows> of_lane;
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const int row = clamp(first_row() + k, t.n);
-      reach = max(reach, load_row(a, origin, t.x, t.template is_backward<Rows>() ? t.n - 1 - row : row, rows.x[k]));
+      load_row(a, origin, t.x, t.template is_backward<Rows>() ? t.n - 1 - row : row, rows.x[k], of_lane);
     }
-    return reach;
+    return of_lane;
   }
 
   __device__ __forceinline__ void start() {
@@ -207,6 +207,11 @@ __device__ __forceinline__ int largest_of(int v, int lanes, int &in) {
   __syncthreads();
   return in;
 }
+template <bool several, class Rows>
+__device__ __forceinline__ Span<Rows> largest_of(const Span<Rows> &of_lane, int lanes, Shared &shared) {
+  return {largest_of<several>(of_lane.up, lanes, shared.up),
+          Span<Rows>::has_sides ? largest_of<several>(of_lane.down, lanes, shared.down) : 0};
+}
 
 // The pulse of an x of n rows, negative if some lane has rows of which all but one or two are still beside it. The
 // caller measures the rows of lanes [first, end), of those that there are, every `stride` of them. shift: the first row
@@ -234,11 +239,11 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
   const int rows = a.warps * warp * Rows::K;
   if (halves) sweep.edge = edges + t.backward * rows;
   Origin<Rows> origin;
-  int reach = 0;
+  Span<Rows> span;
   if (columns > 0) origin = Origin<Rows>(a, t.x);
-  if (columns > 0 && !(apart && feeds)) reach = sweep.load(origin);
-  reach = largest_of<several>(reach, t.lanes, shared.reach);
-  if (!(__int_as_float(reach) <= most_of_x<Rows>(a))) {
+  if (columns > 0 && !(apart && feeds)) span = sweep.load(origin);
+  span = largest_of<several>(span, t.lanes, shared);
+  if (!(span.largest() <= most_of_x<Rows>(a))) {
     if (is_first) leave_all<Rows>(a, t);
     columns = 0;
   }
@@ -262,7 +267,7 @@ __device__ __forceinline__ void run_task(const Args &a, const Task &t, const Rin
   Feeder<Rows> feeder;
   if (feeds) {
     sweep.clear_ring();
-    feeder.begin(a, own, origin, __int_as_float(reach));
+    feeder.begin(a, own, origin, span);
   }
   const int rounds = blocks + (several ? lag * t.warp_of_end : 0);
   if (apart && feeds) {

@@ -34,21 +34,40 @@ struct Origin {
     for (int f = 0; f < Rows::features; f++) v[f] = first[f];
   }
 };
-// A row of x as Rows take it. Returns its largest |feature|, as bits: those of NaN are the largest.
+// How far x reaches, as bits of floats, of which those of NaN are the largest: the largest |feature|, or, of one that
+// soft rows have, how far it goes up and down from the origin, which is seldom in the middle.
 template <class Rows>
-__device__ __forceinline__ int load_row(const Args &a, const Origin<Rows> &origin, int64_t x, int row,
-                                        typename Rows::Point *to) {
+struct Span {
+  static constexpr bool has_sides = Rows::soft && Rows::features == 1;
+
+  int up = 0, down = 0;
+
+  __device__ __forceinline__ void widen(float v) {
+    up = max(up, has_sides ? __float_as_int(v) : __float_as_int(v) & 0x7fffffff);
+    if (has_sides) down = max(down, __float_as_int(-v));
+  }
+  __device__ __forceinline__ float largest() const { return __int_as_float(max(up, down)); }
+  // x is no further from `middle` than this.
+  __device__ __forceinline__ float reach() const {
+    return has_sides ? (__int_as_float(up) + __int_as_float(down)) / 2 : __int_as_float(up);
+  }
+  __device__ __forceinline__ float middle() const {
+    return has_sides ? (__int_as_float(up) - __int_as_float(down)) / 2 : 0;
+  }
+};
+// A row of x as Rows take it.
+template <class Rows>
+__device__ __forceinline__ void load_row(const Args &a, const Origin<Rows> &origin, int64_t x, int row,
+                                         typename Rows::Point *to, Span<Rows> &span) {
   constexpr int D = Rows::features;
   float of_row[D];
   load_features(a, a.x, x * a.x.stride[0] + row * a.x.stride[1], of_row);
-  int reach = 0;
 #pragma unroll
   for (int f = 0; f < D; f++) {
     typename Rows::Size size;
     to[f] = Rows::point(of_row[f], origin.v[f], a, size);
-    reach = max(reach, __float_as_int(static_cast<float>(size)) & 0x7fffffff);
+    span.widen(static_cast<float>(size));
   }
-  return reach;
 }
 
 // Calls visit(i, cost) for rows [begin, end) of x but the first one: what the row costs beside the one before.
@@ -91,7 +110,7 @@ template <class Rows>
 __device__ __forceinline__ float most_of_x(const Args &a) {
   return Rows::reach(a, 0);
 }
-// The largest |y| of a pair of n rows and m columns, and an x of `reach`.
+// How far from the middle of x y may be, of a pair of n rows and m columns, if x is up to `reach` from there.
 template <class Rows>
 __device__ __forceinline__ float most_of_y(const Args &a, float reach, int n, int m) {
   if (!Rows::soft) return Rows::reach(a, 0);

@@ -234,8 +234,8 @@ struct Feeder {
   int column, size;             // of `now`: the block's first column; its columns
   int64_t now_from;             // where its series begins
   int number;                   // of `now` among the items of the task
-  float now_limit, next_limit;  // of |y| as it is in the ring
-  float reach;                  // the largest |x|
+  float now_limit, next_limit;  // how far from the middle of x y may be
+  float reach, middle;          // of x
   Origin<Rows> origin;
   float ahead[most][D];
   Kind kind[most];
@@ -243,8 +243,9 @@ struct Feeder {
   float limit_of[most];
   unsigned admitted[most];
 
-  __device__ __forceinline__ void begin(const Args &a, const Task &t, const Origin<Rows> &first, float largest) {
-    origin = first, reach = largest, column = number = 0;
+  __device__ __forceinline__ void begin(const Args &a, const Task &t, const Origin<Rows> &first,
+                                        const Span<Rows> &of_x) {
+    origin = first, reach = of_x.reach(), middle = of_x.middle(), column = number = 0;
     now.find(a, t, t.first);
     take_up(a, t);
   }
@@ -298,7 +299,7 @@ struct Feeder {
         if (kind[i] == regular) {
           typename Rows::Size size;
           v = Rows::point(ahead[i][f], origin.v[f], a, size);
-          if (!(size <= limit_of[i])) v = {}, ring.bad[item_of[i] % Ring<Rows>::cells] = 1;
+          if (!(fabsf(static_cast<float>(size) - middle) <= limit_of[i])) v = {}, ring.bad[item_of[i] % Ring<Rows>::cells] = 1;
         }
         ring.put(c, f, v);
       }

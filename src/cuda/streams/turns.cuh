@@ -68,8 +68,8 @@ struct Turns {
   // The task: x and the y from `first` to `end`, which the streams take in turn.
   int64_t x, first, end;
   Origin<Rows> origin;
-  float limit;  // of |y| as it is in the ring
-  float pulse;  // of x
+  float limit, middle;  // how far from the middle of x y may be; that middle
+  float pulse;          // of x
 
   Rows rows;
   // The lane's turn: how many steps ago it began, but for those under way; its position then; the first step in which
@@ -102,13 +102,13 @@ struct Turns {
     return first + first_stream + of + static_cast<int64_t>(number) * (streams * warps_alone);
   }
 
-  // Brings x into shared memory, in all warps of the block. Returns the largest |x|.
-  __device__ __forceinline__ float load_x() {
+  // Brings x into shared memory, in all warps of the block.
+  __device__ __forceinline__ Span<Rows> load_x() {
     origin = Origin<Rows>(a, x);
-    int reach = 0;
+    Span<Rows> of_thread;
     for (int row = static_cast<int>(threadIdx.x); row < K * a.turns.of_pair; row += warps_alone * warp)
-      reach = max(reach, load_row(a, origin, x, clamp(row, a.n), x_at(row)));
-    return __int_as_float(largest_of<true>(reach, warp, shared().reach));
+      load_row(a, origin, x, clamp(row, a.n), x_at(row), of_thread);
+    return largest_of<true>(of_thread, warp, shared());
   }
 
   // Columns of a round of all streams, 16 of each: `ask` loads what `stage` stores a round later.
@@ -137,7 +137,7 @@ struct Turns {
         if (is_column[i]) {
           typename Rows::Size size;
           v = Rows::point(ahead[i][f], origin.v[f], a, size);
-          if (!(size <= limit)) v = {}, bad_of(of)[pair_of[i] % turns_items] = 1;
+          if (!(fabsf(static_cast<float>(size) - middle) <= limit)) v = {}, bad_of(of)[pair_of[i] % turns_items] = 1;
         }
         Point *const to = y_of(of) + f * pitch + slot;
         to[0] = v;
@@ -215,12 +215,12 @@ struct Turns {
     first = task % a.ranges * a.range, end = min(first + a.range, a.batch_y);
     if (a.symmetric) first = max(first, x);
     if (first >= end) return;
-    const float reach = load_x();
-    if (!(reach <= most_of_x<Rows>(a))) {
+    const Span<Rows> span = load_x();
+    if (!(span.largest() <= most_of_x<Rows>(a))) {
       for (int64_t j = first + threadIdx.x; j < end; j += warps_alone * warp) leave_pair(a, x, j);
       return;
     }
-    limit = most_of_y<Rows>(a, reach, a.n, a.m);
+    limit = most_of_y<Rows>(a, span.reach(), a.n, a.m), middle = span.middle();
     if constexpr (Rows::has_pulse)
       pulse = measure_pulse<Rows, true>(a, x, a.n, warp, static_cast<int>(threadIdx.x), a.turns.of_pair, shared(),
                                         warps_alone * warp);
