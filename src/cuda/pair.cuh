@@ -264,16 +264,16 @@ __device__ __forceinline__ int pair_max(int v, int lanes) {
   return v;
 }
 
-  // The larger of two numbers, or NaN if one of them is.
-  __device__ __forceinline__ float larger(float a, float b) {
+// The larger of two numbers, or NaN if one of them is.
+__device__ __forceinline__ float larger(float a, float b) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    float most;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
-    return most;
+  float most;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+  return most;
 #else
-    return a >= b || a != a ? a : b;
+  return a >= b || a != a ? a : b;
 #endif
-  }
+}
 
 __device__ __forceinline__ int strips_of(const Pair &pair) { return (pair.n + K * warp - 1) / (K * warp); }
 

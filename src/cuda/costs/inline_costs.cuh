@@ -86,11 +86,11 @@ struct InlineCosts : InlineBase {
   // columns of up to 32 steps are contiguous wherever they begin in the ring.
   __host__ __device__ static size_t bytes(const Args &a) { return sizeof(Number) * D * row * (warp >> a.lane_bits); }
 
-  Number x[K][D];            // (x - origin) sqrt(log2(e) / gamma)
-  Number *y;                 // y of the lane's pair in shared memory, likewise relative to the origin and scaled
-  const Number *at;          // y of the lane's column in the step that was sought
-  Origin origin[D];          // the first point of x
-  Coordinates::Unit root;    // sqrt(log2(e) / gamma)
+  Number x[K][D];          // (x - origin) sqrt(log2(e) / gamma)
+  Number *y;               // y of the lane's pair in shared memory, likewise relative to the origin and scaled
+  const Number *at;        // y of the lane's column in the step that was sought
+  Origin origin[D];        // the first point of x
+  Coordinates::Unit root;  // sqrt(log2(e) / gamma)
   Reach<D> reach_x, reach_y;
   const float *data;         // the task's first column of y, in the caller's array
   int64_t stride[2];         // from a column of the task to the next, and from a feature to the next

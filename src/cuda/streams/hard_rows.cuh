@@ -18,9 +18,7 @@ struct MinPlusRows {
     LaneGate<K> gate;
   };
 
-  static __device__ __forceinline__ Point point(float v, Origin, const Args &, Size &size) {
-    return size = v;
-  }
+  static __device__ __forceinline__ Point point(float v, Origin, const Args &, Size &size) { return size = v; }
   static __device__ __forceinline__ float infinite() { return __int_as_float(0x7f800000); }
   static __device__ __forceinline__ float separator(int) { return banded ? 0 : infinite(); }
   static __device__ __forceinline__ Ahead look(const float *at, int pitch, int u) {

@@ -97,8 +97,8 @@ struct ScaledRows {
     else
       return Distance::separator_bits - (1 << 22);
   }
-  // How far features of x and y may be apart in a pair whose shortest paths have up to so many cells: sums of costs have
-  // room for them, and exponents stay in their range.
+  // How far features of x and y may be apart in a pair whose shortest paths have up to so many cells: sums of costs
+  // have room for them, and exponents stay in their range.
   static __device__ __forceinline__ float reach(const Args &a, float steps) {
     const float most = is_long ? long_cost_limit(Costs::inlined) : cost_limit(Costs::inlined);
     return Distance::reach(fminf(most, limit_of_path(range(a), steps)), D);

@@ -299,7 +299,8 @@ struct Feeder {
         if (kind[i] == regular) {
           typename Rows::Size size;
           v = Rows::point(ahead[i][f], origin.v[f], a, size);
-          if (!(fabsf(static_cast<float>(size) - middle) <= limit_of[i])) v = {}, ring.bad[item_of[i] % Ring<Rows>::cells] = 1;
+          if (!(fabsf(static_cast<float>(size) - middle) <= limit_of[i]))
+            v = {}, ring.bad[item_of[i] % Ring<Rows>::cells] = 1;
         }
         ring.put(c, f, v);
       }
