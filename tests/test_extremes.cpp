@@ -101,6 +101,33 @@ TEST_CASE("costs of any size and pairs of different sizes in one batch", "[extre
       }
 }
 
+// Of one feature, on either side of what an engine has room for: the largest cost is 2^bits, between the ends of the two
+// series, wherever their first point lies, from which costs are made.
+TEST_CASE("costs at the limits of engines, with a first point at an end, in the middle or outside", "[extremes]") {
+  uint64_t seed = 6080;
+  for (const double first : {-0.5, 0., 0.4, 0.5, 3.})
+    for (const double bits : {19.99, 20., 20.01, 21.5, 30.9, 31.1})
+      for (const Size &size : {Size{20, 33}, Size{140, 45}})
+        for (const bool all_pairs : {false, true}) {
+          Random random(++seed);
+          Case base = make_case(SDTW_SQEUCLIDEAN, 3, size.n, size.m, 1, 0.5);
+          const double width = std::sqrt(std::exp2(bits) * std::log(2.0) * 0.5);
+          const auto points = [&](int64_t steps, double end) {
+            std::vector<double> result(3 * steps);
+            for (double &v : result) v = narrow(width * (random.uniform() - 0.5));
+            for (int64_t b = 0; b < 3; ++b) result[b * steps + random.integer(1, steps - 1)] = narrow(width * end);
+            return result;
+          };
+          base.x = points(size.n, -0.5), base.y = points(size.m, 0.5);
+          for (int64_t b = 0; b < 3; ++b) base.x[b * size.n] = narrow(width * first);
+          if (all_pairs) {
+            base.problem.flags |= SDTW_ALL_PAIRS;
+            base.want_grad_x = base.want_grad_y = base.want_alignment = false;
+          }
+          check_everywhere(base);
+        }
+}
+
 TEST_CASE("inputs at the ends of the float32 range", "[extremes]") {
   for (const double scale : {1e-45, 1e-38, 1e-20, 1e15})
     for (const double gamma : {1e-7, 1.0, 1e6})
