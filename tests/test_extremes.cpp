@@ -101,8 +101,8 @@ TEST_CASE("costs of any size and pairs of different sizes in one batch", "[extre
       }
 }
 
-// Of one feature, on either side of what an engine has room for: the largest cost is 2^bits, between the ends of the two
-// series, wherever their first point lies, from which costs are made.
+// Of one feature, on either side of what an engine has room for: the largest cost is 2^bits, between the ends of the
+// two series, wherever their first point lies, from which costs are made.
 TEST_CASE("costs at the limits of engines, with a first point at an end, in the middle or outside", "[extremes]") {
   uint64_t seed = 6080;
   for (const double first : {-0.5, 0., 0.4, 0.5, 3.})

@@ -150,6 +150,7 @@ __device__ __forceinline__ void sweep_steps(const Args &a, const Pair &pair, con
       above = Cell::shuffle(aslant[half.row(R - 1)], before);
       above = Cell::select(half.order == 0, Cell::forbidden(), above);
     }
+    clear_outside(pair, half, t - half.order, first, second);
     const Few<float, R> in_first = first, in_second = second;
     ask(t + 1);
     Few<float, R> terms[transitions];

@@ -64,6 +64,19 @@ struct Shares {
   }
 };
 
+// Outside of the pair costs are anything: in rows that it does not have, and, once terms are kept in their place,
+// behind its columns. No cell of the pair comes from there, but a checked build asks all cells for their range.
+template <int R, bool reversed>
+__device__ __forceinline__ void clear_outside([[maybe_unused]] const Pair &pair,
+                                              [[maybe_unused]] const Half<R, reversed> &half, [[maybe_unused]] int at,
+                                              [[maybe_unused]] Few<float, R> &first,
+                                              [[maybe_unused]] Few<float, R> &second) {
+#ifdef SDTW_CHECKED
+  for (int k = 0; k < R; k++)
+    if (lane_id() * R + k >= pair.n || !half.has(at)) first.v[k] = second.v[k] = 0;
+#endif
+}
+
 // Z of half of a pair. keeps: leaves the three terms of each cell in its place.
 template <class Cell, bool keeps, bool reversed, int R>
 __device__ __forceinline__ void sweep(const Pair &pair, const Planes<R> &planes, const Meeting<Cell, R> &meeting) {
@@ -89,6 +102,7 @@ __device__ __forceinline__ void sweep(const Pair &pair, const Planes<R> &planes,
   for (int t = 0; t < half.steps; t++) {
     Z up = Cell::shuffle(z[half.row(R - 1)], before);
     up = Cell::select(half.order == 0, Cell::forbidden(), up);
+    clear_outside(pair, half, t - half.order, first, second);
     typename Cell::Cost cost[R];
 #pragma unroll
     for (int k = 0; k < R; k++) cost[k] = StoredCost<Cell>::get(first.v[k], second.v[k]);
