@@ -34,9 +34,13 @@ STALL_BIT = 41  # in the high 64 bits: four bits, the cycles until the warp's ne
 
 def kernels(library):
     """The mangled name and the instructions of each kernel: (address, text, cycles)."""
-    code = subprocess.run(
-        [find_cuobjdump(), "-sass", str(library)], capture_output=True, text=True, check=True
-    ).stdout
+    cuobjdump = find_cuobjdump()
+    if not cuobjdump:
+        sys.exit("there is no cuobjdump: it comes with the CUDA Toolkit")
+    done = subprocess.run([cuobjdump, "-sass", str(library)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"cuobjdump cannot read {library}: {(done.stderr or done.stdout).strip()}")
+    code = done.stdout
     for part in code.split("Function : ")[1:]:
         name, _, body = part.partition("\n")
         yield (
@@ -72,11 +76,12 @@ def main():
     parser.add_argument("kernel", help="a part of the kernels' names")
     parser.add_argument("--least", type=int, default=50, help="instructions of a loop that is shown")
     args = parser.parse_args()
-    wanted = args.kernel.replace(" ", "")
+    wanted, found = args.kernel.replace(" ", ""), False
     for mangled, instructions in kernels(args.library):
         name = name_of(mangled)
         if wanted not in name.replace(" ", ""):
             continue
+        found = True
         print(f"{name}: {len(instructions)} instructions")
         for loop in innermost_loops(instructions):
             if len(loop) < args.least:
@@ -87,6 +92,8 @@ def main():
                 f"  {loop[0]:6d}: {len(loop):5d} instructions, {cycles:5d} cycles,"
                 f" {cycles / len(loop):4.2f} each; {shuffles} shuffles"
             )
+    if not found:
+        sys.exit(f"no kernel of {args.library} has {args.kernel!r} in its name")
 
 
 if __name__ == "__main__":

@@ -86,19 +86,19 @@ struct InlineCosts : InlineBase {
   // columns of up to 32 steps are contiguous wherever they begin in the ring.
   __host__ __device__ static size_t bytes(const Args &a) { return sizeof(Number) * D * row * (warp >> a.lane_bits); }
 
-  Number x[K][D];          // (x - origin) sqrt(log2(e) / gamma)
-  Number *y;               // y of the lane's pair in shared memory, likewise relative to the origin and scaled
-  const Number *at;        // y of the lane's column in the step that was sought
-  Origin origin[D];        // the first point of x
-  Coordinates::Unit root;  // sqrt(log2(e) / gamma)
-  Reach<D> reach_x, reach_y;
-  const float *data;         // the task's first column of y, in the caller's array
-  int64_t stride[2];         // from a column of the task to the next, and from a feature to the next
-  int count;                 // of features
-  int columns, lane, lanes;  // of the pair; the lane's number among the pair's lanes; how many these are
-  const float *next;         // forward: the lane's first column of the next block, in the caller's array
-  float ahead[2][D];         // y of up to two columns that the lane has asked for
-  int sought;                // backward: the first step of the tile that `ahead` is for, or no_columns
+  Number x[K][D];             // (x - origin) sqrt(log2(e) / gamma)
+  Number *y;                  // y of the lane's pair in shared memory, likewise relative to the origin and scaled
+  const Number *at;           // y of the lane's column in the step that was sought
+  Origin origin[D];           // the first point of x
+  Coordinates::Unit root;     // sqrt(log2(e) / gamma)
+  Reach<D> reach_x, reach_y;  // of the lane's rows, and of the columns that it has put into the ring
+  const float *data;          // the task's first column of y, in the caller's array
+  int64_t stride[2];          // from a column of the task to the next, and from a feature to the next
+  int count;                  // of features
+  int columns, lane, lanes;   // of the pair; the lane's number among the pair's lanes; how many these are
+  const float *next;          // forward: the lane's first column of the next block, in the caller's array
+  float ahead[2][D];          // y of up to two columns that the lane has asked for
+  int sought;                 // backward: the first step of the tile that `ahead` is for, or no_columns
 
   __device__ __forceinline__ void begin(const Args &a, const StripView &s, unsigned char *memory) {
     lane = s.lane, lanes = s.lanes, columns = s.pair.m, count = a.features;
