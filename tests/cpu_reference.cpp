@@ -10,6 +10,7 @@ void add_cpu_scales(const Case &c, const Result &result, int64_t b, Reference<do
   const sdtw_problem &p = c.problem;
   const int64_t step = p.n * p.m, columns = c.shape_x()[2], features = p.features;
   const double weight = *std::max_element(p.step_weight, p.step_weight + 3);
+  int64_t steady = 0;
   double penalty = 0, path = 0, along = 0, square = 0, rounding = 0;
   for (const double v : p.step_penalty) penalty = std::max(penalty, std::abs(v));
   const bool tangents = !result.value_tangent.empty();
@@ -27,6 +28,7 @@ void add_cpu_scales(const Case &c, const Result &result, int64_t b, Reference<do
       if (c.fused()) take(yj, c.y, c.tangent_y, (b * p.m + j) * features);
       const Dual cost = c.fused() ? oracle::metric_cost<Dual>(p.metric, xi.data(), yj.data(), features) : xi[j];
       path += e * (weight * std::abs(cost.v) + penalty + (p.metric == SDTW_COSINE ? 1 : 0));
+      steady += e > 0.5 && costs_nothing(c, weight * cost.v);
       along += weight * e * std::abs(cost.d), square += weight * weight * e * cost.d * cost.d;
       if (p.metric != SDTW_COSINE) continue;
       const oracle::Products<Dual> products(xi.data(), yj.data(), features);
@@ -35,7 +37,7 @@ void add_cpu_scales(const Case &c, const Result &result, int64_t b, Reference<do
         if (square_norm > 0) rounding = std::max(rounding, weight * e * g / std::sqrt(square_norm));
     }
   }
-  ref.scale.push_back(value_scale(c, b, result.value[b], path));
+  ref.scale.push_back(value_scale(c, b, result.value[b], path, steady));
   const auto largest = [&](const std::vector<double> &x, const std::vector<double> &y) {
     const int64_t step_x = p.n * columns, step_y = p.m * features;
     return std::max(x.empty() ? 0 : max_norm(x.data() + b * step_x, step_x),

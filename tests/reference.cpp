@@ -6,37 +6,6 @@ namespace test {
 
 namespace {
 
-// Whether pair b is one of a series with itself, or with its equal.
-bool of_equal_series(const Case &c, int64_t b) {
-  if (!c.fused() || c.length_x(b) != c.length_y(b)) return false;
-  if (c.symmetric() && c.index_x(b) == c.index_y(b)) return true;
-  const int64_t features = c.problem.features;
-  const auto x = c.x.begin() + c.index_x(b) * c.problem.n * features;
-  const auto y = (c.symmetric() ? c.x : c.y).begin() + c.index_y(b) * c.problem.m * features;
-  return std::equal(x, x + c.length_x(b) * features, y);
-}
-
-// How many cells of pair b, at most, follow each other along a diagonal that cost nothing where those before them in
-// their row and column do: else paths stray, and cells are not alike.
-int64_t longest_free_run(const Case &c, int64_t b) {
-  const int64_t n = c.length_x(b), m = c.length_y(b), columns = c.fused() ? c.problem.features : c.problem.m;
-  const auto x = c.x.begin() + c.index_x(b) * c.problem.n * columns;
-  const auto y = (c.has_y() ? c.y : c.x).begin() + (c.fused() ? c.index_y(b) * c.problem.m * columns : 0);
-  const auto is_free = [&](int64_t i, int64_t j) {
-    const auto at = x + i * columns;
-    return c.fused() ? std::equal(at, at + columns, y + j * columns) : at[j] == 0;
-  };
-  std::vector<int64_t> runs(std::max<int64_t>(m, 0) + 1);  // that end in a row, each behind the one that it continues
-  int64_t longest = 0;
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t j = m - 1; j >= 0; --j) {
-      const bool counts = is_free(i, j) && !(j > 0 && is_free(i, j - 1)) && !(i > 0 && is_free(i - 1, j));
-      runs[j + 1] = counts ? runs[j] + 1 : 0;
-      longest = std::max(longest, runs[j + 1]);
-    }
-  return longest;
-}
-
 // What squared distances from products of float32 points may leave of cells all along the path of pair b, of which the
 // costs are 0 (5.7e-5 gamma at (3, 180), where y is x resampled, of 440 features with norms of 10^8 gamma).
 double error_of_products(const Case &c, int64_t b) {
@@ -62,11 +31,12 @@ double error_of_products(const Case &c, int64_t b) {
 
 }  // namespace
 
-double value_scale(const Case &c, int64_t b, double value, double path) {
+bool costs_nothing(const Case &c, double cost) { return std::abs(cost) < 1e-4 * c.problem.gamma; }
+
+double value_scale(const Case &c, int64_t b, double value, double path, int64_t steady) {
   const auto n = static_cast<double>(c.length_x(b)), m = static_cast<double>(c.length_y(b));
   const double most = std::max(n, m), slender = most > 16 * std::min(n, m) ? 0.15 * most : 0;
-  const double free = of_equal_series(c, b) ? most : static_cast<double>(longest_free_run(c, b));
-  const double alike = std::max(slender, 0.3 * free);
+  const double alike = std::max(slender, 0.3 * static_cast<double>(steady));
   return std::abs(value) + path + c.problem.gamma * (std::sqrt(n + m) + alike) + error_of_products(c, b) / value_limit;
 }
 
@@ -220,12 +190,14 @@ class Referee {
     bend_ = 0;
     const Real most_weight = *std::max_element(p_.step_weight, p_.step_weight + 3);
     Real path = oracle::value_of(pair.path), along = 0, square = 0, most_reach = 0;
+    int64_t steady = 0;
     for (int64_t i = 0; i < n; ++i)
       for (int64_t j = 0; j < m; ++j) {
         const Real e = oracle::value_of(pair.alignment[i * m + j]);
         ref_.alignment[b * step_e_ + i * p_.m + j] = e;
         // A cosine is rounded where it is near 1, not where its distance is near 0.
         if (p_.metric == SDTW_COSINE) path += e;
+        if (e > Real(0.5)) steady += costs_nothing(c_, static_cast<double>(most_weight * oracle::value_of(cost(i, j))));
         if constexpr (dual)
           if (e != 0) {
             const Real t = c_.fused() ? reach(x + i * p_.features, y + j * p_.features) : std::abs(cost(i, j).d);
@@ -235,7 +207,7 @@ class Referee {
             if (p_.metric == SDTW_EUCLIDEAN && d > 0) bend_ += most_weight * e * t / d;
           }
       }
-    ref_.scale[b] = value_scale(c_, b, static_cast<double>(ref_.value[b]), static_cast<double>(path));
+    ref_.scale[b] = value_scale(c_, b, static_cast<double>(ref_.value[b]), static_cast<double>(path), steady);
     // E below 1e-12 counts as 0: where there is nothing else, as of a pair of equal series.
     if constexpr (dual) ref_.value_tangent_scale[b] = along + Real(0.05) * most_reach;
     // How far a path's cost strays along the tangent, in units of gamma, is what probabilities change by.

@@ -20,12 +20,16 @@ struct Reference {
 // off by 2.1e-7 to 3.8e-7, slender pairs and such of large gamma among them.
 constexpr double value_limit = 4e-7;
 
-// What the error of a value of pair b is relative to, as docs/numerics.md has it. path: <E, |D|>. Where cells are alike
-// all along the path each is rounded to the same side: between lengths of which one is 16 times the other, of costs
-// that are nearly 0 (2.18e-7 without the last term at (3, 136)), and along a diagonal of cells that cost nothing: of a
-// series with itself (6.8e-7 at 262 steps; 1.45e-6 at 500, where its costs were given), and with itself two steps later
-// if it is periodic (4.5e-7 at 3000 steps).
-double value_scale(const Case &c, int64_t b, double value, double path);
+// Whether a cost, or a cost times a step weight, is next to nothing.
+bool costs_nothing(const Case &c, double cost);
+
+// What the error of a value of pair b is relative to, as docs/numerics.md has it. path: <E, |D|>; steady: how many
+// cells cost nothing and are visited by most paths (E > 1/2): what such a cell adds up is what the one before it did,
+// and is rounded to the same side. Without these: a series with itself 6.8e-7 at 262 steps and 1.45e-6 at 500, where
+// its costs were given (4.3e-7 with half as much for each); itself two steps later, if it is periodic, 4.5e-7 at 3000;
+// itself resampled to 282 from 70, with noise, 5.8e-7. Between lengths of which one is 16 times the other, of costs
+// that are nearly 0, no cell is visited by most paths, but all are alike (2.18e-7 without that term at (3, 136)).
+double value_scale(const Case &c, int64_t b, double value, double path, int64_t steady);
 
 // How paths may step, as the oracle has it.
 oracle::Rule rule_of(const sdtw_problem &p);

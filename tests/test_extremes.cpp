@@ -210,7 +210,7 @@ TEST_CASE("a single admissible path is taken whole", "[extremes]") {
           INFO(describe(c));
           CHECK(worst <= 1e-6);
           const double value = 2 * static_cast<double>(n);
-          CHECK(std::abs(result.value[0] - value) <= bounds(c).value * value_scale(c, 0, value, value));
+          CHECK(std::abs(result.value[0] - value) <= bounds(c).value * value_scale(c, 0, value, value, 0));
         }
       }
 }

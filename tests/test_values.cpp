@@ -138,9 +138,12 @@ TEST_CASE("an empty batch succeeds and writes nothing", "[values]") {
   }
 }
 
-TEST_CASE("values near 0 of periodic series, where every cell of the path is rounded to the same side", "[values]") {
+TEST_CASE("values near 0, where every cell of the path costs next to nothing and is rounded to the same side",
+          "[values]") {
   check_line(
       "metric=precomputed d=0 dtype=f32 B=1 n=236 m=236 gamma=0.00162761 scale=0.119588 data=periodic seed=1268004844");
   check_line("metric=precomputed d=0 dtype=f32 B=2 n=500 m=500 gamma=0.12028 data=periodic seed=1270001232 state=none");
   check_line("dtype=f32 B=1 n=3000 m=2998 d=1 gamma=0.10583 data=periodic seed=1272000276 state=none");
+  check_line("dtype=f32 B=1 n=70 m=282 d=111 gamma=0.309276 data=near scale=0.485725 seed=1420002886 state=none");
+  check_line("dtype=f32 B=1 n=143 m=680 d=8 gamma=0.01114 data=near scale=0.58 seed=2150002931 state=none");
 }
