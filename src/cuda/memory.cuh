@@ -27,14 +27,19 @@ __device__ __forceinline__ int warp_max(int v) {
   return v;
 #endif
 }
-__device__ __forceinline__ int warp_sum(int v) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  return __reduce_add_sync(all_lanes, v);
-#else
+// The sum over groups of so many neighbouring lanes, a power of two.
+template <class T>
+__device__ __forceinline__ T lanes_sum(T v, int lanes) {
 #pragma unroll
-  for (int step = warp / 2; step > 0; step /= 2) v += __shfl_xor_sync(all_lanes, v, step);
+  for (int step = lanes / 2; step > 0; step /= 2) v += __shfl_xor_sync(all_lanes, v, step);
   return v;
+}
+template <class T>
+__device__ __forceinline__ T warp_sum(T v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (std::is_same_v<T, int>) return __reduce_add_sync(all_lanes, v);
 #endif
+  return lanes_sum(v, warp);
 }
 
 using ptx::barrier;

@@ -189,8 +189,7 @@ struct TensorCosts : MatrixCosts<Ring_> {
     }
     // Without norms in memory: adds up those of points as they are loaded, of the lanes' features from f0 on.
     __device__ __forceinline__ void add_norm(double *to, int f0, double of_features, bool exists) const {
-#pragma unroll
-      for (int step = lanes_each / 2; step > 0; step /= 2) of_features += __shfl_xor_sync(all_lanes, of_features, step);
+      of_features = lanes_sum(of_features, lanes_each);
       if (exists && feature() == 0) *to = a.scale * of_features + (f0 > 0 ? *to : 0);
     }
 

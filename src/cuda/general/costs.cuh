@@ -207,8 +207,8 @@ struct Fill {
       }
       for (; lanes; lanes &= lanes - 1) {
         const int lane = __ffs(lanes) - 1;
-        double v = sum(__shfl_sync(all_lanes, row, lane), __shfl_sync(all_lanes, column, lane), lane_id(), warp);
-        for (int step = warp / 2; step > 0; step /= 2) v += __shfl_xor_sync(all_lanes, v, step);
+        const double v =
+            warp_sum(sum(__shfl_sync(all_lanes, row, lane), __shfl_sync(all_lanes, column, lane), lane_id(), warp));
         if (lane_id() == lane) own = v;
       }
     }

@@ -137,7 +137,7 @@ __device__ void find_entrance(const Args &a, const Task &s) {
     });
     if (has_weight<tangents>(e)) first = min(first, column), last = column;
   });
-  for (int lanes = warp / 2; lanes > 0; lanes /= 2) dot += __shfl_xor_sync(all_lanes, dot, lanes);
+  dot = warp_sum(dot);
   if (lane_id() == 0) sums.dots[threadIdx.x / warp] = dot;
   if (last >= 0) atomicMin(&sums.first, first), atomicMax(&sums.last, last);
   __syncthreads();

@@ -112,7 +112,7 @@ struct ResidentPoints {
           const double v = static_cast<double>(*reinterpret_cast<const float *>(&to)) - origin[f];
           to = v, norm = fma(v, v, norm);
         }
-      for (int step = of_column / 2; step > 0; step /= 2) norm += __shfl_xor_sync(all_lanes, norm, step);
+      norm = lanes_sum(norm, of_column);
       if (number < count && thread % of_column == 0)
         column_norms[place] = Products<T>::norm_of(norm, a.metric == SDTW_COSINE);
     }

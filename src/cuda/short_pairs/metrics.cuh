@@ -81,8 +81,7 @@ static __device__ __noinline__ double distances_of(const Args &a, const Pair pai
   for (; lanes != 0; lanes &= lanes - 1) {
     const int lane = __ffs(static_cast<int>(lanes)) - 1;
     const int row = __shfl_sync(all_lanes, own_row, lane), column = __shfl_sync(all_lanes, own_column, lane);
-    double sum = sum_of(row, column, lane_id(), warp);
-    for (int step = warp / 2; step > 0; step /= 2) sum += __shfl_xor_sync(all_lanes, sum, step);
+    const double sum = warp_sum(sum_of(row, column, lane_id(), warp));
     if (lane_id() == lane) own = sum;
   }
   return sqrt(own);

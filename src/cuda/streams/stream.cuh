@@ -161,8 +161,7 @@ __device__ __forceinline__ int settle_trivial(const Args &a, const Task &t, bool
     else if (writes && !Rows::again)
       put_value(a, t.x, j, t.n < 0 || m < 0 ? nan : t.n == m ? 0 : infinity);
   }
-  for (int step = t.lanes / 2; step > 0; step /= 2) columns += __shfl_xor_sync(all_lanes, columns, step);
-  return columns;
+  return lanes_sum(columns, t.lanes);
 }
 template <class Rows>
 __device__ __forceinline__ void leave_all(const Args &a, const Task &t) {

@@ -167,8 +167,7 @@ struct SweepBack {
   __device__ __forceinline__ Amount of_pair(Amount of_lane) const {
     if constexpr (std::is_same_v<Amount, int>)
       if (a.lanes == warp) return warp_sum(of_lane);
-    for (int step = s.lanes / 2; step > 0; step /= 2) of_lane += __shfl_xor_sync(all_lanes, of_lane, step);
-    return of_lane;
+    return lanes_sum(of_lane, s.lanes);
   }
 
   // After a tile: whether all E has left the strip, and none will enter any more.

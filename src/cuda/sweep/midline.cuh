@@ -32,9 +32,7 @@ __device__ __forceinline__ ExtendedDouble nothing() { return {0, -1e300}; }
 __device__ __forceinline__ ExtendedDouble sum_of_warp(const ExtendedDouble &of_lane) {
   double e = of_lane.e;
   for (int lanes = warp / 2; lanes > 0; lanes /= 2) e = fmax(e, __shfl_xor_sync(all_lanes, e, lanes));
-  double m = of_lane.m * power_of_two(of_lane.e - e);
-  for (int lanes = warp / 2; lanes > 0; lanes /= 2) m += __shfl_xor_sync(all_lanes, m, lanes);
-  return {m, e};
+  return {warp_sum(of_lane.m * power_of_two(of_lane.e - e)), e};
 }
 
 // The two rows of Z on either side of a midline, each as the sweep that wrote it counts columns.
