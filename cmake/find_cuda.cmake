@@ -26,6 +26,11 @@ elseif(SDTW_HAVE_CUDA)
     endif()
   endif()
   enable_language(CUDA)
+  # What nvcc calls fast math cannot be taken back by a later option, as that of other compilers can.
+  string(REGEX REPLACE "--?use_fast_math" "" CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS}")
+  get_directory_property(options COMPILE_OPTIONS)
+  list(FILTER options EXCLUDE REGEX "use_fast_math")
+  set_directory_properties(PROPERTIES COMPILE_OPTIONS "${options}")
   # Compute capability 11.0 is that of Arm systems alone, and a sixth of the compile time: where the host is not one,
   # all-major is every other, and 8.6, whose code 8.9 runs as well: float64 is slow there, which code for 8.0 does not
   # avoid. PTX of the last is there for GPUs to come.

@@ -1,9 +1,10 @@
 # Installs the header, both libraries, the CMake package and the pkg-config file.
 include(CMakePackageConfigHelpers)
 
-set(SDTW_PC_PRIVATE ${SDTW_CXX_LIBRARIES} ${OpenMP_CXX_LIB_NAMES} pthread dl rt m)
-list(REMOVE_DUPLICATES SDTW_PC_PRIVATE)
+set(SDTW_PC_PRIVATE ${OpenMP_CXX_LIB_NAMES} pthread dl rt m)
 list(TRANSFORM SDTW_PC_PRIVATE PREPEND -l)
+list(PREPEND SDTW_PC_PRIVATE ${SDTW_CXX_LIBRARIES})
+list(REMOVE_DUPLICATES SDTW_PC_PRIVATE)
 list(JOIN SDTW_PC_PRIVATE " " SDTW_PC_PRIVATE)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sdtw)

@@ -4,6 +4,10 @@
 #include <cmath>
 #include <cstdint>
 
+#ifdef __FAST_MATH__
+#error "libsdtw cannot be compiled with -ffast-math or -Ofast: NaN, infinities and the order of sums mean something"
+#endif
+
 #ifdef __CUDACC__
 #define SDTW_HOST_DEVICE __host__ __device__
 #else

@@ -1,11 +1,11 @@
-/* The whole of a small program against the installed library: two series, their soft-DTW and its gradient. */
+/* The whole of a small program against the installed library: two series, their soft-DTW and its gradient; and NaN. */
 #include <math.h>
 #include <sdtw.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 int main(void) {
-  const double x[4] = {1, 2, 2, 3}, y[4] = {1, 2, 3, 4};
+  const double x[4] = {1, 2, 2, 3}, y[4] = {1, 2, 3, 4}, nan_inside[4] = {1, NAN, 3, 4};
   double value = 0, grad_x[4];
   sdtw_problem p;
   sdtw_exec e;
@@ -33,7 +33,10 @@ int main(void) {
   printf("%s\nvalue %.10f, gradient of x %g %g %g %g\n", sdtw_build_info(), value, grad_x[0], grad_x[1], grad_x[2],
          grad_x[3]);
   if (failed) fprintf(stderr, "%s\n", sdtw_last_error());
+  failed |= fabs(value - -0.8954437807) > 1e-9;
+  b.y.data = nan_inside;
+  failed |= sdtw_forward(&p, &b, &e) != SDTW_STATUS_OK || !isnan(value);
   free(b.state);
   free(b.workspace);
-  return failed || fabs(value - -0.8954437807) > 1e-9;
+  return failed;
 }
