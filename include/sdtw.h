@@ -12,7 +12,9 @@
  *   softmin(a) = -gamma log sum_k exp(-a_k / gamma)        (gamma = 0: the minimum)
  *
  * (Cuturi and Blondel, Soft-DTW: a Differentiable Loss Function for Time-Series, ICML 2017, equation 1 and
- * Algorithm 1.) The value is R[n-1,m-1]; the expected alignment is E[i,j] = d value / d D[i,j] (Algorithm 2).
+ * Algorithm 1.) The value is R[n-1,m-1]. The expected alignment E[i,j] is the probability that a path visits the cell,
+ * and G[i,j] = d value / d D[i,j] the expected weight of its step there; with unit weights both are what Algorithm 2
+ * computes.
  *
  * How a call goes.
  *
@@ -198,7 +200,7 @@ typedef struct sdtw_buffers {
   const void *y_len;      /* [batch_y] likewise, m; SDTW_PRECOMPUTED: both are [B] */
   void *value;            /* [B] float64 for SDTW_F64, else float32 */
   const void *grad_value; /* [B] like value: upstream gradient g; NULL: ones */
-  sdtw_out grad_x;        /* like x: dtype; SDTW_PRECOMPUTED: g E, [B, n, m] */
+  sdtw_out grad_x;        /* like x: dtype; SDTW_PRECOMPUTED: g G, [B, n, m] */
   sdtw_out grad_y;        /* like y: dtype */
   sdtw_out alignment;     /* [B, n, m] of dtype: the expected alignment E */
   void *state;            /* forward writes it; backward and alignment read it */
@@ -294,9 +296,9 @@ SDTW_API sdtw_status sdtw_forward(const sdtw_problem *problem, const sdtw_buffer
  * SDTW_STATUS_INVALID_ARGUMENT. On a GPU the host does not see them: a pair whose lengths are not forward's gets
  * results without meaning, and nothing outside the buffers is read or written. Writes grad_x and grad_y, each of
  * which may be NULL, not both; every element is written, with 0 past a pair's lengths. The gradient of the cost is g
- * E, E the expected alignment (Cuturi and Blondel 2017, Algorithm 2), computed from transition probabilities that
- * are recomputed tile by tile from the state. On CPUs a pair whose lengths make its corridor wider than state has room
- * for is computed as without state; the results have the same bits.
+ * G (Cuturi and Blondel 2017, Algorithm 2), computed from transition probabilities that are recomputed tile by tile
+ * from the state. On CPUs a pair whose lengths make its corridor wider than state has room for is computed as without
+ * state; the results have the same bits.
  *
  * With SDTW_NO_STATE, or if state is NULL, the call computes forward itself, a part of the batch at a time, and with
  * SDTW_WITH_VALUE writes value as sdtw_forward does: on CPUs bit for bit, gradients being those by state bit for bit
@@ -340,7 +342,7 @@ SDTW_API sdtw_status sdtw_alignment(const sdtw_problem *problem, const sdtw_buff
  * Needs no state and reads none. With the cost's derivative along the tangents, T_ij = <dD_ij/dx_i, tangent_x_i> +
  * <dD_ij/dy_j, tangent_y_j> (SDTW_PRECOMPUTED: T = tangent_x), it writes
  *
- *   value_tangent[b] = <E, T>, the derivative of the value, and
+ *   value_tangent[b] = <G, T>, the derivative of the value, and
  *   grad_x_tangent, grad_y_tangent: the derivatives of what sdtw_backward writes to grad_x and grad_y. For
  *     SDTW_PRECOMPUTED that is g H T in grad_x_tangent, H being the Hessian of the value.
  *

@@ -30,7 +30,13 @@ class NumpyArrays:
         """The argument as an array of this library, in place where that can be."""
         if np.ma.is_masked(given):  # which asarray would not see
             raise InvalidArgumentError(f"{name} has masked elements: expected an array without")
-        return np.asarray(given, dtype)
+        try:
+            return np.asarray(given, dtype)
+        except ValueError:  # of a list of lists of different lengths
+            raise InvalidArgumentError(
+                f"{name} is a {type(given).__name__} that makes no array: "
+                "expected an array, or a list of arrays"
+            ) from None
 
     def is_array(self, given: object) -> bool:
         return isinstance(given, np.ndarray)
@@ -94,6 +100,8 @@ class NumpyArrays:
     def batch(self, name: str, given: Any, lengths: Any) -> tuple[Any, Any]:
         """A padded batch and lengths, where the argument is a list of series or a masked array."""
         masked = isinstance(given, np.ma.MaskedArray)
+        if isinstance(given, (list, tuple)) and len(given) == 0:
+            raise InvalidArgumentError(f"{name} is an empty {type(given).__name__}: expected series")
         if not masked and not (isinstance(given, (list, tuple)) and any(map(self.is_array, given))):
             return given, lengths
         if masked and not np.ma.is_masked(given):

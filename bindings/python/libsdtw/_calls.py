@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from . import _core
 from ._arrays import NUMPY, Floats, NumpyArrays
 from ._core import InvalidArgumentError
-from ._problem import Sizes, batched, check_options, pair_sizes, require_y
+from ._problem import Sizes, batched, check_options, check_threads, explain, pair_sizes, require_y
 from ._rules import Rules, check_rules
 
 
@@ -48,7 +48,8 @@ class Call:
         self.arrays, self.options = arrays, options
         check_options(options.gamma, options.metric)
         rules = check_rules(options.band, options.radius, options.step_weights, options.step_penalties)
-        self.symmetric = all_pairs and y is None
+        self.of_itself = all_pairs and y is None
+        self.symmetric = self.of_itself and rules.symmetric
         if all_pairs:
             if options.metric == "precomputed":
                 raise InvalidArgumentError("metric is 'precomputed': expected a metric of series")
@@ -61,11 +62,7 @@ class Call:
             y, y_lengths = arrays.batch("y", y, options.y_lengths)
             options = options._replace(x_lengths=x_lengths, y_lengths=y_lengths)
         self.given = [arrays.floats("x", x)] if y is None else [arrays.floats("x", x), arrays.floats("y", y)]
-        self.dtype = np.result_type(*(array.dtype for array in self.given)).newbyteorder("=")
-        if self.dtype.name not in _core.DTYPES:
-            raise InvalidArgumentError(
-                f"x and y are {self.dtype} together: expected float16, bfloat16, float32 or float64"
-            )
+        self.dtype = self._common_dtype()
         inputs = [arrays.readable(array, self.dtype) for array in self.given]
         if all_pairs:
             self._set_all_pairs(inputs)
@@ -74,7 +71,24 @@ class Call:
         self._set_lengths(options)
         self.problem = self._problem(options, rules, all_pairs)
         self.exec = self._exec()
-        self.bytes = _core.get_sizes(self.problem, self.exec)
+        try:
+            self.bytes = _core.get_sizes(self.problem, self.exec)
+        except _core.SdtwError as error:
+            raise type(error)(explain(error)) from None
+
+    def _common_dtype(self) -> np.dtype[Any]:
+        names = [array.dtype.name for array in self.given]
+        try:
+            dtype = np.result_type(*(array.dtype for array in self.given)).newbyteorder("=")
+            together = dtype.name
+        except TypeError:  # float16 and bfloat16 have no type that is both
+            together = "of no type"
+        if together not in _core.DTYPES:
+            raise InvalidArgumentError(
+                f"x and y, of {' and '.join(names)}, are {together} together: "
+                "expected float16, bfloat16, float32 or float64"
+            )
+        return dtype
 
     def _set_pairs(self, inputs: list[Floats]) -> None:
         self.y: Floats | None
@@ -95,7 +109,7 @@ class Call:
         for name, array in zip("xy", inputs, strict=False):
             if array.ndim != 3:
                 raise InvalidArgumentError(f"{name} has shape {array.shape}: expected (B, N, D)")
-        self.x, self.y = inputs[0], None if self.symmetric else inputs[1]
+        self.x, self.y = inputs[0], None if self.symmetric else inputs[-1]
         other = self.x if self.y is None else self.y
         if self.x.shape[2] != other.shape[2]:
             raise InvalidArgumentError(
@@ -109,7 +123,11 @@ class Call:
     def _set_lengths(self, options: Options) -> None:
         lengths = self.arrays.lengths
         self.x_lengths = lengths("x_lengths", options.x_lengths, self.sizes.batch, self.sizes.n)
-        self.y_lengths = lengths("y_lengths", options.y_lengths, self.series_y, self.sizes.m)
+        self.y_lengths = (
+            self.x_lengths
+            if self.of_itself
+            else lengths("y_lengths", options.y_lengths, self.series_y, self.sizes.m)
+        )
 
     def _problem(self, options: Options, rules: Rules, all_pairs: bool) -> _core.Problem:
         metric, dtype = _core.METRICS[options.metric], _core.DTYPES[self.dtype.name]
@@ -120,7 +138,7 @@ class Call:
         )
 
     def _exec(self, with_value: bool = False) -> _core.Exec:
-        device, threads = _core.DEVICES[self.arrays.device], self.options.num_threads or 0
+        device, threads = _core.DEVICES[self.arrays.device], check_threads(self.options.num_threads)
         return _core.Exec(device, threads, self.arrays.stream(), no_state=True, with_value=with_value)
 
     @property
@@ -233,6 +251,8 @@ class Call:
         return value, self._reduced(grads)
 
     def _reduced(self, grads: list[Floats]) -> list[Floats]:
+        if len(grads) > len(self.given):  # x is y as well
+            grads = [grads[0] + grads[1]]
         return [reduced(grad, given) for grad, given in zip(grads, self.given, strict=True)]
 
     def _tangent(self, name: str, tangent: ArrayLike, given: Floats | None, array: Floats | None) -> Floats:
@@ -253,7 +273,7 @@ class Call:
 
     def own(self) -> list[Own]:
         """The series of x with themselves, and those of y: the terms of a divergence."""
-        if self.y is None and not self.symmetric:
+        if self.y is None:
             raise InvalidArgumentError("normalize is True with metric 'precomputed': expected series")
         sets = [(self.x, self.x_lengths, self.given[0])]
         if self.y is not None:
@@ -262,7 +282,7 @@ class Call:
 
     def own_halves(self, value: Floats) -> Floats:
         """Of all pairs, half of what S(x, x) and S(y, y) are together, (P, Q)."""
-        if self.symmetric:
+        if self.of_itself:
             of_x = of_y = value.diagonal()
         else:
             of_x, of_y = (own.call.forward() for own in self.own())

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
 from . import _core
 from ._core import InvalidArgumentError
+
+MOST_THREADS = 4096  # sdtw_exec.num_threads
 
 
 class Sizes(NamedTuple):
@@ -34,6 +37,19 @@ def check_options(gamma: float, metric: str) -> None:
         raise TypeError(f"gamma is {gamma!r}: expected a number")
     if not 0 <= gamma < math.inf:
         raise InvalidArgumentError(f"gamma is {gamma!r}: expected a finite number >= 0")
+
+
+def check_threads(num_threads: object) -> int:
+    """num_threads as the core has it; raises unless it is None or a whole number of threads."""
+    if num_threads is None:
+        return 0
+    try:
+        threads = operator.index(num_threads)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"num_threads is {num_threads!r}: expected an integer or None") from None
+    if not 0 <= threads <= MOST_THREADS:
+        raise InvalidArgumentError(f"num_threads is {threads}: expected 0 to {MOST_THREADS}, or None")
+    return threads
 
 
 def batched(name: str, array: Any, layout: str) -> Any:

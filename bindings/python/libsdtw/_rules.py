@@ -45,6 +45,12 @@ class Rules(NamedTuple):
         total = (v - cost * of_v) * (n - 1.0) + (h - cost * of_h) * (m - 1.0) - cost * of_d
         return total * ((n > 0) & (m > 0))
 
+    @property
+    def symmetric(self) -> bool:
+        """Whether the value of (y, x) is that of (x, y): vertical and horizontal steps cost the same."""
+        (_, v, h), (_, of_v, of_h) = self.step_penalty, self.step_weight
+        return v == h and of_v == of_h
+
     def without_penalties(self) -> Rules:
         return self._replace(step_penalty=Rules().step_penalty)
 
