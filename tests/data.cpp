@@ -60,13 +60,14 @@ SeriesPair series_pair(Random &random, Data data, int64_t n, int64_t m, int64_t 
     const auto pattern = series(random, Data::noise, random.integer(1, 12), features);
     pair.x = repeated(pattern, 0, n, features);
     pair.y = repeated(pattern, random.integer(0, 11), m, features);
-  } else if (data == Data::equal || data == Data::near) {
+  } else if (data == Data::equal || data == Data::near || data == Data::shifted) {
     const bool near = data == Data::near;
     pair.x = series(random, near ? one_of(random, {Data::noise, Data::walk, Data::smooth}) : Data::noise, n, features);
     const double noise = near ? std::pow(10.0, -1 - 6 * random.uniform()) : 0;
+    const double shift = data == Data::shifted ? std::pow(10.0, -6 * random.uniform()) : 0;
     for (int64_t j = 0; j < m; ++j)
       for (int64_t f = 0; f < features; ++f)
-        pair.y.push_back(pair.x[j * n / m * features + f] + (near ? noise * random.normal() : 0));
+        pair.y.push_back(pair.x[j * n / m * features + f] + shift + (near ? noise * random.normal() : 0));
   } else {
     pair.x = series(random, data, n, features);
     pair.y = series(random, data, m, features);

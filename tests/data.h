@@ -24,11 +24,12 @@ enum class Data {
   padded,     // noise that ends in zeros
   near,       // y is x, resampled, with a little noise, 1e-7 to 1e-1 of its size, and x noise, a walk or smooth
   periodic,   // one pattern of 1 to 12 steps over and over again, in both series, from different steps of it on
+  shifted,    // y is x, resampled, and a number 1e-6 to 1 more, and x noise
   count
 };
-inline const char *const data_names[] = {"noise",  "walk",      "constant", "steps",    "smooth",  "spikes",
-                                         "equal",  "quantised", "flat",     "integers", "offset",  "walls",
-                                         "pulses", "uneven",    "padded",   "near",     "periodic"};
+inline const char *const data_names[] = {"noise",  "walk",      "constant", "steps",    "smooth",   "spikes",
+                                         "equal",  "quantised", "flat",     "integers", "offset",   "walls",
+                                         "pulses", "uneven",    "padded",   "near",     "periodic", "shifted"};
 // Those that lines with data=mixed draw from: one more would give each of these other data.
 constexpr auto mixed_kinds = static_cast<int64_t>(Data::pulses);
 
