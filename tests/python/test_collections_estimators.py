@@ -291,16 +291,6 @@ def test_pipelines_and_grid_search(rng):
     assert list(names) == ["softdtwkmeans0", "softdtwkmeans1", "softdtwkmeans2"]
 
 
-def test_scalers(rng):
-    x = rng.normal(size=(6, 12, 2)) * [1, 100] + [0, 1000]
-    x[0, :, 0] = 7  # a constant
-    for scaler, low, high in (("standard", -4, 4), ("minmax", 0, 1)):
-        centers = SoftDTWKMedoids(6, scaler=scaler).fit(x).cluster_centers_
-        assert low <= np.min(centers) <= np.max(centers) <= high
-    model = SoftDTWKNeighborsClassifier(1, scaler="standard").fit(x, np.arange(6))
-    np.testing.assert_array_equal(model.predict(3 * x + 5), np.arange(6))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_before_fit(kind):
     with pytest.raises(NotFittedError):

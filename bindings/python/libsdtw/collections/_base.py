@@ -26,7 +26,7 @@ SHARED = """        gamma: smoothing, a number; "median": a tenth of the median 
         metric, band, radius, step_weights, step_penalties: as of :func:`libsdtw.numpy.soft_dtw`.
         normalize: compare by the soft-DTW divergence; False: by soft-DTW itself.
         scaler: what is done to each feature of each series first: None, nothing; "standard", mean 0 and
-            deviation 1; "minmax", in [0, 1].
+            deviation 1; "minmax", in [0, 1]. Either makes constants 0.
         device: "cpu", "cuda" or "cuda:N"; None: where the series are. A list: several that
             share the work.
         num_threads: threads of the calls; 0: OpenMP's default. Any number gives the same result.

@@ -261,9 +261,12 @@ def scaled(series: Series, scaler: str | None) -> Series:
     data = np.array(on_host(series.data), dtype=series.value_dtype)
     for row, size in zip(data, series.sizes(), strict=True):
         part = row[:size]
+        last_digit = np.finfo(part.dtype).eps * np.abs(part).max(0)
+        part -= part[0].copy()  # so that the mean of a constant is the constant, without rounding
         shift, scale = (part.mean(0), part.std(0)) if scaler == "standard" else (part.min(0), np.ptp(part, 0))
         part -= shift
-        part /= np.where(scale > 0, scale, 1)
+        # Values that differ in their last digit alone are a constant that was computed, and rounded.
+        part /= np.where(scale > last_digit, scale, np.inf)
     return Series(like(data, series.data), series.lengths)
 
 
