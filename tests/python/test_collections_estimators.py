@@ -146,6 +146,24 @@ def test_weights_are_repetitions(rng):
     np.testing.assert_allclose(weighted.cluster_centers_, repeated.cluster_centers_, atol=1e-4)
 
 
+@pytest.mark.parametrize("length", [None, 4, 20])
+@pytest.mark.parametrize("padded", [False, True])
+def test_centers_that_are_given_are_stretched(padded, length, rng):
+    x, _ = waves(rng, each=4)
+    init = x[:3]
+    if padded:
+        init = np.full((3, 30, 2), np.nan)
+        for row, series in zip(init, x[:3], strict=True):
+            row[: len(series)] = series
+    model = SoftDTWKMeans(3, init=init, center_length=length, gamma=0.1, max_iter=1).fit(x)
+    steps = length or max(map(len, x[:3]))
+    for center, series in zip(model.cluster_centers_, x[:3], strict=True):
+        at = np.linspace(0, len(series) - 1, steps)
+        expected = [np.interp(at, np.arange(len(series)), column) for column in series.T]
+        np.testing.assert_allclose(center.T, expected, rtol=1e-12)
+    assert np.isfinite(model.inertia_)
+
+
 def test_empty_clusters_get_a_series(rng):
     x, _ = waves(rng, each=4)
     far = np.full((18, 2), 50.0)

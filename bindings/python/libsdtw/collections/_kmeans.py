@@ -29,8 +29,8 @@ from ._majorize import Majorants
 from ._objective import Objectives
 from ._progress import Bar
 from ._search import run
-from ._seeding import plus_plus
-from ._series import Series, as_series, like, stretched
+from ._seeding import given_centers, plus_plus
+from ._series import Series, like, stretched
 from ._team import Team
 
 
@@ -56,7 +56,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
 
     Args:
         n_clusters: clusters.
-        init: "k-means++"; "random", series drawn at random; or centers, (k, M, D).
+        init: "k-means++"; "random", series drawn at random; or centers, a collection of k series, each of
+            which is stretched to `center_length`.
         n_init: starts, of which the one with the least inertia is kept.
         max_iter: rounds of one start at most.
         tol: stop where two rounds together lower the inertia by less than this share of it; with batches
@@ -68,7 +69,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         max_iter_barycenter: steps of a center in each round at most. A round ends before where a step gains
             little, and of squared distances after two if series have come or gone: the next one goes on from
             there.
-        center_length: time steps of the centers; None: of the longest series.
+        center_length: time steps of the centers; None: of the longest of init, if it holds centers, or of the
+            longest series.
         random_state: seed, or numpy.random.RandomState.
         verbose: 1: a line for each start; 2: for each round.
         progress: show a progress bar of tqdm.
@@ -283,19 +285,13 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
     def _first_centers(
         self, series: Series, weights: NDArray[Any], rng: np.random.RandomState
     ) -> NDArray[np.float64]:
-        length = self.center_length or int(series.sizes().max())
         if not isinstance(self.init, str):
-            given = np.array(as_series("init", self.init).data, np.float64)
-            if len(given) != self.n_clusters or given.shape[2] != series.features:
-                raise InvalidArgumentError(
-                    f"init has shape {np.shape(self.init)}: expected ({self.n_clusters}, M, "
-                    f"{series.features})"
-                )
-            return given
+            return given_centers(self.init, self.n_clusters, series.features, self.center_length)
         if self.init == "random":
             drawn = rng.choice(len(series), self.n_clusters, replace=False, p=weights / weights.sum())
         else:
             drawn = plus_plus(self._assignments.to_series, weights, self.n_clusters, rng)
+        length = self.center_length or int(series.sizes().max())
         return np.stack([stretched(series.one(int(b)), length) for b in drawn])
 
     def _descents(self) -> Descents:

@@ -1,5 +1,5 @@
 # First centers of k-means and k-medoids: k-means++ in the geometry of the values themselves.
-"""plus_plus."""
+"""given_centers and plus_plus."""
 
 from __future__ import annotations
 
@@ -8,6 +8,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .._core import InvalidArgumentError
+from ._series import as_series, stretched
+
+
+def given_centers(init: Any, clusters: int, features: int, length: int | None) -> NDArray[np.float64]:
+    """The centers that the caller begins with, (k, length, D); None: the length of the longest."""
+    given = as_series("init", init)
+    if len(given) != clusters or given.features != features:
+        raise InvalidArgumentError(
+            f"init has shape {tuple(given.data.shape)}: expected ({clusters}, M, {features})"
+        )
+    steps = length or int(given.sizes().max())
+    return np.stack([stretched(given.one(k), steps) for k in range(clusters)])
 
 
 def plus_plus(
