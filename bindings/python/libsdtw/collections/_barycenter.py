@@ -15,9 +15,10 @@ from ._descent import NOISE
 from ._keep import count
 from ._majorize import Majorants
 from ._objective import Evaluated, Objective, Objectives
-from ._pairs import PairOptions, resolve_gamma
+from ._pairs import PairOptions, raw_values, resolve_gamma
+from ._paths import require_paths
 from ._progress import Bar
-from ._series import Series, as_series, stretched
+from ._series import Series, as_series, like, stretched
 
 
 def soft_dtw_barycenter(
@@ -133,7 +134,17 @@ def descend(
     else:
         with suppress(KeyboardInterrupt):
             _by_scipy(watched, options, max_iter, tol)
+    if not np.isfinite(watched.value):
+        _require_paths(begin, batch, share, options)
     return watched.best
+
+
+def _require_paths(begin: NDArray[Any], batch: Series, share: NDArray[Any], options: PairOptions) -> None:
+    """Raises if a series that has a weight has no path to an average of these time steps."""
+    there = np.flatnonzero(share)
+    center = Series(like(begin[None].astype(batch.value_dtype), batch.data))
+    values = raw_values(batch.take(there), center, options)[:, 0]
+    require_paths("series", values, options, "average", "another length", there)
 
 
 def _by_scipy(watched: _Watched, options: PairOptions, max_iter: int, tol: float) -> None:

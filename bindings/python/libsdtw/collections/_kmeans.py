@@ -27,6 +27,7 @@ from ._labels import moves, with_a_series_each
 from ._lbfgs import QuasiNewton
 from ._majorize import Majorants
 from ._objective import Objectives
+from ._paths import require_paths
 from ._progress import Bar
 from ._search import run
 from ._seeding import given_centers, plus_plus
@@ -217,8 +218,10 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
             centers = self._first_centers(sample, np.ones(len(sample)), rng)
             with Bar(self.progress, self.max_iter, "k-means") as bar:
                 while batches.rounds < self.max_iter and not batches.settled:
-                    batch = series.take(batches.draw(rng))
+                    drawn = batches.draw(rng)
+                    batch = series.take(drawn)
                     values = self._assign(batch).to_centers(centers)
+                    self._require_paths(values.min(axis=1), drawn)
                     labels = values.argmin(axis=1)
                     bar.update(inertia=f"{batches.watch(values.min(axis=1)):.6g}")
                     if self.verbose > 1:
@@ -233,7 +236,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
             self.interrupted_ = True
         if centers is None:
             return None
-        nearest = run(self._job(series, _batch(centers, series), TopK(1)))
+        nearest = self._nearest(series, centers)
         inertia = float(weights @ nearest["values"][:, 0].astype(np.float64))
         labels = nearest["indices"][:, 0].astype(np.int32)
         return _Start(inertia, centers, labels, batches.rounds, batches.settled)
@@ -257,6 +260,8 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
                             values[:, worse] = to_centers(centers[worse])
                     labels = values.argmin(axis=1).astype(np.int32)
                     nearest = values[everyone, labels]
+                    if best is None:  # later ones have as many time steps
+                        self._require_paths(nearest)
                     inertia = float(weights @ nearest)
                     stop = len(history) > 1 and history[-2] - inertia <= self.tol * abs(history[-2])
                     history.append(inertia)
@@ -348,7 +353,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         return labels
 
     def transform(self, X: Any, *, lengths: Any = None) -> NDArray[Any]:
-        """Values of each series of X with each center, (B, k)."""
+        """Values of each series of X with each center, (B, k); infinite without a path."""
         series = self._new_series(X, lengths)
         return self._values(series, _batch(self.cluster_centers_, series))
 
@@ -358,8 +363,17 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         return -float(check_weights("sample_weight", sample_weight, len(nearest)) @ nearest)
 
     def _assigned(self, given: Any, lengths: Any) -> Any:
-        series = self._new_series(given, lengths)
-        return run(self._job(series, _batch(self.cluster_centers_, series), TopK(1)))
+        return self._nearest(self._new_series(given, lengths), self.cluster_centers_)
+
+    def _nearest(self, series: Series, centers: NDArray[Any]) -> Any:
+        """Each series' center, and the value with it."""
+        found = run(self._job(series, _batch(centers, series), TopK(1)))
+        self._require_paths(found["values"][:, 0])
+        return found
+
+    def _require_paths(self, least: NDArray[Any], numbers: NDArray[Any] | None = None) -> None:
+        """As centers have the same time steps, a band leaves a series a path to all of them or to none."""
+        require_paths("X", least, self._options(), "center", "another center_length", numbers)
 
     @property
     def _n_features_out(self) -> int:

@@ -16,11 +16,13 @@ from .._problem import choice
 from ._barycenter import check_weights
 from ._base import SeriesEstimator, documented
 from ._keep import TopK, count
+from ._paths import require_paths
 from ._progress import Bar
 from ._search import run
 from ._seeding import plus_plus
 
 _ENTRIES = 1 << 22  # of the matrix that are looked at at a time
+_LEAST = 1e-200  # a weight that is nothing beside others, but not 0: 0 times infinity is NaN
 
 
 @documented
@@ -101,16 +103,21 @@ class SoftDTWKMedoids(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
             )
         rng = check_random_state(self.random_state)
         values = self._values(series, None, self.progress)
-        self.inertia_, self.interrupted_ = np.inf, False
+        self.interrupted_ = False
+        best: tuple[NDArray[np.int64], float, int] | None = None
         for number in range(self.n_init if isinstance(self.init, str) else 1):
             medoids, inertia, swaps = self._start(values, weights, rng)
             if self.verbose:
                 print(f"start {number + 1} of {self.n_init}: inertia {inertia:.6g} after {swaps} exchanges")
-            if inertia < self.inertia_:
-                self.medoid_indices_, self.inertia_, self.n_iter_ = medoids, inertia, swaps + 1
+            if best is None or inertia < best[1]:
+                best = medoids, inertia, swaps + 1
             if self.interrupted_:
                 break
-        self.labels_ = values[:, self.medoid_indices_].argmin(axis=1).astype(np.int32)
+        assert best is not None
+        near = values[:, best[0]]
+        require_paths("X", near.min(axis=1), self._options(), "medoid", "more clusters")
+        self.medoid_indices_, self.inertia_, self.n_iter_ = best
+        self.labels_ = near.argmin(axis=1).astype(np.int32)
         self.labels_[self.medoid_indices_] = np.arange(self.n_clusters)
         self._medoids = series.take(self.medoid_indices_)
         self.cluster_centers_ = [self._medoids.one(k) for k in range(self.n_clusters)]
@@ -120,15 +127,22 @@ class SoftDTWKMedoids(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         self, values: NDArray[Any], weights: NDArray[Any], rng: np.random.RandomState
     ) -> tuple[NDArray[np.int64], float, int]:
         medoids, swaps = self._first(values, weights, rng), 0
+        goals = [(values, weights)]
+        if not np.isfinite(values.max()):  # first of all, each series needs a path to a medoid
+            unreached = ~np.isfinite(values)
+            goals = [(unreached, np.ones(len(values))), (values, np.maximum(weights, _LEAST))]
         try:
             with Bar(self.progress, self.max_iter, "k-medoids") as bar:
-                while swaps < self.max_iter:
-                    gain, cluster, candidate = best_exchange(values, weights, medoids)
-                    if not gain < -1e-9 * abs(_inertia(values, weights, medoids)):
+                for costs, shares in goals:
+                    while swaps < self.max_iter:
+                        gain, cluster, candidate = best_exchange(costs, shares, medoids)
+                        if not gain < -1e-9 * abs(_inertia(costs, shares, medoids)):
+                            break
+                        medoids[cluster] = candidate
+                        swaps += 1
+                        bar.update()
+                    if _inertia(values, weights, medoids) == np.inf:
                         break
-                    medoids[cluster] = candidate
-                    swaps += 1
-                    bar.update()
         except KeyboardInterrupt:
             self.interrupted_ = True
         return medoids, _inertia(values, weights, medoids), swaps
@@ -161,11 +175,12 @@ class SoftDTWKMedoids(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         """The cluster of each series of X, (B,), in memory of one block of values."""
         series = self._new_series(X, lengths)
         found = run(self._job(series, self._medoids, TopK(1)))
+        require_paths("X", found["values"][:, 0], self._options(), "medoid", "a fit to series of its length")
         indices: NDArray[np.int32] = found["indices"][:, 0].astype(np.int32)
         return indices
 
     def transform(self, X: Any, *, lengths: Any = None) -> NDArray[Any]:
-        """Values of each series of X with each medoid, (B, k)."""
+        """Values of each series of X with each medoid, (B, k); infinite without a path."""
         return self._values(self._new_series(X, lengths), self._medoids)
 
     @property
@@ -174,7 +189,9 @@ class SoftDTWKMedoids(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
 
 
 def _inertia(values: NDArray[Any], weights: NDArray[Any], medoids: NDArray[Any]) -> float:
-    return float(weights @ values[:, medoids].min(axis=1))
+    """Infinite if a series has no path to a medoid, whatever its weight."""
+    nearest = values[:, medoids].min(axis=1)
+    return float(weights @ nearest) if np.isfinite(nearest).all() else np.inf
 
 
 def best_exchange(

@@ -16,6 +16,7 @@ from .._core import InvalidArgumentError
 from .._problem import choice
 from ._base import SeriesEstimator, check_size, documented, encoded
 from ._keep import TopK, count
+from ._paths import require_paths
 from ._search import run
 from ._series import Series
 
@@ -158,10 +159,12 @@ class _Supervised(_Neighbors):
             )
 
     def _voices(self, X: Any, lengths: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Indices of the neighbours, and what each counts for, (B, k)."""
+        """Indices of the neighbours, and what each counts for, (B, k): nothing without a path to it."""
         values, indices = self.kneighbors(X, lengths=lengths)
+        instead = "training series of about its length"
+        require_paths("X", values[:, 0], self._options(), "training series", instead)
         if self.weights == "uniform":
-            return indices, np.ones(values.shape)
+            return indices, np.isfinite(values).astype(np.float64)
         values = np.maximum(values.astype(np.float64), 0)
         same = values == 0  # a copy of the query outvotes all that are not
         with np.errstate(divide="ignore"):

@@ -34,7 +34,8 @@ def plus_plus(
 
     A divergence of squared distances is itself a square, so that it takes the place of the squared distance.
     Of 2 + log(k) candidates, drawn in proportion to the value with the nearest center, the one that leaves
-    the least sum is taken. Raw soft-DTW, which may be negative, counts from the least value of all.
+    the least sum is taken. Raw soft-DTW, which may be negative, counts from the least value of all. Series
+    without a path to a center are farther than all others: they are drawn first, and counted first.
 
     Args:
         columns: values of all series with those of some indices, (B, len(indices)).
@@ -43,7 +44,10 @@ def plus_plus(
     chosen = [int(rng.choice(len(weights), p=weights / weights.sum()))]
     nearest = columns(np.array(chosen))[:, 0].astype(np.float64)
     while len(chosen) < clusters:
-        potential = weights * (nearest - min(0.0, float(nearest.min())))
+        unreached = ~np.isfinite(nearest)
+        known = np.where(unreached, 0, nearest)
+        far = (unreached & (weights > 0)).any()
+        potential = weights * (unreached if far else known - min(0.0, float(known.min())))
         potential[chosen] = 0
         total = potential.sum()
         if not total > 0:  # no series is apart from the chosen ones: any other will do
@@ -55,7 +59,8 @@ def plus_plus(
         candidates = np.minimum(drawn, np.flatnonzero(potential)[-1])
         candidates = np.unique(candidates)
         after = np.minimum(nearest[:, None], columns(candidates))
-        best = int(np.argmin(weights @ after))
+        unreached = ~np.isfinite(after)
+        best = int(np.lexsort((weights @ np.where(unreached, 0, after), weights @ unreached))[0])
         chosen.append(int(candidates[best]))
         nearest = after[:, best]
     return np.array(chosen)
