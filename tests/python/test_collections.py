@@ -12,7 +12,6 @@ from libsdtw.collections import (
     TopK,
     _blocks,
     _keep,
-    median_gamma,
     reduce_pairs,
     soft_dtw_argmin,
     soft_dtw_barycenter,
@@ -157,45 +156,6 @@ def test_least_values_of_blocks(data):
         share = keep.add(share, matrix[:, j : j + width].copy(), j)
     expected = np.argsort(np.where(np.isnan(matrix), np.inf, matrix), axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(share[1], expected)
-
-
-def test_forms_of_a_collection(rng):
-    # One collection as a list, padded with lengths, and padded with NaN
-    x = ragged(rng, 6)
-    padded = np.full((6, 9, 2), np.nan)
-    for row, series in zip(padded, x, strict=True):
-        row[: len(series)] = series
-    expected = soft_dtw_matrix(x, gamma=0.3)
-    np.testing.assert_array_equal(soft_dtw_matrix(padded, gamma=0.3), expected)
-    lengths = [len(series) for series in x]
-    for fill in (0.0, np.nan):
-        filled = np.nan_to_num(padded, nan=fill)
-        np.testing.assert_array_equal(soft_dtw_matrix(filled, x_lengths=lengths, gamma=0.3), expected)
-    # A table is one of univariate series, as are lists of lists
-    table = rng.normal(size=(4, 6))
-    expected = soft_dtw_matrix(table[:, :, None], gamma=0.3)
-    for same in (table, table.tolist(), list(table), [row[:, None] for row in table]):
-        np.testing.assert_array_equal(soft_dtw_matrix(same, gamma=0.3), expected)
-    assert soft_dtw_matrix(table > 0, gamma=0.3).dtype == np.float64
-
-
-def test_torch_tensors_are_read_in_place(rng):
-    torch = pytest.importorskip("torch")
-    x = rng.normal(size=(5, 6, 2))
-    expected = soft_dtw_matrix(x, gamma=0.3)
-    np.testing.assert_array_equal(soft_dtw_matrix(torch.from_numpy(x), gamma=0.3), expected)
-    np.testing.assert_array_equal(soft_dtw_matrix(list(torch.from_numpy(x)), gamma=0.3), expected)
-
-
-def test_median_rule(rng):
-    x = rng.normal(size=(30, 40, 2))
-    gamma = median_gamma(x)
-    # The squared distance of two normal points of two dimensions is 2 chi-squared(2), of median 4 log 2
-    assert gamma == pytest.approx(0.1 * 4 * np.log(2), rel=0.05)
-    assert median_gamma(10 * x) == pytest.approx(100 * gamma, rel=1e-12)
-    assert median_gamma(10 * x, "cityblock") == pytest.approx(10 * median_gamma(x, "cityblock"), rel=1e-12)
-    assert median_gamma(np.ones((3, 4, 1))) == 1.0
-    np.testing.assert_array_equal(soft_dtw_matrix(x[:4]), soft_dtw_matrix(x[:4], gamma=median_gamma(x[:4])))
 
 
 def test_memory_mapped_and_zarr(rng, tmp_path):

@@ -97,10 +97,13 @@ def as_series(name: str, given: Any, lengths: Any = None, device: str | None = N
 
 
 def on_host(array: Any) -> Any:
-    """A NumPy array of one of NumPy, PyTorch or CuPy."""
+    """A NumPy array of one of NumPy, PyTorch or CuPy; of bfloat16, which NumPy has not, in float32."""
     if isinstance(array, np.ndarray):
         return array
-    return array.get() if hasattr(array, "get") else array.detach().cpu().numpy()
+    if hasattr(array, "get"):
+        return array.get()
+    tensor = array.detach().cpu()
+    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
 
 
 def like(array: NDArray[Any], other: Any) -> Any:
@@ -130,9 +133,9 @@ def library_of(array: Any) -> str:
 
 
 def _host_array(given: Any) -> Any:
-    """PyTorch's tensors on the CPU as the NumPy arrays that they share their memory with."""
+    """PyTorch's tensors on the CPU as the NumPy arrays that they share their memory with, where they can."""
     if library_of(given) == "torch" and given.device.type == "cpu":
-        return given.detach().numpy()
+        return on_host(given)
     return given
 
 
@@ -171,6 +174,8 @@ def _floats(name: str, given: Any) -> Any:
             data = data.astype(np.float64)
         if data.dtype.kind in "iub":
             data = data.astype(np.float64)
+        if data.dtype.name == "bfloat16":  # of ml_dtypes
+            data = data.astype(np.float32)
         if data.dtype.kind != "f":
             raise InvalidArgumentError(f"{name} has dtype {data.dtype}: expected floating-point numbers")
     if data.ndim == 2:

@@ -1,0 +1,127 @@
+# What a collection may be given as, and the gamma that is chosen by it.
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from libsdtw.collections import median_gamma, soft_dtw_matrix
+from test_collections import ragged
+from test_collections_estimators import KINDS
+
+
+def test_forms_of_a_collection(rng):
+    # One collection as a list, padded with lengths, and padded with NaN
+    x = ragged(rng, 6)
+    padded = np.full((6, 9, 2), np.nan)
+    for row, series in zip(padded, x, strict=True):
+        row[: len(series)] = series
+    expected = soft_dtw_matrix(x, gamma=0.3)
+    np.testing.assert_array_equal(soft_dtw_matrix(padded, gamma=0.3), expected)
+    lengths = [len(series) for series in x]
+    for fill in (0.0, np.nan):
+        filled = np.nan_to_num(padded, nan=fill)
+        np.testing.assert_array_equal(soft_dtw_matrix(filled, x_lengths=lengths, gamma=0.3), expected)
+    # A table is one of univariate series, as are lists of lists
+    table = rng.normal(size=(4, 6))
+    expected = soft_dtw_matrix(table[:, :, None], gamma=0.3)
+    for same in (table, table.tolist(), list(table), [row[:, None] for row in table]):
+        np.testing.assert_array_equal(soft_dtw_matrix(same, gamma=0.3), expected)
+    assert soft_dtw_matrix(table > 0, gamma=0.3).dtype == np.float64
+
+
+def test_torch_tensors_are_read_in_place(rng):
+    torch = pytest.importorskip("torch")
+    x = rng.normal(size=(5, 6, 2))
+    expected = soft_dtw_matrix(x, gamma=0.3)
+    np.testing.assert_array_equal(soft_dtw_matrix(torch.from_numpy(x), gamma=0.3), expected)
+    np.testing.assert_array_equal(soft_dtw_matrix(list(torch.from_numpy(x)), gamma=0.3), expected)
+
+
+def test_bfloat16_is_read_in_float32(rng):
+    torch, ml_dtypes = pytest.importorskip("torch"), pytest.importorskip("ml_dtypes")
+    x = torch.from_numpy(rng.normal(size=(6, 8, 2))).bfloat16()
+    expected = soft_dtw_matrix(x.float(), gamma=0.3)
+    array = x.float().numpy().astype(ml_dtypes.bfloat16)
+    for same in (x, list(x), array, list(array)):
+        np.testing.assert_array_equal(soft_dtw_matrix(same, gamma=0.3), expected)
+
+
+def test_median_rule(rng):
+    x = rng.normal(size=(30, 40, 2))
+    gamma = median_gamma(x)
+    # The squared distance of two normal points of two dimensions is 2 chi-squared(2), of median 4 log 2
+    assert gamma == pytest.approx(0.1 * 4 * np.log(2), rel=0.05)
+    assert median_gamma(10 * x) == pytest.approx(100 * gamma, rel=1e-12)
+    assert median_gamma(10 * x, "cityblock") == pytest.approx(10 * median_gamma(x, "cityblock"), rel=1e-12)
+    assert median_gamma(np.ones((3, 4, 1))) == 1.0
+    np.testing.assert_array_equal(soft_dtw_matrix(x[:4]), soft_dtw_matrix(x[:4], gamma=median_gamma(x[:4])))
+
+
+class GpuArray:
+    """An array of CuPy, as far as collections look at one; its memory is the host's."""
+
+    def __init__(self, array):
+        self.array = np.asarray(array)
+        self.shape, self.dtype, self.ndim = self.array.shape, self.array.dtype, self.array.ndim
+
+    def __len__(self):
+        return len(self.array)
+
+    def __getitem__(self, index):
+        return GpuArray(self.array[index])
+
+    def get(self):
+        return self.array
+
+
+GpuArray.__module__ = "cupy"
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    """CuPy and libsdtw.cupy for such arrays; anything else is refused."""
+    import libsdtw.numpy
+
+    def on_gpu(name):
+        def call(x, y, **options):
+            assert isinstance(x, GpuArray)
+            result = getattr(libsdtw.numpy, name)(x.array, None if y is None else y.array, **options)
+            return tuple(map(GpuArray, result)) if isinstance(result, tuple) else GpuArray(result)
+
+        return call
+
+    names = "soft_dtw", "soft_dtw_cdist", "soft_dtw_grad"
+    module = types.SimpleNamespace(**{name: on_gpu(name) for name in names})
+    monkeypatch.setitem(sys.modules, "libsdtw.cupy", module)
+    package = types.SimpleNamespace(
+        asarray=lambda array, dtype: GpuArray(array.astype(dtype)),
+        zeros=lambda shape, dtype: GpuArray(np.zeros(shape, dtype)),
+        concatenate=lambda arrays, axis: GpuArray(np.concatenate([a.array for a in arrays], axis)),
+    )
+    monkeypatch.setitem(sys.modules, "cupy", package)
+
+
+@pytest.mark.usefixtures("cupy")
+@pytest.mark.parametrize("scaler", [None, "standard"])
+def test_arrays_stay_where_they_are(scaler, rng):
+    x, labels = rng.normal(size=(14, 9, 2)).cumsum(1), np.arange(14) % 2
+    lengths = rng.integers(4, 10, 14)
+    for kind in KINDS:
+        supervised = (labels,) if hasattr(kind, "predict") and "Neighbors" in kind.__name__ else ()
+        options = {"scaler": scaler, "num_threads": 1}
+        if "n_clusters" in kind().get_params():
+            options |= {"n_clusters": 3, "random_state": 0}
+        ours, expected = (
+            kind(**options).fit(data, *supervised, lengths=lengths) for data in (GpuArray(x), x)
+        )
+        assert ours.gamma_ == expected.gamma_
+        if supervised:
+            np.testing.assert_array_equal(ours.predict(GpuArray(x)), expected.predict(x))
+        elif hasattr(kind, "predict"):
+            np.testing.assert_array_equal(ours.labels_, expected.labels_)
+            np.testing.assert_array_equal(ours.predict(GpuArray(x)), expected.predict(x))
+            assert ours.inertia_ == pytest.approx(expected.inertia_, rel=1e-6)
+        else:
+            for found, other in zip(ours.kneighbors(GpuArray(x)), expected.kneighbors(x), strict=True):
+                np.testing.assert_array_equal(found, other)
