@@ -55,6 +55,12 @@ def test_median_rule(rng):
     assert median_gamma(10 * x) == pytest.approx(100 * gamma, rel=1e-12)
     assert median_gamma(10 * x, "cityblock") == pytest.approx(10 * median_gamma(x, "cityblock"), rel=1e-12)
     assert median_gamma(np.ones((3, 4, 1))) == 1.0
+    # Two time steps are of different series, which are far apart here, but for a single series
+    near, far = x[0, :, 0], x[1, :30, 0] + 100
+    assert median_gamma([near, far]) == pytest.approx(
+        0.1 * np.median(np.subtract.outer(near, far) ** 2), rel=1e-2
+    )
+    assert median_gamma([near]) < 1
     np.testing.assert_array_equal(soft_dtw_matrix(x[:4]), soft_dtw_matrix(x[:4], gamma=median_gamma(x[:4])))
 
 

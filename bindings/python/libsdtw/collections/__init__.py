@@ -64,7 +64,7 @@ def median_gamma(x: Any, metric: str = "sqeuclidean", *, lengths: Any = None, ra
     """A gamma for series of unknown scale: a tenth of the median cost of two time steps of different series.
 
     Args:
-        x: a collection.
+        x: a collection; of a single series it is the median cost of two time steps of that one.
         metric: of time steps.
         lengths: time steps of each series, (B,).
         random_state: seed of the 20 000 pairs of time steps that the median is taken of.

@@ -21,8 +21,8 @@ from ._pairs import PairOptions, resolve_gamma
 from ._search import run
 from ._series import SCALERS, Series, as_series, scaled
 
-SHARED = """        gamma: smoothing, a number; "median": a tenth of the median cost of two time steps of the
-            training series.
+SHARED = """        gamma: smoothing, a number; "median": a tenth of the median cost of two time steps of
+            different training series.
         metric, band, radius, step_weights, step_penalties: as of :func:`libsdtw.numpy.soft_dtw`.
         normalize: compare by the soft-DTW divergence; False: by soft-DTW itself.
         scaler: what is done to each feature of each series first: None, nothing; "standard", mean 0 and

@@ -82,12 +82,15 @@ class PairOptions:
 def median_gamma(series: Series, metric: str = "sqeuclidean", random_state: Any = 0) -> float:
     """A gamma for series whose scale one does not know: a tenth of the median cost of two time steps.
 
-    The median is that of the metric between 20 000 pairs of time steps, each of two series drawn at random.
-    It scales as the costs do, so that series in other units get the same alignments.
+    The median is that of the metric between 20 000 pairs of time steps, each of two different series drawn at
+    random, or of the one that there is. It scales as the costs do, so that series in other units get the same
+    alignments.
     """
     rng = np.random.default_rng(random_state)
     sizes = series.sizes()
-    first, second = rng.integers(len(series), size=(2, _DRAWS))
+    first = rng.integers(len(series), size=_DRAWS)
+    apart = rng.integers(1, len(series), size=_DRAWS) if len(series) > 1 else 0
+    second = (first + apart) % len(series)
     i, j = rng.integers(sizes[first]), rng.integers(sizes[second])
     if series.on_host:
         x, y = series.data[first, i], series.data[second, j]

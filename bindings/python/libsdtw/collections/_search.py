@@ -50,7 +50,7 @@ def reduce_pairs(
             end of a series is padding. Arrays of NumPy (memory-mapped ones are read a part at a time), or of
             PyTorch or CuPy, which are computed with where they are. y None: x itself.
         keep: :class:`TopK`, :class:`Sums`, :class:`Histogram` or :class:`Matrix`.
-        gamma: smoothing; "median": a tenth of the median cost of two time steps of x.
+        gamma: smoothing; "median": a tenth of the median cost of two time steps of different series of x.
         metric, band, radius, step_weights, step_penalties: as of :func:`libsdtw.numpy.soft_dtw`.
         normalize: the soft-DTW divergence, which is 0 of a series with itself (and may be below it by a
             little elsewhere, where gamma is large); False: soft-DTW itself, which is negative where series
