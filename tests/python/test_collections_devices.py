@@ -25,6 +25,7 @@ from libsdtw.collections import (
     _search,
     _team,
     reduce_pairs,
+    soft_dtw_barycenter,
     soft_dtw_top_k,
 )
 
@@ -235,6 +236,20 @@ def test_kmeans(options, part, rng, monkeypatch):
         found = fitted(x, ["cpu"] * count, **KMEANS[options])
         same_clusters(found, expected)
         np.testing.assert_array_equal(found.predict(x), expected.predict(x))
+
+
+@pytest.mark.parametrize("metric", ["sqeuclidean", "cityblock"])
+def test_barycenter(metric, rng, monkeypatch):
+    monkeypatch.setattr(_pairs, "STATE_PAIRS", 5)
+    x = [rng.normal(size=(n, 2)) for n in rng.integers(5, 12, 23)]
+    one, two, three = (
+        soft_dtw_barycenter(x, metric=metric, max_iter=4, device=device)
+        for device in (None, ["cpu", "cpu"], ["cpu"] * 3)
+    )
+    np.testing.assert_array_equal(two, one)
+    np.testing.assert_array_equal(three, one)
+    with pytest.raises(ValueError, match="device is 'gpu': expected 'cpu', 'cuda' or"):
+        soft_dtw_barycenter(x, device="gpu")
 
 
 def test_kmeans_computes_on_all_devices(rng, monkeypatch):

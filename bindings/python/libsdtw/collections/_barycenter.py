@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._core import InvalidArgumentError
 from ._descent import NOISE
+from ._devices import parse
 from ._keep import count
 from ._majorize import Majorants
 from ._objective import Evaluated, Objective, Objectives
@@ -19,6 +20,7 @@ from ._pairs import PairOptions, raw_values, resolve_gamma
 from ._paths import require_paths
 from ._progress import Bar
 from ._series import Series, as_series, like, stretched
+from ._team import Team
 
 
 def soft_dtw_barycenter(
@@ -37,7 +39,7 @@ def soft_dtw_barycenter(
     lengths: Any = None,
     max_iter: int = 50,
     tol: float = 1e-5,
-    device: str | None = None,
+    device: str | Sequence[str] | None = None,
     progress: bool = False,
     num_threads: int = 0,
 ) -> NDArray[np.float64]:
@@ -61,7 +63,8 @@ def soft_dtw_barycenter(
     Returns:
         The barycenter, (M, D), in float64.
     """
-    batch = as_series("series", series, lengths, device)
+    place, names = parse(device)
+    batch = as_series("series", series, lengths, place)
     options = PairOptions(
         resolve_gamma(gamma, batch, metric),
         *(metric, band, radius, step_weights, step_penalties, normalize, num_threads),
@@ -71,8 +74,10 @@ def soft_dtw_barycenter(
     if length is not None:
         count("length", length)
     begin = _start(init, batch, share, length)
-    with Bar(progress, count("max_iter", max_iter, least=0), "barycenter") as bar:
-        return descend(begin, batch, share, options, max_iter, tol, bar)
+    with ExitStack() as stack:
+        bar = stack.enter_context(Bar(progress, count("max_iter", max_iter, least=0), "barycenter"))
+        of = stack.enter_context(Team(names, options)).objectives if names else Objectives
+        return descend(begin, batch, share, options, max_iter, tol, bar, of)
 
 
 def check_weights(name: str, given: Any, size: int) -> NDArray[np.float64]:
@@ -120,11 +125,11 @@ def descend(
     max_iter: int,
     tol: float,
     bar: Bar,
+    of: Callable[..., Any],
 ) -> NDArray[np.float64]:
-    """The best series that is found from begin; Ctrl-C ends the search."""
-    watched = _Watched(
-        begin, Objectives(begin.shape, batch, 1, options).of(share, np.zeros(len(batch), int)), bar
-    )
+    """The best series that is found from begin; Ctrl-C ends the search. of: Objectives, or a team's."""
+    objective = of(begin.shape, batch, 1, options).of(share, np.zeros(len(batch), int))
+    watched = _Watched(begin, objective, bar)
     if max_iter == 0:
         return begin
     if options.metric == "sqeuclidean":
