@@ -224,6 +224,15 @@ def test_directories_that_are_not_ours(tmp_path):
     assert (tmp_path / "mine" / "matrix.npy").read_text() == "precious"
 
 
+@pytest.mark.parametrize("text", ['{"format": 2, "lib', "", "[]", "\xff"])
+def test_a_description_that_is_none(text, tmp_path):
+    options = {"x": np.zeros((8, 10, 1)), "keep": TopK(1), "gamma": 0.5, "checkpoint": tmp_path / "run"}
+    reduce_pairs(**options)
+    (tmp_path / "run" / "job.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(ValueError, match=r"checkpoint is .*run', whose job.json describes no job: expected"):
+        reduce_pairs(**options)
+
+
 def test_one_process_at_a_time(tmp_path):
     import fcntl
 

@@ -98,7 +98,7 @@ class Directory(Memory):
     def _open(self, job: Job) -> None:
         wanted, file = description(job), self.path / "job.json"
         if file.exists():
-            self._require_same(json.loads(file.read_text()), wanted)
+            self._require_same(self._description(file), wanted)
             self.arrays = {name: self._map(name, "r+") for name in job.keep.arrays(job.pairs)}
             self.done = self._read_done(job.pairs.panels)
         else:
@@ -119,6 +119,18 @@ class Directory(Memory):
     def _map(self, name: str, mode: Any) -> NDArray[Any]:
         array: NDArray[Any] = np.lib.format.open_memmap(self._file(name), mode)
         return array
+
+    def _description(self, file: Path) -> dict[str, Any]:
+        try:
+            found = json.loads(file.read_text())
+        except ValueError:  # it is written whole, so that this is no crash of ours
+            found = None
+        if not isinstance(found, dict):
+            raise InvalidArgumentError(
+                f"checkpoint is {str(self.path)!r}, whose job.json describes no job: expected the file as it "
+                "was written, or another directory"
+            )
+        return found
 
     def _require_same(self, found: dict[str, Any], wanted: dict[str, Any]) -> None:
         for name in {**found, **wanted}:

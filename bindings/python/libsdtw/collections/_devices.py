@@ -20,7 +20,7 @@ from .._core import InvalidArgumentError
 from ._blocks import Job
 from ._keep import Panel
 from ._pairs import PairOptions
-from ._series import Series
+from ._series import Series, require_gpu
 
 AHEAD = 2  # panels for each thread: one in hand, and one waiting
 GPU_THREADS = 2  # of a GPU: it computes a block of one while the other looks through the values of its own
@@ -93,9 +93,7 @@ class _Gpu:
 
         self.name, self.device = name, torch.device(name)
         self.own = threading.local()  # each thread's stream and pinned memory
-        count = torch.cuda.device_count()
-        if (self.device.index or 0) >= count:
-            raise InvalidArgumentError(f"device has {name!r} in it, and PyTorch sees {count} GPUs")
+        require_gpu(name, f"has {name!r} in it")
 
     def hold(self, job: Job) -> Job:
         import torch

@@ -304,3 +304,6 @@ class Matrix:
 
     def named(self) -> dict[str, Any]:
         return {"keep": "matrix", "out": None if self.out is None else type(self.out).__name__}
+
+
+KEEPERS = (TopK, Sums, Histogram, Matrix)

@@ -18,6 +18,7 @@ from .. import _core
 from .._core import InvalidArgumentError
 from .._problem import check_options, choice
 from .._rules import Rules, check_rules
+from ._keep import count
 from ._series import Series, library_of, like, on_host
 
 METRICS = tuple(name for name in _core.METRICS if name != "precomputed")
@@ -37,7 +38,7 @@ class PairOptions:
     step_weights: Sequence[float] = (1, 1, 1)
     step_penalties: Sequence[float] = (0, 0, 0)
     normalize: bool = True
-    num_threads: int = 0
+    num_threads: int | None = 0
 
     def check(self) -> None:
         choice("metric", self.metric, METRICS)
@@ -45,6 +46,8 @@ class PairOptions:
         check_rules(self.band, self.radius, self.step_weights, self.step_penalties)
         if not isinstance(self.normalize, (bool, np.bool_)):
             raise TypeError(f"normalize is {self.normalize!r}: expected True or False")
+        if self.num_threads is not None:
+            count("num_threads", self.num_threads, least=0)
 
     @property
     def rules(self) -> Rules:

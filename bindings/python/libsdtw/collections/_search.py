@@ -16,7 +16,7 @@ from . import _devices
 from ._blocks import Job
 from ._checkpoint import Directory, Memory
 from ._devices import parse
-from ._keep import Arrays, Histogram, Keep, Matrix, Panel, Sums, TopK, merges
+from ._keep import KEEPERS, Arrays, Histogram, Keep, Matrix, Panel, Sums, TopK, merges
 from ._pairs import PairOptions, resolve_gamma
 from ._progress import Bar
 from ._series import as_series, library_of
@@ -73,8 +73,12 @@ def reduce_pairs(
         The keeper's arrays by name; with a checkpoint they are memory-mapped.
     """
     place, devices = parse(device)
-    first = as_series("x", x, x_lengths, place)
-    second = None if y is None else as_series("y", y, y_lengths, place)
+    if not isinstance(keep, KEEPERS):
+        raise TypeError(f"keep is {keep!r}: expected TopK(), Sums(), Histogram(edges) or Matrix()")
+    if y is None and y_lengths is not None:
+        raise InvalidArgumentError("y_lengths is given without y: expected x_lengths alone")
+    first = as_series("x", x, x_lengths, place, "x_lengths")
+    second = None if y is None else as_series("y", y, y_lengths, place, "y_lengths")
     options = PairOptions(
         resolve_gamma(gamma, first, metric),
         *(metric, band, radius, step_weights, step_penalties, normalize, num_threads),

@@ -68,7 +68,9 @@ class Series:
         return on_host(self.data[index])[: self.sizes()[index]]
 
 
-def as_series(name: str, given: Any, lengths: Any = None, device: str | None = None) -> Series:
+def as_series(
+    name: str, given: Any, lengths: Any = None, device: str | None = None, of_lengths: str = "lengths"
+) -> Series:
     """The argument, checked: every series has a time step, and every time step of it is finite.
 
     Args:
@@ -76,22 +78,27 @@ def as_series(name: str, given: Any, lengths: Any = None, device: str | None = N
             time steps that are NaN, which are padding. Or a :class:`Series`, which has been checked.
         lengths: (B,) integers, or None.
         device: "cpu", "cuda" or "cuda:N": where the data are to be; None: where they are.
+        of_lengths: the name of the argument that lengths are.
     """
     if isinstance(given, Series):
         return given
     given = _host_array(given)
-    if isinstance(given, (list, tuple)) and given and library_of(given[0]) == "torch" and given[0].is_cuda:
-        from ..torch import pad
-
-        given, sizes = pad(given)
-        return _moved(Series(given, on_host(sizes).astype(np.int64)), device)
     if isinstance(given, (list, tuple)) and _is_ragged(given):
         if lengths is not None:
-            raise InvalidArgumentError(f"{name} is a list of series and lengths is given: they have lengths")
+            raise InvalidArgumentError(
+                f"{name} is a list of series and {of_lengths} is given: they have lengths"
+            )
+        if library_of(given[0]) == "torch" and given[0].is_cuda:
+            from ..torch import pad
+
+            given, on_gpu = pad(given)
+            sizes = on_host(on_gpu).astype(np.int64)
+            _require_steps(name, sizes)
+            return _moved(Series(given, sizes), device)
         series = _padded(name, given)
     else:
         data = _floats(name, given)
-        series = Series(data, _lengths(data, lengths))
+        series = Series(data, _lengths(of_lengths, data, lengths))
     series = _checked(name, series, trim=lengths is None)
     return _moved(series, device)
 
@@ -168,6 +175,8 @@ def _floats(name: str, given: Any) -> Any:
         if hasattr(given, "toarray"):
             raise TypeError(f"{name} is a sparse {type(given).__name__}: expected a dense array of series")
         data = np.asarray(given)
+        if data.dtype.kind == "O" and data.ndim == 0:
+            raise TypeError(f"{name} is a {type(given).__name__}: expected an array, or a list of series")
         if data.dtype.kind == "c":
             raise InvalidArgumentError(f"{name} has dtype {data.dtype}: Complex data not supported")
         if data.dtype.kind == "O":  # as scikit-learn does; float() says what cannot be a number
@@ -197,18 +206,18 @@ def _floats(name: str, given: Any) -> Any:
     return data
 
 
-def _lengths(data: Any, given: Any) -> NDArray[np.int64] | None:
+def _lengths(name: str, data: Any, given: Any) -> NDArray[np.int64] | None:
     if given is None:
         return None
     lengths = on_host(given) if hasattr(given, "dtype") else np.asarray(given)
     if lengths.dtype.kind not in "iu":
-        raise TypeError(f"lengths has dtype {lengths.dtype}: expected integers")
+        raise TypeError(f"{name} has dtype {lengths.dtype}: expected integers")
     if lengths.shape != (len(data),):
-        raise InvalidArgumentError(f"lengths has shape {lengths.shape}: expected ({len(data)},)")
+        raise InvalidArgumentError(f"{name} has shape {lengths.shape}: expected ({len(data)},)")
     outside = (lengths < 1) | (lengths > data.shape[1])
     if outside.any():
         raise InvalidArgumentError(
-            f"lengths holds {lengths[outside][0]}: expected lengths in [1, {data.shape[1]}]"
+            f"{name} holds {lengths[outside][0]}: expected lengths in [1, {data.shape[1]}]"
         )
     return np.ascontiguousarray(lengths, np.int64)
 
@@ -225,11 +234,7 @@ def _checked(name: str, series: Series, trim: bool) -> Series:
     if trim:
         there = ~np.isnan(data).all(axis=2)
         sizes = np.minimum(sizes, np.where(there, steps + 1, 0).max(axis=1))
-    empty = np.flatnonzero(sizes == 0)
-    if empty.size:
-        raise InvalidArgumentError(
-            f"{name}[{empty[0]}] has no time step: expected one or more in each series"
-        )
+    _require_steps(name, sizes)
     bad = ~np.isfinite(data).all(axis=2) & (steps < sizes[:, None])
     if bad.any():
         b, i = np.argwhere(bad)[0]
@@ -240,6 +245,14 @@ def _checked(name: str, series: Series, trim: bool) -> Series:
             "a series; NaN may pad its end)"
         )
     return Series(data, None if (sizes == data.shape[1]).all() else sizes.astype(np.int64))
+
+
+def _require_steps(name: str, sizes: NDArray[Any]) -> None:
+    empty = np.flatnonzero(sizes == 0)
+    if empty.size:
+        raise InvalidArgumentError(
+            f"{name}[{empty[0]}] has no time step: expected one or more in each series"
+        )
 
 
 def _moved(series: Series, device: str | None) -> Series:
@@ -255,7 +268,19 @@ def _moved(series: Series, device: str | None) -> Series:
         raise ImportError(
             f"device is {device!r} and the data are on the host: PyTorch moves them there"
         ) from None
+    require_gpu(device, f"is {device!r}")
     return Series(torch.from_numpy(np.ascontiguousarray(series.data)).to(device), series.lengths)
+
+
+def require_gpu(name: str, given: str) -> None:
+    """Raises unless PyTorch sees the GPU. given: what the argument `device` is, or has in it."""
+    import torch
+
+    count = torch.cuda.device_count()
+    if (torch.device(name).index or 0) >= count:
+        raise InvalidArgumentError(
+            f"device {given}, and PyTorch sees {count} GPUs: expected 'cpu', or GPUs that it sees"
+        )
 
 
 def scaled(series: Series, scaler: str | None) -> Series:
