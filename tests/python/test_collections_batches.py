@@ -48,6 +48,12 @@ def test_more_than_there_are(rng):
     assert adjusted_rand_score(labels, model.labels_) == 1
 
 
+def test_centers_have_the_steps_of_the_longest_series(rng):
+    x = [rng.normal(size=5) for _ in range(99)] + [rng.normal(size=9)]
+    model = SoftDTWKMeans(2, batch_size=2, max_iter=2, random_state=0).fit(x)
+    assert model.cluster_centers_.shape == (2, 9, 1)
+
+
 def test_batches(rng):
     series = _blocks.Series(np.zeros((50, 4, 1)))
     weights = np.where(np.arange(50) % 3, 1.0, 0.0)

@@ -213,9 +213,9 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         batches = Batches(series, weights, self.batch_size or 1, self.n_clusters, self.tol)
         centers: NDArray[np.float64] | None = None
         try:
-            sample = series.take(batches.first(rng))
+            longest, sample = int(series.sizes().max()), series.take(batches.first(rng))
             self._assign(sample)
-            centers = self._first_centers(sample, np.ones(len(sample)), rng)
+            centers = self._first_centers(sample, np.ones(len(sample)), rng, longest)
             with Bar(self.progress, self.max_iter, "k-means") as bar:
                 while batches.rounds < self.max_iter and not batches.settled:
                     drawn = batches.draw(rng)
@@ -245,7 +245,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         """One start; None if Ctrl-C came before there were any clusters."""
         best: _Start | None = None
         try:
-            centers = self._first_centers(series, weights, rng)
+            centers = self._first_centers(series, weights, rng, int(series.sizes().max()))
             of, descents = self._objectives(series, centers), self._descents()
             to_centers = self._assignments.to_centers
             history: list[float] = []
@@ -288,7 +288,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         return best
 
     def _first_centers(
-        self, series: Series, weights: NDArray[Any], rng: np.random.RandomState
+        self, series: Series, weights: NDArray[Any], rng: np.random.RandomState, longest: int
     ) -> NDArray[np.float64]:
         if not isinstance(self.init, str):
             return given_centers(self.init, self.n_clusters, series.features, self.center_length)
@@ -296,7 +296,7 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
             drawn = rng.choice(len(series), self.n_clusters, replace=False, p=weights / weights.sum())
         else:
             drawn = plus_plus(self._assignments.to_series, weights, self.n_clusters, rng)
-        length = self.center_length or int(series.sizes().max())
+        length = self.center_length or longest
         return np.stack([stretched(series.one(int(b)), length) for b in drawn])
 
     def _descents(self) -> Descents:
