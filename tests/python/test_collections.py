@@ -298,7 +298,7 @@ MISUSES = [  # arguments, exception, what its message says
     ({"device": ["cuda:99"]}, ValueError, "device has 'cuda:99' in it, and PyTorch sees \\d+ GPUs: expected"),
     ({"num_threads": 2.0}, TypeError, "num_threads is 2.0: expected an integer"),
     ({"num_threads": "a", "device": ["cpu", "cpu"]}, TypeError, "num_threads is 'a': expected an integer"),
-    ({"num_threads": -1}, ValueError, "num_threads is -1: expected an integer >= 0"),
+    ({"num_threads": -1}, ValueError, "num_threads is -1: expected 0 to 4096, or None"),
     ({"gamma": -1.0}, ValueError, "gamma is -1.0: expected a finite number >= 0"),
     ({"gamma": "auto"}, ValueError, "gamma is 'auto': expected a number >= 0, or 'median'"),
     ({"metric": "precomputed"}, ValueError, "metric is 'precomputed': expected one of 'sqeuclidean'"),

@@ -61,7 +61,7 @@ class Objectives:
         self.step = _pairs.STATE_PAIRS
         self.memory: _Memory | None = None
         self.calls: dict[int, _Prepared] = {}
-        self.in_calls = options.mirrored or not options.normalize
+        self.in_calls = options.rules.symmetric or not options.normalize
 
     def of(self, weights: NDArray[Any], labels: NDArray[Any]) -> Objective:
         return Objective(self, weights, labels)

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._core import InvalidArgumentError
-from .._problem import check_options, choice
+from .._problem import check_options, check_threads, choice
 from .._rules import Rules, check_rules
-from ._keep import count
 from ._series import Series, library_of, like, on_host
 
 METRICS = tuple(name for name in _core.METRICS if name != "precomputed")
@@ -46,8 +45,7 @@ class PairOptions:
         check_rules(self.band, self.radius, self.step_weights, self.step_penalties)
         if not isinstance(self.normalize, (bool, np.bool_)):
             raise TypeError(f"normalize is {self.normalize!r}: expected True or False")
-        if self.num_threads is not None:
-            count("num_threads", self.num_threads, least=0)
+        check_threads(self.num_threads)
 
     @property
     def rules(self) -> Rules:
@@ -60,12 +58,6 @@ class PairOptions:
         if self.num_threads or (given.isdigit() and int(given)):
             return self.num_threads or int(given)
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-    @property
-    def mirrored(self) -> bool:
-        """Whether the value of (j, i) is that of (i, j)."""
-        of = self.rules
-        return of.step_weight[1] == of.step_weight[2] and of.step_penalty[1] == of.step_penalty[2]
 
     def named(self) -> dict[str, Any]:
         """As a checkpoint keeps them: what the bits of a value depend on."""
