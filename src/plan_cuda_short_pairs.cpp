@@ -66,7 +66,9 @@ ShortPairs make_short_pairs(const Problem &p, Costs costs) {
   result.before_streams = is_hard && p.batch <= few * (is_long ? 2 : 8);
 
   const bool has_metric = p.fused() && (p.metric != SDTW_COSINE || p.gamma >= least_gamma_of_cosine);
-  const bool suits = has_metric && p.dtype == SDTW_F32 && !p.all_pairs && std::max(p.n, p.m) <= most_steps_of_few;
+  const int64_t most_elements = int64_t{1} << 30;  // of a series, which kernels count in an int
+  const bool suits = has_metric && p.dtype == SDTW_F32 && !p.all_pairs && std::max(p.n, p.m) <= most_steps_of_few &&
+                     std::max(p.n, p.m) * p.features < most_elements;
   const bool of_core = has_band && takes_core(p), needs_producers = costs == Costs::tensor;
   const int64_t some_features = has_weights ? 32 : 16;
   const bool pays = of_core          ? has_room && (!is_long || needs_producers)

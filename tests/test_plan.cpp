@@ -324,6 +324,7 @@ TEST_CASE("CUDA: short pairs of many features have a block each") {
   CHECK(is_short(256, 128, 128, 1));
   CHECK_FALSE(is_short(265, 128, 128, 1));
   CHECK_FALSE(is_short(32, 64, 64, 64, SDTW_SQEUCLIDEAN, SDTW_F64));
+  CHECK_FALSE(is_short(1, 64, 64, 1 << 24));  // an int would count a series' elements
   for (const sdtw_metric metric : {SDTW_EUCLIDEAN, SDTW_CITYBLOCK, SDTW_COSINE})
     for (const int64_t features : {1, 100}) {
       CHECK(is_short(4096, 64, 64, features, metric));

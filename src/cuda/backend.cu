@@ -121,10 +121,11 @@ void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Ou
 void require_device() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  cudaGetLastError();
+  if (error != cudaSuccess) cudaGetLastError();  // an error of the caller's own stays
   if (error != cudaSuccess || count == 0)
     fail(SDTW_STATUS_NO_DEVICE, "no CUDA device: %s",
          error == cudaSuccess ? "there is none" : cudaGetErrorString(error));
+  current_device();  // whether the library has code for it
 }
 
 void choose_core_kernels(sdtw::Plan &plan, Call call) {

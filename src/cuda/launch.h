@@ -37,6 +37,7 @@ struct Device {
   size_t shared_memory_of_multiprocessor;
   int times_slower_in_float64;
   bool avoids_float64;  // the code that it runs (room.h)
+  bool waits;           // whether wait_for_kernel_before was compiled into that code, not whether the GPU has it
 };
 // Of so many GPUs a thread keeps what the driver has said.
 constexpr int devices_remembered = 16;
@@ -74,7 +75,8 @@ inline Device current_device() {
                   static_cast<size_t>(shared_memory) - kept_for_static,
                   static_cast<size_t>(shared_memory_of_all),
                   times_slower,
-                  code_avoids_float64(code)};
+                  code_avoids_float64(code),
+                  code >= 90};
 }
 
 // A kernel that was chosen has to be one that was compiled for the GPU.
@@ -111,37 +113,29 @@ inline unsigned long long current_context() {
        current_device().shared_memory, needed);
 }
 
-// How a kernel runs on the current device.
-struct Residency {
-  int64_t blocks;  // that are resident at once, on the whole GPU, with some dynamic shared memory for each
-  bool waits;      // whether wait_for_kernel_before was compiled into the kernel, not whether the GPU has it
-};
-
-// Prepares a kernel to be launched with as much dynamic shared memory as a block may have, and says how it runs with
-// `shared` bytes of it. fixed: its static shared memory, if that is more than kept_for_static. What the driver says is
-// kept per thread and GPU, since asking takes as long as launching; it is asked again in another context, as after
-// cudaDeviceReset.
+// Prepares a kernel to be launched with as much dynamic shared memory as a block may have, and says how many of its
+// blocks are resident at once, on the whole GPU, with `shared` bytes of it. fixed: its static shared memory, if that is
+// more than kept_for_static. What the driver says is kept per thread and GPU, since asking takes as long as launching;
+// it is asked again in another context, as after cudaDeviceReset.
 template <class Function, Function kernel>
-Residency residency_of(int threads, size_t shared, size_t fixed = 0) {
+int64_t resident_blocks(int threads, size_t shared, size_t fixed = 0) {
   struct Known {
     unsigned long long context = 0;
     int threads = 0;
     size_t shared = 0;
-    Residency residency{};
+    int64_t blocks = 0;
   };
   static thread_local Known known_of[devices_remembered];
   const Device device = current_device();
   Known &known = known_of[device.id % devices_remembered];
   const unsigned long long context = current_context();
   if (context != 0 && known.context == context && known.threads == threads && known.shared == shared)
-    return known.residency;
+    return known.blocks;
   if (shared + fixed > device.shared_memory) fail_for_memory(shared + fixed);
   // The same for every problem: it belongs to the kernel, which other threads launch for problems of their own.
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(device.shared_memory - fixed)),
         "cudaFuncSetAttribute");
-  cudaFuncAttributes compiled{};
-  check(cudaFuncGetAttributes(&compiled, kernel), "cudaFuncGetAttributes");
   int resident = 0;
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, shared),
         "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
@@ -149,13 +143,12 @@ Residency residency_of(int threads, size_t shared, size_t fixed = 0) {
 #ifdef SDTW_CUDA_BLOCKS  // to test that no block waits for one that is not resident
   blocks = std::min<int64_t>(blocks, SDTW_CUDA_BLOCKS);
 #endif
-  known = {context, threads, shared, Residency{blocks, compiled.ptxVersion >= 90}};
-  return known.residency;
+  known = {context, threads, shared, blocks};
+  return known.blocks;
 }
 
-// overlap: programmatic dependent launch. The kernel follows another of the same call, and its blocks may become
-// resident while that one runs. The kernel then has to begin with wait_for_kernel_before, so it must have been compiled
-// for GPUs that have this instruction (9.0).
+// overlap: programmatic dependent launch, in code for GPUs that have it (9.0). The kernel follows another of the same
+// call, and its blocks may become resident while that one runs: it begins with wait_for_kernel_before.
 template <class... Parameters, class... Arguments>
 void launch_kernel(bool overlap, void (*kernel)(Parameters...), dim3 grid, int threads, size_t shared,
                    cudaStream_t stream, const Arguments &...arguments) {
@@ -165,7 +158,7 @@ void launch_kernel(bool overlap, void (*kernel)(Parameters...), dim3 grid, int t
   cudaLaunchConfig_t config{};
   config.gridDim = grid, config.blockDim = dim3(static_cast<unsigned>(threads)), config.dynamicSmemBytes = shared;
   config.stream = stream;
-  config.attrs = &serialization, config.numAttrs = overlap ? 1 : 0;
+  config.attrs = &serialization, config.numAttrs = overlap && current_device().waits ? 1 : 0;
   check(cudaLaunchKernelEx(&config, kernel, arguments...), "kernel launch");
 }
 

@@ -22,14 +22,13 @@ template <class Function, Function kernel, class... More>
 void launch_blocks(Room rooms, bool overlap, int threads, size_t shared, int64_t blocks, cudaStream_t stream,
                    const Args &a, const More &...more) {
   require(rooms);
-  const Residency resident = residency_of<Function, kernel>(threads, shared);
+  const int64_t resident = resident_blocks<Function, kernel>(threads, shared);
   // If blocks of the kernel before are still resident, the GPU may put two blocks on one multiprocessor and none on the
   // next. That costs nothing if blocks fill the GPU anyway, or if only one fits a multiprocessor; otherwise pairs of
   // several strips do not overlap: (32, 512, 512, 1) takes 0.167 ms so and 0.157 without.
-  const bool even = blocks >= resident.blocks || resident.blocks == current_device().multiprocessors;
-  launch_kernel(overlap && resident.waits && (even || a.strips == 1), kernel,
-                dim3(static_cast<unsigned>(blocks_of_grid(blocks, resident.blocks))), threads, shared, stream, a,
-                more...);
+  const bool even = blocks >= resident || resident == current_device().multiprocessors;
+  launch_kernel(overlap && (even || a.strips == 1), kernel,
+                dim3(static_cast<unsigned>(blocks_of_grid(blocks, resident))), threads, shared, stream, a, more...);
 }
 
 template <class Cell, class Source, bool warp_fallback, Extent extent>

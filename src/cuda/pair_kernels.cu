@@ -197,7 +197,7 @@ void launch_prepare(const Args &a, const Output &first, const Output &second, vo
   const int64_t most = std::max({size(first), size(second), zeros_of_pair});
   constexpr int each = 16;  // elements of a thread
   dim3 grid = grid_of(a, most, each * block);
-  grid.z = a.strips == 1 ? 1 : 1 + (midlines_of(a) + grid.x - 1) / grid.x;
+  if (a.strips > 1) grid.z = std::min<unsigned>(1 + (midlines_of(a) + grid.x - 1) / grid.x, 65535);
   // Of many short pairs several share a block: 4000 of 60 numbers each take 6 us instead of 26.
   constexpr int64_t enough = 256;  // blocks
   int pair_bits = block_bits;
@@ -219,7 +219,14 @@ void launch_prepare(const Args &a, const Output &first, const Output &second, vo
 
 int compiled_for() {
   cudaFuncAttributes compiled{};
-  check(cudaFuncGetAttributes(&compiled, round_sums_kernel), "cudaFuncGetAttributes");
+  const cudaError_t error = cudaFuncGetAttributes(&compiled, round_sums_kernel);
+  if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction ||
+      error == cudaErrorUnsupportedPtxVersion) {
+    cudaGetLastError();
+    fail(SDTW_STATUS_NO_DEVICE, "no code for this GPU, which CMAKE_CUDA_ARCHITECTURES chooses: %s",
+         cudaGetErrorString(error));
+  }
+  check(error, "cudaFuncGetAttributes");
   return compiled.ptxVersion;
 }
 

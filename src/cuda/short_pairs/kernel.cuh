@@ -80,7 +80,7 @@ static_assert(sizeof(Shared) <= kept_for_static, "the rest");
 template <class Shape, void (*kernel)(Args)>
 void launch_pairs(const Args &a, size_t shared, cudaStream_t stream) {
   constexpr int threads = Shape::threads;
-  const int64_t resident = residency_of<void (*)(Args), kernel>(threads, shared, static_bytes<Shape>).blocks;
+  const int64_t resident = resident_blocks<void (*)(Args), kernel>(threads, shared, static_bytes<Shape>);
   const auto blocks = static_cast<unsigned>(std::min(a.batch, std::max<int64_t>(resident, 1)));
   launch_kernel(false, kernel, dim3(blocks), threads, shared, stream, a);
 }

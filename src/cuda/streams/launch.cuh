@@ -27,7 +27,7 @@ auto visit_kernel(const Args &a, Visit visit) {
     constexpr Group group = decltype(of)::value;
     constexpr auto kernel = stream_kernel<Rows, group>;
     const Shape<Rows, group> shape(a);
-    return visit(kernel, shape, int64_t{residency_of<decltype(+kernel), kernel>(shape.threads, shape.shared).blocks});
+    return visit(kernel, shape, resident_blocks<decltype(+kernel), kernel>(shape.threads, shape.shared));
   };
   if constexpr (Rows::has_halves)
     if (a.halves) return with(std::integral_constant<Group, Group::halves>{});
@@ -43,7 +43,7 @@ int64_t Kernels<Rows>::resident_of_turns(const Args &a) {
     const size_t shared = Turns<Rows>::bytes(a);
     if (shared > current_device().shared_memory) return 0;
     using Function = decltype(&turns_kernel<Rows>);
-    return residency_of<Function, turns_kernel<Rows>>(warps_alone * warp, shared).blocks;
+    return resident_blocks<Function, turns_kernel<Rows>>(warps_alone * warp, shared);
   }
   return 0;
 }
