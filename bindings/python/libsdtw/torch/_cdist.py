@@ -12,9 +12,10 @@ from torch.utils.checkpoint import checkpoint
 
 from .._core import InvalidArgumentError
 from . import _options, _private
-from ._arguments import Lengths, Metric, Series, check_gamma, lengths_of, prepare, scaled_by_gamma
+from ._arguments import Lengths, Metric, Series, check_gamma, lengths_of, prepare
 from ._functional import soft_dtw
 from ._operators import all_pairs
+from ._pairs import scaled_by_gamma
 from ._ragged import padded
 
 

@@ -12,8 +12,9 @@ from torch import Tensor
 from .._core import InvalidArgumentError, UnsupportedError
 from .._problem import choice
 from . import _direct, _expected, _operators
-from ._arguments import REDUCTIONS, Lengths, Metric, Pairs, Series, prepare
+from ._arguments import REDUCTIONS, Lengths, Metric, Series, prepare
 from ._options import GivenRules
+from ._pairs import Pairs
 from ._ragged import padded
 
 KINDS = ("soft", "sharp", "mean_cost")
