@@ -1,4 +1,5 @@
 # libsdtw.torch: types, gamma as a tensor, metrics that are functions, divergences, expected costs.
+import functools
 import math
 
 import numpy as np
@@ -14,6 +15,7 @@ from libsdtw.torch import (
     sharp_soft_dtw,
     soft_dtw,
     soft_dtw_alignment,
+    soft_dtw_cdist,
     soft_dtw_divergence,
     soft_dtw_with_alignment,
 )
@@ -125,6 +127,73 @@ def test_small_gamma_is_learned(device, dtype, metric):
         expected = derivative(torch.float64, gamma)
         assert -3 * 13 * math.log(3) <= expected <= 1e-6  # three pairs of at most 13 steps
         torch.testing.assert_close(derivative(dtype, gamma), expected, rtol=1e-3, atol=1e-5)
+
+
+def fill(series, lengths, value):
+    """The batch with that value for padding."""
+    inside = torch.arange(series.shape[1], device=series.device) < lengths[:, None]
+    return torch.where(inside[..., None], series.detach(), value)
+
+
+def by_gamma(function, *given, gamma=0.7):
+    gamma = torch.tensor(gamma, dtype=torch.float64, device=given[0].device, requires_grad=True)
+    return torch.autograd.grad(function(*given, gamma=gamma).square().sum(), gamma)[0]
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script")  # which PyTorch's forward mode calls
+@pytest.mark.parametrize("padding", [math.nan, math.inf])
+@pytest.mark.parametrize(
+    "function", [soft_dtw, soft_dtw_divergence, soft_dtw_alignment, sharp_soft_dtw, soft_dtw_cdist]
+)
+def test_learned_gamma_beside_padding(device, function, padding):
+    x, y = pair(device)
+    n, m = torch.tensor([7, 3, 5], device=device), torch.tensor([6, 4, 1], device=device)
+    function = functools.partial(function, x_lengths=n, y_lengths=m)
+    expected = by_gamma(function, fill(x, n, 0), fill(y, m, 0))
+    given = fill(x, n, padding), fill(y, m, padding)
+    torch.testing.assert_close(by_gamma(function, *given), expected)
+    with torch.no_grad():
+        values = [function(*given, gamma=0.7 + step).square().sum() for step in (1e-6, -1e-6)]
+    torch.testing.assert_close(expected, (values[0] - values[1]) / 2e-6, rtol=1e-6, atol=1e-8)
+    gammas = (torch.tensor(0.7, dtype=torch.float64, device=device, requires_grad=True),)
+    if function.func is not sharp_soft_dtw and function.func is not soft_dtw_alignment:
+        assert torch.autograd.gradgradcheck(lambda gamma: function(*given, gamma=gamma), gammas)
+    tangent = torch.func.jvp(lambda g: function(*given, gamma=g).square().sum(), gammas, gammas)[1]
+    torch.testing.assert_close(tangent, 0.7 * expected)
+
+
+@pytest.mark.parametrize("function", [soft_dtw, soft_dtw_alignment, sharp_soft_dtw])
+def test_learned_gamma_beside_forbidden_cells(device, function):
+    x, y = (t.detach() for t in pair(device))
+
+    def banded(forbidden, x, y):
+        apart = torch.arange(x.shape[1])[:, None] - torch.arange(y.shape[1])
+        return torch.cdist(x, y).masked_fill(apart.abs().to(x.device) > 2, forbidden)
+
+    of = functools.partial(function, metric=functools.partial(banded, math.inf))
+    given = functools.partial(function, metric="precomputed")
+    for ours in (
+        by_gamma(of, x, y),
+        by_gamma(given, banded(math.inf, x, y)),
+        by_gamma(functools.partial(given, x_lengths=torch.full((3,), 7)), banded(math.inf, x, y)),
+    ):
+        torch.testing.assert_close(ours, by_gamma(given, banded(1e6, x, y)), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("function", [soft_dtw, soft_dtw_divergence, sharp_soft_dtw])
+@pytest.mark.parametrize("rules", [{}, {"step_penalties": (0, 1, 2)}, {"band": "absolute", "radius": 1}])
+def test_learned_gamma_beside_pairs_without_a_path(device, function, rules):
+    x, y = (t.detach() for t in pair(device))
+    if function is sharp_soft_dtw and "step_penalties" in rules:
+        rules = {}
+    n, m = torch.tensor([7, 0, 3], device=device), torch.tensor([6, 4, 6], device=device)
+    of = functools.partial(function, zero_infinity=True, **rules)
+    ours = by_gamma(functools.partial(of, x_lengths=n, y_lengths=m), x, y)
+    some = [0] if "band" in rules else [0, 2]
+    lengths = {"x_lengths": n[some], "y_lengths": m[some]}
+    torch.testing.assert_close(ours, by_gamma(functools.partial(of, **lengths), x[some], y[some]))
+    x[0, 2, 1] = torch.nan
+    assert by_gamma(functools.partial(of, x_lengths=n, y_lengths=m), x, y).isnan()
 
 
 def test_learned_gamma_is_a_parameter(device):

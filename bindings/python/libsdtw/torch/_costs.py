@@ -51,6 +51,14 @@ def without_padding(series: Tensor, lengths: Tensor | None) -> Tensor:
     return torch.where(inside[..., None], series, 0)
 
 
+def times(tensor: Tensor, factor: Tensor, aside: Tensor) -> Tensor:
+    """The tensor times a factor that has a derivative, which leaves out what is aside and not multiplied.
+
+    Else autograd would multiply what the tensor holds there by a gradient of 0, and infinity times 0 is NaN.
+    """
+    return torch.where(aside, tensor, torch.where(aside, 0, tensor) * factor)
+
+
 def wide(series: Tensor, least: torch.dtype = torch.float32) -> Tensor:
     """The series in a type of at least that many digits and that range."""
     return series.to(torch.promote_types(series.dtype, least))

@@ -38,7 +38,11 @@ class Pairs(NamedTuple):
     def values(self, result: Tensor) -> Tensor:
         """Values of what the operators have computed."""
         if self.scale is not None:
-            result = result * self.scale.to(result.dtype)
+            scale = self.scale.to(result.dtype)
+            if _operators.needs_grad(scale):  # pairs without a path have the derivative 0
+                result = _costs.times(result, scale, result == torch.inf)
+            else:
+                result = result * scale
         if self.offset is not None:
             result = result + self.offset
         return result.to(_kernels.value_dtype(self.dtype))
@@ -98,7 +102,12 @@ def scaled_by_gamma(
     x, y = _widened(x, y, gamma)
     gamma = gamma.to(x.device, x.dtype)
     factor = gamma.rsqrt() if options.degree() == 2 else 1 / gamma
-    return x * factor, None if y is None else y * factor
+    learned = _operators.needs_grad(factor)
+
+    def scaled(tensor: Tensor) -> Tensor:  # padding may hold NaN, and forbidden cells infinity
+        return _costs.times(tensor, factor, ~tensor.isfinite()) if learned else tensor * factor
+
+    return scaled(x), None if y is None else scaled(y)
 
 
 def _widened(x: Tensor, y: Tensor | None, gamma: Tensor) -> tuple[Tensor, Tensor | None]:
