@@ -105,6 +105,29 @@ def test_shapes_that_change(device, function):
     assert counter.frame_count == 2  # one for the first shape, one for all
 
 
+DYNAMIC = [  # where forward keeps state, or options are numbers, which dynamic=True makes inputs of
+    ({}, torch.bfloat16, None),
+    ({}, torch.float16, True),
+    ({"metric": torch.cdist}, torch.float64, None),
+    ({"metric": "cosine"}, torch.float64, True),
+    ({"step_penalties": (0, 0.1, 0.2)}, torch.float64, True),
+    ({"step_weights": (2, 1, 1), "step_penalties": (0, 0.1, 0.2), "gamma": 0.5}, torch.float64, True),
+    ({"band": "itakura", "radius": 4.5, "normalize": True}, torch.float64, True),
+]
+
+
+@pytest.mark.parametrize(("options", "dtype", "dynamic"), DYNAMIC)
+def test_training_with_shapes_that_change(device, options, dtype, dynamic):
+    loss = SoftDTW(**options)
+    backend = "inductor" if dtype == torch.bfloat16 else "aot_eager"
+    compiled = torch.compile(loss, dynamic=dynamic, fullgraph=bool(dynamic), backend=backend)
+    for shape in [(3, 7, 6, 2), (3, 9, 6, 2), (4, 9, 5, 2)]:
+        x, y = pair(device, dtype, shape=shape)
+        value, expected = compiled(x, y), loss(x, y)
+        torch.testing.assert_close(value, expected)
+        torch.testing.assert_close(grads(value, x, y), grads(expected, x, y))
+
+
 def test_lengths_in_a_list(device):
     x, y = pair(device)
     compiled = torch.compile(lambda x, y, n: soft_dtw(x, y, x_lengths=n), fullgraph=True, backend="aot_eager")

@@ -37,6 +37,8 @@ def prepare(
     """Checks all arguments."""
     if torch.compiler.is_compiling() and _private.is_forward_mode():
         _private.leave_the_compiler()
+    if torch.compiler.is_compiling() and not _options.takes_tensors(rules):
+        gamma = _private.constant(gamma)
     gamma = check_gamma(gamma)
     check_metric(metric)
     if y is None and metric != "precomputed":

@@ -91,10 +91,10 @@ def _of_the_library(
     one = prepare(x[:1], second[:1], options["gamma"], options["metric"], None, None, rules=rules)
     if one.y is None:
         return None
-    gamma = check_gamma(options["gamma"])
     if one.scale is None:
         x, second = x.to(one.x.dtype), second.to(one.x.dtype)
     else:
+        gamma = check_gamma(options["gamma"])
         x, scaled = scaled_by_gamma(x, second, gamma, _options.parse(one.options))
         second = x if scaled is None or y is None else scaled
     if n is not None and m is not None and n.dtype != m.dtype:

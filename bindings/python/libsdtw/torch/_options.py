@@ -37,8 +37,9 @@ class Options(NamedTuple):
         if self.rules == _USUAL:
             return _versioned(self.metric)
         band = next(name for name, code in _core.BANDS.items() if code == self.rules.band)
+        radius = _private.constant(self.rules.band_radius)  # compilers make an input of the default, too
         steps = (",".join(map(repr, three)) for three in (self.rules.step_weight, self.rules.step_penalty))
-        return _versioned(";".join((self.metric, band, repr(self.rules.band_radius), *steps)))
+        return _versioned(";".join((self.metric, band, repr(radius), *steps)))
 
     def degree(self) -> int:
         return DEGREES[self.metric]
@@ -61,8 +62,7 @@ class Options(NamedTuple):
 def key(metric: str, given: GivenRules) -> str:
     """The key of options that users give, checked."""
     band, radius, weights, penalties = given
-    usual = type(weights) is tuple and type(penalties) is tuple and (weights, penalties) == NO_RULES[2:]
-    if band is None and radius is None and usual:
+    if band is None and radius is None and _are_usual(weights, penalties):
         return _versioned(metric)
     if torch.compiler.is_compiling():  # whose numbers may be inputs of the program, but a key is a constant
         radius = _private.constant(radius)
@@ -71,6 +71,17 @@ def key(metric: str, given: GivenRules) -> str:
             for three in (weights, penalties)
         )
     return Options(metric, check_rules(band, radius, weights, penalties)).key()
+
+
+def takes_tensors(given: GivenRules) -> bool:
+    """Whether gamma may be a tensor with these options: costs can be dearer instead of steps."""
+    if _are_usual(*given[2:]):
+        return True
+    return parse(key("precomputed", given)).rules.penalty_as_cost() is not None
+
+
+def _are_usual(weights: Any, penalties: Any) -> bool:
+    return type(weights) is tuple and type(penalties) is tuple and (weights, penalties) == NO_RULES[2:]
 
 
 def _versioned(key: str) -> str:

@@ -196,7 +196,9 @@ def is_constant(number: Any) -> bool:
 
 
 def constant(number: Any) -> Any:
-    """The number as the compiler knows it now: for another one it is to compile anew."""
+    """The number as the compiler knows it now: for another one it is to compile anew. Uncompiled, itself."""
+    if not torch.compiler.is_compiling():
+        return number
     if not isinstance(number, (int, float, torch.SymInt, torch.SymFloat)):
         return number
     try:
@@ -210,13 +212,17 @@ def new_size() -> Any:
     """A size in a fake kernel that follows from symbolic ones, by a rule that compilers cannot know.
 
     The public name is for sizes that data decide, at which compilers leave the program, unless they are told
-    to go on or are to make one graph.
+    to go on or are to make one graph; and it is an error where a tensor of that size is no result, as what
+    autograd alone keeps is none.
     """
     context: Any = torch.library.get_ctx()
     try:
         from torch._library import fake_impl
 
         allocate: Any = fake_impl.allocate_size
-        return allocate(context._shape_env)
+        size = allocate(context._shape_env)
     except (ImportError, AttributeError):
-        return context.new_dynamic_size()
+        size = context.new_dynamic_size()
+    with contextlib.suppress(AttributeError):
+        context._shape_env.ignorable_fresh_unbacked_symbols.append(size.node._expr)
+    return size
