@@ -291,6 +291,15 @@ def test_divergence(device, gamma, kind):
     torch.testing.assert_close(one, soft_dtw_divergence(x, y[:1].expand(3, -1, -1), **options))
 
 
+@pytest.mark.parametrize("lengths", [torch.tensor(2), [2], [2, 2, 2]])
+def test_divergence_of_one_univariate_series(lengths):
+    x, y = pair("cpu", shape=(3, 7, 6, 1))
+    one, of = x[0, :, 0], functools.partial(soft_dtw, normalize=True)
+    torch.testing.assert_close(of(one, y, x_lengths=lengths), of(x[0, :2], y))
+    torch.testing.assert_close(of(y, one, y_lengths=lengths), of(y, x[0, :2]))
+    torch.testing.assert_close(of(one, y[0], x_lengths=[2]), of(one[:2], y[0]))
+
+
 def test_divergence_agrees_with_tslearn():
     x, y = np.array([1.0, 2.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0, 4.0])
     terms = [tslearn_soft_dtw(a, b, gamma=1.0) for a, b in ((x, y), (x, x), (y, y))]

@@ -249,6 +249,7 @@ def _divergence(
 
     def own(series: Tensor, lengths: Any) -> Tensor:
         if lengths is not None and pairs.shape:  # which may be of more pairs than there are series
+            series = series[:, None] if series.ndim == 1 else series
             series = series.expand(*pairs.shape, *series.shape[-2:])
         pair = prepare(series, series, gamma, metric, lengths, lengths, rules=rules)
         return of(pair).reshape(pair.shape)
