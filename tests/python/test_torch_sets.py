@@ -222,6 +222,35 @@ def test_barycenter_of_unequal_lengths(device, method, steps):
     torch.testing.assert_close(soft_dtw_barycenter(ragged, **options), average)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("method", ["lbfgs", "adam"])
+def test_barycenter_of_halves(device, dtype, method):
+    x = pair(device)[0].detach().to(dtype)
+    options = {"method": method, "max_iter": 5}
+    average = soft_dtw_barycenter(x, **options)
+    torch.testing.assert_close(average, soft_dtw_barycenter(x.float(), **options).to(dtype), rtol=0, atol=0)
+
+
+def test_barycenter_in_inference_mode(device):
+    x = pair(device)[0].detach()
+    options = {"weights": [1, 2, 3], "lengths": [7, 3, 5], "max_iter": 3}
+    expected = soft_dtw_barycenter(x, **options)
+    with torch.inference_mode():
+        torch.testing.assert_close(soft_dtw_barycenter(x, **options), expected)
+        x = x.clone()  # of inference mode, as are these
+        options |= {name: torch.tensor(options[name], device=device) for name in ("weights", "lengths")}
+        torch.testing.assert_close(soft_dtw_barycenter(x, **options), expected)
+    torch.testing.assert_close(soft_dtw_barycenter(x, **options), expected)
+
+
+def test_barycenter_leaves_other_gradients_alone(device):
+    x = pair(device)[0].requires_grad_()
+    gamma = torch.tensor(0.5, device=device, requires_grad=True)
+    soft_dtw_barycenter(x, gamma=gamma, max_iter=2)
+    assert x.grad is None
+    assert gamma.grad is None
+
+
 def test_barycenter_options(device, capsys):
     x, _ = pair(device)
     x = x.detach()
@@ -241,6 +270,8 @@ def test_barycenter_options(device, capsys):
         ({"init": torch.zeros(4, 3)}, r"init has shape \(4, 3\): expected \(M, 2\)"),
         ({"max_iter": -1}, "max_iter is -1"),
         ({"lengths": [1, 2]}, r"lengths has shape \(2,\)"),
+        ({"lengths": torch.tensor([7, 5, 9], device=device)}, r"lengths has 9: expected lengths in \[0, 7\]"),
+        ({"lengths": torch.tensor([7, 5, -1], device=device)}, "lengths has -1"),
     ]:
         with pytest.raises(ValueError, match=message):
             soft_dtw_barycenter(x, **options)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .._core import InvalidArgumentError
 from .._problem import choice
+from . import _costs
 from ._arguments import Lengths, Metric, Series, check_floats, check_supported, lengths_of
 from ._functional import soft_dtw, soft_dtw_divergence
 from ._ragged import padded
@@ -68,28 +69,34 @@ def soft_dtw_barycenter(
             f"series has shape {tuple(batch.shape)}: expected (B, N, D) with one series or more; a batch of "
             "univariate series (B, N) is given as series[..., None]"
         )
-    batch = batch.detach()
-    sizes = lengths_of("lengths", lengths, batch.shape[:1], batch, batch.shape[1])
-    share = _weights(weights, batch)
-    average = _start(init, batch, sizes, share).requires_grad_()
+    sizes = lengths_of("lengths", lengths, batch.shape[:1], batch, batch.shape[1], check=True)
     function = soft_dtw_divergence if normalize else soft_dtw
     options: dict[str, Any] = {"gamma": gamma, "metric": metric, "band": band, "radius": radius}
     options |= {"step_weights": step_weights, "step_penalties": step_penalties}
 
     def loss() -> Tensor:
-        values = function(average, batch, y_lengths=sizes, **options)
+        values = function(average, given, y_lengths=sizes, **options)
         # A series without a weight has no say, be it ever so far away.
         return torch.where(share > 0, values * share, 0).sum()
 
-    with torch.enable_grad(), _Bar(progress, max_iter) as bar:
+    with torch.inference_mode(False), torch.enable_grad(), _Bar(progress, max_iter) as bar:
+        given = _kept(_costs.wide(batch))  # steps of halves would be lost in rounding, or leave their range
+        sizes = None if sizes is None else _kept(sizes)
+        share = _weights(weights, given)
+        average = _start(init, given, sizes, share).requires_grad_()
         _minimise(loss, average, method, max_iter, tol, lr, bar)
-    return average.detach()
+    return average.detach().to(batch.dtype)
+
+
+def _kept(tensor: Tensor) -> Tensor:
+    """The tensor without a gradient, as autograd may keep it: a copy of one that is of inference mode."""
+    return tensor.clone() if tensor.is_inference() else tensor.detach()
 
 
 def _weights(weights: Any, batch: Tensor) -> Tensor:
     if weights is None:
         return batch.new_full(batch.shape[:1], 1 / len(batch))
-    share = torch.as_tensor(weights, dtype=batch.dtype, device=batch.device)
+    share = _kept(torch.as_tensor(weights, dtype=batch.dtype, device=batch.device))
     if share.shape != batch.shape[:1]:
         raise InvalidArgumentError(
             f"weights has shape {tuple(share.shape)}: expected ({len(batch)},), one for each series"
@@ -98,7 +105,7 @@ def _weights(weights: Any, batch: Tensor) -> Tensor:
         raise InvalidArgumentError("weights has one that is negative or not finite: expected numbers >= 0")
     if not bool(share.any()):
         raise InvalidArgumentError("weights are all 0: expected one that is greater, at least")
-    return share.detach()
+    return share
 
 
 def _start(init: Any, batch: Tensor, lengths: Tensor | None, share: Tensor) -> Tensor:
@@ -140,7 +147,7 @@ def _minimise(
     def closure() -> float:
         optimizer.zero_grad()
         value: Any = loss()
-        value.backward()
+        value.backward(inputs=[average])  # and of nothing else that has a gradient, as a learned gamma
         result: float = value.item()
         return result
 
