@@ -56,6 +56,30 @@ def test_costs_of_halves_are_no_halves(device, dtype):
         torch.testing.assert_close(value, expected.to(value.dtype), rtol=2e-6, atol=1e-5)
 
 
+def differences(x, y):
+    return (x - y.mT).abs()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_expected_costs_of_halves(device, dtype):
+    # Whole numbers, whose differences halves hold exactly.
+    x, y = ((8 * t.detach()).round().to(dtype) for t in pair(device, shape=(3, 9, 8, 1)))
+    for function, *given in (
+        (sharp_soft_dtw, x, y),
+        (functools.partial(sharp_soft_dtw, metric="precomputed"), differences(x, y)),
+        (functools.partial(soft_dtw_divergence, metric=differences, kind="sharp"), x, y),
+        (functools.partial(soft_dtw_divergence, metric=differences, kind="mean_cost"), x, y),
+    ):
+        function = functools.partial(function, gamma=5.0)
+        halves, wide = ([t.to(of).requires_grad_() for t in given] for of in (dtype, torch.float32))
+        value, expected = function(*halves), function(*wide)
+        assert value.dtype == torch.float32
+        torch.testing.assert_close(value, expected, rtol=2e-6, atol=1e-5)
+        if function.func is sharp_soft_dtw:  # a divergence adds up gradients of its terms, of the type of x
+            for ours, want in zip(grads(value, *halves), grads(expected, *wide), strict=True):
+                torch.testing.assert_close(ours, want.to(dtype))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_autocast(device, dtype):
     x, y = pair(device, torch.float32)

@@ -27,6 +27,10 @@ def sharp(
     chosen = _options.parse(options)
     if chosen.has_penalties():
         raise UnsupportedError("expected costs with step_penalties are not implemented")
+    x, y = (
+        _costs.wide(x),
+        None if y is None else _costs.wide(y),
+    )  # gradients, which have their type, are terms
     if y is not None and chosen.degree() == 0:
         x, y = _costs.matrix(chosen.metric, x, y, x_lengths, y_lengths), None
         options, chosen = chosen.of_costs(), _options.parse(chosen.of_costs())
@@ -60,7 +64,7 @@ def mean_cost(
     chosen = _options.parse(options)
     if chosen.has_penalties() or chosen.weighs_steps():
         raise UnsupportedError("mean costs with step_weights or step_penalties are not implemented")
-    cost = x if y is None else _costs.matrix(chosen.metric, x, y, x_lengths, y_lengths)
+    cost = _costs.wide(x) if y is None else _costs.matrix(chosen.metric, x, y, x_lengths, y_lengths)
     free = torch.zeros((), dtype=cost.dtype, device=cost.device)
     if x_lengths is None and y_lengths is None:
         free = free.expand(1, *cost.shape[1:])
