@@ -221,6 +221,15 @@ def test_there_are_enough_of_them():
         ({"step_penalties": None}, TypeError),
         ({"reduction": None}, ValueError),
         ({"bandwidth": 3}, TypeError),
+        ({"normalize": True, "metric": "precomputed"}, ValueError),
+        (
+            {
+                "gamma": torch.ones((), requires_grad=True),
+                "step_weights": (2, 1, 1),
+                "step_penalties": (0, 1, 1),
+            },
+            NotImplementedError,
+        ),
     ],
 )
 def test_module_refuses_what_a_call_would(options, error):

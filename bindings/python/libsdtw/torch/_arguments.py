@@ -15,7 +15,7 @@ from .. import _core
 from .._core import InvalidArgumentError
 from .._problem import choice
 from . import _costs, _kernels, _options, _private, _ragged, _sharding
-from ._pairs import Pairs, with_gamma
+from ._pairs import Pairs, penalty_as_cost, with_gamma
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -131,7 +131,9 @@ def check_supported(gamma: Any, metric: Any, rules: _options.GivenRules = _optio
     gamma = check_gamma(gamma)
     check_metric(metric)
     key = _options.key(metric if isinstance(metric, str) else "precomputed", rules)
-    if isinstance(metric, str) and isinstance(gamma, float):
+    if isinstance(gamma, Tensor):
+        penalty_as_cost(_options.parse(key))
+    elif isinstance(metric, str):
         shape = torch.Size((1, 1, 1))
         y = None if metric == "precomputed" else shape
         _kernels.plan(shape, y, torch.float32, None, gamma, key, "cpu", 1, 0, True, False)
@@ -298,7 +300,20 @@ def _called(
     return cost
 
 
-def check_options(gamma: Any, metric: Any, reduction: Any, rules: _options.GivenRules) -> None:
+def check_divergence(metric: Any) -> None:
+    """Raises for costs that are given, of which none are between a series and itself."""
+    if isinstance(metric, str) and metric == "precomputed":
+        raise InvalidArgumentError(
+            "metric is 'precomputed', but a divergence compares x and y with themselves too: expected series "
+            "and a metric of them, which may be a function"
+        )
+
+
+def check_options(
+    gamma: Any, metric: Any, reduction: Any, rules: _options.GivenRules, normalize: bool
+) -> None:
     """What a module checks when it is made."""
     check_supported(gamma, metric, rules)
+    if normalize:
+        check_divergence(metric)
     choice("reduction", reduction, REDUCTIONS)

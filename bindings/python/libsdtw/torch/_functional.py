@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import InvalidArgumentError, UnsupportedError
+from .._core import UnsupportedError
 from .._problem import choice
 from . import _direct, _expected, _operators
-from ._arguments import REDUCTIONS, Lengths, Metric, Series, prepare
+from ._arguments import REDUCTIONS, Lengths, Metric, Series, check_divergence, prepare
 from ._options import GivenRules
 from ._pairs import Pairs
 from ._ragged import padded
@@ -238,11 +238,7 @@ def _divergence(
     check_lengths: bool,
     rules: GivenRules,
 ) -> Tensor:
-    if metric == "precomputed":
-        raise InvalidArgumentError(
-            "metric is 'precomputed', but a divergence compares x and y with themselves too: expected series "
-            "and a metric of them, which may be a function"
-        )
+    check_divergence(metric)
     x, x_lengths = padded("x", x, x_lengths)
     y, y_lengths = padded("y", y, y_lengths)
     pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, check_lengths, rules)

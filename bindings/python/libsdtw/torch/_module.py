@@ -42,7 +42,8 @@ class SoftDTW(torch.nn.Module):
         check_lengths: bool = False,
     ) -> None:
         super().__init__()
-        check_options(gamma, metric, reduction, (band, radius, step_weights, step_penalties))
+        rules = band, radius, step_weights, step_penalties
+        check_options(gamma, metric, reduction, rules, normalize)
         if isinstance(gamma, Tensor) and not isinstance(gamma, torch.nn.Parameter):
             self.register_buffer("gamma", gamma, persistent=False)
         else:

@@ -77,15 +77,21 @@ def with_gamma(pairs: Pairs, gamma: Tensor) -> Pairs:
     return Pairs(x, y, *lengths, 1.0, pairs.options, scale, shape, dtype, offset)
 
 
-def _with_penalties_in_costs(pairs: Pairs, options: _options.Options) -> Pairs:
-    """The same without penalties, which nothing could scale, but with costs that are dearer for them, and
-    what remains of them for all paths alike."""
+def penalty_as_cost(options: _options.Options) -> float:
+    """What every cell is to cost more where gamma is a tensor. Raises where that cannot be."""
     more = options.rules.penalty_as_cost()
     if more is None:
         raise UnsupportedError(
             "gamma as a tensor is not implemented for step_penalties with step_weights of which the diagonal "
             "one is the sum of the others: expected a number"
         )
+    return more
+
+
+def _with_penalties_in_costs(pairs: Pairs, options: _options.Options) -> Pairs:
+    """The same without penalties, which nothing could scale, but with costs that are dearer for them, and
+    what remains of them for all paths alike."""
+    more = penalty_as_cost(options)
     x, y, n, m = pairs.inputs()[:4]
     cost = x if y is None else _costs.matrix(options.metric, x, y, n, m)
     n = torch.full(cost.shape[:1], cost.shape[1], device=cost.device) if n is None else n
