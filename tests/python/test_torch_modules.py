@@ -38,6 +38,19 @@ def test_copies(loss):
         other.load_state_dict(loss.state_dict())
 
 
+def test_gamma_may_be_a_number_or_a_tensor():
+    x, y = pair("cpu")
+    loss = SoftDTW(gamma=torch.tensor(0.5))
+    learned = torch.nn.Parameter(torch.tensor(0.3, dtype=torch.float64))
+    for gamma in (0.7, torch.tensor(0.25), learned, 2, torch.tensor(1.5), torch.tensor(0.75), learned, 0.1):
+        loss.gamma = gamma
+        torch.testing.assert_close(loss(x, y), soft_dtw(x, y, gamma=gamma))
+        assert list(loss.parameters()) == [learned] * (gamma is learned)
+        assert list(loss.state_dict()) == ["gamma"] * (gamma is learned)
+        assert len(list(loss.buffers())) == (isinstance(gamma, torch.Tensor) and gamma is not learned)
+        torch.testing.assert_close(copy.deepcopy(loss)(x, y), loss(x, y))
+
+
 def test_of_no_device_yet():
     loss = SoftDTW(gamma=torch.nn.Parameter(torch.tensor(0.5))).to("meta")
     assert repr(loss).startswith("SoftDTW(gamma=meta,")

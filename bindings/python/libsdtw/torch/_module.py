@@ -22,7 +22,8 @@ class SoftDTW(torch.nn.Module):
         loss(x, y, x_lengths, y_lengths).backward()
 
     The options are those of :func:`soft_dtw`, which says what they mean, and what calls take and return.
-    gamma may be changed between calls, to anneal it; a torch.nn.Parameter is learned.
+    gamma may be changed between calls, to anneal it: a number or a tensor takes the place of either. A
+    torch.nn.Parameter is learned; another tensor goes where the module goes, and is not saved with it.
     """
 
     gamma: Any
@@ -44,10 +45,7 @@ class SoftDTW(torch.nn.Module):
         super().__init__()
         rules = band, radius, step_weights, step_penalties
         check_options(gamma, metric, reduction, rules, normalize)
-        if isinstance(gamma, Tensor) and not isinstance(gamma, torch.nn.Parameter):
-            self.register_buffer("gamma", gamma, persistent=False)
-        else:
-            self.gamma = gamma
+        self.gamma = gamma
         self.metric = metric
         self.reduction = reduction
         self.band, self.radius = band, radius
@@ -85,6 +83,14 @@ class SoftDTW(torch.nn.Module):
             zero_infinity=self.zero_infinity,
             check_lengths=self.check_lengths,
         )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "gamma" and hasattr(self, name):  # PyTorch puts no number where there was a tensor
+            del self.gamma
+        if name == "gamma" and isinstance(value, Tensor) and not isinstance(value, torch.nn.Parameter):
+            self.register_buffer(name, value, persistent=False)
+        else:
+            super().__setattr__(name, value)
 
     def __prepare_scriptable__(self) -> Any:
         """What torch.jit.script asks a module for."""
