@@ -85,6 +85,7 @@ SHARED = [
     # lengths
     (given(x_lengths=5.0), TypeError, "x_lengths is 5.0: expected integers"),
     (given(x_lengths="ab"), TypeError, "x_lengths is 'ab'"),
+    (given(x_lengths=[5 + 0j, 4]), TypeError, "x_lengths is .*: expected integers"),
     (given(x_lengths=[1.5, 2.0]), TypeError, r"x_lengths is \[1.5, 2.0\]"),
     (given(x_lengths=[[1, 2], [3]]), TypeError, "x_lengths is"),
     (given(y_lengths=[True, False]), TypeError, "y_lengths is"),

@@ -180,6 +180,8 @@ def test_all_pairs_of_none(device):
         ({"y": torch.zeros(3, 4)}, ValueError, r"y has shape \(3, 4\): .*y\[\.\.\., None\]"),
         ({"x_lengths": [1, 2]}, ValueError, r"x_lengths has shape \(2,\)"),
         ({"y": "abc"}, TypeError, "y is a str"),
+        ({"metric": "l2"}, ValueError, "metric is 'l2': expected one of"),
+        ({"y_lengths": torch.ones(3, dtype=int, device="meta")}, ValueError, "y_lengths is on .* and y on"),
     ],
 )
 def test_broken_all_pairs(options, error, message):
@@ -269,11 +271,26 @@ def test_barycenter_options(device, capsys):
         ({"weights": [0, 0, 0]}, "weights are all 0"),
         ({"init": torch.zeros(4, 3)}, r"init has shape \(4, 3\): expected \(M, 2\)"),
         ({"max_iter": -1}, "max_iter is -1"),
+        ({"tol": -1}, "tol is -1: expected a number >= 0"),
+        ({"lr": 0}, "lr is 0: expected a finite number > 0, or None"),
+        ({"metric": "precomputed"}, "metric is 'precomputed': expected a metric of series"),
+        ({"lengths": torch.ones(3, dtype=int, device="meta")}, "lengths is on device meta and series on"),
         ({"lengths": [1, 2]}, r"lengths has shape \(2,\)"),
         ({"lengths": torch.tensor([7, 5, 9], device=device)}, r"lengths has 9: expected lengths in \[0, 7\]"),
         ({"lengths": torch.tensor([7, 5, -1], device=device)}, "lengths has -1"),
     ]:
         with pytest.raises(ValueError, match=message):
             soft_dtw_barycenter(x, **options)
+    for options, message in [
+        ({"weights": "abc"}, "weights is 'abc': expected numbers >= 0"),
+        ({"weights": [1, 2j, 0]}, "weights is .*: expected numbers"),
+        ({"init": [[0, 0]]}, r"init is a list: expected a tensor \(M, 2\)"),
+        ({"tol": "a"}, "tol is 'a': expected a number >= 0"),
+        ({"lr": "a"}, "lr is 'a': expected a finite number > 0, or None"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            soft_dtw_barycenter(x, **options)
+    with pytest.raises(ValueError, match="series is a list and lengths is given"):
+        soft_dtw_barycenter([x[0], x[1]], lengths=[7, 7])
     with pytest.raises(ValueError, match=r"series\[\.\.\., None\]"):
         soft_dtw_barycenter(x[..., 0])

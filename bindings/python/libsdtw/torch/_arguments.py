@@ -126,6 +126,12 @@ def check_metric(metric: Any) -> None:
         )
 
 
+def check_metric_of_series(metric: Any) -> None:
+    check_metric(metric)
+    if metric == "precomputed":
+        raise InvalidArgumentError("metric is 'precomputed': expected a metric of series, or a function")
+
+
 def check_supported(gamma: Any, metric: Any, rules: _options.GivenRules = _options.NO_RULES) -> None:
     """Raises for what no call can have: of a module when it is made, of a function when the core refuses."""
     gamma = check_gamma(gamma)
@@ -227,9 +233,16 @@ def _check_sizes(x: Tensor, y: Tensor | None) -> None:
 
 
 def lengths_of(
-    name: str, lengths: Any, shape: Sequence[int], x: Tensor, longest: int, check: bool = False
+    name: str,
+    lengths: Any,
+    shape: Sequence[int],
+    x: Tensor,
+    longest: int,
+    check: bool = False,
+    of: str = "x",
 ) -> Tensor | None:
-    """Lengths of any integer type, tensor or not, as (B,) of int32 or int64 on x's device."""
+    """Lengths of any integer type, tensor or not, as (B,) of int32 or int64 on the device of x, an argument
+    that is named of."""
     if lengths is None:
         return None
     if not isinstance(lengths, Tensor):
@@ -240,7 +253,7 @@ def lengths_of(
         lengths = lengths.long()
     if lengths.device != x.device:
         raise InvalidArgumentError(
-            f"{name} is on device {lengths.device} and x on {x.device}: expected the same"
+            f"{name} is on device {lengths.device} and {of} on {x.device}: expected the same"
         )
     if check and not _private.is_observed(lengths):
         outside = lengths[(lengths < 0) | (lengths > longest)]
@@ -261,7 +274,12 @@ def _lengths_from(name: str, lengths: Any, longest: int) -> Tensor:
         result = torch.as_tensor(lengths)
     except (TypeError, ValueError, RuntimeError):
         result = None
-    if result is None or result.dtype is torch.bool or (result.numel() and result.is_floating_point()):
+    if (
+        result is None
+        or result.dtype is torch.bool
+        or result.is_complex()
+        or (result.numel() and result.is_floating_point())
+    ):
         raise TypeError(
             f"{name} is {lengths!r}: expected integers, as a tensor, a list or an array"
         ) from None

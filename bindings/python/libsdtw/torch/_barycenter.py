@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import torch
@@ -12,7 +14,15 @@ from torch import Tensor
 from .._core import InvalidArgumentError
 from .._problem import choice
 from . import _costs
-from ._arguments import Lengths, Metric, Series, check_floats, check_supported, lengths_of
+from ._arguments import (
+    Lengths,
+    Metric,
+    Series,
+    check_floats,
+    check_metric_of_series,
+    check_supported,
+    lengths_of,
+)
 from ._functional import soft_dtw, soft_dtw_divergence
 from ._ragged import padded
 
@@ -59,17 +69,23 @@ def soft_dtw_barycenter(
         The barycenter, (M, D), without a gradient.
     """
     choice("method", method, METHODS)
+    check_metric_of_series(metric)
     check_supported(gamma, metric, (band, radius, step_weights, step_penalties))
     if not isinstance(max_iter, int) or isinstance(max_iter, bool) or max_iter < 0:
         raise InvalidArgumentError(f"max_iter is {max_iter!r}: expected a number of steps >= 0")
-    batch, lengths = padded("series", series, lengths)
+    if not _is_number(tol) or not tol >= 0:
+        raise _error("tol", tol, "a number >= 0")
+    if lr is not None and not (_is_number(lr) and 0 < lr < math.inf):
+        raise _error("lr", lr, "a finite number > 0, or None")
+    batch, lengths = padded("series", series, lengths, "lengths")
     check_floats("series", batch)
     if batch.ndim != 3 or 0 in batch.shape:
         raise InvalidArgumentError(
             f"series has shape {tuple(batch.shape)}: expected (B, N, D) with one series or more; a batch of "
             "univariate series (B, N) is given as series[..., None]"
         )
-    sizes = lengths_of("lengths", lengths, batch.shape[:1], batch, batch.shape[1], check=True)
+    of_lengths = "lengths", lengths, batch.shape[:1], batch, batch.shape[1]
+    sizes = lengths_of(*of_lengths, check=True, of="series")
     function = soft_dtw_divergence if normalize else soft_dtw
     options: dict[str, Any] = {"gamma": gamma, "metric": metric, "band": band, "radius": radius}
     options |= {"step_weights": step_weights, "step_penalties": step_penalties}
@@ -88,6 +104,15 @@ def soft_dtw_barycenter(
     return average.detach().to(batch.dtype)
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _error(name: str, value: Any, expected: str) -> Exception:
+    kind = InvalidArgumentError if _is_number(value) else TypeError
+    return kind(f"{name} is {value!r}: expected {expected}")
+
+
 def _kept(tensor: Tensor) -> Tensor:
     """The tensor without a gradient, as autograd may keep it: a copy of one that is of inference mode."""
     return tensor.clone() if tensor.is_inference() else tensor.detach()
@@ -96,6 +121,12 @@ def _kept(tensor: Tensor) -> Tensor:
 def _weights(weights: Any, batch: Tensor) -> Tensor:
     if weights is None:
         return batch.new_full(batch.shape[:1], 1 / len(batch))
+    try:
+        real = not torch.as_tensor(weights).is_complex()
+    except (TypeError, ValueError, RuntimeError):
+        real = False
+    if not real:
+        raise TypeError(f"weights is {weights!r}: expected numbers >= 0, one for each series")
     share = _kept(torch.as_tensor(weights, dtype=batch.dtype, device=batch.device))
     if share.shape != batch.shape[:1]:
         raise InvalidArgumentError(
@@ -110,6 +141,8 @@ def _weights(weights: Any, batch: Tensor) -> Tensor:
 
 def _start(init: Any, batch: Tensor, lengths: Tensor | None, share: Tensor) -> Tensor:
     if init is not None:
+        if not isinstance(init, Tensor):
+            raise TypeError(f"init is a {type(init).__name__}: expected a tensor (M, {batch.shape[2]})")
         check_floats("init", init)
         if init.ndim == 1 and batch.shape[2] == 1:
             init = init[:, None]

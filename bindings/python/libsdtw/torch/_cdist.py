@@ -12,7 +12,15 @@ from torch.utils.checkpoint import checkpoint
 
 from .._core import InvalidArgumentError
 from . import _options, _private
-from ._arguments import Lengths, Metric, Series, check_gamma, lengths_of, prepare
+from ._arguments import (
+    Lengths,
+    Metric,
+    Series,
+    check_gamma,
+    check_metric_of_series,
+    lengths_of,
+    prepare,
+)
 from ._functional import soft_dtw
 from ._operators import all_pairs
 from ._pairs import scaled_by_gamma
@@ -52,8 +60,7 @@ def soft_dtw_cdist(
     """
     if not isinstance(block, int) or isinstance(block, bool) or block < 1:
         raise InvalidArgumentError(f"block is {block!r}: expected a number of pairs >= 1")
-    if isinstance(metric, str) and metric == "precomputed":
-        raise InvalidArgumentError("metric is 'precomputed': expected a metric of series, or a function")
+    check_metric_of_series(metric)
     first, n = _batch("x", x, x_lengths)
     symmetric = y is None
     if symmetric and y_lengths is not None:
@@ -120,7 +127,8 @@ def _batch(name: str, series: Any, lengths: Any) -> tuple[Tensor, Tensor | None]
             f"N) is "
             f"given as {name}[..., None]"
         )
-    return series, lengths_of(f"{name}_lengths", lengths, series.shape[:1], series, series.shape[1])
+    given = f"{name}_lengths", lengths, series.shape[:1], series, series.shape[1]
+    return series, lengths_of(*given, of=name)
 
 
 def _block(

@@ -43,14 +43,18 @@ def to_lengths(series: Tensor) -> Tensor:
     return torch.where(series.isnan().all(-1), 0, steps).amax(-1)
 
 
-def padded(name: str, series: Any, lengths: Any) -> tuple[Any, Any]:
-    """A batch and lengths, from whatever form of a batch; what is a tensor already is given back."""
+def padded(name: str, series: Any, lengths: Any, of_lengths: str | None = None) -> tuple[Any, Any]:
+    """A batch and lengths, from whatever form of a batch; what is a tensor already is given back.
+
+    of_lengths: the name of the argument, if it is not "x_lengths" of "x".
+    """
     nested = isinstance(series, Tensor) and series.is_nested
     if not nested and not isinstance(series, (list, tuple)):
         return series, lengths
     if lengths is not None:
         kind = "a nested tensor" if nested else f"a {type(series).__name__}"
-        raise InvalidArgumentError(f"{name} is {kind} and {name}_lengths is given: its series have lengths")
+        of_lengths = of_lengths or f"{name}_lengths"
+        raise InvalidArgumentError(f"{name} is {kind} and {of_lengths} is given: its series have lengths")
     return _padded(name, series)
 
 
