@@ -58,6 +58,20 @@ def test_forward_mode_of_dual_tensors(device):
         torch.testing.assert_close(tangent, expected)
 
 
+def test_gradient_of_the_tangent_of_dual_tensors(device):
+    x, y = data(device)
+    u, weights = torch.randn_like(x), torch.arange(1.0, 4.0, device=device)  # a product: its gradients are 0
+
+    def function(x):
+        return (soft_dtw(x, y, gamma=0.5) * weights).sum()
+
+    expected = torch.func.grad(lambda x: jvp(function, (x,), (u,))[1])(x)
+    x.requires_grad_()
+    with forward_ad.dual_level():
+        tangent = forward_ad.unpack_dual(function(forward_ad.make_dual(x, u))).tangent
+    torch.testing.assert_close(torch.autograd.grad(tangent, x)[0], expected)
+
+
 IN_DIMS = [*itertools.product([None, 0, 1, 3], [None, 0, 3], [None, 0, 1], [None, 0])][1:]
 
 
