@@ -4,6 +4,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from torch.autograd import forward_ad
 from tslearn.datasets import CachedDatasets
 
 import libsdtw
@@ -129,6 +130,31 @@ def test_derivatives_of_all_pairs(device):
     more = torch.stack([x.detach(), 2 * x.detach()])
     mapped = torch.func.vmap(soft_dtw_cdist, in_dims=(0, None))(more, y.detach())
     torch.testing.assert_close(mapped, torch.stack([soft_dtw_cdist(one, y.detach()) for one in more]))
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script")
+@pytest.mark.parametrize("y", [None, pair("cpu", shape=(3, 4, 5, 1))[1].detach()])
+@pytest.mark.parametrize("metric", ["sqeuclidean", "cosine"])
+def test_second_derivatives_of_all_pairs(y, metric):
+    x = pair("cpu", shape=(2, 4, 5, 1))[0].detach()
+    weights = torch.arange(1.0, 2 * len(x if y is None else y) + 1, dtype=torch.float64).view(2, -1)
+
+    def function(x):
+        return (soft_dtw_cdist(x, y, metric=metric, gamma=0.5) * weights).sum()
+
+    jacfwd, jacrev = torch.func.jacfwd, torch.func.jacrev
+    expected = torch.func.hessian(function)(x)
+    for first in (jacfwd, jacrev):
+        for second in (jacfwd, jacrev):
+            torch.testing.assert_close(second(first(function))(x), expected)
+    leaf = x.clone().requires_grad_()
+    ones = torch.ones_like(x)
+    with forward_ad.dual_level():
+        tangent = forward_ad.unpack_dual(function(forward_ad.make_dual(leaf, ones))).tangent
+    of_dual = torch.autograd.grad(tangent, leaf)[0]
+    of_jvp = torch.autograd.grad(torch.func.jvp(function, (leaf,), (ones,))[1], leaf)[0]
+    for ours in (of_dual, of_jvp):
+        torch.testing.assert_close(ours, expected.sum((3, 4, 5)))
 
 
 @pytest.mark.parametrize("metric", ["sqeuclidean", "cityblock", "cosine"])

@@ -54,6 +54,8 @@ def soft_dtw_cdist(
         block: pairs that are computed at a time where metric is a function. Memory beyond inputs, outputs and
             gradients is that of so many pairs: backward computes a block anew instead of keeping its state.
             Of other metrics it is that of a few pairs for each thread, and sums of gradients in float64.
+            Transforms of torch.func keep the state of all blocks; a second derivative that takes forward mode
+            first, as jacfwd of jacfwd, and unlike hessian, computes every metric in blocks.
 
     Returns:
         Values, (P, Q); symmetric where every pair is computed once.
@@ -88,8 +90,11 @@ def soft_dtw_cdist(
 def _of_the_library(
     x: Tensor, y: Tensor | None, n: Tensor | None, m: Tensor | None, options: dict[str, Any]
 ) -> Tensor | None:
-    """All pairs by one call; None where that cannot be: costs are given or must be, or there are no pairs."""
+    """All pairs by one call; None where that cannot be: costs are given or must be, or there are no pairs, or
+    forward mode comes before another derivative, which needs that of each pair, where the library adds up."""
     second = x if y is None else y
+    if _private.is_forward_mode_differentiated(x, second):
+        return None
     if callable(options["metric"]) or not len(x) or not len(second) or not _private.are_plain(x, second):
         return None
     names = ("band", "radius", "step_weights", "step_penalties")

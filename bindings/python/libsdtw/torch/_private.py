@@ -126,6 +126,24 @@ def is_forward_mode() -> bool:
     return getattr(forward_ad, "_current_level", 0) >= 0
 
 
+def is_forward_mode_differentiated(*tensors: Tensor) -> bool:
+    """Whether forward mode differentiates a call on these tensors first, and its result is differentiated in
+    turn: by a transform around torch.func.jvp, or by autograd."""
+    functorch: Any = getattr(_C, "_functorch", None)
+    if not is_forward_mode() or not hasattr(functorch, "get_interpreter_stack"):
+        return False
+    kinds = [level.key().name for level in functorch.get_interpreter_stack() or ()]  # the innermost is last
+    levels = [kind for kind in kinds if kind in ("Grad", "Jvp")]
+    if "Jvp" not in levels:  # it is a dual_level, around them
+        levels.insert(0, "Jvp")
+    for tensor in tensors:
+        while functorch.is_functorch_wrapped_tensor(tensor):
+            tensor = functorch.get_unwrapped(tensor)
+        if tensor.requires_grad and torch.is_grad_enabled():
+            levels.insert(0, "Grad")
+    return len(levels) > 1 and levels[-1] == "Jvp"
+
+
 # In a program that is compiled: leaves it here, or says why that is needed where it must be one graph.
 # Without it PyTorch fails further on, without a word about why (2.13).
 def leave_the_compiler() -> None:
