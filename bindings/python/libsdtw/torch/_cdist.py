@@ -76,7 +76,7 @@ def soft_dtw_cdist(
         "step_weights": step_weights,
         "step_penalties": step_penalties,
     }
-    once = symmetric and _is_mirrored(options)
+    once = symmetric and _is_symmetric(options)
     result = _of_the_library(first, None if once else second, n, None if once else m, options)
     if result is None:
         result = _symmetric(first, n, block, options) if once else _all(first, second, n, m, block, options)
@@ -115,11 +115,10 @@ def _of_the_library(
     return one.values(value)
 
 
-def _is_mirrored(options: dict[str, Any]) -> bool:
-    """Whether the value of (j, i) is that of (i, j): vertical and horizontal steps cost the same."""
+def _is_symmetric(options: dict[str, Any]) -> bool:
+    """Whether the value of (j, i) is that of (i, j)."""
     rules = tuple(options[name] for name in ("band", "radius", "step_weights", "step_penalties"))
-    of = _options.parse(_options.key("precomputed", rules)).rules
-    return of.step_weight[1] == of.step_weight[2] and of.step_penalty[1] == of.step_penalty[2]
+    return _options.parse(_options.key("precomputed", rules)).rules.symmetric
 
 
 def _batch(name: str, series: Any, lengths: Any) -> tuple[Tensor, Tensor | None]:
