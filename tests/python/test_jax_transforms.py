@@ -190,6 +190,22 @@ def test_vmap_over_gamma_alone_takes_penalties_and_zero():
     np.testing.assert_allclose(ours, want, rtol=1e-14)
 
 
+@pytest.mark.parametrize("of", [soft_dtw, soft_dtw_alignment, soft_dtw_divergence, sharp_soft_dtw])
+@pytest.mark.parametrize("transform", [lambda f: f, jax.grad])
+def test_vmap_of_conditions(of, transform):
+    # JAX batches all that the branches take, which the number that is gamma is a part of
+    x, y = pair(shape=(4, 4, 3, 2))
+    function = transform(lambda x, y: of(x, y, gamma=0.5).sum())
+
+    def chosen(k, x, y):
+        return jax.lax.switch(k, [function, lambda x, y: jnp.zeros_like(function(x, y))], x, y)
+
+    ours = jax.jit(jax.vmap(chosen))(jnp.array([0, 1, 1, 0]), x, y)
+    want = jnp.where(jnp.arange(4).reshape(-1, *[1] * (ours.ndim - 1)) % 3 == 0, jax.vmap(function)(x, y), 0)
+    np.testing.assert_allclose(ours, want, rtol=1e-9, atol=1e-11)
+    assert jax.vmap(chosen)(jnp.zeros(0, int), x[:0], y[:0]).shape == (0, *ours.shape[1:])
+
+
 def test_annealing_compiles_once():
     x, y = pair(np.float32)
     traced = 0

@@ -27,7 +27,7 @@ from jax.interpreters import batching, mlir
 
 from . import _lowering, _private
 from ._lowering import Kind
-from ._options import Operands, Options, is_number, unpack
+from ._options import Operands, Options, is_number, number, unpack
 
 BOTH = (True, True)
 NEITHER = (False, False)
@@ -62,7 +62,9 @@ def _batched(
     batch = packed[0].shape[0 if dims[0] is None else 1 if dims[0] == 0 else 0]
     folded = []
     for k, (array, dim) in enumerate(zip(packed, dims, strict=True)):
-        if k == gamma_at and dim is None and (is_number(array) or array.ndim == 0):
+        if k == gamma_at and is_number(array):
+            folded.append(array if dim is None else _one_number(array, dim))
+        elif k == gamma_at and dim is None and array.ndim == 0:
             folded.append(array)
         elif k == gamma_at and dim is not None and array.ndim == 1:  # one for each of the new dimension
             folded.append(fold(jnp.broadcast_to(array[:, None], (size, batch))))
@@ -70,6 +72,14 @@ def _batched(
             folded.append(fold(front(array, dim)))
     outputs = primitive.bind(*folded, options=options, kind=kind)
     return [output.reshape(size, batch, *output.shape[1:]) for output in outputs], (0,) * len(outputs)
+
+
+def _one_number(gamma: Any, dim: int) -> Any:
+    """The number of which there are copies: a constant, which JAX copies where it batches all that it can.
+
+    So do lax.cond and lax.switch on a batch of conditions. Of no copies any number will do, for no pairs.
+    """
+    return jax.lax.index_in_dim(gamma, 0, dim, keepdims=False) if gamma.shape[dim] else number(1.0)
 
 
 def _primitive(name: str) -> Primitive:
