@@ -6,7 +6,7 @@ import pytest
 
 import libsdtw
 from jax_data import pair, x_of
-from libsdtw.jax import _costs, _library, _lowering, _primitives, soft_dtw, soft_dtw_alignment
+from libsdtw.jax import _costs, _library, _lowering, soft_dtw, soft_dtw_alignment
 from libsdtw.jax._options import Operands
 
 N = jnp.array([7, 3, 5])
@@ -68,19 +68,15 @@ def as_on_gpus(monkeypatch):
         operands = operands._replace(gamma=jnp.full((), gamma, operands.x.dtype))
         return of_number(options, kind, operands, tangents, gamma)
 
-    def cleared():
-        jax.clear_caches()
-        _primitives._compiled.cache_clear()
-
     with monkeypatch.context() as patch:
         patch.setattr(_library, "PLATFORMS", frozenset({"cpu", "cuda"}))
         patch.setattr(_library, "on_gpus", lambda: True)
         patch.setitem(_lowering._CALLS, "cpu", _lowering._cuda)
         patch.setattr(_lowering, "_of_number", with_operand)
         patch.setattr(_lowering, "_memory", lambda *_: ())
-        cleared()
+        jax.clear_caches()
         yield patch
-    cleared()
+    jax.clear_caches()
 
 
 def every(metric, dtype, rules):
@@ -134,7 +130,6 @@ def test_gamma_as_an_array_gives_what_a_number_does(metric, zeros, dtype, rules,
         of_each = jax.jit(jax.vmap(function, (None, None, 0)))(x, y, jnp.asarray(gammas, dtype))
         as_on_gpus.undo()
         jax.clear_caches()
-        _primitives._compiled.cache_clear()
         tolerance = 1e-4 if dtype == "float32" else 1e-9
         for k, gamma in enumerate(gammas):
             want = jax.tree.leaves(jax.jit(function, static_argnums=2)(x, y, gamma))

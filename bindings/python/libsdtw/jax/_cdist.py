@@ -76,7 +76,7 @@ def soft_dtw_cdist(
     if normalize:
         of_x = _own(first, block, options)
         of_y = of_x if symmetric else _own(second, block, options)
-        result = result - 0.5 * (of_x[:, None] + of_y)
+        result = result - 0.5 * (of_x[:, None] + of_y[None])
     return result
 
 
@@ -168,7 +168,7 @@ def _symmetric(x: _Batch, block: int, options: dict[str, Any]) -> jax.Array:
 
 
 def _upper(p: int) -> jax.Array:
-    return jnp.arange(p)[:, None] <= jnp.arange(p)
+    return jnp.arange(p)[:, None] <= jnp.arange(p)[None]
 
 
 def _own(batch: _Batch, block: int, options: dict[str, Any]) -> jax.Array:

@@ -23,7 +23,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
+from jax.interpreters import batching, mlir, xla
 
 from . import _lowering, _private
 from ._lowering import Kind
@@ -37,11 +37,6 @@ def _abstract(*packed: Any, options: Options, kind: Kind) -> list[Any]:
     operands, _ = unpack(options, packed)
     results = _lowering.results(kind, operands)
     return [_private.result(operands.x, one.shape, one.dtype) for one in results]
-
-
-@functools.lru_cache(maxsize=1024)
-def _compiled(primitive: Primitive, options: Options, kind: Kind) -> Any:
-    return jax.jit(lambda *packed: primitive.bind(*packed, options=options, kind=kind))
 
 
 def _batched(
@@ -85,7 +80,7 @@ def _one_number(gamma: Any, dim: int) -> Any:
 def _primitive(name: str) -> Primitive:
     primitive = Primitive(f"libsdtw_{name}")
     primitive.multiple_results = True
-    primitive.def_impl(lambda *packed, options, kind: _compiled(primitive, options, kind)(*packed))
+    primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
     primitive.def_abstract_eval(_abstract)
     batching.primitive_batchers[primitive] = functools.partial(_batched, primitive)
     splits = _private.lower_with_devices(primitive)
