@@ -16,7 +16,7 @@ from .. import _core
 from .._core import InvalidArgumentError, SdtwError
 from .._problem import choice, explain
 from .._rules import check_rules
-from . import _costs, _library, _lowering, _options, _ragged
+from . import _costs, _library, _lowering, _options, _ragged, _split
 from ._options import Operands, Options, is_traced
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -64,15 +64,16 @@ def prepare(
         if x.ndim < 2:
             raise InvalidArgumentError(f"x has shape {x.shape}: expected costs (..., N, M)")
         shape: tuple[int, ...] = x.shape[:-2]
-        x = _batch(x, shape, x.dtype)
+        split = _split.of_pairs((x,), shape)
+        x = _batch(x, shape, x.dtype, split)
     else:
         y, y_lengths = _ragged.padded("y", y, y_lengths)
-        x, y, shape = _paired(x, floats("y", y))
+        x, y, shape, split = _paired(x, floats("y", y))
     _check_sizes(x, y)
     longest = x.shape[2] if y is None else y.shape[1]
     x_lengths = lengths_of("x_lengths", x_lengths, shape, x.shape[1])
     y_lengths = lengths_of("y_lengths", y_lengths, shape, longest)
-    x_lengths, y_lengths = _alike(x_lengths, y_lengths)
+    x_lengths, y_lengths = (_split.placed(n, split) for n in _alike(x_lengths, y_lengths))
     if callable(metric):
         x, y, metric = _called(metric, x, y, x_lengths, y_lengths), None, "precomputed"
     elif metric == "cosine" and known is None and _library.on_gpus():
@@ -137,8 +138,10 @@ def floats(name: str, given: Any) -> Array:
     return given if isinstance(given, jax.Array) else jnp.asarray(given)
 
 
-def _paired(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:
-    """(B, N, D) and (B, M, D) from (..., N, D) or (N,) each, and the leading dimensions of both together."""
+def _paired(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...], Any]:
+    """(B, N, D) and (B, M, D) from (..., N, D) or (N,) each, the leading dimensions of both together, and how
+    pairs are split over a mesh.
+    """
     given = f"shapes {x.shape} and {y.shape}"
     for name, series in (("x", x), ("y", y)):
         if series.ndim == 0:
@@ -157,16 +160,17 @@ def _paired(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:
             f"x has the batch {x.shape[:-2]} and y {y.shape[:-2]} ({given}): expected shapes that broadcast; "
             f"soft_dtw_cdist pairs all with all; {HINT}"
         ) from None
-    dtype = jnp.promote_types(x.dtype, y.dtype)
-    return _batch(x, shape, dtype), _batch(y, shape, dtype), shape
+    dtype, split = jnp.promote_types(x.dtype, y.dtype), _split.of_pairs((x, y), shape)
+    return _batch(x, shape, dtype, split), _batch(y, shape, dtype, split), shape, split
 
 
-def _batch(series: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+def _batch(series: Array, shape: tuple[int, ...], dtype: Any, split: Any) -> Array:
     """(B, N, D) of a type. What changes nothing is left out: outside of programs each is a call."""
     if series.dtype != dtype:
         series = series.astype(dtype)
+    series = _split.aligned(series, shape, split)
     if series.shape[:-2] != shape:
-        series = jnp.broadcast_to(series, (*shape, *series.shape[-2:]))
+        series = _split.placed(jnp.broadcast_to(series, (*shape, *series.shape[-2:])), split)
     return series if len(shape) == 1 else series.reshape(math.prod(shape), *series.shape[-2:])
 
 
@@ -210,7 +214,7 @@ def lengths_of(name: str, lengths: Any, shape: Sequence[int], longest: int) -> A
     if lengths.shape == tuple(shape) and lengths.ndim == 1:
         return result
     try:
-        return jnp.broadcast_to(result, tuple(shape) or (1,)).reshape(-1)
+        return jnp.broadcast_to(_split.whole(result), tuple(shape) or (1,)).reshape(-1)
     except ValueError:
         wanted = f"{tuple(shape)}, one for each pair" if shape else "(), the length of the one pair"
         raise InvalidArgumentError(f"{name} has shape {lengths.shape}: expected {wanted}") from None

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from .._core import InvalidArgumentError
 from .._rules import check_rules
+from . import _split
 from ._arguments import HINT, Gamma, Lengths, Metric, Series, floats, lengths_of
 from ._functional import soft_dtw
 from ._ragged import padded
@@ -76,7 +77,7 @@ def soft_dtw_cdist(
     if normalize:
         of_x = _own(first, block, options)
         of_y = of_x if symmetric else _own(second, block, options)
-        result = result - 0.5 * (of_x[:, None] + of_y[None])
+        result = result - 0.5 * (of_x[:, None] + _split.whole(of_y)[None])
     return result
 
 
@@ -97,9 +98,14 @@ def _rows(batch: _Batch, begin: Any, size: int) -> _Batch:
     return part(batch[0]), None if batch[1] is None else part(batch[1])
 
 
+def _whole(batch: _Batch) -> _Batch:
+    """All of the batch on every device, where it is split by its type: blocks are parts of it."""
+    return _split.whole(batch[0]), _split.whole(batch[1])
+
+
 def _filled(batch: _Batch, count: int) -> _Batch:
     """The batch with its last series repeated, so that it has count."""
-    more = count - len(batch[0])
+    batch, more = _whole(batch), count - len(batch[0])
 
     def fill(array: jax.Array) -> jax.Array:
         return jnp.pad(array, ((0, more), *((0, 0) for _ in array.shape[1:])), mode="edge")
@@ -147,7 +153,7 @@ def _all(x: _Batch, y: _Batch, block: int, options: dict[str, Any]) -> jax.Array
 
 def _symmetric(x: _Batch, block: int, options: dict[str, Any]) -> jax.Array:
     """The upper triangle, and its mirror image."""
-    p = len(x[0])
+    x, p = _whole(x), len(x[0])
     parts, side = _parts(p, min(p, max(1, math.isqrt(block)))) if p else (0, 0)
     if parts <= 1:
         rows, columns = jnp.triu_indices(p)

@@ -126,7 +126,7 @@ def _gradients_by_gamma(
 def _added(terms: list[Any], like: Any) -> Any:
     """The sum of the terms that there are."""
     some = [term for term in terms if term is not None]
-    return sum(some[1:], start=some[0]) if some else jnp.zeros(like.shape, like.dtype)
+    return sum(some[1:], start=some[0]) if some else jnp.zeros_like(like)
 
 
 def _needed(tangents: list[Any]) -> tuple[bool, bool]:

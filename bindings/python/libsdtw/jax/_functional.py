@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from .._core import InvalidArgumentError, UnsupportedError
 from .._problem import choice
-from . import _derivatives, _library, _lowering, _options, _primitives
+from . import _derivatives, _library, _lowering, _options, _primitives, _split
 from ._arguments import Gamma, GivenRules, Lengths, Metric, Pairs, Series, check_reduction, prepare
 from ._ragged import padded
 
@@ -239,8 +239,10 @@ def _divergence(
     x, x_lengths = padded("x", x, x_lengths)
     y, y_lengths = padded("y", y, y_lengths)
     pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, rules)
+    split = _split.of_pairs((x, y), pairs.shape)
 
     def own(series: jax.Array, lengths: Any) -> jax.Array:
+        series = _split.aligned(series, pairs.shape, split)
         if lengths is not None and pairs.shape:  # which may be of more pairs than there are series
             series = jnp.broadcast_to(series, (*pairs.shape, *series.shape[-2:]))
         return _of(of, prepare(series, series, gamma, metric, lengths, lengths, rules))

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir, xla
 
-from . import _lowering, _private
+from . import _lowering, _private, _split
 from ._lowering import Kind
 from ._options import Operands, Options, is_number, number, unpack
 
@@ -44,29 +44,35 @@ def _batched(
 ) -> tuple[Any, tuple[int, ...]]:
     """vmap folds its dimension into the batch: one call computes all."""
     size = next(array.shape[d] for array, d in zip(packed, dims, strict=True) if d is not None)
+    gamma_at = sum(operand is not None for operand in unpack(options, packed)[0]) - 1
+    batch = packed[0].shape[0 if dims[0] is None else 1 if dims[0] == 0 else 0]
 
     def front(array: Any, dim: Any) -> Any:
         if dim is None:
             return jnp.broadcast_to(array, (size, *array.shape))
         return jnp.moveaxis(array, dim, 0)
 
-    def fold(array: Any) -> Any:
-        return array.reshape(size * array.shape[1], *array.shape[2:])
-
-    gamma_at = sum(operand is not None for operand in unpack(options, packed)[0]) - 1
-    batch = packed[0].shape[0 if dims[0] is None else 1 if dims[0] == 0 else 0]
-    folded = []
+    folded, fronts = {}, {}
     for k, (array, dim) in enumerate(zip(packed, dims, strict=True)):
         if k == gamma_at and is_number(array):
-            folded.append(array if dim is None else _one_number(array, dim))
+            folded[k] = array if dim is None else _one_number(array, dim)
         elif k == gamma_at and dim is None and array.ndim == 0:
-            folded.append(array)
+            folded[k] = array
         elif k == gamma_at and dim is not None and array.ndim == 1:  # one for each of the new dimension
-            folded.append(fold(jnp.broadcast_to(array[:, None], (size, batch))))
+            fronts[k] = jnp.broadcast_to(array[:, None], (size, batch))
         else:
-            folded.append(fold(front(array, dim)))
-    outputs = primitive.bind(*folded, options=options, kind=kind)
-    return [output.reshape(size, batch, *output.shape[1:]) for output in outputs], (0,) * len(outputs)
+            fronts[k] = front(array, dim)
+    axis, sizes = 0, (size, batch)
+    split = _split.of_dimensions(fronts.values(), 2)
+    if split is not None and split.spec[0] is None:  # then the batch is the outer one, and stays split
+        axis, sizes = 1, (batch, size)
+        fronts = {k: array.swapaxes(0, 1) for k, array in fronts.items()}
+        split = _split.of_dimensions(fronts.values(), 2)
+    for k, array in fronts.items():
+        folded[k] = _split.placed(array, _split.of_first(split)).reshape(size * batch, *array.shape[2:])
+    outputs = primitive.bind(*(folded[k] for k in range(len(packed))), options=options, kind=kind)
+    each = [_split.placed(output.reshape(*sizes, *output.shape[1:]), split) for output in outputs]
+    return each, (axis,) * len(each)
 
 
 def _one_number(gamma: Any, dim: int) -> Any:
@@ -85,7 +91,7 @@ def _primitive(name: str) -> Primitive:
     batching.primitive_batchers[primitive] = functools.partial(_batched, primitive)
     splits = _private.lower_with_devices(primitive)
     for platform in ("cpu", "cuda"):
-        rule = mlir.lower_fun(_lowering.lowering(platform, splits), multiple_results=True)
+        rule = _private.lowered(_lowering.lowering(platform, splits))
         mlir.register_lowering(primitive, rule, platform=platform)
     return primitive
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy
+from jax.interpreters import mlir
 
 
 def lower_with_devices(primitive: Any) -> bool:
@@ -24,6 +25,21 @@ def lower_with_devices(primitive: Any) -> bool:
     return True
 
 
+def lowered(function: Any) -> Any:
+    """The rule that lowers a primitive to a function of whole arrays.
+
+    On a mesh with explicit axes types say how arrays are split, but not those of what a foreign function
+    returns. Within the rule none does: there custom_partitioning says it.
+    """
+    rule = mlir.lower_fun(function, multiple_results=True)
+
+    def of_whole(context: Any, *operands: Any, **parameters: Any) -> Any:
+        types = [_whole(aval) for aval in context.avals_in]
+        return rule(context.replace(avals_in=types), *operands, **parameters)
+
+    return of_whole
+
+
 def result(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """The abstract value of a result for each pair of a batch x, which is where the batch is on a mesh."""
     try:
@@ -32,6 +48,15 @@ def result(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         return x.update(shape=shape, dtype=dtype, weak_type=False, sharding=x.sharding.update(spec=spec))
     except (AttributeError, TypeError):  # JAX before abstract values had shardings
         return jax.core.ShapedArray(shape, dtype)
+
+
+def _whole(x: Any) -> Any:
+    """The abstract value, not split over a mesh."""
+    try:
+        spec = jax.sharding.PartitionSpec(*(None for _ in x.shape))
+        return x.update(sharding=x.sharding.update(spec=spec))
+    except (AttributeError, TypeError):
+        return x
 
 
 def _varying(array: Any) -> frozenset[Any]:
