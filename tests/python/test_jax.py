@@ -135,6 +135,20 @@ def test_what_is_exact_is_exact(bits):
             assert np.array_equal(jax.jit(lambda x, y, gamma=gamma: soft_dtw(x, y, gamma=gamma))(x, y), want)
 
 
+@pytest.mark.usefixtures("on_cpu")  # programs of GPUs round the series by gamma, too
+@pytest.mark.parametrize("gamma", [1.0, 0.1, 1e-2])
+def test_derivative_by_gamma_in_float32(gamma, x64):
+    # Minus an entropy, as a difference of two numbers that may be much larger.
+    x, y = pair(np.float32, (4, 64, 64, 4))
+    of = jax.jit(jax.vmap(jax.grad(lambda gamma, x, y: soft_dtw(x, y, gamma=gamma)), (None, 0, 0)))
+    slope = of(np.float32(gamma), x, y)
+    want = of(gamma, x.astype(np.float64), y.astype(np.float64))
+    value = soft_dtw(x, y, gamma=gamma)
+    larger = np.maximum(abs(value), abs(value - gamma * want))
+    assert (slope <= 0).all()
+    assert (np.abs(slope - want) <= 3e-7 * larger / gamma).all()
+
+
 def test_shapes(x64):
     x, y = pair(shape=(4, 7, 6, 2))
     each = soft_dtw(x, y)

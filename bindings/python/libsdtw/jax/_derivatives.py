@@ -85,10 +85,12 @@ def _expected_penalties(options: Options, operands: Operands) -> Any:
 
 
 def _value_by_gamma(options: Options, operands: Operands, value: Any, tangent: Any) -> Any:
+    """Minus the entropy of the path, times the tangent: a difference of what is 1 / gamma times as large."""
     expected = expected_cost(options, operands)
     if options.has_penalties:
         expected += _expected_penalties(options, operands)
     slope = (value - expected) / operands.gamma.astype(value.dtype)
+    slope -= jax.lax.stop_gradient(jnp.maximum(slope, 0))  # minus an entropy: what is above 0 is rounding
     return tangent.astype(value.dtype) * jnp.where(jnp.isfinite(value), slope, 0)
 
 
