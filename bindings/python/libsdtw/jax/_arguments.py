@@ -153,8 +153,10 @@ def _paired(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...], Any]:
             f"x has {x.shape[-1]} features and y has {y.shape[-1]} ({given}): expected the same number; "
             f"{HINT}"
         )
+    shape = x.shape[:-2]
     try:
-        shape = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        if y.shape[:-2] != shape:
+            shape = jnp.broadcast_shapes(shape, y.shape[:-2])
     except ValueError:
         raise InvalidArgumentError(
             f"x has the batch {x.shape[:-2]} and y {y.shape[:-2]} ({given}): expected shapes that broadcast; "

@@ -89,6 +89,11 @@ def _batch(name: str, series: Any, lengths: Any) -> _Batch:
     series = floats(name, series)
     if series.ndim != 3:
         raise InvalidArgumentError(f"{name} has shape {series.shape}: expected (P, N, D); {HINT}")
+    if not isinstance(series.shape[0], int):
+        raise InvalidArgumentError(
+            f"{name} has shape {series.shape}: expected a number of series, from which blocks are made; "
+            "soft_dtw(x[:, None], y) takes symbols of jax.export"
+        )
     return series, lengths_of(f"{name}_lengths", lengths, series.shape[:1], series.shape[1])
 
 

@@ -275,6 +275,11 @@ def _unscaled(options: Options, kind: Kind, operands: Operands, outputs: list[An
 
 def _memory(options: Options, kind: Kind, operands: Operands, gamma: float) -> tuple[int, ...]:
     """Bytes of state and workspace, which are results of a handler on a GPU: it allocates nothing."""
+    if operands.is_symbolic:
+        raise UnsupportedError(
+            f"x has shape {operands.x.shape}: expected numbers, as programs for GPUs make room for what they "
+            "compute; jax.export takes symbols for the CPU alone"
+        )
     target = kind[0]
     no_state = target in ("value", "tangents")
     exec_ = _core.Exec(device=_core.DEVICES["cuda"], no_state=no_state)
@@ -293,5 +298,7 @@ def _whole(size: int) -> int:
 
 
 def check(options: Options, operands: Operands, gamma: float) -> None:
-    """Raises what the core says of a problem before it is computed."""
+    """Raises what the core says of a problem before it is computed; with symbols as sizes it does so then."""
+    if operands.is_symbolic:
+        return
     _core.get_sizes(problem(options, operands, gamma), _core.Exec(no_state=True))

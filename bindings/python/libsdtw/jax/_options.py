@@ -75,6 +75,11 @@ class Operands(NamedTuple):
         batch, n, last = self.x.shape
         return (batch, n, last, 0) if self.y is None else (batch, n, self.y.shape[1], last)
 
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether sizes are symbols of jax.export instead of numbers."""
+        return not all(isinstance(size, int) for size in self.sizes)
+
     def lengths(self, dtype: Any) -> tuple[Any, Any]:
         """Lengths of x and of y, (B,), as numbers of a type to compute with."""
         batch, n, m, _ = self.sizes
