@@ -47,7 +47,13 @@ SHARED = [
     (given(x=series(2, 0, 3)), ValueError, "x has 0 time steps"),
     (given(x=series(2, 5, 0), y=series(2, 4, 0)), ValueError, "x has 0 features"),
     (given(x=[]), ValueError, "x is an empty list"),
-    (given(x=[series(5, 3), series(5, 2)]), ValueError, r"series\[1\] has shape \(5, 2\)"),
+    (given(x=[series(5, 3), series(5, 2)]), ValueError, r"x\[1\] has shape \(5, 2\) where x\[0\]"),
+    (
+        given(x=series(2, 1, 5, 0), y=series(2, 4, 0)),
+        ValueError,
+        r"x has 0 features \(shape \(2, 1, 5, 0\)\)",
+    ),
+    (given(x=np.ma.array(series(2, 5, 3), mask=True)), TypeError, r"x is a masked array: .*x\.filled"),
     # metrics
     (given(metric="l2"), ValueError, "metric is 'l2': expected one of 'precomputed', 'sqeuclidean'"),
     (given(metric=None), ValueError, "metric is None"),
@@ -74,6 +80,7 @@ SHARED = [
     (given(y_lengths=np.array([-1, 2])), ValueError, r"y_lengths has -1: expected lengths in \[0, 4\]"),
     (given(y_lengths=[1, 2**40]), ValueError, "y_lengths has 1099511627776"),
     (given(x_lengths=[1.5, 2]), TypeError, r"x_lengths is \[1.5, 2\]: expected integers"),
+    (given(x_lengths=[[1, 2], [3]]), TypeError, r"x_lengths is \[\[1, 2\], \[3\]\]: expected integers"),
     (given(x_lengths=jnp.ones(2)), TypeError, r"x_lengths has dtype float32: expected integers"),
     (given(x_lengths=[1, 2, 3]), ValueError, r"x_lengths has shape \(3,\): expected \(2,\), one for each"),
     (given(x=[series(5, 3)] * 2, x_lengths=[5, 5]), ValueError, "x is a list and x_lengths is given"),
@@ -133,6 +140,9 @@ OWN = [
     (lambda: soft_dtw_cdist(series(5, 3)), ValueError, r"x has shape \(5, 3\): expected \(P, N, D\)"),
     (lambda: soft_dtw_cdist(COST, block=0), ValueError, "block is 0"),
     (lambda: soft_dtw_cdist(COST, y_lengths=[1, 2]), ValueError, "y_lengths is given without y"),
+    (lambda: soft_dtw_cdist(COST, x_lengths=[1, 2, 3]), ValueError, r"expected \(2,\), one for each series"),
+    (lambda: soft_dtw_cdist(COST, series(3, 4, 2)), ValueError, r"features.*\(2, 5, 4\) and \(3, 4, 2\)"),
+    (lambda: soft_dtw_cdist(COST[:, :0]), ValueError, r"x has 0 time steps \(shape \(2, 0, 4\)\)"),
     (lambda: soft_dtw_cdist(COST, metric="precomputed"), ValueError, "metric is 'precomputed'"),
     (lambda: soft_dtw_barycenter(series(5, 3)), ValueError, r"series has shape \(5, 3\)"),
     (
@@ -142,8 +152,18 @@ OWN = [
     ),
     (lambda: soft_dtw_barycenter(COST, weights=[1, -1]), ValueError, "weights has one that is negative"),
     (lambda: soft_dtw_barycenter(COST, init=series(3, 2)), ValueError, r"init has shape \(3, 2\): expected"),
+    (lambda: soft_dtw_barycenter(COST, weights=[0, 0]), ValueError, "weights are all 0"),
+    (lambda: soft_dtw_barycenter(COST, weights="ab"), TypeError, "weights is 'ab': expected numbers"),
+    (lambda: soft_dtw_barycenter(COST, tol="a"), ValueError, "tol is 'a': expected a number >= 0"),
+    (lambda: soft_dtw_barycenter(COST, tol=-1), ValueError, "tol is -1: expected a number >= 0"),
+    (
+        lambda: soft_dtw_barycenter([COST[0]], lengths=[1]),
+        ValueError,
+        "series is a list and lengths is given",
+    ),
     (lambda: soft_dtw_barycenter(COST, max_iter=-1), ValueError, "max_iter is -1"),
     (lambda: jax.jit(soft_dtw_barycenter)(COST), TypeError, "series is traced"),
+    (lambda: pad(5), TypeError, "series is 5: expected a list of arrays"),
     (lambda: pad([]), ValueError, "series is empty"),
     (lambda: to_lengths(series(3)), ValueError, r"batch has shape \(3,\)"),
 ]
@@ -171,3 +191,8 @@ def test_in_a_program():
 def test_of_other_platforms(platform):
     with pytest.raises(NotImplementedError, match="libsdtw"):
         jax.jit(functools.partial(soft_dtw)).trace(**given()).lower(lowering_platforms=(platform,))
+
+
+def test_lengths_that_are_traced_one_by_one():
+    value = jax.jit(lambda n: soft_dtw(**given(), x_lengths=[n, 5]))(3)
+    assert np.array_equal(value, soft_dtw(**given(), x_lengths=[3, 5]))

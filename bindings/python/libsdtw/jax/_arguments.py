@@ -63,13 +63,14 @@ def prepare(
     if y is None:
         if x.ndim < 2:
             raise InvalidArgumentError(f"x has shape {x.shape}: expected costs (..., N, M)")
+        if 0 in x.shape[-2:]:
+            raise InvalidArgumentError(f"x has shape {x.shape}: expected costs (..., N, M) with N, M >= 1")
         shape: tuple[int, ...] = x.shape[:-2]
         split = _split.of_pairs((x,), shape)
         x = _batch(x, shape, x.dtype, split)
     else:
         y, y_lengths = _ragged.padded("y", y, y_lengths)
         x, y, shape, split = _paired(x, floats("y", y))
-    _check_sizes(x, y)
     longest = x.shape[2] if y is None else y.shape[1]
     x_lengths = lengths_of("x_lengths", x_lengths, shape, x.shape[1])
     y_lengths = lengths_of("y_lengths", y_lengths, shape, longest)
@@ -130,6 +131,8 @@ def floats(name: str, given: Any) -> Array:
     """The argument as an array of a type that the core computes."""
     if not isinstance(given, (jax.Array, np.ndarray)):
         raise TypeError(f"{name} is a {type(given).__name__}: expected an array, or a list of arrays")
+    if isinstance(given, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array: expected one without a mask, as {name}.filled() is")
     if given.dtype not in _DTYPES:
         raise TypeError(
             f"{name} has dtype {given.dtype}: expected one of {', '.join(_core.DTYPES)}; "
@@ -146,13 +149,9 @@ def _paired(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...], Any]:
     for name, series in (("x", x), ("y", y)):
         if series.ndim == 0:
             raise InvalidArgumentError(f"{name} has shape (): expected (..., N, D) or (N,)")
+    check_sizes(x, y)
     x = x[:, None] if x.ndim == 1 else x
     y = y[:, None] if y.ndim == 1 else y
-    if x.shape[-1] != y.shape[-1]:
-        raise InvalidArgumentError(
-            f"x has {x.shape[-1]} features and y has {y.shape[-1]} ({given}): expected the same number; "
-            f"{HINT}"
-        )
     shape = x.shape[:-2]
     try:
         if y.shape[:-2] != shape:
@@ -176,27 +175,36 @@ def _batch(series: Array, shape: tuple[int, ...], dtype: Any, split: Any) -> Arr
     return series if len(shape) == 1 else series.reshape(math.prod(shape), *series.shape[-2:])
 
 
-def _check_sizes(x: Array, y: Array | None) -> None:
-    """Raises for empty series, which no alignment begins in."""
-    if y is None:
-        if 0 in x.shape[1:]:
-            raise InvalidArgumentError(f"x has shape {x.shape}: expected costs (..., N, M) with N, M >= 1")
-        return
+def check_sizes(x: Array, y: Array) -> None:
+    """Raises for series of different features, and for empty ones, which no alignment begins in."""
+    features = [1 if series.ndim == 1 else series.shape[-1] for series in (x, y)]
+    if features[0] != features[1]:
+        raise InvalidArgumentError(
+            f"x has {features[0]} features and y has {features[1]} (shapes {x.shape} and {y.shape}): "
+            f"expected the same number; {HINT}"
+        )
     for name, series in (("x", x), ("y", y)):
-        if series.shape[1] == 0 or series.shape[2] == 0:
-            what = "time steps" if series.shape[1] == 0 else "features"
+        if 0 in series.shape[-2:]:
+            what = "features" if series.ndim > 1 and series.shape[-2] != 0 else "time steps"
             raise InvalidArgumentError(
                 f"{name} has 0 {what} (shape {series.shape}): expected at least 1; a padded batch with "
                 f"{name}_lengths may hold empty series"
             )
 
 
-def lengths_of(name: str, lengths: Any, shape: Sequence[int], longest: int) -> Array | None:
+def lengths_of(
+    name: str, lengths: Any, shape: Sequence[int], longest: int, of_each: str = "pair"
+) -> Array | None:
     """Lengths of any integer type, array or not, as (B,) of int32 or int64."""
     if lengths is None:
         return None
+    if isinstance(lengths, (list, tuple)) and any(isinstance(one, jax.Array) for one in lengths):
+        lengths = jnp.asarray(lengths)  # of ones that may be traced
     if not isinstance(lengths, jax.Array):
-        array = np.asarray(lengths)
+        try:
+            array = np.asarray(lengths)
+        except ValueError:
+            array = np.asarray("lists of different lengths")
         if array.size and array.dtype.kind not in "iu":
             raise TypeError(f"{name} is {lengths!r}: expected integers, as an array or a list")
         _check_lengths(name, array, longest)
@@ -218,7 +226,7 @@ def lengths_of(name: str, lengths: Any, shape: Sequence[int], longest: int) -> A
     try:
         return jnp.broadcast_to(_split.whole(result), tuple(shape) or (1,)).reshape(-1)
     except ValueError:
-        wanted = f"{tuple(shape)}, one for each pair" if shape else "(), the length of the one pair"
+        wanted = f"{tuple(shape)}, one for each {of_each}" if shape else "(), the length of the one pair"
         raise InvalidArgumentError(f"{name} has shape {lengths.shape}: expected {wanted}") from None
 
 

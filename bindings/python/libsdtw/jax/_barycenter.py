@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import jax
@@ -54,7 +55,9 @@ def soft_dtw_barycenter(
     """
     if not isinstance(max_iter, int) or isinstance(max_iter, bool) or max_iter < 0:
         raise InvalidArgumentError(f"max_iter is {max_iter!r}: expected a number of steps >= 0")
-    given, lengths = padded("series", series, lengths)
+    if not isinstance(tol, Real) or not tol >= 0:
+        raise InvalidArgumentError(f"tol is {tol!r}: expected a number >= 0")
+    given, lengths = padded("series", series, lengths, "lengths")
     batch = floats("series", given)
     if isinstance(batch, jax.core.Tracer):
         raise TypeError("series is traced: soft_dtw_barycenter searches on the host, outside of programs")
@@ -62,7 +65,7 @@ def soft_dtw_barycenter(
         raise InvalidArgumentError(
             f"series has shape {batch.shape}: expected (B, N, D) with one series or more; {HINT}"
         )
-    sizes = lengths_of("lengths", lengths, batch.shape[:1], batch.shape[1])
+    sizes = lengths_of("lengths", lengths, batch.shape[:1], batch.shape[1], "series")
     share = _weights(weights, batch)
     begin = _start(init, batch, sizes, share)
     function = soft_dtw_divergence if normalize else soft_dtw
@@ -92,13 +95,18 @@ def soft_dtw_barycenter(
 def _weights(weights: Any, batch: jax.Array) -> Any:
     if weights is None:
         return np.full(batch.shape[0], 1 / len(batch))
-    share = np.asarray(weights, np.float64)
+    try:
+        share = np.asarray(weights, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"weights is {weights!r}: expected numbers >= 0, one for each series") from None
     if share.shape != batch.shape[:1]:
         raise InvalidArgumentError(
             f"weights has shape {share.shape}: expected ({len(batch)},), one for each series"
         )
     if not (np.isfinite(share) & (share >= 0)).all():
         raise InvalidArgumentError("weights has one that is negative or not finite: expected numbers >= 0")
+    if not share.any():
+        raise InvalidArgumentError("weights are all 0: expected one that is greater, at least")
     return share
 
 
@@ -120,4 +128,4 @@ def _start(init: Any, batch: jax.Array, lengths: jax.Array | None, share: Any) -
             at = np.linspace(0, 1, size)
             mean += weight * np.stack([np.interp(steps, at, column) for column in one[:size].T], 1)
             total += weight
-    return mean / (total or 1.0)
+    return mean / (total or 1.0)  # 0 where only empty series have a weight

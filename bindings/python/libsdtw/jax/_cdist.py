@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from .._core import InvalidArgumentError
 from .._rules import check_rules
 from . import _split
-from ._arguments import HINT, Gamma, Lengths, Metric, Series, floats, lengths_of
+from ._arguments import HINT, Gamma, Lengths, Metric, Series, check_sizes, floats, lengths_of
 from ._functional import soft_dtw
 from ._ragged import padded
 
@@ -58,6 +58,7 @@ def soft_dtw_cdist(
     if symmetric and y_lengths is not None:
         raise InvalidArgumentError("y_lengths is given without y: expected x_lengths alone")
     second = first if symmetric else _batch("y", y, y_lengths)
+    check_sizes(first[0], second[0])
     rules = check_rules(band, radius, step_weights, step_penalties)
     mirrored = (rules.step_weight[1], rules.step_penalty[1]) == (rules.step_weight[2], rules.step_penalty[2])
     options: dict[str, Any] = {
@@ -94,7 +95,7 @@ def _batch(name: str, series: Any, lengths: Any) -> _Batch:
             f"{name} has shape {series.shape}: expected a number of series, from which blocks are made; "
             "soft_dtw(x[:, None], y) takes symbols of jax.export"
         )
-    return series, lengths_of(f"{name}_lengths", lengths, series.shape[:1], series.shape[1])
+    return series, lengths_of(f"{name}_lengths", lengths, series.shape[:1], series.shape[1], "series")
 
 
 def _rows(batch: _Batch, begin: Any, size: int) -> _Batch:

@@ -23,14 +23,21 @@ def pad(series: Sequence[Any], value: float = 0.0) -> tuple[jax.Array, jax.Array
     Returns:
         (batch, lengths): (B, N, D), N being the greatest length, and (B,).
     """
-    arrays = [jnp.asarray(one) for one in series]
+    try:
+        arrays = [jnp.asarray(one) for one in series]
+    except TypeError:
+        raise TypeError(f"series is {series!r}: expected a list of arrays (N_b, D) or (N_b,)") from None
+    return _padded("series", arrays, value)
+
+
+def _padded(name: str, arrays: list[jax.Array], value: float) -> tuple[jax.Array, jax.Array]:
     if not arrays:
-        raise InvalidArgumentError("series is empty: expected one series or more")
+        raise InvalidArgumentError(f"{name} is empty: expected one series or more")
     arrays = [one[:, None] if one.ndim == 1 else one for one in arrays]
     for k, one in enumerate(arrays):
         if one.ndim != 2 or one.shape[1] != arrays[0].shape[1]:
             raise InvalidArgumentError(
-                f"series[{k}] has shape {one.shape} where series[0] has {arrays[0].shape}: expected (N, D) "
+                f"{name}[{k}] has shape {one.shape} where {name}[0] has {arrays[0].shape}: expected (N, D) "
                 "with the same D, or (N,)"
             )
     lengths = [one.shape[0] for one in arrays]
@@ -59,17 +66,18 @@ def to_lengths(batch: Any) -> jax.Array:
     return jnp.max(jnp.where(there, steps, 0), -1)
 
 
-def padded(name: str, series: Any, lengths: Any) -> tuple[Any, Any]:
+def padded(name: str, series: Any, lengths: Any, lengths_name: str = "") -> tuple[Any, Any]:
     """The argument as an array, with the lengths of a list of series."""
     if not isinstance(series, (list, tuple)):
         return series, lengths
     if not series:
         raise InvalidArgumentError(f"{name} is an empty list: expected one series or more")
     if lengths is not None:
+        given = lengths_name or f"{name}_lengths"
         raise InvalidArgumentError(
-            f"{name} is a {type(series).__name__} and {name}_lengths is given: its series have lengths"
+            f"{name} is a {type(series).__name__} and {given} is given: its series have lengths"
         )
     for k, one in enumerate(series):
         if not isinstance(one, (jax.Array, np.ndarray)):
             raise TypeError(f"{name}[{k}] is a {type(one).__name__}: expected an array (N, D)")
-    return pad(series)
+    return _padded(name, [jnp.asarray(one) for one in series], 0.0)
