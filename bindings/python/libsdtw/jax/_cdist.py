@@ -60,7 +60,6 @@ def soft_dtw_cdist(
     second = first if symmetric else _batch("y", y, y_lengths)
     check_sizes(first[0], second[0])
     rules = check_rules(band, radius, step_weights, step_penalties)
-    mirrored = (rules.step_weight[1], rules.step_penalty[1]) == (rules.step_weight[2], rules.step_penalty[2])
     options: dict[str, Any] = {
         "gamma": gamma,
         "metric": metric,
@@ -71,7 +70,7 @@ def soft_dtw_cdist(
     }
     of = (
         functools.partial(_symmetric, first)
-        if symmetric and mirrored
+        if symmetric and rules.symmetric
         else functools.partial(_all, first, second)
     )
     result = of(block, options)

@@ -23,7 +23,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir, xla
+from jax.interpreters import batching, mlir
 
 from . import _lowering, _private, _split
 from ._lowering import Kind
@@ -86,7 +86,7 @@ def _one_number(gamma: Any, dim: int) -> Any:
 def _primitive(name: str) -> Primitive:
     primitive = Primitive(f"libsdtw_{name}")
     primitive.multiple_results = True
-    primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
+    primitive.def_impl(_private.computed(primitive))
     primitive.def_abstract_eval(_abstract)
     batching.primitive_batchers[primitive] = functools.partial(_batched, primitive)
     splits = _private.lower_with_devices(primitive)

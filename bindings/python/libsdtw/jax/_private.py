@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -23,6 +24,15 @@ def lower_with_devices(primitive: Any) -> bool:
         return False
     prim_requires_devices_during_lowering.add(primitive)
     return True
+
+
+def computed(primitive: Any) -> Any:
+    """The function that computes a primitive outside of programs, as those of JAX are computed."""
+    try:
+        from jax.interpreters.xla import apply_primitive
+    except ImportError:  # not where JAX has had it so far
+        from jax._src.dispatch import apply_primitive
+    return functools.partial(apply_primitive, primitive)
 
 
 def lowered(function: Any) -> Any:
