@@ -55,5 +55,5 @@ def test_debug_nans_finds_them(transform):
     x[1, 2, 0] = np.nan
     x, y = jnp.asarray(x), jnp.asarray(y)
     function = transform(lambda x: soft_dtw(x, y).sum())
-    with jax.debug_nans(True), pytest.raises(FloatingPointError, match=r"\(nan\).* in libsdtw_"):
+    with jax.debug_nans(True), pytest.raises(FloatingPointError, match=r"invalid value \(nan\)"):
         function(x)
