@@ -215,6 +215,7 @@ def test_masked_time_steps_are_padding(pairs):
     assert_same(libsdtw.numpy.soft_dtw(np.ma.MaskedArray(x), y), libsdtw.numpy.soft_dtw(x, y))
     assert_same(libsdtw.numpy.to_lengths(hidden), [9, 4, 7])
     assert_same(libsdtw.numpy.to_lengths(np.full((2, 3, 1), np.nan)), [0, 0])
+    assert_same(libsdtw.numpy.to_lengths(np.ones((2, 0, 1))), [0, 0])
 
     inside = mask.copy()
     inside[0, 2] = True
@@ -246,6 +247,8 @@ def test_lists_of_series_are_batches(pairs):
         libsdtw.numpy.soft_dtw([x[0], [1, 2]], y)
     with pytest.raises(ValueError, match="series is empty"):
         libsdtw.numpy.pad([])
+    with pytest.raises(TypeError, match="series is a NoneType: expected a list of arrays"):
+        libsdtw.numpy.pad(None)
 
 
 @pytest.mark.parametrize("lengths", [{}, {"x_lengths": [9, 4, 7], "y_lengths": [2, 8, 5]}])

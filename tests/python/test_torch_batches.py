@@ -122,6 +122,7 @@ def test_nan_padding_of_tslearn(device):
     grad = grads(soft_dtw(dataset, y, x_lengths=lengths), dataset)[0]
     assert grad.isfinite().all()
     assert to_lengths(torch.full((2, 4, 1), torch.nan)).tolist() == [0, 0]
+    assert to_lengths(torch.ones(2, 0, 1)).tolist() == [0, 0]
     inner = torch.zeros(1, 4, 1)
     inner[0, 1] = torch.nan  # a gap is no padding
     assert to_lengths(inner).tolist() == [4]

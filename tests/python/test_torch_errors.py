@@ -243,6 +243,8 @@ def test_helpers():
         pad([])
     with pytest.raises(TypeError, match="series is a tensor: expected a list"):
         pad(torch.zeros(3, 4))
+    with pytest.raises(TypeError, match="series is a NoneType: expected a list of series"):
+        pad(None)
     with pytest.raises(ValueError, match=r"series is not \(\.\.\., N, D\)"):
         to_lengths(torch.zeros(3))
 

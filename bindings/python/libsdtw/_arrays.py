@@ -115,6 +115,8 @@ class NumpyArrays:
 
     def pad(self, series: Sequence[Any], name: str = "series") -> tuple[Floats, Floats]:
         """A batch (B, N, D), padded with 0, and its lengths (B,), of arrays (N_b, D) or (N_b,)."""
+        if not hasattr(series, "__len__"):
+            raise TypeError(f"{name} is a {type(series).__name__}: expected a list of arrays")
         if len(series) == 0:
             raise InvalidArgumentError(f"{name} is empty: expected one series or more")
         arrays = []
@@ -161,6 +163,8 @@ def to_lengths(series: Any) -> Any:
     """
     if getattr(series, "ndim", 0) < 2:
         raise InvalidArgumentError("series is not (..., N, D): expected an array of time steps and features")
+    if series.shape[-2] == 0:
+        return np.zeros_like(series, np.int64, shape=series.shape[:-2])
     real = (series == series).any(-1)[..., ::-1]  # the first True is the last time step
     return real.any(-1) * (series.shape[-2] - real.argmax(-1))
 

@@ -39,6 +39,8 @@ def to_lengths(series: Tensor) -> Tensor:
         raise InvalidArgumentError(
             "series is not (..., N, D): expected a tensor with time steps and features"
         )
+    if series.shape[-2] == 0:
+        return series.new_zeros(series.shape[:-2], dtype=torch.int64)
     steps = torch.arange(1, series.shape[-2] + 1, device=series.device)
     return torch.where(series.isnan().all(-1), 0, steps).amax(-1)
 
@@ -63,6 +65,8 @@ def _padded(name: str, series: Any) -> tuple[Tensor, Tensor]:
         if not series.is_nested:
             raise TypeError(f"{name} is a tensor: expected a list of series, or a nested tensor")
         series = series.unbind()
+    if not isinstance(series, (list, tuple)):
+        raise TypeError(f"{name} is a {type(series).__name__}: expected a list of series, or a nested tensor")
     if len(series) == 0:
         raise InvalidArgumentError(f"{name} is empty: expected one series or more")
     for k, one in enumerate(series):
