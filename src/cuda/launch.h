@@ -143,8 +143,8 @@ int64_t resident_blocks(int threads, size_t shared, size_t fixed = 0) {
 #ifdef SDTW_CUDA_BLOCKS  // to test that no block waits for one that is not resident
   blocks = std::min<int64_t>(blocks, SDTW_CUDA_BLOCKS);
 #endif
-  known = {context, threads, shared, blocks};
-  return known.blocks;
+  known = Known{context, threads, shared, blocks};
+  return blocks;
 }
 
 // overlap: programmatic dependent launch, in code for GPUs that have it (9.0). The kernel follows another of the same
