@@ -113,6 +113,13 @@ TEST_CASE("state of another problem is refused", "[state]") {
     others[2] = random_case(1, c.problem.metric, c.batch(), c.problem.n, c.problem.m + 1, 2, 1);
     others[3] = random_case(1, c.problem.metric, c.batch(), c.problem.m, c.problem.n, 2, 1);
     others[4] = random_case(1, c.problem.metric, c.batch() + 1, c.problem.n, c.problem.m, 2, 1);
+    if (c.fused()) {  // each series of x with one of y
+      Case &pairs = others.emplace_back(c);
+      pairs.problem.flags |= SDTW_ALL_PAIRS;
+      pairs.problem.batch_y = 1;
+      pairs.y.resize(c.problem.m * c.problem.features);
+      if (!pairs.y_len.empty()) pairs.y_len.resize(1);
+    }
     for (const Case &other : others) {
       Session theirs(other);
       // As many bytes as it asks for, which begin as the one forward has left them.

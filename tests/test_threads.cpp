@@ -1,4 +1,6 @@
 // Threads and batches change nothing: one thread and several, a pair alone and among others, are equal bit for bit.
+#include <cfenv>
+
 #include "check.h"
 
 using namespace test;
@@ -34,6 +36,23 @@ TEST_CASE("the number of threads changes no bit", "[threads]") {
         }
       }
     }
+}
+
+TEST_CASE("threads round as their caller does", "[threads]") {
+  if (options().device != SDTW_CPU) return;
+  Case base = random_case(5001, SDTW_SQEUCLIDEAN, 40, 30, 25, 3, 0.5);
+  for (Case c : variants(base)) {
+    INFO(describe(c));
+    Result results[2];
+    std::fesetround(FE_UPWARD);
+    for (const int threads : {1, 4}) {
+      c.exec.num_threads = threads;
+      results[threads > 1] = compute(c);
+    }
+    std::fesetround(FE_TONEAREST);
+    CHECK(same(results[1], results[0]));
+    CHECK_FALSE(same(compute(c), results[0]));
+  }
 }
 
 TEST_CASE("what was in workspace, state and outputs changes no bit", "[threads]") {

@@ -36,6 +36,15 @@ inline int32_t (*current_cuda_stream)(int32_t device, void **stream) = nullptr;
 
 enum class Reduction { none, mean, sum };
 
+inline at::ScalarType type_of(sdtw_dtype dtype) {
+  switch (dtype) {
+    case SDTW_F64: return at::kDouble;
+    case SDTW_F16: return at::kHalf;
+    case SDTW_BF16: return at::kBFloat16;
+    default: return at::kFloat;
+  }
+}
+
 // A problem with where and how it is computed and what that needs: what libsdtw._core.Plan holds.
 struct Plan {
   sdtw_problem problem;

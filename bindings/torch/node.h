@@ -65,6 +65,7 @@ struct SoftDtwBackward : torch::autograd::Node {
   variable_list apply(variable_list &&grads) override {
     const bool keeps_graph = torch::autograd::get_current_graph_task_keep_graph();
     const Question of = question(keeps_graph);
+    require_what_was_saved(of);
     const c10::OptionalDeviceGuard device(of.x.is_cpu() ? std::optional<at::Device>() : of.x.device());
     const at::Tensor grad = grads[0].defined() ? std::move(grads[0]) : of.zeros();
     variable_list result(2);
@@ -109,6 +110,27 @@ struct SoftDtwBackward : torch::autograd::Node {
     if (!keeps_graph)
       for (SavedVariable *saved : variables()) saved->reset_data();
     return result;
+  }
+
+  // Hooks of saved tensors may hand back anything, and what follows reads memory as what was saved.
+  void require_what_was_saved(const Question &of) const {
+    const sdtw_problem &p = call->training.problem;
+    const at::ScalarType type = type_of(p.dtype), of_lengths = p.length_bits == 32 ? at::kInt : at::kLong;
+    const auto require = [](const char *name, const at::Tensor &t, at::ScalarType wanted, at::IntArrayRef sizes) {
+      TORCH_CHECK(!t.defined() || (t.scalar_type() == wanted && t.sizes() == sizes), name, " is ", t.scalar_type(),
+                  t.sizes(), ", as a hook of saved tensors gave it back: expected ", wanted, sizes,
+                  ", as it was saved");
+    };
+    require("x", of.x, type, {p.batch_x, p.n, p.features});
+    require("y", of.y, type, {p.batch_x, p.m, p.features});
+    require("x_lengths", of.x_lengths, of_lengths, {p.batch_x});
+    require("y_lengths", of.y_lengths, of_lengths, {p.batch_x});
+    if (call->keeps_gradients()) {
+      require("the gradient by x", of.kept[0], type, {p.batch_x, p.n, p.features});
+      require("the gradient by y", of.kept[1], type, {p.batch_x, p.m, p.features});
+    } else {
+      require("state", of.kept[0], at::kByte, {static_cast<int64_t>(call->training.sizes.state)});
+    }
   }
 
   bool is_usual(const at::Tensor &grad, const Question &of) const {

@@ -42,8 +42,8 @@ class LaneGroup {
         kept(entries_of_tiles),
         of_kept(p, plan),
         rule(p, plan.transposed, p.n, p.m),
-        scale(T(core::log2_e / p.gamma)),
-        scale_low(T(core::log2_e / p.gamma - double(scale))) {
+        scale(T(bits_of_cost(p))),
+        scale_low(T(bits_of_cost(p) - double(scale))) {
     // Several groups of narrow vectors have room where one of wide ones has: series stay packed side by side.
     const int64_t before = stays ? first : 0, rows_before = before * plan.tiles_down * plan.tile_rows;
     x = at<T>(shared, layout.x) + rows_before * packed_features(p);
@@ -345,7 +345,7 @@ class LaneGroup {
   T *const kept;
   const KeptLayout of_kept;
   const PairRule<T> rule;
-  const double split_scale = core::log2_e / p.gamma * rule.split_weight;
+  const double split_scale = bits_of_cost(p) * rule.split_weight;
   const bool of_y_too = b.grad_y.data || p.symmetric;  // gradients, not those of x alone
   const Store store{rule.hard};
   const T scale, scale_low;  // log2(e) / gamma

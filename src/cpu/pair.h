@@ -131,6 +131,9 @@ bool any_tiny(const T *data, int64_t count) {
   return any;
 }
 
+// What a cost is times in an exponent; gamma = 0 has no exponents, and no division by 0 that a caller might trap.
+inline double bits_of_cost(const Problem &p) { return p.gamma > 0 ? core::log2_e / p.gamma : 0; }
+
 // The engine for float32 series, or given costs, of these lengths. Of given costs, which are no sums, split ones would
 // be no better.
 inline Engine engine_for(const CostBound &bound, int64_t n, int64_t m, const Problem &p) {
@@ -141,7 +144,7 @@ inline Engine engine_for(const CostBound &bound, int64_t n, int64_t m, const Pro
     const bool too_small = bound.tiny || (p.metric == SDTW_SQEUCLIDEAN && bound.largest < hard_float_least);
     return too_large || too_small ? Engine::float64 : Engine::plain;
   }
-  const double scale = core::log2_e / p.gamma, heaviest = bound.largest * std::max(1., steps.weight);
+  const double scale = bits_of_cost(p), heaviest = bound.largest * std::max(1., steps.weight);
   const double step = (heaviest + steps.penalty) * scale, total = step * double(n + m);
   if (!core::is_float_scale(scale) || !(total <= core::Exponent<float>::limit)) return Engine::float64;
   if (core::is_thin(n, m)) return Engine::float64;
@@ -162,7 +165,7 @@ double largest_given_cost(const Problem &p) {
   const StepBounds steps(p);
   const double heaviest = std::max(1., steps.weight);
   if (p.gamma == 0) return sizeof(T) == 8 ? 1e298 : (hard_float_limit / double(p.n + p.m) - steps.penalty) / heaviest;
-  const double scale = core::log2_e / p.gamma;
+  const double scale = bits_of_cost(p);
   if (sizeof(T) == 8) return core::largest_wide_cost / scale;
   const double step = core::Exponent<T>::limit / double(p.n + p.m) - steps.penalty * scale;
   return std::min(core::float_cost_limit, step) / heaviest / double(T(scale));
@@ -287,8 +290,9 @@ struct StateHeader {
   int32_t metric, dtype, isa, transposed;
   double step_weight[3], step_penalty[3], band_radius;
   int32_t band, symmetric;
-  int64_t unused[7];
-  static constexpr uint64_t expected_magic = 0x365f777464735f63;  // "c_sdtw_6", 6 being the version of the layout
+  int64_t batch_y, all_pairs;
+  int64_t unused[5];
+  static constexpr uint64_t expected_magic = 0x375f777464735f63;  // "c_sdtw_7", 7 being the version of the layout
 
   static StateHeader of(const sdtw::Plan &plan, sdtw_cpu_isa isa) {
     const Problem &p = plan.problem;
@@ -298,6 +302,7 @@ struct StateHeader {
     h.gamma = p.gamma;
     h.metric = p.metric, h.dtype = p.dtype, h.isa = isa, h.transposed = plan.cpu.transposed;
     h.band = p.band, h.symmetric = p.symmetric;
+    h.batch_y = p.batch_y, h.all_pairs = p.all_pairs;
     h.band_radius = p.band == SDTW_BAND_NONE ? 0 : p.band_radius;
     std::copy(p.step_weight, p.step_weight + 3, h.step_weight);
     std::copy(p.step_penalty, p.step_penalty + 3, h.step_penalty);

@@ -7,6 +7,7 @@
 // leave held nor memory that would have to be freed, so that a child, or exit, finds nothing to stumble over.
 #include "cpu/parallel.h"
 
+#include <fenv.h>
 #include <linux/futex.h>
 #include <omp.h>
 #include <pthread.h>
@@ -59,6 +60,7 @@ class Patience {
 struct Team {
   void (*body)(void *);
   void *context;
+  fenv_t arithmetic;                  // the caller's rounding and small numbers, which its helpers take
   bool placed = false;                // cpus is known:
   cpu_set_t cpus = {};                // where its threads may run
   std::atomic<uint32_t> finished{0};  // helpers that are done; `sleeps` is added once the caller may be asleep
@@ -110,11 +112,11 @@ struct alignas(64) Worker {
 
   Team &next_team() {
     for (Patience patience;;) {
+      const uint32_t rung = bell.load(std::memory_order_acquire);  // before state: no ring for a call is missed
       const uintptr_t seen = state.load(std::memory_order_relaxed);
       if (seen > busy) {
         if (change(seen, busy)) return *reinterpret_cast<Team *>(seen);  // NOLINT(performance-no-int-to-ptr)
       } else if (!patience.wait()) {
-        const uint32_t rung = bell.load(std::memory_order_acquire);
         if (seen == parked || change(idle, parked)) sleep_on(bell, rung);
       }
     }
@@ -136,6 +138,7 @@ Worker workers[most_helpers];
       cpus = team.cpus;
       sched_setaffinity(0, sizeof cpus, &cpus);  // where that is forbidden it stays where it is
     }
+    fesetenv(&team.arithmetic);
     team.body(team.context);
     // First free for the next call, then done with this one: who calls again at once finds it.
     worker.state.store(idle, std::memory_order_release);
@@ -203,6 +206,7 @@ void run_team(int threads, void (*body)(void *), void *context) {
   Team team;
   team.body = body;
   team.context = context;
+  fegetenv(&team.arithmetic);
   team.placed = find_cpus(team.cpus);
   uint16_t called[most_helpers];
   int count = 0;

@@ -52,7 +52,7 @@ class PairRule {
     const double *const w = given.weight, *const penalty = given.penalty;
     weighted = w[0] != 1 || w[1] != 1 || w[2] != 1;
     split_weight = shape == any_weights ? given.largest_weight() : w[core::vertical];
-    const double per_gamma = hard ? 0 : core::log2_e / p.gamma;
+    const double per_gamma = bits_of_cost(p);
     for (int k = 0; k <= diagonal_rest; ++k) {
       const double weight = k == diagonal_rest ? w[core::diagonal] - w[core::vertical] : w[k];
       const auto halves = [](double v, T &high, T &low) { high = T(v), low = T(v - double(high)); };

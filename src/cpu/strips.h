@@ -42,8 +42,8 @@ class StripPair {
         of_kept(p, plan),
         rule(p, plan.transposed, n, m),
         tangents(p, plan, kernels, b, at_place, n, m, layout, scratch),
-        scale(T(core::log2_e / p.gamma)),
-        scale_low(T(core::log2_e / p.gamma - double(scale))) {
+        scale(T(bits_of_cost(p))),
+        scale_low(T(bits_of_cost(p) - double(scale))) {
     series = {&kernels, at<T>(scratch, layout.x), at<T>(scratch, layout.y),     p.features, n,
               m,        packed_features(p),       at<T>(scratch, layout.centre)};
     row_m = at<T>(scratch, layout.row_m) + pad;
@@ -234,7 +234,11 @@ class StripPair {
     MatrixTile t = matrix(i, first_step, count, element<In>(b.tangent_x, at_place.x), nullptr, b.tangent_x.stride);
     t.first = cells.first;
     t.last = cells.last;
-    mapping.load[core::dtype_of<In>](t, tangents.tile(local));
+    T *const tangent = tangents.tile(local);
+    mapping.load[core::dtype_of<In>](t, tangent);
+    const T *const cost = at<T>(local, layout.tile);
+    for (int64_t k = 0; k < count * strip_rows; ++k)  // of a forbidden cell it may be anything, as of log p at p = 0
+      if (std::isinf(cost[k])) tangent[k] = 0;
   }
 
   const MetricKernels<T> &metric() const { return mapping.metric[p.metric]; }
@@ -342,7 +346,7 @@ class StripPair {
   T *const kept;
   const KeptLayout of_kept;
   const PairRule<T> rule;
-  const double split_scale = core::log2_e / p.gamma * rule.split_weight;
+  const double split_scale = bits_of_cost(p) * rule.split_weight;
   const Store store{rule.hard};
   Tangents<T, In> tangents;
   const T scale, scale_low;  // log2(e) / gamma

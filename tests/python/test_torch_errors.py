@@ -261,3 +261,17 @@ def test_sizes_beyond_memory():
 def test_gradient_of_integers_is_pytorchs_error():
     with pytest.raises(RuntimeError, match="floating point"):
         torch.zeros(2, 5, 3, dtype=i64).requires_grad_()
+
+
+@pytest.mark.parametrize("options", [{}, {"metric": "cosine"}, {"band": "absolute", "radius": 9}])
+@pytest.mark.parametrize("changed", [torch.Tensor.half, lambda t: t[:, :5], lambda t: t[:2]])
+def test_hooks_of_saved_tensors_that_give_back_something_else(options, changed):
+    x, y = (torch.randn(3, n, 2, requires_grad=True) for n in (20, 15))
+
+    def pack(tensor):
+        return changed(tensor) if tensor.ndim == 3 else tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        value = soft_dtw(x, y, **options).sum()
+    with pytest.raises(RuntimeError, match=r"hook of saved tensors gave .*expected .*, as it was saved"):
+        value.backward()

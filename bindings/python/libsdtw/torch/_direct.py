@@ -162,12 +162,18 @@ class _Reduced(_private.Function):
             kept = state, None
             _forward(call.training, *given, value, state)
         ctx.save_for_backward(*given, *kept)
+        ctx.saved_as = [_form(tensor) for tensor in (*given, *kept)]
         return _reduced(call, value, ctx.reduction)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         call, reduction, tensors = ctx.call, ctx.reduction, ctx.saved_tensors
         need_x, need_y, _ = ctx.needs_input_grad
+        for was, tensor in zip(ctx.saved_as, tensors, strict=True):
+            if _form(tensor) != was:  # memory would be read as what was saved
+                raise RuntimeError(
+                    f"a hook of saved tensors gave {_form(tensor)} back: expected {was}, as it was saved"
+                )
         x, y, x_lengths, y_lengths, *kept = tensors
         if not x.is_cpu or _is_more_than_gradients(grad, x, y):
             options = call.gamma, call.options
@@ -186,6 +192,10 @@ class _Reduced(_private.Function):
         grads = _new_grads(x, y, need_x, need_y)
         plan.backward(x, y, x_lengths, y_lengths, grad, *grads, state, None)
         return *grads, None
+
+
+def _form(tensor: Tensor | None) -> Any:
+    return None if tensor is None else (tensor.dtype, tensor.shape)
 
 
 def _new_grads(x: Tensor, y: Tensor, need_x: bool, need_y: bool) -> tuple[Tensor | None, Tensor | None]:
