@@ -32,7 +32,8 @@
  *
  *  - Thread-safe. No global state is read or written but the calling thread's last error. On CPUs the library's threads
  *    wait for the next call in between; a process may fork at any time, and where there are none to be had, a call does
- *    with the calling one.
+ *    with the calling one. All compute in the calling thread's rounding mode, and what is said of accuracy is said of
+ *    rounding to nearest, with floating-point traps masked.
  *  - On failure the status says what kind, sdtw_last_error() names the argument, what it was and what it may be,
  *    and no buffer of the caller's has been written (except after SDTW_STATUS_CUDA_ERROR and SDTW_STATUS_INTERNAL).
  *  - Nothing throws, aborts or prints.
