@@ -251,6 +251,38 @@ def test_lists_of_series_are_batches(pairs):
         libsdtw.numpy.pad(None)
 
 
+class WithArray:
+    """An array of a library that knows __array__ alone, as a column of a table does."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        return self.array.astype(dtype or self.array.dtype)
+
+
+@pytest.mark.parametrize("kind", [WithArray, Exchanged, WithNamespace, torch.tensor])
+def test_lists_of_any_librarys_arrays_are_batches(kind, pairs):
+    x, y = (series[..., 0] for series in pairs)
+    ragged = [x[0], x[1, :4], x[2, :7]]
+    own = [kind(one) for one in ragged], [kind(one) for one in y]
+    for name in ("soft_dtw", "soft_dtw_alignment", "soft_dtw_cdist"):
+        expected = getattr(libsdtw.numpy, name)(ragged, list(y))
+        assert_same(getattr(libsdtw.numpy, name)(*own), expected)
+        ours = getattr(libsdtw, name)(*own)
+        np.testing.assert_allclose(ours.array if kind is WithNamespace else ours, expected, rtol=1e-12)
+    assert isinstance(libsdtw.soft_dtw([np.float64(1), np.float64(2)], [1.0, 3.0]), float)
+
+
+def test_lists_of_what_cupy_can_see_are_batches(pairs, cupy):
+    x, y = pairs
+    expected = libsdtw.numpy.soft_dtw(list(x), list(y))
+    assert_same(libsdtw.soft_dtw([OnGpu(one) for one in x], [OnGpu(one) for one in y]), expected)
+    assert_same(
+        libsdtw.soft_dtw([Exchanged(one, device=2) for one in x], [OnGpu(one) for one in y]), expected
+    )
+
+
 @pytest.mark.parametrize("lengths", [{}, {"x_lengths": [9, 4, 7], "y_lengths": [2, 8, 5]}])
 @pytest.mark.parametrize("shared", [False, True])
 def test_divergence_is_pytorchs(lengths, shared, pairs):

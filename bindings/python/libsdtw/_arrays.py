@@ -16,6 +16,16 @@ from ._problem import check_length_shape
 Floats: TypeAlias = NDArray[Any]  # of any type in _core.DTYPES; the array of another library, too
 
 
+_PROTOCOLS = ("__array__", "__array_interface__", "__dlpack__")  # one of which every library's arrays have
+
+
+def _on_host(given: Any, dtype: Any = None) -> NDArray[Any]:
+    """A NumPy array, in place where that can be, of what NumPy can see by any protocol."""
+    if hasattr(given, "__dlpack__") and not hasattr(given, "__array__"):
+        given = np.from_dlpack(given)  # which asarray does not ask for
+    return np.asarray(given, dtype)
+
+
 class NumpyArrays:
     """NumPy's arrays, in host memory."""
 
@@ -31,7 +41,7 @@ class NumpyArrays:
         if np.ma.is_masked(given):  # which asarray would not see
             raise InvalidArgumentError(f"{name} has masked elements: expected an array without")
         try:
-            return np.asarray(given, dtype)
+            return _on_host(given, dtype)
         except ValueError:  # of a list of lists of different lengths
             raise InvalidArgumentError(
                 f"{name} is a {type(given).__name__} that makes no array: "
@@ -39,7 +49,8 @@ class NumpyArrays:
             ) from None
 
     def is_array(self, given: object) -> bool:
-        return isinstance(given, np.ndarray)
+        """Whether an element of a list is an array, of any library that this one can see, and no number."""
+        return not isinstance(given, np.generic) and any(hasattr(given, name) for name in _PROTOCOLS)
 
     def address(self, array: Floats) -> int:
         return array.ctypes.data
@@ -62,7 +73,7 @@ class NumpyArrays:
         """Lengths as the core reads them, (batch,) int64."""
         if given is None:
             return None
-        array = self._integers(name, np.asarray(given), batch)
+        array = self._integers(name, _on_host(given), batch)
         outside = (array < 0) | (array > longest)
         if outside.any():
             raise InvalidArgumentError(
@@ -119,16 +130,17 @@ class NumpyArrays:
             raise TypeError(f"{name} is a {type(series).__name__}: expected a list of arrays")
         if len(series) == 0:
             raise InvalidArgumentError(f"{name} is empty: expected one series or more")
-        arrays = []
+        arrays: list[Floats] = []
         for k, one in enumerate(series):
             if not self.is_array(one):
                 raise TypeError(f"{name}[{k}] is a {type(one).__name__}: expected an array")
-            if one.ndim not in (1, 2) or one.ndim != series[0].ndim or one.shape[1:] != series[0].shape[1:]:
+            arrays.append(self.floats(f"{name}[{k}]", one))
+            shape, first = arrays[-1].shape, arrays[0].shape
+            if len(shape) not in (1, 2) or len(shape) != len(first) or shape[1:] != first[1:]:
                 raise InvalidArgumentError(
-                    f"{name}[{k}] has shape {one.shape} and {name}[0] {series[0].shape}: "
+                    f"{name}[{k}] has shape {shape} and {name}[0] {first}: "
                     "expected (N_b, D), or (N_b,), with the same features"
                 )
-            arrays.append(self.floats(f"{name}[{k}]", one))
         lengths = np.array([len(one) for one in arrays], np.int64)
         arrays = [one if one.ndim == 2 else one[:, None] for one in arrays]
         dtype = np.result_type(*(one.dtype for one in arrays))

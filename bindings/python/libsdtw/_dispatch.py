@@ -24,7 +24,8 @@ def soft_dtw(x: Any, y: Any = None, **options: Any) -> Any:
 
     What is none of these but has ``__cuda_array_interface__`` or ``__dlpack__`` is read where it is, by CuPy
     on a GPU and NumPy elsewhere; its results are arrays of its own library if it has
-    ``__array_namespace__``, and otherwise CuPy's or NumPy's. Sequences of numbers are NumPy's.
+    ``__array_namespace__``, and otherwise CuPy's or NumPy's. Sequences of numbers are NumPy's, and a list of
+    arrays of any library is a batch of series of their lengths.
 
     Args:
         options: those of the module's function of this name, such as :func:`libsdtw.numpy.soft_dtw`, of
@@ -84,24 +85,18 @@ def _kind(name: str, value: Any) -> str | None:
 
 
 def _through_dlpack(function: str, kind: str, x: Any, y: Any, options: dict[str, Any]) -> Any:
-    namespace = x.__array_namespace__() if hasattr(x, "__array_namespace__") else None
+    first = x[0] if isinstance(x, (list, tuple)) and x else x
+    namespace = first.__array_namespace__() if hasattr(first, "__array_namespace__") else None
     try:
         compute = _function(kind, function)
     except ModuleNotFoundError as error:
         if error.name != "cupy":
             raise
         raise TypeError(
-            f"x is a {type(x).__name__} in a GPU's memory: "
+            f"x is a {type(first).__name__} in a GPU's memory: "
             "expected CuPy to be installed, or tensors of PyTorch"
         ) from None
-    result = compute(_seen(kind, x), _seen(kind, y), **{k: _seen(kind, v) for k, v in options.items()})
+    result = compute(x, y, **options)
     if namespace is None:
         return result
     return namespace.from_dlpack(importlib.import_module(kind).asarray(result))
-
-
-def _seen(kind: str, value: Any) -> Any:
-    """The argument as an array of NumPy, in place; CuPy's module sees to that itself."""
-    if kind == "cupy" or not hasattr(value, "__dlpack__"):
-        return value
-    return importlib.import_module("numpy").from_dlpack(value)

@@ -66,7 +66,7 @@ class CupyArrays(NumpyArrays):
         return array
 
     def is_array(self, given: object) -> bool:
-        return isinstance(given, cupy.ndarray)
+        return _is_on_gpu(given)
 
     def address(self, array: Any) -> int:
         return int(array.data.ptr)
