@@ -89,6 +89,16 @@ def test_kmeans_finds_shapes(rng):
     np.testing.assert_allclose(values, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [SoftDTWKMeans, SoftDTWKMedoids])
+def test_fit_transform_is_fit_and_transform(kind, rng):
+    x, lengths = rng.normal(size=(8, 9, 1)), np.arange(8) % 3 + 4
+    x[np.arange(9) >= lengths[:, None]] = 1e3
+    model = kind(2, gamma=1.0, random_state=0)
+    values = model.fit_transform(x, lengths=lengths)
+    np.testing.assert_array_equal(values, model.transform(x, lengths=lengths))
+    np.testing.assert_array_equal(model.fit_predict(x, lengths=lengths), values.argmin(1))
+
+
 def test_kmeans_is_the_same_in_every_run(rng):
     x, _ = waves(rng)
     first, second = (SoftDTWKMeans(3, random_state=5, num_threads=n, max_iter=4).fit(x) for n in (1, 3))

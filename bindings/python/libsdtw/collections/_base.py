@@ -1,6 +1,6 @@
 # What the estimators share: the options of a value, checks in scikit-learn's manner, device and gamma of a
 # fit.
-"""SeriesEstimator."""
+"""SeriesEstimator, and ClusterEstimator of those that find clusters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._core import InvalidArgumentError
@@ -100,6 +100,30 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _job(self, x: Series, y: Series | None, keep: Keep) -> Job:
         return Job(x, y, self._options(), keep, devices=parse(self.device)[1])
+
+
+class ClusterEstimator(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
+    """What fits clusters: the methods that scikit-learn's mixins have, for series that come with lengths."""
+
+    n_clusters: int
+
+    def fit_predict(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
+    ) -> NDArray[Any]:
+        """labels_ of fit."""
+        labels: NDArray[np.int32] = self.fit(X, y, sample_weight, lengths=lengths).labels_
+        return labels
+
+    def fit_transform(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
+    ) -> NDArray[Any]:
+        """transform of what was fitted."""
+        values: NDArray[Any] = self.fit(X, y, sample_weight, lengths=lengths).transform(X, lengths=lengths)
+        return values
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_clusters
 
 
 def encoded(targets: Any, size: int) -> tuple[NDArray[Any], NDArray[np.intp]]:

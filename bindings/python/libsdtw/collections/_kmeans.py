@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -18,7 +17,7 @@ from .._core import InvalidArgumentError
 from .._problem import choice
 from ._assignments import Assignments
 from ._barycenter import check_weights
-from ._base import SeriesEstimator, documented
+from ._base import ClusterEstimator, documented
 from ._batches import Batches
 from ._descent import Descents
 from ._devices import parse
@@ -46,7 +45,7 @@ class _Start(NamedTuple):
 
 
 @documented
-class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
+class SoftDTWKMeans(ClusterEstimator):
     """k-means of series under soft-DTW or its divergence (Cuturi and Blondel 2017, section 4).
 
     Series are given to their nearest center, and each center goes a few steps towards the average of its
@@ -335,18 +334,6 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
         self.interrupted_ |= interrupted
         return averages
 
-    def fit_predict(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
-    ) -> NDArray[Any]:
-        """labels_ of fit."""
-        return self.fit(X, y, sample_weight, lengths=lengths).labels_
-
-    def fit_transform(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
-    ) -> NDArray[Any]:
-        """transform of what was fitted."""
-        return self.fit(X, y, sample_weight, lengths=lengths).transform(X, lengths=lengths)
-
     def predict(self, X: Any, *, lengths: Any = None) -> NDArray[np.int32]:
         """The cluster of each series of X, (B,), in memory of one block of values."""
         labels: NDArray[np.int32] = self._assigned(X, lengths)["indices"][:, 0].astype(np.int32)
@@ -374,10 +361,6 @@ class SoftDTWKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMi
     def _require_paths(self, least: NDArray[Any], numbers: NDArray[Any] | None = None) -> None:
         """As centers have the same time steps, a band leaves a series a path to all of them or to none."""
         require_paths("X", least, self._options(), "center", "another center_length", numbers)
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_clusters
 
 
 def _batch(centers: NDArray[Any], series: Series) -> Series:

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
 from .._core import InvalidArgumentError
 from .._problem import choice
 from ._barycenter import check_weights
-from ._base import SeriesEstimator, documented
+from ._base import ClusterEstimator, documented
 from ._keep import TopK, count
 from ._paths import require_paths
 from ._progress import Bar
@@ -26,7 +25,7 @@ _LEAST = 1e-200  # a weight that is nothing beside others, but not 0: 0 times in
 
 
 @documented
-class SoftDTWKMedoids(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
+class SoftDTWKMedoids(ClusterEstimator):
     """Partitioning around medoids: clusters whose centers are series of the collection.
 
     All pairs of the training series are computed once, half of them if the value is symmetric; then the
@@ -164,13 +163,6 @@ class SoftDTWKMedoids(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
             return np.asarray(rng.choice(len(values), self.n_clusters, replace=False), np.int64)
         return plus_plus(lambda indices: values[:, indices], weights, self.n_clusters, rng)
 
-    def fit_predict(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
-    ) -> NDArray[Any]:
-        """labels_ of fit."""
-        labels: NDArray[np.int32] = self.fit(X, y, sample_weight, lengths=lengths).labels_
-        return labels
-
     def predict(self, X: Any, *, lengths: Any = None) -> NDArray[np.int32]:
         """The cluster of each series of X, (B,), in memory of one block of values."""
         series = self._new_series(X, lengths)
@@ -182,10 +174,6 @@ class SoftDTWKMedoids(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
     def transform(self, X: Any, *, lengths: Any = None) -> NDArray[Any]:
         """Values of each series of X with each medoid, (B, k); infinite without a path."""
         return self._values(self._new_series(X, lengths), self._medoids)
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_clusters
 
 
 def _inertia(values: NDArray[Any], weights: NDArray[Any], medoids: NDArray[Any]) -> float:
