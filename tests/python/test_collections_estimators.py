@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics import accuracy_score, adjusted_rand_score, r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -268,6 +268,18 @@ def test_search(rng, tmp_path):
     model.set_params(checkpoint=None)
     own = model.kneighbors(x[:5], 1, return_distance=False)
     np.testing.assert_array_equal(own[:, 0], np.arange(5))
+
+@pytest.mark.parametrize("kind", [SoftDTWKNeighborsClassifier, SoftDTWKNeighborsRegressor])
+def test_score_takes_lengths_and_weights(kind, rng):
+    x, lengths = rng.normal(size=(12, 9, 1)).cumsum(1), np.arange(12) % 3 + 4
+    ragged = [series[:n] for series, n in zip(x, lengths, strict=True)]
+    targets, weights = np.arange(12) % 2, np.arange(12) / 12
+    model = kind(3, gamma=1.0).fit(x, targets, lengths=lengths)
+    assert model.score(x, targets, weights, lengths=lengths) == model.score(ragged, targets, weights)
+    measure = accuracy_score if kind is SoftDTWKNeighborsClassifier else r2_score
+    expected = measure(targets, model.predict(ragged), sample_weight=weights)
+    assert model.score(x, targets, sample_weight=weights, lengths=lengths) == expected
+
 
 
 def test_medoids_are_a_local_optimum(rng):

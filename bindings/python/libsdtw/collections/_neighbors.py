@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from .._core import InvalidArgumentError
@@ -206,6 +207,10 @@ class SoftDTWKNeighborsClassifier(ClassifierMixin, _Supervised):  # type: ignore
         shares /= shares.sum(axis=1, keepdims=True)
         return shares
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> float:
+        """The share of series of which the class is predicted."""
+        return float(accuracy_score(y, self.predict(X, lengths=lengths), sample_weight=sample_weight))
+
 
 @documented
 class SoftDTWKNeighborsRegressor(RegressorMixin, _Supervised):  # type: ignore[misc]
@@ -245,3 +250,7 @@ class SoftDTWKNeighborsRegressor(RegressorMixin, _Supervised):  # type: ignore[m
         share = voices / voices.sum(axis=1, keepdims=True)
         mean: NDArray[np.float64] = np.einsum("bk,bk...->b...", share, self._targets[indices])
         return mean
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> float:
+        """R^2 of the predicted targets."""
+        return float(r2_score(y, self.predict(X, lengths=lengths), sample_weight=sample_weight))
