@@ -1,4 +1,5 @@
 # Estimators: scikit-learn's own checks, against scikit-learn on the whole matrix, and what k-means promises.
+import pickle
 import signal
 import subprocess
 import sys
@@ -173,6 +174,15 @@ def test_centers_that_are_given_are_stretched(padded, length, rng):
     assert np.isfinite(model.inertia_)
 
 
+@pytest.mark.parametrize("device", [None, ["cpu", "cpu"]])
+def test_a_fit_that_failed_can_be_pickled(device):
+    x = [np.zeros(5), np.ones(9)]
+    model = SoftDTWKMeans(2, init=x, band="absolute", radius=1, gamma=1.0, device=device)
+    with pytest.raises(ValueError, match="has no path to any center"):
+        model.fit(x)
+    assert pickle.loads(pickle.dumps(model)).radius == 1
+
+
 def test_empty_clusters_get_a_series(rng):
     x, _ = waves(rng, each=4)
     far = np.full((18, 2), 50.0)
@@ -259,16 +269,6 @@ def test_neighbours_are_scikit_learns_on_the_matrix(k, weights, rng):
     assert ours.score(train, targets) == pytest.approx(theirs.score(square, targets), rel=1e-9)
 
 
-def test_search(rng, tmp_path):
-    x, _ = waves(rng)
-    model = SoftDTWNearestNeighbors(3, gamma=0.2, checkpoint=tmp_path / "run").fit(x)
-    values, indices = soft_dtw_top_k(x, k=3, gamma=0.2)
-    np.testing.assert_array_equal(model.kneighbors()[1], indices)
-    np.testing.assert_array_equal(model.kneighbors(n_neighbors=3)[0], values)
-    model.set_params(checkpoint=None)
-    own = model.kneighbors(x[:5], 1, return_distance=False)
-    np.testing.assert_array_equal(own[:, 0], np.arange(5))
-
 @pytest.mark.parametrize("kind", [SoftDTWKNeighborsClassifier, SoftDTWKNeighborsRegressor])
 def test_score_takes_lengths_and_weights(kind, rng):
     x, lengths = rng.normal(size=(12, 9, 1)).cumsum(1), np.arange(12) % 3 + 4
@@ -280,6 +280,16 @@ def test_score_takes_lengths_and_weights(kind, rng):
     expected = measure(targets, model.predict(ragged), sample_weight=weights)
     assert model.score(x, targets, sample_weight=weights, lengths=lengths) == expected
 
+
+def test_search(rng, tmp_path):
+    x, _ = waves(rng)
+    model = SoftDTWNearestNeighbors(3, gamma=0.2, checkpoint=tmp_path / "run").fit(x)
+    values, indices = soft_dtw_top_k(x, k=3, gamma=0.2)
+    np.testing.assert_array_equal(model.kneighbors()[1], indices)
+    np.testing.assert_array_equal(model.kneighbors(n_neighbors=3)[0], values)
+    model.set_params(checkpoint=None)
+    own = model.kneighbors(x[:5], 1, return_distance=False)
+    np.testing.assert_array_equal(own[:, 0], np.arange(5))
 
 
 def test_medoids_are_a_local_optimum(rng):

@@ -137,9 +137,12 @@ class SoftDTWKMeans(ClusterEstimator):
         self._check(series, weights)
         rng = check_random_state(self.random_state)
         names = parse(self.device)[1]
-        with Team(names, self._options()) if names else nullcontext() as self._team:
-            best = self._best(series, weights, rng)
-        del self._assignments, self._team
+        try:
+            with Team(names, self._options()) if names else nullcontext() as self._team:
+                best = self._best(series, weights, rng)
+        finally:  # threads and calls made ready would keep even an estimator that failed from being pickled
+            for name in ("_assignments", "_team"):
+                self.__dict__.pop(name, None)
         if best is None:
             raise KeyboardInterrupt("interrupted before the first clusters were known")
         self._keep(best)
