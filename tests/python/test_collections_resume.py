@@ -18,6 +18,7 @@ from libsdtw.collections import (
     _checkpoint,
     reduce_pairs,
     soft_dtw_matrix,
+    soft_dtw_top_k,
 )
 
 PROGRAM = """
@@ -231,6 +232,29 @@ def test_a_description_that_is_none(text, tmp_path):
     (tmp_path / "run" / "job.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(ValueError, match=r"checkpoint is .*run', whose job.json describes no job: expected"):
         reduce_pairs(**options)
+
+
+@pytest.mark.parametrize("left", [None, 0, 100, -8])
+def test_an_array_that_was_cut(left, tmp_path):
+    options = {"x": np.zeros((8, 10, 1)), "keep": TopK(1), "gamma": 0.5, "checkpoint": tmp_path / "run"}
+    reduce_pairs(**options)
+    file = tmp_path / "run" / "values.npy"
+    whole = file.read_bytes()
+    file.unlink()
+    if left is not None:
+        file.write_bytes(whole[:left])
+    with pytest.raises(ValueError, match=r"checkpoint is .*run', whose values.npy does not hold its array"):
+        reduce_pairs(**options)
+    file.write_bytes(whole)
+    reduce_pairs(**options)
+
+
+def test_results_cannot_be_written_into_the_checkpoint(rng, tmp_path):
+    options = {"x": rng.normal(size=(8, 10, 1)), "k": 2, "gamma": 0.5, "checkpoint": tmp_path / "run"}
+    for _ in range(2):  # of a job that was computed, and of one that was finished
+        values, _ = soft_dtw_top_k(**options)
+        with pytest.raises(ValueError, match="read-only"):
+            np.sqrt(values, out=values)
 
 
 def test_one_process_at_a_time(tmp_path):

@@ -99,7 +99,7 @@ class Directory(Memory):
         wanted, file = description(job), self.path / "job.json"
         if file.exists():
             self._require_same(self._description(file), wanted)
-            self.arrays = {name: self._map(name, "r+") for name in job.keep.arrays(job.pairs)}
+            self.arrays = {name: self._found(name, *of) for name, of in job.keep.arrays(job.pairs).items()}
             self.done = self._read_done(job.pairs.panels)
         else:
             self.arrays = {
@@ -120,16 +120,29 @@ class Directory(Memory):
         array: NDArray[Any] = np.lib.format.open_memmap(self._file(name), mode)
         return array
 
+    def _found(self, name: str, shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
+        """An array as it was left."""
+        try:
+            there = self._map(name, "r")  # "r+" would lengthen a file that was cut, by zeros
+        except (FileNotFoundError, ValueError):
+            there = None
+        if there is None or there.shape != shape or there.dtype != kind:
+            raise self._damaged(f"{name}.npy does not hold its array")
+        return self._map(name, "r+")
+
+    def _damaged(self, what: str) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            f"checkpoint is {str(self.path)!r}, whose {what}: expected the file as it was written, or "
+            "another directory"
+        )
+
     def _description(self, file: Path) -> dict[str, Any]:
         try:
             found = json.loads(file.read_text())
         except ValueError:  # it is written whole, so that this is no crash of ours
             found = None
         if not isinstance(found, dict):
-            raise InvalidArgumentError(
-                f"checkpoint is {str(self.path)!r}, whose job.json describes no job: expected the file as it "
-                "was written, or another directory"
-            )
+            raise self._damaged("job.json describes no job")
         return found
 
     def _require_same(self, found: dict[str, Any], wanted: dict[str, Any]) -> None:
@@ -198,6 +211,9 @@ class Directory(Memory):
     def close(self) -> None:
         os.close(self._journal)
         self._lock.close()
+        # What a caller wrote into them would be taken for what was computed. Copies on writing would not do:
+        # the system may refuse to map more of those than there is memory.
+        self.arrays = {name: self._map(name, "r") for name in self.arrays}
 
 
 def _write_whole(file: Path, content: Any) -> None:
