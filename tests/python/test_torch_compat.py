@@ -91,6 +91,13 @@ def test_barycenter(device):
     assert loss(average) < loss(x.detach().mean(0))
 
 
+def test_barycenter_takes_the_arguments_of_the_other_alone(device):
+    x = pair(device, torch.float32)[0].detach()
+    assert softdtw_barycenter(x, max_iter=1, early_stopping=True, patience=3, tol=1e-3).shape == (7, 2)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'gama'"):
+        softdtw_barycenter(x, gama=100.0)
+
+
 def test_what_is_refused():
     with pytest.raises(ValueError, match="dist is 'cosine': expected 'sqeuclidean'"):
         SoftDTW(dist="cosine")

@@ -152,15 +152,15 @@ def softdtw_barycenter(
     verbose: bool = False,
     fused: bool | None = None,
     early_stopping: bool = True,
-    **others: Any,
+    patience: int = 10,
+    tol: float = 1e-5,
 ) -> Tensor:
     """softdtw_barycenter of sdtw-cuda-torch: the average of (B, N, D), by at most max_iter steps of Adam.
 
-    verbose shows a progress bar. fused is ignored, as are the further settings of its early stopping.
+    verbose shows a progress bar. fused, patience and tol are taken and ignored: ours decides when to stop.
     """
     series = X if device is None else X.to(device)
-    tol = 1e-3 if early_stopping else 0.0
     return soft_dtw_barycenter(
-        series, gamma=gamma, weights=weights, init=init, method="adam", max_iter=max_iter, lr=lr, tol=tol,
-        progress=verbose,
+        series, gamma=gamma, weights=weights, init=init, method="adam", max_iter=max_iter, lr=lr,
+        tol=1e-3 if early_stopping else 0.0, progress=verbose,
     )  # fmt: skip
