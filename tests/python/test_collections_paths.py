@@ -7,6 +7,7 @@ from libsdtw.collections import (
     SoftDTWKMedoids,
     SoftDTWKNeighborsClassifier,
     SoftDTWKNeighborsRegressor,
+    SoftDTWNearestNeighbors,
     _seeding,
     soft_dtw_barycenter,
     soft_dtw_matrix,
@@ -77,6 +78,10 @@ def test_values_beyond_the_type_are_no_values(rng):
         ValueError, match=r"X\[\d\] has no finite value with any center: expected numbers whose costs"
     ):
         SoftDTWKMeans(2, random_state=0, gamma=1.0).fit(x)
+    neighbors = SoftDTWNearestNeighbors(2, gamma=1.0).fit(x)
+    for queries in (None, -x):
+        with pytest.raises(ValueError, match=r"X\[0\] has no finite value with any training series"):
+            neighbors.kneighbors(queries)
 
 
 @pytest.mark.parametrize("weights", ["uniform", "distance"])

@@ -64,6 +64,8 @@ class _Neighbors(SeriesEstimator):
         series = self._series if X is None else self._new_series(X, lengths)
         other = None if X is None else self._series
         found = run(self._job(series, other, TopK(k, X is None)), self.checkpoint, self.progress)
+        instead = "training series of about its length"
+        require_paths("X", found["values"][:, 0], self._options(), "training series", instead)
         return (found["values"], found["indices"]) if return_distance else found["indices"]
 
 
@@ -162,8 +164,6 @@ class _Supervised(_Neighbors):
     def _voices(self, X: Any, lengths: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Indices of the neighbours, and what each counts for, (B, k): nothing without a path to it."""
         values, indices = self.kneighbors(X, lengths=lengths)
-        instead = "training series of about its length"
-        require_paths("X", values[:, 0], self._options(), "training series", instead)
         if self.weights == "uniform":
             return indices, np.isfinite(values).astype(np.float64)
         values = np.maximum(values.astype(np.float64), 0)
