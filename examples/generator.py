@@ -1,5 +1,4 @@
-"""Trains a generator of sequences: from noise and a class to a series, with the soft-DTW divergence as the
-loss.
+"""Trains a generator of series, from noise and a class, with the soft-DTW divergence as the loss.
 
     python examples/generator.py --output generator.png
 

@@ -1,5 +1,4 @@
-"""Trains the same small network with the soft-DTW loss of another package and with ours, and compares the
-losses.
+"""Trains a small network with the soft-DTW loss of another package and with ours, and compares the losses.
 
     python examples/switching.py    # with each of tslearn, pysdtw, pytorch-softdtw-cuda and sdtw-cuda-torch
                                     # that can be imported

@@ -1,4 +1,5 @@
 # The examples, the demo and the benchmarks run, and say what they should.
+import ast
 import json
 import re
 import sys
@@ -21,6 +22,14 @@ FIELDS = {
 def test_training_example(tmp_path: Path) -> None:
     out = run(sys.executable, ROOT / "examples/train_torch.py", cwd=tmp_path)
     assert re.search(r"mean DTW of 100 test series", out)
+
+
+@pytest.mark.parametrize("example", sorted(ROOT.glob("examples/*.py")), ids=lambda path: path.name)
+def test_first_lines_are_sentences(example: Path) -> None:
+    """--help shows the first line of an example's docstring alone."""
+    text = ast.get_docstring(ast.parse(example.read_text()))
+    assert text is not None
+    assert text.splitlines()[0].endswith(".")
 
 
 def test_averaging_example(tmp_path: Path) -> None:
