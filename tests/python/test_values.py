@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import torch
 
+import libsdtw
 import libsdtw.numpy
 import libsdtw.torch
 
@@ -42,6 +43,12 @@ def test_published_divergence(front_end):
 def test_published_gradient():
     _, grad_x, _ = libsdtw.numpy.soft_dtw_grad([1, 2, 3], [3, 4, -3])
     np.testing.assert_allclose(grad_x, [-4.0001, -2.2852, 10.1643], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("of", [np.asarray, torch.tensor])
+def test_the_first_cell_has_the_diagonal_weight_and_no_penalty(of):
+    x, y = of([1.0]), of([3.0])
+    assert libsdtw.soft_dtw(x, y, step_weights=(2, 1, 1), step_penalties=(10, 10, 10)) == 8
 
 
 def test_empty_series(rng):

@@ -61,8 +61,8 @@ def soft_dtw(
             slope radius. i and j are rows and columns of each pair's own lengths.
         radius: of the band, in time steps; for "itakura" the slope, >= 1.
         step_weights: factors >= 0 of the cost in diagonal, vertical (x alone advances) and horizontal (y
-            alone advances) steps.
-        step_penalties: what is added for such a step.
+            alone advances) steps; of the first cell that of diagonal ones.
+        step_penalties: what is added for such a step, not for the first cell.
         reduction: "none", "mean" or "sum" over all pairs.
         normalize: the soft-DTW divergence instead: see :func:`soft_dtw_divergence`.
         zero_infinity: 0 instead of infinite values, with gradient 0, as in torch.nn.CTCLoss.
