@@ -24,6 +24,7 @@ class Known:
 
     def __init__(self, functions, weights):
         self.functions, self.totals, self.calls = functions, np.array(weights, float), 0
+        self.unit = _pairs.Unit(1.0, 1.0)
 
     def __call__(self, centers):
         self.calls += 1
@@ -221,3 +222,29 @@ def test_averages_are_at_least_those_of_scipy(rng):
 
     theirs = minimize(by_scipy, x.mean(0).ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 60})
     assert of(found[None]).values[0] <= theirs.fun + 1e-3 * abs(theirs.fun)
+
+
+@pytest.mark.parametrize("gamma", ["median", 0])
+@pytest.mark.parametrize("metric", ["sqeuclidean", "euclidean"])
+def test_nothing_depends_on_the_unit_of_series(metric, gamma, rng):
+    x = rng.normal(size=(12, 15, 1)).cumsum(1)
+    degree = 2 if metric == "sqeuclidean" else 1
+
+    def results(unit, begin=None):
+        series = x * unit
+        kept = {"metric": metric, "gamma": gamma}
+        center = soft_dtw_barycenter(series, init=begin, **kept)
+        means = soft_dtw_matrix(series, center[None], **kept).mean()
+        model = SoftDTWKMeans(3, random_state=0, **kept).fit(series)
+        return np.array([means, model.inertia_]) / unit**degree, model.n_iter_
+
+    start = np.zeros((15, 1))  # says nothing of the unit
+    expected, rounds = results(1.0)
+    from_start = results(1.0, start)[0]
+    for unit in (1e-18, 1e-12, 1e-6, 1e6, 1e12):
+        found, these = results(unit)
+        np.testing.assert_allclose(found, expected, rtol=1e-4)  # rounding leads to other steps at gamma 0
+        assert these == rounds
+    for exponent in (-60, -20, 20, 40):  # without rounding
+        np.testing.assert_allclose(results(2.0**exponent)[0], expected, rtol=1e-12)
+        np.testing.assert_allclose(results(2.0**exponent, start)[0], from_start, rtol=1e-12)

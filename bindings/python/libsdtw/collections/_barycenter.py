@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._core import InvalidArgumentError
-from ._descent import NOISE
+from ._descent import FLAT, NOISE
 from ._devices import parse
 from ._keep import count
 from ._majorize import Majorants
@@ -38,7 +38,7 @@ def soft_dtw_barycenter(
     normalize: bool = True,
     lengths: Any = None,
     max_iter: int = 50,
-    tol: float = 1e-5,
+    tol: float = FLAT,
     device: str | Sequence[str] | None = None,
     progress: bool = False,
     num_threads: int = 0,
@@ -55,7 +55,9 @@ def soft_dtw_barycenter(
             large.
         max_iter: steps at most: of squared distances those of DTW barycenter averaging by soft alignments,
             with momentum; of other metrics those of L-BFGS.
-        tol: stop where the largest entry of the gradient of the mean is smaller, relative to gamma.
+        tol: stop where the largest entry of the gradient of the mean, times what is typically between two
+            time steps, is smaller, relative to gamma, or to that of :func:`median_gamma` where gamma is 0 or
+            larger.
         progress: show a progress bar of tqdm.
 
     The other arguments are those of :func:`reduce_pairs`. Ctrl-C gives the best series so far.
@@ -155,22 +157,23 @@ def _require_paths(begin: NDArray[Any], batch: Series, share: NDArray[Any], opti
 def _by_scipy(watched: _Watched, options: PairOptions, max_iter: int, tol: float) -> None:
     from scipy.optimize import minimize  # type: ignore[import-untyped]
 
-    begin = watched.best
-    scale = 1.0 / (watched.totals[0] * (options.gamma if options.gamma > 0 else 1.0))
+    begin, unit = watched.best, watched.unit
+    share = 1.0 / (watched.totals[0] * unit.cost(options.gamma))
 
+    # All numbers are without a unit, as SciPy's first step and limits are: the gradient is the steepness.
     def objective(flat: NDArray[Any]) -> tuple[float, NDArray[Any]]:
-        (value,), grad, _ = watched(flat.reshape(1, *begin.shape))
-        return float(value) * scale, grad.reshape(-1) * scale
+        (value,), grad, _ = watched(flat.reshape(1, *begin.shape) * unit.apart)
+        return float(value) * share, grad.reshape(-1) * (share * unit.apart)
 
     limits = {"maxiter": max_iter, "gtol": tol, "ftol": 1e-9, "maxls": 30}
-    minimize(objective, begin.reshape(-1), jac=True, method="L-BFGS-B", options=limits)
+    minimize(objective, begin.reshape(-1) / unit.apart, jac=True, method="L-BFGS-B", options=limits)
 
 
 class _Watched:
     """An objective of one cluster that keeps the best center, and shows its mean value."""
 
     def __init__(self, begin: NDArray[np.float64], objective: Objective, bar: Bar) -> None:
-        self.objective, self.totals, self.bar = objective, objective.totals, bar
+        self.objective, self.totals, self.unit, self.bar = objective, objective.totals, objective.unit, bar
         self.best, self.value = begin, np.inf
 
     def __call__(self, centers: NDArray[np.float64]) -> Evaluated:

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._objective import Evaluated
+from ._pairs import Unit
 
+FLAT = 1e-5  # of steepness: below it a center stays
 NOISE = 1e-7  # of a value, which float32 may hold
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -21,11 +23,21 @@ class Objective(Protocol):
     """As _objective.Objective is."""
 
     totals: Floats
+    unit: Unit
 
     def __call__(self, centers: Floats) -> Evaluated: ...
 
 
 Objectives: TypeAlias = Callable[[Bools], Objective]  # the objective of some clusters
+
+
+def steepness(slopes: Floats, unit: Unit, gamma: float) -> Floats:
+    """The largest entry of the gradient (k, M, D) or (k, n) of each mean, (k,), as numbers without a unit.
+
+    A gradient is a cost by what is between time steps. Times that it is a cost, here relative to `Unit.cost`.
+    """
+    largest = np.abs(slopes).reshape(len(slopes), -1).max(axis=1)
+    return np.asarray(largest * (unit.apart / unit.cost(gamma)))
 
 
 class Descents(ABC):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._descent import NOISE, Bools, Descents, Floats, Objectives
+from ._descent import FLAT, NOISE, Bools, Descents, Floats, Objectives, steepness
 
 PAIRS = 6  # of steps and changes of the gradient that are remembered
 TRIES = 8  # of a step's length, each at most half of the one before
@@ -22,7 +22,7 @@ class QuasiNewton(Descents):
 
     def __init__(self, clusters: int, metric: str, gamma: float) -> None:
         super().__init__(clusters)
-        self.metric, self.unit = metric, gamma if gamma > 0 else 1.0
+        self.metric, self.gamma = metric, gamma
         self.steps: list[tuple[Floats, Floats, Floats]] = []  # steps, changes, and 1 / their product or 0
         self.scale = np.full(clusters, np.nan)
 
@@ -51,10 +51,11 @@ class QuasiNewton(Descents):
         active &= np.isfinite(value) & np.isfinite(slope).all(axis=1)
         value[~active], slope[~active] = 0, 0
         first, taken, tried = value.copy(), np.zeros(len(at), int), np.zeros(len(at), int)
-        length, spread = np.ones(len(at)), float(at.std()) or 1.0
-        direction, along = self._directions(slope, spread)
+        length, unit = np.ones(len(at)), objective.unit
+        direction, along = self._directions(slope, unit.apart)
         while True:
-            active &= (-along * length > NOISE * np.abs(value)) & (np.abs(slope).max(1) > 1e-5 * self.unit)
+            active &= -along * length > NOISE * np.abs(value)
+            active &= steepness(slope, unit, self.gamma) > FLAT
             if not active.any():
                 return
             if totals[active].sum() < 0.5 * held:  # most series have nothing to say any more
@@ -72,10 +73,10 @@ class QuasiNewton(Descents):
             length = np.where(worse, length * _shorter(along * length, gain), 1.0)
             at[better], value[better], slope[better] = trial[better], there[better], slopes[better]
             active &= ~(done | (tried >= TRIES))
-            new, steeper = self._directions(slope, spread)
+            new, steeper = self._directions(slope, unit.apart)
             direction, along = np.where(better[:, None], new, direction), np.where(better, steeper, along)
 
-    def _directions(self, slope: Floats, spread: float) -> tuple[Floats, Floats]:
+    def _directions(self, slope: Floats, apart: float) -> tuple[Floats, Floats]:
         """Where to go from gradients (k, n), by the recursion of two loops, and the slopes there."""
         way = slope.copy()
         known = []
@@ -83,24 +84,24 @@ class QuasiNewton(Descents):
             known.append(weight * _dot(step, way))
             way -= known[-1][:, None] * change
         fresh = np.isnan(self.scale)
-        way *= np.where(fresh, self._first(slope, spread), self.scale)[:, None]
+        way *= np.where(fresh, self._first(slope, apart), self.scale)[:, None]
         for (step, change, weight), before in zip(self.steps, reversed(known), strict=True):
             way += (before - weight * _dot(change, way))[:, None] * step
         along = -_dot(slope, way)
         uphill = ~(along < 0)
         if uphill.any():  # what is remembered is of another place
             self.forget(uphill)
-            way[uphill] = (self._first(slope, spread)[:, None] * slope)[uphill]
+            way[uphill] = (self._first(slope, apart)[:, None] * slope)[uphill]
             along = -_dot(slope, way)
         return -way, along
 
-    def _first(self, slope: Floats, spread: float) -> Floats:
+    def _first(self, slope: Floats, apart: float) -> Floats:
         """What a gradient is multiplied by where no step is known.
 
-        The first step is a tenth of what is between the time steps of centers.
+        The first step is a tenth of what is typically between time steps of the series.
         """
         largest = np.abs(slope).max(axis=1)
-        return 0.1 * spread / np.where(largest > 0, largest, 1)
+        return 0.1 * apart / np.where(largest > 0, largest, 1)
 
     def _remember(self, step: Floats, change: Floats, better: Bools) -> None:
         product, size = _dot(step, change), _dot(change, change)

@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 
-from ._descent import NOISE, Bools, Descents, Floats, Objectives
+from ._descent import FLAT, NOISE, Bools, Descents, Floats, Objectives, steepness
 
 MOMENTUM, ALONE = 0.8, 0.95  # of a cluster that has other series than before, and of one that has not
 FEW = 2  # steps of the first, which the next round may give others again
@@ -33,11 +33,11 @@ class Majorants(Descents):
     """
 
     def __init__(
-        self, clusters: int, gamma: float, tol: float = 1e-5, enough: float = ENOUGH, noise: float = NOISE
+        self, clusters: int, gamma: float, tol: float = FLAT, enough: float = ENOUGH, noise: float = NOISE
     ) -> None:
-        """tol: of the gradient of the mean, relative to gamma, below which a center stays."""
+        """tol: of the steepness of the mean, below which a center stays."""
         super().__init__(clusters)
-        self.flat = tol * (gamma if gamma > 0 else 1.0)
+        self.gamma, self.tol = gamma, tol
         self.enough, self.noise = enough, noise
         self.fresh = np.ones(clusters, bool)  # without momentum
         self.least: Floats | None = None  # the last least points
@@ -79,7 +79,7 @@ class Majorants(Descents):
             self.gained[better] = (totals * (first - value + fall))[better]
             most = np.where(better, np.maximum(most, fall), most)
             onward = better & (downhill | (fall > NEAR * most))
-            steep = np.abs(grads).max(axis=(1, 2)) * mean > self.flat
+            steep = steepness(grads, objective.unit, self.gamma) * mean > self.tol
             settled = better & ~(steep & (fall > self.noise * np.abs(value)))
             least = at - way
             for k in np.flatnonzero(active & ~better):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._calls import Call, Options
 from . import _pairs
-from ._pairs import PairOptions, sum_and_grad
+from ._pairs import PairOptions, sum_and_grad, unit_of
 from ._series import Series, library_of, widened
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 Sums = tuple[int, float, NDArray[Any]]  # a cluster, and what its value and gradient gain
 Found = list[Sums]  # of a part
-# The number e: its square is below the rounding of costs, and it is far above what underflows.
+# The number e, by what is between time steps: its square is below the rounding of costs, and it is far above
+# what underflows.
 MARK = 2.0**-50
 
 
@@ -56,7 +58,9 @@ class Objectives:
         the ith on."""
         self.shape, self.series, self.clusters = shape, series, clusters
         self.options, self.share = options, share
+        self.unit = unit_of(series, options.metric)
         self.marks = options.metric == "sqeuclidean"
+        self.mark = _mark(self.unit.apart, series.value_dtype)
         self.width = shape[1] + self.marks
         self.step = _pairs.STATE_PAIRS
         self.memory: _Memory | None = None
@@ -78,7 +82,7 @@ class Objectives:
         """Centers (k, M, D) with what is added to them."""
         if not self.marks:
             return centers
-        return np.concatenate([centers, np.full((*centers.shape[:2], 1), MARK)], axis=2)
+        return np.concatenate([centers, np.full((*centers.shape[:2], 1), self.mark)], axis=2)
 
     def evaluated(self, found: Iterable[Found]) -> Evaluated:
         """What the parts have found, together."""
@@ -90,7 +94,13 @@ class Objectives:
                 grads[cluster] += grad
         if not self.marks:
             return Evaluated(values, grads, None)
-        return Evaluated(values, grads[..., :-1], grads[..., -1] / (2 * MARK))
+        return Evaluated(values, grads[..., :-1], grads[..., -1] / (2 * self.mark))
+
+
+def _mark(apart: float, kind: Any) -> float:
+    """MARK for series of a unit: a power of two, by which no gradient is rounded."""
+    mark = math.ldexp(MARK, math.frexp(apart)[1] - 1)
+    return max(mark, float(np.finfo(kind).tiny))
 
 
 class Objective:
@@ -102,7 +112,7 @@ class Objective:
     """
 
     def __init__(self, made: Objectives, weights: NDArray[Any], labels: NDArray[Any]) -> None:
-        self.made, options = made, made.options
+        self.made, self.unit, options = made, made.unit, made.options
         there = np.flatnonzero(weights > 0)  # a series without weight has no say, be it ever so far away
         self.order = there[np.argsort(labels[there], kind="stable")]
         self.labels, self.weights = labels[self.order], weights[self.order]

@@ -9,7 +9,7 @@ import importlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ METRICS = tuple(name for name in _core.METRICS if name != "precomputed")
 MEDIAN_SHARE = 0.1  # of the median cost; docs/collections.md has what it was chosen by
 STATE_PAIRS = 2048  # of a call for gradients, which of tensors keeps state for all of them
 _DRAWS = 20_000  # pairs of time steps that the median is taken of
+_FEW_DRAWS = 1000  # of the unit of a collection, of which the order of magnitude will do
 
 
 @dataclass(frozen=True)
@@ -81,17 +82,51 @@ def median_gamma(series: Series, metric: str = "sqeuclidean", random_state: Any 
     random, or of the one that there is. It scales as the costs do, so that series in other units get the same
     alignments.
     """
-    rng = np.random.default_rng(random_state)
+    x, y = _drawn_steps(series, np.random.default_rng(random_state), _DRAWS)
+    return _share_of_median(_costs(x, y, metric))
+
+
+class Unit(NamedTuple):
+    """What the numbers of a collection are measured by, so that no result depends on the unit that they
+    have.
+
+    Attributes:
+        apart: what is typically between two time steps, in the unit of the series.
+        gamma: as of median_gamma, of fewer pairs, in the unit of costs.
+    """
+
+    apart: float
+    gamma: float
+
+    def cost(self, gamma: float) -> float:
+        """What costs are measured by: gamma, or the median rule's where gamma is 0 or larger."""
+        return min(gamma, self.gamma) if gamma > 0 else self.gamma
+
+
+def unit_of(series: Series, metric: str) -> Unit:
+    x, y = _drawn_steps(series, np.random.default_rng(0), _FEW_DRAWS)
+    apart = np.abs(x - y).max(1)
+    apart = apart[apart > 0]
+    return Unit(float(np.median(apart)) if apart.size else 1.0, _share_of_median(_costs(x, y, metric)))
+
+
+def _drawn_steps(
+    series: Series, rng: np.random.Generator, draws: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Pairs of time steps, each of two different series, or of the one that there is: (draws, D) twice."""
     sizes = series.sizes()
-    first = rng.integers(len(series), size=_DRAWS)
-    apart = rng.integers(1, len(series), size=_DRAWS) if len(series) > 1 else 0
+    first = rng.integers(len(series), size=draws)
+    apart = rng.integers(1, len(series), size=draws) if len(series) > 1 else 0
     second = (first + apart) % len(series)
     i, j = rng.integers(sizes[first]), rng.integers(sizes[second])
     if series.on_host:
         x, y = series.data[first, i], series.data[second, j]
     else:
         x, y = (on_host(series.data[b.tolist(), s.tolist()]) for b, s in ((first, i), (second, j)))
-    costs = _costs(np.asarray(x, np.float64), np.asarray(y, np.float64), metric)
+    return np.asarray(x, np.float64), np.asarray(y, np.float64)
+
+
+def _share_of_median(costs: NDArray[Any]) -> float:
     costs = costs[costs > 0]
     return MEDIAN_SHARE * float(np.median(costs)) if costs.size else 1.0  # all alike: any gamma will do
 
