@@ -248,3 +248,10 @@ def test_nothing_depends_on_the_unit_of_series(metric, gamma, rng):
     for exponent in (-60, -20, 20, 40):  # without rounding
         np.testing.assert_allclose(results(2.0**exponent)[0], expected, rtol=1e-12)
         np.testing.assert_allclose(results(2.0**exponent, start)[0], from_start, rtol=1e-12)
+
+
+def test_averages_of_halves_by_other_steps(rng):
+    x = rng.normal(size=(12, 15, 1)).cumsum(1).astype(np.float16)
+    options = {"gamma": 0.3, "step_weights": (1, 2, 1.5)}
+    found, expected = (soft_dtw_barycenter(x.astype(kind), **options) for kind in (np.float16, np.float32))
+    np.testing.assert_allclose(found, expected, atol=1e-2)

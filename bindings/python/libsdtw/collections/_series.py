@@ -123,14 +123,15 @@ def like(array: NDArray[Any], other: Any) -> Any:
 
 
 def widened(series: Series) -> Series:
-    """The series with one more feature, 0 at every time step."""
-    data = series.data
+    """The series with one more feature, 0 at every time step, in the type of values, as what is small in it
+    would be 0 in halves."""
+    data, kind, shape = series.data, series.value_dtype, (*series.data.shape[:2], 1)
     if library_of(data) == "torch":
-        zeros = data.new_zeros((*data.shape[:2], 1))
-        wide = importlib.import_module("torch").cat([data, zeros], dim=2)
+        torch = importlib.import_module("torch")
+        wide = torch.cat([data, data.new_zeros(shape, dtype=getattr(torch, kind.__name__))], dim=2)
     else:
         package = importlib.import_module(library_of(data))
-        wide = package.concatenate([data, package.zeros((*data.shape[:2], 1), data.dtype)], axis=2)
+        wide = package.concatenate([data, package.zeros(shape, kind)], axis=2)
     return Series(wide, series.lengths)
 
 
