@@ -5,7 +5,7 @@ import types
 import numpy as np
 import pytest
 
-from libsdtw.collections import median_gamma, soft_dtw_matrix
+from libsdtw.collections import SoftDTWKMeans, median_gamma, soft_dtw_matrix
 from test_collections import ragged
 from test_collections_estimators import KINDS
 
@@ -28,6 +28,19 @@ def test_forms_of_a_collection(rng):
     for same in (table, table.tolist(), list(table), [row[:, None] for row in table]):
         np.testing.assert_array_equal(soft_dtw_matrix(same, gamma=0.3), expected)
     assert soft_dtw_matrix(table > 0, gamma=0.3).dtype == np.float64
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8", "i4"])
+def test_series_in_the_other_byte_order(kind, rng):
+    x = (8 * rng.normal(size=(20, 9, 2)).cumsum(1)).astype(kind)
+    expected = SoftDTWKMeans(3, random_state=0).fit(x)
+    for order in "<>":  # one of them is the processor's
+        other = x.astype(order + kind)
+        for same in (other, list(other)):
+            found = SoftDTWKMeans(3, random_state=0).fit(same)
+            assert found.inertia_ == expected.inertia_
+            np.testing.assert_array_equal(found.cluster_centers_, expected.cluster_centers_)
+            np.testing.assert_array_equal(soft_dtw_matrix(same, other[:3]), soft_dtw_matrix(x, x[:3]))
 
 
 def test_torch_tensors_are_read_in_place(rng):

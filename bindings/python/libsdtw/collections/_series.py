@@ -170,7 +170,7 @@ def _padded(name: str, given: Sequence[Any]) -> Series:
 
 
 def _floats(name: str, given: Any) -> Any:
-    """An array (B, N, D) of floating-point numbers."""
+    """An array (B, N, D) of floating-point numbers, on the host in the byte order of its processor."""
     data = given
     if library_of(given) not in ("torch", "cupy"):
         if hasattr(given, "toarray"):
@@ -188,6 +188,7 @@ def _floats(name: str, given: Any) -> Any:
             data = data.astype(np.float32)
         if data.dtype.kind != "f":
             raise InvalidArgumentError(f"{name} has dtype {data.dtype}: expected floating-point numbers")
+        data = data.astype(data.dtype.newbyteorder("="), copy=False)
     if data.ndim == 2:
         data = data[:, :, None]
     if data.ndim != 3:
