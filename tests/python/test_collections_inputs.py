@@ -5,7 +5,8 @@ import types
 import numpy as np
 import pytest
 
-from libsdtw.collections import SoftDTWKMeans, median_gamma, soft_dtw_matrix
+from libsdtw import InvalidArgumentError
+from libsdtw.collections import SoftDTWKMeans, median_gamma, soft_dtw_barycenter, soft_dtw_matrix
 from test_collections import ragged
 from test_collections_estimators import KINDS
 
@@ -41,6 +42,39 @@ def test_series_in_the_other_byte_order(kind, rng):
             assert found.inertia_ == expected.inertia_
             np.testing.assert_array_equal(found.cluster_centers_, expected.cluster_centers_)
             np.testing.assert_array_equal(soft_dtw_matrix(same, other[:3]), soft_dtw_matrix(x, x[:3]))
+
+
+def test_masked_padding_is_no_part_of_series(rng):
+    x = ragged(rng, 6)
+    padded = np.ma.masked_all((6, 9, 2))
+    padded.data[:] = 1e3
+    for row, series in zip(padded, x, strict=True):
+        row[: len(series)] = series
+    expected = soft_dtw_matrix(x, gamma=0.3)
+    for same in (padded, list(padded)):
+        np.testing.assert_array_equal(soft_dtw_matrix(same, gamma=0.3), expected)
+    one_feature = [series[:, 0] for series in x]
+    expected = soft_dtw_matrix(one_feature, gamma=0.3)
+    for same in (padded[..., 0], list(padded[..., 0])):
+        np.testing.assert_array_equal(soft_dtw_matrix(same, gamma=0.3), expected)
+    full = np.ma.masked_invalid(rng.normal(size=(3, 5, 2)))  # without a masked element
+    np.testing.assert_array_equal(soft_dtw_matrix(full, x_lengths=[5, 4, 3]).shape, (3, 3))
+
+
+def test_masks_that_are_no_padding(rng):
+    x = np.ma.array(rng.normal(size=(4, 6, 2)))
+    with pytest.raises(InvalidArgumentError, match=r"^X\[1\] has no time step"):
+        SoftDTWKMeans(1).fit(np.ma.array(x, mask=np.arange(4)[:, None, None] == np.ones((6, 2))))
+    x[2, 3, 1] = np.ma.masked
+    with pytest.raises(InvalidArgumentError, match=r"^X has a mask that is not padding"):
+        SoftDTWKMeans(1).fit(x)
+    with pytest.raises(InvalidArgumentError, match=r"^X\[2\] has a mask that is not padding"):
+        SoftDTWKMeans(1).fit(list(x))
+    with pytest.raises(InvalidArgumentError, match=r"^x is a masked array and x_lengths is given"):
+        soft_dtw_matrix(x, x_lengths=[6] * 4)
+    for name, given in (("init", x[2]), ("weights", x[2, :4, 1])):
+        with pytest.raises(InvalidArgumentError, match=f"^{name} has masked elements"):
+            soft_dtw_barycenter(x.data, **{name: given})
 
 
 def test_torch_tensors_are_read_in_place(rng):

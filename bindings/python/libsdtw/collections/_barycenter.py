@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import NUMPY
 from .._core import InvalidArgumentError
 from ._descent import FLAT, NOISE
 from ._devices import parse
@@ -86,7 +87,7 @@ def check_weights(name: str, given: Any, size: int) -> NDArray[np.float64]:
     """Weights of series, not negative and not all 0; ones for None."""
     if given is None:
         return np.ones(size)
-    weights = np.asarray(given, np.float64)
+    weights = NUMPY.asarray(name, given, np.float64)
     if weights.ndim == 0:
         weights = np.full(size, float(weights))
     if weights.shape != (size,):
@@ -102,7 +103,7 @@ def check_weights(name: str, given: Any, size: int) -> NDArray[np.float64]:
 
 def _start(init: Any, batch: Series, share: NDArray[Any], length: int | None) -> NDArray[np.float64]:
     if init is not None:
-        begin = np.array(init, np.float64)
+        begin = np.array(NUMPY.asarray("init", init, np.float64))
         if begin.ndim == 1:
             begin = begin[:, None]
         if begin.ndim != 2 or begin.shape[1] != batch.features or 0 in begin.shape:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import NUMPY
 from .._core import InvalidArgumentError
 
 SCALERS = ("standard", "minmax")
@@ -75,7 +76,8 @@ def as_series(
 
     Args:
         given: (B, N, D), or (B, N) of one feature; a list of series (N_b, D) or (N_b,); either may end in
-            time steps that are NaN, which are padding. Or a :class:`Series`, which has been checked.
+            time steps that are NaN or masked, which are padding. Or a :class:`Series`, which has been
+            checked.
         lengths: (B,) integers, or None.
         device: "cpu", "cuda" or "cuda:N": where the data are to be; None: where they are.
         of_lengths: the name of the argument that lengths are.
@@ -96,6 +98,13 @@ def as_series(
             _require_steps(name, sizes)
             return _moved(Series(given, sizes), device)
         series = _padded(name, given)
+    elif np.ma.is_masked(given):
+        if lengths is not None:
+            raise InvalidArgumentError(
+                f"{name} is a masked array and {of_lengths} is given: its mask says where series end"
+            )
+        data, sizes = NUMPY.batch(name, given[..., None] if given.ndim == 2 else given, None)
+        series = Series(_floats(name, data), sizes)
     else:
         data = _floats(name, given)
         series = Series(data, _lengths(of_lengths, data, lengths))
@@ -153,7 +162,7 @@ def _is_ragged(given: Sequence[Any]) -> bool:
 
 
 def _padded(name: str, given: Sequence[Any]) -> Series:
-    parts = [np.asarray(_host_array(one)) for one in given]
+    parts = [_unpadded(f"{name}[{k}]", _host_array(one)) for k, one in enumerate(given)]
     for k, one in enumerate(parts):
         if one.ndim not in (1, 2) or one.ndim != parts[0].ndim or one.shape[1:] != parts[0].shape[1:]:
             raise InvalidArgumentError(
@@ -167,6 +176,14 @@ def _padded(name: str, given: Sequence[Any]) -> Series:
     for row, one in zip(data, parts, strict=True):
         row[: len(one)] = one
     return Series(data, None if (lengths == data.shape[1]).all() else lengths)
+
+
+def _unpadded(name: str, given: Any) -> NDArray[Any]:
+    """One series as an array, without the end that is masked."""
+    if not np.ma.is_masked(given):
+        return np.asarray(given)
+    data, size = NUMPY.batch(name, given, None)
+    return np.asarray(data[:size])
 
 
 def _floats(name: str, given: Any) -> Any:
