@@ -77,6 +77,27 @@ def test_masks_that_are_no_padding(rng):
             soft_dtw_barycenter(x.data, **{name: given})
 
 
+def test_object_arrays_of_series(rng):
+    x = ragged(rng, 4)
+    for series in (x, [one[:, 0].tolist() for one in x]):
+        boxed = np.empty(4, object)
+        boxed[:] = series
+        np.testing.assert_array_equal(soft_dtw_matrix(boxed, gamma=0.3), soft_dtw_matrix(series, gamma=0.3))
+
+
+def test_errors_name_what_is_wrong(rng):
+    x = rng.normal(size=(4, 6, 2))
+    with pytest.raises(InvalidArgumentError, match=r"^init has NaN or infinity"):
+        soft_dtw_barycenter(x, init=np.full((5, 2), np.nan))
+    for fails in (median_gamma, soft_dtw_matrix, SoftDTWKMeans(2).fit):
+        with pytest.raises(InvalidArgumentError, match=r"median rule is infinite, as costs .* overflow"):
+            fails(1e200 * x)
+    if np.dtype(np.longdouble).name != "float64":
+        for given in (x.astype(np.longdouble), list(x.astype(np.longdouble))):
+            with pytest.raises(InvalidArgumentError, match=r"^X has dtype .*: expected .* float64 at most"):
+                SoftDTWKMeans(2).fit(given)
+
+
 def test_torch_tensors_are_read_in_place(rng):
     torch = pytest.importorskip("torch")
     x = rng.normal(size=(5, 6, 2))

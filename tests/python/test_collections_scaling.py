@@ -33,3 +33,18 @@ def test_small_variations_are_scaled(kind, share):
     (center,) = SoftDTWKMedoids(1, scaler="standard", gamma=1.0).fit(x).cluster_centers_
     assert center.mean() == pytest.approx(0, abs=1e-5)
     assert center.std() == pytest.approx(1, rel=1e-5)
+
+
+@pytest.mark.parametrize("scaler", ["standard", "minmax"])
+@pytest.mark.parametrize(
+    ("kind", "units"), [(np.float64, (1e-300, 1e-200, 1e200, 1e307)), (np.float32, (1e-30, 1e30, 3e37))]
+)
+def test_any_finite_numbers_are_scaled(kind, units, scaler):
+    def scaled(unit):
+        x = (unit * np.array([-9.0, 3, 0, 1, 8, 9])).astype(kind)
+        return SoftDTWKMedoids(1, scaler=scaler, gamma=1.0).fit(x[None]).cluster_centers_[0]
+
+    expected = scaled(1.0)
+    assert np.ptp(expected) >= 1
+    for unit in units:
+        np.testing.assert_allclose(scaled(unit), expected, rtol=4 * np.finfo(kind).eps, atol=1e-6)

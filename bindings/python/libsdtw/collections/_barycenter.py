@@ -108,6 +108,8 @@ def _start(init: Any, batch: Series, share: NDArray[Any], length: int | None) ->
             begin = begin[:, None]
         if begin.ndim != 2 or begin.shape[1] != batch.features or 0 in begin.shape:
             raise InvalidArgumentError(f"init has shape {np.shape(init)}: expected (M, {batch.features})")
+        if not np.isfinite(begin).all():
+            raise InvalidArgumentError("init has NaN or infinity: expected finite numbers")
         return begin if length is None else stretched(begin, length)
     return stretched_mean(batch, share, length or int(batch.sizes().max()))
 

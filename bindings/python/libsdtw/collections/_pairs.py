@@ -83,7 +83,13 @@ def median_gamma(series: Series, metric: str = "sqeuclidean", random_state: Any 
     alignments.
     """
     x, y = _drawn_steps(series, np.random.default_rng(random_state), _DRAWS)
-    return _share_of_median(_costs(x, y, metric))
+    gamma = _share_of_median(_costs(x, y, metric))
+    if gamma == np.inf:
+        raise InvalidArgumentError(
+            "gamma of the median rule is infinite, as costs of two time steps overflow: expected series of "
+            "smaller numbers"
+        )
+    return gamma
 
 
 class Unit(NamedTuple):
@@ -131,6 +137,7 @@ def _share_of_median(costs: NDArray[Any]) -> float:
     return MEDIAN_SHARE * float(np.median(costs)) if costs.size else 1.0  # all alike: any gamma will do
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _costs(x: NDArray[Any], y: NDArray[Any], metric: str) -> NDArray[Any]:
     if metric == "cosine":
         norms = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)

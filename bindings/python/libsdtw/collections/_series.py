@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _core
 from .._arrays import NUMPY
 from .._core import InvalidArgumentError
 
@@ -85,6 +86,8 @@ def as_series(
     if isinstance(given, Series):
         return given
     given = _host_array(given)
+    if isinstance(given, np.ndarray) and given.dtype.kind == "O" and given.ndim == 1:
+        given = list(given)  # as NumPy holds series of different lengths
     if isinstance(given, (list, tuple)) and _is_ragged(given):
         if lengths is not None:
             raise InvalidArgumentError(
@@ -203,8 +206,10 @@ def _floats(name: str, given: Any) -> Any:
             data = data.astype(np.float64)
         if data.dtype.name == "bfloat16":  # of ml_dtypes
             data = data.astype(np.float32)
-        if data.dtype.kind != "f":
-            raise InvalidArgumentError(f"{name} has dtype {data.dtype}: expected floating-point numbers")
+        if data.dtype.name not in _core.DTYPES:
+            raise InvalidArgumentError(
+                f"{name} has dtype {data.dtype}: expected floats, of float64 at most, or integers"
+            )
         data = data.astype(data.dtype.newbyteorder("="), copy=False)
     if data.ndim == 2:
         data = data[:, :, None]
@@ -310,6 +315,8 @@ def scaled(series: Series, scaler: str | None) -> Series:
     data = np.array(on_host(series.data), dtype=series.value_dtype)
     for row, size in zip(data, series.sizes(), strict=True):
         part = row[:size]
+        # The largest is near 1, by a power of two, as differences and squares of any numbers could overflow.
+        part[...] = np.ldexp(part, -np.frexp(np.abs(part).max(0))[1])
         last_digit = np.finfo(part.dtype).eps * np.abs(part).max(0)
         part -= part[0].copy()  # so that the mean of a constant is the constant, without rounding
         shift, scale = (part.mean(0), part.std(0)) if scaler == "standard" else (part.min(0), np.ptp(part, 0))
