@@ -255,3 +255,15 @@ def test_averages_of_halves_by_other_steps(rng):
     options = {"gamma": 0.3, "step_weights": (1, 2, 1.5)}
     found, expected = (soft_dtw_barycenter(x.astype(kind), **options) for kind in (np.float16, np.float32))
     np.testing.assert_allclose(found, expected, atol=1e-2)
+
+
+@pytest.mark.parametrize("metric", ["sqeuclidean", "euclidean"])
+def test_series_without_weight_have_no_unit(metric, rng):
+    x = rng.normal(size=(12, 15, 1)).cumsum(1)
+    some = np.repeat([1, 0], [12, 30])
+
+    def average(far):
+        series = np.concatenate([x, far * rng.normal(size=(30, 15, 1))])
+        return soft_dtw_barycenter(series, weights=some, gamma=0.3, metric=metric)
+
+    np.testing.assert_array_equal(average(1e12), average(1.0))

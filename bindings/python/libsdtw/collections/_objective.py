@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._calls import Call, Options
 from . import _pairs
-from ._pairs import PairOptions, sum_and_grad, unit_of
+from ._pairs import PairOptions, Unit, sum_and_grad, unit_of
 from ._series import Series, library_of, widened
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ class Objectives:
         the ith on."""
         self.shape, self.series, self.clusters = shape, series, clusters
         self.options, self.share = options, share
-        self.unit = unit_of(series, options.metric)
         self.marks = options.metric == "sqeuclidean"
-        self.mark = _mark(self.unit.apart, series.value_dtype)
+        self.unit: Unit | None = None  # of the series that have a weight in the first objective
+        self.mark = MARK
         self.width = shape[1] + self.marks
         self.step = _pairs.STATE_PAIRS
         self.memory: _Memory | None = None
@@ -68,7 +68,10 @@ class Objectives:
         self.in_calls = options.rules.symmetric or not options.normalize
 
     def of(self, weights: NDArray[Any], labels: NDArray[Any]) -> Objective:
-        return Objective(self, weights, labels)
+        if self.unit is None:
+            self.unit = unit_of(self.series, np.flatnonzero(weights > 0), self.options.metric)
+            self.mark = _mark(self.unit.apart, self.series.value_dtype)
+        return Objective(self, self.unit, weights, labels)
 
     def call(self, size: int) -> _Prepared:
         """A call for so many pairs."""
@@ -111,8 +114,8 @@ class Objective:
     times the derivative by the first argument.
     """
 
-    def __init__(self, made: Objectives, weights: NDArray[Any], labels: NDArray[Any]) -> None:
-        self.made, self.unit, options = made, made.unit, made.options
+    def __init__(self, made: Objectives, unit: Unit, weights: NDArray[Any], labels: NDArray[Any]) -> None:
+        self.made, self.unit, options = made, unit, made.options
         there = np.flatnonzero(weights > 0)  # a series without weight has no say, be it ever so far away
         self.order = there[np.argsort(labels[there], kind="stable")]
         self.labels, self.weights = labels[self.order], weights[self.order]

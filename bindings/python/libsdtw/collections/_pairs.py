@@ -82,7 +82,7 @@ def median_gamma(series: Series, metric: str = "sqeuclidean", random_state: Any 
     random, or of the one that there is. It scales as the costs do, so that series in other units get the same
     alignments.
     """
-    x, y = _drawn_steps(series, np.random.default_rng(random_state), _DRAWS)
+    x, y = _drawn_steps(series, np.arange(len(series)), np.random.default_rng(random_state), _DRAWS)
     gamma = _share_of_median(_costs(x, y, metric))
     if gamma == np.inf:
         raise InvalidArgumentError(
@@ -109,21 +109,25 @@ class Unit(NamedTuple):
         return min(gamma, self.gamma) if gamma > 0 else self.gamma
 
 
-def unit_of(series: Series, metric: str) -> Unit:
-    x, y = _drawn_steps(series, np.random.default_rng(0), _FEW_DRAWS)
+def unit_of(series: Series, chosen: NDArray[np.intp], metric: str) -> Unit:
+    """Of the series that are chosen, by their indices."""
+    if not len(chosen):
+        return Unit(1.0, 1.0)
+    x, y = _drawn_steps(series, chosen, np.random.default_rng(0), _FEW_DRAWS)
     apart = np.abs(x - y).max(1)
     apart = apart[apart > 0]
     return Unit(float(np.median(apart)) if apart.size else 1.0, _share_of_median(_costs(x, y, metric)))
 
 
 def _drawn_steps(
-    series: Series, rng: np.random.Generator, draws: int
+    series: Series, chosen: NDArray[np.intp], rng: np.random.Generator, draws: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Pairs of time steps, each of two different series, or of the one that there is: (draws, D) twice."""
-    sizes = series.sizes()
-    first = rng.integers(len(series), size=draws)
-    apart = rng.integers(1, len(series), size=draws) if len(series) > 1 else 0
-    second = (first + apart) % len(series)
+    """Pairs of time steps, each of two different chosen series, or of the one that there is: (draws, D)
+    twice."""
+    sizes, count = series.sizes(), len(chosen)
+    start = rng.integers(count, size=draws)
+    apart = rng.integers(1, count, size=draws) if count > 1 else 0
+    first, second = chosen[start], chosen[(start + apart) % count]
     i, j = rng.integers(sizes[first]), rng.integers(sizes[second])
     if series.on_host:
         x, y = series.data[first, i], series.data[second, j]

@@ -119,7 +119,7 @@ class SharedObjective:
         self.team = shared.team
         self.made: Objectives = shared.made[0]
         self.each = self.team.each(lambda number, _: shared.made[number].of(weights, labels))
-        self.totals, self.unit = self.each[0].totals, self.made.unit
+        self.totals, self.unit = self.each[0].totals, self.each[0].unit
 
     def __call__(self, centers: NDArray[Any]) -> Evaluated:
         found: list[list[Found]] = self.team.each(lambda number, _: list(self.each[number].found(centers)))
