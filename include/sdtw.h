@@ -238,7 +238,8 @@ SDTW_API const char *sdtw_status_string(sdtw_status status);
 SDTW_API const char *sdtw_last_error(void);
 
 /* SDTW_STATUS_OK if the device can be used now; else SDTW_STATUS_NOT_BUILT, SDTW_STATUS_NO_DEVICE or
- * SDTW_STATUS_INVALID_ARGUMENT. For SDTW_CUDA it asks the driver about the current device. */
+ * SDTW_STATUS_INVALID_ARGUMENT. For SDTW_CUDA it asks the driver about the current device, and whether the library has
+ * code for it; a driver that gives no answer is SDTW_STATUS_CUDA_ERROR. */
 SDTW_API sdtw_status sdtw_device_available(sdtw_device device);
 
 /* ---- 4. Initialisers: fill a struct with its defaults. struct_size is sizeof the struct as the caller compiled it.

@@ -61,7 +61,7 @@ inline Device current_device() {
   if (code < 80) shared_memory = std::min(shared_memory, 64 * 1024);
   if (code >= 120) shared_memory = std::min(shared_memory, 99 * 1024);
   if (!(rooms_of_code(code) & room_of_bytes(shared_memory)))
-    fail(SDTW_STATUS_UNSUPPORTED,
+    fail(SDTW_STATUS_NO_DEVICE,
          "this GPU has %d bytes of shared memory for a block: the library has code for it of compute capability %d.%d "
          "alone, which needs more. Build it for the GPU's own",
          shared_memory, code / 10, code % 10);
