@@ -9,7 +9,8 @@ void add_cpu_scales(const Case &c, const Result &result, int64_t b, Reference<do
   using Dual = oracle::Dual<double>;
   const sdtw_problem &p = c.problem;
   const int64_t step = p.n * p.m, columns = c.shape_x()[2], features = p.features;
-  const double weight = *std::max_element(p.step_weight, p.step_weight + 3);
+  const auto [least, most] = std::minmax_element(p.step_weight, p.step_weight + 3);
+  const double least_weight = *least, weight = *most;
   int64_t steady = 0;
   double penalty = 0, path = 0, along = 0, square = 0, rounding = 0;
   for (const double v : p.step_penalty) penalty = std::max(penalty, std::abs(v));
@@ -28,7 +29,7 @@ void add_cpu_scales(const Case &c, const Result &result, int64_t b, Reference<do
       if (c.fused()) take(yj, c.y, c.tangent_y, (b * p.m + j) * features);
       const Dual cost = c.fused() ? oracle::metric_cost<Dual>(p.metric, xi.data(), yj.data(), features) : xi[j];
       path += e * (weight * std::abs(cost.v) + penalty + (p.metric == SDTW_COSINE ? 1 : 0));
-      steady += e > 0.5 && costs_nothing(c, weight * cost.v);
+      steady += e > 0.5 && costs_nothing(c, least_weight * cost.v);
       along += weight * e * std::abs(cost.d), square += weight * weight * e * cost.d * cost.d;
       if (p.metric != SDTW_COSINE) continue;
       const oracle::Products<Dual> products(xi.data(), yj.data(), features);

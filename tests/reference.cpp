@@ -188,7 +188,8 @@ class Referee {
   void add_scales(int64_t b, const oracle::Pair<Number> &pair, const Cost &cost, const Number *x, const Number *y) {
     const int64_t n = c_.length_x(b), m = c_.length_y(b);
     bend_ = 0;
-    const Real most_weight = *std::max_element(p_.step_weight, p_.step_weight + 3);
+    const auto [least, most] = std::minmax_element(p_.step_weight, p_.step_weight + 3);
+    const Real least_weight = *least, most_weight = *most;
     Real path = oracle::value_of(pair.path), along = 0, square = 0, most_reach = 0;
     int64_t steady = 0;
     for (int64_t i = 0; i < n; ++i)
@@ -197,7 +198,8 @@ class Referee {
         ref_.alignment[b * step_e_ + i * p_.m + j] = e;
         // A cosine is rounded where it is near 1, not where its distance is near 0.
         if (p_.metric == SDTW_COSINE) path += e;
-        if (e > Real(0.5)) steady += costs_nothing(c_, static_cast<double>(most_weight * oracle::value_of(cost(i, j))));
+        if (e > Real(0.5))
+          steady += costs_nothing(c_, static_cast<double>(least_weight * oracle::value_of(cost(i, j))));
         if constexpr (dual)
           if (e != 0) {
             const Real t = c_.fused() ? reach(x + i * p_.features, y + j * p_.features) : std::abs(cost(i, j).d);

@@ -20,15 +20,16 @@ struct Reference {
 // off by 2.1e-7 to 3.8e-7, slender pairs and such of large gamma among them.
 constexpr double value_limit = 4e-7;
 
-// Whether a cost, or a cost times a step weight, is next to nothing.
+// Whether a cost, times the weight of the step that weighs least, is next to nothing.
 bool costs_nothing(const Case &c, double cost);
 
 // What the error of a value of pair b is relative to, as docs/numerics.md has it. path: <E, |D|>; steady: how many
 // cells cost nothing and are visited by most paths (E > 1/2): what such a cell adds up is what the one before it did,
 // and is rounded to the same side. Without these: a series with itself 6.8e-7 at 262 steps and 1.45e-6 at 500, where
 // its costs were given (4.3e-7 with half as much for each); itself two steps later, if it is periodic, 4.5e-7 at 3000;
-// itself resampled to 282 from 70, with noise, 5.8e-7. Between lengths of which one is 16 times the other, of costs
-// that are nearly 0, no cell is visited by most paths, but all are alike (2.18e-7 without that term at (3, 136)).
+// itself resampled to 282 from 70, with noise, 5.8e-7; constant series of 274 steps, whose diagonal steps weigh
+// nothing, 5.5e-7. Between lengths of which one is 16 times the other, of costs that are nearly 0, no cell is visited
+// by most paths, but all are alike (2.18e-7 without that term at (3, 136)).
 double value_scale(const Case &c, int64_t b, double value, double path, int64_t steady);
 
 // How paths may step, as the oracle has it.

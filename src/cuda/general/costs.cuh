@@ -81,7 +81,8 @@ struct Fill {
                                 series.dtype);
         };
         sums.v[i][k] = Sum{of(a.x)};
-        if constexpr (tangents) along.v[i][k] = of(a.tangent_x);
+        if constexpr (tangents)  // of a forbidden cell it may be anything, as of log p at p = 0
+          along.v[i][k] = isinf(static_cast<double>(of(a.x))) ? 0 : of(a.tangent_x);
       }
   }
 

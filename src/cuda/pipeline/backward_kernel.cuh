@@ -254,7 +254,7 @@ struct Backward {
     }
     pipeline().wait_begun(count, band);
     auto *const own_tops = reinterpret_cast<typename Own::Z *>(tops(reader));
-    Recompute<Own, Costs, banded> again(a, pipeline(), s, band, own_tops, transitions_of(), costs, sequence);
+    Recompute<Own, Costs, extent> again(a, pipeline(), s, band, own_tops, transitions_of(), costs, sequence);
     // This warp has every other tile of the block: those whose number has the parity of `reader`.
     for (int tile = band.last - ((band.number ^ reader) & 1); pipeline().template goes_on<several>(band, tile);
          tile -= recomputers)

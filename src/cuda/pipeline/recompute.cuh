@@ -15,14 +15,15 @@
 
 namespace sdtw::cuda {
 
-template <class Cell, class Source, bool banded>
+template <class Cell, class Source, Extent extent>
 struct Recompute {
   using Z = typename Cell::Z;
   using Real = typename Cell::Real;
 
-  // Steps that the loop of a sweep is unrolled by. With producers in the block the code of all roles does not fit the
-  // instruction cache even without unrolling.
-  static constexpr int unrolled = Source::cooperative ? 1 : 2;
+  static constexpr bool banded = extent == Extent::corridor;
+  // Steps that the loop of a sweep is unrolled by. With producers in the block, and with what several strips need, the
+  // code of all roles does not fit the instruction cache even without unrolling.
+  static constexpr int unrolled = Source::cooperative || is_several<extent> ? 1 : 2;
 
   // Where the cells that a part begins with come from: the registers, after the part before; a checkpoint of forward;
   // or a snapshot that one of the two recomputing warps has stored.
