@@ -63,6 +63,19 @@ if sys.argv[1] == "pair by pair":
 elif sys.argv[1] == "all pairs":
     for function in ALL.values():
         check(function, SPLIT, SPLIT, SPLIT)
+elif sys.argv[1] == "axes of several kinds":
+    want = jax.jit(EACH["grad"])(x, y, n)
+    each = (AxisType.Explicit, AxisType.Auto)
+    for types, names in ((each, None), (each[::-1], None), (each[:1] * 2, {"batch"}), (each[1:] * 2, {"batch"})):
+        mixed = jax.make_mesh((2, 2), ("batch", "time"), axis_types=types)
+        function = EACH["grad"]
+        if names:
+            function = jax.shard_map(function, mesh=mixed, in_specs=SPLIT, out_specs=SPLIT, axis_names=names)
+        with jax.set_mesh(mixed):
+            for spec in (SPLIT, P(("batch", "time"))) if names is None else (SPLIT,):
+                given = [jax.device_put(t, NamedSharding(mixed, spec)) for t in (x, y, n)]
+                for a, b in zip(jax.jit(function)(*given), want, strict=True):
+                    np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 else:
     for specs in ((P(), SPLIT), (P(None, None, "time"), P()), (P(("batch", "time")), P(None, "time"))):
         for function in (EACH["grad"], EACH["divergence"]):
@@ -73,7 +86,9 @@ print("as one device")
 
 
 @pytest.mark.skipif(not hasattr(jax.sharding, "reshard"), reason="JAX before 0.7 knows little of such meshes")
-@pytest.mark.parametrize("case", ["pair by pair", "all pairs", "split in other ways"])
+@pytest.mark.parametrize(
+    "case", ["pair by pair", "all pairs", "axes of several kinds", "split in other ways"]
+)
 def test_explicit_axes(case):
     devices = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
     environment = {**os.environ, **devices, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}

@@ -91,7 +91,8 @@ def _primitive(name: str) -> Primitive:
     batching.primitive_batchers[primitive] = functools.partial(_batched, primitive)
     splits = _private.lower_with_devices(primitive)
     for platform in ("cpu", "cuda"):
-        rule = _private.lowered(_lowering.lowering(platform, splits))
+        split, local = (_lowering.lowering(platform, of_devices) for of_devices in (splits, False))
+        rule = _private.lowered(split, local)
         mlir.register_lowering(primitive, rule, platform=platform)
     return primitive
 

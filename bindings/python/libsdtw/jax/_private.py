@@ -35,19 +35,44 @@ def computed(primitive: Any) -> Any:
     return functools.partial(apply_primitive, primitive)
 
 
-def lowered(function: Any) -> Any:
-    """The rule that lowers a primitive to a function of whole arrays.
+def lowered(split: Any, local: Any) -> Any:
+    """The rule that lowers a primitive to a function of whole arrays, which are split by custom_partitioning.
 
-    On a mesh with explicit axes types say how arrays are split, but not those of what a foreign function
-    returns. Within the rule none does: there custom_partitioning says it.
+    XLA, or some versions of it, fails beside that on meshes with explicit axes, where types say how arrays are
+    split, and within shard_map. There each device computes `local` of what it has.
     """
-    rule = mlir.lower_fun(function, multiple_results=True)
+    rules = [mlir.lower_fun(function, multiple_results=True) for function in (split, local)]
 
-    def of_whole(context: Any, *operands: Any, **parameters: Any) -> Any:
-        types = [_whole(aval) for aval in context.avals_in]
-        return rule(context.replace(avals_in=types), *operands, **parameters)
+    def by_types(context: Any, *operands: Any, **parameters: Any) -> Any:
+        mesh = _mesh(context.avals_in)
+        explicit = _axes_of_kind(mesh, "Explicit")
+        if not explicit:
+            return rules[bool(_axes_of_kind(mesh, "Manual"))](context, *operands, **parameters)
+        on_each = jax.shard_map(
+            functools.partial(local, **parameters),
+            mesh=mesh,
+            in_specs=tuple(aval.sharding.spec for aval in context.avals_in),
+            out_specs=[aval.sharding.spec for aval in context.avals_out],
+            axis_names=explicit,
+            check_vma=False,
+        )
+        return mlir.lower_fun(on_each, multiple_results=True)(context, *operands)
 
-    return of_whole
+    return by_types
+
+
+def _mesh(types: Any) -> Any:
+    """The mesh that abstract values are on; None if on none."""
+    meshes = (getattr(getattr(aval, "sharding", None), "mesh", None) for aval in types)
+    return next((mesh for mesh in meshes if mesh is not None and not mesh.empty), None)
+
+
+def _axes_of_kind(mesh: Any, kind: str) -> set[Any]:
+    """The axes of a mesh that are of a kind, which JAX tells since 0.6."""
+    if mesh is None or not hasattr(jax.sharding, "AxisType"):
+        return set()
+    wanted = getattr(jax.sharding.AxisType, kind)
+    return {name for name, own in zip(mesh.axis_names, mesh.axis_types, strict=True) if own == wanted}
 
 
 def result(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -58,15 +83,6 @@ def result(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         return x.update(shape=shape, dtype=dtype, weak_type=False, sharding=x.sharding.update(spec=spec))
     except (AttributeError, TypeError):  # JAX before abstract values had shardings
         return jax.core.ShapedArray(shape, dtype)
-
-
-def _whole(x: Any) -> Any:
-    """The abstract value, not split over a mesh."""
-    try:
-        spec = jax.sharding.PartitionSpec(*(None for _ in x.shape))
-        return x.update(sharding=x.sharding.update(spec=spec))
-    except (AttributeError, TypeError):
-        return x
 
 
 def _varying(array: Any) -> frozenset[Any]:
