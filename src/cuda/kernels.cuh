@@ -3,6 +3,7 @@
 // and the instruction cache to what a kernel needs. cmake/cuda.cmake has a file for each few sources.
 #pragma once
 
+#include "cuda/gradients/shuffle_gradients.cuh"
 #include "cuda/launch.h"
 #include "cuda/pipeline/backward_kernel.cuh"
 #include "cuda/pipeline/forward_kernel.cuh"

@@ -4,7 +4,7 @@
 // Invariant: within a strip each row and each column of a pair has one warp that adds to it, so the order of additions
 // is the same in every run and the hardware's atomics can do them: no warp waits for their results.
 // Trade-off: matrix instructions for E times points were tried and were slower, because E is sparse and the additions
-// to memory take the time. Series of up to four features use ShuffleGradients instead (epilogues.cuh).
+// to memory take the time. Series of up to four features use ShuffleGradients instead (shuffle_gradients.cuh).
 #pragma once
 
 #include "cuda/pipeline/barrier.cuh"
