@@ -52,20 +52,24 @@ oracle::Rule rule_of(const sdtw_problem &p) {
 
 namespace {
 
-// As float64 problems see a cost: one beyond a double's range is infinite, one that no exponent can hold spoils its
-// pair (sdtw.h). No cost of float32 inputs is either.
+// As problems see a cost: one beyond a double's range, as float64 inputs alone can make, is infinite, and one by which
+// a step costs more than exponents can hold spoils its pair (sdtw.h). first: of the pair, which has no penalty.
 template <class Real>
-Real seen_cost(const sdtw_problem &p, const Real &cost) {
+Real seen_cost(const sdtw_problem &p, const Real &cost, bool first) {
   const auto value = oracle::value_of(cost);
   using Value = std::decay_t<decltype(value)>;
   const Value size = std::abs(value);
-  if (p.dtype != SDTW_F64 || !std::isfinite(size)) return cost;
-  if (size > static_cast<Value>(std::numeric_limits<double>::max()))
+  if (!std::isfinite(size)) return cost;
+  if (p.dtype == SDTW_F64 && size > static_cast<Value>(std::numeric_limits<double>::max()))
     return Real(std::copysign(oracle::infinity<Value>, value));
-  if (p.gamma == 0) return cost;
-  return size * static_cast<Value>(1.4426950408889634) / static_cast<Value>(p.gamma) < static_cast<Value>(1e289)
-             ? cost
-             : Real(oracle::not_a_number<Value>);
+  const Value scale = p.gamma > 0 ? static_cast<Value>(1.4426950408889634) / static_cast<Value>(p.gamma) : 1;
+  const Value most = static_cast<Value>(p.gamma > 0 ? 1e289 : 1e298);
+  for (int k = 0; k < 3; ++k) {
+    const Value weight = static_cast<Value>(p.step_weight[k]) * scale;
+    const Value penalty = first ? 0 : static_cast<Value>(p.step_penalty[k]) * scale;
+    if (!(std::abs(value * weight + penalty) < most)) return Real(oracle::not_a_number<Value>);
+  }
+  return cost;
 }
 
 // The reference of a case, pair by pair. Number is Real, or with tangents dual numbers of them.
@@ -124,8 +128,8 @@ class Referee {
 
   Number cost(const Number *x, const Number *y, int64_t i, int64_t j) const {
     const int64_t d = p_.features;
-    return seen_cost(p_,
-                     c_.fused() ? oracle::metric_cost<Number>(p_.metric, x + i * d, y + j * d, d) : x[i * p_.m + j]);
+    const Number given = c_.fused() ? oracle::metric_cost<Number>(p_.metric, x + i * d, y + j * d, d) : x[i * p_.m + j];
+    return seen_cost(p_, given, i == 0 && j == 0);
   }
 
   void add_pair(int64_t b) {

@@ -120,3 +120,19 @@ TEST_CASE("the alignment is a probability, the gradient is weighted", "[steps]")
     }
   });
 }
+
+// Neither exponents nor, at gamma = 0, sums have room for such steps: values had been infinite, or those of other ones.
+TEST_CASE("on CPUs a step that costs more than can be held makes its pair NaN", "[steps]") {
+  if (options().device != SDTW_CPU) return;
+  const char *const rules[] = {
+      "weights=1e290,1,1",         "weights=2e300,1e300,1e300", "weights=1,1,1e280",    "weights=0.5,1e-300,1",
+      "penalties=0,1e290,1e290",   "penalties=-1e300,0,0",      "penalties=0,0,-1e280", "weights=0,0,0",
+      "weights=1e299,1e299,1e299", "weights=2e100,1e100,1e100"};
+  for (const char *problem : {"metric=precomputed B=3 n=20 m=17", "metric=precomputed B=40 n=9 m=12 lengths=0",
+                              "metric=cityblock B=3 n=20 m=70 d=2", "metric=sqeuclidean B=40 n=12 m=9 d=9",
+                              "metric=precomputed B=3 n=40 m=33 band=sakoe_chiba:3", "metric=cosine B=2 n=70 m=9 d=3"})
+    for (const char *rule : rules)
+      for (const char *gamma : {" gamma=1", " gamma=1e-200", " gamma=0"})
+        check_line(std::string(problem) + " dtype=f64 " + rule + gamma);
+  check_line("metric=precomputed dtype=f32 B=3 n=20 m=17 gamma=1e-200 weights=1,1,1e100");
+}

@@ -247,8 +247,9 @@ bool Call<In>::solve_with_any_engine(Unit &unit) {
   // Given costs are looked at as they are read, series beforehand.
   if (p.fused() && bad()) return false;
   if (try_pair<double>(unit)) return true;
-  // A tile also has costs of cells outside of a band. Whether those were the bad ones, is asked now.
-  return p.band != SDTW_BAND_NONE && !bad();
+  // A tile also has costs of cells outside of a band, and the bound of costs is of all steps at once. Whether one is
+  // bad is asked now.
+  return (p.band != SDTW_BAND_NONE || !p.has_unit_steps()) && !bad();
 }
 
 template <class In>

@@ -159,14 +159,19 @@ inline Engine engine_for(const CostBound &bound, int64_t n, int64_t m, const Pro
   return has_products(p) && step <= core::product_cost_step ? Engine::products : Engine::double_costs;
 }
 
-// The largest given |cost| that T's engine takes; that of float64 must be below it (core/numbers.h).
+// What a step costs is for no engine, in size, from this on: in exponents (core/numbers.h) or, of the minimum, where
+// sums might leave a double's range.
+inline double largest_wide_step(const Problem &p) { return p.gamma > 0 ? core::largest_wide_cost : 1e298; }
+
+// The largest given |cost| that T's engine takes, whatever the step; that of float64 must be below it, and one that is
+// not may be possible all the same (cpu/poisoned.h).
 template <class T>
 double largest_given_cost(const Problem &p) {
   const StepBounds steps(p);
+  const double scale = p.gamma > 0 ? bits_of_cost(p) : 1;
+  if (sizeof(T) == 8) return std::max(0., (largest_wide_step(p) - steps.penalty * scale) / (steps.weight * scale));
   const double heaviest = std::max(1., steps.weight);
-  if (p.gamma == 0) return sizeof(T) == 8 ? 1e298 : (hard_float_limit / double(p.n + p.m) - steps.penalty) / heaviest;
-  const double scale = bits_of_cost(p);
-  if (sizeof(T) == 8) return core::largest_wide_cost / scale;
+  if (p.gamma == 0) return (hard_float_limit / double(p.n + p.m) - steps.penalty) / heaviest;
   const double step = core::Exponent<T>::limit / double(p.n + p.m) - steps.penalty * scale;
   return std::min(core::float_cost_limit, step) / heaviest / double(T(scale));
 }

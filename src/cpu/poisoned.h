@@ -3,24 +3,31 @@
 
 #include "core/band.h"
 #include "core/metric.h"
+#include "core/steps.h"
 #include "cpu/pair.h"
 
 namespace sdtw::cpu {
 
-// Whether any cost of the pair is for no engine: NaN, -infinity, or finite and larger than exponents can hold.
+// Whether any cost of the pair is for no engine: NaN, -infinity, or one by which a step costs more than can be held.
 template <class Cost>
 bool any_impossible(const Problem &p, const Lengths &lengths, const Cost &cost) {
-  const double limit = largest_given_cost<double>(p);
+  const double limit = largest_wide_step(p), scale = p.gamma > 0 ? bits_of_cost(p) : 1;
   const core::Band band{p.band, p.band_radius, lengths.n, lengths.m};
   for (int64_t i = 0; i < lengths.n; ++i)
     for (auto [j, end] = band.columns(i); j < end; ++j) {
       const double d = cost(i, j);
-      if (!(std::abs(d) < limit) && d != std::numeric_limits<double>::infinity()) return true;
+      if (d == std::numeric_limits<double>::infinity()) continue;
+      if (!std::isfinite(d)) return true;
+      for (int k = 0; k < core::step_count; ++k) {
+        const double penalty = i == 0 && j == 0 ? 0 : p.step_penalty[k];
+        if (!(std::abs(d * (p.step_weight[k] * scale) + penalty * scale) < limit)) return true;
+      }
     }
   return false;
 }
 
-// The cost of a pair of points, in float64; of cosine, what is NaN where that is.
+// The cost of a pair of points, in float64; of cosine the largest that there is, or NaN.
+constexpr double largest_cosine = 2;
 template <class Metric, class In>
 double cost_of(Metric metric, const In *x, int64_t x_stride, const In *y, int64_t y_stride, int64_t features) {
   double sum = 0;
@@ -28,7 +35,7 @@ double cost_of(Metric metric, const In *x, int64_t x_stride, const In *y, int64_
     const double of_x = x[f * x_stride], of_y = y[f * y_stride];
     sum += Metric::metric == SDTW_COSINE ? 0 * of_x + 0 * of_y : metric.term(of_x - of_y);
   }
-  return metric.finish(sum);
+  return Metric::metric == SDTW_COSINE ? sum + largest_cosine : metric.finish(sum);
 }
 
 // Whether a cell that the band admits has a cost of NaN or -infinity, or one that no engine can hold.
@@ -61,11 +68,11 @@ bool poisoned(const Problem &p, const Buffers &b, const Place &at, const Lengths
     undefined |= (infinite[0] & infinite[1]) != 0;
     if (undefined && p.band == SDTW_BAND_NONE) return true;
   }
-  if (p.metric == SDTW_COSINE && !undefined) return false;
   const double span = double(largest[0]) + double(largest[1]);
   return core::for_metric(p.metric, [&](auto metric) {
-    if (!undefined && metric.finish(metric.term(span) * double(p.features)) < largest_given_cost<double>(p))
-      return false;
+    const bool cosine = p.metric == SDTW_COSINE;
+    const double bound = cosine ? largest_cosine : metric.finish(metric.term(span) * double(p.features));
+    if (!undefined && bound < largest_given_cost<double>(p)) return false;
     return any_impossible(p, lengths, [&](int64_t i, int64_t j) {
       return cost_of(metric, x + i * b.x.stride[1], b.x.stride[2], y + j * b.y.stride[1], b.y.stride[2], p.features);
     });
