@@ -121,6 +121,15 @@ TEST_CASE("the alignment is a probability, the gradient is weighted", "[steps]")
   });
 }
 
+// With weights the first cell's cost was lost beside the penalty, which is taken back there.
+TEST_CASE("a diagonal step forbidden by its penalty leaves the first cell's cost as it is", "[steps]") {
+  for (const char *problem : {"metric=precomputed B=3 n=4 m=5", "metric=precomputed B=40 n=9 m=12 lengths=0",
+                              "metric=cityblock B=2 n=20 m=70 d=2"})
+    for (const char *weights : {"1,1,1", "1,2,1", "2,1,1", "1.5,1,1"})
+      for (const char *penalties : {"1e17,0,0", "1e20,0.5,0", "1e250,0,0"})
+        check_line(std::string(problem) + " dtype=f64 gamma=0.5 weights=" + weights + " penalties=" + penalties);
+}
+
 // Neither exponents nor, at gamma = 0, sums have room for such steps: values had been infinite, or those of other ones.
 TEST_CASE("on CPUs a step that costs more than can be held makes its pair NaN", "[steps]") {
   if (options().device != SDTW_CPU) return;

@@ -81,6 +81,12 @@ inline __attribute__((always_inline)) void rule_tile(const RuleSweep<T> &given, 
     const auto cell_of_row = [&](int k) __attribute__((always_inline)) {
       Entered<V> in{up, row[k], diagonal};
       [[maybe_unused]] core::StepFactor<V> alike;
+      // Penalties first: beside what the border's corner has to take that of the first cell back, a cost may vanish.
+      if constexpr (penalties) {
+        in.diagonal = apply<V>(in.diagonal, penalty[core::diagonal]);
+        in.up = apply<V>(in.up, penalty[core::vertical]);
+        in.left = apply<V>(in.left, penalty[core::horizontal]);
+      }
       if constexpr (shape == any_weights) {
         in.diagonal = apply<V>(in.diagonal, core::step_factor<V>(cost_of(s, k, core::diagonal)));
         in.up = apply<V>(in.up, core::step_factor<V>(cost_of(s, k, core::vertical)));
@@ -90,11 +96,6 @@ inline __attribute__((always_inline)) void rule_tile(const RuleSweep<T> &given, 
         if constexpr (shape == doubled_diagonal) in.diagonal = apply<V>(in.diagonal, alike);
         if constexpr (shape == heavier_diagonal)
           in.diagonal = apply<V>(in.diagonal, core::step_factor<V>(cost_of(s, k, diagonal_rest)));
-      }
-      if constexpr (penalties) {
-        in.diagonal = apply<V>(in.diagonal, penalty[core::diagonal]);
-        in.up = apply<V>(in.up, penalty[core::vertical]);
-        in.left = apply<V>(in.left, penalty[core::horizontal]);
       }
       core::Terms<V> terms;
       const auto sum = core::sum_of<V>(in.up, in.left, in.diagonal, save || tangent ? &terms : nullptr);
