@@ -1,4 +1,5 @@
 # Checkpoints: a process that is killed, and who goes on from what it left.
+import io
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from libsdtw import InvalidArgumentError
 from libsdtw.collections import (
     Histogram,
     Matrix,
@@ -247,6 +249,59 @@ def test_an_array_that_was_cut(left, tmp_path):
         reduce_pairs(**options)
     file.write_bytes(whole)
     reduce_pairs(**options)
+
+
+@pytest.mark.parametrize(
+    "text", [b"one\n0\n", b"1.5\n", b"-1\n", b"4\n", b"0 1\n", b"\xff\n", b"0\n\n", None]
+)
+def test_numbers_of_panels_that_are_none(text, rng, tmp_path):
+    options = {"keep": Sums(), "gamma": 0.5, "block": 5, "checkpoint": tmp_path / "run"}
+    x = rng.normal(size=(20, 10, 1))
+    reduce_pairs(x, **options)
+    done = tmp_path / "run" / "done"
+    if text is None:
+        done.unlink()
+    else:
+        done.write_bytes(text)
+    said = "is gone" if text is None else r"has a line b'.*', which is the number of no panel"
+    with pytest.raises(InvalidArgumentError, match=rf"checkpoint is .*run', whose done {said}"):
+        reduce_pairs(x, **options)
+    assert text is None or done.read_bytes() == text
+
+
+def _archive(**arrays):
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (b"", "is no archive"),
+        (b"hello", "is no archive"),
+        (lambda whole: whole[:-40], "is no archive"),
+        (lambda whole: whole.replace(b"NUMPY", b"PLAIN", 1), "is no archive"),
+        (_archive(rows=[1]), "is no archive"),
+        (_archive(**{"panel": 9, "0 rows": [1], "0 sum": [1.0]}), "holds changes of other arrays"),
+        (_archive(**{"panel": 3, "0 rows": [1], "0 values": [1.0]}), "holds changes of other arrays"),
+        (_archive(**{"panel": 3, "0 rows": [1], "0 sum": [1]}), "holds changes of other arrays"),
+    ],
+)
+def test_changes_that_are_none(left, said, rng, tmp_path):
+    options = {"keep": Sums(), "gamma": 0.5, "block": 5, "checkpoint": tmp_path / "run"}
+    x = rng.normal(size=(20, 10, 1))
+    expected = reduce_pairs(x, **options)["sum"].copy()
+    file, done = tmp_path / "run" / "redo.npz", tmp_path / "run" / "done"
+    whole = file.read_bytes()
+    file.write_bytes(left(whole) if callable(left) else left)
+    done.write_bytes(b"0\n1\n2\n")  # as if it had been killed before the last line
+    open_files = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(InvalidArgumentError, match=rf"checkpoint is .*run', whose redo.npz {said}"):
+        reduce_pairs(x, **options)
+    assert len(os.listdir("/proc/self/fd")) <= open_files
+    file.write_bytes(whole)
+    np.testing.assert_array_equal(reduce_pairs(x, **options)["sum"], expected)
 
 
 def test_results_cannot_be_written_into_the_checkpoint(rng, tmp_path):

@@ -101,17 +101,18 @@ class Directory(Memory):
             self._require_same(self._description(file), wanted)
             self.arrays = {name: self._found(name, *of) for name, of in job.keep.arrays(job.pairs).items()}
             self.done = self._read_done(job.pairs.panels)
+            left = self._left(job.pairs.panels) if merges(job.keep, job.pairs) else None
         else:
             self.arrays = {
                 name: np.lib.format.open_memmap(self._file(name), "w+", kind, shape)
                 for name, (shape, kind) in job.keep.arrays(job.pairs).items()
             }
             self._begin(job)
-            self.done = set()
+            self.done, left = set(), None
             _write_whole(file, json.dumps(wanted, indent=1).encode())
         self._journal = os.open(self.path / "done", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        if merges(job.keep, job.pairs):
-            self._redo(job)
+        if left is not None:
+            self._finish(job, *left)
 
     def _file(self, name: str) -> Path:
         return self.path / f"{name}.npy"
@@ -156,11 +157,18 @@ class Directory(Memory):
 
     def _read_done(self, panels: int) -> set[int]:
         file = self.path / "done"
-        text = file.read_text() if file.exists() else ""
-        whole = text[: text.rfind("\n") + 1]
-        if len(whole) < len(text):  # the line that a crash has cut
+        if not file.exists() and (self.path / "redo.npz").exists():  # which comes after it
+            raise self._damaged("done is gone")
+        content = file.read_bytes() if file.exists() else b""
+        whole = content[: content.rfind(b"\n") + 1]
+        numbers = {b"%d" % number: number for number in range(panels)}
+        lines = whole.split(b"\n")[:-1]
+        strange = next((line for line in lines if line not in numbers), None)
+        if strange is not None:
+            raise self._damaged(f"done has a line {strange[:40]!r}, which is the number of no panel")
+        if len(whole) < len(content):  # the line that a crash has cut
             os.truncate(file, len(whole))
-        return {int(line) for line in whole.split()} & set(range(panels))
+        return {numbers[line] for line in lines}
 
     def put(self, job: Job, panel: Panel, share: Any) -> None:
         changes = job.keep.changes(self.arrays, panel, share, job.pairs)
@@ -193,20 +201,33 @@ class Directory(Memory):
             raise
         _write_whole(self.path / "redo.npz", buffer.getbuffer())
 
-    def _redo(self, job: Job) -> None:
-        """The changes that were saved last, unless they are known to be made."""
+    def _left(self, panels: int) -> tuple[int, list[Change]] | None:
+        """The changes that were saved last and their panel, unless they are known to be made."""
         file = self.path / "redo.npz"
         if not file.exists():
-            return
-        with np.load(file) as kept:
-            number = int(kept["panel"])
-            if number in self.done:
-                return
-            by_change: dict[str, dict[str, Any]] = {}
-            for key in set(kept.files) - {"panel"}:
-                change, _, name = key.partition(" ")
-                by_change.setdefault(change, {})[name] = kept[key]
-        self._finish(job, number, [Change(content.pop("rows"), content) for content in by_change.values()])
+            return None
+        by_change: dict[str, dict[str, Any]] = {}
+        try:
+            with np.load(io.BytesIO(file.read_bytes())) as kept:  # of a path it may stay open
+                number = int(kept["panel"])
+                for key in set(kept.files) - {"panel"}:
+                    change, _, name = key.partition(" ")
+                    by_change.setdefault(change, {})[name] = kept[key]
+            changes = [Change(content.pop("rows"), content) for content in by_change.values()]
+            fit = number in range(panels) and all(map(self._fits, changes))
+        except Exception as error:  # what an archive that is none raises is of many types
+            raise self._damaged("redo.npz is no archive of a panel's changes") from error
+        if not fit:
+            raise self._damaged("redo.npz holds changes of other arrays")
+        return None if number in self.done else (number, changes)
+
+    def _fits(self, change: Change) -> bool:
+        """Whether the change is one of all arrays."""
+        there = {name: array[change.where] for name, array in self.arrays.items()}
+        return change.content.keys() == there.keys() and all(
+            (what.shape, what.dtype) == (there[name].shape, there[name].dtype)
+            for name, what in change.content.items()
+        )
 
     def close(self) -> None:
         os.close(self._journal)
