@@ -196,6 +196,18 @@ def test_killed_before_the_first_panel(rng, tmp_path):
     np.testing.assert_array_equal(reduce_pairs(x, checkpoint=tmp_path / "run", **options)["values"], expected)
 
 
+@pytest.mark.parametrize("keep", [Sums(), TopK(2)])
+def test_without_its_description_a_job_begins_anew(keep, rng, tmp_path):
+    x, folder = rng.normal(size=(20, 10, 1)), tmp_path / "run"
+    reduce_pairs(x, keep=keep, gamma=0.5, block=5, checkpoint=folder)
+    (folder / "job.json").unlink()
+    expected = reduce_pairs(x, keep=keep, gamma=2.0, block=5)
+    found = reduce_pairs(x, keep=keep, gamma=2.0, block=5, checkpoint=folder)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
+    assert lines(folder / "done") == 4
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [

@@ -103,6 +103,8 @@ class Directory(Memory):
             self.done = self._read_done(job.pairs.panels)
             left = self._left(job.pairs.panels) if merges(job.keep, job.pairs) else None
         else:
+            for name in ("done", "redo.npz"):  # of a job whose description was deleted
+                (self.path / name).unlink(missing_ok=True)
             self.arrays = {
                 name: np.lib.format.open_memmap(self._file(name), "w+", kind, shape)
                 for name, (shape, kind) in job.keep.arrays(job.pairs).items()
