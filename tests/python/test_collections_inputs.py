@@ -31,6 +31,14 @@ def test_forms_of_a_collection(rng):
     assert soft_dtw_matrix(table > 0, gamma=0.3).dtype == np.float64
 
 
+def test_nan_ends_series_of_a_list(rng):
+    x = ragged(rng, 6)
+    ended = [np.concatenate([one, np.full((b % 3, 2), np.nan)]) for b, one in enumerate(x)]
+    np.testing.assert_array_equal(soft_dtw_matrix(ended, gamma=0.3), soft_dtw_matrix(x, gamma=0.3))
+    with pytest.raises(InvalidArgumentError, match=r"^x\[0\] has no time step"):
+        soft_dtw_matrix([np.full((3, 2), np.nan), *x], gamma=0.3)
+
+
 @pytest.mark.parametrize("kind", ["f2", "f4", "f8", "i4"])
 def test_series_in_the_other_byte_order(kind, rng):
     x = (8 * rng.normal(size=(20, 9, 2)).cumsum(1)).astype(kind)

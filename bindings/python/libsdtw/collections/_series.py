@@ -256,7 +256,7 @@ def _checked(name: str, series: Series, trim: bool) -> Series:
     sizes = series.sizes()
     steps = np.arange(data.shape[1])
     if trim:
-        there = ~np.isnan(data).all(axis=2)
+        there = ~np.isnan(data).all(axis=2) & (steps < sizes[:, None])
         sizes = np.minimum(sizes, np.where(there, steps + 1, 0).max(axis=1))
     _require_steps(name, sizes)
     bad = ~np.isfinite(data).all(axis=2) & (steps < sizes[:, None])
