@@ -31,6 +31,14 @@ def test_forms_of_a_collection(rng):
     assert soft_dtw_matrix(table > 0, gamma=0.3).dtype == np.float64
 
 
+def test_lengths_of_other_libraries(rng):
+    x, lengths = rng.normal(size=(4, 6, 2)), [3, 6, 1, 5]
+    expected = soft_dtw_matrix(x, x_lengths=lengths, gamma=0.3)
+    for name, array in (("torch", "tensor"), ("pandas", "Series"), ("jax.numpy", "asarray")):
+        given = getattr(pytest.importorskip(name), array)(lengths)
+        np.testing.assert_array_equal(soft_dtw_matrix(x, x_lengths=given, gamma=0.3), expected)
+
+
 def test_nan_ends_series_of_a_list(rng):
     x = ragged(rng, 6)
     ended = [np.concatenate([one, np.full((b % 3, 2), np.nan)]) for b, one in enumerate(x)]

@@ -233,7 +233,7 @@ def _floats(name: str, given: Any) -> Any:
 def _lengths(name: str, data: Any, given: Any) -> NDArray[np.int64] | None:
     if given is None:
         return None
-    lengths = on_host(given) if hasattr(given, "dtype") else np.asarray(given)
+    lengths = on_host(given) if library_of(given) in ("torch", "cupy") else np.asarray(given)
     if lengths.dtype.kind not in "iu":
         raise TypeError(f"{name} has dtype {lengths.dtype}: expected integers")
     if lengths.shape != (len(data),):
