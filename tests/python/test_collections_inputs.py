@@ -101,8 +101,22 @@ def test_object_arrays_of_series(rng):
         np.testing.assert_array_equal(soft_dtw_matrix(boxed, gamma=0.3), soft_dtw_matrix(series, gamma=0.3))
 
 
+def test_columns_of_series(rng):
+    pandas = pytest.importorskip("pandas")
+    for x in (ragged(rng, 4), list(rng.normal(size=(4, 6)))):
+        column = pandas.Series(x, index=[3, 5, 1, 7])
+        np.testing.assert_array_equal(soft_dtw_matrix(column, gamma=0.3), soft_dtw_matrix(x, gamma=0.3))
+
+
 def test_errors_name_what_is_wrong(rng):
     x = rng.normal(size=(4, 6, 2))
+    for given in ([["1", "a"]], [[1, 1j]], [[1, np.ones(2)]]):
+        boxed = np.empty((1, 2), object)
+        boxed[0, :] = given[0]
+        with pytest.raises((TypeError, ValueError), match=r"^X holds what is no number: "):
+            SoftDTWKMeans(1).fit(boxed)
+    with pytest.raises(ValueError, match=r"^X\[1\] holds what is no number: .* 'a'$"):
+        SoftDTWKMeans(1).fit([np.ones(3), np.array([1, "a"], object)])
     with pytest.raises(InvalidArgumentError, match=r"^init has NaN or infinity"):
         soft_dtw_barycenter(x, init=np.full((5, 2), np.nan))
     for fails in (median_gamma, soft_dtw_matrix, SoftDTWKMeans(2).fit):

@@ -86,8 +86,8 @@ def as_series(
     if isinstance(given, Series):
         return given
     given = _host_array(given)
-    if isinstance(given, np.ndarray) and given.dtype.kind == "O" and given.ndim == 1:
-        given = list(given)  # as NumPy holds series of different lengths
+    if getattr(getattr(given, "dtype", None), "kind", "") == "O" and given.ndim == 1:
+        given = list(given)  # as NumPy, or a column of pandas, holds series of different lengths
     if isinstance(given, (list, tuple)) and _is_ragged(given):
         if lengths is not None:
             raise InvalidArgumentError(
@@ -184,7 +184,7 @@ def _padded(name: str, given: Sequence[Any]) -> Series:
 def _unpadded(name: str, given: Any) -> NDArray[Any]:
     """One series as an array, without the end that is masked."""
     if not np.ma.is_masked(given):
-        return np.asarray(given)
+        return _numbers(name, np.asarray(given))
     data, size = NUMPY.batch(name, given, None)
     return np.asarray(data[:size])
 
@@ -200,8 +200,7 @@ def _floats(name: str, given: Any) -> Any:
             raise TypeError(f"{name} is a {type(given).__name__}: expected an array, or a list of series")
         if data.dtype.kind == "c":
             raise InvalidArgumentError(f"{name} has dtype {data.dtype}: Complex data not supported")
-        if data.dtype.kind == "O":  # as scikit-learn does; float() says what cannot be a number
-            data = data.astype(np.float64)
+        data = _numbers(name, data)
         if data.dtype.kind in "iub":
             data = data.astype(np.float64)
         if data.dtype.name == "bfloat16":  # of ml_dtypes
@@ -228,6 +227,16 @@ def _floats(name: str, given: Any) -> Any:
                 f"{name}: Found array with 0 {what} (shape={shape}) while a minimum of 1 is required."
             )
     return data
+
+
+def _numbers(name: str, data: NDArray[Any]) -> NDArray[Any]:
+    """Python's objects as numbers, as scikit-learn takes them; float() says what cannot be one."""
+    if data.dtype.kind != "O":
+        return data
+    try:
+        return data.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name} holds what is no number: {error}") from None
 
 
 def _lengths(name: str, data: Any, given: Any) -> NDArray[np.int64] | None:
