@@ -227,6 +227,16 @@ def test_of_another_job(changed, said, tmp_path):
         reduce_pairs(checkpoint=tmp_path / "run", **{**options, **changed})
 
 
+def test_numbers_of_numpy_are_the_same_job(rng, tmp_path, counted):
+    x, same = rng.normal(size=(8, 10, 1)), {"gamma": 0.5, "band": "absolute", "checkpoint": tmp_path / "run"}
+    keep = TopK(np.int64(2), np.True_)
+    found = reduce_pairs(x, keep=keep, radius=np.float32(2), normalize=np.True_, **same)
+    assert counted == [0]
+    again = reduce_pairs(x, keep=TopK(2, True), radius=2, **same)
+    assert counted == [0]
+    np.testing.assert_array_equal(found["indices"], again["indices"])
+
+
 def test_directories_that_are_not_ours(tmp_path):
     options = {"x": np.zeros((8, 10, 1)), "keep": Matrix(), "gamma": 0.5}
     (tmp_path / "file").write_text("")

@@ -253,6 +253,7 @@ def description(job: Job) -> dict[str, Any]:
     """What must be the same for finished panels to be this job's."""
     from libsdtw import __version__
 
+    named = {**job.options.named(), **job.keep.named()}
     return {
         "format": FORMAT,
         "libsdtw": __version__,
@@ -263,8 +264,8 @@ def description(job: Job) -> dict[str, Any]:
         "dtype": np.dtype(job.pairs.dtype).name,
         "block": [job.block_rows, job.block_columns],
         "device": "cpu" if job.on_host else "cuda",
-        **job.options.named(),
-        **job.keep.named(),
+        # JSON has no numbers of NumPy's
+        **{name: value.item() if isinstance(value, np.generic) else value for name, value in named.items()},
     }
 
 

@@ -112,12 +112,12 @@ class TopK:
     whole_panel: ClassVar[bool] = False
 
     def arrays(self, pairs: Pairs) -> dict[str, tuple[tuple[int, ...], Any]]:
-        most = pairs.columns - self.skip_self
-        if not 1 <= count("k", self.k) <= most:
+        k, most = count("k", self.k), pairs.columns - self.skip_self
+        if k > most:
             raise InvalidArgumentError(f"k is {self.k}: expected at most {most}, as many as there are series")
         return {
-            "values": ((pairs.rows, self.k), pairs.dtype),
-            "indices": ((pairs.rows, self.k), np.int64),
+            "values": ((pairs.rows, k), pairs.dtype),
+            "indices": ((pairs.rows, k), np.int64),
         }
 
     def begin(self, pairs: Pairs, panel: Panel) -> Any:
