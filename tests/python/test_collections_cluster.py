@@ -115,6 +115,11 @@ def test_matrix_of_dask_arrays(rng):
         ours.compute(scheduler="sync"), soft_dtw_matrix(x, y, gamma=0.5), rtol=1e-5, atol=1e-5
     )
     assert lazy(x, y, gamma=0.5, normalize=False).shape == (10, 7)
+    with pytest.raises(TypeError, match=r"^gamma is 'median': expected a number"):
+        lazy(x, y, gamma="median")
+    for name, given in (("x", (x[..., 0], y)), ("y", (x, None)), ("y", (x, da.from_array(y[..., 0])))):
+        with pytest.raises(ValueError, match=rf"^{name} has shape \(.*\): expected \(B, N, D\)"):
+            lazy(*given, gamma=0.5)
 
 
 RANK = """

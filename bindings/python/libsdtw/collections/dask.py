@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .._core import InvalidArgumentError
+from .._problem import check_options
 from ._search import soft_dtw_matrix as _matrix
 
 __all__ = ["soft_dtw_matrix"]
@@ -25,6 +27,10 @@ def soft_dtw_matrix(x: Any, y: Any, *, gamma: float, **options: Any) -> Any:
     """
     import dask.array as da
 
+    check_options(gamma, options.get("metric", "sqeuclidean"))
+    for name, a in (("x", x), ("y", y)):
+        if np.ndim(a) != 3:
+            raise InvalidArgumentError(f"{name} has shape {np.shape(a)}: expected (B, N, D)")
     x, y = (
         da.asarray(a).rechunk({1: -1, 2: -1})
         if isinstance(a, da.Array)
