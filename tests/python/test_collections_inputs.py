@@ -119,6 +119,8 @@ def test_errors_name_what_is_wrong(rng):
         SoftDTWKMeans(1).fit([np.ones(3), np.array([1, "a"], object)])
     with pytest.raises(InvalidArgumentError, match=r"^init has NaN or infinity"):
         soft_dtw_barycenter(x, init=np.full((5, 2), np.nan))
+    with pytest.raises(InvalidArgumentError, match=r"^metric is 'manhattan': expected one of 'sqeuclidean'"):
+        median_gamma(x, "manhattan")
     for fails in (median_gamma, soft_dtw_matrix, SoftDTWKMeans(2).fit):
         with pytest.raises(InvalidArgumentError, match=r"median rule is infinite, as costs .* overflow"):
             fails(1e200 * x)

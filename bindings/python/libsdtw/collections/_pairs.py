@@ -82,6 +82,7 @@ def median_gamma(series: Series, metric: str = "sqeuclidean", random_state: Any 
     random, or of the one that there is. It scales as the costs do, so that series in other units get the same
     alignments.
     """
+    choice("metric", metric, METRICS)
     x, y = _drawn_steps(series, np.arange(len(series)), np.random.default_rng(random_state), _DRAWS)
     gamma = _share_of_median(_costs(x, y, metric))
     if gamma == np.inf:
@@ -231,7 +232,6 @@ def resolve_gamma(gamma: Any, series: Series, metric: str, random_state: Any = 0
     if isinstance(gamma, str):
         if gamma != "median":
             raise InvalidArgumentError(f"gamma is {gamma!r}: expected a number >= 0, or 'median'")
-        choice("metric", metric, METRICS)
         return median_gamma(series, metric, random_state)
     check_options(gamma, metric)
     return float(gamma)
