@@ -37,7 +37,7 @@ def by_oracle(x, y, gamma, normalize):
 
 
 @pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize("block", [None, 3, (2, 3), (100, 100)])
+@pytest.mark.parametrize("block", [None, 3, np.int64(2), (2, 3), (100, 100)])
 def test_matrix_is_the_oracles(normalize, block, rng):
     x, y = ragged(rng, 7), ragged(rng, 5)
     expected = by_oracle(x, y, 0.3, normalize)

@@ -79,7 +79,7 @@ class Job:
             return high, max(1, min(columns, BLOCK_PAIRS // high))
         given = (
             (self.block, max(1, BLOCK_PAIRS // max(1, self.block)))
-            if isinstance(self.block, int)
+            if isinstance(self.block, (int, np.integer))
             else self.block
         )
         if not isinstance(given, tuple) or len(given) != 2:
