@@ -1,4 +1,6 @@
 # The descents that k-means takes with all clusters at once: known minima, what cannot move, all metrics.
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -248,6 +250,14 @@ def test_nothing_depends_on_the_unit_of_series(metric, gamma, rng):
     for exponent in (-60, -20, 20, 40):  # without rounding
         np.testing.assert_allclose(results(2.0**exponent)[0], expected, rtol=1e-12)
         np.testing.assert_allclose(results(2.0**exponent, start)[0], from_start, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("tol", "error"), [("a", TypeError), (None, TypeError), (np.nan, ValueError)])
+def test_tol_that_is_no_number(tol, error, rng):
+    x = rng.normal(size=(4, 6, 1))
+    for fails in (partial(soft_dtw_barycenter, tol=tol), SoftDTWKMeans(2, tol=tol).fit):
+        with pytest.raises(error, match=f"^tol is {tol!r}: expected a number$"):
+            fails(x)
 
 
 def test_averages_of_halves_by_other_steps(rng):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,7 @@ def soft_dtw_barycenter(
     )
     options.check()
     share = check_weights("weights", weights, len(batch))
+    check_tol(tol)
     if length is not None:
         count("length", length)
     begin = _start(init, batch, share, length)
@@ -99,6 +101,14 @@ def check_weights(name: str, given: Any, size: int) -> NDArray[np.float64]:
             f"{name} has one that is negative or not finite, or all are zero: expected >= 0"
         )
     return weights
+
+
+def check_tol(tol: object) -> None:
+    """Raises unless a step's gain can be compared with it."""
+    if not isinstance(tol, Real):
+        raise TypeError(f"tol is {tol!r}: expected a number")
+    if np.isnan(float(tol)):
+        raise InvalidArgumentError(f"tol is {tol!r}: expected a number")
 
 
 def _start(init: Any, batch: Series, share: NDArray[Any], length: int | None) -> NDArray[np.float64]:

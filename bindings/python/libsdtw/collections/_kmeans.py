@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from .._core import InvalidArgumentError
 from .._problem import choice
 from ._assignments import Assignments
-from ._barycenter import check_weights
+from ._barycenter import check_tol, check_weights
 from ._base import ClusterEstimator, documented
 from ._batches import Batches
 from ._descent import Descents
@@ -175,6 +175,7 @@ class SoftDTWKMeans(ClusterEstimator):
         for name in ("center_length", "batch_size"):
             if getattr(self, name) is not None:
                 count(name, getattr(self, name))
+        check_tol(self.tol)
         there = int((weights > 0).sum())
         if self.n_clusters > there:
             raise InvalidArgumentError(
