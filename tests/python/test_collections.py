@@ -182,6 +182,15 @@ def test_zarr(rng, tmp_path):
     np.testing.assert_array_equal(out[:], soft_dtw_matrix(x, x[::-1], gamma=0.5))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_blocks_have_no_more_rows_than_there_are(rng, monkeypatch):
+    zarr = pytest.importorskip("zarr")
+    x, chunks = rng.normal(size=(40, 6)), (13, 25)  # of which 325 rows are whole
+    out = zarr.create_array(store={}, shape=(40, 40), chunks=chunks, dtype="f8")
+    monkeypatch.setattr(_blocks, "free_bytes", lambda: 8 * 6 * 40 * 40)
+    np.testing.assert_array_equal(soft_dtw_matrix(x, gamma=1.0, out=out)[:], soft_dtw_matrix(x, gamma=1.0))
+
+
 @pytest.mark.parametrize("normalize", [True, False])
 def test_barycenter_is_a_minimum(normalize, rng):
     series = [np.sin(np.linspace(0, 6, n))[:, None] + 0.1 * rng.normal(size=(n, 1)) for n in (20, 25, 30)]

@@ -75,7 +75,7 @@ class Job:
             chunks = getattr(getattr(self.keep, "out", None), "chunks", None)
             if chunks:  # whole chunks of a Zarr array: of one that is cut, two panels would write parts
                 step = int(np.lcm(*chunks[:2])) if symmetric else int(chunks[0])
-                high = -(-high // step) * step
+                high = min(-(-high // step) * step, rows)
             return high, max(1, min(columns, BLOCK_PAIRS // high))
         given = (
             (self.block, max(1, BLOCK_PAIRS // max(1, self.block)))
