@@ -323,6 +323,7 @@ MISUSES = [  # arguments, exception, what its message says
     ({"keep": Histogram([1.0])}, ValueError, r"edges is \[1.0\]: expected two increasing numbers"),
     ({"keep": Matrix(np.zeros((4, 5)))}, ValueError, r"out has shape \(4, 5\): expected \(4, 4\)"),
     ({"keep": Matrix(np.zeros((4, 4), int))}, ValueError, "out has dtype int64: expected floating-point"),
+    ({"keep": Matrix(np.broadcast_to(0.0, (4, 4)))}, ValueError, "out is read-only: expected an array that"),
     ({"cluster": "localhost"}, TypeError, "cluster is 'localhost': expected a dask.distributed.Client"),
 ]
 

@@ -282,6 +282,8 @@ class Matrix:
             given = tuple(getattr(self.out, "shape", ()))
             if given != shape:
                 raise InvalidArgumentError(f"out has shape {given}: expected {shape}")
+            if isinstance(self.out, np.ndarray) and not self.out.flags.writeable:
+                raise InvalidArgumentError("out is read-only: expected an array that can be written")
             if np.dtype(self.out.dtype).kind != "f":
                 raise InvalidArgumentError(f"out has dtype {self.out.dtype}: expected floating-point numbers")
             return {}
