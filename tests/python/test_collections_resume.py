@@ -239,6 +239,8 @@ def test_numbers_of_numpy_are_the_same_job(rng, tmp_path, counted):
 
 def test_directories_that_are_not_ours(tmp_path):
     options = {"x": np.zeros((8, 10, 1)), "keep": Matrix(), "gamma": 0.5}
+    with pytest.raises(TypeError, match=r"^checkpoint is 3: expected the path of a directory$"):
+        reduce_pairs(checkpoint=3, **options)
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="which is a file: expected a directory"):
         reduce_pairs(checkpoint=tmp_path / "file", **options)

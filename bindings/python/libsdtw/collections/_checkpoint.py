@@ -62,6 +62,8 @@ class Directory(Memory):
     """The same on disk. One process at a time; a lock that a killed process held is free."""
 
     def __init__(self, job: Job, path: str | os.PathLike[str]) -> None:
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"checkpoint is {path!r}: expected the path of a directory")
         self.path = Path(path)
         if self.path.exists() and not self.path.is_dir():
             raise InvalidArgumentError(f"checkpoint is {str(path)!r}, which is a file: expected a directory")
