@@ -65,8 +65,8 @@ elif sys.argv[1] == "all pairs":
         check(function, SPLIT, SPLIT, SPLIT)
 elif sys.argv[1] == "axes of several kinds":
     want = jax.jit(EACH["grad"])(x, y, n)
-    each = (AxisType.Explicit, AxisType.Auto)
-    for types, names in ((each, None), (each[::-1], None), (each[:1] * 2, {"batch"}), (each[1:] * 2, {"batch"})):
+    each, some = (AxisType.Explicit, AxisType.Auto), {"batch"}
+    for types, names in ((each, None), (each[::-1], None), (each[:1] * 2, some), (each[1:] * 2, some)):
         mixed = jax.make_mesh((2, 2), ("batch", "time"), axis_types=types)
         function = EACH["grad"]
         if names:

@@ -38,8 +38,8 @@ def computed(primitive: Any) -> Any:
 def lowered(split: Any, local: Any) -> Any:
     """The rule that lowers a primitive to a function of whole arrays, which are split by custom_partitioning.
 
-    XLA, or some versions of it, fails beside that on meshes with explicit axes, where types say how arrays are
-    split, and within shard_map. There each device computes `local` of what it has.
+    XLA, or some versions of it, fails beside that on meshes with explicit axes, where types say how arrays
+    are split, and within shard_map. There each device computes `local` of what it has.
     """
     rules = [mlir.lower_fun(function, multiple_results=True) for function in (split, local)]
 
