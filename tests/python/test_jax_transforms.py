@@ -290,6 +290,21 @@ def test_gradients_of_half_types_are_rounded_once(dtype):
     assert np.array_equal(ours, want.astype(dtype))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("gamma", [1e-8, 1e5])  # neither of which float16 has
+def test_alignments_of_half_types_by_gamma(gamma, dtype):
+    x, y = (jnp.asarray(t * gamma**0.5, dtype) for t in pair())
+
+    def by_gamma(x, y):
+        at = (jnp.float32(gamma),)
+        return jax.jvp(lambda gamma: soft_dtw_alignment(x, y, gamma=gamma), at, at)[1]
+
+    want, ours = by_gamma(x.astype(jnp.float32), y.astype(jnp.float32)), by_gamma(x, y)
+    assert ours.dtype == dtype
+    assert jnp.abs(want).max() > 0.1
+    np.testing.assert_allclose(ours.astype(jnp.float32), want, atol=2 * jnp.finfo(dtype).eps)
+
+
 def test_derivatives_hold_no_matrix():
     # One matrix of the pair would be 256 MB.
     program = """

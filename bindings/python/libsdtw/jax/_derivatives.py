@@ -199,7 +199,7 @@ def _alignment_jvp(primals: Any, tangents: Any, *, options: Options, kind: Any) 
     if any(_needed(along)):
         terms.append(_primitives.tangents(given, cost, (move, None))[0])
     if gamma is not None:
-        terms += _gradients_by_gamma(given, cost, (alignment, None), (True, False), gamma)[:1]
+        terms += _gradients_by_gamma(given, cost, (_wide(alignment), None), (True, False), gamma)[:1]
     grads = _primitives.gradients(options, wide, _needed(along))[1:]
     return [value, alignment], [
         _value_tangent(options, wide, value, grads, along, gamma),
