@@ -23,6 +23,7 @@ FUNCTIONS = {
     "alignment": lambda x, y: soft_dtw_alignment(x, y),
     "divergence": lambda x, y: soft_dtw_divergence(x, y, metric="cosine"),
     "sharp": lambda x, y: jax.grad(lambda x: sharp_soft_dtw(x, y).sum())(x),
+    "metric": lambda x, y: soft_dtw(x, y, metric=lambda x, y: x @ y.swapaxes(1, 2), **LENGTHS),
     "cdist": lambda x, y: soft_dtw_cdist(x, normalize=True, block=1),
     "barycenter": lambda x, y: soft_dtw_barycenter(x, max_iter=2),
 }
@@ -45,8 +46,9 @@ def test_debug_nans_of_finite_data(name):
     assert_unchanged(name, jax.debug_nans(True))
 
 
-def test_rank_promotion():
-    assert_unchanged("cdist", jax.numpy_rank_promotion("raise"))
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_rank_promotion(name):
+    assert_unchanged(name, jax.numpy_rank_promotion("raise"))
 
 
 @pytest.mark.parametrize("transform", [lambda f: f, lambda f: jax.jit(jax.grad(f))])

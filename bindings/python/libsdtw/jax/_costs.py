@@ -64,7 +64,7 @@ COSTS = {"sqeuclidean": sqeuclidean, "euclidean": euclidean, "cityblock": citybl
 
 def inside(series: Any, lengths: Any) -> Any:
     """Which time steps are no padding: (B, N, 1)."""
-    return (jnp.arange(series.shape[1]) < lengths[:, None])[..., None]
+    return (jnp.arange(series.shape[1], dtype=lengths.dtype)[None] < lengths[:, None])[..., None]
 
 
 def without_padding(series: Any, lengths: Any) -> Any:
