@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jax_data import pair
+from jax_data import enable_x64, pair
 from libsdtw.jax import (
     sharp_soft_dtw,
     soft_dtw,
@@ -47,8 +47,10 @@ def test_debug_nans_of_finite_data(name):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_rank_promotion(name):
+def test_promotion(name):
     assert_unchanged(name, jax.numpy_rank_promotion("raise"))
+    with enable_x64(True):
+        assert_unchanged(name, jax.numpy_dtype_promotion("strict"))
 
 
 @pytest.mark.parametrize("transform", [lambda f: f, lambda f: jax.jit(jax.grad(f))])

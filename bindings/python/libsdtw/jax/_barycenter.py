@@ -72,10 +72,12 @@ def soft_dtw_barycenter(
     options: dict[str, Any] = {"gamma": gamma, "metric": metric, "band": band, "radius": radius}
     options |= {"step_weights": step_weights, "step_penalties": step_penalties}
 
+    factors = jnp.asarray(share)
+
     def loss(average: jax.Array) -> jax.Array:
         values = function(average, batch, y_lengths=sizes, **options)
         # A series without a weight has no say, be it ever so far away.
-        return jnp.where(share > 0, values * share, 0).sum()
+        return jnp.where(share > 0, values.astype(factors.dtype) * factors, 0).sum()
 
     evaluate = jax.jit(jax.value_and_grad(loss))
 
