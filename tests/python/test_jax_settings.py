@@ -41,6 +41,11 @@ def test_without_jit(name):
     assert_unchanged(name, jax.disable_jit())
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_at_compile_time(name):
+    assert_unchanged(name, jax.ensure_compile_time_eval())
+
+
 @pytest.mark.parametrize("name", ["grad", "gamma"])
 def test_debug_nans_of_finite_data(name):
     assert_unchanged(name, jax.debug_nans(True))

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -43,6 +45,7 @@ def lowered(split: Any, local: Any) -> Any:
     """
     rules = [mlir.lower_fun(function, multiple_results=True) for function in (split, local)]
 
+    @_staged()
     def by_types(context: Any, *operands: Any, **parameters: Any) -> Any:
         mesh = _mesh(context.avals_in)
         explicit = _axes_of_kind(mesh, "Explicit")
@@ -59,6 +62,21 @@ def lowered(split: Any, local: Any) -> Any:
         return mlir.lower_fun(on_each, multiple_results=True)(context, *operands)
 
     return by_types
+
+
+@contextlib.contextmanager
+def _staged() -> Iterator[None]:
+    """All operations are of the program: custom_partitioning takes no constants.
+
+    jax.ensure_compile_time_eval makes constants of those without traced operands, as of empty arrays.
+    """
+    try:
+        from jax._src.config import eager_constant_folding
+    except ImportError:  # not where JAX has had it so far
+        yield
+        return
+    with eager_constant_folding(False):
+        yield
 
 
 def _mesh(types: Any) -> Any:
