@@ -176,6 +176,14 @@ def test_of_one_function(case):
         call()
 
 
+@pytest.mark.parametrize("name", ["weights", "init", "gamma", "lengths"])
+def test_averages_of_what_is_traced(name):
+    given = {"weights": jnp.ones(2), "init": jnp.ones((3, 3)), "gamma": 1.0, "lengths": [5, 3]}[name]
+    series = jnp.asarray(COST)
+    with pytest.raises(TypeError, match=f"{name} is traced: soft_dtw_barycenter searches on the host"):
+        jax.jit(lambda of: soft_dtw_barycenter(series, **{name: of}))(given)
+
+
 @pytest.mark.usefixtures("on_cpu")  # a program on a GPU reports nothing: its values are NaN
 def test_in_a_program():
     # What is wrong with shapes is found when it is traced; what is wrong with numbers when it runs.

@@ -14,6 +14,7 @@ import numpy as np
 from .._core import InvalidArgumentError
 from ._arguments import HINT, Lengths, Metric, Series, floats, lengths_of
 from ._functional import soft_dtw, soft_dtw_divergence
+from ._options import is_traced
 from ._ragged import padded
 
 
@@ -59,13 +60,14 @@ def soft_dtw_barycenter(
         raise InvalidArgumentError(f"tol is {tol!r}: expected a number >= 0")
     given, lengths = padded("series", series, lengths, "lengths")
     batch = floats("series", given)
-    if isinstance(batch, jax.core.Tracer):
-        raise TypeError("series is traced: soft_dtw_barycenter searches on the host, outside of programs")
+    for name, one in (("series", batch), ("weights", weights), ("init", init), ("gamma", gamma)):
+        _check_untraced(name, one)
     if batch.ndim != 3 or 0 in batch.shape:
         raise InvalidArgumentError(
             f"series has shape {batch.shape}: expected (B, N, D) with one series or more; {HINT}"
         )
     sizes = lengths_of("lengths", lengths, batch.shape[:1], batch.shape[1], "series")
+    _check_untraced("lengths", sizes)
     share = _weights(weights, batch)
     begin = _start(init, batch, sizes, share)
     function = soft_dtw_divergence if normalize else soft_dtw
@@ -92,6 +94,11 @@ def soft_dtw_barycenter(
 
     found = minimize(on_host, begin.ravel(), jac=True, method="L-BFGS-B", options=settings)
     return jnp.asarray(found.x.reshape(begin.shape), batch.dtype)
+
+
+def _check_untraced(name: str, given: Any) -> None:
+    if is_traced(given):
+        raise TypeError(f"{name} is traced: soft_dtw_barycenter searches on the host, outside of programs")
 
 
 def _weights(weights: Any, batch: jax.Array) -> Any:
