@@ -162,6 +162,7 @@ OWN = [
         "series is a list and lengths is given",
     ),
     (lambda: soft_dtw_barycenter(COST, max_iter=-1), ValueError, "max_iter is -1"),
+    (lambda: soft_dtw_barycenter(COST, metric="precomputed"), ValueError, "expected a metric of series"),
     (lambda: jax.jit(soft_dtw_barycenter)(COST), TypeError, "series is traced"),
     (lambda: pad(5), TypeError, "series is 5: expected a list of arrays"),
     (lambda: pad([]), ValueError, "series is empty"),

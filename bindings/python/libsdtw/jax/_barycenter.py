@@ -54,6 +54,8 @@ def soft_dtw_barycenter(
     Returns:
         The barycenter, (M, D), of the type of the series.
     """
+    if isinstance(metric, str) and metric == "precomputed":
+        raise InvalidArgumentError("metric is 'precomputed': expected a metric of series, or a function")
     if not isinstance(max_iter, int) or isinstance(max_iter, bool) or max_iter < 0:
         raise InvalidArgumentError(f"max_iter is {max_iter!r}: expected a number of steps >= 0")
     if not isinstance(tol, Real) or not tol >= 0:
