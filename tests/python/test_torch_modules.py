@@ -56,6 +56,10 @@ def test_of_no_device_yet():
     assert repr(loss).startswith("SoftDTW(gamma=meta,")
     x, y = torch.zeros(2, 5, 3, device="meta"), torch.zeros(2, 4, 3, device="meta")
     assert loss(x, y).shape == (2,)
+    for lengths in (None, torch.zeros(2, dtype=torch.int64, device="meta")):
+        (grad,) = torch.autograd.grad(SoftDTW(reduction="mean")(x.requires_grad_(), y, lengths), x)
+        assert grad.is_meta
+        assert grad.shape == x.shape
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script")

@@ -84,8 +84,9 @@ def gradients(
         grad_x, grad_y = (g * grad_value[:, None, None].to(g.dtype) if g.ndim == 3 else g for g in grads)
     else:
         args = grad_value, *tensors, *options, need_x, need_y
-        # Zeros of forward mode have no memory until PyTorch's dispatcher gives them some.
-        if twice or _private.is_observed(grad_value, x, y) or grad_value._is_zerotensor():
+        # Zeros of forward mode have no memory until PyTorch's dispatcher gives them some, "meta" has none.
+        seen = twice or _private.is_observed(grad_value, x, y) or not (x.is_cpu or x.is_cuda)
+        if seen or grad_value._is_zerotensor():
             grad_x, grad_y = OPS.backward.default(*args)
         else:
             in_place = owner is not None and _private.release(owner)
