@@ -58,6 +58,21 @@ def test_forward_mode_of_dual_tensors(device):
         torch.testing.assert_close(tangent, expected)
 
 
+def test_gamma_that_is_a_dual_tensor(device):
+    x, y = data(device)
+    gamma = torch.tensor(0.7, dtype=x.dtype)
+
+    def function(gamma):
+        return soft_dtw(x, y, gamma=gamma)
+
+    with forward_ad.dual_level():
+        tangent = forward_ad.unpack_dual(function(forward_ad.make_dual(gamma, 2 * gamma))).tangent
+        assert forward_ad.unpack_dual(function(gamma)).tangent is None
+        with pytest.raises(ValueError, match=r"gamma is 0\.0 and has a tangent"):
+            function(forward_ad.make_dual(0 * gamma, gamma))
+    torch.testing.assert_close(tangent, 2 * gamma * jacrev(function)(gamma))
+
+
 def test_gradient_of_the_tangent_of_dual_tensors(device):
     x, y = data(device)
     u, weights = torch.randn_like(x), torch.arange(1.0, 4.0, device=device)  # a product: its gradients are 0

@@ -89,12 +89,14 @@ def check_gamma(gamma: Any) -> Any:
                 "tensor of one floating-point number"
             )
         readable = gamma.is_cpu and not _private.is_observed(gamma)
-        if readable and gamma.requires_grad and not 0 < gamma.item() < math.inf:
+        differentiated = gamma.requires_grad or _private.has_tangent(gamma)
+        if readable and differentiated and not 0 < gamma.item() < math.inf:
+            what = "requires a gradient" if gamma.requires_grad else "has a tangent"
             raise InvalidArgumentError(
-                f"gamma is {gamma.item()} and requires a gradient: expected a finite number > 0, as exp() of "
-                "a parameter is"
+                f"gamma is {gamma.item()} and {what}: expected a finite number > 0, as exp() of a parameter "
+                "is"
             )
-        if gamma.requires_grad or not readable:
+        if differentiated or not readable:
             return gamma.reshape(())
         gamma = gamma.item()
     if torch.compiler.is_compiling() and isinstance(gamma, float):

@@ -126,6 +126,12 @@ def is_forward_mode() -> bool:
     return getattr(forward_ad, "_current_level", 0) >= 0
 
 
+def has_tangent(tensor: Tensor) -> bool:
+    """Whether it is a dual tensor, of the innermost dual_level."""
+    unpack: Any = forward_ad.unpack_dual
+    return is_forward_mode() and unpack(tensor).tangent is not None
+
+
 def is_forward_mode_differentiated(*tensors: Tensor) -> bool:
     """Whether forward mode differentiates a call on these tensors first, and its result is differentiated in
     turn: by a transform around torch.func.jvp, or by autograd."""
