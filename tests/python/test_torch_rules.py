@@ -12,6 +12,7 @@ import libsdtw.numpy
 from draws import METRICS, SERIES_METRICS
 from libsdtw.torch import (
     SoftDTW,
+    _direct,
     _options,
     sharp_soft_dtw,
     soft_dtw,
@@ -210,6 +211,22 @@ def test_compiled_with_changing_options():
     for gamma, radius in ((1.0, 2), (0.5, 3), (0.25, 2.5), (0.0, 4), (0.5, 1)):
         expected = soft_dtw(x, y, gamma=gamma, band="absolute", radius=radius)
         torch.testing.assert_close(compiled(x, y, gamma, radius), expected)
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("name", ["step_weights", "step_penalties"])
+def test_steps_in_a_tensor_that_changes(name, native, monkeypatch):
+    if not native:
+        monkeypatch.setattr(_direct, "native", None)
+    x, y = pair("cpu")
+    steps = torch.ones(3)
+    for last in (2.0, 3.0):
+        steps[2] = last
+        expected = soft_dtw(x, y, **{name: (1, 1, last)})
+        for given in (steps, tuple(steps)):
+            torch.testing.assert_close(soft_dtw(x, y, **{name: given}), expected)
+    loss = SoftDTW(**{name: steps})
+    torch.testing.assert_close(loss(x, y), expected)
 
 
 def test_keys_of_options():

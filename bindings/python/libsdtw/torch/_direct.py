@@ -13,6 +13,7 @@ of autograd, of its own, and what it does not take comes back here, errors too.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import torch
@@ -114,6 +115,8 @@ def _new_call(
     x: Tensor, y: Tensor, x_lengths: Any, y_lengths: Any, gamma: Any, metric: Any, rules: _options.GivenRules
 ) -> _Call | None:
     """Checks all arguments. None where they take the long way: they are to be reshaped, or converted."""
+    if not all(type(three) is tuple and all(isinstance(n, Real) for n in three) for three in rules[2:]):
+        return None  # the table would find tensors by their identity, whatever they have come to hold
     pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, rules=rules)
     same = zip((x, y, x_lengths, y_lengths), pairs.inputs()[:4], strict=True)
     if any(given is not taken for given, taken in same) or pairs.scale is not None or not len(x):
