@@ -137,6 +137,22 @@ def test_fake_tensors_stay_fake():
     assert isinstance(soft_dtw(fake, fake), FakeTensor)
 
 
+def test_lengths_in_a_list_beside_fake_tensors():
+    x, y = (t.detach() for t in pair("cpu"))
+    lengths = [4] * len(x)
+    expected = soft_dtw(x, y, x_lengths=lengths)
+    with torch.device("meta"):  # as the default
+        torch.testing.assert_close(soft_dtw(x, y, x_lengths=lengths), expected)
+        with pytest.raises(ValueError, match="x_lengths has 99"):
+            soft_dtw(x, y, x_lengths=[99] * len(x))
+    with FakeTensorMode() as mode:
+        fakes = [mode.from_tensor(t) for t in (x, y)]
+        assert soft_dtw(*fakes, x_lengths=lengths).shape == expected.shape
+    for mode in ("fake", "symbolic"):
+        graph = make_fx(lambda x, y: soft_dtw(x, y, x_lengths=lengths), tracing_mode=mode)(x, y)
+        torch.testing.assert_close(graph(x, y), expected)
+
+
 def test_fx_trace_has_the_operators(device):
     x, y = pair(device)
 

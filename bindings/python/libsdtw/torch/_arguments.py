@@ -273,7 +273,7 @@ def lengths_of(
 
 def _lengths_from(name: str, lengths: Any, longest: int) -> Tensor:
     try:
-        result = torch.as_tensor(lengths)
+        result = torch.as_tensor(lengths, device="cpu")  # whatever the default is: it is looked at
     except (TypeError, ValueError, RuntimeError):
         result = None
     if (
@@ -286,8 +286,8 @@ def _lengths_from(name: str, lengths: Any, longest: int) -> Tensor:
             f"{name} is {lengths!r}: expected integers, as a tensor, a list or an array"
         ) from None
     result = result.long()
-    if torch.compiler.is_compiling():  # the program may not depend on them: the core looks, as at tensors
-        return result
+    if torch.compiler.is_compiling() or not _private.are_plain(result):
+        return result  # a program may not depend on them, nor a fake tensor: the core looks, as at tensors
     outside = result[(result < 0) | (result > longest)]
     if outside.numel():
         raise InvalidArgumentError(f"{name} has {outside[0].item()}: expected lengths in [0, {longest}]")
