@@ -55,6 +55,30 @@ def test_symmetric(device, block):
     torch.testing.assert_close(divergence.diagonal(), torch.zeros_like(n, dtype=x.dtype), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_metric_that_draws_random_numbers(device, compiled):
+    x, y, _, _ = sets(device)
+
+    def metric(x, y):
+        return torch.cdist(torch.nn.functional.dropout(x, 0.5), y)
+
+    def of_all(x, y):
+        return soft_dtw_cdist(x, y, metric=metric).sum()
+
+    def of_each(x, y):  # the same numbers in the same order
+        each = x[:, None].expand(len(x), *y.shape[:1], *x.shape[1:]).flatten(0, 1)
+        return soft_dtw(each, y.repeat(len(x), 1, 1), metric=metric).sum()
+
+    results = []
+    for function in (of_all, of_each):
+        torch.compiler.reset()
+        run = torch.compile(function, backend="aot_eager") if compiled else function
+        torch.manual_seed(1)
+        value = run(x, y)
+        results.append((value, *grads(value, x, y)))
+    torch.testing.assert_close(*results)
+
+
 def test_all_pairs_keep_no_state(device, monkeypatch):
     # Memory does not grow with the number of pairs: there is one call without state, or one for each block.
     batches = []

@@ -148,7 +148,11 @@ def _again(*args: Any) -> Tensor:
     """A block, which backward computes again. Transforms, which have no checkpoints, keep its state."""
     if not torch.is_grad_enabled() or _private.is_transformed() or _private.is_forward_mode():
         return _block(*args)
-    result: Tensor = checkpoint(_block, *args, use_reentrant=False, preserve_rng_state=False)
+    # A function may draw random numbers, as dropout does. Capture of a CUDA graph does not tell their state.
+    captured = (
+        not torch.compiler.is_compiling() and args[0].is_cuda and torch.cuda.is_current_stream_capturing()
+    )
+    result: Tensor = checkpoint(_block, *args, use_reentrant=False, preserve_rng_state=not captured)
     return result
 
 
