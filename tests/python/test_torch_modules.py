@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, Dataset
 
@@ -49,6 +50,27 @@ def test_gamma_may_be_a_number_or_a_tensor():
         assert list(loss.state_dict()) == ["gamma"] * (gamma is learned)
         assert len(list(loss.buffers())) == (isinstance(gamma, torch.Tensor) and gamma is not learned)
         torch.testing.assert_close(copy.deepcopy(loss)(x, y), loss(x, y))
+
+
+def test_gamma_with_a_parametrization():
+    class Exponential(torch.nn.Module):
+        def forward(self, logarithm):
+            return logarithm.exp()
+
+        def right_inverse(self, gamma):
+            return gamma.log()
+
+    x, y = pair("cpu")
+    for gamma in (torch.nn.Parameter(torch.tensor(0.5)), torch.tensor(0.5)):
+        loss = SoftDTW(gamma=gamma)
+        parametrize.register_parametrization(loss, "gamma", Exponential())
+        torch.testing.assert_close(loss(x, y), soft_dtw(x, y, gamma=0.5))
+        loss.gamma = torch.tensor(0.25)
+        torch.testing.assert_close(loss(x, y), soft_dtw(x, y, gamma=0.25))
+        assert loss.parametrizations.gamma.original.exp() == 0.25
+        parametrize.remove_parametrizations(loss, "gamma")
+        loss.gamma = 0.7
+        torch.testing.assert_close(loss(x, y), soft_dtw(x, y, gamma=0.7))
 
 
 def test_of_no_device_yet():

@@ -85,9 +85,10 @@ class SoftDTW(torch.nn.Module):
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "gamma" and hasattr(self, name):  # PyTorch puts no number where there was a tensor
+        ours = name == "gamma" and not hasattr(type(self), name)  # else of torch.nn.utils.parametrize
+        if ours and hasattr(self, name):  # PyTorch puts no number where there was a tensor
             del self.gamma
-        if name == "gamma" and isinstance(value, Tensor) and not isinstance(value, torch.nn.Parameter):
+        if ours and isinstance(value, Tensor) and not isinstance(value, torch.nn.Parameter):
             self.register_buffer(name, value, persistent=False)
         else:
             super().__setattr__(name, value)
