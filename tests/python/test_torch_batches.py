@@ -53,7 +53,7 @@ def test_univariate(device):
     assert soft_dtw(x[..., 0][..., None], y[..., 0][..., None]).shape == (3,)
 
 
-INTEGERS = torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64
+INTEGERS = torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint64
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,9 @@ def _check_sizes(x: Tensor, y: Tensor | None) -> None:
             )
 
 
+_OTHER_INTEGERS = (torch.int8, torch.int16, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
+
+
 def lengths_of(
     name: str,
     lengths: Any,
@@ -250,7 +253,7 @@ def lengths_of(
     if not isinstance(lengths, Tensor):
         lengths = _lengths_from(name, lengths, longest).to(x.device)
     if lengths.dtype not in (torch.int32, torch.int64):
-        if lengths.dtype not in (torch.int8, torch.int16, torch.uint8, torch.uint16, torch.uint32):
+        if lengths.dtype not in _OTHER_INTEGERS:
             raise TypeError(f"{name} has dtype {lengths.dtype}: expected integers; {name}.long() has them")
         lengths = lengths.long()
     if lengths.device != x.device:
