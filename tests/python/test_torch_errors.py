@@ -12,6 +12,7 @@ from libsdtw.torch import (
     sharp_soft_dtw,
     soft_dtw,
     soft_dtw_alignment,
+    soft_dtw_cdist,
     soft_dtw_divergence,
     soft_dtw_with_alignment,
     to_lengths,
@@ -275,3 +276,26 @@ def test_hooks_of_saved_tensors_that_give_back_something_else(options, changed):
         value = soft_dtw(x, y, **options).sum()
     with pytest.raises(RuntimeError, match=r"hook of saved tensors gave .*expected .*, as it was saved"):
         value.backward()
+
+
+@pytest.mark.parametrize("function", [soft_dtw, soft_dtw_cdist])
+@pytest.mark.parametrize("changed", [
+    lambda t: t.half() if t.shape[1:] == (500, 2) else t,  # y alone
+    lambda t: t.repeat(1, 1, 8) if t.shape[1:] == (500, 2) else t,
+    lambda t: t.int() if t.dtype == torch.int64 and t[-1] == 20 else t,  # x_lengths alone
+])  # fmt: skip
+def test_hooks_that_change_one_of_two(function, changed):
+    x, y = (torch.randn(3, n, 2, requires_grad=True) for n in (20, 500))
+    options = {"zero_infinity": True} if function is soft_dtw else {}
+    lengths = {"x_lengths": torch.tensor([5, 9, 20]), "y_lengths": torch.tensor([5, 9, 500])}
+    with torch.autograd.graph.saved_tensors_hooks(changed, lambda tensor: tensor):
+        value = function(x, y, **lengths, **options)
+    with pytest.raises(ValueError, match=r"y.* of shape .*: expected the same type and sizes"):
+        value.backward(torch.full_like(value, 1e30))  # beyond what is multiplied
+
+
+def test_operators_on_tangents_of_another_kind():
+    x, y, ones = torch.zeros(3, 5, 2), torch.zeros(3, 4, 2), torch.ones(3)
+    for other in (x.half(), x[:, :3]):
+        with pytest.raises(ValueError, match=r"x is .* and tangent_x .* of shape .*: expected the same"):
+            torch.ops.libsdtw.tangents(ones, x, y, None, None, other, y, 1.0, "sqeuclidean")

@@ -86,6 +86,21 @@ def workspace(plan: _core.Plan, call: str, x: Tensor) -> Tensor | None:
     return None if x.is_cpu else _memory(getattr(plan, call + "_bytes"), x.device)
 
 
+def _require_alike(sizes: slice, name: str, tensor: Tensor | None, of: str, other: Tensor | None) -> None:
+    """Raises for what would be read as another type than it has, or beyond its end: a hook of saved tensors
+    may give back anything."""
+    if tensor is None or other is None:
+        return
+    if other.dtype is not tensor.dtype or other.shape[sizes] != tensor.shape[sizes]:
+        raise _core.InvalidArgumentError(
+            f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)} and {of} {other.dtype} of shape "
+            f"{tuple(other.shape)}: expected the same type and sizes that go together"
+        )
+
+
+_FEATURES, _ALL = slice(2, None), slice(None)
+
+
 class _Inputs:
     """What all computations read, as the core reads it."""
 
@@ -100,6 +115,8 @@ class _Inputs:
         gamma: float,
         options: str,
     ) -> None:
+        _require_alike(_FEATURES, "x", x, "y", y)
+        _require_alike(_FEATURES, "x_lengths", x_lengths, "y_lengths", y_lengths)
         self.x, self.y = x, y
         self.x_lengths = None if x_lengths is None else x_lengths.contiguous()
         self.y_lengths = None if y_lengths is None else y_lengths.contiguous()
@@ -224,6 +241,8 @@ def tangents(
     plan = inputs.plan(no_state=True)
     value = torch.empty(x.shape[0], dtype=value_dtype(x.dtype), device=x.device)
     grad_x, grad_y = new_grads(x, y, True, True)
+    _require_alike(_ALL, "x", x, "tangent_x", tangent_x)
+    _require_alike(_ALL, "y", y, "tangent_y", tangent_y)
     directions, results = (tangent_x, tangent_y), (grad_x, None if y is None else grad_y)
     scratch = workspace(plan, "jvp", x)
     plan.jvp(*inputs.arrays, *directions, grad_value, value, *results, scratch)
@@ -279,6 +298,8 @@ def all_pairs_tangents(
     plan = inputs.all_pairs()
     value = new_all_pairs(x, y)
     grad_x, grad_y = new_grads(x, y, True, True)
+    _require_alike(_ALL, "x", x, "tangent_x", tangent_x)
+    _require_alike(_ALL, "y", y, "tangent_y", tangent_y)
     directions, results = (tangent_x, tangent_y), (grad_x, None if y is None else grad_y)
     scratch = workspace(plan, "jvp", x)
     plan.jvp(*inputs.arrays, *directions, grad_value.contiguous(), value, *results, scratch)
