@@ -194,8 +194,8 @@ def soft_dtw_divergence(
 
     Args:
         kind: what S is: "soft", soft-DTW; "sharp", the expected cost <E, D>, see :func:`sharp_soft_dtw`; or
-            "mean_cost", the mean cost of all paths, without step weights: for large gamma the limit of "sharp"
-            and, of series of the same length, of "soft".
+            "mean_cost", the mean cost of all paths, without step weights: for large gamma the limit of
+            "sharp" and, of series of the same length, of "soft".
 
     The other arguments, shapes and errors are those of :func:`soft_dtw`.
     """
