@@ -1,6 +1,8 @@
 # libsdtw.jax: values, gradients and alignments of the family against the oracle, and what is built on them.
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -308,3 +310,25 @@ def test_import_without_the_handlers():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "without its handlers for JAX" in done.stdout
+
+
+def test_handlers_of_an_editable_install_are_beside_the_core(tmp_path):
+    # Of such an install what is compiled lies in site-packages, and Python's files in the tree.
+    package, core = Path(libsdtw.__file__).parent, Path(libsdtw._core.__file__)
+    tree, site = tmp_path / "tree" / "libsdtw", tmp_path / "site" / "libsdtw"
+    shutil.copytree(package, tree, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    (site / "jax").mkdir(parents=True)
+    (site / core.name).symlink_to(core)
+    (site / "jax" / "libsdtw_jax.so").symlink_to(_library.PATH)
+    program = (
+        "import sys, numpy as np, importlib.util as util\n"
+        f"tree, core = {str(tree.parent)!r}, {str(site / core.name)!r}\n"
+        "class Redirect:\n"
+        "    def find_spec(name, path=None, target=None):\n"
+        "        if name == 'libsdtw._core': return util.spec_from_file_location(name, core)\n"
+        "sys.meta_path.insert(0, Redirect); sys.path.insert(0, tree)\n"
+        "import libsdtw.jax\n"
+        "print(libsdtw.jax.__file__, libsdtw.jax.soft_dtw(np.zeros((1, 1)), np.ones((1, 1))))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == [str(tree / "jax" / "__init__.py"), "1.0"], done.stderr

@@ -12,7 +12,8 @@ import jax
 from .. import _core
 from .._core import NotBuiltError
 
-PATH = Path(__file__).parent / "libsdtw_jax.so"
+# Beside the core that it was built with, which in editable installs is not where this file is.
+PATH = Path(_core.__file__).parent / "jax" / "libsdtw_jax.so"
 TARGETS = ("value", "gradients", "alignment", "tangents")
 
 # Platforms by XLA's names and, in the symbols of handlers, ours.
