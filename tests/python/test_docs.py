@@ -141,3 +141,12 @@ def test_the_conda_recipe_is_of_this_version() -> None:
     number = int(re.search(r"define SDTW_VERSION (\d+)", (ROOT / "include/sdtw.h").read_text())[1])
     (version,) = re.findall(r'^  version: "(.*)"$', (ROOT / "packaging/conda/recipe.yaml").read_text(), re.M)
     assert version == f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+
+
+def test_the_conda_recipe_asks_for_what_pip_does() -> None:
+    recipe, project = (
+        re.findall(r"([\w-]+) ?>=([\d.]+)", (ROOT / path).read_text())
+        for path in ("packaging/conda/recipe.yaml", "pyproject.toml")
+    )
+    wanted = {name: least for name, least in project if name in {"numpy", "pybind11", "scikit-build-core"}}
+    assert {name: least for name, least in recipe if name in wanted} == wanted
