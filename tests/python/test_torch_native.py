@@ -288,3 +288,12 @@ def test_what_cannot_be_loaded_is_left_out(monkeypatch, tmp_path):
         assert _extension.load() is None
     monkeypatch.setenv("LIBSDTW_TORCH_NATIVE", "0")
     assert _extension.load() is None
+
+
+def test_of_an_editable_install_the_extension_is_beside_the_core(monkeypatch, tmp_path):
+    # Python's files are in the tree there: no extension is beside them.
+    monkeypatch.setattr(_extension, "_HERE", tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    name = _direct.native.__file__.rpartition("/")[2]
+    found = [folder / name for folder in _extension._folders() if (folder / name).is_file()]
+    assert [str(path) for path in found] == [_direct.native.__file__]

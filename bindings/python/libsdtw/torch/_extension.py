@@ -54,11 +54,15 @@ def _cache() -> Path:
 
 
 def _folders() -> list[Path]:
-    """Where an extension may be: beside this file or, where its user may not write there, in a cache."""
+    """Where an extension may be: beside this file or, where its user may not write there, in a cache. Where
+    pip has built it, it is beside the core, which in editable installs is elsewhere."""
+    from .. import _core  # here, as CMake runs this file without the package
+
+    package = [_HERE, Path(_core.__file__).parent / "torch"]
     try:
-        return [_HERE, _cache()]
+        return [*package, _cache()]
     except RuntimeError:  # nobody's home
-        return [_HERE]
+        return package
 
 
 def load() -> Any:
