@@ -1,5 +1,6 @@
 # What a collection may be given as, and the gamma that is chosen by it.
 import sys
+import tracemalloc
 import types
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from libsdtw import InvalidArgumentError
 from libsdtw.collections import SoftDTWKMeans, median_gamma, soft_dtw_barycenter, soft_dtw_matrix
+from libsdtw.collections._series import as_series
 from test_collections import ragged
 from test_collections_estimators import KINDS
 
@@ -45,6 +47,29 @@ def test_nan_ends_series_of_a_list(rng):
     np.testing.assert_array_equal(soft_dtw_matrix(ended, gamma=0.3), soft_dtw_matrix(x, gamma=0.3))
     with pytest.raises(InvalidArgumentError, match=r"^x\[0\] has no time step"):
         soft_dtw_matrix([np.full((3, 2), np.nan), *x], gamma=0.3)
+
+
+@pytest.mark.parametrize("padded", [True, False])
+def test_memory_of_a_check_is_that_of_a_part(padded):
+    x = np.zeros((300_000, 40, 1), np.float32)
+    x[:, 37:] = np.nan
+    lengths = None if padded else np.full(len(x), 37)
+    tracemalloc.start()
+    try:
+        series = as_series("x", x, lengths)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(series.lengths, 37)
+    assert series.data is x
+    assert peak < 20e6  # masks of all took 113 MB with padding, and 24 with lengths
+    x[50_000, 3] = np.nan
+    with pytest.raises(InvalidArgumentError, match=r"^x\[50000\] has NaN at time step 3: expected finite"):
+        as_series("x", x, lengths)
+    x[50_000] = np.nan
+    if padded:
+        with pytest.raises(InvalidArgumentError, match=r"^x\[50000\] has no time step"):
+            as_series("x", x)
 
 
 @pytest.mark.parametrize("kind", ["f2", "f4", "f8", "i4"])

@@ -16,6 +16,7 @@ from .._arrays import NUMPY
 from .._core import InvalidArgumentError
 
 SCALERS = ("standard", "minmax")
+_CHECKED = 1 << 20  # numbers that are looked at at a time
 
 
 @dataclass(frozen=True)
@@ -262,29 +263,30 @@ def _checked(name: str, series: Series, trim: bool) -> Series:
     data = series.data
     if series.lengths is None and np.isfinite([data.min(), data.max()]).all():
         return series
-    sizes = series.sizes()
-    steps = np.arange(data.shape[1])
-    if trim:
-        there = ~np.isnan(data).all(axis=2) & (steps < sizes[:, None])
-        sizes = np.minimum(sizes, np.where(there, steps + 1, 0).max(axis=1))
-    _require_steps(name, sizes)
-    bad = ~np.isfinite(data).all(axis=2) & (steps < sizes[:, None])
-    if bad.any():
-        b, i = np.argwhere(bad)[0]
-        what = "NaN" if np.isnan(data[b, i]).any() else "inf"
-        raise InvalidArgumentError(
-            f"{name}[{b}] has {what} at time step {i}: expected finite numbers (NaN and infinity are no "
-            f"values of "
-            "a series; NaN may pad its end)"
-        )
-    return Series(data, None if (sizes == data.shape[1]).all() else sizes.astype(np.int64))
+    sizes, steps = series.sizes().astype(np.int64), np.arange(data.shape[1])
+    rows = max(1, _CHECKED // max(1, data[0].size))
+    for begin in range(0, len(data), rows):  # of a memory-mapped array masks of all would fill memory
+        part, ends = data[begin : begin + rows], sizes[begin : begin + rows]
+        if trim:
+            there = ~np.isnan(part).all(axis=2) & (steps < ends[:, None])
+            np.minimum(ends, np.where(there, steps + 1, 0).max(axis=1), out=ends)
+        _require_steps(name, ends, begin)
+        bad = ~np.isfinite(part).all(axis=2) & (steps < ends[:, None])
+        if bad.any():
+            b, i = np.argwhere(bad)[0]
+            what = "NaN" if np.isnan(part[b, i]).any() else "inf"
+            raise InvalidArgumentError(
+                f"{name}[{begin + b}] has {what} at time step {i}: expected finite numbers (NaN and infinity "
+                "are no values of a series; NaN may pad its end)"
+            )
+    return Series(data, None if (sizes == data.shape[1]).all() else sizes)
 
 
-def _require_steps(name: str, sizes: NDArray[Any]) -> None:
+def _require_steps(name: str, sizes: NDArray[Any], begin: int = 0) -> None:
     empty = np.flatnonzero(sizes == 0)
     if empty.size:
         raise InvalidArgumentError(
-            f"{name}[{empty[0]}] has no time step: expected one or more in each series"
+            f"{name}[{begin + empty[0]}] has no time step: expected one or more in each series"
         )
 
 
