@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from libsdtw import InvalidArgumentError
-from libsdtw.collections import SoftDTWKMeans, median_gamma, soft_dtw_barycenter, soft_dtw_matrix
+from libsdtw.collections import (
+    SoftDTWKMeans,
+    _blocks,
+    median_gamma,
+    soft_dtw_barycenter,
+    soft_dtw_matrix,
+    soft_dtw_sums,
+)
 from libsdtw.collections._series import as_series
 from test_collections import ragged
 from test_collections_estimators import KINDS
@@ -47,6 +54,15 @@ def test_nan_ends_series_of_a_list(rng):
     np.testing.assert_array_equal(soft_dtw_matrix(ended, gamma=0.3), soft_dtw_matrix(x, gamma=0.3))
     with pytest.raises(InvalidArgumentError, match=r"^x\[0\] has no time step"):
         soft_dtw_matrix([np.full((3, 2), np.nan), *x], gamma=0.3)
+
+
+def test_a_panels_own_square_has_to_fit(monkeypatch):
+    x = np.zeros((3000, 2, 1), np.float32)
+    monkeypatch.setattr(_blocks, "free_bytes", lambda: 50 << 20)
+    for block in ((3000, 10), 3000):
+        with pytest.raises(MemoryError, match=r"takes 0\.1 GB for 3000 x 3000 pairs of a panel with itself"):
+            soft_dtw_sums(x, gamma=1.0, block=block)
+    assert soft_dtw_sums(x, x[:10], gamma=1.0, block=(3000, 10)).shape == (3000,)
 
 
 @pytest.mark.parametrize("padded", [True, False])

@@ -173,14 +173,17 @@ class Job:
             return
         size = np.dtype(self.pairs.dtype).itemsize
         # Values, and twice that while they are looked through; at gamma 0 also bounds of them
-        need = (5 if self.options.gamma == 0 else 3) * self.block_rows * self.block_columns * size
+        square = self.pairs.symmetric and self.block_rows > self.block_columns  # a panel with itself
+        wide = self.block_rows if square else self.block_columns
+        need = (5 if self.options.gamma == 0 else 3) * self.block_rows * wide * size
         if self.keep.whole_panel:  # a matrix: a panel is written when it is complete
             need += self.block_rows * self.pairs.columns * size
         need *= max(1, len(self.devices))
         if need > free:
             fits = max(1, int(np.sqrt(free / (6 * size))))
             raise MemoryError(
-                f"block is ({self.block_rows}, {self.block_columns}), which takes {need / 1e9:.1f} GB, and "
+                f"block is ({self.block_rows}, {self.block_columns}), which takes {need / 1e9:.1f} GB"
+                f"{f' for {wide} x {wide} pairs of a panel with itself' if square else ''}, and "
                 f"{free / 1e9:.1f} GB are free: expected at most block=({fits}, {fits})"
             )
         kept = self.keep.arrays(self.pairs)
