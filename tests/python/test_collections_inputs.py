@@ -9,8 +9,10 @@ import pytest
 from libsdtw import InvalidArgumentError
 from libsdtw.collections import (
     SoftDTWKMeans,
+    TopK,
     _blocks,
     median_gamma,
+    reduce_pairs,
     soft_dtw_barycenter,
     soft_dtw_matrix,
     soft_dtw_sums,
@@ -54,6 +56,14 @@ def test_nan_ends_series_of_a_list(rng):
     np.testing.assert_array_equal(soft_dtw_matrix(ended, gamma=0.3), soft_dtw_matrix(x, gamma=0.3))
     with pytest.raises(InvalidArgumentError, match=r"^x\[0\] has no time step"):
         soft_dtw_matrix([np.full((3, 2), np.nan), *x], gamma=0.3)
+
+
+def test_only_of_a_set_with_itself_a_series_is_skipped(rng):
+    x, y = rng.normal(size=(2, 5, 4))
+    with pytest.raises(InvalidArgumentError, match=r"^keep is TopK\(k=2, skip_self=True\) and y is given"):
+        reduce_pairs(x, y, keep=TopK(2, skip_self=True), gamma=1.0)
+    found = reduce_pairs(x, keep=TopK(4, skip_self=True), gamma=1.0)
+    assert (found["indices"] != np.arange(5)[:, None]).all()
 
 
 def test_a_panels_own_square_has_to_fit(monkeypatch):

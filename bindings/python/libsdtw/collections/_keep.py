@@ -100,8 +100,8 @@ class _Best(NamedTuple):
 class TopK:
     """The k least values of each series of x, least first, and whose they are: values and indices, (P, k).
 
-    Equal values come in the order of their indices, and NaN as if it were infinite. With skip_self, of x with
-    itself, no series is its own neighbour.
+    Equal values come in the order of their indices, and NaN as if it were infinite. With skip_self, which is
+    for x with itself (y None), no series is its own neighbour.
     """
 
     k: int = 1

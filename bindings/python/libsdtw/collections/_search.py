@@ -77,6 +77,10 @@ def reduce_pairs(
         raise TypeError(f"keep is {keep!r}: expected TopK(), Sums(), Histogram(edges) or Matrix()")
     if y is None and y_lengths is not None:
         raise InvalidArgumentError("y_lengths is given without y: expected x_lengths alone")
+    if y is not None and isinstance(keep, TopK) and keep.skip_self:
+        raise InvalidArgumentError(
+            f"keep is {keep!r} and y is given: expected y None, which is x itself, or skip_self False"
+        )
     first = as_series("x", x, x_lengths, place, "x_lengths")
     second = None if y is None else as_series("y", y, y_lengths, place, "y_lengths")
     options = PairOptions(
