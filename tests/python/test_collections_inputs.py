@@ -9,6 +9,7 @@ import pytest
 from libsdtw import InvalidArgumentError
 from libsdtw.collections import (
     SoftDTWKMeans,
+    SoftDTWKMedoids,
     TopK,
     _blocks,
     median_gamma,
@@ -56,6 +57,15 @@ def test_nan_ends_series_of_a_list(rng):
     np.testing.assert_array_equal(soft_dtw_matrix(ended, gamma=0.3), soft_dtw_matrix(x, gamma=0.3))
     with pytest.raises(InvalidArgumentError, match=r"^x\[0\] has no time step"):
         soft_dtw_matrix([np.full((3, 2), np.nan), *x], gamma=0.3)
+
+
+def test_series_are_no_indices_of_medoids(rng):
+    x = ragged(rng, 6)
+    for init in (x[:2], [x[2], x[2]]):  # of different lengths, and of one
+        with pytest.raises(
+            InvalidArgumentError, match=r"(?s)^init is .*: expected 2 different indices in \[0, 6\)"
+        ):
+            SoftDTWKMedoids(2, gamma=1.0, init=init).fit(x)
 
 
 def test_only_of_a_set_with_itself_a_series_is_skipped(rng):

@@ -150,7 +150,10 @@ class SoftDTWKMedoids(ClusterEstimator):
         self, values: NDArray[Any], weights: NDArray[Any], rng: np.random.RandomState
     ) -> NDArray[np.int64]:
         if not isinstance(self.init, str):
-            given = np.array(self.init)
+            try:
+                given = np.array(self.init)
+            except ValueError:  # of series of different lengths, as k-means takes them
+                given = np.array(None)
             inside = given.dtype.kind in "iu" and ((given >= 0) & (given < len(values))).all()
             if not inside or given.shape != (self.n_clusters,) or len(np.unique(given)) != len(given):
                 raise InvalidArgumentError(
