@@ -14,10 +14,12 @@ from libsdtw import InvalidArgumentError
 from libsdtw.collections import (
     Histogram,
     Matrix,
+    SoftDTWKMedoids,
     Sums,
     TopK,
     _blocks,
     _checkpoint,
+    _medoids,
     reduce_pairs,
     soft_dtw_matrix,
     soft_dtw_top_k,
@@ -368,3 +370,20 @@ def test_interrupt_while_a_share_is_saved(rng, tmp_path, monkeypatch):
         reduce_pairs(x, checkpoint=folder, **options), reduce_pairs(x, **options), strict=True
     ):
         np.testing.assert_array_equal(found, expected)
+
+
+def test_interrupt_between_starts_keeps_medoids(rng, monkeypatch):
+    x, starts, plus_plus = rng.normal(size=(20, 5)), [], _medoids.plus_plus
+
+    def interrupted(*arguments):
+        starts.append(1)
+        if len(starts) == 3:
+            raise KeyboardInterrupt
+        return plus_plus(*arguments)
+
+    monkeypatch.setattr(_medoids, "plus_plus", interrupted)
+    found = SoftDTWKMedoids(3, n_init=5, random_state=0).fit(x)
+    assert found.interrupted_
+    monkeypatch.undo()
+    expected = SoftDTWKMedoids(3, n_init=2, random_state=0).fit(x)
+    np.testing.assert_array_equal(found.medoid_indices_, expected.medoid_indices_)

@@ -105,7 +105,13 @@ class SoftDTWKMedoids(ClusterEstimator):
         self.interrupted_ = False
         best: tuple[NDArray[np.int64], float, int] | None = None
         for number in range(self.n_init if isinstance(self.init, str) else 1):
-            medoids, inertia, swaps = self._start(values, weights, rng)
+            try:
+                medoids, inertia, swaps = self._start(values, weights, rng)
+            except KeyboardInterrupt:  # before this start has medoids
+                if best is None:
+                    raise
+                self.interrupted_ = True
+                break
             if self.verbose:
                 print(f"start {number + 1} of {self.n_init}: inertia {inertia:.6g} after {swaps} exchanges")
             if best is None or inertia < best[1]:
