@@ -51,7 +51,7 @@ def soft_dtw(
             and (B, M, D) that returns their costs (B, N, M), which is differentiated too.
         x_lengths, y_lengths: integers, one for each pair: time steps of each series, the rest being padding,
             which is never read and whose gradient is 0. A length outside of [0, N] is an error where it is
-            known before the program runs, and on a CPU; else it makes its pair's value and gradient NaN.
+            not traced and in host memory; else it makes its pair's value and gradient NaN.
         band: None, every cell may be visited; "sakoe_chiba", those within radius of the diagonal and of the
             corner, as in tslearn; "absolute", |i - j| <= radius; or "itakura", a parallelogram of maximum
             slope radius. i and j are rows and columns of each pair's own lengths.
