@@ -9,6 +9,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from libsdtw import InvalidArgumentError
 from libsdtw.collections import (
@@ -382,7 +383,8 @@ def test_interrupt_between_starts_keeps_medoids(rng, monkeypatch):
         return plus_plus(*arguments)
 
     monkeypatch.setattr(_medoids, "plus_plus", interrupted)
-    found = SoftDTWKMedoids(3, n_init=5, random_state=0).fit(x)
+    with pytest.warns(ConvergenceWarning, match="was interrupted: these are the best medoids so far"):
+        found = SoftDTWKMedoids(3, n_init=5, random_state=0).fit(x)
     assert found.interrupted_
     monkeypatch.undo()
     expected = SoftDTWKMedoids(3, n_init=2, random_state=0).fit(x)

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._core import InvalidArgumentError
@@ -126,6 +128,13 @@ class SoftDTWKMedoids(ClusterEstimator):
         self.labels_[self.medoid_indices_] = np.arange(self.n_clusters)
         self._medoids = series.take(self.medoid_indices_)
         self.cluster_centers_ = [self._medoids.one(k) for k in range(self.n_clusters)]
+        if self.interrupted_:
+            warnings.warn(
+                f"SoftDTWKMedoids was interrupted: these are the best medoids so far, of inertia "
+                f"{self.inertia_:.6g}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
 
     def _start(
