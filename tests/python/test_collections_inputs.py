@@ -1,4 +1,5 @@
 # What a collection may be given as, and the gamma that is chosen by it.
+import re
 import sys
 import tracemalloc
 import types
@@ -8,8 +9,10 @@ import pytest
 
 from libsdtw import InvalidArgumentError
 from libsdtw.collections import (
+    Matrix,
     SoftDTWKMeans,
     SoftDTWKMedoids,
+    Sums,
     TopK,
     _blocks,
     median_gamma,
@@ -18,6 +21,7 @@ from libsdtw.collections import (
     soft_dtw_matrix,
     soft_dtw_sums,
 )
+from libsdtw.collections._pairs import PairOptions
 from libsdtw.collections._series import as_series
 from test_collections import ragged
 from test_collections_estimators import KINDS
@@ -66,6 +70,18 @@ def test_series_are_no_indices_of_medoids(rng):
             InvalidArgumentError, match=r"(?s)^init is .*: expected 2 different indices in \[0, 6\)"
         ):
             SoftDTWKMedoids(2, gamma=1.0, init=init).fit(x)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0])
+@pytest.mark.parametrize("devices", [(), ("cpu",) * 8])
+@pytest.mark.parametrize("keep", [Sums(), Matrix(np.empty((3000, 3000), np.float32))])
+def test_the_block_that_an_error_names_fits(keep, devices, gamma, monkeypatch):
+    x = as_series("x", np.zeros((3000, 2, 1), np.float32))
+    monkeypatch.setattr(_blocks, "free_bytes", lambda: 5 << 20)
+    with pytest.raises(MemoryError, match=r"^block is \(3000, 3000\), .* expected at most block=") as error:
+        _blocks.Job(x, x, PairOptions(gamma), keep, (3000, 3000), devices).check_memory(False)
+    fits = re.search(r"at most block=\((\d+), (\d+)\)", str(error.value)).groups()
+    _blocks.Job(x, x, PairOptions(gamma), keep, tuple(map(int, fits)), devices).check_memory(False)
 
 
 def test_only_of_a_set_with_itself_a_series_is_skipped(rng):

@@ -172,15 +172,17 @@ class Job:
         if free is None:
             return
         size = np.dtype(self.pairs.dtype).itemsize
-        # Values, and twice that while they are looked through; at gamma 0 also bounds of them
         square = self.pairs.symmetric and self.block_rows > self.block_columns  # a panel with itself
         wide = self.block_rows if square else self.block_columns
-        need = (5 if self.options.gamma == 0 else 3) * self.block_rows * wide * size
-        if self.keep.whole_panel:  # a matrix: a panel is written when it is complete
-            need += self.block_rows * self.pairs.columns * size
-        need *= max(1, len(self.devices))
+        size *= max(1, len(self.devices))
+        # Values, and twice that while they are looked through; at gamma 0 also bounds of them
+        of_pair = (5 if self.options.gamma == 0 else 3) * size
+        # Of a matrix also its rows: a panel is written when it is complete
+        of_row = self.pairs.columns * size if self.keep.whole_panel else 0
+        need = self.block_rows * (of_pair * wide + of_row)
         if need > free:
-            fits = max(1, int(np.sqrt(free / (6 * size))))
+            most = int(np.sqrt(free / (2 * of_pair)))
+            fits = max(1, min(most, free // (2 * of_row)) if of_row else most)
             raise MemoryError(
                 f"block is ({self.block_rows}, {self.block_columns}), which takes {need / 1e9:.1f} GB"
                 f"{f' for {wide} x {wide} pairs of a panel with itself' if square else ''}, and "
