@@ -20,6 +20,7 @@ from libsdtw.collections import (
     soft_dtw_barycenter,
     soft_dtw_matrix,
     soft_dtw_sums,
+    soft_dtw_top_k,
 )
 from libsdtw.collections._pairs import PairOptions
 from libsdtw.collections._series import as_series
@@ -122,6 +123,20 @@ def test_memory_of_a_check_is_that_of_a_part(padded):
     if padded:
         with pytest.raises(InvalidArgumentError, match=r"^x\[50000\] has no time step"):
             as_series("x", x)
+
+
+def test_memory_of_a_search_in_narrower_series_is_that_of_a_part(rng):
+    x, y = rng.normal(size=(2, 20)), np.ones((400_000, 20), np.float32)
+    y[7] = x[1]
+    tracemalloc.start()
+    try:
+        values, indices = soft_dtw_top_k(x, y, gamma=1.0, block=(2, 5000), num_threads=1)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert indices[1] == 7
+    assert values.dtype == np.float64
+    assert peak < 30e6  # all series in float64 are 64 MB
 
 
 @pytest.mark.parametrize("kind", ["f2", "f4", "f8", "i4"])

@@ -96,7 +96,7 @@ class Job:
     def own_of_y(self) -> NDArray[Any]:
         """The values of y with itself that its divergences are less; computed once."""
         if self._own is None:
-            self._own = in_parts(self.other.as_values(self.pairs.dtype), self.options)
+            self._own = in_parts(self.other, self.options, self.pairs.dtype)
         return self._own
 
     def without_x(self) -> Job:
@@ -201,10 +201,10 @@ class Job:
             )
 
 
-def in_parts(series: Series, options: PairOptions, part: int = 65536) -> NDArray[Any]:
-    """Values of series with themselves."""
+def in_parts(series: Series, options: PairOptions, dtype: Any = None, part: int = 65536) -> NDArray[Any]:
+    """Values of series with themselves, in float64 if dtype is."""
     starts = range(0, len(series), part)
-    parts = (series.part(i, i + part) for i in starts)
+    parts = (series.part(i, i + part).as_values(dtype) for i in starts)
     return np.concatenate([pair_values(one, one, options) for one in parts])
 
 
