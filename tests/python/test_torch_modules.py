@@ -39,6 +39,33 @@ def test_copies(loss):
         other.load_state_dict(loss.state_dict())
 
 
+class Distance(torch.nn.Module):
+    """A cost that is learned, and that counts its calls as BatchNorm does."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Dropout())
+        self.calls = 0
+
+    def forward(self, x, y):
+        self.calls += 1
+        return torch.cdist(self.net(x), self.net(y))
+
+
+def test_a_metric_that_is_a_module_is_called_once():
+    x, y = (t.detach() for t in pair("cpu", torch.float32))
+    metric = Distance()
+    loss = SoftDTW(metric=metric, reduction="mean")
+    assert list(loss.parameters()) == list(metric.parameters())
+    for call, function in enumerate((loss, lambda x, y: soft_dtw(x, y, metric=metric)), 1):
+        torch.manual_seed(0)
+        value = function(x, y)
+        assert metric.calls == call
+        torch.manual_seed(0)
+        expected = soft_dtw(torch.cdist(metric.net(x), metric.net(y)), metric="precomputed")
+        torch.testing.assert_close(value.mean(), expected.mean(), rtol=0, atol=0)
+
+
 def test_gamma_may_be_a_number_or_a_tensor():
     x, y = pair("cpu")
     loss = SoftDTW(gamma=torch.tensor(0.5))

@@ -115,6 +115,8 @@ def _new_call(
     x: Tensor, y: Tensor, x_lengths: Any, y_lengths: Any, gamma: Any, metric: Any, rules: _options.GivenRules
 ) -> _Call | None:
     """Checks all arguments. None where they take the long way: they are to be reshaped, or converted."""
+    if callable(metric):
+        return None  # the long way calls it, once
     if not all(type(three) is tuple and all(isinstance(n, Real) for n in three) for three in rules[2:]):
         return None  # the table would find tensors by their identity, whatever they have come to hold
     pairs = prepare(x, y, gamma, metric, x_lengths, y_lengths, rules=rules)
