@@ -243,6 +243,14 @@ def test_divergences(metric, kind, x64):
 
 
 @pytest.mark.parametrize("metric", SERIES_METRICS)
+def test_mean_costs_of_nan(metric):
+    x, y = pair(np.float32)
+    x[1, 2, 0] = np.nan
+    value = soft_dtw_divergence(x, y, kind="mean_cost", metric=metric)
+    assert jnp.isnan(value).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("metric", SERIES_METRICS)
 def test_expected_cost(metric, x64):
     x, y = pair()
     rules = family.Rules(0.7, "sakoe_chiba", 2.0)

@@ -4,7 +4,15 @@ import pytest
 import torch
 from tslearn.utils import to_time_series_dataset
 
-from libsdtw.torch import SoftDTW, pad, soft_dtw, soft_dtw_alignment, soft_dtw_with_alignment, to_lengths
+from libsdtw.torch import (
+    SoftDTW,
+    pad,
+    sharp_soft_dtw,
+    soft_dtw,
+    soft_dtw_alignment,
+    soft_dtw_with_alignment,
+    to_lengths,
+)
 from torch_data import grads, pair
 
 
@@ -126,3 +134,26 @@ def test_nan_padding_of_tslearn(device):
     inner = torch.zeros(1, 4, 1)
     inner[0, 1] = torch.nan  # a gap is no padding
     assert to_lengths(inner).tolist() == [4]
+
+
+@pytest.mark.parametrize("missing", [torch.nan, torch.inf])
+@pytest.mark.parametrize("metric", ["sqeuclidean", "euclidean", "cityblock", "cosine"])
+@pytest.mark.parametrize("band", [{}, {"band": "absolute", "radius": 1}])  # which has no path to the point
+def test_missing_points_where_costs_are_held(device, metric, missing, band):
+    x, y = (t.detach() for t in pair(device, shape=(3, 9, 6, 2)))
+    x[0, 8, 1] = missing
+    options = {"metric": metric, **band}
+    value, alignment = soft_dtw_with_alignment(x, y, **options)
+    assert not value[0].isfinite()
+    held = soft_dtw_with_alignment(x.clone().requires_grad_(), y, **options)
+    torch.testing.assert_close([t.detach() for t in held], [value, alignment], equal_nan=True)
+    sharp = sharp_soft_dtw(x, y, **options)
+    torch.testing.assert_close(sharp[0], value[0], equal_nan=True)
+    gamma = torch.tensor(1.0, device=device, requires_grad=True)
+    options |= {"gamma": gamma, "step_penalties": (0, 1e-9, 1e-9)}
+    torch.testing.assert_close(soft_dtw(x, y, **options).detach(), value, equal_nan=True)
+    if not value.isnan().any():
+        inputs = gamma, x.requires_grad_(), y.requires_grad_()
+        found = grads(soft_dtw(x, y, **options, zero_infinity=True), *inputs)
+        assert all(grad.isfinite().all() for grad in found)
+        assert not found[1][0].any()

@@ -16,7 +16,7 @@ def sqeuclidean(x: Any, y: Any) -> Any:
 
 def euclidean(x: Any, y: Any) -> Any:
     square = sqeuclidean(x, y)
-    apart = square > 0  # the slope at 0 is taken as 0
+    apart = square != 0  # the slope at 0 is taken as 0, and NaN stays
     return jnp.where(apart, jnp.sqrt(jnp.where(apart, square, 1)), 0)
 
 

@@ -68,8 +68,19 @@ def matrix(
     metric: str, x: Tensor, y: Tensor, x_lengths: Tensor | None = None, y_lengths: Tensor | None = None
 ) -> Tensor:
     """Costs of a metric by its name, in float32 or more; padding is 0 for it."""
-    x, y = wide(without_padding(x, x_lengths)), wide(without_padding(y, y_lengths))
-    return COSTS[metric](x, y)
+    x, of_x = _finite(wide(without_padding(x, x_lengths)))
+    y, of_y = _finite(wide(without_padding(y, y_lengths)))
+    if metric == "cosine":  # which has no direction of infinity
+        of_x, of_y = 0 * of_x, 0 * of_y
+    return COSTS[metric](x, y) + of_x[..., :, None] + of_y[..., None, :]
+
+
+def _finite(series: Tensor) -> tuple[Tensor, Tensor]:
+    """The series with 0 for points that hold NaN or infinity, and what these add to the costs of each point:
+    neither is to reach others, as by sums over all of them, nor to be lost."""
+    largest = series.detach().abs().amax(-1)
+    finite = largest.isfinite()
+    return torch.where(finite[..., None], series, 0), torch.where(finite, 0, largest)
 
 
 def dot(weights: Tensor, values: Tensor) -> Tensor:

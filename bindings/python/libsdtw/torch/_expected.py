@@ -37,7 +37,7 @@ def sharp(
     if y is not None:
         # Costs do not depend on where 0 is, but rounding does.
         x, y = _costs.without_padding(x, x_lengths), _costs.without_padding(y, y_lengths)
-        shift = x.detach().mean(1, keepdim=True)
+        shift = torch.where(x.isfinite(), x, 0).detach().mean(1, keepdim=True)
         x, y = x - shift, y - shift
     given = x, y, x_lengths, y_lengths
     needs = True, y is not None
