@@ -157,3 +157,16 @@ def test_missing_points_where_costs_are_held(device, metric, missing, band):
         found = grads(soft_dtw(x, y, **options, zero_infinity=True), *inputs)
         assert all(grad.isfinite().all() for grad in found)
         assert not found[1][0].any()
+
+
+@pytest.mark.parametrize("metric", ["sqeuclidean", "cosine"])
+def test_costs_that_are_held_under_autocast(device, metric):
+    x, y = pair(device, torch.float32)
+
+    def results():
+        alignment = soft_dtw_alignment(x, y, metric=metric, gamma=0.1)
+        return [alignment, *grads(alignment.square(), x, y), sharp_soft_dtw(x, y, metric=metric)]
+
+    expected = results()
+    with torch.autocast(device.type, dtype=torch.bfloat16):
+        torch.testing.assert_close(results(), expected, rtol=0, atol=0)

@@ -26,7 +26,9 @@ def cityblock(x: Tensor, y: Tensor) -> Tensor:
 
 
 def cosine(x: Tensor, y: Tensor) -> Tensor:
-    return 1 - _directions(x) @ _directions(y).mT
+    # In float64, of which neither autocast nor TF32 makes products of a few digits.
+    cost = 1 - _directions(x.double()) @ _directions(y.double()).mT
+    return cost.to(x.dtype)
 
 
 def _directions(series: Tensor) -> Tensor:
