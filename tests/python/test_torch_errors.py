@@ -29,6 +29,10 @@ def given(**changed):
     return {"x": series(2, 5, 3), "y": series(2, 4, 3), **changed}
 
 
+def packed(*shape):
+    return torch.nn.utils.rnn.pack_sequence([series(*shape), series(*shape)])
+
+
 def sparse(*shape):
     return series(*shape).to_sparse()
 
@@ -44,6 +48,8 @@ SHARED = [
     (given(y=3), TypeError, "y is a int"),
     (given(y=[[1.0]]), TypeError, r"y\[0\] is a list: expected a tensor"),
     (given(x=[series(5, 3), np.zeros((4, 3))]), TypeError, r"x\[1\] is a ndarray"),
+    (given(x=packed(5, 3)), TypeError, "x is a PackedSequence: .*pad_packed_sequence"),
+    (given(y=packed(4)), TypeError, "y is a PackedSequence"),
     (given(x=series(2, 5, 3, dtype=i64)), TypeError, r"x has dtype torch.int64: .*x\.float\(\)"),
     (given(y=series(2, 4, 3, dtype=torch.int32)), TypeError, "y has dtype torch.int32"),
     (given(y=series(2, 4, 3, dtype=torch.bool)), TypeError, "y has dtype torch.bool"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
+from torch.nn.utils.rnn import PackedSequence, pad_sequence
 
 from .._core import InvalidArgumentError
 
@@ -65,6 +65,11 @@ def _padded(name: str, series: Any) -> tuple[Tensor, Tensor]:
         if not series.is_nested:
             raise TypeError(f"{name} is a tensor: expected a list of series, or a nested tensor")
         series = series.unbind()
+    if isinstance(series, PackedSequence):  # a tuple, but not of series
+        raise TypeError(
+            f"{name} is a PackedSequence: expected a padded batch and lengths, as "
+            "torch.nn.utils.rnn.pad_packed_sequence gives with batch_first=True, or a list of series"
+        )
     if not isinstance(series, (list, tuple)):
         raise TypeError(f"{name} is a {type(series).__name__}: expected a list of series, or a nested tensor")
     if len(series) == 0:
