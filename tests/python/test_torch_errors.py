@@ -37,6 +37,8 @@ def sparse(*shape):
     return series(*shape).to_sparse()
 
 
+learned = torch.nn.Parameter(torch.ones(3))
+
 # What is given instead, the exception, and what its message says.
 SHARED = [
     # no tensors, or tensors of no numbers
@@ -157,6 +159,9 @@ SHARED = [
     (given(step_weights=(1, -1, 1)), ValueError, r"step_weights is \(1, -1, 1\): .*below 0"),
     (given(step_penalties=None), TypeError, "step_penalties is None"),
     (given(step_penalties=(0, 0, float("inf"))), ValueError, "step_penalties is .*finite"),
+    (given(step_penalties=learned), NotImplementedError, "step_penalties requires a gradient.*three numbers"),
+    (given(step_weights=tuple(learned)), NotImplementedError, "step_weights requires a gradient"),
+    (given(step_weights=[1, learned[1], 1]), NotImplementedError, "step_weights requires a gradient"),
     # options that there are not
     (given(bandwidth=3), TypeError, "bandwidth"),
     (given(dist="sqeuclidean"), TypeError, "dist"),

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import _core
+from .._core import UnsupportedError
 from .._problem import choice
 from .._rules import DEGREES, Rules, check_rules
 from . import _private
@@ -62,6 +63,8 @@ class Options(NamedTuple):
 def key(metric: str, given: GivenRules) -> str:
     """The key of options that users give, checked."""
     band, radius, weights, penalties = given
+    _require_constant("step_weights", weights)
+    _require_constant("step_penalties", penalties)
     if band is None and radius is None and _are_usual(weights, penalties):
         return _versioned(metric)
     if torch.compiler.is_compiling():  # whose numbers may be inputs of the program, but a key is a constant
@@ -71,6 +74,18 @@ def key(metric: str, given: GivenRules) -> str:
             for three in (weights, penalties)
         )
     return Options(metric, check_rules(band, radius, weights, penalties)).key()
+
+
+def _require_constant(name: str, three: Any) -> None:
+    """Raises for what is to be learned, and never would be."""
+    for number in three if type(three) in (tuple, list) else (three,):
+        if not isinstance(number, torch.Tensor):
+            continue
+        if (number.requires_grad and torch.is_grad_enabled()) or _private.has_tangent(number):
+            what = "requires a gradient" if number.requires_grad else "has a tangent"
+            raise UnsupportedError(
+                f"{name} {what}, which is not implemented: expected three numbers, as detach() has them"
+            )
 
 
 def takes_tensors(given: GivenRules) -> bool:
