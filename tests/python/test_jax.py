@@ -1,4 +1,5 @@
 # libsdtw.jax: values, gradients and alignments of the family against the oracle, and what is built on them.
+import functools
 import shutil
 import subprocess
 import sys
@@ -248,6 +249,16 @@ def test_mean_costs_of_nan(metric):
     x[1, 2, 0] = np.nan
     value = soft_dtw_divergence(x, y, kind="mean_cost", metric=metric)
     assert jnp.isnan(value).tolist() == [False, True, False]
+
+
+def test_alignments_of_any_size():
+    def slope(scale):  # of what is the same for all of them
+        x, y = (np.float32(scale) * t for t in pair(np.float32))
+        of = functools.partial(soft_dtw_alignment, metric="euclidean", gamma=scale)
+        return jax.jvp(lambda x, y: (of(x, y) ** 2).sum(), (x, y), (x, -y))[1]
+
+    for scale in (1e-25, 1e25):  # float32 has no squares of them
+        np.testing.assert_allclose(slope(scale), slope(1.0), rtol=1e-4)
 
 
 @pytest.mark.parametrize("metric", SERIES_METRICS)

@@ -170,3 +170,25 @@ def test_costs_that_are_held_under_autocast(device, metric):
     expected = results()
     with torch.autocast(device.type, dtype=torch.bfloat16):
         torch.testing.assert_close(results(), expected, rtol=0, atol=0)
+
+
+# Of series so small or large that their type has no squares of them.
+@pytest.mark.parametrize(
+    ("metric", "gamma", "scale", "dtype"),
+    [
+        ("euclidean", 1e-25, 1e-25, torch.float32),
+        ("euclidean", 1e25, 1e25, torch.float32),
+        ("cosine", 1, 1e-25, torch.float32),
+        ("cosine", 1, 1e-200, torch.float64),
+        ("cosine", 1, 1e200, torch.float64),
+    ],
+)
+def test_costs_that_are_held_of_any_size(device, metric, gamma, scale, dtype):
+    x, y = pair(device)
+    expected = soft_dtw_alignment(x, y, metric=metric)
+    slopes = grads(expected.square(), x, y)
+    x, y = ((scale * t.detach()).to(dtype).requires_grad_() for t in (x, y))
+    alignment = soft_dtw_alignment(x, y, metric=metric, gamma=gamma)
+    torch.testing.assert_close(alignment.double(), expected, rtol=0, atol=2e-6)
+    found = tuple(scale * grad.double() for grad in grads(alignment.square(), x, y))
+    torch.testing.assert_close(found, slopes, rtol=0, atol=2e-5)

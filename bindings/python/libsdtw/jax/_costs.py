@@ -15,9 +15,12 @@ def sqeuclidean(x: Any, y: Any) -> Any:
 
 
 def euclidean(x: Any, y: Any) -> Any:
-    square = sqeuclidean(x, y)
-    apart = square != 0  # the slope at 0 is taken as 0, and NaN stays
-    return jnp.where(apart, jnp.sqrt(jnp.where(apart, square, 1)), 0)
+    difference = _differences(x, y)
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(difference), -1))
+    apart = largest != 0  # the slope at 0 is taken as 0, and NaN stays
+    largest = jnp.where(apart & jnp.isfinite(largest), largest, 1)
+    square = jnp.sum((difference / largest[..., None]) ** 2, -1)  # neither overflows nor vanishes
+    return jnp.where(apart, jnp.sqrt(jnp.where(apart, square, 1)) * largest, 0)
 
 
 def cityblock(x: Any, y: Any) -> Any:

@@ -16,9 +16,12 @@ def sqeuclidean(x: Tensor, y: Tensor) -> Tensor:
 
 
 def euclidean(x: Tensor, y: Tensor) -> Tensor:
-    square = _differences(x, y).square().sum(-1)
-    apart = square > 0  # the slope at 0 is taken as 0
-    return torch.where(apart, torch.where(apart, square, 1).sqrt(), 0)
+    difference = _differences(x, y)
+    largest = difference.detach().abs().amax(-1)
+    apart = largest > 0  # the slope at 0 is taken as 0
+    largest = torch.where(apart, largest, 1)
+    square = (difference / largest[..., None]).square().sum(-1)  # neither overflows nor vanishes
+    return torch.where(apart, torch.where(apart, square, 1).sqrt() * largest, 0)
 
 
 def cityblock(x: Tensor, y: Tensor) -> Tensor:
@@ -33,6 +36,8 @@ def cosine(x: Tensor, y: Tensor) -> Tensor:
 
 def _directions(series: Tensor) -> Tensor:
     """Unit vectors, and 0 with gradient 0 for vectors of zeros, which cost 1 to everything."""
+    largest = series.detach().abs().amax(-1, keepdim=True)
+    series = series / torch.where(largest > 0, largest, 1)  # squares neither overflow nor vanish
     square = series.square().sum(-1, keepdim=True)
     some = square > 0
     return torch.where(some, series / torch.where(some, square, 1).sqrt(), 0)
