@@ -147,9 +147,10 @@ inline Engine engine_for(const CostBound &bound, int64_t n, int64_t m, const Pro
   const double scale = bits_of_cost(p), heaviest = bound.largest * std::max(1., steps.weight);
   const double step = (heaviest + steps.penalty) * scale, total = step * double(n + m);
   if (!core::is_float_scale(scale) || !(total <= core::Exponent<float>::limit)) return Engine::float64;
-  if (core::is_thin(n, m)) return Engine::float64;
+  // Reciprocals of tiny distances, and for tangents their squares, are no floats.
+  if (core::is_thin(n, m) || bound.tiny) return Engine::float64;
   if (!p.fused()) return Engine::plain;
-  const bool precise = p.metric == SDTW_COSINE || bound.tiny;
+  const bool precise = p.metric == SDTW_COSINE;
   const double thinness = double(std::max(n, m)) / double(std::min(n, m));
   const double limit = p.metric == SDTW_CITYBLOCK ? core::plain_cityblock_limit : core::plain_cost_limit;
   if (!precise && total * thinness <= limit && step <= core::plain_cost_step(double(p.features))) return Engine::plain;

@@ -96,3 +96,22 @@ def test_padding_is_never_read(rng):
         np.testing.assert_array_equal(ours, expected)
     assert not clean[1][0, 5:].any()
     assert not clean[2][1, 4:].any()
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e-30, 1e-40])
+@pytest.mark.parametrize("gamma", [1, 1e10])
+@pytest.mark.parametrize("batch", [2, 20])
+def test_euclidean_distances_near_0_are_those_of_float64(scale, gamma, batch, rng):
+    x, y = (scale * rng.normal(size=(batch, n, 3)).astype(np.float32) for n in (9, 7))
+    along, options = np.ones_like(x), {"gamma": gamma, "metric": "euclidean"}
+    wide = x.astype(np.float64), y.astype(np.float64)
+    grads = libsdtw.numpy.soft_dtw_grad(x, y, **options)
+    for got, expected in zip(grads[1:], libsdtw.numpy.soft_dtw_grad(*wide, **options)[1:], strict=True):
+        np.testing.assert_allclose(got, expected, rtol=0, atol=2e-5)
+    tangents = libsdtw.numpy.soft_dtw_jvp(x, y, tangent_x=along, **options)
+    wide_tangents = libsdtw.numpy.soft_dtw_jvp(*wide, tangent_x=along, **options)
+    for got, expected in zip(tangents, wide_tangents, strict=True):
+        largest = np.finfo(got.dtype).max
+        expected = np.where(np.abs(expected) > largest, np.copysign(np.inf, expected), expected)
+        in_range = np.abs(expected[np.isfinite(expected)]).max(initial=1)
+        np.testing.assert_allclose(got, expected, rtol=0, atol=4e-5 * in_range)
