@@ -79,8 +79,8 @@ class Functions:
             step_weights: factors >= 0 of the cost in diagonal, vertical (x alone advances) and horizontal (y
                 alone advances) steps; of the first cell that of diagonal ones.
             step_penalties: what is added for such a step, not for the first cell.
-            normalize: the soft-DTW divergence S(x, y) - 1/2 S(x, x) - 1/2 S(y, y) instead, which is never
-                negative, and 0 at x = y (Blondel, Mensch and Vert 2021).
+            normalize: the soft-DTW divergence S(x, y) - 1/2 S(x, x) - 1/2 S(y, y) instead, which is 0 at
+                x = y and hardly ever below 0 (Blondel, Mensch and Vert 2021).
             num_threads: threads of this call on the CPU; None or 0 is OpenMP's default.
 
         Returns:
