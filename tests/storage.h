@@ -45,6 +45,7 @@ inline double within_range(sdtw_dtype dtype, double value) {
 
 // What rounding to dtype may change a number by.
 inline double half_an_ulp(sdtw_dtype dtype, double value) {
+  if (dtype == SDTW_F32) return 0x1p-150;  // what rounding may take of denormals; of others limits are relative
   if (!is_half(dtype) || !std::isfinite(value)) return 0;
   const HalfFormat format = format_of(dtype);
   const int exponent = value == 0 ? format.least_exponent : std::max(std::ilogb(value), format.least_exponent);
