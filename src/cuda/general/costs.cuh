@@ -4,6 +4,8 @@
 // from shared memory serves more cells then, and threads add up each other's sums in the end.
 #pragma once
 
+#include <cfloat>
+
 #include "cuda/general/cost_sums.cuh"
 #include "cuda/general/products.cuh"
 #include "cuda/general/resident_points.cuh"
@@ -295,12 +297,17 @@ struct Fill {
 
   // Finite where the cost is so small that its reciprocal is not.
   static __device__ __forceinline__ Real slope_of(const Sum &cost) {
-    if constexpr (Cell::wide) return fmin(core::Euclidean::slope(cost), 3e38);
+    if constexpr (Cell::wide) return fmin(core::Euclidean::slope(cost), DBL_MAX);
     const float rounded = rounded_of(cost);
     const float up = rounded < 1e-20f ? 0x1p60f : rounded > 1e20f ? 0x1p-60f : 1.0f;  // reciprocals are normal floats
     return rounded > 0 ? fminf(reciprocal(rounded * up) * up, 3e38f) : 0.0f;
   }
 
+  // Whether floats do not hold the slope of a distance.
+  static __device__ __forceinline__ bool is_tiny(const Sum &distance) {
+    const float rounded = rounded_of(distance);
+    return !Cell::wide && rounded > 0 && rounded < 1e-37f;
+  }
   // Whether floats hold what is made of a cost's derivative: of euclidean the square of its slope, too.
   __device__ __forceinline__ bool is_moderate(double cost, double change) const {
     const bool flat = a.metric != SDTW_EUCLIDEAN || cost == 0 || cost > 1e-12;
@@ -330,8 +337,10 @@ struct Fill {
         admitted[k] = column >= first.v[k] && column < end.v[k];
         if constexpr (!std::is_same_v<Sum, double>)  // a cost that is given, not one that leaves the range of a float
           admitted[k] = admitted[k] && (a.fused || sums.v[i][k].high != INFINITY);
-        if constexpr (with_slope)
-          if (a.metric == SDTW_EUCLIDEAN) slope.v[k] = admitted[k] ? slope_of(sums.v[i][k]) : Real(0);
+        if (a.metric == SDTW_EUCLIDEAN) {
+          if constexpr (with_slope) slope.v[k] = admitted[k] ? slope_of(sums.v[i][k]) : Real(0);
+          steep |= admitted[k] && is_tiny(sums.v[i][k]);
+        }
         if constexpr (tangents) {
           const bool fits = Cell::wide || !admitted[k] || is_moderate(sums.v[i][k], along.v[i][k]);
           derivative.v[k] = admitted[k] && fits ? static_cast<Real>(along.v[i][k]) : Real(0);

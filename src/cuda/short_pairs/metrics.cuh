@@ -108,8 +108,9 @@ struct Kept {
   double *inverse_norms;
   float unit;  // what Euclidean distances are multiplied by
 
-  // Where a float has no room for squared distances it may have none for distances, either.
-  static __device__ __forceinline__ float unit_of(float bound) { return bound < INFINITY ? 1 : 0x1p-16f; }
+  // A float holds reciprocals of all distances of floats in these units: where it has no room for squared distances, of
+  // the largest, else of the smallest.
+  static __device__ __forceinline__ float unit_of(float bound) { return bound < INFINITY ? 0x1p40f : 0x1p-16f; }
 
   static __host__ __device__ size_t bytes(int columns) {
     return (Shape::keeps ? Planes::size_for(columns) * sizeof(float) : 0) + points * sizeof(double);
