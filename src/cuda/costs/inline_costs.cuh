@@ -1,5 +1,5 @@
-// InlineCosts: squared distances of up to four features for FloatCell, which the sweeping warp computes itself, with x
-// in registers and y in shared memory.
+// Squared distances of up to four features for FloatCell, which the sweeping warp computes itself, with x in registers
+// and y in shared memory: in forward InlineCosts, with a ring of columns, and in backward InlineWindow.
 // They are computed relative to the first point of x, in float64 or in integers (coordinates.cuh). Costs of more
 // features are computed by producer warps (tile_costs.cuh). Invariant: where a lane is left of the first column or
 // beyond the last, its costs are finite, of whichever column.
@@ -16,13 +16,16 @@
 namespace sdtw::cuda {
 
 constexpr int block_steps = 16;  // steps for which forward stages columns at a time
-// Columns of y in shared memory: those of a block of steps, the 31 before them that lower lanes still need, and those
-// of the next block.
 constexpr int ring_columns = 64;
 
 // LargeOf<Source>::type: the same source for LongCell. It lies as Source does in shared memory.
 template <class Source>
 struct LargeOf;
+// InBackward<Source>::type: what backward has instead of a source.
+template <class Source>
+struct InBackward {
+  using type = Source;
+};
 
 // Tells InlineCosts from other sources.
 struct InlineBase {};
@@ -68,42 +71,27 @@ struct Reach<1> {
   }
 };
 
+// What InlineCosts and InlineWindow have in common.
 template <int D>
-struct InlineCosts : InlineBase {
+struct InlinePoints : InlineBase {
   using Number = Coordinates::Number;
   using Origin = Coordinates::Origin;
-  static constexpr bool cooperative = false;      // each warp sweeps by itself, without producer warps
-  static constexpr int warps = 4;                 // of a block of forward
-  static constexpr int resident = D > 6 ? 2 : 3;  // blocks of forward that registers must leave room for
-  static constexpr int unrolled = block_steps;    // steps that forward unrolls
+  static constexpr bool cooperative = false;  // each warp sweeps by itself, without producer warps
   static constexpr int features = D;
-  static constexpr bool exact = D <= 4;  // else there may be fewer features, and the others count as 0
-  static constexpr int row = 2 * ring_columns;
-  static constexpr int no_columns = -1;
+  static constexpr bool exact = D <= 4;    // else there may be fewer features, and the others count as 0
   static constexpr bool has_bound = true;  // it knows early what costs there are
 
-  // Shared memory of a warp: y as [pairs][D][2 ring_columns], every column twice and ring_columns apart, so that the
-  // columns of up to 32 steps are contiguous wherever they begin in the ring.
-  __host__ __device__ static size_t bytes(const Args &a) { return sizeof(Number) * D * row * (warp >> a.lane_bits); }
-
   Number x[K][D];             // (x - origin) sqrt(log2(e) / gamma)
-  Number *y;                  // y of the lane's pair in shared memory, likewise relative to the origin and scaled
-  const Number *at;           // y of the lane's column in the step that was sought
   Origin origin[D];           // the first point of x
   Coordinates::Unit root;     // sqrt(log2(e) / gamma)
-  Reach<D> reach_x, reach_y;  // of the lane's rows, and of the columns that it has put into the ring
+  Reach<D> reach_x, reach_y;  // of the lane's rows, and of the columns that it has put into shared memory
   const float *data;          // the task's first column of y, in the caller's array
   int64_t stride[2];          // from a column of the task to the next, and from a feature to the next
   int count;                  // of features
   int columns, lane, lanes;   // of the pair; the lane's number among the pair's lanes; how many these are
-  const float *next;          // forward: the lane's first column of the next block, in the caller's array
-  float ahead[2][D];          // y of up to two columns that the lane has asked for
-  int sought;                 // backward: the first step of the tile that `ahead` is for, or no_columns
 
-  __device__ __forceinline__ void begin(const Args &a, const StripView &s, unsigned char *memory) {
+  __device__ __forceinline__ void begin(const Args &a, const StripView &s) {
     lane = s.lane, lanes = s.lanes, columns = s.pair.m, count = a.features;
-    y = reinterpret_cast<Number *>(memory) + (lane_id() >> a.lane_bits) * (D * row);
-    sought = no_columns;
     root = Coordinates::own_unit(a.scale, a.root);
     const float *xs = static_cast<const float *>(a.x.data) + x_of(a, s.pair.index) * a.x.stride[0];
     data =
@@ -144,76 +132,12 @@ struct InlineCosts : InlineBase {
     rounded = static_cast<float>(size);
     return result;
   }
-  // Backward. look_ahead asks for the columns of some steps, into registers; window puts them where costs finds them.
-  __device__ __forceinline__ void look_ahead(int first, int steps) {
-    sought = lanes == warp && steps <= warp ? first : no_columns;
-    if (sought == no_columns) return;
-#pragma unroll
-    for (int i = 0; i < 2; i++) fetch(first + (i - 1) * warp + lane, ahead[i]);
-  }
-  __device__ __forceinline__ void window(int first, int steps) {
-    if (sought != first) look_ahead(first, steps);
-    __syncwarp();
-    if (sought == first) {
-#pragma unroll
-      for (int i = 0; i < 2; i++) put(first + (i - 1) * warp + lane, ahead[i]);
-    } else {
-      for (int column = first - (warp - 1) + lane; column < first + steps; column += lanes) {
-        float value[D];
-        fetch(column, value);
-        put(column, value);
-      }
-    }
-    __syncwarp();
-  }
-  // Puts a column into the ring, in both places.
-  __device__ __forceinline__ void put(int column, const float (&from)[D]) {
+  // The coordinates of a column, of which reach_y takes note.
+  __device__ __forceinline__ void convert(const float (&from)[D], Number (&to)[D]) {
     float coordinates[D];
 #pragma unroll
-    for (int f = 0; f < D; f++) {
-      Number *to = y + f * row + static_cast<unsigned>(column) % ring_columns;
-      to[0] = to[ring_columns] = scaled(from[f], f, coordinates[f]);
-    }
+    for (int f = 0; f < D; f++) to[f] = scaled(from[f], f, coordinates[f]);
     reach_y.widen(from, coordinates);
-  }
-
-  // Forward. enter: at the beginning of a block of steps, whose columns are in shared memory, the lanes ask for those
-  // of the next block. stage: in the middle of the block they put these into shared memory.
-  __device__ __forceinline__ void enter(int first, bool begins) {
-    if (begins) {
-      float left[D];  // columns left of the first: costs no larger than others will do
-#pragma unroll
-      for (int f = 0; f < D; f++) left[f] = static_cast<float>(origin[f]);
-      put(first + ring_columns - 1 - lane, left);
-      next = data + clamp(first + lane, columns) * stride[0];
-      ask(first);
-      stage(first);
-    }
-    __syncwarp();
-    if (lane + first + block_steps < columns) next += block_steps * stride[0];
-    ask(first + block_steps);
-  }
-  // Loads the lane's columns of a block. Beyond the last column it loads an earlier one again.
-  __device__ __forceinline__ void ask(int first) {
-    if (lane >= block_steps) return;
-#pragma unroll
-    for (int f = 0; f < D; f++) ahead[0][f] = feature(next, stride[1], f);
-    if (lanes >= block_steps) return;
-    const int64_t further = first + lane + lanes < columns ? lanes * stride[0] : 0;
-#pragma unroll
-    for (int f = 0; f < D; f++) ahead[1][f] = feature(next + further, stride[1], f);
-  }
-  __device__ __forceinline__ void stage(int first) {
-#pragma unroll
-    for (int i = 0; i < 2; i++)
-      if (lane + i * lanes < block_steps) put(first + lane + i * lanes, ahead[i]);
-  }
-
-  // Steps u of costs are counted from `first` on, up to 32 of them.
-  __device__ __forceinline__ void seek(int first) { at = y + static_cast<unsigned>(first - lane) % ring_columns; }
-
-  __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const {
-    Coordinates::costs<K, D>(x, at + u, row, cost);
   }
 
   // Notes the columns from `first` on without a look at their costs, so that `bound` is that of them all.
@@ -238,6 +162,76 @@ struct InlineCosts : InlineBase {
   }
 };
 
+// Forward: a ring of columns, of those of a block of steps, the 31 before them that lower lanes still need, and those
+// of the next block. Every column is there twice, ring_columns apart, so that the columns of up to 32 steps are
+// contiguous wherever they begin.
+template <int D>
+struct InlineCosts : InlinePoints<D> {
+  using Points = InlinePoints<D>;
+  using Points::columns, Points::data, Points::feature, Points::lane, Points::lanes, Points::stride;
+  using typename Points::Number;
+  static constexpr int warps = 4;                 // of a block
+  static constexpr int resident = D > 6 ? 2 : 3;  // blocks that registers must leave room for
+  static constexpr int unrolled = block_steps;    // steps that are unrolled
+  static constexpr int row = 2 * ring_columns;
+
+  // Shared memory of a warp: y as [pairs][D][row].
+  __host__ __device__ static size_t bytes(const Args &a) { return sizeof(Number) * D * row * (warp >> a.lane_bits); }
+
+  Number *y;          // y of the lane's pair in shared memory, relative to the origin and scaled as x is
+  const Number *at;   // y of the lane's column in the step that was sought
+  const float *next;  // the lane's first column of the next block, in the caller's array
+  float ahead[D];     // y of the column that the lane has asked for
+
+  __device__ __forceinline__ void begin(const Args &a, const StripView &s, unsigned char *memory) {
+    Points::begin(a, s);
+    y = reinterpret_cast<Number *>(memory) + (lane_id() >> a.lane_bits) * (D * row);
+  }
+  // The lanes ask for the columns of the next block at the beginning of a block of steps (enter), and put them into
+  // shared memory in its middle (stage). Where a pair has fewer lanes than a block steps, they ask for the others then,
+  // and put them there at the end.
+  __device__ __forceinline__ void enter(int first, bool begins) {
+    if (begins) {
+      float left[D];  // columns left of the first: costs no larger than others will do
+#pragma unroll
+      for (int f = 0; f < D; f++) left[f] = static_cast<float>(this->origin[f]);
+      put(first + ring_columns - 1 - lane, left);
+      next = data + clamp(first + lane, columns) * stride[0];
+      ask(next);
+      stage(first);
+    }
+    if (lanes < block_steps) put(first + lanes + lane, ahead);
+    __syncwarp();
+    if (lane + first + block_steps < columns) next += block_steps * stride[0];
+    ask(next);
+  }
+  // Beyond the last column an earlier one is loaded again.
+  __device__ __forceinline__ void ask(const float *column) {
+    if (lane >= block_steps) return;
+#pragma unroll
+    for (int f = 0; f < D; f++) ahead[f] = feature(column, stride[1], f);
+  }
+  __device__ __forceinline__ void stage(int first) {
+    if (lane < block_steps) put(first + lane, ahead);
+    if (lanes < block_steps) ask(first + lane + lanes < columns ? next + lanes * stride[0] : next);
+  }
+  // Puts a column into the ring, in both places.
+  __device__ __forceinline__ void put(int column, const float (&from)[D]) {
+    Number coordinates[D];
+    this->convert(from, coordinates);
+#pragma unroll
+    for (int f = 0; f < D; f++) {
+      Number *const to = y + f * row + static_cast<unsigned>(column) % ring_columns;
+      to[0] = to[ring_columns] = coordinates[f];
+    }
+  }
+
+  // Steps u of costs are counted from `first` on, up to 32 of them.
+  __device__ __forceinline__ void seek(int first) { at = y + static_cast<unsigned>(first - lane) % ring_columns; }
+  __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const {
+    Coordinates::costs<K, D>(this->x, at + u, row, cost);
+  }
+};
 // The same for LongCell.
 template <int D>
 struct LargeInlineCosts : InlineCosts<D> {
@@ -248,6 +242,94 @@ struct LargeInlineCosts : InlineCosts<D> {
 template <int D>
 struct LargeOf<InlineCosts<D>> {
   using type = LargeInlineCosts<D>;
+};
+
+// Backward: the columns that the lanes of a pair meet in a part of a tile, in their order, features of a column side by
+// side. All of them are put there at once, so that they need less room than a ring.
+template <int D>
+struct InlineWindow : InlinePoints<D> {
+  using Points = InlinePoints<D>;
+  using Points::lane, Points::lanes;
+  static constexpr int most = 1 + warp / 8;  // columns of a lane, of which a pair has at least 8
+  static constexpr int early = 2;            // of these, which the lane asks for ahead
+  static constexpr int no_columns = -1;
+  using typename Points::Number;
+  struct alignas(D % 2 == 0 ? 16 : 8) Column {
+    Number v[D];
+  };
+
+  __host__ __device__ static int columns_of(const Args &a) { return max_tile_steps - 1 + (1 << a.lane_bits); }
+  // Shared memory of a warp: y as [pairs][columns].
+  __host__ __device__ static size_t bytes(const Args &a) {
+    return (sizeof(Column) * columns_of(a) * (warp >> a.lane_bits) + 15) / 16 * 16;
+  }
+
+  Column *y;              // y of the lane's pair in shared memory, relative to the origin and scaled as x is
+  float ahead[early][D];  // y of the first columns of the lane in the part that begins with step `sought`
+  int sought;
+
+  __device__ __forceinline__ void begin(const Args &a, const StripView &s, unsigned char *memory) {
+    Points::begin(a, s);
+    y = reinterpret_cast<Column *>(memory) + (lane_id() >> a.lane_bits) * columns_of(a);
+    sought = no_columns;
+  }
+  // Asks for the lane's column number i of the part that begins with step `first`. The part's first column is that
+  // which the pair's last lane meets in that step.
+  __device__ __forceinline__ void ask(int first, int i, float (&to)[D]) const {
+    this->fetch(first + (i - 1) * lanes + 1 + lane, to);
+  }
+  __device__ __forceinline__ void put(int i, const float (&from)[D]) {
+    if (i * lanes + lane >= max_tile_steps - 1 + lanes) return;
+    Column column;
+    this->convert(from, column.v);
+    y[i * lanes + lane] = column;
+  }
+  __device__ __forceinline__ void look_ahead(int first, int) {
+    sought = first;
+#pragma unroll
+    for (int i = 0; i < early; i++) ask(first, i, ahead[i]);
+  }
+  __device__ __forceinline__ void window(int first, int steps) {
+    if (sought != first) look_ahead(first, steps);
+    float late[most - early][D];
+    if (lanes < warp) {
+#pragma unroll
+      for (int i = early; i < most; i++) ask(first, i, late[i - early]);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < early; i++) put(i, ahead[i]);
+    if (lanes < warp) {
+#pragma unroll
+      for (int i = early; i < most; i++) put(i, late[i - early]);
+    }
+    __syncwarp();
+  }
+  __device__ __forceinline__ void seek(int) const {}
+  __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const {
+    const Column column = y[lanes - 1 - lane + u];
+    Coordinates::costs<K, D>(this->x, column.v, 1, cost);
+  }
+};
+template <int D>
+struct InBackward<InlineCosts<D>> {
+  using type = InlineWindow<D>;
+};
+// The same for LongCell.
+template <int D>
+struct LargeInlineWindow : InlineWindow<D> {
+  __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const {
+    const auto column = this->y[this->lanes - 1 - this->lane + u];
+    Coordinates::large_costs<K, D>(this->x, column.v, 1, cost);
+  }
+};
+template <int D>
+struct LargeOf<InlineWindow<D>> {
+  using type = LargeInlineWindow<D>;
+};
+template <int D>
+struct InBackward<LargeInlineCosts<D>> {
+  using type = LargeInlineWindow<D>;
 };
 
 }  // namespace sdtw::cuda

@@ -21,7 +21,7 @@ namespace sdtw::cuda {
 // Smallest: for GPUs with little shared memory, of few features at a time.
 using SplitAlone = TensorCosts<double, 64, SplitRing, 64, 2>;
 using SplitOfMany = TensorCosts<double, 128, SplitRing, 64, 2>;
-using Split = TensorCosts<float, 64, SplitRing>;
+using Split = TensorCosts<float, 64, SplitRing, 64, 2>;
 using SplitOfPairs = TensorCosts<float, 64, SplitRing, 48>;
 using PackedOfTwo = TensorCosts<float, 64, PackedRing>;
 using PackedOfFour = TensorCosts<float, 64, PackedRing, 48>;

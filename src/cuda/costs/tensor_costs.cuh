@@ -26,14 +26,14 @@ constexpr int most_whole_features = 128;
 // As int, unit points have 30 bits of fraction.
 // chunk: features that are in shared memory at a time. If there are more, x is loaded anew for every 16 columns.
 // Ring: the format of costs in the ring. columns: columns of the ring in forward.
-// together: halves of a thread's rows, 1 or 2, that are computed at once. The sums of both halves take more registers
-// than a thread has where two blocks share a multiprocessor. Element: of the points, float or TwoFloats.
+// together: halves of a thread's rows, 1 or 2, that are computed at once: of both, y is loaded once, but their sums
+// take more registers. Element: of the points, float or TwoFloats.
 template <class Held, int chunk, class Ring_, int columns = 64, int together = 1, class Element = float>
 struct TensorCosts : MatrixCosts<Ring_> {
   using Ring = Ring_;
   static constexpr bool of_units = std::is_same_v<Element, TwoFloats>;
-  static constexpr bool has_norms = Ring::fixed && !of_units;  // in memory
-  static constexpr int resident = 3 - together;
+  static constexpr bool has_norms = Ring::fixed && !of_units;            // in memory
+  static constexpr int resident = std::is_same_v<Held, double> ? 1 : 2;  // as there is room for x
   static constexpr int at_once = chunk;
   static constexpr int forward_columns = columns;
   // Steps that forward unrolls. Where the sweeping warp computes 2^-f - 1, too, the code of a whole block of steps does

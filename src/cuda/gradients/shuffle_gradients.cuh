@@ -158,12 +158,12 @@ struct ShuffleGradients {
       if (first) leaving[u] = column;
       now = ahead;
     };
-    constexpr int at_once = 4;
+    constexpr int unrolled = 4;
     int u = steps - 1;
 #pragma unroll 1
-    for (; u >= at_once - 1; u -= at_once) {
+    for (; u >= unrolled - 1; u -= unrolled) {
 #pragma unroll
-      for (int i = 0; i < at_once; i++) step(u - i, i + 1 < at_once ? u - i - 1 : max(u - at_once, 0));
+      for (int i = 0; i < unrolled; i++) step(u - i, i + 1 < unrolled ? u - i - 1 : max(u - unrolled, 0));
     }
 #pragma unroll 1
     for (; u >= 0; u--) step(u, max(u - 1, 0));

@@ -88,7 +88,7 @@ struct Backward {
     if constexpr (Source::cooperative)
       return Source::ring_bytes(a.cost_columns) + Source::scratch_bytes(a);
     else
-      return recomputers * Source::bytes(a);
+      return recomputers * InBackward<Source>::type::bytes(a);
   }
   __host__ __device__ static size_t shared_bytes(const Args &a) {
     return pipeline_bytes + entering_bytes + recomputers * tops_bytes + transition_bytes(a) + Epilogue::bytes(a) +
@@ -236,10 +236,11 @@ struct Backward {
       const StripView s = view(band.task, lane_id());
       if constexpr (either)
         if (__any_sync(all_lanes, s.active && engine_of(a, s.pair) == Engine::of_long)) {
-          recompute_band<LongCell, typename LargeOf<Source>::type>(s, band, count, reader, sequence);
+          recompute_band<LongCell, typename LargeOf<typename InBackward<Source>::type>::type>(s, band, count, reader,
+                                                                                              sequence);
           continue;
         }
-      recompute_band<Cell, Source>(s, band, count, reader, sequence);
+      recompute_band<Cell, typename InBackward<Source>::type>(s, band, count, reader, sequence);
     }
   }
   template <class Own, class Costs>
