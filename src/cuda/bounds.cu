@@ -149,7 +149,8 @@ __device__ __forceinline__ int measure(Share &share, const sdtw_in &series, int6
       }
     }
   }
-  return warp_max(largest);
+  // At such a gamma squares that are nothing as floats may be large costs.
+  return core::is_float_scale(a.scale) ? warp_max(largest) : rejected;
 }
 
 // |x_0|^2 as bits of a float, computed by a warp.

@@ -366,6 +366,7 @@ struct Fill {
 template <class Cell>
 __device__ __forceinline__ double limit_of(const Args &a, const Task &s) {
   if constexpr (Cell::wide) return core::largest_wide_cost;
+  if (!core::is_float_scale(a.scale)) return -1;  // nor is what derivatives are divided by
   const double range = core::Exponent<float>::limit / (static_cast<double>(s.n) + s.m);
   double penalty = 0;  // costs of weighted cells have theirs in them
   if constexpr (Cell::penalised)

@@ -84,15 +84,25 @@ struct ProductCosts {
 
   // A bound of t, of which NaN and infinities are the largest.
   __device__ __forceinline__ float bound() const {
-    int most[2] = {0, 0};
-    for (int point = lane_id(); point < P::count; point += warp) {
-      int &of_series = most[point >= rows];
-      of_series = max(of_series, __float_as_int(static_cast<float>(shared[point])) & 0x7fffffff);
+    const auto of_points = [&](double unit, float(&of_series)[2]) {
+      int most[2] = {0, 0};
+      for (int point = lane_id(); point < P::count; point += warp) {
+        int &of = most[point >= rows];
+        of = max(of, __float_as_int(static_cast<float>(shared[point] * unit)) & 0x7fffffff);
+      }
+      for (int i = 0; i < 2; i++) of_series[i] = __int_as_float(warp_max(most[i]));
+    };
+    float of_series[2];
+    double scale = a.scale;
+    of_points(1, of_series);
+    if (!is_cosine<Shape>(a) && fmaxf(of_series[0], of_series[1]) < 1e-30f) {  // of smaller squares there are no floats
+      of_points(0x1p200, of_series);
+      scale *= is_square<Shape>(a) ? 0x1p-200 : 0x1p-100;
     }
-    const float of_x = __int_as_float(warp_max(most[0])), of_y = __int_as_float(warp_max(most[1]));
-    if (is_square<Shape>(a)) return bound_of(of_x, of_y, a.scale);
-    const float scale = static_cast<float>(a.scale);
-    return is_cosine<Shape>(a) ? 2.001f * scale + 0 * (of_x + of_y) : (sqrtf(of_x) + sqrtf(of_y)) * scale;
+    if (is_square<Shape>(a)) return bound_of(of_series[0], of_series[1], scale);
+    const auto rounded = static_cast<float>(scale);
+    return is_cosine<Shape>(a) ? 2.001f * rounded + 0 * (of_series[0] + of_series[1])
+                               : (sqrtf(of_series[0]) + sqrtf(of_series[1])) * rounded;
   }
   __device__ __forceinline__ double distance(int row, int column, double product) const {
     const double of_row = shared[row], of_column = shared[rows + column];
