@@ -60,7 +60,6 @@ void require_room(const Plan &plan, const Buffers &buffers, size_t workspace) {
 }
 
 Plan plan_for(const Problem &problem, const Exec &exec) {
-  exec.device == SDTW_CPU ? cpu::require_supported(problem) : cuda::require_supported(problem);
   if (exec.device == SDTW_CPU && !cpu::has_isa(exec.cpu_isa))
     fail(SDTW_STATUS_UNSUPPORTED, "exec.cpu_isa is %s: this processor or this build does not have it",
          isa_name(exec.cpu_isa));
@@ -89,8 +88,6 @@ sdtw_status run(const Operation &operation, const sdtw_problem *caller_problem, 
     if (problem.batch == 0) return;
     if (!buffers.state) exec.no_state = true;  // a null pointer says the same as the flag
     Plan plan = plan_for(problem, exec);
-    exec.device == SDTW_CPU ? cpu::require_supported(problem, exec, operation.call)
-                            : cuda::require_supported(problem, exec, operation.call);
     require_room(plan, buffers, plan.sizes().*operation.workspace);
     if (exec.device == SDTW_CUDA) {
       cuda::require_device();

@@ -294,16 +294,11 @@ struct Plan {
 Plan make_plan(const Problem &problem, const Exec &exec);
 
 namespace cpu {
-// Throws SDTW_STATUS_UNSUPPORTED, naming what it is, for what the backend does not implement of valid requests.
-void require_supported(const Problem &problem);
-void require_supported(const Problem &problem, const Exec &exec, Call call);
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec);
 sdtw::Plan tangent_plan(const sdtw::Plan &plan);  // of sdtw_jvp
 std::string describe(const sdtw::Plan &plan);
 }  // namespace cpu
 namespace cuda {
-void require_supported(const Problem &problem);
-void require_supported(const Problem &problem, const Exec &exec, Call call);
 sdtw::Plan make_plan(const Problem &problem, const Exec &exec);
 sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec);  // not transposed
 std::string describe(const sdtw::Plan &plan);

@@ -117,24 +117,6 @@ void shape(const Problem &p, Plan &plan) {
   plan.tiles_down = ceil_div(p.n, plan.tile_rows);
 }
 
-}  // namespace
-
-void require_supported(const Problem &problem) {
-  Problem rest = problem;  // every rule is supported
-  if (rest.gamma == 0) rest.gamma = 1;
-  rest.band = SDTW_BAND_NONE;
-  std::fill(rest.step_weight, rest.step_weight + 3, 1.);
-  std::fill(rest.step_penalty, rest.step_penalty + 3, 0.);
-  if (problem.fused()) rest.metric = SDTW_SQEUCLIDEAN;  // all metrics are implemented
-  rest.all_pairs = false;
-  if (rest.dtype != SDTW_F64) rest.dtype = SDTW_F32;
-  require_core(rest);
-}
-
-void require_supported(const Problem &, const Exec &, Call) {}
-
-namespace {
-
 // All but the sizes.
 sdtw::Plan lay_out(const Problem &given, const Exec &exec, Mapping mapping) {
   sdtw::Plan result{};

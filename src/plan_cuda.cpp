@@ -113,10 +113,6 @@ bool takes_core(const Problem &p) {
          p.features <= most_features && std::max(p.n, p.m) <= longest;
 }
 
-// Everything is implemented, by the core kernels or by the general engine.
-void require_supported(const Problem &) {}
-void require_supported(const Problem &, const Exec &, Call) {}
-
 Problem part_of(const Problem &problem, int64_t pairs) {
   Problem part = problem;
   part.batch = part.batch_x = part.batch_y = pairs;

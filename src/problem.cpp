@@ -116,10 +116,6 @@ void validate_gamma(double gamma) {
     invalid("problem.gamma is %g: it must be 0, or finite and at least %g", gamma, least_gamma);
 }
 
-[[noreturn]] void unsupported(const char *what) {
-  fail(SDTW_STATUS_UNSUPPORTED, "%s is not implemented in this version", what);
-}
-
 }  // namespace
 
 void require_device_name(sdtw_device device, const char *field) { require_enum(field, device, names::devices); }
@@ -208,20 +204,6 @@ Buffers transpose(const Problem &problem, const Buffers &buffers) {
     turn(b.tangent_x), turn(b.grad_x_tangent);
   }
   return b;
-}
-
-void require_core(const Problem &problem) {
-  const auto unsupported_value = [](const char *field, const char *name) {
-    unsupported((std::string(field) + " = " + name).c_str());
-  };
-  if (problem.metric != SDTW_PRECOMPUTED && problem.metric != SDTW_SQEUCLIDEAN)
-    unsupported_value("problem.metric", names::metrics[problem.metric].constant);
-  if (problem.dtype != SDTW_F32 && problem.dtype != SDTW_F64)
-    unsupported_value("problem.dtype", names::dtypes[problem.dtype].constant);
-  if (problem.all_pairs) unsupported("problem.flags with SDTW_ALL_PAIRS");
-  if (problem.gamma == 0) unsupported("problem.gamma = 0 (hard DTW)");
-  if (problem.band != SDTW_BAND_NONE) unsupported_value("problem.band", names::bands[problem.band].constant);
-  if (!problem.has_unit_steps()) unsupported("problem.step_weight or problem.step_penalty other than the default");
 }
 
 }  // namespace sdtw

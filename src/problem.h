@@ -101,7 +101,4 @@ Buffers validate(const Problem &problem, const Exec &exec, const sdtw_buffers *b
 Problem transpose(const Problem &problem);
 Buffers transpose(const Problem &problem, const Buffers &buffers);
 
-// SDTW_STATUS_UNSUPPORTED, by name, for every valid request that the core kernels do not compute.
-void require_core(const Problem &problem);
-
 }  // namespace sdtw

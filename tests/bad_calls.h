@@ -169,7 +169,6 @@ struct BadCall {
   std::string names;  // what the message must contain
   std::function<void(World &)> breaks;
   sdtw_metric metric = SDTW_SQEUCLIDEAN;
-  bool may_succeed = false;  // where the backend does it already
 };
 
 }  // namespace test

@@ -15,7 +15,6 @@ struct Expected {
   std::set<std::string> wrong;  // the names of which the message must contain one; not empty: the call must be refused
   std::set<sdtw_status> statuses;  // that the refusal may have
   bool may_refuse = false;         // what the library may refuse, or need not
-  bool optional = false;           // a valid request that a backend may still refuse as not implemented
   bool reachable = true;           // all memory that the call uses is the world's own: else it must not be made
   std::vector<unsigned char> used, written;  // if all but overlap is right: bytes of the world's memory
 
@@ -102,19 +101,10 @@ inline void expect_exec(Expected &e, const sdtw_exec &exec) {
   if (!valid_enum(exec.cpu_isa, 5)) e.invalid("exec.cpu_isa");
 }
 
-// Valid, but not in this version or not on this machine.
-inline bool expect_unsupported(Expected &e, const sdtw_problem &p, const sdtw_exec &exec, Function function,
-                               const void *state) {
-  const auto lacks = [&](bool it_does, const char *name) {
-    if (it_does) e.refuse(SDTW_STATUS_UNSUPPORTED, name);
-  };
-  // The core is there. Of the rest a backend may have all, or say by name what it has not.
-  e.optional = p.metric > SDTW_SQEUCLIDEAN || p.dtype > SDTW_F64 || p.flags != 0 || p.gamma == 0 ||
-               p.band != SDTW_BAND_NONE || function == jvp ||
-               ((function & with_state) && ((exec.flags & SDTW_NO_STATE) || !state));
-  for (int k = 0; k < 3; ++k) e.optional |= p.step_weight[k] != 1 || p.step_penalty[k] != 0;
-  lacks(exec.device == SDTW_CPU && !processor_has(exec.cpu_isa ? exec.cpu_isa : sdtw_cpu_isa(SDTW_CPU_ISA_BASELINE)),
-        "exec.cpu_isa");
+// Valid, but not on this machine.
+inline bool expect_unsupported(Expected &e, const sdtw_exec &exec, Function function) {
+  if (exec.device == SDTW_CPU && !processor_has(exec.cpu_isa ? exec.cpu_isa : sdtw_cpu_isa(SDTW_CPU_ISA_BASELINE)))
+    e.refuse(SDTW_STATUS_UNSUPPORTED, "exec.cpu_isa");
   if (exec.device == SDTW_CUDA && (function & computing)) {
     // Whether there is a GPU is asked last; where there is one, the world's memory is none of its own.
     e.reachable = sdtw_device_available(SDTW_CUDA) != SDTW_STATUS_OK;
@@ -336,7 +326,7 @@ inline Expected expect(const World &w, Function function, bool state_is_whole) {
   if (!e.wrong.empty()) return e;
   const bool empty = w.problem.batch_x == 0 || w.problem.batch_y == 0;
   if (empty) return e;
-  if (expect_unsupported(e, w.problem, w.exec, function, w.buffers.state)) return e;
+  if (expect_unsupported(e, w.exec, function)) return e;
   if (function & computing) expect_buffers(e, w, function, state_is_whole);
   return e;
 }
