@@ -4,7 +4,6 @@
 //   c++ -std=c++17 cuda_stream.cpp $(pkg-config --cflags --libs sdtw) -I$CUDA/include -L$CUDA/lib64 -lcudart
 #include <cuda_runtime.h>
 
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <random>

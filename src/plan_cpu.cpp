@@ -6,7 +6,6 @@
 
 #include "backend.h"
 #include "core/band.h"
-#include "core/steps.h"
 #include "cpu/layout.h"
 #include "cpu/places.h"
 #include "cpu/rules.h"

@@ -1,12 +1,11 @@
 // The plan of the CUDA backend's general engine: checkpoints, waves of pairs, and where everything lies.
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
-#include "backend.h"
 #include "core/metric.h"
 #include "core/pairs.h"
 #include "cuda/args.h"
+#include "plan.h"
 
 namespace sdtw::cuda {
 namespace {

@@ -2,9 +2,9 @@
 // pairs.
 #include <algorithm>
 
-#include "backend.h"
 #include "core/pairs.h"
 #include "cuda/args.h"
+#include "plan.h"
 
 namespace sdtw::cuda {
 

@@ -1,6 +1,5 @@
 // Bad input: every argument of every function broken one at a time gives its status, a message that names it, and
 // leaves the caller's memory as it was.
-#include <cmath>
 #include <limits>
 
 #include "bad_calls.h"

@@ -1,7 +1,6 @@
 #include "call.h"
 
 #include <cstring>
-#include <limits>
 #include <string_view>
 
 namespace sdtw_jax {

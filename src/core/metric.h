@@ -3,8 +3,7 @@
 //
 // A cost is finish(sum over features of term(x - y)), and its derivative with respect to a feature of x is
 // slope(cost) direction(x - y), to that of y the negative of it. Along tangents, whose difference in a feature is dt,
-// the cost changes by T, the sum of slope direction dt, and the derivative itself by bend(x - y, dt, cost, T), which is
-// a feature's part of the second derivative.
+// the cost changes by the sum of slope direction dt.
 //
 // Cosine is computed from other series: each point divided by its norm, with two features more, that are 0 but for a
 // point of norm 0: there the first is 1 in x and the second in y. Half the squared distance of such points is
@@ -36,10 +35,6 @@ struct SqEuclidean {
   SDTW_HOST_DEVICE static T direction(T difference) {
     return difference;
   }
-  template <class T>
-  SDTW_HOST_DEVICE static T bend(T, T dt, T, T) {
-    return 2 * dt;
-  }
 };
 
 struct Euclidean {  // of points that coincide all derivatives are 0
@@ -59,10 +54,6 @@ struct Euclidean {  // of points that coincide all derivatives are 0
   template <class T>
   SDTW_HOST_DEVICE static T direction(T difference) {
     return difference;
-  }
-  template <class T>
-  SDTW_HOST_DEVICE static T bend(T difference, T dt, T cost, T along) {
-    return slope(cost) * (dt - difference * slope(cost) * along);
   }
 };
 
@@ -84,10 +75,6 @@ struct CityBlock {  // a difference of 0 has the derivative 0
   SDTW_HOST_DEVICE static T direction(T difference) {
     return T(difference > 0) - T(difference < 0);
   }
-  template <class T>
-  SDTW_HOST_DEVICE static T bend(T, T, T, T) {
-    return 0;
-  }
 };
 
 struct Cosine {  // of the series that the file's head describes
@@ -108,10 +95,6 @@ struct Cosine {  // of the series that the file's head describes
   template <class T>
   SDTW_HOST_DEVICE static T direction(T difference) {
     return difference;
-  }
-  template <class T>
-  SDTW_HOST_DEVICE static T bend(T, T dt, T, T) {
-    return dt;
   }
 };
 

@@ -34,9 +34,6 @@ __device__ __forceinline__ void store_release(int *p, int v) {
   asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 
-// What the thread has written, or knows to be written, is there for others before what it stores from here on.
-__device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
-
 // Programmatic dependent launch: memory.cuh says when.
 __device__ __forceinline__ void wait_for_kernel_before() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

@@ -102,7 +102,7 @@ def test_bounds_that_spare_little_are_given_up(monkeypatch):
     assert sum(found) < 0.1 * len(x) * len(y)
 
 
-def test_a_set_with_itself(monkeypatch):
+def test_a_set_with_itself():
     x = walks(100, 60)
     found = reduce_pairs(x, keep=TopK(2), gamma=0, num_threads=1, block=30)
     values, indices = soft_dtw_top_k(x, x, k=2, gamma=0, num_threads=1)

@@ -224,7 +224,7 @@ def test_interrupt_keeps_the_best_so_far(rng, monkeypatch):
     assert model.transform(x).min(1).sum() == pytest.approx(model.inertia_, rel=1e-6)
 
 
-def test_ctrl_c(tmp_path):
+def test_ctrl_c():
     program = """
 import signal
 import numpy as np

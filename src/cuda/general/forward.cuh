@@ -143,7 +143,7 @@ __device__ __forceinline__ bool is_settled(const Args &a, const Task &s, int64_t
     if (first) raise(a, s, rejected);
     return true;
   }
-  return !exists(s) || !takes<Cell>(a, s);
+  return !exists(s) || !takes(a, s);
 }
 
 template <class Cell, bool tangents, class Memory>

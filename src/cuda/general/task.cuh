@@ -221,7 +221,6 @@ __device__ __forceinline__ T wait_until(const T *p, Enough enough) {
 }
 
 // The engine takes the pair. Of one that is not its own it writes nothing.
-template <class Cell>
 __device__ __forceinline__ bool takes(const Args &a, const Task &s) {
   if (a.primary) return true;
   return (load_acquire(a.flags + s.local) & rejected) != 0;

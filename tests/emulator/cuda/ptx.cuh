@@ -25,7 +25,6 @@ inline Word load_acquire(const Word *p) { return load_volatile(p); }
 inline void store_release(Word *p, Word v) { store_volatile(p, v); }
 inline int load_acquire(const int *p) { return load_volatile(p); }
 inline void store_release(int *p, int v) { store_volatile(p, v); }
-inline void fence() {}
 
 inline void wait_for_kernel_before() {}
 inline void let_next_kernel_in() {}
