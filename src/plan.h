@@ -66,6 +66,9 @@ enum class Costs : int { given, inlined, tensor };
 
 constexpr int bounds_per_pair = 3;
 
+// Gradients of float32 problems of more steps are summed up in double.
+constexpr int64_t longest_of_float_sums = 8192;
+
 // Steps of a tile that backward recomputes and sweeps, where shared memory has room for it; wide: of the double engine,
 // whose transition probabilities take twice as much of it.
 constexpr int max_tile_steps = 32, wide_tile_steps = 16;

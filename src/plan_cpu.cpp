@@ -9,6 +9,7 @@
 #include "cpu/layout.h"
 #include "cpu/places.h"
 #include "cpu/rules.h"
+#include "names.h"
 
 namespace sdtw::cpu {
 namespace {
@@ -158,7 +159,6 @@ sdtw::Plan make_plan(const Problem &given, const Exec &exec) {
 }
 
 std::string describe(const sdtw::Plan &whole) {
-  static const char *const isas[] = {"auto", "baseline", "avx2", "avx512", "neon"};
   const Plan &plan = whole.cpu;
   char text[500];
   std::snprintf(text, sizeof text,
@@ -167,7 +167,7 @@ std::string describe(const sdtw::Plan &whole) {
                 "state %zu, workspace forward %zu backward %zu alignment %zu bytes",
                 (long long)plan.works, plan.mapping == Mapping::lanes ? "lanes (a pair each)" : "strips",
                 plan.transposed ? " of y" : "", (long long)plan.tile_rows, (long long)plan.tile_cols,
-                (long long)plan.tiles_down, (long long)plan.tiles_across, isas[plan.isa], plan.threads,
+                (long long)plan.tiles_down, (long long)plan.tiles_across, names::isas[plan.isa].word, plan.threads,
                 plan.wavefront ? " (wavefront)" : "", core::least_inflow(whole.problem.dtype == SDTW_F64),
                 plan.state_bytes, plan.forward_bytes, plan.backward_bytes, plan.alignment_bytes);
   return text;

@@ -61,8 +61,7 @@ int64_t choose_lower_grad_y_columns(const Problem &p) {
 // thousands of times to the same point.
 // Those of cosine are projected in the end, and what is left may be a small part of them.
 bool needs_wide_sums(const Problem &p) {
-  constexpr int64_t longest = 8192;
-  return p.dtype == SDTW_F32 && p.fused() && (std::max(p.n, p.m) > longest || p.metric == SDTW_COSINE);
+  return p.dtype == SDTW_F32 && p.fused() && (std::max(p.n, p.m) > longest_of_float_sums || p.metric == SDTW_COSINE);
 }
 
 // Cosine of many features is the core kernels' where costs, at most 2, are FloatCell's in all pairs and have room in

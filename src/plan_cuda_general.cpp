@@ -155,9 +155,8 @@ general::Plan make_general_plan(const Problem &p, const Exec &exec) {
   plan.point_features = p.features + (p.metric == SDTW_COSINE ? core::Cosine::more_features : 0);
   // Conversions are slow where gradients are made. Rounding is absolute, in points of norm 1.
   plan.rounded_points = p.metric == SDTW_COSINE && p.dtype != SDTW_F64;
-  constexpr int64_t longest = 8192;  // as of the core kernels
   // Cosine: the part of the sums that is projected out in the end may be many times as large as what is left.
-  plan.wide_sums = p.dtype != SDTW_F64 && (std::max(p.n, p.m) > longest || p.metric == SDTW_COSINE);
+  plan.wide_sums = p.dtype != SDTW_F64 && (std::max(p.n, p.m) > longest_of_float_sums || p.metric == SDTW_COSINE);
   plan.direct =
       !p.all_pairs && p.metric != SDTW_COSINE && !plan.wide_sums && (p.dtype == SDTW_F32 || p.dtype == SDTW_F64);
   plan.state = make_run(p, plan, plan.pairs, plan.words, plan.slots, true);

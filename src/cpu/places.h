@@ -1,8 +1,7 @@
 // Which pairs are computed, and where each one's series and results are.
 #pragma once
 
-#include <cmath>
-
+#include "core/pairs.h"
 #include "plan.h"
 
 namespace sdtw::cpu {
@@ -21,15 +20,8 @@ inline Place place_of(const Problem &p, bool transposed, int64_t work) {
     const int64_t x = work / p.batch_y, y = work % p.batch_y;
     return {x, y, transposed ? y * p.batch_x + x : work, -1};
   }
-  // Row i of the triangle begins at i batch - i (i - 1) / 2.
-  const int64_t batch = p.batch_x;
-  const auto begin = [&](int64_t i) { return i * batch - i * (i - 1) / 2; };
-  const double b = 2 * double(batch) + 1;
-  auto i = static_cast<int64_t>((b - std::sqrt(std::fmax(0, b * b - 8 * double(work)))) / 2);
-  while (i > 0 && begin(i) > work) --i;
-  while (begin(i + 1) <= work) ++i;
-  const int64_t j = i + work - begin(i);
-  return {i, j, i * batch + j, i == j ? -1 : j * batch + i};
+  const core::PairIndex pair = core::pair_of_triangle(work, p.batch_x);
+  return {pair.x, pair.y, pair.pair, pair.x == pair.y ? -1 : pair.y * p.batch_x + pair.x};
 }
 
 // Pairs that are computed.
