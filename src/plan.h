@@ -173,7 +173,7 @@ struct Streams {
   size_t control, rows, bytes;
 };
 
-// The class that a kernel has its costs from: those of cuda/costs/, and names for them in cuda/select_kernel.cuh.
+// The class that a kernel has its costs from: those of cuda/costs/, and names for them in cuda/costs/sources.cuh.
 enum class Source : int {
   none,
   given,
@@ -237,7 +237,7 @@ struct ShortPairs {
   bool swapped;         // x and y change places, so that the rows are those of the shorter series
   bool before_streams;  // so few that values alone at gamma = 0 take less time so than by streams, if these fit
   int rows_of_lane;     // 1, 2 or 4
-  int warps;            // of a block
+  int warps;            // of a block, of squares; others have those of `rows_of_lane` (with_general_shape)
 };
 
 // Decisions of the CUDA backend.

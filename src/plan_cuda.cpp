@@ -1,4 +1,4 @@
-// The plan of the CUDA backend: strip height, checkpoints, and where everything lies in state and workspace.
+// The plan of the CUDA backend: which kernels, checkpoints, and where everything lies in state and workspace.
 #include <algorithm>
 #include <climits>
 

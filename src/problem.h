@@ -61,7 +61,7 @@ struct Exec {
   struct CUstream_st *stream;
 };
 
-// The sdtw_buffers of one call. Absent arrays are null. validate_* has checked presence, alignment, strides and overlap
+// The sdtw_buffers of one call. Absent arrays are null. validate has checked presence, alignment, strides and overlap
 // for the call at hand; only what that call uses may be looked at.
 using Buffers = sdtw_buffers;
 

@@ -1,4 +1,4 @@
-// One cell of the recurrence and one cell of its adjoint, for any backend.
+// One cell of the recurrence and one cell of its adjoint, for any vectors of a CPU; the GPU has cuda/sweep/cell.cuh.
 //
 // A cell holds Z = exp(-R / gamma) as m 2^e, an extended-exponent number: m a float (or double) kept near 1, e an exact
 // integer of its own. In these terms R[i,j] = D + softmin(up, left, diagonal) is a scaled sum (Cuturi and Blondel 2017,

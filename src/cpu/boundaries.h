@@ -15,8 +15,8 @@
 
 namespace sdtw::cpu {
 
-// Bytes of one stored number of a tile boundary: (m, e) of the float engine, or m + e of the float64 engine packed into
-// one double, for float32 problems; (m, e) in doubles for float64 problems.
+// Bytes of one stored number of a tile boundary: (m, e) of the float engine, or those of the float64 engine packed into
+// one word (core/packed.h), for float32 problems; (m, e) in doubles for float64 problems.
 inline size_t boundary_size(const Problem &problem) { return problem.dtype == SDTW_F64 ? 16 : 8; }
 
 // The columns that the first lane of a strip of rows from `top` on goes through. The first column is swept, masked, if

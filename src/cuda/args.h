@@ -1,5 +1,5 @@
 // The arguments of every kernel: the problem, the caller's arrays, and where each array of the state and the workspace
-// begins. The host fills Args once per call (backend.cu, select_kernel.cuh); kernels get it by value and never change
+// begins. The host fills Args once per call (backend.cu, select_kernel.cu); kernels get it by value and never change
 // it.
 // Invariant: Control, bounds, rows, left, flows and progress are set to all ones at the beginning of a call, and no
 // kernel writes all ones to rows, left, flows or progress, so the data are their own flags: a reader knows whether a
