@@ -173,7 +173,7 @@ def available_peers(device):
     return peers.available() if device.name == "cpu" else peer_cuda.available(device)
 
 
-def common_fields(device, commit=None):
+def common_fields(device, commit):
     today = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
     return {
         "commit": commit or timing.commit(ROOT),

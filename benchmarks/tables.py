@@ -24,9 +24,9 @@ MARKER = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end of table 
 PAGES = ("README.md", "docs/*.md")
 
 
-def fastest_peer(rows, shape, phase):
-    peers = [r for r in rows if name_of(r) != "libsdtw" and shape_of(r) == shape and r["phase"] == phase]
-    return min(peers, key=lambda r: r["median_ms"], default=None)
+def fastest_peer(rows, shape):
+    rows = [r for r in rows if name_of(r) != "libsdtw" and r["phase"] == "value+grad"]
+    return min((r for r in rows if shape_of(r) == shape), key=lambda r: r["median_ms"], default=None)
 
 
 def ours_and_peers(rows):
@@ -37,7 +37,7 @@ def ours_and_peers(rows):
     for row in sorted(ours, key=lambda r: (r["B"], r["N"], r["d"])):
         same = select(rows, library="libsdtw", **{k: row[k] for k in ("B", "N", "M", "d")})
         value, *one = select(same, phase="value") + select(same, phase="one call")
-        peer = fastest_peer(rows, shape_of(row), "value+grad")
+        peer = fastest_peer(rows, shape_of(row))
         other = ["", "", ""]
         if peer:
             ratio = peer["median_ms"] / faster(same)[0]["median_ms"]
@@ -149,7 +149,7 @@ def gpu_grid(rows):
         size = {k: row[k] for k in ("B", "N", "M", "d")}
         value, value_times = launches(rows, phase="value", **size)
         _, times = launches(rows, phase="value+grad", **size)
-        peer = fastest_peer(rows, shape_of(row), "value+grad")
+        peer = fastest_peer(rows, shape_of(row))
         other = [milliseconds(peer), megabytes(peer)] if peer else ["", ""]
         what = [row["B"], row["N"], row["d"], *value_times, percent(value), *times, percent(row)]
         lines.append([*what, megabytes(row), *other])

@@ -275,9 +275,7 @@ class Call:
         """The series of x with themselves, and those of y: the terms of a divergence."""
         if self.y is None:
             raise InvalidArgumentError("normalize is True with metric 'precomputed': expected series")
-        sets = [(self.x, self.x_lengths, self.given[0])]
-        if self.y is not None:
-            sets.append((self.y, self.y_lengths, self.given[1]))
+        sets = (self.x, self.x_lengths, self.given[0]), (self.y, self.y_lengths, self.given[1])
         return [Own(self, *one) for one in sets]
 
     def own_halves(self, value: Floats) -> Floats:

@@ -156,7 +156,7 @@ def _again(*args: Any) -> Tensor:
     return result
 
 
-def _part(tensor: Tensor | None, begin: int, end: int | None = None) -> Tensor | None:
+def _part(tensor: Tensor | None, begin: int, end: int) -> Tensor | None:
     return None if tensor is None else tensor[begin:end]
 
 
