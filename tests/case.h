@@ -59,6 +59,9 @@ struct Result {
   std::vector<double> backward_value = {}, alignment_value = {}, jvp_value = {};     // of SDTW_WITH_VALUE
 };
 
+// The type of values and of their gradients.
+inline sdtw_dtype value_type(const Case &c) { return c.problem.dtype == SDTW_F64 ? SDTW_F64 : SDTW_F32; }
+
 // Whether two arrays are the same bit for bit, any NaN being equal to any other.
 bool same(const std::vector<double> &a, const std::vector<double> &b);
 

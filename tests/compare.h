@@ -22,8 +22,6 @@ Errors larger(const Errors &a, const Errors &b);
 template <class Real>
 double distance(const double *actual, const Real *expected, int64_t count, sdtw_dtype dtype = SDTW_F64);
 
-inline sdtw_dtype value_type(const Case &c) { return c.problem.dtype == SDTW_F64 ? SDTW_F64 : SDTW_F32; }
-
 template <class Real>
 double max_norm(const Real *values, int64_t count);
 

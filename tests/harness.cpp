@@ -31,8 +31,8 @@ Session::Session(const Case &c)
       memory_(memory_of(c.exec.device)),
       x_("x", memory_, c.problem.dtype, c.shape_x(), c.layout_x, 0xff),
       y_("y", memory_, c.problem.dtype, c.shape_y(), c.layout_y, 0xff),
-      value_("value", memory_, value_dtype(), {c.batch(), 1, 1}, Layout{}, c.poison),
-      grad_value_("grad_value", memory_, value_dtype(), {c.batch(), 1, 1}, Layout{}, 0xff) {
+      value_("value", memory_, value_type(c), {c.batch(), 1, 1}, Layout{}, c.poison),
+      grad_value_("grad_value", memory_, value_type(c), {c.batch(), 1, 1}, Layout{}, 0xff) {
   sdtw_sizes_init(&sizes_, sizeof sizes_);
   const ChosenKernels kernels(c);
   require_ok(sdtw_get_sizes(&c.problem, &c.exec, &sizes_), "sdtw_get_sizes");
@@ -99,7 +99,7 @@ void Session::jvp(Result &result) {
   const bool want_grad_y = c.want_grad_y && c.has_y();
   Array tangent_x("tangent_x", memory_, dtype, c.shape_x(), c.layout_x, 0xff);
   Array tangent_y("tangent_y", memory_, dtype, c.shape_y(), c.layout_y, 0xff);
-  Array value_tangent("value_tangent", memory_, value_dtype(), {c.batch(), 1, 1}, Layout{}, c.poison);
+  Array value_tangent("value_tangent", memory_, value_type(c), {c.batch(), 1, 1}, Layout{}, c.poison);
   Array grad_x("grad_x_tangent", memory_, dtype, c.shape_x(), c.layout_grad_x, c.poison);
   Array grad_y("grad_y_tangent", memory_, dtype, c.shape_y(), c.layout_grad_y, c.poison);
   const bool along_x = !c.tangent_x.empty(), along_y = !c.tangent_y.empty() && c.has_y();
@@ -136,7 +136,7 @@ std::vector<double> Session::call_with_value(Function function, const char *name
   sdtw_exec exec = case_.exec;
   if (state_ && bytes != &sdtw_sizes::jvp) exec.flags &= ~uint32_t{SDTW_WITH_VALUE};
   if (!(exec.flags & SDTW_WITH_VALUE)) return call(function, name, bytes, exec), std::vector<double>{};
-  Array value("value", memory_, value_dtype(), {case_.batch(), 1, 1}, Layout{}, case_.poison);
+  Array value("value", memory_, value_type(case_), {case_.batch(), 1, 1}, Layout{}, case_.poison);
   buffers_.value = value.data();
   call(function, name, bytes, exec);
   buffers_.value = value_.data();

@@ -38,8 +38,6 @@ class Session {
  private:
   using Function = decltype(&sdtw_forward);  // what those that compute have in common
 
-  sdtw_dtype value_dtype() const { return case_.problem.dtype == SDTW_F64 ? SDTW_F64 : SDTW_F32; }
-
   std::unique_ptr<Block> upload_lengths(const std::vector<int64_t> &lengths);
 
   // A call other than forward; and the values that it writes, if the case asks for them and it computes forward.

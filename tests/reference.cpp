@@ -280,7 +280,7 @@ class Referee {
   const oracle::Rule rule_;
   const bool with_gradients_;
   const std::vector<double> *paths_;  // at gamma = 0: alignments to be taken for the oracle's where they are as good
-  const Real tolerance_ = c_.problem.dtype == SDTW_F64 ? Real(2e-13) : Real(4e-7);
+  const Real tolerance_ = c_.problem.dtype == SDTW_F64 ? Real(2e-13) : Real(value_limit);
   std::vector<Number> x_, y_, gx_, gy_;
   const Number *y_data_;
   int64_t step_x_, step_y_, step_e_;
