@@ -47,6 +47,8 @@ constexpr int hard_rows_per_lane = 8;
 
 // Series of more features are not for streams.
 constexpr int max_stream_features = 8;
+// Warps that have the rows of one x in a stream.
+constexpr int max_stream_warps = 8;
 
 // Up to so many steps pairs may be short (cuda/short_pairs/); of more than the first, by squared distances, if they are
 // few or have many features.

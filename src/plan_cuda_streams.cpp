@@ -7,7 +7,7 @@
 namespace sdtw::cuda {
 namespace {
 
-constexpr int64_t warp = 32, most_warps = 8;
+constexpr int64_t warp = 32;
 constexpr int64_t longest_y = int64_t{1} << 16;  // beyond it there is nothing to be gained over other kernels
 
 // Rows of a lane: those of SoftRows (cuda/streams/rows.cuh) and of HardRows (hard_rows.cuh).
@@ -20,7 +20,7 @@ bool are_streams(const Problem &p, const Exec &exec) {
   const int64_t rows = are_swapped(p) ? p.m : p.n, columns = are_swapped(p) ? p.n : p.m;
   const bool has_metric = p.metric == SDTW_SQEUCLIDEAN || p.metric == SDTW_CITYBLOCK || p.metric == SDTW_EUCLIDEAN;
   return exec.no_state && has_metric && p.dtype != SDTW_F64 && p.features <= max_stream_features &&
-         p.has_unit_steps() && rows <= most_warps * warp * rows_of_lane(p) && columns <= longest_y;
+         p.has_unit_steps() && rows <= max_stream_warps * warp * rows_of_lane(p) && columns <= longest_y;
 }
 
 }  // namespace

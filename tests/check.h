@@ -7,7 +7,7 @@
 
 namespace test {
 
-// The errors that are allowed: of values what sdtw.h promises, of gradients what test_accuracy.cpp shows.
+// The errors that are allowed: of values half of what sdtw.h promises, of gradients what test_accuracy.cpp shows.
 inline Errors bounds(const Case &c) {
   if (c.problem.dtype == SDTW_F64) return {1e-13, 1e-10, 1e-10, 1e-10, 1e-10};
   return {2e-7, 2e-5, 2e-5, 2e-5, 2e-5};

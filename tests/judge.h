@@ -46,7 +46,7 @@ class Oracle {
   std::optional<Reference<long double>> in_long_double;
 };
 
-// Computes a problem again and again: twice the same bits, and of a core problem forward alone.
+// Computes a problem again and again: twice the same bits, on a CPU those that state gives, and forward alone.
 std::vector<std::string> compute_and_judge(Case &c, bool compares, Errors &over, bool &refused);
 
 }  // namespace test

@@ -115,7 +115,7 @@ sdtw_exec make_exec(int32_t device, int32_t num_threads, uintptr_t stream, bool 
   return exec;
 }
 
-// What all three computations read and need.
+// What all computations read and need.
 sdtw_buffers make_buffers(const Array &x, const std::optional<Array> &y, uintptr_t x_len, uintptr_t y_len,
                           const std::optional<Memory> &state, const Memory &workspace) {
   sdtw_buffers buffers;

@@ -59,7 +59,7 @@ struct Args {
 
 constexpr int warps_alone = 4;  // of a block, if a warp has the rows of one x, or lanes take turns
 
-constexpr int most_warps = 8;  // that have the rows of one x
+constexpr int most_warps = max_stream_warps;  // that have the rows of one x
 // Of those of a half, for which registers suffice.
 template <class Rows>
 constexpr int most_of_half = Rows::features == 1   ? most_warps
