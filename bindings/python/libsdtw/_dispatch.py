@@ -16,7 +16,8 @@ _KINDS = {
     "cupy": ("cupy", "ndarray"),
     "numpy": ("numpy", "ndarray"),
 }
-_DLPACK_HOST, _DLPACK_CUDA = (1, 3), (2, 13)  # numbers of devices: of memory that each can read
+# DLPack's numbers of devices: of the host's memory, pinned too; of a GPU's, and of what GPU and host share.
+_DLPACK_HOST, DLPACK_CUDA = (1, 3), (2, 13)
 
 
 def soft_dtw(x: Any, y: Any = None, **options: Any) -> Any:
@@ -78,7 +79,7 @@ def _kind(name: str, value: Any) -> str | None:
         return "dlpack cupy"
     if hasattr(value, "__dlpack_device__"):
         device = int(value.__dlpack_device__()[0])
-        if device in _DLPACK_HOST + _DLPACK_CUDA:
+        if device in _DLPACK_HOST + DLPACK_CUDA:
             return "dlpack numpy" if device in _DLPACK_HOST else "dlpack cupy"
         raise TypeError(f"{name} is on a device of DLPack's number {device}: expected a CPU or an NVIDIA GPU")
     return None

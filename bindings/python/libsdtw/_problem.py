@@ -13,6 +13,10 @@ from . import _core
 from ._core import InvalidArgumentError
 
 MOST_THREADS = 4096  # sdtw_exec.num_threads
+# Of libsdtw.torch and libsdtw.jax: what becomes of values, kinds of divergences, and what is often meant.
+REDUCTIONS = ("none", "mean", "sum")
+KINDS = ("soft", "sharp", "mean_cost")
+HINT = "a batch of univariate series (B, N) is given as series[..., None]"
 
 
 class Sizes(NamedTuple):

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from ._arrays import Floats, NumpyArrays, to_lengths
 from ._core import InvalidArgumentError
+from ._dispatch import DLPACK_CUDA
 from ._functions import Functions
 
 __all__ = [
@@ -31,13 +32,11 @@ __all__ = [
     "to_lengths",
 ]
 
-_CUDA_DEVICES = (2, 13)  # DLPack's numbers of GPU memory, and of memory that GPU and host share
-
 
 def _is_on_gpu(given: object) -> bool:
     if hasattr(given, "__cuda_array_interface__"):
         return True
-    return hasattr(given, "__dlpack_device__") and given.__dlpack_device__()[0] in _CUDA_DEVICES
+    return hasattr(given, "__dlpack_device__") and given.__dlpack_device__()[0] in DLPACK_CUDA
 
 
 class CupyArrays(NumpyArrays):

@@ -14,12 +14,10 @@ import numpy as np
 
 from .. import _core
 from .._core import InvalidArgumentError, SdtwError
-from .._problem import choice, explain
+from .._problem import HINT, REDUCTIONS, choice, explain
 from .._rules import check_rules
 from . import _costs, _library, _lowering, _options, _ragged, _split
 from ._options import Operands, Options, is_traced
-
-REDUCTIONS = ("none", "mean", "sum")
 
 Array: TypeAlias = jax.Array
 Series: TypeAlias = "jax.typing.ArrayLike | Sequence[jax.typing.ArrayLike]"
@@ -29,8 +27,6 @@ Gamma: TypeAlias = "float | jax.typing.ArrayLike"
 
 # band, radius, step_weights and step_penalties, as functions have them.
 GivenRules = tuple[Any, Any, Any, Any]
-
-HINT = "a batch of univariate series (B, N) is given as series[..., None]"
 
 
 class Pairs(NamedTuple):

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core import InvalidArgumentError
-from ._arguments import HINT, Lengths, Metric, Series, floats, lengths_of
+from .._problem import HINT
+from ._arguments import Lengths, Metric, Series, floats, lengths_of
 from ._functional import soft_dtw, soft_dtw_divergence
 from ._options import is_traced
 from ._ragged import padded

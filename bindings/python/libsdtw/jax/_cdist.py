@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 
 from .._core import InvalidArgumentError
+from .._problem import HINT
 from .._rules import check_rules
 from . import _split
-from ._arguments import HINT, Gamma, Lengths, Metric, Series, check_sizes, floats, lengths_of
+from ._arguments import Gamma, Lengths, Metric, Series, check_sizes, floats, lengths_of
 from ._functional import soft_dtw
 from ._ragged import padded
 

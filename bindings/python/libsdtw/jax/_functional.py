@@ -10,12 +10,10 @@ import jax
 import jax.numpy as jnp
 
 from .._core import InvalidArgumentError, UnsupportedError
-from .._problem import choice
+from .._problem import KINDS, choice
 from . import _derivatives, _library, _lowering, _options, _primitives, _split
 from ._arguments import Gamma, GivenRules, Lengths, Metric, Pairs, Series, check_reduction, prepare
 from ._ragged import padded
-
-KINDS = ("soft", "sharp", "mean_cost")
 
 
 def soft_dtw(

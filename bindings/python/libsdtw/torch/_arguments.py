@@ -13,11 +13,9 @@ from torch import Tensor
 
 from .. import _core
 from .._core import InvalidArgumentError
-from .._problem import choice
+from .._problem import HINT, REDUCTIONS, choice
 from . import _costs, _kernels, _options, _private, _ragged, _sharding
 from ._pairs import Pairs, penalty_as_cost, with_gamma
-
-REDUCTIONS = ("none", "mean", "sum")
 
 Series: TypeAlias = "Tensor | Sequence[Tensor]"
 Lengths: TypeAlias = "Tensor | Sequence[int] | None"
@@ -181,9 +179,6 @@ def _autocasts(device: str) -> bool:
         return torch.is_autocast_enabled(device)
     except (TypeError, RuntimeError):  # PyTorch before 2.4, or a device that has none
         return torch.is_autocast_enabled() if device == "cuda" else False
-
-
-HINT = "a batch of univariate series (B, N) is given as series[..., None]"
 
 
 def _paired(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, tuple[int, ...]]:

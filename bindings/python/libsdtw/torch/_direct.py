@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .._problem import REDUCTIONS
 from . import _extension, _kernels, _operators, _options, _private
-from ._arguments import REDUCTIONS, prepare
+from ._arguments import prepare
 
 _LIMIT = 1024  # entries of the table: a program has few
 

@@ -10,14 +10,12 @@ import torch
 from torch import Tensor
 
 from .._core import UnsupportedError
-from .._problem import choice
+from .._problem import KINDS, REDUCTIONS, choice
 from . import _direct, _expected, _operators
-from ._arguments import REDUCTIONS, Lengths, Metric, Series, check_divergence, prepare
+from ._arguments import Lengths, Metric, Series, check_divergence, prepare
 from ._options import GivenRules
 from ._pairs import Pairs
 from ._ragged import padded
-
-KINDS = ("soft", "sharp", "mean_cost")
 
 
 def soft_dtw(
