@@ -68,7 +68,7 @@ struct Inputs {
   const at::Tensor &x, &y, &x_lengths, &y_lengths;  // lengths may be undefined
 };
 
-// Index of a length outside of [0, longest] in host memory, which only there can be looked for.
+// Whether all lengths are in [0, longest]: of memory of the host alone.
 template <class Integer>
 bool all_within(const void *lengths, int64_t count, int64_t longest) {
   const auto *const all = static_cast<const Integer *>(lengths);
