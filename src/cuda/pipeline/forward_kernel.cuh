@@ -4,11 +4,11 @@
 //
 // Invariant: tasks are taken by an atomic ticket in an order in which a strip waits only for tasks with earlier
 // tickets, which are running or done; so blocks do not deadlock, however many are resident.
-// Trade-off: for float32 the float engine takes all pairs that it can, and a second kernel of the double engine
-// computes the rest (Control::any_double). Where there are several strips, that kernel first resets the rows of these
-// pairs.
-// Not used where float32 pairs have one strip and up to four features (has_warp_fallback): tickets and the second
-// kernel. There the warp itself runs the double engine.
+// Trade-off: for float32 the float engine takes all pairs that it can, and a second kernel of the long and the double
+// engine computes the rest (Control::any_long, any_double). Where there are several strips, that kernel first resets
+// the rows of these pairs.
+// Not used where float32 pairs have one strip and few features (has_warp_fallback): tickets and the second kernel.
+// There the warp itself runs the other engines.
 #pragma once
 
 #include "cuda/launch.h"
