@@ -10,11 +10,6 @@
 namespace sdtw::cuda::general {
 namespace {
 
-template <class T>
-T *at(void *base, size_t offset) {
-  return reinterpret_cast<T *>(static_cast<unsigned char *>(base) + offset);
-}
-
 Series series_of(const sdtw_in &in, sdtw_dtype dtype) {
   return {in.data, {in.stride[0], in.stride[1], in.stride[2]}, dtype};
 }

@@ -9,11 +9,6 @@
 namespace sdtw::cuda::streams {
 namespace {
 
-template <class T>
-T *at(void *base, size_t offset) {
-  return reinterpret_cast<T *>(static_cast<unsigned char *>(base) + offset);
-}
-
 // A batch in which x, or y, is the same in all pairs.
 bool is_one(const sdtw_in &series, const void *lengths, const Problem &p) {
   return !p.all_pairs && p.batch > 1 && series.stride[0] == 0 && !lengths;
