@@ -105,8 +105,8 @@ struct LaneSeries {
   void relate(T *x, double *wide_x, double *inverse_x, int64_t x_rows, const int64_t *n, T *y, double *wide_y,
               double *inverse_y, int64_t y_rows, const int64_t *m, bool turns) const {
     double side[max_width];
-    for (int l = 0; l < W; ++l)
-      side[l] = turns && n[l] > 0 ? side_of(product_of_means(wide_x + l, n[l], wide_y + l, m[l])) : 1;
+    std::fill(side, side + W, 1.);
+    if (turns) find_sides(wide_x, n, wide_y, m, side);
     const Origin origin{wide_y, side, W, true};
     for (int64_t i = 0; i < x_rows; ++i)
       sdtw::cpu::relate(cosine(x, wide_x, inverse_x, i, features), features, origin, false);
@@ -155,16 +155,33 @@ struct LaneSeries {
   }
 
  private:
-  // Of a pair's own points: the rows that repeat its last are as many as other lanes need.
-  double product_of_means(const double *wide_x, int64_t x_rows, const double *wide_y, int64_t y_rows) const {
-    double product = 0;
-    for (int64_t f = 0; f < features; ++f) {
-      double sum_x = 0, sum_y = 0;
-      for (int64_t i = 0; i < x_rows; ++i) sum_x += wide_x[(i * features + f) * W];
-      for (int64_t i = 0; i < y_rows; ++i) sum_y += wide_y[(i * features + f) * W];
-      product += sum_x / double(x_rows) * (sum_y / double(y_rows));
+  static constexpr int line = 8;  // lanes, in double: all vectors of floats have a multiple of it
+
+  // Of each lane, from the product of its series' means. Lanes of a line of cache go together: one after the other,
+  // points a multiple of 4 KiB apart, as of 32 features, would push each other out of it for every lane.
+  void find_sides(const double *wide_x, const int64_t *n, const double *wide_y, const int64_t *m, double *side) const {
+    for (int l = 0; l < W; l += line) {
+      double product[line] = {};
+      for (int64_t f = 0; f < features; ++f) {
+        double of_x[line], of_y[line];
+        find_means(wide_x + f * W + l, n + l, of_x);
+        find_means(wide_y + f * W + l, m + l, of_y);
+        for (int k = 0; k < line; ++k) product[k] += of_x[k] * of_y[k];
+      }
+      for (int k = 0; k < line; ++k) side[l + k] = side_of(product[k]);
     }
-    return product;
+  }
+  // Of a feature of each pair's own points: the rows that repeat its last are as many as other lanes need.
+  void find_means(const double *wide, const int64_t *lengths, double *mean) const {
+    const auto [shortest, longest] = std::minmax_element(lengths, lengths + line);
+    double sum[line] = {};
+    int64_t i = 0;
+    for (; i < *shortest; ++i)
+      for (int k = 0; k < line; ++k) sum[k] += wide[i * features * W + k];
+    for (; i < *longest; ++i)
+      for (int k = 0; k < line; ++k)
+        if (i < lengths[k]) sum[k] += wide[i * features * W + k];
+    for (int k = 0; k < line; ++k) mean[k] = sum[k] / double(std::max<int64_t>(1, lengths[k]));
   }
   CosineBlock<T> cosine(T *data, double *wide, double *inverse, int64_t row, int64_t each) const {
     return {data + row * each * W, wide ? wide + row * each * W : nullptr, inverse + row * W, W, W};
