@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "core/packed.h"
 #include "cpu/layout.h"
@@ -281,9 +283,11 @@ bool settle(const double *inflow, const double *outflow, int lanes, double *lost
   return any;
 }
 
-// Writes one value over a matrix: zeros before live tiles are stored, zeros or NaN for pairs that are not solved.
+// Writes one value over a matrix: zeros before live tiles are stored, zeros or NaN for pairs that are not solved. As it
+// lies in memory, as else each element of a matrix of columns would fetch a line of cache anew.
 template <class In>
 void fill_matrix(In *data, int64_t rows, int64_t row_stride, int64_t cols, int64_t col_stride, In value) {
+  if (std::abs(row_stride) < std::abs(col_stride)) std::swap(rows, cols), std::swap(row_stride, col_stride);
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < cols; ++j) data[i * row_stride + j * col_stride] = value;
 }
