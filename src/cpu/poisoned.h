@@ -49,23 +49,26 @@ bool poisoned(const Problem &p, const Buffers &b, const Place &at, const Lengths
   const In *y = element<In>(b.y, at.y);
   Number largest[2] = {0, 0};  // of what is finite
   bool undefined = false;      // some cost would be NaN if the band admitted all cells
-  for (int64_t f = 0; f < p.features; ++f) {
-    unsigned infinite[2] = {0, 0};  // bit 0: +infinity, bit 1: -infinity: of the same sign in both, x - y is NaN
+  constexpr int64_t few = 8;   // features together, as they may be neighbours in a line of cache
+  for (int64_t first = 0; first < p.features; first += few) {
+    const int64_t count = std::min(few, p.features - first);
+    unsigned infinite[2][few] = {};  // bit 0: +infinity, bit 1: -infinity: of the same sign in both, x - y is NaN
     for (int side = 0; side < 2; ++side) {
       const In *data = side ? y : x;
       const auto &stride = side ? b.y.stride : b.x.stride;
-      for (int64_t i = 0, count = side ? lengths.m : lengths.n; i < count; ++i) {
-        const Number v = data[i * stride[1] + f * stride[2]];
-        if (std::abs(v) <= largest[side]) continue;  // nearly all: one comparison for all that is asked
-        if (std::isnan(v) || (std::isinf(v) && p.metric == SDTW_COSINE))  // which has no direction
-          undefined = true;
-        else if (std::isinf(v))
-          infinite[side] |= v > 0 ? 1 : 2;
-        else
-          largest[side] = std::abs(v);
-      }
+      for (int64_t i = 0, steps = side ? lengths.m : lengths.n; i < steps; ++i)
+        for (int64_t k = 0; k < count; ++k) {
+          const Number v = data[i * stride[1] + (first + k) * stride[2]];
+          if (std::abs(v) <= largest[side]) continue;  // nearly all: one comparison for all that is asked
+          if (std::isnan(v) || (std::isinf(v) && p.metric == SDTW_COSINE))  // which has no direction
+            undefined = true;
+          else if (std::isinf(v))
+            infinite[side][k] |= v > 0 ? 1 : 2;
+          else
+            largest[side] = std::abs(v);
+        }
     }
-    undefined |= (infinite[0] & infinite[1]) != 0;
+    for (int64_t k = 0; k < count; ++k) undefined |= (infinite[0][k] & infinite[1][k]) != 0;
     if (undefined && p.band == SDTW_BAND_NONE) return true;
   }
   const double span = double(largest[0]) + double(largest[1]);
