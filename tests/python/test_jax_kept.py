@@ -142,3 +142,22 @@ def test_second_derivatives_beyond_the_range_of_the_type():
 
     assert not jax.grad(loss)(x)[0].any()
     np.testing.assert_allclose(jax.grad(loss)(x)[1], jax.grad(loss)(x[1:].repeat(2, 0))[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("penalties", [(0, 0, 0), (0, 1, 1)])
+def test_second_derivatives_by_gamma_of_pairs_without_a_path(penalties):
+    rng = np.random.default_rng(0)
+    x, y = (jnp.asarray(rng.normal(size=(2, steps, 2)), jnp.float32) for steps in (5, 6))
+
+    def total(gamma, x, y, **lengths):
+        values = soft_dtw(x, y, gamma=gamma, step_penalties=penalties, zero_infinity=True, **lengths)
+        return values.sum()
+
+    slope = jax.grad(total)
+    with jax.debug_nans(True):
+        ours = jax.grad(slope, (0, 1, 2))(0.7, x, y, x_lengths=jnp.array([5, 0]))
+    other = jax.grad(slope, (0, 1, 2))(0.7, x[:1], y[:1])
+    np.testing.assert_allclose(ours[0], other[0], rtol=1e-4)
+    for one, want in zip(ours[1:], other[1:], strict=True):
+        np.testing.assert_allclose(one[:1], want, rtol=1e-4, atol=1e-5)
+        assert not one[1].any()

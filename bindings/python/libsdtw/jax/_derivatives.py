@@ -89,9 +89,11 @@ def _value_by_gamma(options: Options, operands: Operands, value: Any, tangent: A
     expected = expected_cost(options, operands)
     if options.has_penalties:
         expected += _expected_penalties(options, operands)
+    # Infinity less infinity, of pairs without a path, would be NaN in second derivatives.
+    value, expected = (jnp.where(jnp.isfinite(value), of, 0) for of in (value, expected))
     slope = (value - expected) / operands.gamma.astype(value.dtype)
     slope -= jax.lax.stop_gradient(jnp.maximum(slope, 0))  # minus an entropy: what is above 0 is rounding
-    return tangent.astype(value.dtype) * jnp.where(jnp.isfinite(value), slope, 0)
+    return tangent.astype(value.dtype) * slope
 
 
 def _gradients_by_gamma(
