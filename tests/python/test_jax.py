@@ -314,6 +314,19 @@ def test_averages(x64):
     assert soft_dtw_barycenter(x, init=x[1, :4], max_iter=0).tolist() == x[1, :4].tolist()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_averages_of_halves(dtype):
+    rng = np.random.default_rng(0)
+    series = jnp.asarray(np.cumsum(rng.normal(size=(6, 60, 2)), 1), dtype)
+    average = soft_dtw_barycenter(series)
+    want = soft_dtw_barycenter(series.astype(jnp.float32)).astype(dtype)
+    assert average.dtype == dtype
+    np.testing.assert_array_equal(average, want)
+    # Gradients there are 160000
+    far = soft_dtw_barycenter(jnp.full((2, 20, 1), 2e4, dtype), init=jnp.zeros((5, 1), dtype))
+    np.testing.assert_allclose(far.astype(jnp.float32), 2e4, rtol=4e-3)
+
+
 def test_import_without_the_handlers():
     # As of a build where jaxlib was not found: the package says so, and the rest of it works.
     program = (

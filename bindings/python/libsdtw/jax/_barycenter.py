@@ -15,7 +15,7 @@ from .._core import InvalidArgumentError
 from .._problem import HINT
 from ._arguments import Lengths, Metric, Series, floats, lengths_of
 from ._functional import soft_dtw, soft_dtw_divergence
-from ._options import is_traced
+from ._options import is_traced, value_dtype
 from ._ragged import padded
 
 
@@ -71,6 +71,8 @@ def soft_dtw_barycenter(
         )
     sizes = lengths_of("lengths", lengths, batch.shape[:1], batch.shape[1], "series")
     _check_untraced("lengths", sizes)
+    dtype = batch.dtype
+    batch = batch.astype(value_dtype(batch))  # steps of halves would be lost in rounding
     share = _weights(weights, batch)
     begin = _start(init, batch, sizes, share)
     function = soft_dtw_divergence if normalize else soft_dtw
@@ -92,11 +94,11 @@ def soft_dtw_barycenter(
 
     settings = {"maxiter": max_iter, "gtol": tol}
     if max_iter == 0:
-        return jnp.asarray(begin, batch.dtype)
+        return jnp.asarray(begin, dtype)
     from scipy.optimize import minimize  # type: ignore[import-untyped]  # half a second
 
     found = minimize(on_host, begin.ravel(), jac=True, method="L-BFGS-B", options=settings)
-    return jnp.asarray(found.x.reshape(begin.shape), batch.dtype)
+    return jnp.asarray(found.x.reshape(begin.shape), dtype)
 
 
 def _check_untraced(name: str, given: Any) -> None:
