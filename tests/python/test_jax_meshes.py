@@ -38,6 +38,7 @@ ALL = {
     "cdist": lambda x, y, n: soft_dtw_cdist(x, y, normalize=True),
     "symmetric": lambda x, y, n: jax.grad(lambda x: soft_dtw_cdist(x, x_lengths=n).sum())(x),
     "blocks": lambda x, y, n: jax.grad(lambda x: soft_dtw_cdist(x, y, x_lengths=n, block=3).sum())(x),
+    "own": lambda x, y, n: jax.grad(lambda x: soft_dtw_cdist(x, y, normalize=True, block=3).sum())(x),
 }
 SPLIT = P("batch")
 
@@ -63,6 +64,13 @@ if sys.argv[1] == "pair by pair":
 elif sys.argv[1] == "all pairs":
     for function in ALL.values():
         check(function, SPLIT, SPLIT, SPLIT)
+elif sys.argv[1] == "of arrays made before":
+    for function in (EACH["grad"], *ALL.values()):
+        want = jax.tree.leaves(jax.jit(function)(x, y, n))
+        with jax.set_mesh(mesh):
+            ours = jax.tree.leaves(jax.jit(function)(x, y, n))
+        for a, b in zip(ours, want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 elif sys.argv[1] == "axes of several kinds":
     want = jax.jit(EACH["grad"])(x, y, n)
     each, some = (AxisType.Explicit, AxisType.Auto), {"batch"}
@@ -87,7 +95,8 @@ print("as one device")
 
 @pytest.mark.skipif(not hasattr(jax.sharding, "reshard"), reason="JAX before 0.7 knows little of such meshes")
 @pytest.mark.parametrize(
-    "case", ["pair by pair", "all pairs", "axes of several kinds", "split in other ways"]
+    "case",
+    ["pair by pair", "all pairs", "of arrays made before", "axes of several kinds", "split in other ways"],
 )
 def test_explicit_axes(case):
     devices = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=4"}

@@ -98,7 +98,11 @@ def result(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     try:
         pairs = x.sharding.spec[0] if x.sharding.spec else None
         spec = jax.sharding.PartitionSpec(pairs, *(None for _ in shape[1:]))
-        return x.update(shape=shape, dtype=dtype, weak_type=False, sharding=x.sharding.update(spec=spec))
+        sharding = x.sharding.update(spec=spec)
+        if sharding.mesh.empty and hasattr(jax.sharding, "get_abstract_mesh"):
+            # x was made before jax.set_mesh: results are on the mesh, as those of JAX's own operations
+            sharding = sharding.update(mesh=jax.sharding.get_abstract_mesh())
+        return x.update(shape=shape, dtype=dtype, weak_type=False, sharding=sharding)
     except (AttributeError, TypeError):  # JAX before abstract values had shardings
         return jax.core.ShapedArray(shape, dtype)
 
