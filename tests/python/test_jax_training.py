@@ -1,5 +1,6 @@
-# Training on several devices: jax.shard_map with the loss, on two virtual CPU devices.
+# Training on several devices: jax.shard_map with the loss, on two virtual CPU devices; and in two processes.
 import os
+import socket
 import subprocess
 import sys
 
@@ -69,3 +70,48 @@ def test_two_devices():
     command = [sys.executable, "-c", PROGRAM]
     result = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=240)
     assert result.stdout.strip() == "trained", result.stderr
+
+
+OF_TWO = """
+import sys
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from libsdtw.jax import soft_dtw
+
+jax.config.update("jax_cpu_collectives_implementation", "gloo")
+jax.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
+split = NamedSharding(Mesh(jax.devices(), ("batch",)), P("batch"))
+rng = np.random.default_rng(0)
+x, y = (rng.normal(size=(4, steps, 2)).astype(np.float32) for steps in (7, 6))
+lengths = np.array([7, 3, 1, 5], np.int32)
+given = [jax.make_array_from_callback(t.shape, split, lambda at, t=t: t[at]) for t in (x, y, lengths)]
+
+def grad(x, y, lengths):
+    return jax.grad(lambda x: soft_dtw(x, y, x_lengths=lengths).sum())(x)
+
+ours, want = grad(*given), grad(x, y, lengths)
+for part in ours.addressable_shards:
+    np.testing.assert_allclose(part.data, want[part.index], rtol=1e-5, atol=1e-6)
+print("as one process")
+"""
+
+
+def test_lengths_that_are_split_over_processes():
+    pytest.importorskip("jax")
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""}
+    pipes = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    first, second = (
+        subprocess.Popen([sys.executable, "-c", OF_TWO, address, str(k)], env=environment, **pipes)
+        for k in range(2)
+    )
+    with first, second:
+        try:
+            for process in (first, second):
+                out, error = process.communicate(timeout=120)
+                assert "as one process" in out, error
+        finally:
+            first.kill()
+            second.kill()

@@ -207,7 +207,7 @@ def lengths_of(
         lengths = jnp.asarray(array.astype(np.int32))
     if not jnp.issubdtype(lengths.dtype, jnp.integer):
         raise TypeError(f"{name} has dtype {lengths.dtype}: expected integers; {name}.astype(int) has them")
-    if not is_traced(lengths) and all(device.platform == "cpu" for device in lengths.devices()):
+    if not is_traced(lengths) and _is_in_memory(lengths):
         _check_lengths(name, np.asarray(lengths), longest)
     if lengths.dtype.name == "uint32":
         lengths = jnp.minimum(lengths, np.iinfo(np.int32).max)
@@ -224,6 +224,11 @@ def lengths_of(
     except ValueError:
         wanted = f"{tuple(shape)}, one for each {of_each}" if shape else "(), the length of the one pair"
         raise InvalidArgumentError(f"{name} has shape {lengths.shape}: expected {wanted}") from None
+
+
+def _is_in_memory(array: Array) -> bool:
+    """Whether all of it is in host memory of this process."""
+    return array.is_fully_addressable and all(device.platform == "cpu" for device in array.devices())
 
 
 def _check_lengths(name: str, lengths: Any, longest: int) -> None:
