@@ -290,7 +290,7 @@ def test_all_pairs(block, x64):
     np.testing.assert_allclose(grad, of_x, atol=1e-10)
     uneven = soft_dtw_cdist(x, step_penalties=(0, 1, 2), block=block)
     np.testing.assert_allclose(uneven, soft_dtw_cdist(x, x, step_penalties=(0, 1, 2)), rtol=1e-12)
-    divergence = soft_dtw_cdist(x, y, normalize=True, block=block)
+    divergence = soft_dtw_cdist(x, y, normalize=True, block=np.int64(block))
     np.testing.assert_allclose(divergence, soft_dtw_divergence(x[:, None], y), atol=1e-11)
     assert soft_dtw_cdist(x[:0], y, block=block).shape == (0, 5)
     assert soft_dtw_cdist(x[:0], block=block).shape == (0, 0)
@@ -311,7 +311,7 @@ def test_averages(x64):
     weighted = soft_dtw_barycenter(x, weights=[1, 0, 0], gamma=0.01, normalize=True)
     assert weighted.dtype == np.float32
     np.testing.assert_allclose(weighted, x[0], atol=1e-2)
-    assert soft_dtw_barycenter(x, init=x[1, :4], max_iter=0).tolist() == x[1, :4].tolist()
+    assert soft_dtw_barycenter(x, init=x[1, :4], max_iter=np.int64(0)).tolist() == x[1, :4].tolist()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import jax
@@ -57,7 +57,7 @@ def soft_dtw_barycenter(
     """
     if isinstance(metric, str) and metric == "precomputed":
         raise InvalidArgumentError("metric is 'precomputed': expected a metric of series, or a function")
-    if not isinstance(max_iter, int) or isinstance(max_iter, bool) or max_iter < 0:
+    if not isinstance(max_iter, Integral) or isinstance(max_iter, bool) or max_iter < 0:
         raise InvalidArgumentError(f"max_iter is {max_iter!r}: expected a number of steps >= 0")
     if not isinstance(tol, Real) or not tol >= 0:
         raise InvalidArgumentError(f"tol is {tol!r}: expected a number >= 0")
@@ -92,7 +92,7 @@ def soft_dtw_barycenter(
         value, grad = evaluate(jnp.asarray(flat.reshape(begin.shape), batch.dtype))
         return float(value), np.asarray(grad, np.float64).ravel()
 
-    settings = {"maxiter": max_iter, "gtol": tol}
+    settings = {"maxiter": int(max_iter), "gtol": tol}
     if max_iter == 0:
         return jnp.asarray(begin, dtype)
     from scipy.optimize import minimize  # type: ignore[import-untyped]  # half a second

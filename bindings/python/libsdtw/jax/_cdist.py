@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import jax
@@ -50,8 +51,9 @@ def soft_dtw_cdist(
     Returns:
         Values, (P, Q); symmetric where every pair is computed once.
     """
-    if not isinstance(block, int) or isinstance(block, bool) or block < 1:
+    if not isinstance(block, Integral) or isinstance(block, bool) or block < 1:
         raise InvalidArgumentError(f"block is {block!r}: expected a number of pairs >= 1")
+    block = int(block)
     if isinstance(metric, str) and metric == "precomputed":
         raise InvalidArgumentError("metric is 'precomputed': expected a metric of series, or a function")
     first = _batch("x", x, x_lengths)
