@@ -151,7 +151,7 @@ def test_barycenter_in_a_band():
     x, _ = pair("cpu")
     rules = {"band": "sakoe_chiba", "radius": 1, "step_penalties": (0, 0.1, 0.1)}
     average = soft_dtw_barycenter(x, gamma=0.5, max_iter=20, **rules)
-    begin = soft_dtw_barycenter(x, gamma=0.5, max_iter=0, **rules)
+    begin = soft_dtw_barycenter(x, gamma=0.5, max_iter=np.int64(0), **rules)
     assert soft_dtw(average, x, gamma=0.5, **rules).mean() < soft_dtw(begin, x, gamma=0.5, **rules).mean()
 
 

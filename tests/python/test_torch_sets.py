@@ -51,7 +51,7 @@ def test_symmetric(device, block):
     torch.testing.assert_close(value, value.mT, rtol=0, atol=0)
     weights = torch.randn_like(value)
     torch.testing.assert_close(grads(value * weights, x), grads(expected * weights, x))
-    divergence = soft_dtw_cdist(x, normalize=True, block=block)
+    divergence = soft_dtw_cdist(x, normalize=True, block=np.int64(block))
     torch.testing.assert_close(divergence.diagonal(), torch.zeros_like(n, dtype=x.dtype), rtol=0, atol=1e-12)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -71,7 +71,7 @@ def soft_dtw_barycenter(
     choice("method", method, METHODS)
     check_metric_of_series(metric)
     check_supported(gamma, metric, (band, radius, step_weights, step_penalties))
-    if not isinstance(max_iter, int) or isinstance(max_iter, bool) or max_iter < 0:
+    if not isinstance(max_iter, (int, Integral)) or isinstance(max_iter, bool) or max_iter < 0:
         raise InvalidArgumentError(f"max_iter is {max_iter!r}: expected a number of steps >= 0")
     if not _is_number(tol) or not tol >= 0:
         raise _error("tol", tol, "a number >= 0")

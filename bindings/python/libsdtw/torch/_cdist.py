@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -60,8 +61,9 @@ def soft_dtw_cdist(
     Returns:
         Values, (P, Q); symmetric where every pair is computed once.
     """
-    if not isinstance(block, int) or isinstance(block, bool) or block < 1:
+    if not isinstance(block, (int, Integral)) or isinstance(block, bool) or block < 1:
         raise InvalidArgumentError(f"block is {block!r}: expected a number of pairs >= 1")
+    block = int(block)
     check_metric_of_series(metric)
     first, n = _batch("x", x, x_lengths)
     symmetric = y is None
