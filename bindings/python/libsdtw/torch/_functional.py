@@ -161,6 +161,8 @@ def sharp_soft_dtw(
 
     Arguments, shapes and errors are those of :func:`soft_dtw`; there are no step penalties. Costs are those
     that the path accumulates, times step weights. The gradient takes second derivatives of soft-DTW.
+    Of series that share a trend of 1000 times what lies between them float32 was off by up to 1e-5, of
+    10 000 times by 1e-4, as products of gradients and series are summed up; float64 has the digits for that.
     """
     choice("reduction", reduction, REDUCTIONS)
     rules = band, radius, step_weights, step_penalties
