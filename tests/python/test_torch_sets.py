@@ -224,7 +224,7 @@ def test_all_pairs_of_none(device):
     ("options", "error", "message"),
     [
         ({"block": 0}, ValueError, "block is 0"),
-        ({"block": 1.5}, ValueError, "block is 1.5"),
+        ({"block": 1.5}, TypeError, "block is 1.5"),
         ({"metric": "precomputed"}, ValueError, "metric is 'precomputed'"),
         ({"y": None, "y_lengths": [1, 2, 3]}, ValueError, "y_lengths is given without y"),
         ({"y": torch.zeros(3, 4)}, ValueError, r"y has shape \(3, 4\): .*y\[\.\.\., None\]"),

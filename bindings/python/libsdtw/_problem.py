@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 from . import _core
@@ -41,6 +41,15 @@ def check_options(gamma: float, metric: str) -> None:
         raise TypeError(f"gamma is {gamma!r}: expected a number")
     if not 0 <= gamma < math.inf:
         raise InvalidArgumentError(f"gamma is {gamma!r}: expected a finite number >= 0")
+
+
+def count(name: str, value: Any, least: int = 1) -> int:
+    """The argument, an integer >= least."""
+    if isinstance(value, bool) or not isinstance(value, (int, Integral)):  # int: as torch.compile has it
+        raise TypeError(f"{name} is {value!r}: expected an integer")
+    if value < least:
+        raise InvalidArgumentError(f"{name} is {value}: expected an integer >= {least}")
+    return int(value)
 
 
 def check_threads(num_threads: object) -> int:

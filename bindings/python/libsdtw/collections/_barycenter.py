@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._arrays import NUMPY
 from .._core import InvalidArgumentError
+from .._problem import count
 from ._descent import FLAT, NOISE
 from ._devices import parse
-from ._keep import count
 from ._majorize import Majorants
 from ._objective import Evaluated, Objective, Objectives
 from ._pairs import PairOptions, raw_values, resolve_gamma

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import InvalidArgumentError
+from .._problem import count
 from ._bounds import bounded
-from ._keep import Keep, Pairs, Panel, count
+from ._keep import Keep, Pairs, Panel
 from ._pairs import PairOptions, pair_values, raw_values
 from ._series import Series, on_host
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._core import InvalidArgumentError
+from .._problem import count
 
 Arrays = dict[str, Any]  # of NumPy arrays, memory-mapped or not, or of what else takes slices
 
@@ -72,15 +73,6 @@ class Keep(Protocol):
 def merges(keep: Keep, pairs: Pairs) -> bool:
     """Whether what a share makes of the arrays depends on what is there."""
     return pairs.symmetric and bool(keep.first)
-
-
-def count(name: str, value: Any, least: int = 1) -> int:
-    """The argument, an integer >= least."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} is {value!r}: expected an integer")
-    if value < least:
-        raise InvalidArgumentError(f"{name} is {value}: expected an integer >= {least}")
-    return int(value)
 
 
 _NOBODY = np.iinfo(np.int64).max  # an index behind all others

@@ -14,14 +14,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._core import InvalidArgumentError
-from .._problem import choice
+from .._problem import choice, count
 from ._assignments import Assignments
 from ._barycenter import check_tol, check_weights
 from ._base import ClusterEstimator, documented
 from ._batches import Batches
 from ._descent import Descents
 from ._devices import parse
-from ._keep import TopK, count
+from ._keep import TopK
 from ._labels import moves, with_a_series_each
 from ._lbfgs import QuasiNewton
 from ._majorize import Majorants

@@ -13,10 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._core import InvalidArgumentError
-from .._problem import choice
+from .._problem import choice, count
 from ._barycenter import check_weights
 from ._base import ClusterEstimator, documented
-from ._keep import TopK, count
+from ._keep import TopK
 from ._paths import require_paths
 from ._progress import Bar
 from ._search import run

@@ -14,9 +14,9 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from .._core import InvalidArgumentError
-from .._problem import choice
+from .._problem import choice, count
 from ._base import SeriesEstimator, check_size, documented, encoded
-from ._keep import TopK, count
+from ._keep import TopK
 from ._paths import require_paths
 from ._search import run
 from ._series import Series

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import jax
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core import InvalidArgumentError
-from .._problem import HINT
+from .._problem import HINT, count
 from ._arguments import Lengths, Metric, Series, floats, lengths_of
 from ._functional import soft_dtw, soft_dtw_divergence
 from ._options import is_traced, value_dtype
@@ -57,8 +57,7 @@ def soft_dtw_barycenter(
     """
     if isinstance(metric, str) and metric == "precomputed":
         raise InvalidArgumentError("metric is 'precomputed': expected a metric of series, or a function")
-    if not isinstance(max_iter, Integral) or isinstance(max_iter, bool) or max_iter < 0:
-        raise InvalidArgumentError(f"max_iter is {max_iter!r}: expected a number of steps >= 0")
+    max_iter = count("max_iter", max_iter, least=0)
     if not isinstance(tol, Real) or not tol >= 0:
         raise InvalidArgumentError(f"tol is {tol!r}: expected a number >= 0")
     given, lengths = padded("series", series, lengths, "lengths")
@@ -92,7 +91,7 @@ def soft_dtw_barycenter(
         value, grad = evaluate(jnp.asarray(flat.reshape(begin.shape), batch.dtype))
         return float(value), np.asarray(grad, np.float64).ravel()
 
-    settings = {"maxiter": int(max_iter), "gtol": tol}
+    settings = {"maxiter": max_iter, "gtol": tol}
     if max_iter == 0:
         return jnp.asarray(begin, dtype)
     from scipy.optimize import minimize  # type: ignore[import-untyped]  # half a second

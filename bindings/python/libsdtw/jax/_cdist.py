@@ -6,14 +6,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from .._core import InvalidArgumentError
-from .._problem import HINT
+from .._problem import HINT, count
 from .._rules import check_rules
 from . import _split
 from ._arguments import Gamma, Lengths, Metric, Series, check_sizes, floats, lengths_of
@@ -51,9 +50,7 @@ def soft_dtw_cdist(
     Returns:
         Values, (P, Q); symmetric where every pair is computed once.
     """
-    if not isinstance(block, Integral) or isinstance(block, bool) or block < 1:
-        raise InvalidArgumentError(f"block is {block!r}: expected a number of pairs >= 1")
-    block = int(block)
+    block = count("block", block)
     if isinstance(metric, str) and metric == "precomputed":
         raise InvalidArgumentError("metric is 'precomputed': expected a metric of series, or a function")
     first = _batch("x", x, x_lengths)

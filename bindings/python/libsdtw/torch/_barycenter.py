@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._core import InvalidArgumentError
-from .._problem import choice
+from .._problem import choice, count
 from . import _costs
 from ._arguments import (
     Lengths,
@@ -71,8 +71,7 @@ def soft_dtw_barycenter(
     choice("method", method, METHODS)
     check_metric_of_series(metric)
     check_supported(gamma, metric, (band, radius, step_weights, step_penalties))
-    if not isinstance(max_iter, (int, Integral)) or isinstance(max_iter, bool) or max_iter < 0:
-        raise InvalidArgumentError(f"max_iter is {max_iter!r}: expected a number of steps >= 0")
+    max_iter = count("max_iter", max_iter, least=0)
     if not _is_number(tol) or not tol >= 0:
         raise _error("tol", tol, "a number >= 0")
     if lr is not None and not (_is_number(lr) and 0 < lr < math.inf):

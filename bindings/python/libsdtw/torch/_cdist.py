@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from .._core import InvalidArgumentError
+from .._problem import count
 from . import _options, _private
 from ._arguments import (
     Lengths,
@@ -61,9 +61,7 @@ def soft_dtw_cdist(
     Returns:
         Values, (P, Q); symmetric where every pair is computed once.
     """
-    if not isinstance(block, (int, Integral)) or isinstance(block, bool) or block < 1:
-        raise InvalidArgumentError(f"block is {block!r}: expected a number of pairs >= 1")
-    block = int(block)
+    block = count("block", block)
     check_metric_of_series(metric)
     first, n = _batch("x", x, x_lengths)
     symmetric = y is None
