@@ -1,6 +1,7 @@
 // Gradients with respect to x, y and the cost: the oracle's, over shapes, upstream gradients and absent outputs.
 #include "check.h"
 #include "data.h"
+#include "family.h"
 
 using namespace test;
 
@@ -23,6 +24,25 @@ TEST_CASE("gradients at many features", "[gradients]") {
       base.want_alignment = false;
       check_everywhere(base);
     }
+}
+
+// Where E is in many cells of a pair of several strips the CUDA backend multiplies matrices.
+TEST_CASE("gradients where paths spread over many cells", "[gradients]") {
+  for (const char *rest : {
+           "n=190 m=150 d=32 gamma=30 seed=1",
+           "n=140 m=200 d=25 gamma=1000 lengths=1 grad=random seed=2",
+           "n=150 m=130 d=33 gamma=300 layout=mixed seed=3",
+           "n=129 m=140 d=63 gamma=100 data=walk seed=4",
+           "n=260 m=128 d=36 gamma=1e4 data=offset seed=5",
+           "n=160 m=160 d=28 gamma=100 data=equal seed=6",
+           "n=140 m=110 d=70 gamma=1e6 seed=7",
+       })
+    check_line(std::string("metric=sqeuclidean dtype=f32 B=2 ") + rest);
+  check_line("metric=sqeuclidean dtype=f32 B=1 n=140 m=500 d=25 gamma=1e4 seed=8");  // strips in turns: no room in side
+  check_line("metric=sqeuclidean dtype=f32 B=1 n=130 m=120 d=140 gamma=500 seed=9");
+  for (const char *rest : {"n=170 m=150 d=32 gamma=1 lengths=1 seed=10", "n=140 m=130 d=64 gamma=5 data=padded seed=11",
+                           "n=135 m=135 d=30 gamma=1 seed=12"})
+    check_line(std::string("metric=cosine dtype=f32 B=2 grad=random ") + rest);
 }
 
 TEST_CASE("a gradient that tslearn publishes", "[gradients]") {

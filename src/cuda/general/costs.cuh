@@ -303,10 +303,14 @@ struct Fill {
     return rounded > 0 ? fminf(reciprocal(rounded * up) * up, 3e38f) : 0.0f;
   }
 
-  // Whether floats do not hold the slope of a distance.
+  // Whether floats do not hold the slope of a distance, as 2^-123 is too little: of doubles by their high words.
   static __device__ __forceinline__ bool is_tiny(const Sum &distance) {
-    const float rounded = rounded_of(distance);
-    return !Cell::wide && rounded > 0 && rounded < 1e-37f;
+    if constexpr (Cell::wide)
+      return false;
+    else if constexpr (std::is_same_v<Sum, double>)
+      return static_cast<unsigned>(__double2hiint(distance)) - 1 < 0x383fffff;
+    else
+      return distance.high > 0 && distance.high < 0x1p-123f;
   }
   // Whether floats hold what is made of a cost's derivative: of euclidean the square of its slope, too.
   __device__ __forceinline__ bool is_moderate(double cost, double change) const {

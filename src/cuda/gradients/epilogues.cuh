@@ -13,7 +13,7 @@
 
 #include <climits>
 
-#include "cuda/gradients/point_gradients.cuh"
+#include "cuda/gradients/dense_gradients.cuh"
 #include "cuda/pipeline/backward_pipeline.cuh"
 #include "cuda/sweep/midline.cuh"
 #include "cuda/sweep/strip.cuh"
@@ -35,6 +35,7 @@ struct Progress {
   // Columns of the pair, in the caller's order, whose sums go to `side`: [separate, separate_end), none in the upper
   // half.
   int separate, separate_end;
+  int middle_columns;  // that have any E in the pair's middle; none of a pair of one strip
 
   __device__ __forceinline__ Progress(const Args &a, const StripView &s)
       : of_first(a.progress + s.pair.index * a.strips),
@@ -44,11 +45,13 @@ struct Progress {
         own(INT_MAX),
         others(INT_MAX),
         separate(0),
-        separate_end(0) {
+        separate_end(0),
+        middle_columns(0) {
+    MidlineOverlap overlap(0, -1);
+    if (reports) overlap = MidlineOverlap(a, s.pair);
+    middle_columns = overlap.size();
     if (!a.grad_y.data || !reports) order = 0, reports = false;
-    if (!reports) return;
-    const MidlineOverlap overlap(a, s.pair);
-    if (overlap.size() > a.lower_grad_y_columns) return;
+    if (!reports || middle_columns > a.lower_grad_y_columns) return;
     others = INT_MIN;
     if (s.reversed) separate = overlap.first, separate_end = overlap.last + 1;
   }
@@ -107,6 +110,9 @@ __device__ __noinline__ void call_write_cells(const Args &a, const StripView s, 
   write_cells<Real, warps>(a, s, swept, worker, scale);
 }
 
+// Of epilogues that make the same of every strip.
+struct OnlyWay {};
+
 // AlignmentOutput: E itself, or E times grad_value, one element a cell. Its warps take the steps in turn. Only cells
 // whose E is not negligible are written: the others have their initial values from prepare_kernel.
 template <class Real, int warps, bool called = false>
@@ -126,8 +132,12 @@ struct AlignmentOutput {
     if (s.active && a.scale_dense) scale = upstream<Real>(a, s.pair.index);
   }
   __device__ __forceinline__ void begin(int) const {}
+  template <class Visit>
+  __device__ __forceinline__ void with_way(const Visit &visit) const {
+    visit(OnlyWay{});
+  }
   __device__ __forceinline__ void consume(int tile, int half, int number, const Rows<Real> *e,
-                                          BackwardPipeline &pipeline) const {
+                                          BackwardPipeline &pipeline, OnlyWay = {}) const {
     const int half_steps = a.tile_steps / 2, step = (tile << a.tile_bits) + half * half_steps;
     const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
     if constexpr (called)
@@ -140,7 +150,8 @@ struct AlignmentOutput {
 };
 
 // SparseGradients: gradients of any series, by two warps that add to grad_x and three that add to grad_y. Each warp
-// looks up which lanes have any E, as the adjoint sweep has marked them, and skips all else (point_gradients.cuh).
+// looks up which lanes have any E, as the adjoint sweep has marked them, and skips all else (point_gradients.cuh); or
+// multiplies matrices, in pairs that have E in many cells (dense_gradients.cuh).
 template <class Real>
 struct SparseGradients {
   static constexpr int of_rows = 2, of_columns = 3, readers = of_rows + of_columns;
@@ -150,12 +161,20 @@ struct SparseGradients {
     return (readers * Gradients<Real>::notes_bytes(a) + 15) / 16 * 16;
   }
 
+  // What a warp does with the half tiles of a strip. It is chosen before them, not at each, so that nothing is in
+  // registers all along that only another way would need. Element: of the series.
+  template <bool to_x, Layout of_points, bool wide, class ElementOf, bool products = false>
+  struct Way {
+    static constexpr bool of_x = to_x, wide_sums = wide, dense = products;
+    static constexpr Layout layout = of_points;
+    using Element = ElementOf;
+  };
+
   const Args &a;
   const StripView &s;
   Progress progress;
   int worker;
   bool of_x;
-  Layout layout;
   Gradients<Real> gradients;
 
   __device__ __forceinline__ SparseGradients(const Args &args, const StripView &view, unsigned char *memory, int role)
@@ -165,55 +184,76 @@ struct SparseGradients {
         worker(role),
         of_x(role < of_rows),
         gradients(args, view, of_x, of_x ? role : role - of_rows, memory + role * Gradients<Real>::notes_bytes(args)) {
-    const auto layouts = [&](auto element) {
-      using Element = decltype(element);
-      return common(common(layout_of<Real, Element>(a.x, a.features), layout_of<Real, Element>(a.y, a.features)),
-                    layout_of<Real, Element>(of_x ? a.grad_x : a.grad_y, a.features));
-    };
-    layout = sizeof(Real) == 8 && a.f64 ? layouts(double{}) : layouts(float{});
     if (role != of_rows) progress.reports = false;  // the first warp of grad_y reports
   }
   __device__ __forceinline__ void begin(int last) const {
     if (lane_id() == 0) progress.report((last + 1) << a.tile_bits);
   }
+  // Calls visit with the warp's way.
+  template <class Visit>
+  __device__ __forceinline__ void with_way(const Visit &visit) const {
+    if (a.dense.data) return visit(OnlyWay{});
+    of_x ? with_way_of<true>(visit) : with_way_of<false>(visit);
+  }
+  template <bool of_x, class Visit>
+  __device__ __forceinline__ void with_way_of(const Visit &visit) const {
+    if constexpr (sizeof(Real) == 8) {
+      if (!a.f64)
+        return a.wide_sums ? visit(Way<of_x, strided, true, float>{}) : visit(Way<of_x, strided, false, float>{});
+      return layout_of_all<double, of_x>() == at_once ? visit(Way<of_x, at_once, true, double>{})
+                                                      : visit(Way<of_x, strided, true, double>{});
+    } else {
+      const Layout layout = layout_of_all<float, of_x>();
+      if (layout != strided && is_dense(a, s.pair.index, progress.middle_columns)) {
+        if (layout == at_once)
+          return a.wide_sums ? visit(Way<of_x, at_once, true, float, true>{})
+                             : visit(Way<of_x, at_once, false, float, true>{});
+        if (!a.wide_sums) return visit(Way<of_x, together, false, float, true>{});
+      }
+      if (a.wide_sums)  // of very long series, which are rare, and of unit points, so that not all layouts have code
+        return layout == at_once ? visit(Way<of_x, at_once, true, float>{}) : visit(Way<of_x, strided, true, float>{});
+      if (layout == at_once) return visit(Way<of_x, at_once, false, float>{});
+      layout == together ? visit(Way<of_x, together, false, float>{}) : visit(Way<of_x, strided, false, float>{});
+    }
+  }
+  template <class Element, bool of_x>
+  __device__ __forceinline__ Layout layout_of_all() const {
+    return common(common(layout_of<Real, Element>(a.x, a.features), layout_of<Real, Element>(a.y, a.features)),
+                  layout_of<Real, Element>(of_x ? a.grad_x : a.grad_y, a.features));
+  }
+
   __device__ __forceinline__ void consume(int tile, int half, int number, const Rows<Real> *e,
-                                          BackwardPipeline &pipeline) {
-    if (a.dense.data)
-      return AlignmentOutput<Real, readers, true>(a, s, nullptr, worker).consume(tile, half, number, e, pipeline);
+                                          BackwardPipeline &pipeline, OnlyWay) {
+    AlignmentOutput<Real, readers, true>(a, s, nullptr, worker).consume(tile, half, number, e, pipeline);
+  }
+  template <class Way>
+  __device__ __forceinline__ void consume(int tile, int half, int number, const Rows<Real> *e,
+                                          BackwardPipeline &pipeline, Way) {
     const int half_steps = a.tile_steps / 2, step = (tile << a.tile_bits) + half * half_steps;
     const SweptHalf<Real> swept{e, step, min(half_steps, s.steps - step)};
-    if (swept.steps > 0 && (of_x ? a.grad_x.data : a.grad_y.data)) {
+    const bool asked = Way::of_x ? a.grad_x.data : a.grad_y.data;
+    if (swept.steps > 0 && asked) {
       const unsigned live = pipeline.live[BackwardPipeline::slot_of(number, half)][lane_id()];
-      if constexpr (sizeof(Real) == 8) {
-        if (!a.f64)
-          a.wide_sums ? add<strided, true>(swept, live) : add<strided>(swept, live);
+      if (!Way::of_x) progress.wait(swept.step - (s.lanes - 1), swept.step + swept.steps);
+      if constexpr (Way::dense) {
+        DenseGradients<Way::layout, Way::wide_sums> products(gradients, swept, live);
+        if constexpr (Way::of_x)
+          products.template to_x<of_rows>();
         else
-          layout == at_once ? add<at_once, true, double>(swept, live) : add<strided, true, double>(swept, live);
-      } else if (a.wide_sums) {  // of very long series, which are rare, so that fewer layouts have code of their own
-        layout == at_once ? add<at_once, true>(swept, live) : add<strided, true>(swept, live);
-      } else if (layout == at_once) {
-        add<at_once>(swept, live);
-      } else if (layout == together) {
-        add<together>(swept, live);
+          products.template to_y<of_columns>(progress.separate, progress.separate_end);
       } else {
-        add<strided>(swept, live);
+        for (int f = 0; f < a.features; f += gradients.share.features())
+          if constexpr (Way::of_x)
+            gradients.template to_x<of_rows, typename Way::Element, Way::layout, Way::wide_sums>(swept, live, f);
+          else
+            gradients.template to_y<of_columns, typename Way::Element, Way::layout, Way::wide_sums>(
+                swept, live, f, progress.separate, progress.separate_end);
       }
     }
     pipeline.leave(number, half);
-    if (of_x || !a.grad_y.data) return;
+    if (Way::of_x || !asked) return;
     barrier(3, of_columns * warp);
     if (lane_id() == 0) progress.report(step);
-  }
-  // Element: of the series.
-  template <Layout layout, bool wide_sums = false, class Element = float>
-  __device__ __forceinline__ void add(const SweptHalf<Real> &swept, unsigned live) {
-    if (!of_x) progress.wait(swept.step - (s.lanes - 1), swept.step + swept.steps);
-    for (int f = 0; f < a.features; f += gradients.share.features())
-      if (of_x)
-        gradients.template to_x<of_rows, Element, layout, wide_sums>(swept, live, f);
-      else
-        gradients.template to_y<of_columns, Element, layout, wide_sums>(swept, live, f, progress.separate,
-                                                                        progress.separate_end);
   }
   __device__ __forceinline__ void finish(int) const {
     if (lane_id() == 0) progress.report(0);

@@ -3,8 +3,9 @@
 // any E at all, and then work through the list.
 // Invariant: within a strip each row and each column of a pair has one warp that adds to it, so the order of additions
 // is the same in every run and the hardware's atomics can do them: no warp waits for their results.
-// Trade-off: matrix instructions for E times points were tried and were slower, because E is sparse and the additions
-// to memory take the time. Series of up to four features use ShuffleGradients instead (shuffle_gradients.cuh).
+// Trade-off: matrix instructions take longer where E is sparse, since additions to memory take the time there; pairs in
+// which it is not have them (dense_gradients.cuh). Series of up to four features use ShuffleGradients instead
+// (shuffle_gradients.cuh).
 #pragma once
 
 #include "cuda/pipeline/barrier.cuh"
@@ -114,8 +115,9 @@ struct Features {
 
   int first, skipped, count;  // the lane's own are [first + skipped, first + count)
 
-  __device__ __forceinline__ Features(const Args &a, const LaneShare<Real> &share, int from) {
-    const int feature = from + size * share.lane;
+  // lane: the lane's number among those of its point.
+  __device__ __forceinline__ Features(const Args &a, int lane, int from) {
+    const int feature = from + size * lane;
     first = layout == strided ? feature : min(feature, a.features - size);
     skipped = feature - first;
     count = layout == strided ? a.features - feature : size;
@@ -277,7 +279,7 @@ struct Gradients {
   // Adds to grad_x, features from f on. any: bits of the steps in which the lane's rows have any E.
   template <int workers, class Element, Layout layout, bool wide_sums>
   __device__ __forceinline__ void to_x(const SweptHalf<Real> &half, unsigned any, int f) const {
-    const Features<Real, Element, layout, wide_sums> own(a, share, f);
+    const Features<Real, Element, layout, wide_sums> own(a, share.lane, f);
     const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along_sums(out);
     __syncwarp();
     const int found = note(any != 0 && lane_id() % workers == worker, lane_id(), any, 0);
@@ -314,7 +316,7 @@ struct Gradients {
   template <int workers, class Element, Layout layout, bool wide_sums>
   __device__ __forceinline__ void to_y(const SweptHalf<Real> &half, unsigned any, int f, int separate,
                                        int separate_end) const {
-    const Features<Real, Element, layout, wide_sums> own(a, share, f);
+    const Features<Real, Element, layout, wide_sums> own(a, share.lane, f);
     const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along_sums(out);
     __syncwarp();
     int found = 0;

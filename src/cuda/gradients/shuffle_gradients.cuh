@@ -100,8 +100,12 @@ struct ShuffleGradients {
       atomicAdd(reinterpret_cast<float *>(to), factor * sum);
   }
 
+  template <class Visit>
+  __device__ __forceinline__ void with_way(const Visit &visit) const {
+    visit(OnlyWay{});
+  }
   __device__ __forceinline__ void consume(int tile, int half, int number, const Rows<float> *e,
-                                          BackwardPipeline &pipeline) {
+                                          BackwardPipeline &pipeline, OnlyWay) {
     if (a.dense.data)
       return AlignmentOutput<float, readers, true>(a, s, nullptr, 0).consume(tile, half, number, e, pipeline);
     const int half_steps = a.tile_steps / 2, first = (tile << a.tile_bits) + half * half_steps;

@@ -293,15 +293,17 @@ struct Backward {
       Epilogue gradients(a, s, epilogue(), worker);
       pipeline().wait_begun(count, band);
       gradients.begin(band.last);
-      for (int tile = band.last; pipeline().template goes_on<several>(band, tile); tile--)
-        for (int half = 1; half >= 0; half--) {
-          const int number = number_of(band, tile);
-          pipeline().wait_swept(number, half);
-          gradients.consume(
-              tile, half, number,
-              transitions_of() + BackwardPipeline::slot_of(number, half) * (a.tile_steps / 2) * transitions * warp,
-              pipeline());
-        }
+      gradients.with_way([&](auto way) {
+        for (int tile = band.last; pipeline().template goes_on<several>(band, tile); tile--)
+          for (int half = 1; half >= 0; half--) {
+            const int number = number_of(band, tile);
+            pipeline().wait_swept(number, half);
+            gradients.consume(
+                tile, half, number,
+                transitions_of() + BackwardPipeline::slot_of(number, half) * (a.tile_steps / 2) * transitions * warp,
+                pipeline(), way);
+          }
+      });
       gradients.finish(band.first);
     }
   }
