@@ -161,6 +161,23 @@ TEST_CASE("damaged state is refused, or harmless", "[state]") {
   }
 }
 
+// At gamma = 0 the path goes back by state and costs: where these do not fit together there is none.
+TEST_CASE("backward of other inputs than forward's comes to an end", "[state]") {
+  if (!on_cpu()) return;
+  for (Case c : cases_with_lengths())
+    for (const sdtw_band band : {SDTW_BAND_NONE, SDTW_BAND_SAKOE_CHIBA, SDTW_BAND_ITAKURA}) {
+      c.problem.gamma = 0;
+      c.problem.band = band;
+      c.problem.band_radius = 3;
+      Session session(c);
+      session.forward();
+      const uint64_t nan = UINT64_MAX;  // of any type
+      session.buffers().x = {&nan, {0, 0, 0}};
+      INFO(describe(c));
+      CHECK(refusal([&] { session.alignment(); }).empty());
+    }
+}
+
 TEST_CASE("whatever lengths have become on a GPU, nothing outside of the buffers is read or written", "[state]") {
   if (on_cpu()) return;
   if (backends().empty()) return;  // main says that there is no GPU

@@ -153,6 +153,8 @@ void StripPair<T, In>::backward_path(std::byte *local, In *target, const int64_t
     const Corridor within = corridor(i);
     while (row >= top) {
       const auto step_of_row = [&] { return column + (row - top) / K; };
+      // A path leaves the corridor where state, or the inputs, are no longer what they were in forward.
+      if (step_of_row() < within.begin || step_of_row() >= within.end) return;
       const int64_t s = std::max(step_of_row() / plan.tile_cols * plan.tile_cols, within.begin);
       const int64_t count = tile_end(within, s) - s;
       cost(i, cells, s, count, local);
