@@ -155,8 +155,8 @@ typedef struct sdtw_problem {
   sdtw_metric metric; /* default SDTW_SQEUCLIDEAN */
   sdtw_dtype dtype;   /* of inputs and gradients; default SDTW_F32 */
   uint32_t flags;     /* SDTW_ALL_PAIRS, SDTW_SYMMETRIC */
-  int64_t batch_x;    /* series in x, >= 0; 0: every call succeeds and does nothing */
-  int64_t batch_y;    /* series in y: = batch_x unless SDTW_ALL_PAIRS */
+  int64_t batch_x;    /* series in x, >= 0 */
+  int64_t batch_y;    /* series in y: = batch_x unless SDTW_ALL_PAIRS; 0 of either: calls succeed and write nothing */
   int64_t n, m;       /* padded lengths of x and y, >= 1 and < 2^30 */
   int64_t features;   /* of one time step, >= 1 and < 2^30; 0 for SDTW_PRECOMPUTED */
   double gamma;       /* smoothing, finite and >= 1e-200, or 0: hard DTW, ties broken diagonal, vertical, horizontal */

@@ -135,6 +135,13 @@ TEST_CASE("an empty batch succeeds and writes nothing", "[values]") {
     CHECK(sdtw_backward(&c.problem, &none, &c.exec) == SDTW_STATUS_OK);
     CHECK(sdtw_alignment(&c.problem, &none, &c.exec) == SDTW_STATUS_OK);
     CHECK(sdtw_jvp(&c.problem, &none, &c.exec) == SDTW_STATUS_OK);
+    c.problem.flags = SDTW_ALL_PAIRS;
+    c.problem.batch_x = 1;  // with no y
+    float gradient[8] = {7};
+    none.grad_x = {gradient, {8, 2, 1}};
+    CHECK(sdtw_forward(&c.problem, &none, &c.exec) == SDTW_STATUS_OK);
+    CHECK(sdtw_backward(&c.problem, &none, &c.exec) == SDTW_STATUS_OK);
+    CHECK(gradient[0] == 7);
   }
 }
 
