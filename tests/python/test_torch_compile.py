@@ -66,6 +66,18 @@ def test_gamma_of_a_module_may_change(device):
     assert counter.frame_count <= 3
 
 
+@pytest.mark.parametrize("options", [{}, {"step_weights": (2, 1, 1), "step_penalties": (0, 0.1, 0.2)}])
+def test_module_made_in_a_program(device, options):
+    x, y = pair(device)
+
+    def function(x, y, gamma):
+        return SoftDTW(gamma, **options)(x, y)
+
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    for gamma in (1.0, 0.5, 0.25):
+        torch.testing.assert_close(compiled(x, y, gamma), function(x, y, gamma))
+
+
 def test_gamma_of_a_tensor_may_change(device):
     x, y = pair(device)
     counter = CompileCounterWithBackend("aot_eager")

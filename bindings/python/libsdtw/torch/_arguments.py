@@ -137,6 +137,8 @@ def check_supported(gamma: Any, metric: Any, rules: _options.GivenRules = _optio
     gamma = check_gamma(gamma)
     check_metric(metric)
     key = _options.key(metric if isinstance(metric, str) else "precomputed", rules)
+    if torch.compiler.is_compiling():  # it cannot trace the core, which the call asks
+        return
     if isinstance(gamma, Tensor):
         penalty_as_cost(_options.parse(key))
     elif isinstance(metric, str):
