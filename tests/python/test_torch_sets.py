@@ -4,6 +4,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.autograd import forward_ad
 from tslearn.datasets import CachedDatasets
 
@@ -211,6 +212,32 @@ def test_all_pairs_compiled(device):
         value, expected = compiled(*inputs), soft_dtw_cdist(*inputs)
         torch.testing.assert_close(value, expected)
         torch.testing.assert_close(grads(value, *inputs), grads(expected, *inputs))
+
+
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("options", [{"normalize": True}, {"metric": lambda x, y: x @ y.mT}])
+def test_all_pairs_compiled_for_any_batch(device, options, second):
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(soft_dtw_cdist, fullgraph=True, backend=counter)
+    for size in range(2, 6):
+        x = torch.randn(size, 4, 2, device=device)
+        y = torch.randn(size + 3, 5, 2, device=device) if second else None
+        torch.testing.assert_close(compiled(x, y, **options), soft_dtw_cdist(x, y, **options))
+    assert counter.frame_count == 2
+
+
+@pytest.mark.parametrize("options", [{}, {"normalize": True}, {"metric": lambda x, y: x @ y.mT}])
+def test_all_pairs_exported_for_any_batch(device, options):
+    class Loss(torch.nn.Module):
+        def forward(self, x, y):
+            return soft_dtw_cdist(x, y, **options)
+
+    x, y = (t.detach() for t in pair(device))
+    sizes = [{0: torch.export.Dim(name, min=2, max=60)} for name in ("first", "second")]
+    program = torch.export.export(Loss(), (x, y), dynamic_shapes=sizes, strict=False).module()
+    more = torch.cat([x, x]), y[:2]
+    torch.testing.assert_close(program(*more), Loss()(*more))
 
 
 def test_all_pairs_of_none(device):

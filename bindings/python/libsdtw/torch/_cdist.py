@@ -95,7 +95,8 @@ def _of_the_library(
     second = x if y is None else y
     if _private.is_forward_mode_differentiated(x, second):
         return None
-    if callable(options["metric"]) or not len(x) or not len(second) or not _private.are_plain(x, second):
+    some = x.shape[0] > 0 and second.shape[0] > 0  # len would make them constants of exported programs
+    if callable(options["metric"]) or not some or not _private.are_plain(x, second):
         return None
     names = ("band", "radius", "step_weights", "step_penalties")
     rules = tuple(options[name] for name in names)
@@ -139,8 +140,8 @@ def _block(
     x: Tensor, y: Tensor, x_lengths: Tensor | None, y_lengths: Tensor | None, options: dict[str, Any]
 ) -> Tensor:
     """(P, Q) at once."""
-    n = None if x_lengths is None else x_lengths[:, None].expand(len(x), len(y))
-    m = None if y_lengths is None else y_lengths.expand(len(x), len(y))
+    n = None if x_lengths is None else x_lengths[:, None].expand(x.shape[0], y.shape[0])
+    m = None if y_lengths is None else y_lengths.expand(x.shape[0], y.shape[0])
     return soft_dtw(x[:, None], y, x_lengths=n, y_lengths=m, **options)
 
 
@@ -156,46 +157,48 @@ def _again(*args: Any) -> Tensor:
     return result
 
 
-def _part(tensor: Tensor | None, begin: int, end: int) -> Tensor | None:
-    return None if tensor is None else tensor[begin:end]
+def _parts(size: int, step: int) -> Sequence[slice]:
+    """Parts of step each, one at least. Of one alone nothing asks for the size: a range would make a constant
+    of it, so that a program would be compiled anew for each batch."""
+    if size <= step:
+        return (slice(None),)
+    return [slice(begin, begin + step) for begin in range(0, size, step)]
+
+
+def _part(tensor: Tensor | None, part: slice) -> Tensor | None:
+    return None if tensor is None else tensor[part]
 
 
 def _all(
     x: Tensor, y: Tensor, n: Tensor | None, m: Tensor | None, block: int, options: dict[str, Any]
 ) -> Tensor:
-    width = max(1, min(len(y), block))
-    height = max(1, block // width)
+    height = block // (y.shape[0] or 1) or 1
+    columns = _parts(y.shape[0], block)
     rows = []
-    for i in range(0, max(1, len(x)), height):
-        these = x[i : i + height], _part(n, i, i + height)
-        row = [
-            _again(these[0], y[j : j + width], these[1], _part(m, j, j + width), options)
-            for j in range(0, max(1, len(y)), width)
-        ]
+    for i in _parts(x.shape[0], height):
+        row = [_again(x[i], y[j], _part(n, i), _part(m, j), options) for j in columns]
         rows.append(row[0] if len(row) == 1 else torch.cat(row, 1))
     return rows[0] if len(rows) == 1 else torch.cat(rows)
 
 
 def _symmetric(x: Tensor, n: Tensor | None, block: int, options: dict[str, Any]) -> Tensor:
     """The upper triangle in blocks, and its mirror image."""
-    side = max(1, int(block**0.5))
-    count = range(0, max(1, len(x)), side)
+    parts = _parts(x.shape[0], max(1, int(block**0.5)))
     blocks: dict[tuple[int, int], Tensor] = {}
-    for a, i in enumerate(count):
-        for b, j in enumerate(count[a:], a):
-            part = x[i : i + side], x[j : j + side], _part(n, i, i + side), _part(n, j, j + side)
-            values = _again(*part, options)
+    for a, i in enumerate(parts):
+        for b, j in enumerate(parts[a:], a):
+            values = _again(x[i], x[j], _part(n, i), _part(n, j), options)
             if a == b:  # of which both halves were computed, and may differ by rounding
                 values = torch.where(torch.ones_like(values).triu().bool(), values, values.mT)
             blocks[a, b], blocks[b, a] = values, values.mT
-    indices = range(len(count))
+    indices = range(len(parts))
     return torch.cat([torch.cat([blocks[a, b] for b in indices], 1) for a in indices])
 
 
 def _own(series: Tensor, lengths: Tensor | None, block: int, options: dict[str, Any]) -> Tensor:
     """Values of series with themselves."""
-    parts = []
-    for i in range(0, max(1, len(series)), block):
-        part, n = series[i : i + block], _part(lengths, i, i + block)
-        parts.append(soft_dtw(part, part, x_lengths=n, y_lengths=n, **options))
-    return torch.cat(parts)
+    values = []
+    for i in _parts(series.shape[0], block):
+        part, n = series[i], _part(lengths, i)
+        values.append(soft_dtw(part, part, x_lengths=n, y_lengths=n, **options))
+    return torch.cat(values)
