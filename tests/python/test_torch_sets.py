@@ -257,6 +257,7 @@ def test_all_pairs_of_none(device):
         ({"y": torch.zeros(3, 4)}, ValueError, r"y has shape \(3, 4\): .*y\[\.\.\., None\]"),
         ({"x_lengths": [1, 2]}, ValueError, r"x_lengths has shape \(2,\)"),
         ({"y": "abc"}, TypeError, "y is a str"),
+        ({"x": torch.zeros(3, 4, 2).to_sparse()}, TypeError, "x has layout torch.sparse_coo"),
         ({"metric": "l2"}, ValueError, "metric is 'l2': expected one of"),
         ({"y_lengths": torch.ones(3, dtype=int, device="meta")}, ValueError, "y_lengths is on .* and y on"),
     ],

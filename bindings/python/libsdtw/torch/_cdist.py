@@ -17,6 +17,7 @@ from ._arguments import (
     Lengths,
     Metric,
     Series,
+    check_floats,
     check_gamma,
     check_metric_of_series,
     lengths_of,
@@ -124,8 +125,7 @@ def _is_symmetric(options: dict[str, Any]) -> bool:
 
 def _batch(name: str, series: Any, lengths: Any) -> tuple[Tensor, Tensor | None]:
     series, lengths = padded(name, series, lengths)
-    if not isinstance(series, Tensor):
-        raise TypeError(f"{name} is a {type(series).__name__}: expected a tensor, or a list of tensors")
+    check_floats(name, series)
     if series.ndim != 3:
         raise InvalidArgumentError(
             f"{name} has shape {tuple(series.shape)}: expected (P, N, D); a batch of univariate series (P, "
