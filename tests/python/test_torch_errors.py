@@ -1,5 +1,6 @@
 # libsdtw.torch: every argument broken one at a time. Messages name the argument as Python has it.
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -37,6 +38,12 @@ def sparse(*shape):
     return series(*shape).to_sparse()
 
 
+def masked(*shape):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it is a prototype
+        return torch.masked.MaskedTensor(series(*shape), torch.ones(shape, dtype=torch.bool))
+
+
 learned = torch.nn.Parameter(torch.ones(3))
 
 # What is given instead, the exception, and what its message says.
@@ -60,6 +67,8 @@ SHARED = [
     (given(y=series(2, 4, 3, dtype=torch.complex128)), TypeError, "y has dtype torch.complex128"),
     (given(x=sparse(2, 5, 3)), TypeError, r"x has layout torch.sparse_coo: .*x\.to_dense\(\)"),
     (given(y=sparse(2, 4, 3)), TypeError, "y has layout torch.sparse_coo"),
+    (given(x=masked(2, 5, 3)), TypeError, r"x is a MaskedTensor: .*x\.to_tensor\(0\)"),
+    (given(y=masked(2, 4, 3)), TypeError, "y is a MaskedTensor"),
     # types and devices that differ
     (
         given(x=series(2, 5, 3, dtype=torch.float64)),

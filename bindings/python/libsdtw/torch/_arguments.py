@@ -157,6 +157,11 @@ def check_floats(name: str, tensor: Any) -> None:
         raise TypeError(
             f"{name} has layout {tensor.layout}: expected a dense tensor, as {name}.to_dense() is"
         )
+    if type(tensor).__name__ == "MaskedTensor":  # of torch.masked, which has no rules for operators of others
+        raise TypeError(
+            f"{name} is a MaskedTensor: expected one without a mask, as {name}.to_tensor(0) is, and lengths "
+            "for padding"
+        )
 
 
 def _alike(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
