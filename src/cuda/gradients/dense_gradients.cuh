@@ -112,7 +112,7 @@ struct DenseGradients {
     }
   }
 
-  // To grad_x, of every other lane, as point_gradients.cuh has it: of four lanes at a time, which meet up to 22 columns.
+  // To grad_x, of every other lane, as point_gradients.cuh has it: four lanes at a time, which meet up to 22 columns.
   template <int workers>
   __device__ __forceinline__ void to_x() {
     constexpr int lanes = 4;
