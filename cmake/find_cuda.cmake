@@ -1,5 +1,12 @@
 # Resolves SDTW_CUDA into SDTW_HAVE_CUDA and enables the language, which an emulated backend does not need. Comes before
 # the first target, which takes its architectures from here.
+# Any other word would be true to CMake.
+if(NOT SDTW_CUDA MATCHES "^(AUTO|EMULATED)$")
+  string(TOUPPER "${SDTW_CUDA}" switch)
+  if(NOT switch MATCHES "^(ON|OFF|TRUE|FALSE|YES|NO|1|0)$")
+    message(FATAL_ERROR "SDTW_CUDA is \"${SDTW_CUDA}\": expected AUTO, ON, OFF or EMULATED")
+  endif()
+endif()
 set(SDTW_HAVE_CUDA ${SDTW_CUDA})
 if(SDTW_CUDA STREQUAL "AUTO")
   include(CheckLanguage)

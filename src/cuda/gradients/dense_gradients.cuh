@@ -160,7 +160,7 @@ struct DenseGradients {
     for (int task = of.worker; task < 3 * groups; task += workers) {
       const int number = task / groups, f = (task - number * groups) * together;
       const int back = half_steps * (number == 0 ? 1 : number == 1 ? 0 : 2);  // what takes longest comes first
-      const int column = row - back;                                         // the lane's first, likewise
+      const int column = row - back;                                          // the lane's first, likewise
       const int begin = max(back - half_steps, 0), end = min(back + half_steps, warp);
       const Own own(a, row, f);
       clear();
