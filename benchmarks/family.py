@@ -205,6 +205,8 @@ def cliffs():
         yield Variant("cliff", 32, 1024, d, aim="2", gamma=gamma)
     for d in (1, 8, 64):
         yield Variant("cliff", 32, 512, d, aim="2", scale=1000.0)
+    for d in (8, 64, 128):  # costs are nearly alike, so that E is in every cell
+        yield Variant("cliff", 32, 512, d, aim="2", gamma=1e3)
     yield Variant("cliff", 2, 8191, 17, aim="4 ms", gamma=0.01, M=8193)
     yield Variant("cliff", 32, 128, 64, "value", aim="2", gamma=1e-3)
     for d in (129, 192, 256, 512, 1024):

@@ -144,7 +144,7 @@ struct DenseGradients {
         add_columns(std::integral_constant<int, 4>{}, 0);
         add_columns(std::integral_constant<int, 2>{}, 4);
         give(
-            f, of.out, [&](const Own &of_lane, int i) { return x_at(of_lane, own_row + i); },
+            f, of.out, [&](const Own &given, int i) { return x_at(given, own_row + i); },
             [&](int i) { return of.exists(own_row + i, facts.rows) ? of.out.at(0, own_row + i) : nullptr; });
       }
     }
@@ -182,7 +182,7 @@ struct DenseGradients {
         add<K>(e, points);
       }
       give(
-          f, of.out, [&](const Own &of_lane, int i) { return y_at(of_lane, half.step + column + 8 * i); },
+          f, of.out, [&](const Own &given, int i) { return y_at(given, half.step + column + 8 * i); },
           [&](int i) -> char * {
             const int own_column = half.step + column + 8 * i, j = s.column_of(s.pair, own_column);
             if (!has_column(own_column)) return nullptr;
