@@ -323,14 +323,17 @@ def scaled(series: Series, scaler: str | None) -> Series:
     0."""
     if scaler is None:
         return series
-    data = np.array(on_host(series.data), dtype=series.value_dtype)
+    data = np.array(on_host(series.data), dtype=series.value_dtype, order="C")  # sums have one order
     for row, size in zip(data, series.sizes(), strict=True):
         part = row[:size]
         # The largest is near 1, by a power of two, as differences and squares of any numbers could overflow.
         part[...] = np.ldexp(part, -np.frexp(np.abs(part).max(0))[1])
         last_digit = np.finfo(part.dtype).eps * np.abs(part).max(0)
         part -= part[0].copy()  # so that the mean of a constant is the constant, without rounding
-        shift, scale = (part.mean(0), part.std(0)) if scaler == "standard" else (part.min(0), np.ptp(part, 0))
+        if scaler == "standard":  # in float64, as rounding errors of many time steps add up
+            shift, scale = part.mean(0, dtype=np.float64), part.std(0, dtype=np.float64)
+        else:
+            shift, scale = part.min(0), np.ptp(part, 0)
         part -= shift
         # Values that differ in their last digit alone are a constant that was computed, and rounded.
         part /= np.where(scale > last_digit, scale, np.inf)
