@@ -336,8 +336,9 @@ def test_pipelines_and_grid_search(rng):
     assert clusters.fit_predict(table).shape == (len(x),)
     copy = clone(SoftDTWKMeans(3, gamma=0.3, step_weights=(1, 2, 2)))
     assert copy.get_params()["step_weights"] == (1, 2, 2)
-    names = SoftDTWKMeans(3, max_iter=1).fit(table).get_feature_names_out()
-    assert list(names) == ["softdtwkmeans0", "softdtwkmeans1", "softdtwkmeans2"]
+    fitted = SoftDTWKMeans(3, max_iter=1).fit(table).set_params(n_clusters=5)  # of the next fit
+    assert list(fitted.get_feature_names_out()) == ["softdtwkmeans0", "softdtwkmeans1", "softdtwkmeans2"]
+    assert not hasattr(SoftDTWKMedoids(3), "_n_features_out")  # by which scikit-learn knows what is fitted
 
 
 @pytest.mark.parametrize("kind", KINDS)

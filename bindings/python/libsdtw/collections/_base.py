@@ -105,7 +105,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
 class ClusterEstimator(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
     """What fits clusters: the methods that scikit-learn's mixins have, for series that come with lengths."""
 
-    n_clusters: int
+    cluster_centers_: Any
 
     def fit_predict(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
@@ -123,7 +123,7 @@ class ClusterEstimator(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_clusters
+        return len(self.cluster_centers_)
 
 
 def encoded(targets: Any, size: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
