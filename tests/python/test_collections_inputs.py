@@ -200,6 +200,18 @@ def test_columns_of_series(rng):
         np.testing.assert_array_equal(soft_dtw_matrix(column, gamma=0.3), soft_dtw_matrix(x, gamma=0.3))
 
 
+def test_missing_numbers_of_pandas(rng):
+    pandas = pytest.importorskip("pandas")
+    x = rng.integers(9, size=(4, 6)).astype(float)
+    x[1, 4:] = x[3, 1:] = np.nan
+    tables = [pandas.DataFrame({"a": row, "b": -row}) for row in x]
+    for given in (pandas.DataFrame(x), tables):
+        expected = soft_dtw_matrix(given, gamma=0.3)
+        for kind in ("Int64", "Float64"):  # NA in the place of NaN
+            nullable = [one.astype(kind) for one in given] if given is tables else given.astype(kind)
+            np.testing.assert_array_equal(soft_dtw_matrix(nullable, gamma=0.3), expected)
+
+
 def test_errors_name_what_is_wrong(rng):
     x = rng.normal(size=(4, 6, 2))
     for given in ([["1", "a"]], [[1, 1j]], [[1, np.ones(2)]]):

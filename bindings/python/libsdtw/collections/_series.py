@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -234,6 +235,8 @@ def _numbers(name: str, data: NDArray[Any]) -> NDArray[Any]:
     """Python's objects as numbers, as scikit-learn takes them; float() says what cannot be one."""
     if data.dtype.kind != "O":
         return data
+    if "pandas" in sys.modules:  # whose tables of Int64, Float64 and the like are of objects, NA among them
+        data = np.where(sys.modules["pandas"].isna(data), np.nan, data)
     try:
         return data.astype(np.float64)
     except (TypeError, ValueError) as error:
