@@ -238,6 +238,15 @@ def test_kmeans(options, part, rng, monkeypatch):
         np.testing.assert_array_equal(found.predict(x), expected.predict(x))
 
 
+@pytest.mark.parametrize("normalize", [True, False])
+def test_kmeans_of_halves(normalize, rng):
+    # A center was one of halves in its own values, on other devices and for score, and was not elsewhere
+    x = rng.normal(size=(20, 11, 2)).cumsum(1).astype(np.float16)
+    model = fitted(x, None, normalize=normalize)
+    same_clusters(fitted(x, ["cpu", "cpu"], normalize=normalize), model)
+    assert -model.score(x, sample_weight=np.arange(len(x)) % 3) == pytest.approx(model.inertia_, rel=1e-7)
+
+
 @pytest.mark.parametrize("metric", ["sqeuclidean", "cityblock"])
 def test_barycenter(metric, rng, monkeypatch):
     monkeypatch.setattr(_pairs, "STATE_PAIRS", 5)

@@ -39,7 +39,7 @@ class Assignments:
         if self.series.on_host and self.team is None:
             if len(centers) not in self.calls:
                 self.calls[len(centers)] = _Prepared(self.series, centers.shape, self.options)
-            values = self.calls[len(centers)].values(centers)
+            values = self.calls[len(centers)].values(others.data)  # halves, if their own values are of halves
         else:
             values = self._raw(others).astype(np.float64)
         if self.own is not None:
@@ -75,7 +75,7 @@ class _Prepared(Call):
         span = self.arrays.span(self.workspace)
         self.args = self.problem, self.exec, *self._inputs(), self._address(self.value), None, span
 
-    def values(self, centers: Floats) -> Floats:
+    def values(self, centers: NDArray[Any]) -> Floats:
         self.centers[...] = centers
         _core.forward(*self.args)
         return self.value.astype(np.float64)
