@@ -18,12 +18,14 @@ from libsdtw.collections import (
     median_gamma,
     reduce_pairs,
     soft_dtw_barycenter,
+    soft_dtw_histogram,
     soft_dtw_matrix,
     soft_dtw_sums,
     soft_dtw_top_k,
 )
 from libsdtw.collections._pairs import PairOptions
 from libsdtw.collections._series import as_series
+from libsdtw.numpy import soft_dtw
 from test_collections import ragged
 from test_collections_estimators import KINDS
 
@@ -221,6 +223,20 @@ def test_errors_name_what_is_wrong(rng):
             SoftDTWKMeans(1).fit(boxed)
     with pytest.raises(ValueError, match=r"^X\[1\] holds what is no number: .* 'a'$"):
         SoftDTWKMeans(1).fit([np.ones(3), np.array([1, "a"], object)])
+    no_array = [[1, 2], [3]]
+    for given in ([no_array], [no_array, no_array[0]]):
+        with pytest.raises(InvalidArgumentError, match=r"^x(\[0\])? is a list that makes no array"):
+            soft_dtw_sums(given)
+    for name, fails in (("lengths", median_gamma), ("x_lengths", soft_dtw_sums)):
+        with pytest.raises(InvalidArgumentError, match=rf"^{name} is a list that makes no array"):
+            fails(x, **{name: no_array})
+        with pytest.raises(InvalidArgumentError, match=rf"^{name} has masked elements"):
+            fails(x, **{name: np.ma.masked_equal([3, 4, 5, 6], 4)})
+    for given in (no_array, "auto"):
+        with pytest.raises(InvalidArgumentError, match=r"^edges is a .* that makes no array"):
+            soft_dtw_histogram(x, edges=given)
+    with pytest.raises(InvalidArgumentError, match=r"^x_lengths is a list that makes no array"):
+        soft_dtw(x, x, x_lengths=no_array)
     with pytest.raises(InvalidArgumentError, match=r"^init has NaN or infinity"):
         soft_dtw_barycenter(x, init=np.full((5, 2), np.nan))
     with pytest.raises(InvalidArgumentError, match=r"^metric is 'manhattan': expected one of 'sqeuclidean'"):

@@ -73,7 +73,7 @@ class NumpyArrays:
         """Lengths as the core reads them, (batch,) int64."""
         if given is None:
             return None
-        array = self._integers(name, _on_host(given), batch)
+        array = self._integers(name, NUMPY.asarray(name, given), batch)
         outside = (array < 0) | (array > longest)
         if outside.any():
             raise InvalidArgumentError(

@@ -163,7 +163,8 @@ def _host_array(given: Any) -> Any:
 
 def _is_ragged(given: Sequence[Any]) -> bool:
     """Whether a list holds series, not numbers of one array."""
-    return any(hasattr(one, "ndim") for one in given) or len({np.shape(one)[:1] for one in given}) > 1
+    sizes = {(len(one),) if isinstance(one, (list, tuple)) else np.shape(one)[:1] for one in given}
+    return any(hasattr(one, "ndim") for one in given) or len(sizes) > 1
 
 
 def _padded(name: str, given: Sequence[Any]) -> Series:
@@ -186,7 +187,7 @@ def _padded(name: str, given: Sequence[Any]) -> Series:
 def _unpadded(name: str, given: Any) -> NDArray[Any]:
     """One series as an array, without the end that is masked."""
     if not np.ma.is_masked(given):
-        return _numbers(name, np.asarray(given))
+        return _numbers(name, NUMPY.asarray(name, given))
     data, size = NUMPY.batch(name, given, None)
     return np.asarray(data[:size])
 
@@ -197,7 +198,7 @@ def _floats(name: str, given: Any) -> Any:
     if library_of(given) not in ("torch", "cupy"):
         if hasattr(given, "toarray"):
             raise TypeError(f"{name} is a sparse {type(given).__name__}: expected a dense array of series")
-        data = np.asarray(given)
+        data = NUMPY.asarray(name, given)
         if data.dtype.kind == "O" and data.ndim == 0:
             raise TypeError(f"{name} is a {type(given).__name__}: expected an array, or a list of series")
         if data.dtype.kind == "c":
@@ -246,7 +247,7 @@ def _numbers(name: str, data: NDArray[Any]) -> NDArray[Any]:
 def _lengths(name: str, data: Any, given: Any) -> NDArray[np.int64] | None:
     if given is None:
         return None
-    lengths = on_host(given) if library_of(given) in ("torch", "cupy") else np.asarray(given)
+    lengths = on_host(given) if library_of(given) in ("torch", "cupy") else NUMPY.asarray(name, given)
     if lengths.dtype.kind not in "iu":
         raise TypeError(f"{name} has dtype {lengths.dtype}: expected integers")
     if lengths.shape != (len(data),):
