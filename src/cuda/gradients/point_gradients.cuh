@@ -1,11 +1,12 @@
 // Gradients of x and y, of any number of features, from half a tile of E: grad_x_i = 2 g sum_j E_ij (x_i - y_j), and
 // likewise grad_y. E is sparse as a rule, so warps first list the lanes (for grad_x) or columns (for grad_y) that have
 // any E at all, and then work through the list.
-// Invariant: within a strip each row and each column of a pair has one warp that adds to it, or, by products, each
-// column one in a half tile. So the order of additions is the same in every run and the hardware's atomics can do them:
-// no warp waits for their results. Trade-off: matrix instructions take longer where E is sparse, since additions to
-// memory take the time there; pairs in which it is not have them (dense_gradients.cuh). Series of up to four features
-// use ShuffleGradients instead (shuffle_gradients.cuh).
+// Invariant: within a strip each row and each column of a pair has one warp that adds to it; by products, each column
+// has one in a half tile. So the order of additions is the same in every run and the hardware's atomics can do them: no
+// warp waits for their results.
+// Trade-off: matrix instructions take longer where E is sparse, since additions to memory take the time there; pairs in
+// which it is not have them (dense_gradients.cuh). Series of up to four features use ShuffleGradients instead
+// (shuffle_gradients.cuh).
 #pragma once
 
 #include "cuda/pipeline/barrier.cuh"
