@@ -28,7 +28,7 @@ need_tools() {
 # build_wheel FLAVOUR OPTION...
 build_wheel() {
   local flavour=$1 options=() made
-  for option in "${@:2}"; do options+=(-C "cmake.define.$option"); done
+  for option in "${@:2}"; do options+=("--config-settings=cmake.define.$option"); done
   made=$(mktemp -d)
   say "building the wheel for $flavour from the source distribution"
   "$tools/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-deps -w "$made" "${options[@]}" \

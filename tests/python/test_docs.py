@@ -133,6 +133,12 @@ def test_commands_of_pages(page: Path) -> None:
     assert checked.returncode == 0, checked.stderr
 
 
+def test_options_of_pip_are_known_to_debians() -> None:
+    """Debian 12's pip, 23.0, has --config-settings, but not its short form, -C."""
+    for path in (*PAGES, ROOT / "pyproject.toml", *ROOT.glob("packaging/*.sh")):
+        assert not re.search(r"-C\s+\"?cmake\.", path.read_text()), path
+
+
 def test_reference_is_what_the_docstrings_say() -> None:
     run(sys.executable, ROOT / "docs/reference.py", "--check", cwd=ROOT)
 
