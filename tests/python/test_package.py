@@ -34,6 +34,11 @@ def test_names_are_those_of_the_headers_constants():
     assert _rules.DEGREES.keys() == _core.METRICS.keys()
 
 
+def test_numpy_that_is_asked_for_has_what_is_called():
+    least = re.search(r'"numpy>=(\d+)\.(\d+)"', (HEADER.parents[1] / "pyproject.toml").read_text())
+    assert tuple(map(int, least.groups())) >= (1, 23)  # from_dlpack
+
+
 def test_import_loads_no_framework():
     code = "import sys, libsdtw; print({'torch', 'jax', 'numpy'} & set(sys.modules))"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
