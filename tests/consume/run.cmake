@@ -22,6 +22,17 @@ function(consume name languages)
   run(${emulator} ${scratch}/${name}/use_sdtw_static)
 endfunction()
 
+# refuse(FOLDER OPTION MESSAGE): the folder of the library is not configured with the option.
+function(refuse folder option message)
+  execute_process(COMMAND ${CMAKE_COMMAND} --fresh -S ${source}/${folder} -B ${scratch}/bad -G ${generator}
+                  -D ${option} ERROR_VARIABLE output OUTPUT_QUIET)
+  string(REGEX REPLACE "[ \n]+" " " output "${output}")
+  string(FIND "${output}" "${message}" found)
+  if(found EQUAL -1)
+    message(FATAL_ERROR "${option}: ${output}")
+  endif()
+endfunction()
+
 file(REMOVE_RECURSE ${scratch})
 
 if(NOT way STREQUAL "installed")
@@ -44,11 +55,10 @@ if(NOT way STREQUAL "installed")
   if(way STREQUAL "add_subdirectory")
     consume(odd C -D odd=ON -D how=${way} -D sdtw_source=${source} -D SDTW_CUDA=OFF ${plain})
     run(${emulator} ${scratch}/odd/m)
-    execute_process(COMMAND ${CMAKE_COMMAND} -S ${source} -B ${scratch}/bad -G ${generator} -D SDTW_CUDA=auto
-                    ERROR_VARIABLE output OUTPUT_QUIET)
-    if(NOT output MATCHES "SDTW_CUDA is \"auto\": expected AUTO, ON, OFF or EMULATED")
-      message(FATAL_ERROR "SDTW_CUDA=auto: ${output}")
-    endif()
+    refuse(. SDTW_CUDA=auto "SDTW_CUDA is \"auto\": expected AUTO, ON, OFF or EMULATED")
+    refuse(bindings/jax SDTW_JAX=auto "SDTW_JAX is \"auto\": expected AUTO, ON or OFF")
+    refuse(bindings/jax SDTW_JAX_INCLUDE=/nowhere "SDTW_JAX is AUTO, but \"/nowhere\" has no xla/ffi/api/ffi.h")
+    refuse(bindings/torch SDTW_TORCH=none "SDTW_TORCH is \"none\": expected AUTO, ON or OFF")
   endif()
   return()
 endif()
