@@ -133,6 +133,24 @@ def test_commands_of_pages(page: Path) -> None:
     assert checked.returncode == 0, checked.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("frobnicate", "COMMAND is frobnicate: expected one of these"),
+        ("format --chek", "arguments of format are --chek: expected --check or none"),
+        ("docs --quik", "an argument of docs is --quik: expected --check, --quick"),
+        ("asan --help", "an argument of asan is --help: expected none"),
+        ("fuzz --random 1m", "SECONDS is 1m: expected a number"),
+    ],
+)
+def test_dev_refuses(arguments: str, said: str, tmp_path: Path) -> None:
+    dev = shutil.copy(ROOT / "dev", tmp_path)  # where there is nothing that it could change
+    command = [dev, *arguments.split()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={"PATH": "/usr/bin:/bin"})
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"{said}\n\nusage: ")
+
+
 def test_options_of_pip_are_known_to_debians() -> None:
     """Debian 12's pip, 23.0, has --config-settings, but not its short form, -C."""
     for path in (*PAGES, ROOT / "pyproject.toml", *ROOT.glob("packaging/*.sh")):
