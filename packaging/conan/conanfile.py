@@ -51,6 +51,10 @@ class SdtwConan(ConanFile):
         unwanted = "*.a" if self.options.shared else "*.so*"
         for path in (Path(self.package_folder) / "lib").glob(unwanted):
             path.unlink()
+        if self.options.cuda and not self.options.shared:  # whose file for pkg-config says where it is
+            text = load(self, Path(self.package_folder) / "lib" / "pkgconfig" / "sdtw.pc")
+            folder = re.search(r"-L(.*) -lcudart_static", text)[1]
+            copy(self, "libcudart_static.a", folder, Path(self.package_folder) / "lib")
         for folder in ("cmake", "pkgconfig"):  # Conan writes its own
             rmdir(self, str(Path(self.package_folder) / "lib" / folder))
 
@@ -62,4 +66,7 @@ class SdtwConan(ConanFile):
         if not self.options.shared:
             self.cpp_info.defines = ["SDTW_STATIC"]
             self.cpp_info.system_libs = ["stdc++", "gomp", "pthread", "dl", "m"]
+            if self.options.cuda:
+                self.cpp_info.libs.append("cudart_static")
+                self.cpp_info.system_libs.append("rt")
             self.cpp_info.exelinkflags = self.cpp_info.sharedlinkflags = ["-Wl,-z,nodelete"]

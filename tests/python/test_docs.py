@@ -2,11 +2,14 @@
 import importlib.util
 import itertools
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -174,3 +177,16 @@ def test_the_conda_recipe_asks_for_what_pip_does() -> None:
     )
     wanted = {name: least for name, least in project if name in {"numpy", "pybind11", "scikit-build-core"}}
     assert {name: least for name, least in recipe if name in wanted} == wanted
+
+
+@pytest.mark.parametrize("cuda", [False, True])
+def test_the_static_conan_package_has_what_the_library_links(
+    cuda: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With CUDA its runtime as well. Conan itself is in no environment of the tests."""
+    for name in ("conan", "conan.tools", "conan.tools.cmake", "conan.tools.files"):
+        monkeypatch.setitem(sys.modules, name, MagicMock(ConanFile=object))
+    recipe = runpy.run_path(str(ROOT / "packaging/conan/conanfile.py"))["SdtwConan"]()
+    recipe.options, recipe.cpp_info = SimpleNamespace(shared=False, cuda=cuda), MagicMock()
+    recipe.package_info()
+    assert ("cudart_static" in recipe.cpp_info.libs) == ("rt" in recipe.cpp_info.system_libs) == cuda
