@@ -243,6 +243,14 @@ def test_divergences(metric, kind, x64):
     np.testing.assert_allclose(value, np.array(apart), atol=1e-11)
 
 
+@pytest.mark.parametrize("lengths", [2, [2], [2, 2, 2]])
+def test_divergence_of_one_univariate_series(lengths):
+    x, y = pair(np.float32, (3, 7, 6, 1))
+    one, of = x[0, :, 0], functools.partial(soft_dtw, normalize=True)
+    np.testing.assert_allclose(of(one, y, x_lengths=lengths), of(x[0, :2], y), rtol=1e-5)
+    np.testing.assert_allclose(of(y, one, y_lengths=lengths), of(y, x[0, :2]), rtol=1e-5)
+
+
 @pytest.mark.parametrize("metric", SERIES_METRICS)
 def test_mean_costs_of_nan(metric):
     x, y = pair(np.float32)

@@ -240,6 +240,7 @@ def _divergence(
     split = _split.of_pairs((x, y), pairs.shape)
 
     def own(series: jax.Array, lengths: Any) -> jax.Array:
+        series = series[:, None] if series.ndim == 1 else series
         series = _split.aligned(series, pairs.shape, split)
         if lengths is not None and pairs.shape:  # which may be of more pairs than there are series
             series = jnp.broadcast_to(series, (*pairs.shape, *series.shape[-2:]))
