@@ -182,6 +182,7 @@ def test_lists_and_padding(x64):
     ragged = [x[b, :n] for b, n in enumerate(LENGTHS["x_lengths"])]
     batch, lengths = pad(ragged, np.nan)
     assert lengths.tolist() == to_lengths(batch).tolist() == LENGTHS["x_lengths"]
+    assert to_lengths(batch[:, :0]).tolist() == [0, 0, 0]
     want = soft_dtw(x, y, **LENGTHS)
     assert np.array_equal(soft_dtw(ragged, y, y_lengths=LENGTHS["y_lengths"]), want)
     assert np.array_equal(soft_dtw(batch, y, x_lengths=lengths, y_lengths=LENGTHS["y_lengths"]), want)

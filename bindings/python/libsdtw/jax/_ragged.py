@@ -63,7 +63,7 @@ def to_lengths(batch: Any) -> jax.Array:
         raise InvalidArgumentError(f"batch has shape {given.shape}: expected (..., N, D)")
     there = ~jnp.isnan(given).all(-1)
     steps = jnp.arange(1, given.shape[-2] + 1, dtype=jnp.int32)
-    return jnp.max(jnp.where(there, steps, 0), -1)
+    return jnp.max(jnp.where(there, steps, 0), -1, initial=0)  # there may be no steps
 
 
 def padded(name: str, series: Any, lengths: Any, lengths_name: str = "") -> tuple[Any, Any]:
