@@ -260,6 +260,21 @@ def test_mean_costs_of_nan(metric):
     assert jnp.isnan(value).tolist() == [False, True, False]
 
 
+def test_mean_costs_of_forbidden_cells(x64):
+    x, y = pair()
+
+    def band(x, y):
+        steps = jnp.arange(x.shape[1])[:, None] - jnp.arange(y.shape[1])
+        return jnp.where(abs(steps) <= 2, abs(x[:, :, None] - y[:, None]).sum(-1), jnp.inf)
+
+    of = functools.partial(soft_dtw_divergence, kind="mean_cost")
+    want = of(x, y, metric="cityblock", band="absolute", radius=2, **LENGTHS)
+    np.testing.assert_allclose(of(x, y, metric=band, **LENGTHS), want, rtol=1e-12)
+    grad = jax.grad(lambda x: of(x, y, metric=band).sum())(x)
+    want = jax.grad(lambda x: of(x, y, metric="cityblock", band="absolute", radius=2).sum())(x)
+    np.testing.assert_allclose(grad, want, atol=1e-12)
+
+
 def test_alignments_of_any_size():
     def slope(scale):  # of what is the same for all of them
         x, y = (np.float32(scale) * t for t in pair(np.float32))

@@ -131,6 +131,21 @@ def test_what_is_built_on_them(device, metric):
     torch.testing.assert_close(sharp_soft_dtw(x, y, **band), expected)
 
 
+def test_mean_costs_of_forbidden_cells(device):
+    x, y = pair(device, shape=(3, 7, 6, 2))
+
+    def band(x, y):
+        steps = torch.arange(x.shape[1])[:, None] - torch.arange(y.shape[1])
+        return torch.cdist(x, y, p=1).masked_fill((steps.abs() > 2).to(x.device), torch.inf)
+
+    for lengths in ({}, LENGTHS):
+        forbidden = soft_dtw_divergence(x, y, kind="mean_cost", metric=band, **lengths)
+        rules = {"metric": "cityblock", "band": "absolute", "radius": 2}
+        wanted = soft_dtw_divergence(x, y, kind="mean_cost", **rules, **lengths)
+        torch.testing.assert_close(forbidden, wanted)
+        torch.testing.assert_close(grads(forbidden, x), grads(wanted, x))
+
+
 def costs(x, y, metric):
     from libsdtw.torch._costs import COSTS
 

@@ -212,9 +212,12 @@ def _mean_cost(pairs: Pairs) -> jax.Array:
         raise UnsupportedError("mean costs with step_weights or step_penalties are not implemented")
     if options.has_y:
         options, operands = _derivatives.of_costs(options, operands)
+        costs = jnp.zeros_like(operands.x)
+    else:  # a function forbids cells by infinite costs: no path goes there
+        costs = jnp.where(operands.x == jnp.inf, jnp.inf, jnp.zeros_like(operands.x))
     if _library.on_gpus():
         options = options._replace(known_gamma=1.0)
-    free = operands._replace(x=jnp.zeros_like(operands.x), gamma=_options.number(1.0))
+    free = operands._replace(x=costs, gamma=_options.number(1.0))
     value, visits = _primitives.alignment(options, free)
     return jnp.where(jnp.isfinite(value), _lowering.dot(visits, operands.x), value)
 

@@ -70,6 +70,8 @@ def mean_cost(
         free = free.expand(1, *cost.shape[1:])
     else:
         free = free.expand(cost.shape)
+    if y is None:  # a function forbids cells by infinite costs: no path goes there
+        free = torch.zeros_like(cost).masked_fill(cost == torch.inf, torch.inf)
     given = free, None, x_lengths, y_lengths
     value, state, _ = OPS.forward.default(*given, 1.0, chosen.of_costs(), True, False, False)
     visits = OPS.alignment.default(*given, state, 1.0, chosen.of_costs())
