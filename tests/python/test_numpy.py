@@ -138,6 +138,7 @@ BROKEN = [  # arguments, exception, what its message says
     (arguments(gamma=np.inf), ValueError, "gamma is inf"),
     (arguments(gamma="1"), TypeError, "gamma is '1': expected a number"),
     (arguments(gamma=None), TypeError, "gamma is None"),
+    (arguments(gamma=True), TypeError, "gamma is True: expected a number"),
     (arguments(gamma=1j), TypeError, "gamma is 1j"),
     (arguments(x_lengths=[1, 2, 3]), ValueError, r"x_lengths has shape \(3,\): expected \(2,\)"),
     (arguments(y_lengths=[[1, 2]]), ValueError, r"y_lengths has shape \(1, 2\)"),

@@ -37,7 +37,7 @@ def choice(name: str, value: object, choices: Sequence[str] | dict[str, int]) ->
 def check_options(gamma: float, metric: str) -> None:
     """Raises unless gamma is finite and not negative and metric is one that sdtw.h names."""
     choice("metric", metric, _core.METRICS)
-    if not isinstance(gamma, Real):
+    if not isinstance(gamma, Real) or isinstance(gamma, bool):
         raise TypeError(f"gamma is {gamma!r}: expected a number")
     if not 0 <= gamma < math.inf:
         raise InvalidArgumentError(f"gamma is {gamma!r}: expected a finite number >= 0")
