@@ -51,6 +51,7 @@ def test_empty_batch():
     value, grad_x, grad_y = soft_dtw_grad(x, y)
     assert (value.shape, grad_x.shape, grad_y.shape) == ((0,), (0, 7, 3), (0, 5, 3))
     assert soft_dtw(x, np.zeros((1, 5, 3))).shape == (0,)
+    assert soft_dtw(x, y, x_lengths=[], y_lengths=()).shape == (0,)
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.int32, np.uint16, np.int64])

@@ -82,7 +82,7 @@ class NumpyArrays:
         return np.ascontiguousarray(np.broadcast_to(array, batch), np.int64)
 
     def _integers(self, name: str, array: Any, batch: int) -> Any:
-        if array.dtype.kind not in "iu":
+        if array.size and array.dtype.kind not in "iu":  # an empty list is of floats
             raise TypeError(f"{name} has dtype {array.dtype}: expected integers")
         check_length_shape(name, array.shape, batch)
         return array
