@@ -163,6 +163,8 @@ OWN = [
     ),
     (lambda: soft_dtw_barycenter(COST, max_iter=-1), ValueError, "max_iter is -1"),
     (lambda: soft_dtw_barycenter(COST, metric="precomputed"), ValueError, "expected a metric of series"),
+    (lambda: soft_dtw_barycenter(COST, band="wide", max_iter=0), ValueError, "band is 'wide'"),
+    (lambda: soft_dtw_barycenter(COST, gamma=-1, max_iter=0), ValueError, "gamma is -1"),
     (lambda: jax.jit(soft_dtw_barycenter)(COST), TypeError, "series is traced"),
     (lambda: pad(5), TypeError, "series is 5: expected a list of arrays"),
     (lambda: pad([]), ValueError, "series is empty"),

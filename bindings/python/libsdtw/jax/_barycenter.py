@@ -93,6 +93,7 @@ def soft_dtw_barycenter(
 
     settings = {"maxiter": max_iter, "gtol": tol}
     if max_iter == 0:
+        jax.eval_shape(loss, jnp.asarray(begin, batch.dtype))  # checks the options
         return jnp.asarray(begin, dtype)
     from scipy.optimize import minimize  # type: ignore[import-untyped]  # half a second
 
