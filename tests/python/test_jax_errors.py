@@ -165,6 +165,16 @@ OWN = [
     (lambda: soft_dtw_barycenter(COST, metric="precomputed"), ValueError, "expected a metric of series"),
     (lambda: soft_dtw_barycenter(COST, band="wide", max_iter=0), ValueError, "band is 'wide'"),
     (lambda: soft_dtw_barycenter(COST, gamma=-1, max_iter=0), ValueError, "gamma is -1"),
+    (
+        lambda: soft_dtw_barycenter(COST, lengths=[5, 0], normalize=True),
+        ValueError,
+        r"series\[1\] has an infinite value with any average of 5 time steps: expected at least one",
+    ),
+    (
+        lambda: soft_dtw_barycenter([COST[0], COST[1, :2]], band="absolute", radius=1, gamma=0.5),
+        ValueError,
+        r"series\[1\] has an infinite value with any average",
+    ),
     (lambda: jax.jit(soft_dtw_barycenter)(COST), TypeError, "series is traced"),
     (lambda: pad(5), TypeError, "series is 5: expected a list of arrays"),
     (lambda: pad([]), ValueError, "series is empty"),

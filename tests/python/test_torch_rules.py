@@ -170,6 +170,19 @@ def test_barycenter_in_a_band():
     assert soft_dtw(average, x, gamma=0.5, **rules).mean() < soft_dtw(begin, x, gamma=0.5, **rules).mean()
 
 
+@pytest.mark.parametrize("method", ["lbfgs", "adam"])
+@pytest.mark.parametrize(
+    "options", [{"lengths": [7, 0, 5]}, {"band": "absolute", "radius": 1, "lengths": [7, 4, 7]}]
+)
+def test_barycenter_of_what_has_no_path(options, method):
+    x, _ = pair("cpu", shape=(3, 7, 6, 2))
+    for normalize in (False, True):
+        with pytest.raises(libsdtw.InvalidArgumentError, match=r"series\[1\] has an infinite value with any"):
+            soft_dtw_barycenter(x.detach(), method=method, normalize=normalize, **options)
+    average = soft_dtw_barycenter(x.detach(), weights=[1, 0, 1], method=method, max_iter=3, **options)
+    assert average.isfinite().all()
+
+
 def test_hard_dtw(device):
     # gamma = 0 is the limit of small gamma; the path is fixed where it is differentiated.
     x, y = pair(device)

@@ -80,8 +80,11 @@ def soft_dtw_barycenter(
 
     factors = jnp.asarray(share)
 
+    def each(average: jax.Array) -> jax.Array:
+        return function(average, batch, y_lengths=sizes, **options)
+
     def loss(average: jax.Array) -> jax.Array:
-        values = function(average, batch, y_lengths=sizes, **options)
+        values = each(average)
         # A series without a weight has no say, be it ever so far away.
         return jnp.where(share > 0, values.astype(factors.dtype) * factors, 0).sum()
 
@@ -98,6 +101,13 @@ def soft_dtw_barycenter(
     from scipy.optimize import minimize  # type: ignore[import-untyped]  # half a second
 
     found = minimize(on_host, begin.ravel(), jac=True, method="L-BFGS-B", options=settings)
+    if found.fun == np.inf:
+        values = np.asarray(each(jnp.asarray(begin, batch.dtype)))
+        k = np.argmax(np.where(share > 0, values, -np.inf))
+        raise InvalidArgumentError(
+            f"series[{k}] has an infinite value with any average of {len(begin)} time steps: expected at "
+            "least one time step, a band with a path, and costs in the range of their type"
+        )
     return jnp.asarray(found.x.reshape(begin.shape), dtype)
 
 

@@ -89,8 +89,12 @@ def soft_dtw_barycenter(
     options: dict[str, Any] = {"gamma": gamma, "metric": metric, "band": band, "radius": radius}
     options |= {"step_weights": step_weights, "step_penalties": step_penalties}
 
+    def each() -> Tensor:
+        result: Tensor = function(average, given, y_lengths=sizes, **options)
+        return result
+
     def loss() -> Tensor:
-        values = function(average, given, y_lengths=sizes, **options)
+        values = each()
         # A series without a weight has no say, be it ever so far away.
         return torch.where(share > 0, values * share, 0).sum()
 
@@ -99,7 +103,12 @@ def soft_dtw_barycenter(
         sizes = None if sizes is None else _kept(sizes)
         share = _weights(weights, given)
         average = _start(init, given, sizes, share).requires_grad_()
-        _minimise(loss, average, method, max_iter, tol, lr, bar)
+        if _minimise(loss, average, method, max_iter, tol, lr, bar) == math.inf:
+            k = int(torch.where(share > 0, each(), -torch.inf).argmax())
+            raise InvalidArgumentError(
+                f"series[{k}] has an infinite value with any average of {len(average)} time steps: expected "
+                "at least one time step, a band with a path, and costs in the range of their type"
+            )
     return average.detach().to(batch.dtype)
 
 
@@ -167,7 +176,8 @@ def _start(init: Any, batch: Tensor, lengths: Tensor | None, share: Tensor) -> T
 
 def _minimise(
     loss: Any, average: Tensor, method: str, max_iter: int, tol: float, lr: float | None, bar: Any
-) -> None:
+) -> float | None:
+    """Moves the average; the value before the last step, if there was one."""
     options: dict[str, Any] = {"lr": lr if lr is not None else 1.0 if method == "lbfgs" else 0.05}
     if method == "lbfgs":
         # One step at a time, for the bar and the test of the gradient: its memory of past steps stays.
@@ -189,8 +199,9 @@ def _minimise(
         bar.update(value)
         assert average.grad is not None
         if bool(average.grad.abs().amax() <= tol) or (method == "lbfgs" and value == before):
-            break
+            return value
         before = value
+    return before
 
 
 class _Bar:
