@@ -27,6 +27,8 @@ extern int64_t least_cells_copied;
 extern int64_t few_short_pairs;
 // Whether there are any, of this thread: tests say no, so that the core kernels compute what is short, too.
 extern thread_local bool allows_short_pairs;
+// Whether warps go through strips by themselves wherever they can, however few strips there are, likewise.
+extern thread_local bool prefers_warps;
 // Throws SDTW_STATUS_NOT_BUILT or SDTW_STATUS_NO_DEVICE where the current device cannot be used.
 void require_device();
 // Completes a plan for a call on the current device, of which shared memory and multiprocessors count. Where it has no

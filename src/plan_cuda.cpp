@@ -119,6 +119,7 @@ Problem part_of(const Problem &problem, int64_t pairs) {
   return part;
 }
 int64_t least_cells_copied = int64_t{1} << 20;
+thread_local bool prefers_warps = false;
 
 Problem as_computed(const Problem &p) {
   // Costs of so many features come through shared memory in pieces, by copies of 4 bytes where they are not a multiple

@@ -68,12 +68,12 @@ void append_kernels(std::string &text, sdtw::Plan plan, const char *name, Call c
     return;
   }
   const Kernels &kernels = plan.cuda.kernels;
-  const char *const pass = call == Call::forward ? "forward" : "backward";
   for (const Kernel *kernel : {&kernels.single, &kernels.large, &kernels.longer, &kernels.wide}) {
     if (kernel->source == Source::none) continue;
     const char *const cell = kernel == &kernels.wide     ? "DoubleCell"
                              : kernel == &kernels.longer ? "LongCell"
                                                          : "FloatCell";
+    const char *const pass = call == Call::forward ? "forward" : kernel->by_warps ? "warp_backward" : "backward";
     append(text, " %s_kernel<%s, %s> (", pass, cell, name_of(kernel->source));
     if (call != Call::forward) append(text, "tiles of %d steps, ", kernel->tile_steps);
     append(text, "%zu bytes of shared memory)", kernel->shared_bytes);

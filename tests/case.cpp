@@ -72,7 +72,7 @@ std::string describe(const Case &c) {
   for (size_t k = 1; k < std::size(layouts) && !alike; ++k) text << "," << layouts[k]->name;
   text << " threads=" << c.exec.num_threads;
   if (c.exec.cpu_isa != SDTW_CPU_ISA_AUTO) text << " isa=" << isa_names[c.exec.cpu_isa];
-  if (c.core_kernels) text << " kernels=core";
+  if (c.core_kernels) text << " kernels=" << (c.warp_kernels ? "warps" : "core");
   text << " device=" << device_names[c.exec.device] << " " << (c.data.empty() ? "data=noise" : c.data) << untold(c);
   return text.str();
 }

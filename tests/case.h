@@ -26,6 +26,7 @@ struct Case {
   bool checks_memory = true;  // guards, inputs and state, after every call: most of a small problem's time on a GPU
   bool recompute = false;     // with SDTW_NO_STATE: backward and alignment, too
   bool core_kernels = false;  // CUDA: also where there are kernels for short pairs
+  bool warp_kernels = false;  // CUDA: of these, those by warps of which each goes through strips by itself, if it can
   std::string data;           // how the data were made, as problem.h writes it
 
   bool fused() const { return problem.metric != SDTW_PRECOMPUTED; }

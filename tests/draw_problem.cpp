@@ -135,7 +135,11 @@ std::string draw_line(uint64_t seed, int64_t cells, Shapes shapes) {
     line << " scale=" << std::pow(10.0, far ? -30 + 42 * digits : raw ? 1.5 + 3 * digits : -1.5 + 3 * digits);
   if ((anew || along) && !alone && random.uniform() < 0.3) line << " values=no";
   if (!core && random.uniform() < 0.06) line << " spoil=" << one_of(random, {"nan", "inf", "infs", "length"});
-  if (std::max(n, m) <= sdtw::cuda::most_steps_of_few && random.uniform() < 0.4) line << " kernels=core";
+  const bool short_core = std::max(n, m) <= sdtw::cuda::most_steps_of_few && random.uniform() < 0.4;
+  if (random.uniform() < 0.4)
+    line << " kernels=warps";
+  else if (short_core)
+    line << " kernels=core";
   line << " seed=" << seed;
   return line.str();
 }

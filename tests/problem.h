@@ -16,7 +16,8 @@
 // grad       ones, random: upstream gradients                                          length: what is wrong in it
 // tangents   none, x, y, xy: with sdtw_jvp                                  seed       of all that is random
 // threads, isa, device   as sdtw_exec has them                              kernels    core: of CUDA, none for short
-//                                                                                       pairs
+//                                                                                       pairs; warps: of these, by
+//                                                                                       warps by themselves
 #pragma once
 
 #include "data.h"

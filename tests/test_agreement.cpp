@@ -122,3 +122,27 @@ TEST_CASE("a batch of more than 2^31 cells", "[agreement]") {
     CHECK(same(group, first));
   }
 }
+
+// Backward of few features by warps of which each goes through strips by itself, and by a pipeline of warps.
+TEST_CASE("both kinds of backward of few features give the same bits", "[agreement]") {
+  struct Shape {
+    int64_t batch, n, m;
+  };
+  constexpr Shape shapes[] = {{3, 1, 1},    {5, 20, 33},   {9, 31, 7},    {4, 64, 200}, {2, 128, 16},  {3, 129, 128},
+                              {2, 256, 97}, {2, 385, 511}, {1, 700, 300}, {3, 300, 40}, {40, 140, 30}, {1, 1400, 64}};
+  if (options().device != SDTW_CUDA) return;  // CPUs have one
+  uint64_t seed = 11700;
+  for (const Shape &shape : shapes)
+    for (const int64_t features : {1, 2, 3, 4}) {
+      Random random(++seed);
+      Case c = random_case(seed, SDTW_SQEUCLIDEAN, shape.batch, shape.n, shape.m, features, seed % 3 == 0 ? 1e-5 : 1);
+      if (seed % 2 == 0) c = with_lengths(c, random);
+      c.exec.device = SDTW_CUDA, c.core_kernels = true, c.want_alignment = false;
+      const Result pipeline = run(c);
+      c.warp_kernels = true;
+      const Result warps = run(c);
+      INFO(describe(c));
+      CHECK(same(warps.grad_x, pipeline.grad_x));
+      CHECK(same(warps.grad_y, pipeline.grad_y));
+    }
+}

@@ -7,6 +7,7 @@
 #include "cuda/launch.h"
 #include "cuda/pipeline/backward_kernel.cuh"
 #include "cuda/pipeline/forward_kernel.cuh"
+#include "cuda/pipeline/warp_backward.cuh"
 
 namespace sdtw::cuda {
 
@@ -111,6 +112,15 @@ bool visit_kernel(const Args &a, Visit &&visit) {
   else if constexpr (!std::is_same_v<Source, GivenCosts>)
     return with(Type<SparseGradients<Real>>{});
   return false;
+}
+
+// The same of kernels in which each warp goes through strips by itself, which few features have in the float engine.
+template <class Cell, class Source>
+constexpr bool has_warp_kernels = std::is_same_v<Cell, FloatCell> &&std::is_base_of_v<InlineBase, Source>;
+template <class Source, class Visit>
+decltype(auto) visit_warp_kernel(const Args &a, Visit &&visit) {
+  return a.strips == 1 ? visit(Type<WarpBackward<Source, Extent::one_strip>>{})
+                       : visit(Type<WarpBackward<Source, Extent::strips>>{});
 }
 
 }  // namespace sdtw::cuda

@@ -98,6 +98,14 @@ void launch_backward(Type<Backward<Cell, Source, Epilogue, extent>>, const Args 
       chosen.shared_bytes, a.tasks, stream, a);
 }
 
+template <class Source, Extent extent>
+void launch_warps(Type<WarpBackward<Source, extent>>, const Args &a, const Kernel &chosen, cudaStream_t stream) {
+  using Own = WarpBackward<Source, extent>;
+  using Function = decltype(&warp_backward_kernel<Source, extent>);
+  launch_blocks<Function, warp_backward_kernel<Source, extent>>(Own::rooms, true, Own::threads, chosen.shared_bytes,
+                                                                (a.tasks + Own::warps - 1) / Own::warps, stream, a);
+}
+
 // Completes the arguments by what was chosen.
 inline Args with_tiles(Args a, const Kernel &chosen) {
   const auto log2 = [](int power) { return 31 - __builtin_clz(static_cast<unsigned>(power)); };
@@ -119,6 +127,9 @@ template <class Cell, class Source>
 void BackwardKernels<Cell, Source>::launch(const Args &given, const Kernel &chosen, const Kernel &wide,
                                            cudaStream_t stream) {
   const Args a = with_tiles(given, chosen);
+  if constexpr (has_warp_kernels<Cell, Source>)
+    if (chosen.by_warps)
+      return visit_warp_kernel<Source>(a, [&](auto of_kernel) { launch_warps(of_kernel, a, chosen, stream); });
   visit_kernel<Cell, Source>(a, [&](auto of_kernel) {
     if constexpr (std::is_same_v<Cell, LongCell>) {
       using Long = typename decltype(of_kernel)::type;

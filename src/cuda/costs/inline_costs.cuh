@@ -278,11 +278,14 @@ struct InlineWindow : InlinePoints<D> {
   __device__ __forceinline__ void ask(int first, int i, float (&to)[D]) const {
     this->fetch(first + (i - 1) * lanes + 1 + lane, to);
   }
-  __device__ __forceinline__ void put(int i, const float (&from)[D]) {
+  // keep(i, point): gets what comes into the window, column i of it, as the caller has given it.
+  template <class Keep>
+  __device__ __forceinline__ void put(int i, const float (&from)[D], const Keep &keep) {
     if (i * lanes + lane >= max_tile_steps - 1 + lanes) return;
     Column column;
     this->convert(from, column.v);
     y[i * lanes + lane] = column;
+    keep(i * lanes + lane, from);
   }
   __device__ __forceinline__ void look_ahead(int first, int) {
     sought = first;
@@ -290,6 +293,10 @@ struct InlineWindow : InlinePoints<D> {
     for (int i = 0; i < early; i++) ask(first, i, ahead[i]);
   }
   __device__ __forceinline__ void window(int first, int steps) {
+    window(first, steps, [](int, const float(&)[D]) {});
+  }
+  template <class Keep>
+  __device__ __forceinline__ void window(int first, int steps, const Keep &keep) {
     if (sought != first) look_ahead(first, steps);
     float late[most - early][D];
     if (lanes < warp) {
@@ -298,16 +305,18 @@ struct InlineWindow : InlinePoints<D> {
     }
     __syncwarp();
 #pragma unroll
-    for (int i = 0; i < early; i++) put(i, ahead[i]);
+    for (int i = 0; i < early; i++) put(i, ahead[i], keep);
     if (lanes < warp) {
 #pragma unroll
-      for (int i = early; i < most; i++) put(i, late[i - early]);
+      for (int i = early; i < most; i++) put(i, late[i - early], keep);
     }
     __syncwarp();
   }
   __device__ __forceinline__ void seek(int) const {}
+  // The column of the window that the lane meets in step u.
+  __device__ __forceinline__ int column_of(int u) const { return lanes - 1 - lane + u; }
   __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const {
-    const Column column = y[lanes - 1 - lane + u];
+    const Column column = y[column_of(u)];
     Coordinates::costs<K, D>(this->x, column.v, 1, cost);
   }
 };
@@ -319,7 +328,7 @@ struct InBackward<InlineCosts<D>> {
 template <int D>
 struct LargeInlineWindow : InlineWindow<D> {
   __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const {
-    const auto column = this->y[this->lanes - 1 - this->lane + u];
+    const auto column = this->y[this->column_of(u)];
     Coordinates::large_costs<K, D>(this->x, column.v, 1, cost);
   }
 };

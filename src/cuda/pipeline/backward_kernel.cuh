@@ -166,30 +166,14 @@ struct Backward {
     pipeline().announce(count, band);
     return band;
   }
-  // Called by the first warp: tells the other warps where the band begins, if that is known by now. It is where paths
-  // end, or the last column in which E enters the strip, either from the other half or from the strip before, whose
-  // ticket is an earlier one. may_wait: the block has nothing else to do, so it may wait for the strip before; if it
-  // waited earlier, blocks might wait for each other.
+  // Called by the first warp: tells the other warps where the band begins, if that is known by now. may_wait: the block
+  // has nothing else to do, so it may wait for the strip before; if it waited earlier, blocks might wait for each
+  // other.
   __device__ __forceinline__ void begin_band(Band &band, int count, bool may_wait) const {
     if (band.task == none || band.last != none) return;
-    const StripView s = view(band.task, lane_id());
-    const int begin = begin_of<banded>(s);
-    int step = s.steps - 1, first = begin;
-    if (s.active && !s.whole) {
-      int column;
-      if (s.inner) {
-        column = midline_into(a, s.pair, s.strip)->last;
-        if (a.full_sweeps && !s.first) first = max(first, midline_into(a, s.pair, s.strip - s.sign())->first);
-      } else {
-        const Word *from = AdjointInflow<Real>::leaving_before(a, s);
-        const Word word = may_wait ? wait_for(from) : load_relaxed(from);
-        column = ExitColumns::of(word).last;
-      }
-      step = column == none ? none : max(min(column + s.end_lane, step), begin);
-    }
-    step = __shfl_sync(all_lanes, step, 0);
-    if (step == none) return;
-    band.last = step >> a.tile_bits, band.first = min(first >> a.tile_bits, band.last);
+    const LiveSteps live = live_steps<Real, banded>(a, view(band.task, lane_id()), may_wait);
+    if (live.last == none) return;
+    band.last = live.last >> a.tile_bits, band.first = min(live.first >> a.tile_bits, band.last);
     pipeline().begin(count, band);
   }
 

@@ -83,8 +83,9 @@ struct Strip {
   // One step, to the next column. top: the cell above the strip in the first lane's new column (all lanes get it; the
   // pair's last lane passes it on). meanwhile: work that does not depend on the step and fills the time of the shuffle.
   // gated: cells that the gate does not admit are forbidden. What E comes to them, 2^-100 of that of a cell, is
-  // nothing. to: where the transition probabilities of the lane's cells go, as [transition][32 lanes].
-  template <bool with_transitions = false, bool gated = false, class Meanwhile, class GateOf = Gate>
+  // nothing. to: where the transition probabilities of the lane's cells go, each way `pitch` behind the one before: in
+  // shared memory as [transition][32 lanes].
+  template <bool with_transitions = false, bool gated = false, int pitch = warp, class Meanwhile, class GateOf = Gate>
   __device__ __forceinline__ void step(const typename Cell::Cost (&cost)[K], const Z &top, Meanwhile meanwhile,
                                        Rows<Real> *to = nullptr, const GateOf &gate = {}) {
     Z up = Cell::shuffle(Cell::select(lowest, top, z[K - 1]), upper);
@@ -108,7 +109,7 @@ struct Strip {
     }
     if constexpr (with_transitions) {
 #pragma unroll
-      for (int way = 0; way < transitions; way++) to[way * warp] = p[way];
+      for (int way = 0; way < transitions; way++) to[way * pitch] = p[way];
     }
   }
 
@@ -156,9 +157,10 @@ struct Adjoint {
   // The transition probabilities of the lane's cells in one step. from: as Strip::step has left them.
   struct Transitions {
     Rows<Real> way[transitions];
+    template <int pitch = warp>
     __device__ __forceinline__ void load(const Rows<Real> *from) {
 #pragma unroll
-      for (int i = 0; i < transitions; i++) way[i] = from[i * warp];
+      for (int i = 0; i < transitions; i++) way[i] = from[i * pitch];
     }
   };
 
