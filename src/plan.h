@@ -220,7 +220,8 @@ struct Kernel {
   int tile_steps, cost_columns;  // of backward: steps of a tile; columns of costs in shared memory, of producers
   size_t shared_bytes;           // of a block
   bool x_whole;                  // of SliceCosts: x of all features is in shared memory
-  bool by_warps;                 // of backward: each warp goes through strips by itself (pipeline/warp_backward.cuh)
+  int warps;                     // of backward: of a block, of which each goes through strips by itself
+                                 // (pipeline/warp_backward.cuh); 0: a pipeline of warps does
 };
 // Those of one call, in the order in which it launches them: FloatCell's, that for costs too large for words
 // (backward), LongCell's and DoubleCell's, which are one launch if there are both.

@@ -73,7 +73,7 @@ void append_kernels(std::string &text, sdtw::Plan plan, const char *name, Call c
     const char *const cell = kernel == &kernels.wide     ? "DoubleCell"
                              : kernel == &kernels.longer ? "LongCell"
                                                          : "FloatCell";
-    const char *const pass = call == Call::forward ? "forward" : kernel->by_warps ? "warp_backward" : "backward";
+    const char *const pass = call == Call::forward ? "forward" : kernel->warps > 0 ? "warp_backward" : "backward";
     append(text, " %s_kernel<%s, %s> (", pass, cell, name_of(kernel->source));
     if (call != Call::forward) append(text, "tiles of %d steps, ", kernel->tile_steps);
     append(text, "%zu bytes of shared memory)", kernel->shared_bytes);

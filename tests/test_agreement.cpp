@@ -50,6 +50,15 @@ Case large_case(uint64_t seed, int64_t batch, int64_t length) {
   return c;
 }
 
+// Whether the pipeline's tiles are those of the warps: blocks of little shared memory have smaller ones.
+bool has_tiles_of_32_steps(int64_t features) {
+  Case c = make_case(SDTW_SQEUCLIDEAN, 1, 300, 300, features, 1);
+  c.exec.device = SDTW_CUDA;
+  char text[4000];
+  require_ok(sdtw_describe(&c.problem, &c.exec, text, sizeof text), "sdtw_describe");
+  return std::string(text).find(" (tiles of 32 steps") != std::string::npos;
+}
+
 }  // namespace
 
 TEST_CASE("lengths on either side of every tile's edge", "[agreement]") {
@@ -142,6 +151,7 @@ TEST_CASE("both kinds of backward of few features give the same bits", "[agreeme
       c.warp_kernels = true;
       const Result warps = run(c);
       INFO(describe(c));
+      if (!has_tiles_of_32_steps(features)) continue;  // E is scaled after every tile
       CHECK(same(warps.grad_x, pipeline.grad_x));
       CHECK(same(warps.grad_y, pipeline.grad_y));
     }

@@ -102,8 +102,9 @@ template <class Source, Extent extent>
 void launch_warps(Type<WarpBackward<Source, extent>>, const Args &a, const Kernel &chosen, cudaStream_t stream) {
   using Own = WarpBackward<Source, extent>;
   using Function = decltype(&warp_backward_kernel<Source, extent>);
-  launch_blocks<Function, warp_backward_kernel<Source, extent>>(Own::rooms, true, Own::threads, chosen.shared_bytes,
-                                                                (a.tasks + Own::warps - 1) / Own::warps, stream, a);
+  launch_blocks<Function, warp_backward_kernel<Source, extent>>(Own::rooms, true, chosen.warps * warp,
+                                                                chosen.shared_bytes,
+                                                                (a.tasks + chosen.warps - 1) / chosen.warps, stream, a);
 }
 
 // Completes the arguments by what was chosen.
@@ -128,7 +129,7 @@ void BackwardKernels<Cell, Source>::launch(const Args &given, const Kernel &chos
                                            cudaStream_t stream) {
   const Args a = with_tiles(given, chosen);
   if constexpr (has_warp_kernels<Cell, Source>)
-    if (chosen.by_warps)
+    if (chosen.warps > 0)
       return visit_warp_kernel<Source>(a, [&](auto of_kernel) { launch_warps(of_kernel, a, chosen, stream); });
   visit_kernel<Cell, Source>(a, [&](auto of_kernel) {
     if constexpr (std::is_same_v<Cell, LongCell>) {

@@ -67,7 +67,7 @@ Kernel fit_slices_as(Source source, Args a) {
   for (const bool whole : {true, false})
     for (const int columns : {64, 48}) {
       a.x_whole = whole, a.cost_columns = columns;
-      if (fits_forward<Slices>(a)) return {source, 0, columns, forward_bytes<Slices>(a), whole, false};
+      if (fits_forward<Slices>(a)) return {source, 0, columns, forward_bytes<Slices>(a), whole, 0};
     }
   return {};
 }
@@ -121,7 +121,7 @@ Kernel fit_any(Args a, bool large) {
       return visit_kernel<Cell, typename decltype(type)::type>(a, [&](auto of_kernel) {
         using Function = typename decltype(of_kernel)::type;
         if (!fit_backward<Function>(a, least)) return false;
-        chosen = {source, a.tile_steps, a.cost_columns, Function::shared_bytes(a), a.x_whole, false};
+        chosen = {source, a.tile_steps, a.cost_columns, Function::shared_bytes(a), a.x_whole, 0};
         return true;
       });
     });
@@ -173,7 +173,7 @@ Kernel ForwardSweeps<Cell>::choose(const Args &a) {
   if (std::is_same_v<Cell, LongCell> && has_bounds(a))  // beside DoubleCell, in one kernel
     bytes = std::max(bytes, forward_bytes<DifferenceCosts>(a));
   if (bytes > current_device().shared_memory) fail_for_memory(bytes);
-  return {source, 0, 0, bytes, false, false};
+  return {source, 0, 0, bytes, false, 0};
 }
 template <class Cell>
 void ForwardSweeps<Cell>::launch(const Args &given, const Kernel &chosen, cudaStream_t stream) {
@@ -186,27 +186,33 @@ void ForwardSweeps<Cell>::launch(const Args &given, const Kernel &chosen, cudaSt
 
 namespace {
 
-// Lets each warp go through strips by itself where two blocks of such warps fit a multiprocessor, and where strips are
-// many: of pairs of one or two strips more than blocks of the other kind, of which two fit as well, would go through in
-// two rounds; of longer pairs, in which strips wait for one another, a round more for each strip of a half. With
-// gradients (512, 128, 128, 1) takes 84 us by blocks and 96 by warps, (1000, 128, 128, 2) 145 and 116; (128, 1024,
-// 1024, 1) 0.57 ms and 0.71, (256, 1024, 1024, 1) 1.04 and 0.94.
+// Lets each warp go through strips by itself where a multiprocessor has room for two blocks of two or more such warps,
+// and where strips are many: of pairs of one or two strips more than blocks of the other kind, of which two fit an
+// H200's, would go through in two rounds; of longer pairs, in which strips wait for one another, a round more for each
+// strip of a half. With gradients (512, 128, 128, 1) takes 84 us by blocks and 96 by warps, (1000, 128, 128, 2) 145 and
+// 116; (128, 1024, 1024, 1) 0.57 ms and 0.71, (256, 1024, 1024, 1) 1.04 and 0.94.
 Kernel by_warps_where_faster(const Args &a, const Kernel &chosen) {
   constexpr size_t reserved = 1024;  // bytes that the GPU itself takes of every block
   const Device device = current_device();
   const int64_t of_half = (a.strips + 1) / halves, few = 2 * device.multiprocessors * (of_half + 1);
   if (a.costs != Costs::inlined || a.banded || a.dense.data || a.interval != max_tile_steps ||
-      chosen.tile_steps != max_tile_steps || (a.tasks <= few && !prefers_warps))
+      (a.tasks <= few && !prefers_warps))
     return chosen;
-  Kernel other = chosen;
-  other.by_warps = visit_backward<FloatCell>(chosen.source, [&](auto type) {
-    using Of = typename decltype(type)::type;
-    if constexpr (has_warp_kernels<FloatCell, Of>)
-      other.shared_bytes =
-          visit_warp_kernel<Of>(a, [&](auto of_kernel) { return decltype(of_kernel)::type::shared_bytes(a); });
-    return has_warp_kernels<FloatCell, Of>;
+  return visit_backward<FloatCell>(chosen.source, [&](auto type) {
+    using Source = typename decltype(type)::type;
+    if constexpr (has_warp_kernels<FloatCell, Source>)
+      return visit_warp_kernel<Source>(a, [&](auto of_kernel) {
+        using Own = typename decltype(of_kernel)::type;
+        for (int warps = Own::most_warps; warps > 1; warps--) {
+          const size_t bytes = warps * Own::bytes_of_warp(a);
+          if (bytes <= device.shared_memory && 2 * (bytes + reserved) <= device.shared_memory_of_multiprocessor)
+            return Kernel{chosen.source, max_tile_steps, 0, bytes, false, warps};
+        }
+        return chosen;
+      });
+    else
+      return chosen;
   });
-  return 2 * (other.shared_bytes + reserved) <= device.shared_memory_of_multiprocessor ? other : chosen;
 }
 
 }  // namespace

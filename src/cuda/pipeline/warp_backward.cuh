@@ -1,17 +1,17 @@
 // Backward of few features by warps of which each goes through strips by itself: it recomputes a tile, sweeps E back
 // through it (Cuturi and Blondel 2017, Algorithm 2) and makes gradients of it, without waiting for other warps of its
-// block. Tiles are swept in parts of 16 steps. Transition probabilities of the last steps of a part are in registers and
-// those of the others in shared memory, so that eight such warps fit a multiprocessor.
+// block. Tiles are swept in parts of 16 steps. Transition probabilities of the last steps of a part are in registers
+// and those of the others in shared memory, so that eight such warps fit a multiprocessor.
 //
 //   checkpoint            part 0            part 1
 //   -> steps 0..15, cells alone -> cells with probabilities -> E and gradients back to step 16
 //   -> (again) steps 0..15, cells with probabilities        -> E and gradients back to step 0
 //
-// Invariant: results are the same bit for bit as those of the pipeline of warps (backward_kernel.cuh), but for E that
-// counts as 0, of which the pipeline may sweep two tiles more where E has left the strip.
-// Trade-off: nobody waits for other warps of the block, and nothing is handed on; but cells of the left part are computed
-// once more, and each strip takes longer. So where strips are too few to fill the GPU, there is the pipeline, and for
-// intervals longer than a tile, corridors and alignments.
+// Invariant: results are the same bit for bit as those of the pipeline of warps (backward_kernel.cuh), if it has tiles
+// of 32 steps, but for E that counts as 0, of which the pipeline may sweep two tiles more where E has left the strip.
+// Trade-off: nobody waits for other warps of the block, and nothing is handed on; but cells of the left part are
+// computed once more, and each strip takes longer. So where strips are too few to fill the GPU, there is the pipeline,
+// and for intervals longer than a tile, corridors and alignments.
 #pragma once
 
 #include "cuda/gradients/lane_gradients.cuh"
@@ -24,8 +24,8 @@ template <class Source, Extent extent>
 struct WarpBackward {
   static constexpr int features = Source::features;
   static constexpr bool several = is_several<extent>;
-  static constexpr int warps = 4, threads = warps * warp;  // of a block
-  static constexpr int resident = 2;                       // blocks of a multiprocessor
+  static constexpr int most_warps = 4;  // of a block
+  static constexpr int resident = 2;    // blocks of a multiprocessor
   static constexpr Room rooms = rooms_of<Source>;
   // Steps of a part; of these, those whose probabilities are in registers, for which more features leave less room.
   static constexpr int part_steps = 2 * renormalise_every, in_registers = features > 2 ? 4 : 8;
@@ -48,7 +48,6 @@ struct WarpBackward {
     const size_t points = sizeof(Point) * Costs::columns_of(a) * (warp >> a.lane_bits);
     return entering_bytes + tops_bytes + cells_bytes + memory_bytes + Costs::bytes(a) + (points + 15) / 16 * 16;
   }
-  __host__ __device__ static size_t shared_bytes(const Args &a) { return warps * bytes_of_warp(a); }
 
   const Args &a;
   unsigned char *memory;  // of the warp
@@ -258,7 +257,8 @@ struct WarpBackward {
 };
 
 template <class Source, Extent extent>
-__global__ void __launch_bounds__(WarpBackward<Source, extent>::threads, WarpBackward<Source, extent>::resident)
+__global__ void __launch_bounds__(WarpBackward<Source, extent>::most_warps *warp,
+                                  WarpBackward<Source, extent>::resident)
     warp_backward_kernel(const __grid_constant__ Args a) {
   using Kernel = WarpBackward<Source, extent>;
   if constexpr (!is_compiled_for<extent, Kernel::rooms>) {

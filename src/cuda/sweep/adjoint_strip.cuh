@@ -1,8 +1,8 @@
 // What a warp keeps of the adjoint E (Cuturi and Blondel 2017, Algorithm 2) of a strip while it sweeps E through the
 // strip's tiles from right to left: where E enters and leaves the strip, and how much of it is inside. The sweep itself
 // is that of a block's first warp (adjoint_sweep.cuh), or of a warp that goes through the strip by itself
-// (pipeline/warp_backward.cuh). E enters a strip where paths end, from a midline (midline.cuh), or from the strip before
-// (adjoint_handoff.cuh).
+// (pipeline/warp_backward.cuh). E enters a strip where paths end, from a midline (midline.cuh), or from the strip
+// before (adjoint_handoff.cuh).
 //
 // Invariant: no E is gained or lost on its way through a strip. The transition probabilities of a cell add up to 1 but
 // for rounding, so after every tile E inside the strip and E that has left it are scaled to what has entered, unless so
