@@ -136,7 +136,7 @@ bool any_tiny(const T *data, int64_t count) {
 // What a cost is times in an exponent; gamma = 0 has no exponents, and no division by 0 that a caller might trap.
 inline double bits_of_cost(const Problem &p) { return p.gamma > 0 ? core::log2_e / p.gamma : 0; }
 
-// core::is_thin, and pairs of more than 1024 steps beside a 200th of them or less: of 60 000 random ones five had
+// core::is_thin, and pairs of more than 1024 steps beside a 200th of them or less: of 80 000 random ones five had
 // gradients, sums of thousands of E of either sign, off by 2.4e-5 to 7.2e-5 of the largest.
 inline bool is_thin(int64_t n, int64_t m) {
   const int64_t longer = std::max(n, m), shorter = std::min(n, m);

@@ -1,7 +1,8 @@
 // Selects the kernels of a call, and passes what was chosen to those who launch it. `choose` picks, for the plan, the
 // source of costs that suits the problem and fits the GPU's shared memory, and the tile size.
-// Invariant: the tile size depends on the problem's features and dtype and on the GPU, not on how many lanes of a warp
-// a pair's rows take, so that gradients do not depend on the latter.
+// Invariant: the tile size of a pipeline of warps depends on the problem's features and dtype and on the GPU, not on
+// how many lanes of a warp a pair's rows take, so that gradients do not depend on the latter. Warps by themselves have
+// tiles of 32 steps everywhere.
 #include <algorithm>
 
 #include "backend.h"
@@ -16,10 +17,14 @@ bool fits_forward(const Args &a) {
   return forward_bytes<Source>(a) <= current_device().shared_memory;
 }
 
+// Whether a multiprocessor has room for two blocks of so many bytes of shared memory.
+bool fits_twice(size_t bytes) {
+  constexpr size_t reserved = 1024;  // bytes that the GPU itself takes of every block
+  return 2 * (bytes + reserved) <= current_device().shared_memory_of_multiprocessor;
+}
 template <class Source>
 bool fits_twice(const Args &a) {
-  constexpr size_t reserved = 1024;  // bytes that the GPU itself takes of every block
-  return 2 * (forward_bytes<Source>(a) + reserved) <= current_device().shared_memory_of_multiprocessor;
+  return fits_twice(forward_bytes<Source>(a));
 }
 
 // InlineCosts of so many features.
@@ -153,6 +158,34 @@ Kernel fit_any(Args a, bool large) {
   return found ? chosen : Kernel{};
 }
 
+// Lets each warp go through strips by itself where a multiprocessor has room for two blocks of two or more such warps,
+// and where strips are many: of pairs of one or two strips more than blocks of the other kind, of which two fit an
+// H200's, would go through in two rounds; of longer pairs, in which strips wait for one another, a round more for each
+// strip of a half. With gradients (512, 128, 128, 1) takes 84 us by blocks and 96 by warps, (1000, 128, 128, 2) 145 and
+// 116; (128, 1024, 1024, 1) 0.57 ms and 0.71, (256, 1024, 1024, 1) 1.04 and 0.94.
+Kernel by_warps_where_faster(const Args &a, const Kernel &chosen) {
+  const Device device = current_device();
+  const int64_t of_half = (a.strips + 1) / halves, few = 2 * device.multiprocessors * (of_half + 1);
+  if (a.costs != Costs::inlined || a.banded || a.dense.data || a.interval != max_tile_steps ||
+      (a.tasks <= few && !prefers_warps))
+    return chosen;
+  return visit_backward<FloatCell>(chosen.source, [&](auto type) {
+    using Source = typename decltype(type)::type;
+    if constexpr (has_warp_kernels<FloatCell, Source>)
+      return visit_warp_kernel<Source>(a, [&](auto of_kernel) {
+        using Own = typename decltype(of_kernel)::type;
+        for (int warps = Own::most_warps; warps > 1; warps--) {
+          const size_t bytes = warps * Own::bytes_of_warp(a);
+          if (bytes <= device.shared_memory && fits_twice(bytes))
+            return Kernel{chosen.source, max_tile_steps, 0, bytes, false, warps};
+        }
+        return chosen;
+      });
+    else
+      return chosen;
+  });
+}
+
 }  // namespace
 
 template <class Cell>
@@ -183,39 +216,6 @@ void ForwardSweeps<Cell>::launch(const Args &given, const Kernel &chosen, cudaSt
     ForwardKernels<Cell, typename decltype(type)::type>::launch(a, chosen, stream);
   });
 }
-
-namespace {
-
-// Lets each warp go through strips by itself where a multiprocessor has room for two blocks of two or more such warps,
-// and where strips are many: of pairs of one or two strips more than blocks of the other kind, of which two fit an
-// H200's, would go through in two rounds; of longer pairs, in which strips wait for one another, a round more for each
-// strip of a half. With gradients (512, 128, 128, 1) takes 84 us by blocks and 96 by warps, (1000, 128, 128, 2) 145 and
-// 116; (128, 1024, 1024, 1) 0.57 ms and 0.71, (256, 1024, 1024, 1) 1.04 and 0.94.
-Kernel by_warps_where_faster(const Args &a, const Kernel &chosen) {
-  constexpr size_t reserved = 1024;  // bytes that the GPU itself takes of every block
-  const Device device = current_device();
-  const int64_t of_half = (a.strips + 1) / halves, few = 2 * device.multiprocessors * (of_half + 1);
-  if (a.costs != Costs::inlined || a.banded || a.dense.data || a.interval != max_tile_steps ||
-      (a.tasks <= few && !prefers_warps))
-    return chosen;
-  return visit_backward<FloatCell>(chosen.source, [&](auto type) {
-    using Source = typename decltype(type)::type;
-    if constexpr (has_warp_kernels<FloatCell, Source>)
-      return visit_warp_kernel<Source>(a, [&](auto of_kernel) {
-        using Own = typename decltype(of_kernel)::type;
-        for (int warps = Own::most_warps; warps > 1; warps--) {
-          const size_t bytes = warps * Own::bytes_of_warp(a);
-          if (bytes <= device.shared_memory && 2 * (bytes + reserved) <= device.shared_memory_of_multiprocessor)
-            return Kernel{chosen.source, max_tile_steps, 0, bytes, false, warps};
-        }
-        return chosen;
-      });
-    else
-      return chosen;
-  });
-}
-
-}  // namespace
 
 template <class Cell>
 Kernel BackwardSweeps<Cell>::choose(const Args &a, bool large) {
