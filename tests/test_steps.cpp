@@ -130,6 +130,15 @@ TEST_CASE("a diagonal step forbidden by its penalty leaves the first cell's cost
         check_line(std::string(problem) + " dtype=f64 gamma=0.5 weights=" + weights + " penalties=" + penalties);
 }
 
+// At gamma = 0 cells of float32 problems have 48 bits: what they lose of a penalty is not to be the first cell's.
+TEST_CASE("a diagonal step forbidden by a penalty of many digits leaves the first cell's cost as it is", "[steps]") {
+  for (const char *problem : {"metric=precomputed B=3 n=4 m=5", "metric=precomputed B=40 n=9 m=12 lengths=0",
+                              "metric=cityblock B=2 n=20 m=70 d=2"})
+    for (const char *dtype : {"f32", "f16", "bf16"})
+      for (const char *penalties : {"31415926535.8979,0,0", "3139451283556.514,0.5,0"})
+        check_line(std::string(problem) + " dtype=" + dtype + " gamma=0 penalties=" + penalties);
+}
+
 // Neither exponents nor, at gamma = 0, sums have room for such steps: values had been infinite, or those of other ones.
 TEST_CASE("on CPUs a step that costs more than can be held makes its pair NaN", "[steps]") {
   if (options().device != SDTW_CPU) return;

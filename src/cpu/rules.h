@@ -65,9 +65,17 @@ class PairRule {
       steps.excess[k] = std::abs(bits) < 1e15 ? T(std::expm1((integer - bits) * core::ln_2)) : T(0);
       steps.weight[k] = T(w[k]);
       steps.hard_weight[k] = w[k];
-      steps.hard_penalty[k] = penalty[k];
+      steps.hard_penalty[k] = kept_hard(penalty[k]);
     }
     steps.inverse_gamma = hard ? T(0) : T(1 / p.gamma);
+  }
+
+  // As a cell of T keeps it: the border's corner has the diagonal's, and the first step is to take it back exactly.
+  static double kept_hard(double penalty) {
+    T m;
+    E e;
+    put_hard(penalty, &m, &e);
+    return get_hard(&m, &e);
   }
 
   static core::Steps steps_of(const Problem &p) {
