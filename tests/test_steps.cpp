@@ -154,3 +154,12 @@ TEST_CASE("on CPUs a step that costs more than can be held makes its pair NaN", 
         check_line(std::string(problem) + " dtype=f64 " + rule + gamma);
   check_line("metric=precomputed dtype=f32 B=3 n=20 m=17 gamma=1e-200 weights=1,1,1e100");
 }
+
+// Times log2(e) / gamma such weights are no float32 numbers: 0 times infinity had made pairs NaN.
+TEST_CASE("on CPUs huge weights of costs that are 0, at a small gamma", "[steps]") {
+  if (options().device != SDTW_CPU) return;
+  for (const char *problem :
+       {"metric=precomputed B=3 n=7 m=9", "metric=sqeuclidean B=40 n=9 m=12 d=2", "metric=cityblock B=2 n=20 m=70 d=2"})
+    for (const char *weights : {"1,1e30,2", "1e30,1e30,1e30", "2e30,1e30,1e30"})
+      check_line(std::string(problem) + " dtype=f32 gamma=1e-10 scale=0 tangents=x weights=" + weights);
+}

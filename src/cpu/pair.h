@@ -156,6 +156,8 @@ inline Engine engine_for(const CostBound &bound, int64_t n, int64_t m, const Pro
   const double scale = bits_of_cost(p), heaviest = bound.largest * std::max(1., steps.weight);
   const double step = (heaviest + steps.penalty) * scale, total = step * double(n + m);
   if (!core::is_float_scale(scale) || !(total <= core::Exponent<float>::limit)) return Engine::float64;
+  // Nor are weights times it, of costs that are 0 or next to nothing.
+  if (!core::is_float_scale(scale * std::max(1., steps.weight))) return Engine::float64;
   // Reciprocals of tiny distances, and for tangents their squares, are no floats.
   if (is_thin(n, m) || bound.tiny) return Engine::float64;
   if (!p.fused()) return Engine::plain;
