@@ -80,6 +80,25 @@ TEST_CASE("pairs without a path or a value have tangents to match", "[tangents]"
       check_line(std::string("metric=") + metric + " dtype=f32 B=6 n=20 m=16 d=2 tangents=xy" + how);
 }
 
+// The inverses of such norms squared are no doubles: derivatives of y's gradient had been NaN, or lacked a term.
+TEST_CASE("on CPUs derivatives of the cosine's gradients do not see how long points are", "[tangents]") {
+  if (options().device != SDTW_CPU) return;
+  each_result("dtype=f64 metric=cosine B=2 n=20 m=30 d=3 tangents=xy", [](const Case &c, const Result &here) {
+    for (const bool along_y : {false, true})
+      for (const double by : {0x1p-700, 0x1p700}) {
+        Case plain = c, far = c;
+        for (double &v : far.y) v *= by;
+        for (double &v : far.tangent_y) v *= by;
+        if (!along_y) plain.tangent_y.clear(), far.tangent_y.clear();
+        const Result expected = along_y ? here : run(plain);
+        Result result = run(far);
+        for (double &g : result.grad_y_tangent) g *= by;
+        CHECK(close(result.grad_x_tangent, expected.grad_x_tangent, 1e-12));
+        CHECK(close(result.grad_y_tangent, expected.grad_y_tangent, 1e-12));
+      }
+  });
+}
+
 // Away from the path costs change by more than a double holds, times a probability of 0.
 TEST_CASE("infinite derivatives of cells that no path visits count for nothing", "[tangents]") {
   each_result("dtype=f64 metric=sqeuclidean n=40 m=40 d=1 gamma=1e-3 tangents=x", [](const Case &c, const Result &) {

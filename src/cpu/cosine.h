@@ -88,7 +88,8 @@ void project_tangent(const CosineBlock<T> &a, int64_t features, const T *tangent
       dot_dot[i] += x_dot * g + x * double(g_dot);
     });
     each([&](int64_t i, double x, double x_dot, double g, T &g_dot) {
-      const double scale = a.inverse[at + i], scale_dot = -2 * scale * scale * along[at + i];
+      const double scale = a.inverse[at + i];
+      const double scale_dot = -2 * scale * (scale * along[at + i]);  // the square may leave a double's range
       g_dot = T(scale_dot * (g - 2 * x * dot[i]) + scale * (double(g_dot) - 2 * x_dot * dot[i] - 2 * x * dot_dot[i]));
     });
   }
