@@ -136,6 +136,11 @@ void Call<In>::backward(Unit &unit, const sdtw_out *target, bool weighted, Gradi
   for (int64_t l = 0; l < unit.count; ++l) {
     if (!sums) clear(unit, l, target);
     g[l] = grad_value(unit.places[l], weighted);
+    // Also where E is 0 and nothing is swept: NaN and infinity times 0 are NaN.
+    const Lengths &of = unit.lengths[l];
+    if (target && !std::isfinite(g[l]) && of.kind == Kind::solved)
+      fill_matrix(element<In>(*target, unit.places[l].result), of.n, target->stride[1], of.m, target->stride[2],
+                  static_cast<In>(std::numeric_limits<float>::quiet_NaN()));
   }
   const auto run = [&](auto type) {
     using T = decltype(type);
