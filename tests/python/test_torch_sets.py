@@ -302,6 +302,14 @@ def test_barycenter_of_unequal_lengths(device, method, steps):
     torch.testing.assert_close(soft_dtw_barycenter(ragged, **options), average)
 
 
+@pytest.mark.parametrize("method", ["lbfgs", "adam"])
+def test_barycenter_stays_where_its_gradient_is_small(device, method):
+    x = pair(device)[0].detach()
+    best = soft_dtw_barycenter(x, max_iter=200)
+    again = soft_dtw_barycenter(x, init=best, method=method, tol=1e-3)
+    torch.testing.assert_close(again, best, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("method", ["lbfgs", "adam"])
 def test_barycenter_of_halves(device, dtype, method):

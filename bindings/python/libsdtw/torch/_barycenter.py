@@ -195,11 +195,13 @@ def _minimise(
 
     before = None
     for _ in range(max_iter):
-        value = float(optimizer.step(closure))
+        value = float(optimizer.step(closure)) if method == "lbfgs" else closure()
         bar.update(value)
         assert average.grad is not None
         if bool(average.grad.abs().amax() <= tol) or (method == "lbfgs" and value == before):
             return value
+        if method == "adam":  # behind the test: its first steps are of lr, however small the gradient
+            optimizer.step()
         before = value
     return before
 
