@@ -73,6 +73,15 @@ def test_bandwidth(device, bandwidth):
     assert torch.autograd.gradcheck(SoftDTW(gamma=0.5, bandwidth=bandwidth), (x, y))
 
 
+def test_bandwidth_may_be_changed():
+    x, y = pair("cpu")
+    loss = SoftDTW(bandwidth=2)
+    for loss.bandwidth in (0, None, -1.0):
+        torch.testing.assert_close(loss(x, y), soft_dtw(x, y), rtol=0, atol=0)
+    loss.bandwidth = 3
+    torch.testing.assert_close(loss(x, y), SoftDTW(bandwidth=3)(x, y), rtol=0, atol=0)
+
+
 def test_unreachable_corner_of_a_band(device):
     x, y = pair(device, shape=(2, 9, 5, 2))
     value = SoftDTW(bandwidth=2)(x, y)
@@ -105,6 +114,20 @@ def test_what_is_refused():
         SoftDTW(gamma=-1)
     with pytest.raises(ValueError, match="global_constraint is 'band'"):
         SoftDTWLossPyTorch(global_constraint="band")
+    with pytest.raises(ValueError, match="sakoe_chiba_radius is 2 and itakura_max_slope 3 without global_"):
+        SoftDTWLossPyTorch(sakoe_chiba_radius=2, itakura_max_slope=3)
+    with pytest.raises(ValueError, match="sakoe_chiba_radius is -1: expected a finite number >= 0, or None"):
+        SoftDTWLossPyTorch(sakoe_chiba_radius=-1)
+    with pytest.raises(
+        ValueError, match=r"itakura_max_slope is 0\.5: expected a finite number >= 1, or None"
+    ):
+        SoftDTWLossPyTorch(global_constraint="itakura", itakura_max_slope=0.5)
+    with pytest.raises(TypeError, match="bandwidth is '5': expected a finite number, or None"):
+        SoftDTW(bandwidth="5")
+    with pytest.raises(ValueError, match="bandwidth is nan: expected a finite number, or None"):
+        SoftDTW(bandwidth=float("nan"))
+    with pytest.raises(TypeError, match="X is a list: expected a tensor"):
+        softdtw_barycenter([torch.zeros(5, 1)], device="cpu")
     with pytest.raises(ValueError, match=r"expected \(B, N, D\) and \(B, M, D\)"):
         SoftDTW()(torch.zeros(2, 5, 1), torch.zeros(3, 5, 1))
     with pytest.raises(TypeError, match="x is a ndarray"):

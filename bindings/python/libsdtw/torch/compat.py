@@ -10,7 +10,9 @@ docs/migration.md says what differs: results agree where theirs are right.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import torch
@@ -64,12 +66,15 @@ class SoftDTW(torch.nn.Module):
         check_gamma(gamma)
         self.use_cuda, self.fused, self.dist = use_cuda, fused, dist
         self.gamma, self.normalize = gamma, normalize
-        self.bandwidth = bandwidth if bandwidth is not None and bandwidth > 0 else None
-        self.dist_func = dist_func
+        self.bandwidth, self.dist_func = bandwidth, dist_func
+        self._band()
 
     def forward(self, X: Tensor, Y: Tensor) -> Tensor:  # noqa: N803 (the names that callers may use)
-        band = None if self.bandwidth is None else "absolute"
-        return _values(X, Y, self.gamma, self.normalize, self.dist_func, band, self.bandwidth)
+        return _values(X, Y, self.gamma, self.normalize, self.dist_func, *self._band())
+
+    def _band(self) -> tuple[str | None, float | None]:
+        width = _number("bandwidth", self.bandwidth, 0.0, -math.inf)
+        return ("absolute", width) if width > 0 else (None, None)
 
 
 class SoftDTWLossPyTorch(torch.nn.Module):
@@ -105,6 +110,7 @@ class SoftDTWLossPyTorch(torch.nn.Module):
         self.gamma, self.normalize, self.dist_func = gamma, normalize, dist_func
         self.global_constraint = global_constraint
         self.sakoe_chiba_radius, self.itakura_max_slope = sakoe_chiba_radius, itakura_max_slope
+        self._band()
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         return _values(x, y, self.gamma, self.normalize, self.dist_func, *self._band())
@@ -112,13 +118,30 @@ class SoftDTWLossPyTorch(torch.nn.Module):
     def _band(self) -> tuple[str | None, float | None]:
         radius, slope, kind = self.sakoe_chiba_radius, self.itakura_max_slope, self.global_constraint
         if not kind:  # one of the two says which is meant
-            kind = "both" if radius is not None and slope is not None else None
-            kind = kind or ("sakoe_chiba" if radius is not None else "itakura" if slope is not None else None)
+            if radius is not None and slope is not None:
+                raise InvalidArgumentError(
+                    f"sakoe_chiba_radius is {radius!r} and itakura_max_slope {slope!r} without "
+                    "global_constraint: expected one of them, or 'sakoe_chiba' or 'itakura' as "
+                    "global_constraint"
+                )
+            kind = "sakoe_chiba" if radius is not None else "itakura" if slope is not None else None
         if kind == "sakoe_chiba":
-            return kind, 1 if radius is None else radius
+            return kind, _number("sakoe_chiba_radius", radius, 1, 0)
         if kind == "itakura":
-            return kind, 2.0 if slope is None else slope
+            return kind, _number("itakura_max_slope", slope, 2.0, 1)
         return None, None
+
+
+def _number(name: str, value: Any, usual: float, least: float) -> float:
+    """What says how wide a band is; usual where it is None."""
+    if value is None:
+        return usual
+    expected = "a finite number" if least == -math.inf else f"a finite number >= {least}"
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}: expected {expected}, or None")
+    if not least <= float(value) < math.inf:
+        raise InvalidArgumentError(f"{name} is {value!r}: expected {expected}, or None")
+    return float(value)
 
 
 def _values(
@@ -159,6 +182,8 @@ def softdtw_barycenter(
 
     verbose shows a progress bar. fused, patience and tol are taken and ignored: ours decides when to stop.
     """
+    if device is not None and not isinstance(X, Tensor):
+        raise TypeError(f"X is a {type(X).__name__}: expected a tensor (B, N, D), as device is given")
     series = X if device is None else X.to(device)
     return soft_dtw_barycenter(
         series, gamma=gamma, weights=weights, init=init, method="adam", max_iter=max_iter, lr=lr,
