@@ -100,6 +100,14 @@ def test_barycenter(device):
     assert loss(average) < loss(x.detach().mean(0))
 
 
+def test_scale_of_weights_has_no_say(device):
+    x = pair(device)[0].detach()
+    weights = torch.tensor([1.0, 2.0, 3.0], device=device)
+    average, tiny = (softdtw_barycenter(x, weights=scale * weights) for scale in (1, 2.0**-30))
+    torch.testing.assert_close(average, tiny, rtol=0, atol=0)
+    assert not torch.equal(average, softdtw_barycenter(x, weights=weights, max_iter=0))
+
+
 def test_barycenter_takes_the_arguments_of_the_other_alone(device):
     x = pair(device, torch.float32)[0].detach()
     assert softdtw_barycenter(x, max_iter=1, early_stopping=True, patience=3, tol=1e-3).shape == (7, 2)

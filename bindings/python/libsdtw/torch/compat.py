@@ -185,6 +185,8 @@ def softdtw_barycenter(
     if device is not None and not isinstance(X, Tensor):
         raise TypeError(f"X is a {type(X).__name__}: expected a tensor (B, N, D), as device is given")
     series = X if device is None else X.to(device)
+    if isinstance(weights, Tensor) and (total := weights.sum(dtype=torch.float64)) > 0:
+        weights = weights / total  # as theirs does: tol is that of a mean
     return soft_dtw_barycenter(
         series, gamma=gamma, weights=weights, init=init, method="adam", max_iter=max_iter, lr=lr,
         tol=1e-3 if early_stopping else 0.0, progress=verbose,
