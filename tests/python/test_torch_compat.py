@@ -120,6 +120,9 @@ def test_what_is_refused():
         SoftDTW(dist="cosine")
     with pytest.raises(ValueError, match="gamma is -1"):
         SoftDTW(gamma=-1)
+    for gamma in (0.1, 1.0, 10):
+        with pytest.raises(TypeError, match=f"use_cuda is {gamma}: expected True or False; gamma, the"):
+            SoftDTW(gamma)
     with pytest.raises(ValueError, match="global_constraint is 'band'"):
         SoftDTWLossPyTorch(global_constraint="band")
     with pytest.raises(ValueError, match="sakoe_chiba_radius is 2 and itakura_max_slope 3 without global_"):

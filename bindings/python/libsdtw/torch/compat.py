@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -58,6 +58,10 @@ class SoftDTW(torch.nn.Module):
         fused: bool | None = None,
     ) -> None:
         super().__init__()
+        if isinstance(use_cuda, Real) and not (isinstance(use_cuda, Integral) and use_cuda in (0, 1)):
+            raise TypeError(
+                f"use_cuda is {use_cuda!r}: expected True or False; gamma, the second argument, can be named"
+            )
         if not isinstance(dist, str) or dist.lower() not in SQUARED:
             raise InvalidArgumentError(
                 f"dist is {dist!r}: expected 'sqeuclidean', or a function as dist_func"
