@@ -108,7 +108,7 @@ SHARED = [
     (given(x_lengths=[[1, 2], [3]]), TypeError, "x_lengths is"),
     (given(y_lengths=[True, False]), TypeError, "y_lengths is"),
     (given(x_lengths=torch.ones(2)), TypeError, r"x_lengths has dtype torch.float32: .*x_lengths\.long\(\)"),
-    (given(y_lengths=torch.ones(2, dtype=torch.bool)), TypeError, "y_lengths has dtype torch.bool"),
+    (given(y_lengths=torch.ones(2, 5, dtype=torch.bool)), TypeError, "of a mask y_lengths.sum"),
     (given(y_lengths=torch.ones(3, dtype=i64)), ValueError, r"y_lengths has shape \(3,\): expected \(2,\)"),
     (given(x_lengths=[1, 2, 3]), ValueError, r"x_lengths has shape \(3,\)"),
     (given(x_lengths=torch.ones(2, 2, dtype=i64)), ValueError, r"x_lengths has shape \(2, 2\)"),

@@ -256,7 +256,8 @@ def lengths_of(
         lengths = _lengths_from(name, lengths, longest).to(x.device)
     if lengths.dtype not in (torch.int32, torch.int64):
         if lengths.dtype not in _OTHER_INTEGERS:
-            raise TypeError(f"{name} has dtype {lengths.dtype}: expected integers; {name}.long() has them")
+            has = f"of a mask {name}.sum(-1)" if lengths.dtype is torch.bool else f"{name}.long()"
+            raise TypeError(f"{name} has dtype {lengths.dtype}: expected integers; {has} has them")
         lengths = lengths.long()
     if lengths.device != x.device:
         raise InvalidArgumentError(
