@@ -310,6 +310,21 @@ def test_barycenter_stays_where_its_gradient_is_small(device, method):
     torch.testing.assert_close(again, best, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("scale", [1e7, 1e9])
+def test_barycenter_of_large_numbers(device, scale):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(8, 50, 2, generator=generator).cumsum(1).to(device)
+    lengths = torch.tensor([50, 30, 50, 50, 20, 50, 50, 50], device=device)
+    x[1, 30:] = torch.inf
+
+    def loss(**options):
+        average = soft_dtw_barycenter(scale * x, gamma=scale**2, lengths=lengths, **options)
+        assert average.dtype == torch.float32
+        return soft_dtw(average / scale, x, y_lengths=lengths).mean()
+
+    assert loss() < 0.6 * loss(max_iter=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("method", ["lbfgs", "adam"])
 def test_barycenter_of_halves(device, dtype, method):

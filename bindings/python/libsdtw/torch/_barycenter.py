@@ -101,6 +101,8 @@ def soft_dtw_barycenter(
     with torch.inference_mode(False), torch.enable_grad(), _Bar(progress, max_iter) as bar:
         given = _kept(_costs.wide(batch))  # steps of halves would be lost in rounding, or leave their range
         sizes = None if sizes is None else _kept(sizes)
+        if isinstance(metric, str) and _loses_steps(given, sizes):
+            given = given.double()
         share = _weights(weights, given)
         average = _start(init, given, sizes, share).requires_grad_()
         if _minimise(loss, average, method, max_iter, tol, lr, bar) == math.inf:
@@ -124,6 +126,15 @@ def _error(name: str, value: Any, expected: str) -> Exception:
 def _kept(tensor: Tensor) -> Tensor:
     """The tensor without a gradient, as autograd may keep it: a copy of one that is of inference mode."""
     return tensor.clone() if tensor.is_inference() else tensor.detach()
+
+
+def _loses_steps(batch: Tensor, lengths: Tensor | None) -> bool:
+    """Whether numbers are so large that L-BFGS's first step, of 1 in all entries together, is rounded off."""
+    largest = batch.abs().amax(2)
+    if lengths is not None:
+        steps = torch.arange(batch.shape[1], device=batch.device)
+        largest = torch.where(steps < lengths[:, None], largest, 0)
+    return 10 * torch.finfo(batch.dtype).eps * batch[0].numel() * largest.amax().item() > 1
 
 
 def _weights(weights: Any, batch: Tensor) -> Tensor:
