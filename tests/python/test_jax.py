@@ -351,6 +351,16 @@ def test_averages_of_halves(dtype):
     np.testing.assert_allclose(far.astype(jnp.float32), 2e4, rtol=4e-3)
 
 
+def test_averages_of_large_numbers():
+    x = np.cumsum(np.random.default_rng(0).normal(size=(8, 50, 2)), 1).astype(np.float32)
+    lengths = np.array([50, 30] * 4)
+    x[1, 30:] = np.inf
+    for scale in (1e7, 1e9):
+        found = (soft_dtw_barycenter(scale * x, gamma=scale**2, lengths=lengths, max_iter=k) for k in (0, 50))
+        begin, found = (soft_dtw(average / scale, x, y_lengths=lengths).mean() for average in found)
+        assert found < 0.6 * begin
+
+
 def test_import_without_the_handlers():
     # As of a build where jaxlib was not found: the package says so, and the rest of it works.
     program = (

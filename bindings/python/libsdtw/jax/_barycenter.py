@@ -90,17 +90,19 @@ def soft_dtw_barycenter(
 
     evaluate = jax.jit(jax.value_and_grad(loss))
 
-    def on_host(flat: Any) -> tuple[float, Any]:
-        value, grad = evaluate(jnp.asarray(flat.reshape(begin.shape), batch.dtype))
-        return float(value), np.asarray(grad, np.float64).ravel()
+    unit = _unit(batch, sizes)
 
-    settings = {"maxiter": max_iter, "gtol": tol}
+    def on_host(flat: Any) -> tuple[float, Any]:
+        value, grad = evaluate(jnp.asarray(unit * flat.reshape(begin.shape), batch.dtype))
+        return float(value), unit * np.asarray(grad, np.float64).ravel()
+
+    settings = {"maxiter": max_iter, "gtol": unit * tol}
     if max_iter == 0:
         jax.eval_shape(loss, jnp.asarray(begin, batch.dtype))  # checks the options
         return jnp.asarray(begin, dtype)
     from scipy.optimize import minimize  # type: ignore[import-untyped]  # half a second
 
-    found = minimize(on_host, begin.ravel(), jac=True, method="L-BFGS-B", options=settings)
+    found = minimize(on_host, begin.ravel() / unit, jac=True, method="L-BFGS-B", options=settings)
     if found.fun == np.inf:
         values = np.asarray(each(jnp.asarray(begin, batch.dtype)))
         k = np.argmax(np.where(share > 0, values, -np.inf))
@@ -108,12 +110,22 @@ def soft_dtw_barycenter(
             f"series[{k}] has an infinite value with any average of {len(begin)} time steps: expected at "
             "least one time step, a band with a path, and costs in the range of their type"
         )
-    return jnp.asarray(found.x.reshape(begin.shape), dtype)
+    return jnp.asarray(unit * found.x.reshape(begin.shape), dtype)
 
 
 def _check_untraced(name: str, given: Any) -> None:
     if is_traced(given):
         raise TypeError(f"{name} is traced: soft_dtw_barycenter searches on the host, outside of programs")
+
+
+def _unit(batch: jax.Array, lengths: jax.Array | None) -> float:
+    """What SciPy's variables are multiples of: 1, or the size of numbers that a step of 1 does not change."""
+    numbers = np.abs(np.asarray(batch))
+    lost = 10 * float(np.finfo(numbers.dtype).eps) * numbers[0].size
+    if lengths is not None:
+        numbers = numbers[np.arange(batch.shape[1]) < np.asarray(lengths)[:, None]]
+    size = float(numbers.max(initial=0))
+    return float(2.0 ** np.floor(np.log2(size))) if lost * size > 1 and size < np.inf else 1.0
 
 
 def _weights(weights: Any, batch: jax.Array) -> Any:
