@@ -260,14 +260,15 @@ struct Plan {
   PairWaves forward_pairs, backward_pairs;
   Streams streams;
   general::Plan general;  // of Route::general, of jvp, of the alignment of what is converted and of all pairs, of units
-  Costs costs;
-  int64_t lanes;        // of a warp for a pair: 32, or 16 or 8 if that is enough for all its rows
-  int64_t strips;       // of a pair
-  int64_t tasks;        // of one warp: strips of all pairs, or 32 / lanes pairs each
-  bool full_sweeps;     // forward: both sweeps of a pair go through all of its strips
-  int64_t interval;     // steps of the skewed sweep between two checkpoints
-  int64_t checkpoints;  // of a task
-  int64_t words;        // 8-byte words of a stored cell: 1, or 2 for float64
+  Costs costs;            // in forward, which tells engines
+  Costs backward_costs;   // those of backward, which computes them again
+  int64_t lanes;          // of a warp for a pair: 32, or 16 or 8 if that is enough for all its rows
+  int64_t strips;         // of a pair
+  int64_t tasks;          // of one warp: strips of all pairs, or 32 / lanes pairs each
+  bool full_sweeps;       // forward: both sweeps of a pair go through all of its strips
+  int64_t interval;       // steps of the skewed sweep between two checkpoints
+  int64_t checkpoints;    // of a task
+  int64_t words;          // 8-byte words of a stored cell: 1, or 2 for float64
 
   // Offsets. What forward runs on lies in state, or in workspace if there is no state: status, norms of points, and
   // what is reset by each call, unless pairs are alone (cuda/pair.cuh): control, bounds and rows; in state, behind

@@ -28,20 +28,32 @@ bool are_values_of_many(const Problem &p, const Exec &exec, const Plan &plan) {
          plan.lanes > warp / 4 && !is_banded(p);
 }
 
-// Costs of three or four features take the sweeping warp as long as the sweep itself. That pays where there are strips
-// enough to hide it, or where it saves the kernels before a short sweep: with gradients (4096, 128, 128, 3) takes 0.60
-// ms so and 1.75 with costs by other warps, (32, 2048, 2048, 3) 0.91 and 1.25, (128, 10, 10, 3) 0.027 and 0.044; but
-// (1, 4096, 4096, 4) 1.20 and 0.76, (32, 512, 512, 4) 0.22 and 0.19.
-bool sweeps_with_costs(const Problem &p, const Plan &plan) {
-  constexpr int64_t few = 264;  // strips: two for each multiprocessor of an H200
-  return p.features <= 2 || (p.features <= max_inline_features && (plan.strips == 1 || plan.tasks > few));
+// Costs of up to four features take the sweeping warp as many instructions as the sweep itself, or more. That pays
+// where there are strips enough to hide it, or where it saves the kernels before a short sweep: values of (32, 1024,
+// 1024, 1) take 0.154 ms so and 0.163 with costs by other warps, (32, 2048, 2048, {2, 4}) 0.36 and 0.52 against 0.44
+// and more, (16, 256, 256, 1) 0.045 and 0.050; but (1, 4096, 4096, {1, 2, 4}) 0.55, 0.64 and 0.87 against 0.45, (32,
+// 512, 512, 2) 0.095 against 0.078. With gradients forward's sweeps take twice the room where they go through all
+// strips.
+bool sweeps_with_costs(const Problem &p, const Exec &exec, const Plan &plan) {
+  const bool is_short = plan.strips <= (p.features == 1 ? halves : 1);
+  const int64_t strips = exec.no_state ? 264 : 132;  // two for each multiprocessor of an H200, or one
+  const bool are_many = plan.tasks > (p.features == 1 ? strips / 2 : strips);
+  return p.features <= max_inline_features && (is_short || are_many || prefers_inline_costs);
 }
 
 // plan: of which lanes, strips and tasks are known.
 Costs choose_costs(const Problem &p, const Exec &exec, const Plan &plan) {
   if (!p.fused()) return Costs::given;
   if (p.metric == SDTW_COSINE) return Costs::tensor;
-  return sweeps_with_costs(p, plan) || are_values_of_many(p, exec, plan) ? Costs::inlined : Costs::tensor;
+  return sweeps_with_costs(p, exec, plan) || are_values_of_many(p, exec, plan) ? Costs::inlined : Costs::tensor;
+}
+
+// Backward, whose blocks have a warp for each part of its work, has costs of few features from those that recompute
+// wherever they fit: of such blocks two are on a multiprocessor, and of those with producers one. With gradients (32,
+// 512, 512, 3) takes 0.169 ms so and 0.224 with producers, (1, 4096, 4096, 4) 0.66 and 0.70.
+Costs choose_backward_costs(const Problem &p, const Plan &plan) {
+  const bool are_few = p.dtype == SDTW_F32 && p.fused() && !plan.units && p.features <= max_inline_features;
+  return are_few ? Costs::inlined : plan.costs;
 }
 
 // A pair of few rows takes only as many lanes of a warp as it has use for: two or four pairs share it.
@@ -119,7 +131,7 @@ Problem part_of(const Problem &problem, int64_t pairs) {
   return part;
 }
 int64_t least_cells_copied = int64_t{1} << 20;
-thread_local bool prefers_warps = false;
+thread_local bool prefers_warps = false, prefers_inline_costs = false;
 
 Problem as_computed(const Problem &p) {
   // Costs of so many features come through shared memory in pieces, by copies of 4 bytes where they are not a multiple
@@ -272,6 +284,7 @@ Plan make_core_plan(const Problem &given, const Exec &exec) {
   plan.tasks = plan.lanes == warp ? static_cast<int64_t>(checked_mul(problem.batch, plan.strips))
                                   : ceil_div(problem.batch, warp / plan.lanes);
   plan.costs = choose_costs(problem, exec, plan);
+  plan.backward_costs = choose_backward_costs(problem, plan);
   plan.interval = choose_interval(problem);
   plan.checkpoints = ceil_div(problem.m + plan.lanes - 1, plan.interval) - 1;
   plan.words = problem.dtype == SDTW_F64 ? 2 : 1;

@@ -102,12 +102,12 @@ std::string describe(const sdtw::Plan &plan) {
                           : "");
   else
     append(text, "%lld pairs a warp; ", number(warp / p.lanes));
-  append(text, "costs %s; %lld checkpoints a warp, one every %lld steps; gradients summed up in %s",
+  append(text, "costs %s%s; %lld checkpoints a warp, one every %lld steps; gradients summed up in %s",
          p.costs == Costs::given     ? "given"
          : p.costs == Costs::inlined ? "by the warp that sweeps"
                                      : "by other warps of its block",
-         number(p.checkpoints), number(p.interval),
-         p.wide_sums || plan.problem.dtype == SDTW_F64 ? "float64" : "float32");
+         p.costs == p.backward_costs ? "" : ", in backward by those that recompute", number(p.checkpoints),
+         number(p.interval), p.wide_sums || plan.problem.dtype == SDTW_F64 ? "float64" : "float32");
   append(text, "; state %zu, workspace forward %zu backward %zu alignment %zu bytes", p.state_bytes, p.forward_bytes,
          p.backward_bytes, p.alignment_bytes);
   text += describe_streams(plan) + describe_short_pairs(p);

@@ -72,7 +72,7 @@ std::string describe(const Case &c) {
   for (size_t k = 1; k < std::size(layouts) && !alike; ++k) text << "," << layouts[k]->name;
   text << " threads=" << c.exec.num_threads;
   if (c.exec.cpu_isa != SDTW_CPU_ISA_AUTO) text << " isa=" << isa_names[c.exec.cpu_isa];
-  if (c.core_kernels) text << " kernels=" << (c.warp_kernels ? "warps" : "core");
+  if (c.core_kernels) text << " kernels=" << (c.warp_kernels ? "warps" : c.inline_costs ? "inline" : "core");
   text << " device=" << device_names[c.exec.device] << " " << (c.data.empty() ? "data=noise" : c.data) << untold(c);
   return text.str();
 }
@@ -81,6 +81,12 @@ bool may_be_short(const Case &c) {
   const sdtw_problem &p = c.problem;
   return c.exec.device == SDTW_CUDA && !c.core_kernels && p.metric != SDTW_PRECOMPUTED && p.dtype != SDTW_F64 &&
          std::max(p.n, p.m) <= sdtw::cuda::most_steps_of_few;
+}
+
+bool sweeps_with_costs(const Case &c) {
+  if (c.exec.device != SDTW_CUDA || !c.fused() || c.problem.dtype == SDTW_F64) return false;
+  const sdtw::Plan plan = sdtw::make_plan(sdtw::validate(&c.problem), sdtw::validate(&c.exec));
+  return c.inline_costs || plan.cuda.costs == sdtw::cuda::Costs::inlined;
 }
 
 void add_core(std::vector<Case> &cases) {

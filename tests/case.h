@@ -27,7 +27,9 @@ struct Case {
   bool recompute = false;     // with SDTW_NO_STATE: backward and alignment, too
   bool core_kernels = false;  // CUDA: also where there are kernels for short pairs
   bool warp_kernels = false;  // CUDA: of these, those by warps of which each goes through strips by itself, if it can
-  std::string data;           // how the data were made, as problem.h writes it
+  bool inline_costs =
+      false;         // CUDA: of these, those in which warps that sweep forward have costs themselves, if they can
+  std::string data;  // how the data were made, as problem.h writes it
 
   bool fused() const { return problem.metric != SDTW_PRECOMPUTED; }
   bool all_pairs() const { return problem.flags & SDTW_ALL_PAIRS; }
@@ -89,6 +91,8 @@ std::string describe(const Case &c);
 
 // Whether CUDA's kernels for short pairs compute it, unless rules of another kind forbid that.
 bool may_be_short(const Case &c);
+// Whether warps that sweep forward have its costs themselves, on a GPU.
+bool sweeps_with_costs(const Case &c);
 // Where they may compute the last one, the same again by the core kernels.
 void add_core(std::vector<Case> &cases);
 

@@ -137,7 +137,7 @@ std::string draw_line(uint64_t seed, int64_t cells, Shapes shapes) {
   if (!core && random.uniform() < 0.06) line << " spoil=" << one_of(random, {"nan", "inf", "infs", "length"});
   const bool short_core = std::max(n, m) <= sdtw::cuda::most_steps_of_few && random.uniform() < 0.4;
   if (random.uniform() < 0.4)
-    line << " kernels=warps";
+    line << " kernels=" << one_of(random, {"warps", "inline"});
   else if (short_core)
     line << " kernels=core";
   line << " seed=" << seed;

@@ -107,9 +107,9 @@ void read_exec(Words &words, Case &c) {
   if (words.choice("values", "yes", no_or_yes)) c.exec.flags |= SDTW_WITH_VALUE;
   c.exec.num_threads = static_cast<int32_t>(words.integer("threads", 1));
   c.exec.cpu_isa = words.choice("isa", "auto", isa_names);
-  static constexpr const char *kernels[] = {"any", "core", "warps"};
+  static constexpr const char *kernels[] = {"any", "core", "warps", "inline"};
   const int chosen = words.choice("kernels", "any", kernels);
-  c.core_kernels = chosen > 0, c.warp_kernels = chosen > 1;
+  c.core_kernels = chosen > 0, c.warp_kernels = chosen == 2, c.inline_costs = chosen == 3;
   c.exec.device = words.choice("device", device_names[options().device], device_names);
 }
 

@@ -3,6 +3,7 @@
 #include "check.h"
 #include "cpu_reference.h"
 #include "draw.h"
+#include "family.h"
 
 using namespace test;
 
@@ -148,9 +149,12 @@ TEST_CASE("both kinds of backward of few features give the same bits", "[agreeme
       if (seed % 2 == 0) c = with_lengths(c, random);
       c.exec.device = SDTW_CUDA, c.core_kernels = true, c.want_alignment = false;
       const Result pipeline = run(c);
-      c.warp_kernels = true;
+      c.inline_costs = true;
+      const Result inlined = run(c);
+      c.inline_costs = false, c.warp_kernels = true;
       const Result warps = run(c);
       INFO(describe(c));
+      CHECK(close(c, pipeline, inlined));
       if (!has_tiles_of_32_steps(features)) continue;  // E is scaled after every tile
       CHECK(same(warps.grad_x, pipeline.grad_x));
       CHECK(same(warps.grad_y, pipeline.grad_y));

@@ -166,6 +166,34 @@ TEST_CASE("CUDA: all pairs take the core kernels, without state, in waves of abo
   CHECK((90000 - 1) % pairs + 1 > pairs / 2);  // the last wave
 }
 
+TEST_CASE("CUDA: few features have producers forward where strips are few, and never backward") {
+  using sdtw::cuda::Costs;
+  struct Shape {
+    int64_t batch, steps, features;
+    uint32_t flags;
+    Costs forward, backward;
+  };
+  const uint32_t state = 0, none = SDTW_NO_STATE;
+  const Shape shapes[] = {
+      {32, 512, 2, state, Costs::tensor, Costs::inlined},   {33, 512, 2, state, Costs::tensor, Costs::inlined},
+      {34, 512, 2, state, Costs::inlined, Costs::inlined},  {34, 512, 4, none, Costs::tensor, Costs::inlined},
+      {67, 512, 4, none, Costs::inlined, Costs::inlined},   {16, 512, 1, state, Costs::tensor, Costs::inlined},
+      {17, 512, 1, state, Costs::inlined, Costs::inlined},  {1, 256, 1, state, Costs::inlined, Costs::inlined},
+      {1, 257, 1, state, Costs::tensor, Costs::inlined},    {1, 128, 3, state, Costs::inlined, Costs::inlined},
+      {1, 129, 3, state, Costs::tensor, Costs::inlined},    {32, 512, 5, state, Costs::tensor, Costs::tensor},
+      {1000, 512, 5, state, Costs::tensor, Costs::tensor},  {1000, 512, 8, none, Costs::inlined, Costs::tensor},
+      {1000, 512, 64, state, Costs::tensor, Costs::tensor},
+  };
+  for (const Shape &shape : shapes) {
+    Case c = make_case(SDTW_SQEUCLIDEAN, shape.batch, shape.steps, shape.steps, shape.features, 1);
+    c.exec.device = SDTW_CUDA, c.exec.flags |= shape.flags;
+    const sdtw::cuda::Plan plan = plan_of(c).cuda;
+    INFO(describe(c));
+    CHECK(plan.costs == shape.forward);
+    CHECK(plan.backward_costs == shape.backward);
+  }
+}
+
 // Costs of half precision are none: they would have to be converted, which is an n x m array.
 TEST_CASE("CUDA: every core problem takes the core kernels, whatever its shape, and no other does") {
   using sdtw::cuda::Route;

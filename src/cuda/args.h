@@ -97,7 +97,8 @@ struct Args {
   bool scale_dense;         // whether dense is E times grad_value, not E
   bool f64, long_lengths;   // whether the problem's dtype is float64; whether lengths have 64 bits, not 32
   bool has_long;            // whether LongCell's kernels fit the GPU; if not, DoubleCell has their pairs
-  Costs costs;              // where costs of FloatCell and LongCell come from
+  Costs costs;              // where costs of FloatCell and LongCell come from in forward
+  Costs backward_costs;     // the same in backward
   int64_t batch;            // pairs
   int n, m, features;       // rows and columns that arrays are padded to; features of a point
   bool banded;              // only cells of a corridor have a path; see Corridor

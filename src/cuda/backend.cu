@@ -21,7 +21,9 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.x = buffers.x, a.y = buffers.y;
   a.x_len = buffers.x_len, a.y_len = buffers.y_len;
   a.f64 = p.dtype == SDTW_F64;
-  a.costs = plan.cuda.costs;
+  a.costs = plan.cuda.costs, a.backward_costs = plan.cuda.backward_costs;
+  // In 64 KB producers have room for float64 alone, which such GPUs have little of.
+  if (a.backward_costs == Costs::inlined && current_device().room == room_of_64) a.costs = Costs::inlined;
   a.has_long = a.costs != Costs::tensor || current_device().room != room_of_64;
   a.long_lengths = p.length_bits == 64;
   a.batch = p.batch;
@@ -143,8 +145,8 @@ void choose_core_kernels(sdtw::Plan &plan, Call call) {
     int alignment = 0;  // any address says that E itself is wanted, or that times grad_value
     if (call == Call::alignment || a.costs == Costs::given) a.dense.data = &alignment;
     if (!a.f64) kernels.single = BackwardSweeps<FloatCell>::choose(a, false);
-    if (has_bounds(a) && !plan.cuda.units) kernels.large = BackwardSweeps<FloatCell>::choose(a, true);
-    if (has_bounds(a) && a.has_long) kernels.longer = BackwardSweeps<LongCell>::choose(a, false);
+    if (has_producers(a) && !plan.cuda.units) kernels.large = BackwardSweeps<FloatCell>::choose(a, true);
+    if (has_producers(a) && a.has_long) kernels.longer = BackwardSweeps<LongCell>::choose(a, false);
     kernels.wide = BackwardSweeps<DoubleCell>::choose(a, false);
     if (kernels.longer.source != Source::none && kernels.wide.source != Source::differences)
       fail(SDTW_STATUS_INTERNAL, "DoubleCell does not fit beside LongCell");

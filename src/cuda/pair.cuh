@@ -72,7 +72,8 @@ __device__ __forceinline__ float limit_of_path(float range, float steps) { retur
 __device__ __forceinline__ constexpr float long_cost_limit(Costs costs) {
   return costs == Costs::inlined && avoids_float64 ? 0.99f * 0x1p30f : 0.99f * 0x1p31f;
 }
-// The largest |t| that FloatCell may meet in a pair, so that exponents stay in their range.
+// The largest |t| that FloatCell may meet in a pair, so that exponents stay in their range, and its costs in theirs: in
+// forward they have no less room than in backward.
 // Z of a cell is at least that of any one path to it, and there is one of as many cells as the cell's row or its
 // column has a number, which takes an exponent down by t + 1/2 and half a bit of m in each. Z is at most the number of
 // paths, less than 3^(n + m) and so than 2^(4 steps), as costs of series are not negative: it is of forbidden cells,
@@ -81,13 +82,13 @@ __device__ __forceinline__ constexpr float long_cost_limit(Costs costs) {
 __device__ __forceinline__ float float_limit(const Args &a, const Pair &pair) {
   const float range = a.costs == Costs::given ? 0.98f * (1 << 29) / (static_cast<float>(pair.n) + pair.m)
                                               : limit_of_path(ShortExponent::range, steps_of_path(pair.n, pair.m));
-  return fminf(range, cost_limit(a.costs));
+  return fminf(range, cost_limit(a.backward_costs));
 }
 // The same for LongCell. To given costs it leaves 2^36.
 __device__ __forceinline__ float long_limit(const Args &a, const Pair &pair) {
   const float range = a.costs == Costs::given ? 0.98f * 0x1p36f / (static_cast<float>(pair.n) + pair.m)
                                               : limit_of_path(LongExponent::range, steps_of_path(pair.n, pair.m));
-  return fminf(range, long_cost_limit(a.costs));
+  return fminf(range, long_cost_limit(a.backward_costs));
 }
 
 // A bound of D log2(e) / gamma between two points whose squared distances from a common point are at most x and y.
@@ -102,6 +103,10 @@ __device__ __forceinline__ float bound_of(float x, float y, double scale) {
 constexpr int rejected = 0x7fc00000, accepted = -1;
 
 __host__ __device__ __forceinline__ bool has_bounds(const Args &a) { return !a.f64 && a.costs == Costs::tensor; }
+// Whether blocks of backward have warps that compute costs. Where they do, LongCell has kernels of its own.
+__host__ __device__ __forceinline__ bool has_producers(const Args &a) {
+  return !a.f64 && a.backward_costs == Costs::tensor;
+}
 
 __device__ __forceinline__ float cost_bound(const Args &a, int64_t pair) {
   const int *bounds = a.bounds + bounds_per_pair * pair;

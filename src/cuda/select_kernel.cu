@@ -140,8 +140,8 @@ Kernel fit_any(Args a, bool large) {
     found = (a.costs != Costs::given && fits(Source::differences, least_steps)) || fits(Source::direct, least_steps);
   } else if constexpr (std::is_same_v<Cell, LongCell>) {
     found = fits(Source::large, comfortable_steps) || fits(Source::smallest_large, least_steps);
-  } else if (a.costs != Costs::tensor) {
-    found = fits(forward_source<Cell>(a), least_steps);
+  } else if (a.backward_costs != Costs::tensor) {
+    found = fits(a.backward_costs == Costs::given ? Source::given : inline_source(a.features), least_steps);
   } else if (a.units && !a.slices) {
     found = !large && fits(Source::units_in_words, comfortable_steps);
   } else if (a.slices) {
@@ -166,7 +166,7 @@ Kernel fit_any(Args a, bool large) {
 Kernel by_warps_where_faster(const Args &a, const Kernel &chosen) {
   const Device device = current_device();
   const int64_t of_half = (a.strips + 1) / halves, few = 2 * device.multiprocessors * (of_half + 1);
-  if (a.costs != Costs::inlined || a.banded || a.dense.data || a.interval != max_tile_steps ||
+  if (a.backward_costs != Costs::inlined || a.banded || a.dense.data || a.interval != max_tile_steps ||
       (a.tasks <= few && !prefers_warps))
     return chosen;
   return visit_backward<FloatCell>(chosen.source, [&](auto type) {

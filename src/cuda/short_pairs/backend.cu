@@ -26,7 +26,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &given, const SeriesOfPair 
   a.swapped = swapped;
   if (is_banded(p)) a.band.kind = p.band, a.band.radius = p.band_radius;
   a.long_lengths = p.length_bits == 64;
-  a.costs = Costs::tensor;
+  a.costs = a.backward_costs = Costs::tensor;
   a.batch = p.batch;
   a.n = static_cast<int>(p.n), a.m = static_cast<int>(p.m), a.features = static_cast<int>(p.features);
   a.hard = p.gamma == 0;
