@@ -181,7 +181,7 @@ TEST_CASE("CUDA: few features have producers forward where strips are few, and n
       {17, 512, 1, state, Costs::inlined, Costs::inlined},  {1, 256, 1, state, Costs::inlined, Costs::inlined},
       {1, 257, 1, state, Costs::tensor, Costs::inlined},    {1, 128, 3, state, Costs::inlined, Costs::inlined},
       {1, 129, 3, state, Costs::tensor, Costs::inlined},    {32, 512, 5, state, Costs::tensor, Costs::tensor},
-      {1000, 512, 5, state, Costs::tensor, Costs::tensor},  {1000, 512, 8, none, Costs::inlined, Costs::tensor},
+      {1000, 512, 5, state, Costs::tensor, Costs::tensor},  {1000, 512, 8, none, Costs::inlined, Costs::inlined},
       {1000, 512, 64, state, Costs::tensor, Costs::tensor},
   };
   for (const Shape &shape : shapes) {
