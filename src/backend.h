@@ -29,7 +29,7 @@ extern int64_t few_short_pairs;
 extern thread_local bool allows_short_pairs;
 // Whether warps go through strips by themselves wherever they can, however few strips there are, likewise.
 extern thread_local bool prefers_warps;
-// Whether warps that sweep forward have the costs of up to four features themselves, however few strips there are.
+// Whether warps that sweep forward have the costs of few features themselves, however few strips there are.
 extern thread_local bool prefers_inline_costs;
 // Throws SDTW_STATUS_NOT_BUILT or SDTW_STATUS_NO_DEVICE where the current device cannot be used.
 void require_device();

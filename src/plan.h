@@ -54,10 +54,9 @@ constexpr int max_stream_warps = 8;
 // few or have many features.
 constexpr int most_short_steps = 64, most_steps_of_few = 128;
 
-// Up to so many features the sweeping warp computes costs, and gradients, itself.
-constexpr int max_inline_features = 4;
-// Costs alone, where no gradients are to follow and there are enough strips to keep the GPU busy.
-constexpr int max_inline_features_of_values = 8;
+// Up to so many features the sweeping warp computes costs itself, and a warp gradients; and where there are enough
+// strips to keep the GPU busy.
+constexpr int max_inline_features = 4, max_inline_features_of_many = 8;
 
 // Warps of a block that compute costs of more features.
 constexpr int producers_of_tiles = 4;

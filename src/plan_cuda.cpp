@@ -6,6 +6,8 @@
 #include "cuda/args.h"
 
 namespace sdtw::cuda {
+
+thread_local bool prefers_warps = false, prefers_inline_costs = false;
 namespace {
 
 constexpr int64_t warp = 32;
@@ -19,13 +21,15 @@ int64_t choose_interval(const Problem &p) {
 }
 
 // Costs of few features take fewer instructions in the warp that sweeps than producers need to pass them on, but its
-// steps take longer. So values alone of up to eight features have them there if there is more than one round of strips
-// for the warps that sweep beside producers, two a multiprocessor. Four pairs a warp would leave too little shared
-// memory to several blocks.
-bool are_values_of_many(const Problem &p, const Exec &exec, const Plan &plan) {
-  constexpr int64_t many = 512;
-  return exec.no_state && p.dtype == SDTW_F32 && p.features <= max_inline_features_of_values && plan.tasks > many &&
-         plan.lanes > warp / 4 && !is_banded(p);
+// steps take longer. So pairs of up to eight features have them there if there is more than one round of strips for the
+// warps that sweep beside producers, two a multiprocessor: with gradients (1000, 128, 128, {6, 8}) takes 256 and 316 us
+// so and 392 and 358 with producers, (128, 1024, 1024, {6, 8}) 1.00 and 1.21 ms against 1.27 and 1.16. Four pairs a
+// warp would leave too little shared memory to several blocks.
+bool has_inline_costs_of_many(const Problem &p, const Exec &exec, const Plan &plan) {
+  constexpr int64_t many = 512, few_strips = 4;  // strips: of all pairs; of one
+  const bool suits_gradients = p.features <= 6 || plan.strips <= few_strips;
+  return (exec.no_state || suits_gradients) && p.dtype == SDTW_F32 && p.features <= max_inline_features_of_many &&
+         (plan.tasks > many || prefers_inline_costs) && plan.lanes > warp / 4 && !is_banded(p);
 }
 
 // Costs of up to four features take the sweeping warp as many instructions as the sweep itself, or more. That pays
@@ -45,15 +49,18 @@ bool sweeps_with_costs(const Problem &p, const Exec &exec, const Plan &plan) {
 Costs choose_costs(const Problem &p, const Exec &exec, const Plan &plan) {
   if (!p.fused()) return Costs::given;
   if (p.metric == SDTW_COSINE) return Costs::tensor;
-  return sweeps_with_costs(p, exec, plan) || are_values_of_many(p, exec, plan) ? Costs::inlined : Costs::tensor;
+  return sweeps_with_costs(p, exec, plan) || has_inline_costs_of_many(p, exec, plan) ? Costs::inlined : Costs::tensor;
 }
 
 // Backward, whose blocks have a warp for each part of its work, has costs of few features from those that recompute
 // wherever they fit: of such blocks two are on a multiprocessor, and of those with producers one. With gradients (32,
-// 512, 512, 3) takes 0.169 ms so and 0.224 with producers, (1, 4096, 4096, 4) 0.66 and 0.70.
+// 512, 512, 3) takes 0.169 ms so and 0.224 with producers, (1, 4096, 4096, 4) 0.66 and 0.70; of six features (64, 512,
+// 512) takes 0.241 and 0.279, but (32, 1024, 1024) 0.418 and 0.404.
 Costs choose_backward_costs(const Problem &p, const Plan &plan) {
-  const bool are_few = p.dtype == SDTW_F32 && p.fused() && !plan.units && p.features <= max_inline_features;
-  return are_few ? Costs::inlined : plan.costs;
+  if (p.dtype != SDTW_F32 || plan.costs != Costs::tensor || plan.units) return plan.costs;
+  constexpr int64_t few_strips = 4, some = 132;  // strips: of a pair; of all pairs
+  const bool may_have_six = p.features <= 6 && plan.strips <= few_strips && plan.tasks > some && !is_banded(p);
+  return p.features <= max_inline_features || may_have_six ? Costs::inlined : Costs::tensor;
 }
 
 // A pair of few rows takes only as many lanes of a warp as it has use for: two or four pairs share it.
@@ -65,8 +72,9 @@ int64_t choose_lanes(const Problem &p) {
 
 // Columns that both halves of a pair may add to grad_y without waiting for each other: more than E crosses from one
 // into the other as a rule, and few enough to take little memory where a point has many features.
-int64_t choose_lower_grad_y_columns(const Problem &p) {
-  return p.features <= max_inline_features ? p.m : std::min<int64_t>(p.m, 384);
+int64_t choose_lower_grad_y_columns(const Problem &p, const Plan &plan) {
+  const bool are_few = p.features <= max_inline_features || plan.backward_costs == Costs::inlined;
+  return are_few ? p.m : std::min<int64_t>(p.m, 384);
 }
 
 // Gradients are added to half a tile at a time, which float32 is precise enough for as long as that is not done
@@ -131,7 +139,6 @@ Problem part_of(const Problem &problem, int64_t pairs) {
   return part;
 }
 int64_t least_cells_copied = int64_t{1} << 20;
-thread_local bool prefers_warps = false, prefers_inline_costs = false;
 
 Problem as_computed(const Problem &p) {
   // Costs of so many features come through shared memory in pieces, by copies of 4 bytes where they are not a multiple
@@ -206,7 +213,9 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec) {
     plan.forward_pairs = forward, plan.backward_pairs = make_pair_waves(p, exec, Call::backward);
   }
   plan.route = route;
-  plan.short_pairs = make_short_pairs(route == Route::pairs ? part_of(p, plan.forward_pairs.pairs) : p, plan.costs);
+  // Gradients of more than four features take longer by inlined costs than in blocks of short pairs.
+  const Costs beside = exec.no_state || p.features <= max_inline_features ? plan.costs : Costs::tensor;
+  plan.short_pairs = make_short_pairs(route == Route::pairs ? part_of(p, plan.forward_pairs.pairs) : p, beside);
   plan.short_alone = route == Route::pairs && are_short_alone(p);
   plan.corridor = route != Route::general && is_banded(p);
   const bool is_optional = plan.units || plan.corridor || plan.short_alone;
@@ -320,7 +329,7 @@ Plan make_core_plan(const Problem &given, const Exec &exec) {
   const auto points = [&](size_t of_pair) { return checked_mul(checked_mul(batch, of_pair), problem.features); };
   plan.sums_x = back.add(plan.wide_sums ? points(problem.n) : 0, sizeof(double));
   plan.sums_y = back.add(plan.wide_sums ? points(problem.m) : 0, sizeof(double));
-  plan.lower_grad_y_columns = strips > 1 && problem.fused() ? choose_lower_grad_y_columns(problem) : 0;
+  plan.lower_grad_y_columns = strips > 1 && problem.fused() ? choose_lower_grad_y_columns(problem, plan) : 0;
   plan.side = back.add(points(plan.lower_grad_y_columns),
                        problem.dtype == SDTW_F64 || plan.wide_sums ? sizeof(double) : sizeof(float));
   plan.snapshots_each = plan.interval / (problem.dtype == SDTW_F64 ? wide_tile_steps : max_tile_steps) - 1;

@@ -78,6 +78,8 @@ decltype(auto) visit_backward(Source source, Visit &&visit) {
       case Source::inline_two: return visit(Type<InlineCosts<2>>{});
       case Source::inline_three: return visit(Type<InlineCosts<3>>{});
       case Source::inline_four: return visit(Type<InlineCosts<4>>{});
+      case Source::inline_six: return visit(Type<InlineCosts<6>>{});
+      case Source::inline_eight: return visit(Type<InlineCosts<8>>{});
       case Source::words: return visit(Type<Words>{});
       case Source::smallest_words: return visit(Type<SmallestWords>{});
       case Source::packed: return visit(Type<Packed>{});
@@ -116,7 +118,9 @@ bool visit_kernel(const Args &a, Visit &&visit) {
 
 // The same of kernels in which each warp goes through strips by itself, which few features have in the float engine.
 template <class Cell, class Source>
-constexpr bool has_warp_kernels = std::is_same_v<Cell, FloatCell> &&std::is_base_of_v<InlineBase, Source>;
+constexpr bool has_warp_kernels = false;
+template <int D>
+constexpr bool has_warp_kernels<FloatCell, InlineCosts<D>> = D <= max_inline_features;
 template <class Source, class Visit>
 decltype(auto) visit_warp_kernel(const Args &a, Visit &&visit) {
   return a.strips == 1 ? visit(Type<WarpBackward<Source, Extent::one_strip>>{})

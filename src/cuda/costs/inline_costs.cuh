@@ -1,4 +1,4 @@
-// Squared distances of up to four features for FloatCell, which the sweeping warp computes itself, with x in registers
+// Squared distances of up to eight features for FloatCell, which the sweeping warp computes itself, with x in registers
 // and y in shared memory: in forward InlineCosts, with a ring of columns, and in backward InlineWindow.
 // They are computed relative to the first point of x, in float64 or in integers (coordinates.cuh). Costs of more
 // features are computed by producer warps (tile_costs.cuh). Invariant: where a lane is left of the first column or
@@ -78,7 +78,8 @@ struct InlinePoints : InlineBase {
   using Origin = Coordinates::Origin;
   static constexpr bool cooperative = false;  // each warp sweeps by itself, without producer warps
   static constexpr int features = D;
-  static constexpr bool exact = D <= 4;    // else there may be fewer features, and the others count as 0
+  static constexpr bool exact =
+      D <= max_inline_features;            // else there may be fewer features, and the others count as 0
   static constexpr bool has_bound = true;  // it knows early what costs there are
 
   Number x[K][D];             // (x - origin) sqrt(log2(e) / gamma)

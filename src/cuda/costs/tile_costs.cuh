@@ -5,7 +5,7 @@
 // Invariant: a cost lies in the ring slot of the step in which its row's lane meets it, so the sweeping warp reads K
 // rows of one slot in each lane. Steps in which a lane is left of the first column or beyond the last have costs, too,
 // which may be any number but no NaN.
-// Trade-off: the sweeping warp only reads, but shared memory and four warps are taken. Series of up to four features
+// Trade-off: the sweeping warp only reads, but shared memory and four warps are taken. Series of few features
 // and given costs do without (inline_costs.cuh, given_costs.cuh).
 #pragma once
 

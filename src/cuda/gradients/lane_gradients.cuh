@@ -1,4 +1,4 @@
-// LaneGradients: gradients of up to four float32 features, by a warp whose lanes have the same rows as those of the
+// LaneGradients: gradients of up to eight float32 features, by a warp whose lanes have the same rows as those of the
 // adjoint sweep: grad_x is summed up in the lane's registers, and the sum of a column of grad_y goes from lane to lane
 // by shuffles, in the steps in which E went. ShuffleGradients has them of E that another warp leaves in shared memory,
 // WarpBackward of E that the same warp has in registers.
@@ -11,7 +11,9 @@ namespace sdtw::cuda {
 
 template <int features>
 struct LaneGradients {
-  struct alignas(features == 3 ? 4 : 4 * features) Point {
+  // Else points may have fewer features, and the others count as 0.
+  static constexpr bool exact = features <= max_inline_features;
+  struct alignas(features % 4 == 0 ? 16 : features % 2 == 0 ? 8 : 4) Point {
     float v[features];
   };
   using Sums = float[features][K];
@@ -40,10 +42,11 @@ struct LaneGradients {
 #pragma unroll
       for (int f = 0; f < features; f++) {
         grad_x[f][k] = rest[f][k] = 0;
-        x[f][k] = __ldg(row + f * a.x.stride[2]);
+        x[f][k] = has(f) ? __ldg(row + f * a.x.stride[2]) : 0;
       }
     }
   }
+  __device__ __forceinline__ bool has(int feature) const { return exact || feature < a.features; }
   // Where the pair's sums begin.
   __device__ __forceinline__ char *sums_of(const sdtw_out &out) const {
     return static_cast<char *>(out.data) + s.pair.index * out.stride[0] * sum_size(a);
@@ -100,7 +103,8 @@ struct LaneGradients {
     if (s.active)
       for (int u = s.lane; u < steps && first + u < s.pair.m; u += s.lanes) {
 #pragma unroll
-        for (int f = 0; f < features; f++) add(f, first + u, leaving[u].v[f]);
+        for (int f = 0; f < features; f++)
+          if (has(f)) add(f, first + u, leaving[u].v[f]);
       }
     __syncwarp();
   }
@@ -117,7 +121,8 @@ struct LaneGradients {
         progress.wait((first << a.tile_bits) - (warp - 1), first << a.tile_bits);
         if (s.active && s.lane > 0 && at >= 0 && at < s.pair.m) {
 #pragma unroll
-          for (int f = 0; f < features; f++) add(f, at, column.v[f]);
+          for (int f = 0; f < features; f++)
+            if (has(f)) add(f, at, column.v[f]);
         }
         __syncwarp();
       }
@@ -129,7 +134,9 @@ struct LaneGradients {
       char *to = sums_of(a.grad_x) + s.row_of(k) * a.grad_x.stride[1] * sum_size(a);
 #pragma unroll
       for (int f = 0; f < features; f++, to += a.grad_x.stride[2] * sum_size(a))
-        if (a.wide_sums)
+        if (!has(f))
+          continue;
+        else if (a.wide_sums)
           *reinterpret_cast<double *>(to) = static_cast<double>(factor) * static_cast<double>(grad_x[f][k]);
         else
           *reinterpret_cast<float *>(to) = factor * grad_x[f][k];

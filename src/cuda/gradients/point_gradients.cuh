@@ -5,7 +5,7 @@
 // has one in a half tile. So the order of additions is the same in every run and the hardware's atomics can do them: no
 // warp waits for their results.
 // Trade-off: matrix instructions take longer where E is sparse, since additions to memory take the time there; pairs in
-// which it is not have them (dense_gradients.cuh). Series of up to four features use ShuffleGradients instead
+// which it is not have them (dense_gradients.cuh). Series of few features use ShuffleGradients instead
 // (shuffle_gradients.cuh).
 #pragma once
 

@@ -48,7 +48,7 @@ struct ShuffleGradients : LaneGradients<features> {
       const float *const from = ys + s.column_of(s.pair, clamp(c, s.pair.m)) * a.y.stride[1];
       Point point;
 #pragma unroll
-      for (int f = 0; f < features; f++) point.v[f] = __ldg(from + f * a.y.stride[2]);
+      for (int f = 0; f < features; f++) point.v[f] = this->has(f) ? __ldg(from + f * a.y.stride[2]) : 0;
       y[c & (ring - 1)] = y[(c & (ring - 1)) + ring] = point;
     }
     first_of_y = begin;
