@@ -57,7 +57,9 @@ Costs choose_costs(const Problem &p, const Exec &exec, const Plan &plan) {
 // 512, 512, 3) takes 0.169 ms so and 0.224 with producers, (1, 4096, 4096, 4) 0.66 and 0.70; of six features (64, 512,
 // 512) takes 0.241 and 0.279, but (32, 1024, 1024) 0.418 and 0.404.
 Costs choose_backward_costs(const Problem &p, const Plan &plan) {
-  if (p.dtype != SDTW_F32 || plan.costs != Costs::tensor || plan.units) return plan.costs;
+  // Of pairs that share a warp, forward with producers leaves checkpoints as far as those of each engine go, and
+  // backward without reads those of all of them.
+  if (p.dtype != SDTW_F32 || plan.costs != Costs::tensor || plan.units || plan.lanes < warp) return plan.costs;
   constexpr int64_t few_strips = 4, some = 132;  // strips: of a pair; of all pairs
   const bool may_have_six = p.features <= 6 && plan.strips <= few_strips && plan.tasks > some && !is_banded(p);
   return p.features <= max_inline_features || may_have_six ? Costs::inlined : Costs::tensor;

@@ -150,3 +150,8 @@ TEST_CASE("a pair's result does not depend on its padding", "[lengths]") {
         }
       }
 }
+
+// Each engine leaves checkpoints of its own pairs alone, as far as these go.
+TEST_CASE("pairs of several engines that share a warp", "[lengths]") {
+  check_line("metric=sqeuclidean dtype=f32 B=530 n=13 m=97 d=5 gamma=0.3737 data=pulses seed=2713006637 lengths=1");
+}

@@ -120,7 +120,7 @@ TEST_CASE("CUDA: sources of costs, sweeps and sums by shape") {
   CHECK(cuda_plan(SDTW_SQEUCLIDEAN, 8, 300, 300, 3, SDTW_F64).snapshots_each == 1);
 }
 
-TEST_CASE("CUDA: values alone of many pairs have costs of up to eight features in the warp that sweeps") {
+TEST_CASE("CUDA: many pairs have costs of up to eight features in the warp that sweeps") {
   using sdtw::cuda::Costs;
   const auto costs = [](int64_t batch, int64_t n, int64_t features, uint32_t flags, sdtw_dtype dtype = SDTW_F32) {
     Case c = make_case(SDTW_SQEUCLIDEAN, batch, n, n, features, 1);
@@ -132,7 +132,9 @@ TEST_CASE("CUDA: values alone of many pairs have costs of up to eight features i
   CHECK(costs(1000, 128, 8, SDTW_NO_STATE) == Costs::inlined);
   CHECK(costs(1000, 128, 8, SDTW_NO_STATE, SDTW_F16) == Costs::inlined);
   CHECK(costs(1000, 128, 9, SDTW_NO_STATE) == Costs::tensor);
-  CHECK(costs(1000, 128, 8, 0) == Costs::tensor);
+  CHECK(costs(1000, 128, 8, 0) == Costs::inlined);
+  CHECK(costs(200, 600, 8, 0) == Costs::tensor);
+  CHECK(costs(200, 600, 8, SDTW_NO_STATE) == Costs::inlined);
   CHECK(costs(100, 128, 8, SDTW_NO_STATE) == Costs::tensor);
   CHECK(costs(10000, 20, 8, SDTW_NO_STATE) == Costs::tensor);
   CHECK(costs(10000, 20, 4, SDTW_NO_STATE) == Costs::inlined);
@@ -182,6 +184,7 @@ TEST_CASE("CUDA: few features have producers forward where strips are few, and h
       {1, 257, 1, state, Costs::tensor, Costs::inlined},     {1, 128, 3, state, Costs::inlined, Costs::inlined},
       {1, 129, 3, state, Costs::tensor, Costs::inlined},     {32, 512, 5, state, Costs::tensor, Costs::tensor},
       {40, 512, 6, state, Costs::tensor, Costs::inlined},    {40, 513, 6, state, Costs::tensor, Costs::tensor},
+      {600, 60, 6, state, Costs::tensor, Costs::tensor},     {200, 65, 6, state, Costs::tensor, Costs::inlined},
       {40, 512, 7, state, Costs::tensor, Costs::tensor},     {129, 512, 8, state, Costs::inlined, Costs::inlined},
       {129, 513, 8, state, Costs::tensor, Costs::tensor},    {129, 513, 6, state, Costs::inlined, Costs::inlined},
       {1000, 512, 5, state, Costs::inlined, Costs::inlined}, {1000, 512, 8, none, Costs::inlined, Costs::inlined},
