@@ -8,6 +8,7 @@
 namespace sdtw::cuda {
 
 thread_local bool prefers_warps = false, prefers_inline_costs = false;
+
 namespace {
 
 constexpr int64_t warp = 32;

@@ -78,9 +78,8 @@ struct InlinePoints : InlineBase {
   using Origin = Coordinates::Origin;
   static constexpr bool cooperative = false;  // each warp sweeps by itself, without producer warps
   static constexpr int features = D;
-  static constexpr bool exact =
-      D <= max_inline_features;            // else there may be fewer features, and the others count as 0
-  static constexpr bool has_bound = true;  // it knows early what costs there are
+  static constexpr bool exact = D <= max_inline_features;  // else points may have fewer, and the others count as 0
+  static constexpr bool has_bound = true;                  // it knows early what costs there are
 
   Number x[K][D];             // (x - origin) sqrt(log2(e) / gamma)
   Origin origin[D];           // the first point of x
