@@ -6,12 +6,15 @@ import types
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from libsdtw import InvalidArgumentError
 from libsdtw.collections import (
     Matrix,
     SoftDTWKMeans,
     SoftDTWKMedoids,
+    SoftDTWKNeighborsClassifier,
+    SoftDTWKNeighborsRegressor,
     Sums,
     TopK,
     _blocks,
@@ -248,6 +251,28 @@ def test_errors_name_what_is_wrong(rng):
         for given in (x.astype(np.longdouble), list(x.astype(np.longdouble))):
             with pytest.raises(InvalidArgumentError, match=r"^X has dtype .*: expected .* float64 at most"):
                 SoftDTWKMeans(2).fit(given)
+
+
+def test_a_fit_that_failed_is_none(rng):
+    # Neighbours had the series of the fit that failed with the classes of the one before
+    x, other, labels = rng.normal(size=(8, 6, 1)), rng.normal(size=(8, 6, 1)), np.arange(8) % 2
+    for model in (SoftDTWKNeighborsClassifier(1), SoftDTWKNeighborsRegressor(1)):
+        model.fit(x, labels)
+        with pytest.raises(ValueError, match="y has 5 targets and X 8 series"):
+            model.fit(other, labels[:5])
+        with pytest.raises(NotFittedError):
+            model.predict(x)
+        assert (model.fit(other, labels).predict(other) == labels).all()
+        with pytest.raises(ValueError, match=r"X\[0\] has inf"):  # which is seen before anything is changed
+            model.fit(np.full((8, 6, 1), np.inf), labels)
+        assert (model.predict(other) == labels).all()
+    for kind in (SoftDTWKMeans, SoftDTWKMedoids):
+        for model in (kind(9), kind(2).fit(x).set_params(n_clusters=9)):
+            with pytest.raises(ValueError, match="n_clusters is 9"):
+                model.fit(other)
+            for method in (model.predict, model.transform):
+                with pytest.raises(NotFittedError):
+                    method(x)
 
 
 def test_torch_tensors_are_read_in_place(rng):

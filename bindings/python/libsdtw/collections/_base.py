@@ -54,6 +54,10 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
     scaler: str | None
     device: str | Sequence[str] | None
     num_threads: int
+    _last: str  # what fit sets last: an estimator whose fit has failed is not fitted
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, self._last)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -70,6 +74,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         """The training series; sets n_features_in_ and gamma_."""
         self._check_shared()
         series = scaled(as_series("X", given, lengths, parse(self.device)[0]), self.scaler)
+        self.__dict__.pop(self._last, None)  # of an earlier fit, which does not go with what is set now
         self.n_features_in_ = series.features
         self.gamma_ = resolve_gamma(self.gamma, series, self.metric)
         self._options().check()
@@ -106,6 +111,7 @@ class ClusterEstimator(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
     """What fits clusters: the methods that scikit-learn's mixins have, for series that come with lengths."""
 
     cluster_centers_: Any
+    _last = "cluster_centers_"
 
     def fit_predict(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None

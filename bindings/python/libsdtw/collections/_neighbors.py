@@ -30,6 +30,7 @@ class _Neighbors(SeriesEstimator):
     n_neighbors: int
     progress: bool
     checkpoint: str | os.PathLike[str] | None
+    _last = "_series"
 
     def _keep_training(self, X: Any, lengths: Any) -> Series:
         count("n_neighbors", self.n_neighbors)
@@ -183,6 +184,8 @@ class SoftDTWKNeighborsClassifier(ClassifierMixin, _Supervised):  # type: ignore
         progress: show a progress bar of tqdm.
     """
 
+    _last = "_codes"
+
     def fit(self, X: Any, y: Any, *, lengths: Any = None) -> SoftDTWKNeighborsClassifier:
         """Keeps X, a collection, and its classes y, (B,)."""
         if y is None:
@@ -222,6 +225,8 @@ class SoftDTWKNeighborsRegressor(RegressorMixin, _Supervised):  # type: ignore[m
         checkpoint: a directory from which a search that was killed goes on; see :func:`reduce_pairs`.
         progress: show a progress bar of tqdm.
     """
+
+    _last = "_targets"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
