@@ -253,6 +253,27 @@ def test_errors_name_what_is_wrong(rng):
                 SoftDTWKMeans(2).fit(given)
 
 
+@pytest.mark.parametrize(
+    ("y", "error", "said"),
+    [
+        (np.ma.masked_equal([0, 1, 0, 1], 1), ValueError, "y has masked elements"),
+        (np.ones(4) + 1j, ValueError, "y has dtype complex128: expected numbers"),
+        (np.arange(4).astype("datetime64[D]"), ValueError, r"y has dtype datetime64\[D\]: expected numbers"),
+        (["a"] * 4, ValueError, "y has dtype <U1: expected numbers"),
+        (np.array([1, "a", None, 2], object), ValueError, "y holds what is no number: could not convert"),
+        ([[1], [1, 2], [1], [2]], ValueError, "y is a list that makes no array"),
+    ],
+)
+def test_targets_that_are_no_numbers(y, error, said, rng):
+    # What is under a mask, and real parts, were taken for targets; errors did not name them
+    x = rng.normal(size=(4, 6, 1))
+    with pytest.raises(error, match=said):
+        SoftDTWKNeighborsRegressor(1).fit(x, y)
+    if np.ma.isMaskedArray(y):
+        with pytest.raises(error, match=said):
+            SoftDTWKNeighborsClassifier(1).fit(x, y)
+
+
 def test_a_fit_that_failed_is_none(rng):
     # Neighbours had the series of the fit that failed with the classes of the one before
     x, other, labels = rng.normal(size=(8, 6, 1)), rng.normal(size=(8, 6, 1)), np.arange(8) % 2

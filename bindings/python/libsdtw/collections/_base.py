@@ -137,6 +137,8 @@ def encoded(targets: Any, size: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import column_or_1d
 
+    if np.ma.is_masked(targets):  # what is under the mask would be taken for classes
+        raise InvalidArgumentError("y has masked elements: expected an array without")
     check_classification_targets(targets)
     labels = column_or_1d(targets, warn=True)
     check_size(labels, size)

@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
+from .._arrays import NUMPY
 from .._core import InvalidArgumentError
 from .._problem import choice, count
 from ._base import SeriesEstimator, check_size, documented, encoded
@@ -239,7 +240,13 @@ class SoftDTWKNeighborsRegressor(RegressorMixin, _Supervised):  # type: ignore[m
             raise InvalidArgumentError("This estimator requires y to be passed, but the target y is None")
         self._check_weights()
         series = self._keep_training(X, lengths)
-        targets = np.asarray(y, np.float64)
+        targets = NUMPY.asarray("y", y)
+        if targets.dtype.kind not in "biufO":
+            raise InvalidArgumentError(f"y has dtype {targets.dtype}: expected numbers")
+        try:
+            targets = targets.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"y holds what is no number: {error}") from None
         if targets.ndim not in (1, 2):
             raise InvalidArgumentError(f"y has shape {targets.shape}: expected (B,) or (B, targets)")
         check_size(targets, len(series))
