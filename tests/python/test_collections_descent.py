@@ -264,7 +264,11 @@ def test_averages_of_halves_by_other_steps(rng):
     x = rng.normal(size=(12, 15, 1)).cumsum(1).astype(np.float16)
     options = {"gamma": 0.3, "step_weights": (1, 2, 1.5)}
     found, expected = (soft_dtw_barycenter(x.astype(kind), **options) for kind in (np.float16, np.float32))
-    np.testing.assert_allclose(found, expected, atol=1e-2)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    x = (1e-4 * rng.normal(size=(12, 20, 2))).astype(np.float16)  # steps of cosines lead beyond float16
+    options = {"metric": "cosine", "gamma": 0.1, "step_weights": (1, 2, 1)}
+    found, expected = (soft_dtw_barycenter(x.astype(kind), **options) for kind in (np.float16, np.float32))
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("metric", ["sqeuclidean", "euclidean"])

@@ -245,6 +245,22 @@ def test_kmeans_of_halves(normalize, rng):
     model = fitted(x, None, normalize=normalize)
     same_clusters(fitted(x, ["cpu", "cpu"], normalize=normalize), model)
     assert -model.score(x, sample_weight=np.arange(len(x)) % 3) == pytest.approx(model.inertia_, rel=1e-7)
+    of_floats = fitted(x.astype(np.float32), None, normalize=normalize)
+    np.testing.assert_array_equal(model.cluster_centers_, of_floats.cluster_centers_)
+    np.testing.assert_array_equal(model.transform(x), of_floats.transform(x.astype(np.float32)))
+
+
+@pytest.mark.usefixtures("gpus")
+@pytest.mark.parametrize("options", KMEANS)
+@pytest.mark.parametrize("device", [None, ["cpu", "cpu"], ["cuda:0", "cuda:1"]])
+def test_centers_beyond_the_range_of_halves(device, options, rng):
+    # Cosines leave the length of a center open: it was infinite in float16, which series had no value with
+    x = (4000 * rng.normal(size=(24, 12, 2))).astype(np.float16)
+    init = 100 * x[:3].astype(np.float64)
+    options = {**KMEANS[options], "metric": "cosine", "init": init, "max_iter": 2}
+    model, of_floats = (fitted(some, device, **options) for some in (x, x.astype(np.float32)))
+    np.testing.assert_allclose(model.inertia_, of_floats.inertia_, rtol=1e-6)
+    np.testing.assert_array_equal(model.predict(x), of_floats.predict(x))
 
 
 @pytest.mark.parametrize("metric", ["sqeuclidean", "cityblock"])

@@ -12,7 +12,7 @@ from .. import _core
 from .._calls import Call, Options
 from ._blocks import in_parts
 from ._pairs import PairOptions, raw_values
-from ._series import Series, like
+from ._series import Series, centers_like
 
 if TYPE_CHECKING:
     from ._team import Team
@@ -35,11 +35,11 @@ class Assignments:
 
     def to_centers(self, centers: Floats) -> Floats:
         """Values with centers (k, M, D), (B, k)."""
-        others = Series(like(centers.astype(self.series.value_dtype), self.series.data))
+        others = Series(centers_like(centers, self.series))
         if self.series.on_host and self.team is None:
             if len(centers) not in self.calls:
                 self.calls[len(centers)] = _Prepared(self.series, centers.shape, self.options)
-            values = self.calls[len(centers)].values(others.data)  # halves, if their own values are of halves
+            values = self.calls[len(centers)].values(others.data)
         else:
             values = self._raw(others).astype(np.float64)
         if self.own is not None:

@@ -21,7 +21,7 @@ from ._objective import Evaluated, Objective, Objectives
 from ._pairs import PairOptions, raw_values, resolve_gamma
 from ._paths import require_paths
 from ._progress import Bar
-from ._series import Series, as_series, like, stretched
+from ._series import Series, as_series, centers_like, stretched
 from ._team import Team
 
 
@@ -162,7 +162,7 @@ def descend(
 def _require_paths(begin: NDArray[Any], batch: Series, share: NDArray[Any], options: PairOptions) -> None:
     """Raises if a series that has a weight has no path to an average of these time steps."""
     there = np.flatnonzero(share)
-    center = Series(like(begin[None].astype(batch.value_dtype), batch.data))
+    center = Series(centers_like(begin[None], batch))
     values = raw_values(batch.take(there), center, options)[:, 0]
     require_paths("series", values, options, "average", "another length", there)
 

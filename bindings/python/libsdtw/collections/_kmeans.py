@@ -30,7 +30,7 @@ from ._paths import require_paths
 from ._progress import Bar
 from ._search import run
 from ._seeding import given_centers, plus_plus
-from ._series import Series, like, stretched
+from ._series import Series, centers_like, stretched
 from ._team import Team
 
 
@@ -368,5 +368,5 @@ class SoftDTWKMeans(ClusterEstimator):
 
 
 def _batch(centers: NDArray[Any], series: Series) -> Series:
-    """Centers of the type and on the device of a collection."""
-    return Series(like(centers.astype(series.value_dtype), series.data))
+    """Centers of the type of a collection's values, and on its device."""
+    return Series(centers_like(centers, series))

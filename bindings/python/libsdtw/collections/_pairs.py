@@ -18,7 +18,7 @@ from .. import _core
 from .._core import InvalidArgumentError
 from .._problem import check_options, check_threads, choice
 from .._rules import Rules, check_rules
-from ._series import Series, library_of, like, on_host
+from ._series import Series, beside, centers_like, library_of, on_host
 
 METRICS = tuple(name for name in _core.METRICS if name != "precomputed")
 MEDIAN_SHARE = 0.1  # of the median cost; docs/collections.md has what it was chosen by
@@ -171,7 +171,8 @@ def raw_values(
     if y is not None:
         lengths["y_lengths"] = y.lengths
     package, other = _package(x.data), None if y is None else y.data
-    return fetch(package.soft_dtw_cdist(x.data, other, **lengths, **options.of_call(x.data)))
+    first = x.data if y is None else beside(y.data, x.data)
+    return fetch(package.soft_dtw_cdist(first, other, **lengths, **options.of_call(x.data)))
 
 
 def pair_values(x: Series, y: Series, options: PairOptions) -> NDArray[Any]:
@@ -197,7 +198,8 @@ def sum_and_grad(
     if options.normalize:
         once, own = np.ones(1), center.copy()
         own[:, center.shape[1] - marked :] = 0
-        values, slope = _values_and_grad(own, Series(like(own[None], series.data)), once, options, both=True)
+        itself = Series(centers_like(own[None], series))
+        values, slope = _values_and_grad(own, itself, once, options, both=True)
         half = 0.5 * float(weights.sum())
         total -= half * float(values[0])
         grad -= half * slope
@@ -209,7 +211,7 @@ def _values_and_grad(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Values (B,) and the gradient of their weighted sum by the center; with both also by what it is paired
     with, of which it is then a copy."""
-    one = like(center[None], part.data)
+    one = centers_like(center[None], part)
     call = {"y_lengths": part.lengths, **options.of_call(part.data)}
     if library_of(part.data) == "torch":
         import torch
@@ -218,7 +220,7 @@ def _values_and_grad(
 
         with torch.enable_grad():
             one.requires_grad_()
-            values = soft_dtw(one, one if both else part.data, **call)
+            values = soft_dtw(one, one if both else beside(one, part.data), **call)
             upstream = values.new_tensor(share)
             (grad,) = torch.autograd.grad((values * upstream).sum(), one)
         return on_host(values.double()), on_host(grad[0].double())

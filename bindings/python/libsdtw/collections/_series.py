@@ -136,6 +136,23 @@ def like(array: NDArray[Any], other: Any) -> Any:
     return importlib.import_module("cupy").asarray(array, other.dtype)
 
 
+def centers_like(array: NDArray[Any], series: Series) -> Any:
+    """A NumPy array as one of a collection's package and device, in the type of its values: halves have
+    neither the digits nor the range of centers."""
+    if series.on_host:
+        return np.asarray(array, series.value_dtype)
+    if library_of(series.data) == "torch":
+        torch = importlib.import_module("torch")
+        return series.data.new_tensor(array, dtype=getattr(torch, series.value_dtype.__name__))
+    return importlib.import_module("cupy").asarray(array, series.value_dtype)
+
+
+def beside(other: Any, data: Any) -> Any:
+    """Tensors of halves in the type of others, as PyTorch's functions take no two types."""
+    halves = library_of(data) == "torch" and data.dtype.itemsize == 2
+    return data.to(other.dtype) if halves else data
+
+
 def widened(series: Series) -> Series:
     """The series with one more feature, 0 at every time step, in the type of values, as what is small in it
     would be 0 in halves."""
