@@ -130,12 +130,14 @@ def test_memory_of_a_check_is_that_of_a_part(padded):
             as_series("x", x)
 
 
-def test_memory_of_a_search_in_narrower_series_is_that_of_a_part(rng):
+@pytest.mark.parametrize("block", [(2, 5000), None])  # by default all of y are in one of two series of x
+def test_memory_of_a_search_in_narrower_series_is_that_of_a_part(block, rng, monkeypatch):
+    monkeypatch.setattr(_blocks, "CONVERTED", 1 << 19)
     x, y = rng.normal(size=(2, 20)), np.ones((400_000, 20), np.float32)
     y[7] = x[1]
     tracemalloc.start()
     try:
-        values, indices = soft_dtw_top_k(x, y, gamma=1.0, block=(2, 5000), num_threads=1)
+        values, indices = soft_dtw_top_k(x, y, gamma=1.0, block=block, num_threads=1)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -264,8 +266,7 @@ def test_errors_name_what_is_wrong(rng):
         ([[1], [1, 2], [1], [2]], ValueError, "y is a list that makes no array"),
     ],
 )
-def test_targets_that_are_no_numbers(y, error, said, rng):
-    # What is under a mask, and real parts, were taken for targets; errors did not name them
+def test_targets_that_are_no_numbers(y, error, said, rng):  # some were taken for what lies under a mask
     x = rng.normal(size=(4, 6, 1))
     with pytest.raises(error, match=said):
         SoftDTWKNeighborsRegressor(1).fit(x, y)

@@ -22,6 +22,7 @@ from ._series import Series, on_host
 PANEL_CELLS = 4e9  # of a panel: a second or two of one CPU core, what a crash may lose
 GPU_PANEL_CELLS = 1e11  # a quarter of a second of an H200: what is shared by several is to end together
 BLOCK_PAIRS = 1 << 20  # of a block: 4 MB of float32 values, far above what a call costs beside its work
+CONVERTED = 1 << 22  # numbers of y that are brought to a wider type at a time
 MOST_ROWS = 4096
 MOST_SYMMETRIC_ROWS = 1024  # of a panel's own square, of which half is computed and mirrored through memory
 
@@ -145,8 +146,11 @@ class Job:
         if self.pairs.symmetric:
             yield panel.begin, panel.end
             first = panel.end
-        for j in range(first, self.pairs.columns, self.block_columns):
-            yield j, min(j + self.block_columns, self.pairs.columns)
+        step, y = self.block_columns, self.other
+        if y.on_host and self.pairs.dtype != y.data.dtype:  # few series of x have blocks of all of a mapped y
+            step = min(step, max(1, CONVERTED // (y.steps * y.features)))
+        for j in range(first, self.pairs.columns, step):
+            yield j, min(j + step, self.pairs.columns)
 
     def _values(
         self, x: Series, panel: Panel, own: NDArray[Any] | None, begin: int, end: int
@@ -204,6 +208,8 @@ class Job:
 
 def in_parts(series: Series, options: PairOptions, dtype: Any = None, part: int = 65536) -> NDArray[Any]:
     """Values of series with themselves, in float64 if dtype is."""
+    if series.on_host and dtype is not None and series.data.dtype != dtype:
+        part = max(1, min(part, CONVERTED // (series.steps * series.features)))
     starts = range(0, len(series), part)
     parts = (series.part(i, i + part).as_values(dtype) for i in starts)
     return np.concatenate([pair_values(one, one, options) for one in parts])
