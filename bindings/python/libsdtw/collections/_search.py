@@ -47,8 +47,9 @@ def reduce_pairs(
 
     Args:
         x, y: collections: (B, N, D), (B, N) of one feature, or lists of series (N_b, D) or (N_b,); NaN at the
-            end of a series is padding. Arrays of NumPy (memory-mapped ones are read a part at a time), or of
-            PyTorch or CuPy, which are computed with where they are. y None: x itself.
+            end of a series is padding. Arrays of NumPy (memory-mapped ones are read a part at a time, but of
+            integers a copy in float64 is made), or of PyTorch or CuPy, which are computed with where they
+            are. y None: x itself.
         keep: :class:`TopK`, :class:`Sums`, :class:`Histogram` or :class:`Matrix`.
         gamma: smoothing; "median": a tenth of the median cost of two time steps of different series of x.
         metric, band, radius, step_weights, step_penalties: as of :func:`libsdtw.numpy.soft_dtw`.
