@@ -110,3 +110,11 @@ def test_first_centers_reach_all_that_they_can(weight, rng):
     for _ in range(10):
         chosen = _seeding.plus_plus(lambda indices: values[:, indices], weights, 3, rng)
         assert sorted(group[chosen]) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("init", "starts"), [("random", 3), ([1, 4], 1)])
+def test_starts_of_medoids_are_counted(init, starts, rng, capsys):
+    # Of indices that are given there is one start, which was said to be the first of n_init
+    SoftDTWKMedoids(2, init=init, n_init=3, verbose=1).fit(rng.normal(size=(8, 6, 1)))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [f"start {s + 1} of {starts}" for s in range(starts)]

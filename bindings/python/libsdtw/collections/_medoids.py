@@ -106,7 +106,8 @@ class SoftDTWKMedoids(ClusterEstimator):
         values = self._values(series, None, self.progress)
         self.interrupted_ = False
         best: tuple[NDArray[np.int64], float, int] | None = None
-        for number in range(self.n_init if isinstance(self.init, str) else 1):
+        starts = self.n_init if isinstance(self.init, str) else 1
+        for number in range(starts):
             try:
                 medoids, inertia, swaps = self._start(values, weights, rng)
             except KeyboardInterrupt:  # before this start has medoids
@@ -115,7 +116,7 @@ class SoftDTWKMedoids(ClusterEstimator):
                 self.interrupted_ = True
                 break
             if self.verbose:
-                print(f"start {number + 1} of {self.n_init}: inertia {inertia:.6g} after {swaps} exchanges")
+                print(f"start {number + 1} of {starts}: inertia {inertia:.6g} after {swaps} exchanges")
             if best is None or inertia < best[1]:
                 best = medoids, inertia, swaps + 1
             if self.interrupted_:
