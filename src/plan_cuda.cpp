@@ -21,14 +21,18 @@ int64_t choose_interval(const Problem &p) {
   return cells < int64_t{1} << 22 ? 32 : cells < int64_t{1} << 24 ? 64 : cells < int64_t{1} << 28 ? 128 : 256;
 }
 
+// Strips of a pair up to which gradients of more than four features may be summed up by one warp of a block, which
+// takes longer for a step than others do, and strips of longer pairs wait for it.
+constexpr int64_t most_of_gradients = 4;
+
 // Costs of few features take fewer instructions in the warp that sweeps than producers need to pass them on, but its
 // steps take longer. So pairs of up to eight features have them there if there is more than one round of strips for the
 // warps that sweep beside producers, two a multiprocessor: with gradients (1000, 128, 128, {6, 8}) takes 256 and 316 us
 // so and 392 and 358 with producers, (128, 1024, 1024, {6, 8}) 1.00 and 1.21 ms against 1.27 and 1.16. Four pairs a
 // warp would leave too little shared memory to several blocks.
 bool has_inline_costs_of_many(const Problem &p, const Exec &exec, const Plan &plan) {
-  constexpr int64_t many = 512, few_strips = 4;  // strips: of all pairs; of one
-  const bool suits_gradients = p.features <= 6 || plan.strips <= few_strips;
+  constexpr int64_t many = 512;  // strips of all pairs
+  const bool suits_gradients = p.features <= 6 || plan.strips <= most_of_gradients;
   return (exec.no_state || suits_gradients) && p.dtype == SDTW_F32 && p.features <= max_inline_features_of_many &&
          (plan.tasks > many || prefers_inline_costs) && plan.lanes > warp / 4 && !is_banded(p);
 }
@@ -61,8 +65,8 @@ Costs choose_backward_costs(const Problem &p, const Plan &plan) {
   // Of pairs that share a warp, forward with producers leaves checkpoints as far as those of each engine go, and
   // backward without reads those of all of them.
   if (p.dtype != SDTW_F32 || plan.costs != Costs::tensor || plan.units || plan.lanes < warp) return plan.costs;
-  constexpr int64_t few_strips = 4, some = 132;  // strips: of a pair; of all pairs
-  const bool may_have_six = p.features <= 6 && plan.strips <= few_strips && plan.tasks > some && !is_banded(p);
+  constexpr int64_t some = 132;  // strips of all pairs
+  const bool may_have_six = p.features <= 6 && plan.strips <= most_of_gradients && plan.tasks > some && !is_banded(p);
   return p.features <= max_inline_features || may_have_six ? Costs::inlined : Costs::tensor;
 }
 

@@ -27,9 +27,8 @@ struct Case {
   bool recompute = false;     // with SDTW_NO_STATE: backward and alignment, too
   bool core_kernels = false;  // CUDA: also where there are kernels for short pairs
   bool warp_kernels = false;  // CUDA: of these, those by warps of which each goes through strips by itself, if it can
-  bool inline_costs =
-      false;         // CUDA: of these, those in which warps that sweep forward have costs themselves, if they can
-  std::string data;  // how the data were made, as problem.h writes it
+  bool inline_costs = false;  // CUDA: of these, those whose forward has costs by the warps that sweep, if it can
+  std::string data;           // how the data were made, as problem.h writes it
 
   bool fused() const { return problem.metric != SDTW_PRECOMPUTED; }
   bool all_pairs() const { return problem.flags & SDTW_ALL_PAIRS; }

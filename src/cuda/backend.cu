@@ -22,8 +22,6 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.x_len = buffers.x_len, a.y_len = buffers.y_len;
   a.f64 = p.dtype == SDTW_F64;
   a.costs = plan.cuda.costs, a.backward_costs = plan.cuda.backward_costs;
-  // In 64 KB producers have room for float64 alone, which such GPUs have little of.
-  if (a.backward_costs == Costs::inlined && current_device().room == room_of_64) a.costs = Costs::inlined;
   a.has_long = a.costs != Costs::tensor || current_device().room != room_of_64;
   a.long_lengths = p.length_bits == 64;
   a.batch = p.batch;
@@ -131,6 +129,9 @@ void require_device() {
 }
 
 void choose_core_kernels(sdtw::Plan &plan, Call call) {
+  // In 64 KB producers have room for float64 alone, which such GPUs have little of.
+  const bool needs_none = plan.cuda.backward_costs == Costs::inlined;
+  if (needs_none && current_device().room == room_of_64) plan.cuda.costs = Costs::inlined;
   Args a = make_args(plan, Buffers{}, nullptr);
   Kernels kernels{};
   if (call == Call::forward) {
