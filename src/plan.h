@@ -208,7 +208,7 @@ enum class Source : int {
   unit_slices_in_words,
   large,
   large_of_pairs,
-  smallest_large,
+  long_slices,
   differences,
   direct,
 };

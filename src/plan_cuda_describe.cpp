@@ -43,7 +43,7 @@ const char *name_of(Source source) {
     case Source::unit_slices_in_words: return "UnitSlicesInWords";
     case Source::large: return "Large";
     case Source::large_of_pairs: return "LargeOfPairs";
-    case Source::smallest_large: return "SmallestLarge";
+    case Source::long_slices: return "LongSlices";
     case Source::differences: return "DifferenceCosts";
     case Source::direct: return "DirectCosts";
   }

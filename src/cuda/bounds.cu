@@ -22,15 +22,14 @@ struct Measures {
   }
 };
 
-// |p - o|^2 of its coordinates cut into digits, for SliceCosts.
+// |p - o|^2 of its coordinates cut into digits, for SliceCosts of FloatCell.
 struct MeasuresOfDigits {
   double distance = 0;
-  float up = 0;  // see Digits::cut
+  float up = 0;  // see FiveDigits
 
   __device__ __forceinline__ void add(float from, float of_point) {
-    int high, low;
-    Digits::cut(difference(of_point, from), up, high, low);
-    const double coordinate = high * 0x1p-8 + low * 0x1p-32;
+    const FiveDigits::Cut cut(difference(of_point, from), up);
+    const double coordinate = cut.high * 0x1p-8 + cut.low * 0x1p-32;
     distance = fma(coordinate, coordinate, distance);
   }
 };

@@ -37,7 +37,7 @@ decltype(auto) visit_forward(Source source, Visit &&visit) {
       case Source::inline_eight: return visit(Type<LargeInlineCosts<8>>{});
       case Source::large: return visit(Type<Large>{});
       case Source::large_of_pairs: return visit(Type<LargeOfPairs>{});
-      default: return visit(Type<SmallestLarge>{});
+      default: return visit(Type<LongSlices>{});
     }
   } else {
     switch (source) {
@@ -70,7 +70,7 @@ decltype(auto) visit_backward(Source source, Visit &&visit) {
   if constexpr (Cell::wide) {
     return source == Source::differences ? visit(Type<DifferenceCosts>{}) : visit(Type<DirectCosts>{});
   } else if constexpr (std::is_same_v<Cell, LongCell>) {
-    return source == Source::large ? visit(Type<Large>{}) : visit(Type<SmallestLarge>{});
+    return source == Source::large ? visit(Type<Large>{}) : visit(Type<LongSlices>{});
   } else {
     switch (source) {
       case Source::given: return visit(Type<GivenCosts>{});

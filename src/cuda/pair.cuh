@@ -121,11 +121,12 @@ __device__ __forceinline__ float sum_bound(const Args &a, int64_t pair) {
   return cost_bound(a, pair) + 4.001f * static_cast<float>(a.scale) * offset;
 }
 // How many of the 32 fraction bits of such a sum are given to its integer part, which has 20 bits and a sign without
-// them. Up to most_shift leave the fraction precise enough.
-constexpr int most_shift = 8;
+// them. Up to most_shift leave the fraction precise enough; LongCell's costs are larger, of SliceCosts up to 2^31.
+constexpr int most_shift = 8, most_shift_of_long = 12;
+template <int most = most_shift>
 __device__ __forceinline__ int fraction_shift(const Args &a, int64_t pair) {
   const int exponent = (__float_as_int(sum_bound(a, pair)) >> 23) - 127;
-  return min(max(exponent - 18, 0), most_shift);
+  return min(max(exponent - 18, 0), most);
 }
 
 // The largest t of pairs whose costs backward keeps in a WordRing, where at least 17 bits are left for the fraction:

@@ -45,10 +45,7 @@ Source forward_source(const Args &a) {
     if (a.lanes == warp) return is_long ? Source::large : Source::split;
     return is_long ? Source::large_of_pairs : Source::split_of_pairs;
   }
-  if constexpr (std::is_same_v<Cell, LongCell>) {
-    if (a.lanes == warp) return fits_forward<Large>(a) ? Source::large : Source::smallest_large;
-    return fits_forward<LargeOfPairs>(a) ? Source::large_of_pairs : Source::smallest_large;
-  }
+  if constexpr (std::is_same_v<Cell, LongCell>) return a.lanes == warp ? Source::large : Source::large_of_pairs;
   if (a.units)
     return a.features > Units::at_once && a.features <= UnitsOfMany::at_once && fits_forward<UnitsOfMany>(a)
                ? Source::units_of_many
@@ -76,7 +73,9 @@ Kernel fit_slices_as(Source source, Args a) {
     }
   return {};
 }
+template <class Cell>
 Kernel fit_slices(const Args &a) {
+  if (std::is_same_v<Cell, LongCell>) return fit_slices_as<LongSlices>(Source::long_slices, a);
   const bool short_y = a.m <= most_packed_columns;
   if (a.units)
     return short_y ? fit_slices_as<UnitSlices>(Source::unit_slices, a)
@@ -139,7 +138,9 @@ Kernel fit_any(Args a, bool large) {
   if constexpr (Cell::wide) {
     found = (a.costs != Costs::given && fits(Source::differences, least_steps)) || fits(Source::direct, least_steps);
   } else if constexpr (std::is_same_v<Cell, LongCell>) {
-    found = fits(Source::large, comfortable_steps) || fits(Source::smallest_large, least_steps);
+    found = a.slices ? fits_with(true, Source::long_slices, comfortable_steps) ||
+                           fits_with(false, Source::long_slices, least_steps)
+                     : fits(Source::large, least_steps);
   } else if (a.backward_costs != Costs::tensor) {
     found = fits(a.backward_costs == Costs::given ? Source::given : inline_source(a.features), least_steps);
   } else if (a.units && !a.slices) {
@@ -190,7 +191,7 @@ Kernel by_warps_where_faster(const Args &a, const Kernel &chosen) {
 
 template <class Cell>
 bool ForwardSweeps<Cell>::fits_slices(const Args &a) {
-  return std::is_same_v<Cell, FloatCell> && fit_slices(a).source != Source::none;
+  return std::is_same_v<Cell, FloatCell> && fit_slices<Cell>(a).source != Source::none;
 }
 template <class Cell>
 bool ForwardSweeps<Cell>::fits_units(const Args &a) {
@@ -199,14 +200,19 @@ bool ForwardSweeps<Cell>::fits_units(const Args &a) {
 
 template <class Cell>
 Kernel ForwardSweeps<Cell>::choose(const Args &a) {
-  if (std::is_same_v<Cell, FloatCell> && a.slices) return fit_slices(a);
-  const Source source = forward_source<Cell>(a);
-  size_t bytes =
-      visit_forward<Cell>(source, [&](auto type) { return forward_bytes<typename decltype(type)::type>(a); });
+  Kernel chosen{};
+  if (!Cell::wide && a.slices) {
+    chosen = fit_slices<Cell>(a);
+  } else {
+    chosen.source = forward_source<Cell>(a);
+    chosen.shared_bytes =
+        visit_forward<Cell>(chosen.source, [&](auto type) { return forward_bytes<typename decltype(type)::type>(a); });
+  }
   if (std::is_same_v<Cell, LongCell> && has_bounds(a))  // beside DoubleCell, in one kernel
-    bytes = std::max(bytes, forward_bytes<DifferenceCosts>(a));
+    chosen.shared_bytes = std::max(chosen.shared_bytes, forward_bytes<DifferenceCosts>(a));
+  const size_t bytes = chosen.source == Source::none ? current_device().shared_memory + 1 : chosen.shared_bytes;
   if (bytes > current_device().shared_memory) fail_for_memory(bytes);
-  return {source, 0, 0, bytes, false, 0};
+  return chosen;
 }
 template <class Cell>
 void ForwardSweeps<Cell>::launch(const Args &given, const Kernel &chosen, cudaStream_t stream) {

@@ -1,13 +1,11 @@
 // Points as digits for SliceCosts (slice_costs.cuh): what is stored of a point beforehand, and how a coordinate is cut
-// into five balanced digits of 8 bits without float64 or 64-bit arithmetic.
+// into five or six balanced digits of 8 bits without float64 or 64-bit arithmetic.
 #pragma once
 
 #include "cuda/costs/two_floats.cuh"
 #include "cuda/pair.cuh"
 
 namespace sdtw::cuda {
-
-constexpr int digits_kept = 5;
 
 // 2^e, |e| <= 126.
 __device__ __forceinline__ float power_of_2(int e) { return __int_as_float((e + 127) << 23); }
@@ -47,35 +45,84 @@ __device__ __forceinline__ int choose_exponent(float largest) {
   return min(max(6 + 127 - (__float_as_int(largest * 1.01f) >> 23 & 0xff), -118), 100);
 }
 
-struct Digits {
+// How coordinates are cut. A plane has one digit of each of four, the highest digits first. Adding 128 to a digit and
+// carrying on makes it a byte; 128 is taken off again by its highest bit.
+constexpr float to_integer = 12582912.0f;  // 1.5 2^23: adding it rounds to an integer, in the low bits of the sum
+constexpr unsigned digits_bias = 0x80808080u;
+
+// The second bytes, and the lowest, of four words.
+__device__ __forceinline__ void planes_of(const unsigned (&words)[4], unsigned &second, unsigned &lowest) {
+  constexpr unsigned lows = 0x5140, first_two = 0x5410, last_two = 0x7632;
+  const unsigned of_01 = ptx::permute<lows>(words[0], words[1]), of_23 = ptx::permute<lows>(words[2], words[3]);
+  second = ptx::permute<last_two>(of_01, of_23), lowest = ptx::permute<first_two>(of_01, of_23);
+}
+
+struct FiveDigits {
+  static constexpr int count = 5;
   // v times 2^e, up being 2^(e + 8), as high 2^-8 + low 2^-32 with |low| up to 2^23, or a little more.
-  static __device__ __forceinline__ void cut(const TwoFloats &v, float up, int &high, int &low) {
-    constexpr float round = 12582912.0f;  // 1.5 2^23: adding it rounds to an integer, in the low bits of the sum
-    const float sum = fmaf(v.high, up, round);
-    const float rest = fmaf(v.low, up, fmaf(v.high, up, -(sum - round)));
-    high = __float_as_int(sum) - __float_as_int(round);
-    low = __float2int_rn(rest * 0x1p24f);
-  }
-  // The digits of four coordinates: a plane has one digit of each, the highest digits first. Adding 128 to a digit and
-  // carrying on makes it a byte; 128 is taken off again by its highest bit.
-  static __device__ __forceinline__ void pack(const int (&high)[4], const int (&low)[4],
-                                              unsigned (&planes)[digits_kept]) {
+  struct Cut {
+    int high, low;
+
+    __device__ __forceinline__ Cut(const TwoFloats &v, float up) {
+      const float sum = fmaf(v.high, up, to_integer);
+      const float rest = fmaf(v.low, up, fmaf(v.high, up, -(sum - to_integer)));
+      high = __float_as_int(sum) - __float_as_int(to_integer);
+      low = __float2int_rn(rest * 0x1p24f);
+    }
+  };
+  static __device__ __forceinline__ void pack(const Cut (&cut)[4], unsigned (&planes)[count]) {
     unsigned h[4], l[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      const int biased = low[i] + 0x808080;
+      const int biased = cut[i].low + 0x808080;
       l[i] = static_cast<unsigned>(biased);
-      h[i] = static_cast<unsigned>(high[i] + (biased >> 24) + 0x80);
+      h[i] = static_cast<unsigned>(cut[i].high + (biased >> 24) + 0x80);
     }
-    constexpr unsigned lows = 0x5140, thirds = 0x0062, first_two = 0x5410, last_two = 0x7632, bias = 0x80808080u;
-    const unsigned h01 = ptx::permute<lows>(h[0], h[1]), h23 = ptx::permute<lows>(h[2], h[3]);
-    const unsigned l01 = ptx::permute<lows>(l[0], l[1]), l23 = ptx::permute<lows>(l[2], l[3]);
+    constexpr unsigned thirds = 0x0062, first_two = 0x5410;
     const unsigned m01 = ptx::permute<thirds>(l[0], l[1]), m23 = ptx::permute<thirds>(l[2], l[3]);
-    planes[0] = ptx::permute<last_two>(h01, h23);
-    planes[1] = ptx::permute<first_two>(h01, h23) ^ bias;
-    planes[2] = ptx::permute<first_two>(m01, m23) ^ bias;
-    planes[3] = ptx::permute<last_two>(l01, l23) ^ bias;
-    planes[4] = ptx::permute<first_two>(l01, l23) ^ bias;
+    planes_of(h, planes[0], planes[1]);
+    planes[2] = ptx::permute<first_two>(m01, m23);
+    planes_of(l, planes[3], planes[4]);
+#pragma unroll
+    for (int i = 1; i < count; i++) planes[i] ^= digits_bias;
+  }
+};
+
+struct SixDigits {
+  static constexpr int count = 6;
+  // v times 2^e, up being 2^(e + 8), as high 2^-8 + middle 2^-24 + low 2^-40 with |middle| up to 2^15 and |low| up to
+  // 2^23. Products with `up` are exact, and so is what they leave.
+  struct Cut {
+    int high, middle, low;
+
+    __device__ __forceinline__ Cut(const TwoFloats &v, float up) {
+      const float sum = fmaf(v.high, up, to_integer), rest = fmaf(v.high, up, -(sum - to_integer));
+      const float next = fmaf(rest, 0x1p16f, to_integer), last = fmaf(rest, 0x1p16f, -(next - to_integer));
+      high = __float_as_int(sum) - __float_as_int(to_integer);
+      middle = __float_as_int(next) - __float_as_int(to_integer);
+      low = __float2int_rn(fmaf(last, 0x1p16f, v.low * up * 0x1p32f));
+    }
+    // Its square, in units of 2^-42.
+    __device__ __forceinline__ unsigned long long square() const {
+      const long long v = (static_cast<long long>(high) << 45) + (static_cast<long long>(middle) << 29) +
+                          (static_cast<long long>(low) << 13);
+      const auto upper = static_cast<unsigned long long>(__mul64hi(v, v));
+      return upper + (static_cast<unsigned long long>(v) * static_cast<unsigned long long>(v) >> 63);
+    }
+  };
+  static __device__ __forceinline__ void pack(const Cut (&cut)[4], unsigned (&planes)[count]) {
+    unsigned h[4], m[4], l[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const int low = cut[i].low + 0x8080, middle = cut[i].middle + (low >> 16) + 0x8080;
+      l[i] = static_cast<unsigned>(low), m[i] = static_cast<unsigned>(middle);
+      h[i] = static_cast<unsigned>(cut[i].high + (middle >> 16) + 0x80);
+    }
+    planes_of(h, planes[0], planes[1]);
+    planes_of(m, planes[2], planes[3]);
+    planes_of(l, planes[4], planes[5]);
+#pragma unroll
+    for (int i = 1; i < count; i++) planes[i] ^= digits_bias;
   }
 };
 

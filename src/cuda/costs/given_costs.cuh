@@ -15,6 +15,7 @@
 
 #include <cuda_pipeline.h>
 
+#include "cuda/costs/digits.cuh"
 #include "cuda/costs/inline_costs.cuh"
 
 namespace sdtw::cuda {
@@ -201,16 +202,35 @@ struct GivenCosts {
   }
 };
 
-// The same for LongCell, of any t below 2^31: in float64.
+// Splits given costs for LongCell, of any |t| below 2^31: in float64, or where that is slow by a product of mantissas.
+struct WideScale {
+  double factor;
+  __device__ __forceinline__ FloatCost split(float c) const { return split_large(static_cast<double>(c) * factor); }
+};
+struct IntegerScale {
+  SliceScale factor;
+  __device__ __forceinline__ FloatCost split(float c) const {
+    const unsigned bits = __float_as_uint(c), exponent = bits >> 23 & 0xff;
+    const unsigned mantissa = (bits & 0x7fffff) | (exponent > 0 ? 1u << 23 : 0);
+    const unsigned long long product = static_cast<unsigned long long>(mantissa) * (factor.mantissa * 2u) << 8;
+    const int by = 157 - max(static_cast<int>(exponent), 1) - factor.exponent;  // to units of 2^-32
+    const unsigned long long size = product >> min(max(by, 0), 63);
+    return IntegerCoordinates::split((c < 0 ? 0 - size : size) + (1ull << 31));
+  }
+};
+
+// The same for LongCell.
 struct LargeGivenCosts : GivenCosts {
-  double wide_scale;
+  std::conditional_t<avoids_float64, IntegerScale, WideScale> wide_scale;
+
+  __device__ __forceinline__ LargeGivenCosts() : wide_scale{decltype(wide_scale.factor)(1.0)} {}
   __device__ __forceinline__ void begin(const Args &a, const StripView &s, unsigned char *to) {
     GivenCosts::begin(a, s, to);
-    wide_scale = a.scale;
+    wide_scale = {decltype(wide_scale.factor)(a.scale)};
   }
   __device__ __forceinline__ void costs(int u, FloatCost (&cost)[K]) const {
 #pragma unroll
-    for (int k = 0; k < K; k++) cost[k] = split_large(static_cast<double>(at[k][sign * u]) * wide_scale);
+    for (int k = 0; k < K; k++) cost[k] = wide_scale.split(at[k][sign * u]);
   }
 };
 template <>

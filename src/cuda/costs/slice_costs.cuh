@@ -1,5 +1,5 @@
-// SliceCosts: costs of many features for FloatCell in integers, by the int8 matrix instructions (mma) that GPUs have
-// from 7.5 on, and without float64, which most GPUs have at a 32nd or a 64th of the speed of float32.
+// SliceCosts: costs of many features in integers, by the int8 matrix instructions (mma) that GPUs have from 7.5 on, and
+// without float64, which most GPUs have at a 32nd or a 64th of the speed of float32.
 //
 // D = |u|^2 + |v|^2 - 2 <u, v>, where u = x_i - o, v = y_j - o, and o is the first point of x, so that an offset that
 // all points share does not cancel. Producers cut points into digits as they load them (digits.cuh):
@@ -13,13 +13,17 @@
 // (bounds.cu), so that the distance of a point from itself is 0, and otherwise that of points that are off by
 // half of a last digit.
 //
+// LongCell, whose costs are up to 2^9 times as large, has six digits, and producers compute the norms as they load
+// points, as those in memory are FloatCell's.
+//
 // Two things are lost. Points are cut behind five digits, that is at 2^-39 of their largest coordinate or finer: t
 // changes by 2^-40 sqrt(t T) or so, T being the largest t of the pair, and hardly ever at all, since a float32 that is
 // not much smaller than the largest one has no more than four digits. And products of i + j > 5 are left out, by which
-// t is off by 2^-44 T, in either direction, or, where features or cells are alike, in one. Invariant: sums of products
-// of 32 features fit an int, and so do two of them of which one is times 256: 3 x 32 x 2^14 x 256 < 2^31; and 64 bits
-// hold t up to 2^22 with 32 bits of fraction, or 24 above 2^19. Trade-off: on GPUs for data centres, whose float64 is
-// half as fast as float32, TensorCosts take two thirds of the time or less: 19 products, and the instructions that join
+// t is off by 2^-44 T, in either direction, or, where features or cells are alike, in one. Of six digits it is 2^-48
+// and i + j > 6, so 2^-52 T. Invariant: sums of products of 32 features fit an int, and so do two of them of which one
+// is times 256: 5 x 32 x 2^14 x 256 < 2^31; and 64 bits hold t up to 2^31 with as many bits of fraction as leave room
+// for it, 32 up to 2^19 (fraction_shift in pair.cuh). Trade-off: on GPUs for data centres, whose float64 is half as
+// fast as float32, TensorCosts take two thirds of the time or less: 19 products or 26, and the instructions that join
 // them, against one. Elsewhere these are many times faster.
 //
 // Of unit points (cosine) D = 1 - <u, v>: all have the same exponent, since no coordinate is more than 1, and half of
@@ -34,9 +38,12 @@ namespace sdtw::cuda {
 // Digits of y lie in shared memory, a piece of 32 features at a time; so do those of x, of all features if there is
 // room (Args::x_whole). Else x is cut anew for every 16 columns. Ring: the format of costs in the ring. Element: of the
 // points, float or TwoFloats.
-template <class Ring_, class Element = float>
+template <class Ring_, class Element = float, class Digits = FiveDigits>
 struct SliceCosts : MatrixCosts<Ring_> {
   using Ring = Ring_;
+  static constexpr int digits = Digits::count;
+  static constexpr bool has_norms = std::is_same_v<Digits, FiveDigits>;  // in memory
+  static constexpr int most_left_out = has_norms ? most_shift : most_shift_of_long;
   static constexpr bool of_units = std::is_same_v<Element, TwoFloats>;
   static constexpr int resident = 2;
   static constexpr int forward_columns = 0;  // Args::cost_columns
@@ -44,14 +51,16 @@ struct SliceCosts : MatrixCosts<Ring_> {
 
   // Scratch in shared memory, as matrix instructions take it, 128 words for each digit of 32 features: x of 16 rows, a
   // half of a warp's, lane by lane and four words each; y of 16 columns of every pair of the task, and what the columns
-  // are known by (PointWord).
-  static constexpr int piece = 32, matrix = 4 * warp, group = digits_kept * matrix;
+  // are known by (PointWord). Norms that are not in memory lie there, too: of the strip's rows, and of the columns.
+  static constexpr int piece = 32, matrix = 4 * warp, group = digits * matrix;
   static constexpr size_t group_bytes = sizeof(unsigned) * group;
   __host__ __device__ static int groups(const Args &a) { return a.x_whole ? (a.features + piece - 1) / piece : 1; }
-  static constexpr size_t pair_bytes = group_bytes + chunk_columns * sizeof(PointWord);
+  static constexpr size_t words_bytes = chunk_columns * sizeof(PointWord);
+  static constexpr size_t pair_bytes = group_bytes + words_bytes * (has_norms ? 1 : 2);
   static constexpr size_t barriers_bytes = sizeof(ProducerBarriers);
+  static constexpr size_t norms_bytes = has_norms ? 0 : K * warp * sizeof(long long);
   __host__ __device__ static size_t scratch_bytes(const Args &a) {
-    return barriers_bytes + producers * 2 * group_bytes * groups(a) + (warp >> a.lane_bits) * pair_bytes;
+    return barriers_bytes + norms_bytes + producers * 2 * group_bytes * groups(a) + (warp >> a.lane_bits) * pair_bytes;
   }
 
   template <class Work>
@@ -64,6 +73,7 @@ struct SliceCosts : MatrixCosts<Ring_> {
     using Base::barriers, Base::nothing, Base::points;
     using Base::column_of, Base::feature, Base::first_own, Base::own_columns, Base::point;
 
+    long long *norms;             // of the thread's rows, where they are not in memory
     unsigned *x, *y;              // digits of the warp's rows, and of 16 columns of its pair
     const PointWord *of_rows;     // what rows are known by
     const PointWord *of_columns;  // and columns, at the task's first column
@@ -81,12 +91,15 @@ struct SliceCosts : MatrixCosts<Ring_> {
     __device__ __forceinline__ Producer(const Args &args, const StripView &s, int strip_lane, const Ring &to,
                                         unsigned char *memory, int shift_steps, int &count)
         : Base(args, s, strip_lane, to, memory, shift_steps, count),
+          norms(nullptr),
           vec4(of_units || are_vec4(args)),
           fetched(nothing),
-          left_out(s.active ? fraction_shift(args, s.pair.index) : 0),
+          left_out(s.active ? fraction_shift<most_left_out>(args, s.pair.index) : 0),
           scale(args.scale),
           units(args, s.pair.index, left_out) {
       unsigned char *scratch = memory + barriers_bytes;
+      if constexpr (!has_norms) norms = reinterpret_cast<long long *>(scratch) + strip_lane * K;
+      scratch += norms_bytes;
       x = reinterpret_cast<unsigned *>(scratch + Base::number() * 2 * group_bytes * groups(a));
       y = reinterpret_cast<unsigned *>(scratch + producers * 2 * group_bytes * groups(a) +
                                        (strip_lane >> a.lane_bits) * pair_bytes);
@@ -111,6 +124,7 @@ struct SliceCosts : MatrixCosts<Ring_> {
     }
 
     __device__ __forceinline__ PointWord *y_words() const { return reinterpret_cast<PointWord *>(y + group); }
+    __device__ __forceinline__ long long *y_norms() const { return y_words() + chunk_columns; }
 
     // Loads the lane's four features of the piece from f0 on. Beyond the last feature they are 0. In one kernel, where
     // vec4 is not known when it is compiled.
@@ -149,24 +163,37 @@ struct SliceCosts : MatrixCosts<Ring_> {
 #pragma unroll 2
         for (int r = point(); r < warp; r += points) {
           const int row = clamp(first_row + sign * r, n);
-          store(rows_at(r % K / 2, f0) + r / K * 16 + word() % 4 * 4 + word() / 4 * 2 + r % 2, x_quad(row, f0),
-                word_of_row(row));
+          unsigned *const to = rows_at(r % K / 2, f0) + r / K * 16 + word() % 4 * 4 + word() / 4 * 2 + r % 2;
+          store<true>(to, norms + (r - lane_id() / 4 * K), f0, x_quad(row, f0), word_of_row(row));
         }
       }
       __syncwarp();
     }
-    // Stores digits of the lane's four features of a point.
+    // Stores digits of the lane's four features of a point, and adds to its norm what they add: rounded down of x, as
+    // products are, and to the nearest of y, so that costs are not all off to one side.
     static __device__ __forceinline__ TwoFloats relative(float v, float to) { return difference(v, to); }
     static __device__ __forceinline__ TwoFloats relative(const TwoFloats &v, const TwoFloats &) { return v; }
-    __device__ __forceinline__ void store(unsigned *to, const Rows<Element> &of_point, PointWord known) const {
+    template <bool of_x>
+    __device__ __forceinline__ void store(unsigned *to, [[maybe_unused]] long long *norm, [[maybe_unused]] int f0,
+                                          const Rows<Element> &of_point, PointWord known) const {
       const float up = power_of_2(exponent_of(known) + 8);
-      int high[4], low[4];
+      const auto cut_of = [&](int i) { return typename Digits::Cut(relative(of_point.v[i], origin.v[i]), up); };
+      const typename Digits::Cut cut[4] = {cut_of(0), cut_of(1), cut_of(2), cut_of(3)};
+      unsigned planes[digits];
+      Digits::pack(cut, planes);
 #pragma unroll
-      for (int i = 0; i < 4; i++) Digits::cut(relative(of_point.v[i], origin.v[i]), up, high[i], low[i]);
-      unsigned planes[digits_kept];
-      Digits::pack(high, low, planes);
-#pragma unroll
-      for (int i = 0; i < digits_kept; i++) to[i * matrix] = planes[i];
+      for (int i = 0; i < digits; i++) to[i * matrix] = planes[i];
+      if constexpr (!has_norms) {
+        unsigned long long squares = (cut[0].square() + cut[1].square()) + (cut[2].square() + cut[3].square());
+        squares = lanes_sum(squares, Base::lanes_each);  // of 32 features, each up to 2^56
+        constexpr int of_square = 42 - 1;                // units of squares and of the mantissa's product
+        const int by = 2 * exponent_of(known) + of_square - scale.exponent - (32 - left_out);
+        const auto mantissa = static_cast<unsigned long long>(scale.mantissa) << 33;
+        const auto product = static_cast<long long>(__umul64hi(squares, mantissa));
+        const long long half = of_x ? 0 : 1ll << (min(max(by, 1), 63) - 1);
+        const long long more = ptx::shift_right(product + half, by);
+        if (feature() == 0) *norm = more + (f0 > 0 ? *norm : 0);
+      }
     }
 
     // Loads part i of the warp's share of a piece of 16 columns of y. fetch: loads the first part into registers, what
@@ -183,17 +210,18 @@ struct SliceCosts : MatrixCosts<Ring_> {
     }
     // The columns of matrices are those of column_of. The two matrices' words of a lane lie side by side, exchanged for
     // every other pair of columns.
-    __device__ __forceinline__ void put(int i, const Rows<Element> &quad) const {
+    __device__ __forceinline__ void put(int i, int f0, const Rows<Element> &quad) const {
       const int column = first_own() + point() + points * i, c = column % 4 * 2 + column / 4 % 2;
-      store(y + c * 16 + word() % 4 * 4 + word() / 4 + 2 * (column / 8 ^ c / 2 % 2), quad, y_words()[column]);
+      unsigned *const to = y + c * 16 + word() % 4 * 4 + word() / 4 + 2 * (column / 8 ^ c / 2 % 2);
+      store<false>(to, y_norms() + column, f0, quad, y_words()[column]);
     }
     // Puts the warp's share, relative to o, into shared memory. Parts beyond the first are loaded only here.
     __device__ __forceinline__ void convert(int first, int f0) const {
       if (lane_id() < own_columns()) y_words()[first_own() + lane_id()] = incoming_word;
       __syncwarp();
-      put(0, incoming);
+      put(0, f0, incoming);
 #pragma unroll 1
-      for (int i = 1; points * i < own_columns(); i++) put(i, y_quad(first, f0, i));
+      for (int i = 1; points * i < own_columns(); i++) put(i, f0, y_quad(first, f0, i));
     }
 
     __device__ __forceinline__ void put_outside(int from, int to) const { Base::put_outside(from, to, units); }
@@ -209,10 +237,11 @@ struct SliceCosts : MatrixCosts<Ring_> {
         share_y(first, f0, last ? next : first, last ? 0 : f0 + piece);
 #pragma unroll
         for (int half = 0; half < 2; half++) add(half, f0, sum[half]);
-        barriers.read.arrive();
+        if (has_norms || !last) barriers.read.arrive();
       }
 #pragma unroll
       for (int half = 0; half < 2; half++) put(first, half, sum[half]);
+      if (!has_norms) barriers.read.arrive();
     }
 
     __device__ __forceinline__ void share_y(int first, int f0, int next, int next_f0) {
@@ -223,15 +252,25 @@ struct SliceCosts : MatrixCosts<Ring_> {
       Base::wait_for_shares();
     }
 
+    __device__ __forceinline__ long long norm_of_row(int half, int k) const {
+      if constexpr (has_norms)
+        return norm_of(half ? own_rows[2 + k] : own_rows[k], left_out);
+      else
+        return norms[half * 2 + k];
+    }
+    // Those in memory from there: y of the next chunk may be in shared memory already.
+    __device__ __forceinline__ long long norm_of_column(int first, int column) const {
+      if constexpr (has_norms)
+        return norm_of(word_of_column(first + column), left_out);
+      else
+        return y_norms()[column];
+    }
     // Stores costs from the thread's sums of products, of half of its rows, in the ring.
     __device__ __forceinline__ void put(int first, int half, const long long (&sum)[2][4]) const {
       const long long rounding = ((1u << 31) + units.half()) >> left_out;
-      const long long row[2] = {norm_of(half ? own_rows[2] : own_rows[0], left_out) + rounding,
-                                norm_of(half ? own_rows[3] : own_rows[1], left_out) + rounding};
+      const long long row[2] = {norm_of_row(half, 0) + rounding, norm_of_row(half, 1) + rounding};
       Base::template store<K / 2>(first, half * (K / 2), [&](int j, int odd, auto &cost) {
-        // From global memory: y of the next chunk may be in shared memory already.
-        const PointWord column = word_of_column(first + column_of(j, odd));
-        const long long of_column = norm_of(column, left_out);
+        const long long of_column = norm_of_column(first, column_of(j, odd));
 #pragma unroll
         for (int k = 0; k < K / 2; k++) cost[k] = units.of(row[k] + of_column - sum[j][2 * k + odd]);
       });
@@ -253,8 +292,9 @@ struct SliceCosts : MatrixCosts<Ring_> {
           for (int k = 0; k < 2; k++) {
             const int e = 2 * k + odd;
             const auto weight = [&](int w) { return of_weight[w][j][e]; };
-            const long long lower =
-                static_cast<long long>(weight(2) * 256 + weight(3)) * 65536 + (weight(4) * 256 + weight(5));
+            int lowest = weight(4) * 256 + weight(5);
+            if constexpr (digits > 5) lowest += weight(6) >> 8;
+            const long long lower = static_cast<long long>(weight(2) * 256 + weight(3)) * 65536 + lowest;
             const int high = static_cast<int>(lower >> 32) + (weight(0) * 256 + weight(1));
             const long long product =
                 static_cast<long long>(high) * scale.mantissa + __umulhi(static_cast<unsigned>(lower), scale.mantissa);
@@ -264,19 +304,19 @@ struct SliceCosts : MatrixCosts<Ring_> {
     }
 
     // Sums of products of digits, by the sum of the digits' places.
-    static constexpr int weights = digits_kept + 1;
+    static constexpr int weights = digits + 1;
     __device__ __forceinline__ void multiply(int half, int f0, int (&sum)[weights][2][4]) const {
       const unsigned *rows = rows_at(half, f0) + 4 * lane_id(), *columns = y + 4 * lane_id();
       const int swapped = 2 * (lane_id() / 8 % 2);
-      uint4 row[digits_kept];
+      uint4 row[digits];
 #pragma unroll
-      for (int i = 0; i < digits_kept; i++) row[i] = *reinterpret_cast<const uint4 *>(rows + i * matrix);
+      for (int i = 0; i < digits; i++) row[i] = *reinterpret_cast<const uint4 *>(rows + i * matrix);
 #pragma unroll
-      for (int i = 0; i < digits_kept; i++) {
+      for (int i = 0; i < digits; i++) {
         const uint2 column[2] = {*reinterpret_cast<const uint2 *>(columns + i * matrix + swapped),
                                  *reinterpret_cast<const uint2 *>(columns + i * matrix + (2 - swapped))};
 #pragma unroll
-        for (int other = 0; other < digits_kept && other + i < weights; other++)
+        for (int other = 0; other < digits && other + i < weights; other++)
 #pragma unroll
           for (int j = 0; j < 2; j++) ptx::multiply_add(sum[i + other][j], row[other], column[j]);
       }

@@ -34,7 +34,7 @@ constexpr int most_packed_columns = 256;
 using SplitPieces = PieceCosts<SplitRing, 3>;
 using WordPieces = PieceCosts<WordRing, 3>;
 using PackedPieces = PieceCosts<PackedRing, 2>;
-// Where float64 is slow, of all of these two for forward, of short y and of long, and backward's two.
+// Where float64 is slow, and in 99 KB, of all of these two for forward, of short y and of long, and backward's two.
 using Slices = SliceCosts<PackedRing>;
 using SplitSlices = SliceCosts<SplitRing>;
 using SlicesInWords = SliceCosts<WordRing>;
@@ -49,11 +49,11 @@ using SplitUnitSlices = SliceCosts<SplitRing, TwoFloats>;
 using UnitSlicesInWords = SliceCosts<WordRing, TwoFloats>;
 using UnitsInWords = TensorCosts<int, 64, WordRing, 64, 1, TwoFloats>;
 
-// Costs of many features for LongCell, of short pairs side by side with fewer columns. Where a GPU has no room for
-// SmallestLarge LongCell has no pairs (Args::has_long).
+// Costs of many features for LongCell, of short pairs side by side with fewer columns, and beside Slices of more
+// digits. Where a GPU has no room for these LongCell has no pairs (Args::has_long).
 using Large = TensorCosts<float, 64, LongRing>;
 using LargeOfPairs = TensorCosts<float, 64, LongRing, 48>;
-using SmallestLarge = TensorCosts<float, 16, LongRing, 48>;
+using LongSlices = SliceCosts<SplitRing, float, SixDigits>;
 
 // The GPUs on which select_kernel.cu may choose a source. What the smallest sources are for has no room there
 // otherwise; costs in integers are all that is chosen in 99 KB, and elsewhere where float64 is slow.
@@ -64,9 +64,9 @@ inline constexpr Room rooms_of<Smallest> = room_of_64;
 template <>
 inline constexpr Room rooms_of<SmallestWords> = room_of_64;
 template <>
-inline constexpr Room rooms_of<SmallestLarge> = room_of_99;
-template <>
 inline constexpr Room rooms_of<Slices> = room_of_99 | room_of_163 | room_of_227;
+template <>
+inline constexpr Room rooms_of<LongSlices> = rooms_of<Slices>;
 template <>
 inline constexpr Room rooms_of<SplitSlices> = rooms_of<Slices>;
 template <>

@@ -178,6 +178,12 @@ inline int __float2int_rn(float v) {
   return v >= 0x1p31f ? Limits::max() : v < -0x1p31f ? Limits::min() : static_cast<int>(std::nearbyint(v));
 }
 inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(uint64_t{a} * b >> 32); }
+__extension__ typedef unsigned __int128 Unsigned128;
+__extension__ typedef __int128 Signed128;
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  return static_cast<unsigned long long>(Unsigned128{a} * b >> 64);
+}
+inline long long __mul64hi(long long a, long long b) { return static_cast<long long>(Signed128{a} * b >> 64); }
 inline int __mulhi(int a, int b) { return static_cast<int>(int64_t{a} * b >> 32); }
 inline long long __double2ll_rn(double v) { return std::llrint(v); }
 inline int __double2int_rn(double v) { return static_cast<int>(std::llrint(v)); }
