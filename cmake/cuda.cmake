@@ -42,8 +42,10 @@ foreach(instance "Soft<FloatCell, Rule::unit>;false" "Soft<FloatCell, Rule::pena
                 "Soft<FloatCell, Rule::unit>;true" "Soft<FloatCell, Rule::weighted>;true"
                 "Soft<DoubleCell, Rule::unit>;false"
                 "Soft<DoubleCell, Rule::weighted>;false" "Soft<DoubleCell, Rule::unit>;true"
-                "Soft<DoubleCell, Rule::weighted>;true" "Hard<Rule::unit>;false" "Hard<Rule::unit>;true"
-                "Hard<Rule::weighted>;false" "Hard<Rule::weighted>;true")
+                "Soft<DoubleCell, Rule::weighted>;true" "Hard<Rule::unit, float>;false"
+                "Hard<Rule::unit, float>;true" "Hard<Rule::weighted, float>;false" "Hard<Rule::weighted, float>;true"
+                "Hard<Rule::unit, double>;false" "Hard<Rule::unit, double>;true" "Hard<Rule::weighted, double>;false"
+                "Hard<Rule::weighted, double>;true")
   list(GET instance 0 cell)
   list(GET instance 1 tangents)
   string(MAKE_C_IDENTIFIER "general_${cell}_${tangents}" name)

@@ -107,8 +107,8 @@ Rule rule_of(const Problem &p, bool wide);
 // Whether the float engine takes tangents of the problem. Cosine's are of normalised points, which are doubles.
 bool has_float_tangents(const Problem &p);
 
-// Steps of a tile of backward: what fits shared memory. wide: of the double engine, or of gamma = 0. several: a cell
-// has a cost for each step into it.
+// Steps of a tile of backward: what fits shared memory. wide: of the double engine. several: a cell has a cost for each
+// step into it, as at gamma = 0 none has.
 constexpr int tile_steps(bool soft, bool wide, bool several, bool tangents) {
   return (wide && tangents) || (soft && wide && several) ? 8 : wide || several || tangents ? 16 : 32;
 }

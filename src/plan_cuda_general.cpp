@@ -24,9 +24,9 @@ constexpr int64_t budget = int64_t{96} << 20;
 
 // The steps of a tile of backward: of the engine that takes most pairs, or of the one that takes what that leaves.
 int64_t tile_of(const Problem &p, bool tangents, bool rest) {
-  const bool soft = p.gamma > 0, narrow = tangents ? general::has_float_tangents(p) : soft && p.dtype != SDTW_F64;
+  const bool soft = p.gamma > 0, narrow = tangents ? general::has_float_tangents(p) : p.dtype != SDTW_F64;
   const bool wide = rest || !narrow;
-  return tile_steps(soft, wide, rule_of(p, wide) == Rule::weighted, tangents);
+  return tile_steps(soft, wide, soft && rule_of(p, wide) == Rule::weighted, tangents);
 }
 // Steps between two checkpoints. As of the core kernels: most of the state are checkpoints, and backward recomputes few
 // tiles of long pairs. Shorter pairs have one for each tile.
@@ -141,7 +141,8 @@ Rule general::rule_of(const Problem &p, bool wide) {
 
 bool general::has_float_tangents(const Problem &p) {
   constexpr double range = 1e12;  // of what derivatives are divided by
-  return p.dtype != SDTW_F64 && p.metric != SDTW_COSINE && p.gamma > 1 / range && p.gamma < range;
+  const bool has_float_gamma = p.gamma == 0 || (p.gamma > 1 / range && p.gamma < range);
+  return p.dtype != SDTW_F64 && p.metric != SDTW_COSINE && has_float_gamma;
 }
 
 general::Plan make_general_plan(const Problem &p, const Exec &exec) {

@@ -42,8 +42,18 @@ __device__ __forceinline__ TwoFloats product(const TwoFloats &a, const TwoFloats
   const float high = __fmul_rn(a.high, b.high);
   return {high, fmaf(a.low, b.high, fmaf(a.high, b.low, fmaf(a.high, b.high, -high)))};
 }
+__device__ __forceinline__ TwoFloats product(const TwoFloats &a, float b) {
+  const float high = __fmul_rn(a.high, b);
+  return {high, fmaf(a.low, b, fmaf(a.high, b, -high))};
+}
+// The same number with as many digits in `high` as there is room for.
+__device__ __forceinline__ TwoFloats normalised(const TwoFloats &v) {
+  const float high = v.high + v.low;
+  return {high, v.low - (high - v.high)};
+}
+// Rounded up, so that of no difference it is 0.
 __device__ __forceinline__ TwoFloats square(const TwoFloats &v) {
-  const float high = __fmul_rn(v.high, v.high);
+  const float high = __fmul_ru(v.high, v.high);
   return {high, fmaf(v.high + v.high, v.low, fmaf(v.high, v.high, -high))};
 }
 __device__ __forceinline__ TwoFloats absolute(const TwoFloats &v) {

@@ -126,6 +126,7 @@ template <class Cell, bool tangents, int T>
 struct AdjointSweep {
   using Real = typename Cell::Real;
   static constexpr int count = tangents ? 2 : 1;
+  static constexpr bool conserves = Cell::soft && !Cell::wide;
   // At gamma = 0 all of E enters in one column.
   using Inflow = std::conditional_t<Cell::soft, Crossing<Cell, tangents>, int>;
 
@@ -199,12 +200,12 @@ struct AdjointSweep {
       for (int i = 0; i < count; i++) in[i] = __shfl_sync(all_lanes, inflow[i], u);
       if (u == end) flow.begin(lane_id() == s.end_lane() ? s.end_row() : -1);
       steps |= static_cast<unsigned>(flow.step(tile, u, in, weight, with_slope)) << u;
-      if constexpr (!Cell::wide) {
+      if constexpr (conserves) {
         const Real left = __shfl_sync(all_lanes, flow.up[0], 0);
         out = lane_id() == u ? left : out;
       }
     }
-    if constexpr (!Cell::wide) conserve(end >= 0 && end < T && lane_id() == s.end_lane(), out);
+    if constexpr (conserves) conserve(end >= 0 && end < T && lane_id() == s.end_lane(), out);
     return steps;
   }
   // Scales E inside the strip to what has entered less what has left it, of which the last part is `out`. begins: E has

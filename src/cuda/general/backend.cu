@@ -66,7 +66,9 @@ class Execution {
   bool cosine() const { return p.metric == SDTW_COSINE; }
   bool soft() const { return p.gamma > 0; }
   bool wide() const {  // there is no float engine
-    return work.tangents ? !has_float_tangents(p) : p.dtype == SDTW_F64 || !soft();
+    // At gamma = 0 all calls are to find the same of several best paths: tangents of cosine are the double engine's.
+    if (!soft() && cosine() && current_device().avoids_float64) return true;
+    return work.tangents ? !has_float_tangents(p) : p.dtype == SDTW_F64;
   }
   sdtw_dtype sum_type() const { return p.dtype == SDTW_F64 || g.wide_sums ? SDTW_F64 : SDTW_F32; }
   bool plain() const { return !work.tangents || cosine(); }
@@ -89,7 +91,7 @@ class Execution {
       a.weight[way] = a.out_weight[way] = p.step_weight[way];
       a.penalty[way] = p.step_penalty[way] * a.scale;
     }
-    if (!wide()) {
+    if (soft() && !wide()) {
       const Penalties rounded(a.penalty);
       std::copy(rounded.bits, rounded.bits + transitions, a.penalty);
       a.row_penalty = rounded.more_of_rows, a.column_penalty = rounded.more_of_columns;
@@ -167,11 +169,19 @@ class Execution {
     Word *tickets = at<Word>(b.workspace, layout.tickets) + ticket;
     of.ticket = tickets, of.primary = true;
     if (!soft()) {
-      if (p.has_unit_steps())
-        work.tangents ? launch(Type<Hard<Rule::unit>, true>{}, of) : launch(Type<Hard<Rule::unit>, false>{}, of);
-      else
-        work.tangents ? launch(Type<Hard<Rule::weighted>, true>{}, of)
-                      : launch(Type<Hard<Rule::weighted>, false>{}, of);
+      const auto of_engine = [&](auto real) {
+        using Unit = Hard<Rule::unit, decltype(real)>;
+        using Weighted = Hard<Rule::weighted, decltype(real)>;
+        if (p.has_unit_steps())
+          work.tangents ? launch(Type<Unit, true>{}, of) : launch(Type<Unit, false>{}, of);
+        else
+          work.tangents ? launch(Type<Weighted, true>{}, of) : launch(Type<Weighted, false>{}, of);
+      };
+      if (!wide()) {
+        of_engine(float{});
+        leave_rest(of, tickets);
+      }
+      of_engine(double{});
     } else if (work.tangents) {
       if (!wide()) {
         if (p.has_unit_steps())

@@ -8,10 +8,10 @@
 
 namespace sdtw::cuda::general {
 
-// What costs are summed up in: two floats in float problems where float64 is slow, but in double for tangents and for
-// points that are doubles.
+// What costs are summed up in: two floats in float problems where float64 is slow, but in double for resident points,
+// which there are none of there.
 template <class Cell, bool in_double>
-using SumOf = std::conditional_t<avoids_float64 && Cell::soft && !Cell::wide && !in_double, TwoFloats, double>;
+using SumOf = std::conditional_t<avoids_float64 && !Cell::wide && !in_double, TwoFloats, double>;
 // A coordinate in shared memory as differences are taken of it: floats have exact ones.
 template <class Sum, class In>
 __device__ __forceinline__ auto coordinate(In v) {
@@ -33,12 +33,34 @@ __device__ __forceinline__ void add_term(TwoFloats &sum, const TwoFloats &differ
   cuda::add(sum, absolute ? cuda::absolute(difference) : square(difference));
 }
 
+// What a difference of two points, and of their tangents, adds to the cost's derivative.
+template <bool absolute>
+__device__ __forceinline__ void add_change(double &sum, double difference, double dt) {
+  const double direction = absolute ? core::CityBlock::direction(difference) : core::SqEuclidean::direction(difference);
+  sum = fma(direction, dt, sum);
+}
+template <bool absolute>
+__device__ __forceinline__ void add_change(TwoFloats &sum, const TwoFloats &difference, const TwoFloats &dt) {
+  if constexpr (absolute)
+    cuda::add(sum, cuda::product(dt, core::CityBlock::direction(difference.high)));
+  else
+    cuda::add(sum, cuda::product(difference, dt));
+}
+
 __device__ __forceinline__ void add_to(double &sum, double v) { sum += v; }
 __device__ __forceinline__ void add_to(TwoFloats &sum, const TwoFloats &v) { cuda::add(sum, v); }
 __device__ __forceinline__ void halve(double &v) { v = core::Cosine::finish(v); }
 __device__ __forceinline__ void halve(TwoFloats &v) { v = {v.high * 0.5f, v.low * 0.5f}; }
-__device__ __forceinline__ float rounded_of(double v) { return static_cast<float>(v); }
-__device__ __forceinline__ float rounded_of(const TwoFloats &v) { return v.high + v.low; }
+template <class Real>
+__device__ __forceinline__ Real rounded_of(double v) {
+  return static_cast<Real>(v);
+}
+template <class Real>
+__device__ __forceinline__ Real rounded_of(const TwoFloats &v) {
+  return v.high + v.low;
+}
+__device__ __forceinline__ double leading_of(double v) { return v; }
+__device__ __forceinline__ float leading_of(const TwoFloats &v) { return v.high; }
 
 // A thread's cells of a tile: rows K l, ... of its lane l, and S steps from u0 on.
 template <int S_, class Sum_ = double>
@@ -90,28 +112,23 @@ __device__ __forceinline__ void add_terms(const X *of_x, const Y *const (&of_y)[
   }
 }
 // Adds direction(x - y) times the difference of the tangents.
-template <bool absolute, int T, class In, int S>
-__device__ __forceinline__ void add_along(Points<In> p, Points<In> d, int features, int u0, Sums<S> &sums) {
+template <bool absolute, int T, class In, int S, class Sum>
+__device__ __forceinline__ void add_along(Points<In> p, Points<In> d, int features, int u0, Sums<S, Sum> &sums) {
   const int of_x = lane_id(), of_y = u0 - lane_id() + warp - 1;
 #pragma unroll 1
   for (int f = 0; f < features; f++) {
-    double x[K], dx[K];
+    decltype(coordinate<Sum>(In{})) x[K], dx[K];
 #pragma unroll
     for (int k = 0; k < K; k++) {
       const int at = of_x + f * staged_rows + k * rows_apart;
-      x[k] = static_cast<double>(p.x[at]), dx[k] = static_cast<double>(d.x[at]);
+      x[k] = coordinate<Sum>(p.x[at]), dx[k] = coordinate<Sum>(d.x[at]);
     }
 #pragma unroll
     for (int i = 0; i < S; i++) {
       const int at = of_y + f * staged_columns<T> + i;
-      const auto y = static_cast<double>(p.y[at]), dy = static_cast<double>(d.y[at]);
+      const auto y = coordinate<Sum>(p.y[at]), dy = coordinate<Sum>(d.y[at]);
 #pragma unroll
-      for (int k = 0; k < K; k++) {
-        const double difference = x[k] - y, dt = dx[k] - dy;
-        const double direction =
-            absolute ? core::CityBlock::direction(difference) : core::SqEuclidean::direction(difference);
-        sums.v[i][k] = fma(direction, dt, sums.v[i][k]);
-      }
+      for (int k = 0; k < K; k++) add_change<absolute>(sums.v[i][k], difference(x[k], y), difference(dx[k], dy));
     }
   }
 }
@@ -143,7 +160,7 @@ __device__ __forceinline__ void take_roots(double (&s)[K]) {
     for (int i = 0; i < rows; i++) {
       const double of = s[begin + i];
       const auto rounded = static_cast<float>(of);
-      rare[i] = Cell::wide || !has_fast_root(rounded), any |= rare[i];
+      rare[i] = Cell::wide || !Cell::soft || !has_fast_root(rounded), any |= rare[i];
       root[i] = root_of(of, rounded);
     }
     if (any) {

@@ -29,7 +29,7 @@ struct Planes {
 template <class Cell, bool tangents, int T, bool with_slope, class Walk, int warps, bool resident = false>
 struct Fill {
   using Real = typename Cell::Real;
-  using Sum = SumOf<Cell, tangents || resident>;
+  using Sum = SumOf<Cell, resident>;
   static constexpr int threads = warps * warp;
   // Warps that sum up the same columns of a tile, each a part of the features, where there are many.
   static constexpr int S = T > warps ? T / warps : 1, most = T < 4 ? T : 4;
@@ -66,7 +66,7 @@ struct Fill {
   }
 
   // Costs that are given.
-  __device__ __forceinline__ void look_up(int first_step, int thread, Sums<S, Sum> &sums, Sums<S> &along) const {
+  __device__ __forceinline__ void look_up(int first_step, int thread, Sums<S, Sum> &sums, Sums<S, Sum> &along) const {
     const int u0 = first_of(thread);
     if (u0 >= T) return;
 #pragma unroll
@@ -84,14 +84,14 @@ struct Fill {
         };
         sums.v[i][k] = Sum{of(a.x)};
         if constexpr (tangents)  // of a forbidden cell it may be anything, as of log p at p = 0
-          along.v[i][k] = isinf(static_cast<double>(of(a.x))) ? 0 : of(a.tangent_x);
+          along.v[i][k] = Sum{isinf(of(a.x)) ? Given{0} : of(a.tangent_x)};
       }
   }
 
   // shares: x is that of `rows`.
   template <class In, bool shares, int count>
   __device__ __forceinline__ void add(int features, int u0, int part, int parts, Sums<count, Sum> &sums,
-                                      [[maybe_unused]] Sums<S> &along) const {
+                                      [[maybe_unused]] Sums<S, Sum> &along) const {
     const auto p = feed.template points<In>(0);
     const bool absolute = a.metric == SDTW_CITYBLOCK;
     decltype(p.y) of_y[count];
@@ -113,7 +113,7 @@ struct Fill {
     }
   }
   template <int count>
-  __device__ __forceinline__ void sum_up(int u0, int part, int parts, Sums<count, Sum> &sums, Sums<S> &along) {
+  __device__ __forceinline__ void sum_up(int u0, int part, int parts, Sums<count, Sum> &sums, Sums<S, Sum> &along) {
     sums.clear();
 #pragma unroll 1
     for (int from = 0; from < a.cost_features; from += feed.together()) {
@@ -254,7 +254,8 @@ struct Fill {
   }
 
   // The costs given, or the metric's, of the thread's cells.
-  __device__ __forceinline__ void measure(Sum *memory, int first_step, int thread, Sums<S, Sum> &sums, Sums<S> &along) {
+  __device__ __forceinline__ void measure(Sum *memory, int first_step, int thread, Sums<S, Sum> &sums,
+                                          Sums<S, Sum> &along) {
     if constexpr (tangents) along.clear();
     if (!a.fused) {
       sums.clear();
@@ -278,7 +279,7 @@ struct Fill {
     sum_up(first_of(thread), 0, 1, sums, along);
     finish(sums, along);
   }
-  __device__ __forceinline__ void finish(Sums<S, Sum> &sums, Sums<S> &along) const {
+  __device__ __forceinline__ void finish(Sums<S, Sum> &sums, Sums<S, Sum> &along) const {
     const auto each = [&](const auto &cell) {
 #pragma unroll
       for (int i = 0; i < S; i++)
@@ -288,40 +289,48 @@ struct Fill {
     if (a.metric == SDTW_EUCLIDEAN) {
 #pragma unroll
       for (int i = 0; i < S; i++) take_roots<Cell, rows_together>(sums.v[i]);
-      if constexpr (tangents) each([](double &sum, double &change) { change *= core::Euclidean::slope(sum); });
+      if constexpr (tangents) each([](Sum &sum, Sum &change) { change = times_slope(change, sum); });
     } else if (a.metric == SDTW_COSINE)
-      each([](Sum &sum, double &) { halve(sum); });
+      each([](Sum &sum, Sum &) { halve(sum); });
     else if (tangents && a.metric == SDTW_SQEUCLIDEAN)
-      each([](Sum &, double &change) { change *= 2; });
+      each([](Sum &, Sum &change) { add_to(change, change); });
+  }
+  static __device__ __forceinline__ double times_slope(double change, double cost) {
+    return change * core::Euclidean::slope(cost);
+  }
+  static __device__ __forceinline__ TwoFloats times_slope(const TwoFloats &change, const TwoFloats &cost) {
+    return product(change, slope_of(cost));
   }
 
   // Finite where the cost is so small that its reciprocal is not.
   static __device__ __forceinline__ Real slope_of(const Sum &cost) {
     if constexpr (Cell::wide) return fmin(core::Euclidean::slope(cost), DBL_MAX);
-    const float rounded = rounded_of(cost);
+    const auto rounded = rounded_of<float>(cost);
     const float up = rounded < 1e-20f ? 0x1p60f : rounded > 1e20f ? 0x1p-60f : 1.0f;  // reciprocals are normal floats
     return rounded > 0 ? fminf(reciprocal(rounded * up) * up, 3e38f) : 0.0f;
   }
 
-  // Whether floats do not hold the slope of a distance, as 2^-123 is too little: of doubles by their high words.
+  // Whether floats do not hold the slope of a distance, as 2^-123 is too little: of doubles by their high words. In two
+  // floats squares of less than 2^-120 have lost digits.
   static __device__ __forceinline__ bool is_tiny(const Sum &distance) {
     if constexpr (Cell::wide)
       return false;
     else if constexpr (std::is_same_v<Sum, double>)
       return static_cast<unsigned>(__double2hiint(distance)) - 1 < 0x383fffff;
     else
-      return distance.high > 0 && distance.high < 0x1p-123f;
+      return distance.high > 0 && distance.high < 0x1p-60f;
   }
   // Whether floats hold what is made of a cost's derivative: of euclidean the square of its slope, too.
-  __device__ __forceinline__ bool is_moderate(double cost, double change) const {
-    const bool flat = a.metric != SDTW_EUCLIDEAN || cost == 0 || cost > 1e-12;
-    return flat && fabs(change) < 1e12;
+  __device__ __forceinline__ bool is_moderate(const Sum &cost, const Sum &change) const {
+    const auto size = leading_of(cost);
+    const bool flat = a.metric != SDTW_EUCLIDEAN || size == 0 || size > decltype(size)(1e-12);
+    return flat && fabs(leading_of(change)) < decltype(size)(1e12);
   }
   // The next of the tiles. thread: of those that fill.
   __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &to, int first_step, int thread,
                                       const typename Cell::Units &units) {
     Sums<S, Sum> sums;
-    Sums<S> along;
+    Sums<S, Sum> along;
     measure(reinterpret_cast<Sum *>(to.base), first_step, thread, sums, along);
     const int u0 = first_of(thread);
     if (u0 >= T) return;
@@ -347,7 +356,7 @@ struct Fill {
         }
         if constexpr (tangents) {
           const bool fits = Cell::wide || !admitted[k] || is_moderate(sums.v[i][k], along.v[i][k]);
-          derivative.v[k] = admitted[k] && fits ? static_cast<Real>(along.v[i][k]) : Real(0);
+          derivative.v[k] = admitted[k] && fits ? rounded_of<Real>(along.v[i][k]) : Real(0);
           steep |= !fits;
         }
       }
@@ -366,10 +375,11 @@ struct Fill {
   }
 };
 
-// The limit of |D log2(e) / gamma| in a pair.
+// The limit of |D log2(e) / gamma| in a pair, at gamma = 0 of |D|.
 template <class Cell>
 __device__ __forceinline__ double limit_of(const Args &a, const Task &s) {
   if constexpr (Cell::wide) return core::largest_wide_cost;
+  if constexpr (!Cell::soft) return Cell::limit(a, s.n, s.m);
   if (!core::is_float_scale(a.scale)) return -1;  // nor is what derivatives are divided by
   const double range = core::Exponent<float>::limit / (static_cast<double>(s.n) + s.m);
   double penalty = 0;  // costs of weighted cells have theirs in them

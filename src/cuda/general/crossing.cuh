@@ -8,7 +8,7 @@
 // two sweeps have gathered.
 #pragma once
 
-#include "cuda/general/cell.cuh"
+#include "cuda/general/derivative.cuh"
 #include "cuda/general/task.cuh"
 #include "cuda/sweep/midline.cuh"
 
@@ -29,7 +29,11 @@ struct Stored {
     const typename Cell::Z z = Cell::unpack(word[0], word[1], format);
     return {static_cast<double>(z.m), static_cast<double>(z.e)};
   }
-  __device__ __forceinline__ double derivative() const { return __longlong_as_double(~dot); }
+  __device__ __forceinline__ double derivative() const {
+    Derivative<Cell> v;
+    general::take(dot, v);
+    return whole_of(v);
+  }
 };
 
 // The steps out of a strip's last row in a column: the vertical one, then the diagonal one. Where steps differ in

@@ -86,7 +86,7 @@ struct ForwardSweep {
           if (static_cast<unsigned>(place + i) >= columns) return;
           Word *cell = to + i * words;
           Cell::store(cell, a.format, sweep.handed_on());
-          if constexpr (tangents) store_relaxed(cell + words - 1, ~DoubleCell::pack(sweep.dot_handed_on()));
+          if constexpr (tangents) store_relaxed(cell + words - 1, word_of(sweep.dot_handed_on()));
           if constexpr (tracks)
             if (crossings) crossings[place + i] = sweep.from[K - 1];
         });
@@ -139,7 +139,7 @@ __device__ __forceinline__ bool is_settled(const Args &a, const Task &s, int64_t
                   s.kind == LengthCase::empty ? 0 : infinity, 0);
     return true;
   }
-  if (!Cell::wide && core::is_slender(s.n, s.m)) {
+  if (Cell::soft && !Cell::wide && core::is_slender(s.n, s.m)) {
     if (first) raise(a, s, rejected);
     return true;
   }
@@ -177,12 +177,14 @@ __device__ __forceinline__ void forward_task(const Args &a, const Task &s, Block
     if (forward.crossings) forward.crossings[0] = sweep.from_corner;
   const int flags = load_acquire(a.flags + s.local);
   if (!Cell::wide && (flags & rejected)) return;
+  if constexpr (!Cell::soft)
+    if (Cell::lacks_digits(sweep.corner)) return raise(a, s, rejected);
   const int status = flags & not_a_number            ? status_not_a_number
                      : Cell::reachable(sweep.corner) ? status_finite
                                                      : status_unreachable;
   const double value = Cell::value(sweep.corner) - (a.row_penalty * (s.n - 1) + a.column_penalty * (s.m - 1));
   put_results(a, s, status, status == status_finite ? value / a.scale : __longlong_as_double(0x7ff0000000000000ll),
-              sweep.corner_dot);
+              whole_of(sweep.corner_dot));
 }
 
 // Makes the rows of pairs that have been rejected look unwritten again. These are the first tickets of a launch of the

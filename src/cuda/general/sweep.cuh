@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cuda/general/costs.cuh"
+#include "cuda/general/derivative.cuh"
 
 namespace sdtw::cuda::general {
 
@@ -15,16 +16,16 @@ namespace sdtw::cuda::general {
 // steps' penalties in either order. Where steps differ in weight that is not so: Z of a cell has the cost of the step
 // into it, and from the end it is the costs of the steps into the three cells that follow that count. So cells are kept
 // there as those before them see them (`step_back`).
-//
-// Derivatives of R along the tangents are doubles, whatever the cell: they grow along a path, and what probabilities
-// change by are differences of neighbours.
 template <class Cell, bool tangents, int T, bool waits>
 struct Sweep {
   using Z = typename Cell::Z;
   using Real = typename Cell::Real;
+  using Dot = Derivative<Cell>;
+  using Weight = std::conditional_t<std::is_same_v<Dot, double>, double, float>;
   using Tile = Planes<Cell, tangents, T>;
   static constexpr int together = T < Cell::together ? T : Cell::together;  // steps between two renormalisations
-  static constexpr int unrolled = Cell::wide || !waits ? 2 : 4;  // in backward code of four roles shares a cache
+  static constexpr int unrolled =
+      Cell::wide || !Cell::soft || !waits ? 2 : 4;  // in backward code of four roles shares a cache
   static constexpr bool differs = waits && Cell::soft && Cell::weighted;  // if reversed
   static constexpr bool tracks = waits && !Cell::soft;
 
@@ -32,30 +33,34 @@ struct Sweep {
   const Task &s;
   const Block &block;
   typename Cell::Steps steps;
-  Z z[K], above;             // as in Strip
-  double dot[K], dot_above;  // the derivatives of R along the tangents; of
-                             // forbidden cells anything finite
-  Z corner;                  // the cell in which the pair's paths end, in lane Task::end_lane
-  double corner_dot;
+  Z z[K], above;          // as in Strip
+  Dot dot[K], dot_above;  // the derivatives of R along the tangents; of
+                          // forbidden cells anything finite
+  Z corner;               // the cell in which the pair's paths end, in lane Task::end_lane
+  Dot corner_dot;
   // Reversed, of weighted steps: z[k] as the cell to its left sees it, for a horizontal step; diag[k] for a diagonal
   // one; onwards: both steps out of the last row together.
   Z diag[differs ? K : 1], onwards;
-  double dot_diag[differs ? K : 1], dot_onwards;
+  Dot dot_diag[differs ? K : 1], dot_onwards;
+  Weight weights[transitions];  // of the steps
   // The column in which the best path to a cell has left the strip before.
   int from[tracks ? K : 1], from_above, from_corner;
 
   __device__ __forceinline__ Sweep(const Args &args, const Task &task, const Block &of)
-      : a(args), s(task), block(of), steps(args) {}
+      : a(args), s(task), block(of), steps(args) {
+#pragma unroll
+    for (int way = 0; way < transitions; way++) weights[way] = static_cast<Weight>(Cell::weighted ? a.weight[way] : 1);
+  }
 
   // Before the strip's first tile, which begins with step `first`.
   __device__ __forceinline__ void start(int first) {
 #pragma unroll
-    for (int k = 0; k < K; k++) z[k] = Cell::forbidden(), dot[k] = 0;
-    above = corner = Cell::forbidden(), dot_above = corner_dot = 0;
+    for (int k = 0; k < K; k++) z[k] = Cell::forbidden(), dot[k] = {};
+    above = corner = Cell::forbidden(), dot_above = corner_dot = {};
     if constexpr (differs) {
 #pragma unroll
-      for (int k = 0; k < K; k++) diag[k] = Cell::forbidden(), dot_diag[k] = 0;
-      onwards = Cell::forbidden(), dot_onwards = 0;
+      for (int k = 0; k < K; k++) diag[k] = Cell::forbidden(), dot_diag[k] = {};
+      onwards = Cell::forbidden(), dot_onwards = {};
     }
     if constexpr (tracks) {
 #pragma unroll
@@ -97,7 +102,7 @@ struct Sweep {
     }
     __device__ __forceinline__ bool is_there() const { return word[0] && word[1] && dot; }
     // May wait for the strip above, whose block has an earlier ticket. Without a cell nothing changes.
-    __device__ __forceinline__ void take(const Args &a, Z &z, double &its_dot) {
+    __device__ __forceinline__ void take(const Args &a, Z &z, Dot &its_dot) {
       if (!from) return;
       while (waits && !is_there()) {
         back_off();
@@ -105,7 +110,7 @@ struct Sweep {
       }
       z = Cell::unpack(word[0], word[1], a.format);
       Cell::renormalise(z);
-      if constexpr (tangents) its_dot = __longlong_as_double(~dot);
+      if constexpr (tangents) general::take(dot, its_dot);
     }
   };
   Ahead ahead;  // the cell above the strip in the lane's of the next steps
@@ -128,15 +133,15 @@ struct Sweep {
 #pragma unroll 1
     for (int u0 = 0; u0 < T; u0 += together) {
       Z top_here = Cell::forbidden();
-      double dot_here = 0;
+      Dot dot_here{};
       ahead.take(a, top_here, dot_here);
       __syncwarp();
       look_above(first + u0 + together);
       before(u0);
       const auto one = [&](int i) {
         const Z top = Cell::of_lane(top_here, i);
-        double dot_top = 0;
-        if constexpr (tangents) dot_top = __shfl_sync(all_lanes, dot_here, i);
+        Dot dot_top{};
+        if constexpr (tangents) dot_top = of_lane(dot_here, i);
         if (differs && s.reversed)
           step_back(tile, u0 + i, top, dot_top);
         else
@@ -177,40 +182,13 @@ struct Sweep {
     }
     return z[K - 1];
   }
-  __device__ __forceinline__ double dot_handed_on() const { return differs && s.reversed ? dot_onwards : dot[K - 1]; }
-
-  // The probabilities of a cell's transitions as weights of a mean. Of floats the likeliest is what the others leave,
-  // so that they add up to 1: else rounding would add a part of the neighbours' derivatives themselves, which are
-  // large.
-  struct Shares {
-    double of[transitions];
-
-    __device__ __forceinline__ explicit Shares(const Real (&p)[transitions]) {
-#pragma unroll
-      for (int way = 0; way < transitions; way++)
-        of[way] = p[way] > least_share<Real> ? static_cast<double>(p[way]) : 0;
-      if constexpr (!Cell::wide) {
-        const bool diagonally = p[diagonal] >= p[horizontal] && p[diagonal] >= p[vertical];
-        const bool along = !diagonally && p[horizontal] > p[vertical];
-        const double left =
-            1 - (diagonally ? of[horizontal] : of[diagonal]) - (along || diagonally ? of[vertical] : of[horizontal]);
-        of[vertical] = along || diagonally ? of[vertical] : left;
-        of[diagonal] = diagonally ? left : of[diagonal], of[horizontal] = along ? left : of[horizontal];
-      }
-    }
-    // The vertical neighbour's derivative is the last to be known. In double derivatives may be infinite, even of cells
-    // from which no path comes.
-    __device__ __forceinline__ double mean(const double (&dots)[transitions], double more) const {
-      const auto with = [&](int way, double sum) {
-        return Cell::wide && of[way] == 0 ? sum : fma(of[way], dots[way], sum);
-      };
-      return with(vertical, with(diagonal, with(horizontal, more)));
-    }
-  };
+  __device__ __forceinline__ const Dot &dot_handed_on() const {
+    return differs && s.reversed ? dot_onwards : dot[K - 1];
+  }
 
   // column: that of the first lane.
   template <bool record>
-  __device__ __forceinline__ void step(const Tile &tile, int u, int column, const Z &top, double dot_top) {
+  __device__ __forceinline__ void step(const Tile &tile, int u, int column, const Z &top, const Dot &dot_top) {
     typename Cell::Costs costs;
     costs.load(tile.base, T, u);
     Rows<Real> along{};
@@ -218,9 +196,9 @@ struct Sweep {
     Z up = Cell::choose(lane_id() == 0, top, Cell::from_above(z[K - 1]));
     Z before = above;
     above = up;
-    double dot_up = 0, dot_before = 0;
+    Dot dot_up{}, dot_before{};
     if constexpr (tangents) {
-      dot_up = __shfl_up_sync(all_lanes, dot[K - 1], 1);
+      dot_up = general::from_above(dot[K - 1]);
       dot_up = lane_id() == 0 ? dot_top : dot_up;
       dot_before = dot_above;
       dot_above = dot_up;
@@ -251,18 +229,16 @@ struct Sweep {
       }
       if constexpr (record || tangents) Cell::normalise(of);
       if constexpr (tangents) {
-        const Shares shares(of);
-        const auto change = static_cast<double>(along.v[k]);
-        const double dots[transitions] = {dot_before, dot_up, dot[k]};
-        double weight = 1;
-        if constexpr (Cell::weighted)
-          weight = fma(a.weight[diagonal], shares.of[diagonal],
-                       fma(a.weight[vertical], shares.of[vertical], a.weight[horizontal] * shares.of[horizontal]));
-        const double mean = shares.mean(dots, weight * change);
+        const Shares<Cell> shares(of);
+        const auto change = static_cast<Weight>(along.v[k]);
+        const Dot dots[transitions] = {dot_before, dot_up, dot[k]};
+        Weight weight = 1;
+        if constexpr (Cell::weighted) weight = shares.weight(weights);
+        const Dot mean = shares.mean(dots, weight * change);
 #pragma unroll
         for (int way = 0; way < transitions; way++) {
-          const double ahead = fma(Cell::weighted ? a.weight[way] : 1.0, change, dots[way]);
-          bent[way].v[k] = -of[way] * (static_cast<Real>(a.inverse_gamma) * static_cast<Real>(ahead - mean));
+          const Dot ahead = plus(dots[way], weights[way], change);
+          bent[way].v[k] = -of[way] * (static_cast<Real>(a.inverse_gamma) * rounded_difference<Real>(ahead, mean));
         }
         dot_before = dot[k], dot[k] = dot_up = mean;
       }
@@ -282,7 +258,7 @@ struct Sweep {
   }
 
   // A step of a reversed sweep of weighted steps. top: `onwards` of the strip before.
-  __device__ __forceinline__ void step_back(const Tile &tile, int u, const Z &top, double dot_top) {
+  __device__ __forceinline__ void step_back(const Tile &tile, int u, const Z &top, const Dot &dot_top) {
     if constexpr (differs) {
       typename Cell::Costs costs;
       costs.load(tile.base, T, u);
@@ -290,21 +266,21 @@ struct Sweep {
       if constexpr (tangents) along = *rows_at<Real>(tile.along, u);
       Z up = Cell::choose(lane_id() == 0, top, Cell::from_above(onwards)), before = above;
       above = Cell::forbidden();
-      double dot_up = 0, dot_before = dot_above;
+      Dot dot_up{}, dot_before = dot_above;
       if constexpr (tangents) {
-        dot_up = __shfl_up_sync(all_lanes, dot_onwards, 1);
+        dot_up = general::from_above(dot_onwards);
         dot_up = lane_id() == 0 ? dot_top : dot_up;
       }
 #pragma unroll
       for (int k = 0; k < K; k++) {
         Real of[transitions];
         const Z all = Cell::gather(before, up, z[k], of);
-        double mean = 0;
+        Dot mean{};
         if constexpr (tangents) {
           Cell::normalise(of);
-          mean = Shares(of).mean({dot_before, dot_up, dot[k]}, 0);
+          mean = Shares<Cell>(of).mean({dot_before, dot_up, dot[k]}, 0);
         }
-        const auto dot_of = [&](int way) { return fma(a.weight[way], static_cast<double>(along.v[k]), mean); };
+        const auto dot_of = [&](int way) { return plus(mean, weights[way], static_cast<Weight>(along.v[k])); };
         before = diag[k], up = Cell::enter(costs, k, all, vertical);
         diag[k] = Cell::enter(costs, k, all, diagonal), z[k] = Cell::enter(costs, k, all, horizontal);
         if constexpr (tangents) {
@@ -315,8 +291,8 @@ struct Sweep {
       Real of[2];
       onwards = Cell::sum(before, up, of);
       if constexpr (tangents) {
-        const auto share = static_cast<double>(of[1] / (of[0] + of[1]));
-        dot_onwards = fma(share, dot_up - dot_before, dot_before);
+        const auto share = static_cast<Weight>(of[1] / (of[0] + of[1]));
+        dot_onwards = between(dot_before, dot_up, share);
       }
     }
   }
@@ -327,8 +303,7 @@ struct Sweep {
     for (int k = 0; k <= K; k++) {
       Word *cell = to + (k * warp + lane_id()) * a.words;
       Cell::store(cell, a.format, k < K ? z[k < K ? k : 0] : above);
-      if constexpr (tangents)
-        store_relaxed(cell + a.words - 1, ~DoubleCell::pack(k < K ? dot[k < K ? k : 0] : dot_above));
+      if constexpr (tangents) store_relaxed(cell + a.words - 1, word_of(k < K ? dot[k < K ? k : 0] : dot_above));
     }
   }
   // From where `load` loads a word.
@@ -339,8 +314,8 @@ struct Sweep {
       const Word *cell = from + (k * warp + lane_id()) * a.words;
       const Word second = Cell::words(a.format) == 2 ? load(cell + 1) : ~Word(0);
       const Z here = Cell::unpack(load(cell), second, a.format);
-      double dot_here = 0;
-      if constexpr (tangents) dot_here = __longlong_as_double(~load(cell + a.words - 1));
+      Dot dot_here{};
+      if constexpr (tangents) general::take(load(cell + a.words - 1), dot_here);
       if (k < K)
         z[k < K ? k : 0] = here, dot[k < K ? k : 0] = dot_here;
       else

@@ -191,6 +191,11 @@ inline double __dmul_rn(double a, double b) {
   const volatile double product = a * b;  // not to become part of a fused multiply-add
   return product;
 }
+inline float __fmul_ru(float a, float b) {
+  const double product = double{a} * b;
+  const auto nearest = static_cast<float>(product);
+  return nearest < product ? std::nextafter(nearest, std::numeric_limits<float>::infinity()) : nearest;
+}
 inline float __fmul_rn(float a, float b) {
   const volatile float product = a * b;
   return product;
