@@ -3,6 +3,8 @@
 // device whether there is anything to do for them, so no call waits for the GPU, and all can be captured into graphs.
 // In a float32 problem the kernels of FloatCell come first, then those of LongCell and of DoubleCell, which end at once
 // unless FloatCell has left pairs to them. With has_warp_fallback forward is the FloatCell kernel alone.
+#include <cmath>
+
 #include "backend.h"
 #include "core/numbers.h"
 #include "cuda/core_calls.h"
@@ -13,6 +15,17 @@
 namespace sdtw::cuda {
 
 namespace {
+
+// log2(e) / gamma. Of float problems cut off to the 31 digits that costs in integers have of it (digits.cuh), wherever
+// there may be any: all costs of a problem are to have the same, as forward may have other ones than backward, which is
+// a relative error of gamma of 2^-31.
+double scale_of(const Problem &p) {
+  const double scale = core::log2_e / p.gamma;
+  if (p.dtype == SDTW_F64 || !prefers_slices()) return scale;
+  int exponent = 0;
+  const double mantissa = std::frexp(scale, &exponent);
+  return std::ldexp(std::floor(std::ldexp(mantissa, 31)), exponent - 31);
+}
 
 // run: the buffer that forward runs on, which is the state, or the workspace if there is no state.
 Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
@@ -27,7 +40,7 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.batch = p.batch;
   a.n = static_cast<int>(p.n), a.m = static_cast<int>(p.m), a.features = static_cast<int>(features_of_core(p));
   a.banded = is_banded(p), a.radius = a.banded ? static_cast<int>(p.band_radius) : 0;
-  a.scale = core::log2_e / p.gamma, a.root = Root(a.scale);
+  a.scale = scale_of(p), a.root = Root(a.scale);
   a.lanes = static_cast<int>(plan.cuda.lanes);
   a.lane_bits = a.lanes == 32 ? 5 : a.lanes == 16 ? 4 : 3;
   a.tasks = plan.cuda.tasks;

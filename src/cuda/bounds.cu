@@ -142,8 +142,7 @@ __device__ __forceinline__ int measure(Share &share, const sdtw_in &series, int6
         const double unit = __hiloint2double((1023 - 2 * exponent) << 20, 0);
         // Infinities and NaN have no digits.
         const double distance = most[k] < 0x7f800000 ? sum[k].distance * unit : __int_as_float(0x7fc00000);
-        if (share.lane == 0)
-          reinterpret_cast<PointWord *>(norms)[point[k]] = point_word(SliceScale(a.scale).value() * distance, exponent);
+        if (share.lane == 0) reinterpret_cast<PointWord *>(norms)[point[k]] = point_word(a.scale * distance, exponent);
         note(distance);
       }
     }

@@ -10,17 +10,13 @@ namespace sdtw::cuda {
 // 2^e, |e| <= 126.
 __device__ __forceinline__ float power_of_2(int e) { return __int_as_float((e + 127) << 23); }
 
-// log2(e) / gamma as 2^exponent times a number in [1, 2), which is cut off to 31 bits: that is a relative error of
-// gamma, the same for all costs.
+// log2(e) / gamma, which has 31 digits (scale_of in backend.cu), as 2^exponent times a number in [1, 2).
 struct SliceScale {
   int mantissa, exponent;  // the mantissa in units of 2^-30
   __device__ __forceinline__ explicit SliceScale(double scale) {
     const unsigned long long bits = __double_as_longlong(scale);
     mantissa = static_cast<int>((bits & 0xfffffffffffffull | 1ull << 52) >> 22);
     exponent = static_cast<int>(bits >> 52) - 1023;
-  }
-  __device__ __forceinline__ double value() const {
-    return __hiloint2double((exponent + 1023) << 20, 0) * (mantissa * 0x1p-30);
   }
 };
 

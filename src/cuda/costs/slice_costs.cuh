@@ -113,7 +113,7 @@ struct SliceCosts : MatrixCosts<Ring_> {
       if (a.x_whole) load_x(0, a.features);
     }
 
-    __device__ __forceinline__ PointWord word_of_unit() const { return point_word(scale.value() / 2, 6); }
+    __device__ __forceinline__ PointWord word_of_unit() const { return point_word(a.scale / 2, 6); }
     __device__ __forceinline__ PointWord word_of_row(int row) const {
       if constexpr (of_units) return word_of_unit();
       return of_rows[row];
