@@ -36,7 +36,7 @@ WARP = 32
 def variants():
     for d in (1, 2, 4, 8, 64):
         yield Variant("core", 32, 1024, d)
-    for d in (1, 64):
+    for d in (1, 8, 64):
         yield Variant("small gamma", 32, 1024, d, gamma=1e-4)
     yield Variant("short", 4096, 64, 2)
     for metric in METRICS_BESIDE:
