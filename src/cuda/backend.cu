@@ -55,8 +55,8 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   a.status = at<int>(run, plan.cuda.status);
   a.norms = at<double>(run, plan.cuda.norms);
   a.units = plan.cuda.units;
-  a.slices = has_bounds(a) && prefers_slices() && ForwardSweeps<FloatCell>::fits_slices(a) &&
-             BackwardSweeps<FloatCell>::fits_slices(a);
+  a.slices = has_bounds(a) && prefers_slices() && current_device().room & rooms_of_slices &&
+             ForwardSweeps<FloatCell>::fits_slices(a) && BackwardSweeps<FloatCell>::fits_slices(a);
   return a;
 }
 

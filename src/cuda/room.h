@@ -10,6 +10,9 @@ enum Room : unsigned { room_of_64 = 1, room_of_99 = 2, room_of_163 = 4, room_of_
 
 constexpr Room operator|(Room a, Room b) { return static_cast<Room>(static_cast<unsigned>(a) | b); }
 
+// Those that have kernels with costs in integers (costs/slice_costs.cuh).
+constexpr Room rooms_of_slices = room_of_99 | room_of_163 | room_of_227;
+
 // Those that have kernels of unit points.
 constexpr Room rooms_of_units = room_of_163 | room_of_227;
 

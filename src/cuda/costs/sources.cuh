@@ -64,7 +64,7 @@ inline constexpr Room rooms_of<Smallest> = room_of_64;
 template <>
 inline constexpr Room rooms_of<SmallestWords> = room_of_64;
 template <>
-inline constexpr Room rooms_of<Slices> = room_of_99 | room_of_163 | room_of_227;
+inline constexpr Room rooms_of<Slices> = rooms_of_slices;
 template <>
 inline constexpr Room rooms_of<LongSlices> = rooms_of<Slices>;
 template <>

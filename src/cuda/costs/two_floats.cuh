@@ -51,7 +51,7 @@ __device__ __forceinline__ TwoFloats normalised(const TwoFloats &v) {
   const float high = v.high + v.low;
   return {high, v.low - (high - v.high)};
 }
-// Rounded up, so that of no difference it is 0.
+// Rounded up, so that `high` of no difference is 0.
 __device__ __forceinline__ TwoFloats square(const TwoFloats &v) {
   const float high = __fmul_ru(v.high, v.high);
   return {high, fmaf(v.high + v.high, v.low, fmaf(v.high, v.high, -high))};

@@ -378,8 +378,8 @@ struct Fill {
 // The limit of |D log2(e) / gamma| in a pair, at gamma = 0 of |D|.
 template <class Cell>
 __device__ __forceinline__ double limit_of(const Args &a, const Task &s) {
-  if constexpr (Cell::wide) return core::largest_wide_cost;
   if constexpr (!Cell::soft) return Cell::limit(a, s.n, s.m);
+  if constexpr (Cell::wide) return core::largest_wide_cost;
   if (!core::is_float_scale(a.scale)) return -1;  // nor is what derivatives are divided by
   const double range = core::Exponent<float>::limit / (static_cast<double>(s.n) + s.m);
   double penalty = 0;  // costs of weighted cells have theirs in them

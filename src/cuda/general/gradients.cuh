@@ -10,8 +10,13 @@
 namespace sdtw::cuda::general {
 
 // Weights that are nothing: FloatCell leaves 2^-100 where a neighbour is forbidden.
-__device__ __forceinline__ bool is_nothing(float w) { return fabsf(w) < 1e-25f; }
-__device__ __forceinline__ bool is_nothing(double w) { return w == 0; }
+template <class Cell>
+__device__ __forceinline__ bool is_nothing(typename Cell::Real w) {
+  if constexpr (Cell::soft && !Cell::wide)
+    return fabsf(w) < 1e-25f;
+  else
+    return w == 0;
+}
 
 // Adds to an element that others add to before and after, though never at the same time. By an atomic whose result is
 // not used, so the thread does not wait for it.
@@ -48,7 +53,7 @@ struct Gradients {
       const int row = i / T, u = i % T, column = first_step + u - row / K;
       if (column < block.first[row] || column >= block.end[row]) continue;
       const Real w = from[u * pitch + row];
-      const double v = is_nothing(w) ? 0.0 : factor * static_cast<double>(w);
+      const double v = is_nothing<Cell>(w) ? 0.0 : factor * static_cast<double>(w);
       const auto put = [&](int64_t pair, int64_t i, int64_t j) {
         put_element(a.dense.data, pair * a.dense.stride[0] + i * a.dense.stride[1] + j * a.dense.stride[2],
                     a.dense.dtype, v);
@@ -103,7 +108,7 @@ struct Gradients {
                                         const Real (&there)[own][points_there],
                                         const Real (&there_along)[own][points_there], int other,
                                         Real (&to)[own]) const {
-      const bool any = !is_nothing(w.v[k]), more = with_directions && !is_nothing(d.v[k]);
+      const bool any = !is_nothing<Cell>(w.v[k]), more = with_directions && !is_nothing<Cell>(d.v[k]);
 #pragma unroll
       for (int i = 0; i < own; i++) {
         const Real one = here[i][at], two = there[i][other];

@@ -2,6 +2,8 @@
 // described in cell.cuh.
 #pragma once
 
+#include <cfloat>
+
 #include "cuda/general/numbers.cuh"
 #include "cuda/room.h"
 
@@ -65,15 +67,18 @@ struct Hard {
   static __device__ __forceinline__ void renormalise(Z &) {}
   static __host__ __device__ __forceinline__ constexpr int words(Format) { return 1; }
 
-  // The limit of |cost| beyond which a float problem's pair is rejected: gradients, and sums in two floats, are to have
-  // room in a float.
+  // The limit of |cost|. A float problem's pair with a larger one is rejected: gradients, what distances are divided
+  // by, and sums in two floats, are to have room in a float. All of them are where weights have none.
   static __device__ __forceinline__ double limit(const Args &a, int n, int m) {
-    if constexpr (R::is_exact) return 1e36;
+    if constexpr (wide) return DBL_MAX;
     double weight = 1, penalty = 0;
-    for (int way = 0; way < transitions; way++)
-      weight = fmax(weight, fabs(a.weight[way])), penalty = fmax(penalty, fabs(a.penalty[way]));
-    const double most = 1e34 / (static_cast<double>(n) + m);
-    return weight < 1e15 && penalty < most ? most / weight : -1;
+    for (int way = 0; way < transitions; way++) {
+      if (a.weight[way] != 0 && !(a.weight[way] > 1e-15 && a.weight[way] < 1e15)) return -1;
+      weight = fmax(weight, a.weight[way]), penalty = fmax(penalty, fabs(a.penalty[way]));
+    }
+    const double most = (R::is_exact ? 1e36 : 1e34 / (static_cast<double>(n) + m)) / weight;
+    if (!R::is_exact && penalty > most) return -1;
+    return a.metric == SDTW_EUCLIDEAN ? fmin(most, 1e12) : most;
   }
   struct Units {
     double limit;
