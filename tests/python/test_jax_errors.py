@@ -68,6 +68,7 @@ SHARED = [
     (given(gamma=-1), ValueError, "gamma is -1: expected a finite number >= 0"),
     (given(gamma=float("nan")), ValueError, "gamma is nan"),
     (given(gamma=float("inf")), ValueError, "gamma is inf"),
+    (given(gamma=10**400), ValueError, "gamma is 10+: expected a finite number >= 0"),
     (given(gamma=1e-300), ValueError, "gamma is 1e-300.*1e-200"),
     (given(gamma=None), TypeError, "gamma is None: expected a number >= 0"),
     (given(gamma=True), TypeError, "gamma is True"),

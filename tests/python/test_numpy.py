@@ -140,6 +140,10 @@ BROKEN = [  # arguments, exception, what its message says
     (arguments(gamma="1"), TypeError, "gamma is '1': expected a number"),
     (arguments(gamma=None), TypeError, "gamma is None"),
     (arguments(gamma=True), TypeError, "gamma is True: expected a number"),
+    (arguments(gamma=10**400), ValueError, "gamma is 10+: expected a finite number >= 0"),
+    (arguments(band="absolute", radius=10**400), ValueError, "radius is 10+: expected a finite number >= 0"),
+    (arguments(step_weights=(1, 10**400, 1)), TypeError, r"step_weights is \(1, 10+, 1\): expected three"),
+    (arguments(step_weights="111"), TypeError, "step_weights is '111': expected three numbers"),
     (arguments(gamma=1j), TypeError, "gamma is 1j"),
     (arguments(x_lengths=[1, 2, 3]), ValueError, r"x_lengths has shape \(3,\): expected \(2,\)"),
     (arguments(y_lengths=[[1, 2]]), ValueError, r"y_lengths has shape \(1, 2\)"),
@@ -179,6 +183,7 @@ def test_broken_arguments(function, broken, error, message):
 
 
 BROKEN_MORE = [  # function, arguments, exception, what its message says
+    (soft_dtw_grad, {"grad_value": np.ones(2, complex)}, TypeError, "grad_value has dtype complex128"),
     (soft_dtw_grad, {"grad_value": np.ones(3)}, ValueError, r"grad_value has shape \(3,\): expected \(2,\)"),
     (soft_dtw_jvp, {}, ValueError, "tangent_x and tangent_y are None"),
     (

@@ -148,6 +148,7 @@ SHARED = [
     (given(gamma=torch.tensor([0.1, 0.2])), TypeError, r"gamma is a tensor of shape \(2,\)"),
     (given(gamma=torch.tensor(1)), TypeError, "gamma is a tensor of shape .* torch.int64"),
     (given(gamma=torch.tensor(-1.0)), ValueError, r"gamma is -1\.0"),
+    (given(gamma=10**400), ValueError, "gamma is 10+: expected a finite number >= 0"),
     (given(gamma=torch.tensor(0.0, requires_grad=True)), ValueError, r"gamma is 0\.0 and requires .*exp\(\)"),
     (given(gamma=torch.tensor(torch.nan, requires_grad=True)), ValueError, "gamma is nan"),
     (given(gamma=torch.nn.Parameter(torch.tensor([-2.0]))), ValueError, r"gamma is -2\.0"),

@@ -26,6 +26,15 @@ def _on_host(given: Any, dtype: Any = None) -> NDArray[Any]:
     return np.asarray(given, dtype)
 
 
+def as_real(name: str, array: Any, dtype: Any) -> Any:
+    """The array in a type, or as it is; raises for complex numbers, whose real part astype would take."""
+    if dtype is None:
+        return array
+    if array.dtype.kind == "c":
+        raise TypeError(f"{name} has dtype {array.dtype}: expected real numbers")
+    return array.astype(dtype, copy=False)
+
+
 class NumpyArrays:
     """NumPy's arrays, in host memory."""
 
@@ -41,7 +50,8 @@ class NumpyArrays:
         if np.ma.is_masked(given):  # which asarray would not see
             raise InvalidArgumentError(f"{name} has masked elements: expected an array without")
         try:
-            return _on_host(given, dtype)
+            array: Floats = as_real(name, _on_host(given), dtype)
+            return array
         except ValueError:  # of a list of lists of different lengths
             raise InvalidArgumentError(
                 f"{name} is a {type(given).__name__} that makes no array: "

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import math
 import operator
+import sys
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from . import _core
 from ._core import InvalidArgumentError
 
 MOST_THREADS = 4096  # sdtw_exec.num_threads
+LARGEST = sys.float_info.max  # that a number may be: Python's integers are not limited
 # Of libsdtw.torch and libsdtw.jax: what becomes of values, kinds of divergences, and what is often meant.
 REDUCTIONS = ("none", "mean", "sum")
 KINDS = ("soft", "sharp", "mean_cost")
@@ -39,7 +40,7 @@ def check_options(gamma: float, metric: str) -> None:
     choice("metric", metric, _core.METRICS)
     if not isinstance(gamma, Real) or isinstance(gamma, bool):
         raise TypeError(f"gamma is {gamma!r}: expected a number")
-    if not 0 <= gamma < math.inf:
+    if not 0 <= gamma <= LARGEST:
         raise InvalidArgumentError(f"gamma is {gamma!r}: expected a finite number >= 0")
 
 

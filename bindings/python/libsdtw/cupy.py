@@ -16,7 +16,7 @@ from typing import Any
 import cupy
 from numpy.typing import ArrayLike
 
-from ._arrays import Floats, NumpyArrays, to_lengths
+from ._arrays import Floats, NumpyArrays, as_real, to_lengths
 from ._core import InvalidArgumentError
 from ._dispatch import DLPACK_CUDA
 from ._functions import Functions
@@ -55,9 +55,9 @@ class CupyArrays(NumpyArrays):
                 "cupy.asarray makes it"
             )
         if hasattr(given, "__cuda_array_interface__") or isinstance(given, Real):
-            result = cupy.asarray(given, dtype)
+            result = as_real(name, cupy.asarray(given), dtype)
         else:
-            result = cupy.asarray(cupy.from_dlpack(given), dtype)
+            result = as_real(name, cupy.asarray(cupy.from_dlpack(given)), dtype)
         here = cupy.cuda.Device().id
         if result.device.id != here:
             raise InvalidArgumentError(f"{name} is on GPU {result.device.id}: expected x's, GPU {here}")

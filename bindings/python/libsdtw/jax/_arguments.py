@@ -94,7 +94,10 @@ def prepare(
 def _gamma(gamma: Any) -> tuple[Any, float | None]:
     """gamma as an operand, and the number if it is one."""
     if isinstance(gamma, Real) and not isinstance(gamma, bool):
-        known = float(gamma)
+        try:
+            known = float(gamma)
+        except OverflowError:  # of an integer
+            known = math.inf
         if not 0 <= known < math.inf:
             raise InvalidArgumentError(f"gamma is {gamma!r}: expected a finite number >= 0")
         return _options.number(known), known
