@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import math
 import operator
-import sys
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -13,7 +13,6 @@ from . import _core
 from ._core import InvalidArgumentError
 
 MOST_THREADS = 4096  # sdtw_exec.num_threads
-LARGEST = sys.float_info.max  # that a number may be: Python's integers are not limited
 # Of libsdtw.torch and libsdtw.jax: what becomes of values, kinds of divergences, and what is often meant.
 REDUCTIONS = ("none", "mean", "sum")
 KINDS = ("soft", "sharp", "mean_cost")
@@ -35,12 +34,20 @@ def choice(name: str, value: object, choices: Sequence[str] | dict[str, int]) ->
         raise InvalidArgumentError(f"{name} is {value!r}: expected one of {', '.join(map(repr, choices))}")
 
 
+def is_finite(value: Any) -> bool:
+    """Whether a number is finite as a float: Python's integers may be larger."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def check_options(gamma: float, metric: str) -> None:
     """Raises unless gamma is finite and not negative and metric is one that sdtw.h names."""
     choice("metric", metric, _core.METRICS)
     if not isinstance(gamma, Real) or isinstance(gamma, bool):
         raise TypeError(f"gamma is {gamma!r}: expected a number")
-    if not 0 <= gamma <= LARGEST:
+    if not (gamma >= 0 and is_finite(gamma)):
         raise InvalidArgumentError(f"gamma is {gamma!r}: expected a finite number >= 0")
 
 

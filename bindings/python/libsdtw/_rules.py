@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from . import _core
 from ._core import InvalidArgumentError
-from ._problem import LARGEST, choice
+from ._problem import choice, is_finite
 
 # Degree in (x, y) of a metric, so that metric(s x, s y) = s ** degree metric(x, y).
 DEGREES = {"precomputed": 1, "sqeuclidean": 2, "euclidean": 1, "cityblock": 1, "cosine": 0}
@@ -74,7 +74,7 @@ def check_rules(
     if not isinstance(radius, Real) or isinstance(radius, bool):
         raise TypeError(f"radius is {radius!r}: expected a number, with band {band!r}")
     least, what = (1, ", the maximum slope,") if band == "itakura" else (0, "")
-    if not least <= radius <= LARGEST:
+    if not (radius >= least and is_finite(radius)):
         raise InvalidArgumentError(f"radius is {radius!r}: expected a finite number{what} >= {least}")
     return Rules(_core.BANDS[band], float(radius), weights, penalties)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .. import _core
 from .._core import InvalidArgumentError
-from .._problem import HINT, LARGEST, REDUCTIONS, choice
+from .._problem import HINT, REDUCTIONS, choice, is_finite
 from . import _costs, _kernels, _options, _private, _ragged, _sharding
 from ._pairs import Pairs, penalty_as_cost, with_gamma
 
@@ -111,7 +111,7 @@ def check_gamma(gamma: Any) -> Any:
 
 
 def _check_gamma_value(gamma: Any) -> None:
-    if not 0 <= gamma < math.inf or (isinstance(gamma, int) and gamma > LARGEST):
+    if not 0 <= gamma < math.inf or (isinstance(gamma, int) and not is_finite(gamma)):
         raise InvalidArgumentError(f"gamma is {gamma!r}: expected a finite number >= 0")
 
 
