@@ -129,9 +129,8 @@ __device__ __forceinline__ int fraction_shift(const Args &a, int64_t pair) {
   return min(max(exponent - 18, 0), most);
 }
 
-// The largest t of pairs whose costs backward keeps in a WordRing, where at least 17 bits are left for the fraction:
-// of two ways that part for 64 steps, between two checkpoints, its rounding changes the odds by 3.4e-4 if all errors
-// have the same sign.
+// The largest t of pairs whose costs backward keeps in a WordRing, with a fraction of 17 bits or more: of two ways that
+// part for 64 steps, between two checkpoints, its rounding changes the odds by 3.4e-4 if all errors have the same sign.
 constexpr float most_in_word = 1 << 14;
 // The fraction bits of a WordRing's words for a pair, beside the integer part of t + 1/2, which is not negative. There
 // are never more than the sums of TensorCosts have.

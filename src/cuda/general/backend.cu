@@ -168,47 +168,35 @@ class Execution {
   void launch_engines(Args of, int ticket, Launch launch) const {
     Word *tickets = at<Word>(b.workspace, layout.tickets) + ticket;
     of.ticket = tickets, of.primary = true;
-    if (!soft()) {
-      const auto of_engine = [&](auto real) {
-        using Unit = Hard<Rule::unit, decltype(real)>;
-        using Weighted = Hard<Rule::weighted, decltype(real)>;
-        if (p.has_unit_steps())
-          work.tangents ? launch(Type<Unit, true>{}, of) : launch(Type<Unit, false>{}, of);
-        else
-          work.tangents ? launch(Type<Weighted, true>{}, of) : launch(Type<Weighted, false>{}, of);
-      };
-      if (!wide()) {
-        of_engine(float{});
-        leave_rest(of, tickets);
-      }
-      of_engine(double{});
-    } else if (work.tangents) {
-      if (!wide()) {
-        if (p.has_unit_steps())
-          launch(Type<Soft<FloatCell, Rule::unit>, true>{}, of);
-        else
-          launch(Type<Soft<FloatCell, Rule::weighted>, true>{}, of);
-        leave_rest(of, tickets);
-      }
-      if (p.has_unit_steps())
-        launch(Type<Soft<DoubleCell, Rule::unit>, true>{}, of);
+    if (!wide()) {
+      if (!soft())
+        launch_either<Hard<Rule::unit, float>, Hard<Rule::weighted, float>>(of, launch);
+      else if (work.tangents)
+        launch_either<Soft<FloatCell, Rule::unit>, Soft<FloatCell, Rule::weighted>>(of, launch);
       else
-        launch(Type<Soft<DoubleCell, Rule::weighted>, true>{}, of);
-    } else {
-      if (!wide()) {
-        const Args with = multiplied(of);
-        switch (rule_of(p, false)) {
-          case Rule::unit: launch(Type<Soft<FloatCell, Rule::unit>, false>{}, with); break;
-          case Rule::penalised: launch(Type<Soft<FloatCell, Rule::penalised>, false>{}, with); break;
-          case Rule::doubled: launch(Type<Soft<FloatCell, Rule::doubled>, false>{}, with); break;
-          case Rule::weighted: launch(Type<Soft<FloatCell, Rule::weighted>, false>{}, with); break;
-        }
-        leave_rest(of, tickets);
-      }
-      if (p.has_unit_steps())
-        launch(Type<Soft<DoubleCell, Rule::unit>, false>{}, of);
-      else
-        launch(Type<Soft<DoubleCell, Rule::weighted>, false>{}, of);
+        launch_float(multiplied(of), launch);
+      leave_rest(of, tickets);
+    }
+    if (soft())
+      launch_either<Soft<DoubleCell, Rule::unit>, Soft<DoubleCell, Rule::weighted>>(of, launch);
+    else
+      launch_either<Hard<Rule::unit, double>, Hard<Rule::weighted, double>>(of, launch);
+  }
+  // The kernels for unit steps, or those for any.
+  template <class Unit, class Weighted, class Launch>
+  void launch_either(const Args &of, Launch launch) const {
+    if (p.has_unit_steps())
+      work.tangents ? launch(Type<Unit, true>{}, of) : launch(Type<Unit, false>{}, of);
+    else
+      work.tangents ? launch(Type<Weighted, true>{}, of) : launch(Type<Weighted, false>{}, of);
+  }
+  template <class Launch>
+  void launch_float(const Args &of, Launch launch) const {
+    switch (rule_of(p, false)) {
+      case Rule::unit: return launch(Type<Soft<FloatCell, Rule::unit>, false>{}, of);
+      case Rule::penalised: return launch(Type<Soft<FloatCell, Rule::penalised>, false>{}, of);
+      case Rule::doubled: return launch(Type<Soft<FloatCell, Rule::doubled>, false>{}, of);
+      case Rule::weighted: return launch(Type<Soft<FloatCell, Rule::weighted>, false>{}, of);
     }
   }
   // To the double engine.
