@@ -100,8 +100,7 @@ struct SixDigits {
     }
     // Its square, in units of 2^-42.
     __device__ __forceinline__ unsigned long long square() const {
-      const long long v = (static_cast<long long>(high) << 45) + (static_cast<long long>(middle) << 29) +
-                          (static_cast<long long>(low) << 13);
+      const long long v = high * (1ll << 45) + middle * (1ll << 29) + low * (1ll << 13);
       const auto upper = static_cast<unsigned long long>(__mul64hi(v, v));
       return upper + (static_cast<unsigned long long>(v) * static_cast<unsigned long long>(v) >> 63);
     }
