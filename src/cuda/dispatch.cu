@@ -1,8 +1,15 @@
-// The CUDA backend's entry points: which kernels a call goes to. The core case has kernels of its own, which compute
-// all pairs as well if they are asked for without state (all_pairs.cu). Series of half precision that are the core case
-// otherwise are converted to float32, and gradients back (as_computed). Without state the core kernels compute forward
-// again, a wave of pairs at a time. Short pairs have kernels of their own, without state, which read half precision as
-// it is, and take any metric. Values alone of many short series are the streams'. All else is the general engine's.
+// The CUDA backend's entry points: which way a call goes, and the first steps on it.
+//
+//     Way            which calls                                                   where
+//     streams        values of many short series of few features                   streams/
+//     short_pairs    pairs of up to 64 steps, or 128, of any metric, stateless     short_pairs/
+//     core           squared distances, given costs, unit points; their corridors  backend.cu
+//     core_in_waves  backward of these without state: forward again, wave by wave  in_waves, below
+//     all_pairs      all pairs of what the core or short_pairs computes, in waves  all_pairs.cu
+//     general        all else: bands, steps, gamma = 0, tangents, ...              general/
+//
+// Ways of the core compute series of half precision, or of an odd number of many features, as others (as_computed):
+// they are converted, and gradients back.
 #include "backend.h"
 #include "cuda/core_calls.h"
 #include "cuda/general/backend.h"
@@ -15,7 +22,7 @@ namespace sdtw::cuda {
 
 namespace {
 
-using Function = void (*)(const sdtw::Plan &, const Buffers &);
+enum class Way { streams, short_pairs, core, core_in_waves, all_pairs, general };
 
 template <class Array>
 void skip(Array &array, int64_t first, size_t element) {
@@ -53,16 +60,23 @@ void in_waves(const sdtw::Plan &plan, const Buffers &buffers, Call which) {
   }
 }
 
-void forward_of_core(const sdtw::Plan &plan, const Buffers &buffers) { core_forward(plan, buffers); }
-void backward_of_core(const sdtw::Plan &plan, const Buffers &buffers) {
-  plan.exec.no_state ? in_waves(plan, buffers, Call::backward) : core_backward(plan, buffers);
-}
-void alignment_of_core(const sdtw::Plan &plan, const Buffers &buffers) {
-  plan.exec.no_state ? in_waves(plan, buffers, Call::alignment) : core_alignment(plan, buffers);
+void take(Way way, const sdtw::Plan &plan, const Buffers &b, Call call) {
+  const bool forward = call == Call::forward, alignment = call == Call::alignment;
+  switch (way) {
+    case Way::streams: return streams::forward(plan, b);
+    case Way::short_pairs: return forward ? short_pairs::forward(plan, b) : short_pairs::backward(plan, b);
+    case Way::core:
+      return forward ? core_forward(plan, b) : alignment ? core_alignment(plan, b) : core_backward(plan, b);
+    case Way::core_in_waves: return in_waves(plan, b, call);
+    case Way::all_pairs: return forward ? pairs_forward(plan, b) : pairs_backward(plan, b);
+    case Way::general:
+      if (call == Call::jvp) return general::jvp(plan, b);
+      return forward ? general::forward(plan, b) : alignment ? general::alignment(plan, b) : general::backward(plan, b);
+  }
 }
 
 // A call as one with other series: as_computed.
-void converted(const sdtw::Plan &plan, const Buffers &buffers, Call which, Function call) {
+void take_converted(Way way, const sdtw::Plan &plan, const Buffers &buffers, Call call) {
   const Problem &p = plan.problem;
   const Scratch &scratch = plan.cuda.scratch;
   const bool is_long = p.length_bits == 64;
@@ -92,8 +106,8 @@ void converted(const sdtw::Plan &plan, const Buffers &buffers, Call which, Funct
   launch_convert(loads, plan.exec.stream);
   if (b.grad_x.data) b.grad_x = place(scratch.grad_x, x);
   if (b.grad_y.data) b.grad_y = place(scratch.grad_y, y);
-  choose_kernels(inner, which);
-  call(inner, b);
+  choose_kernels(inner, call);
+  take(way, inner, b, call);
   const auto store = [&](const sdtw_out &from, const sdtw_out &to, general::Side side) {
     if (!to.data) return;
     side.lengths = nullptr;  // gradients are there beyond the lengths, too
@@ -108,18 +122,11 @@ Buffers oriented(const sdtw::Plan &plan, const Buffers &buffers) {
   return plan.cuda.transposed ? transpose(plan.problem, buffers) : buffers;
 }
 
-// Computes values by streams, of the problem as it was given, if its arrays suit them.
-bool takes_streams(const sdtw::Plan &plan, const Buffers &buffers) {
-  if (!plan.cuda.streams.fit) return false;
+// The plan of the problem as it was given, which streams exchange by rules of their own.
+sdtw::Plan as_given(const sdtw::Plan &plan) {
   sdtw::Plan given = plan;
   if (plan.cuda.transposed) given.problem = transpose(plan.problem);
-  const bool suits = streams::suits(given, buffers);
-  if (suits) streams::forward(given, buffers);
-  return suits;
-}
-
-void compute(const sdtw::Plan &plan, const Buffers &buffers, Call call, Function function) {
-  plan.cuda.converted ? converted(plan, buffers, call, function) : function(plan, buffers);
+  return given;
 }
 
 // Where the GPU lacks the kernels that the plan is for.
@@ -130,6 +137,23 @@ void take_general(sdtw::Plan &plan) {
 
 // Whether a batch is of short pairs, which are read as they are given. All pairs are seen to wave by wave.
 bool are_short(const sdtw::Plan &plan) { return plan.cuda.route != Route::pairs && plan.cuda.short_pairs.fit; }
+
+Way way_of(const sdtw::Plan &plan, const Buffers &given, Call call) {
+  const Plan &cuda = plan.cuda;
+  if (call == Call::jvp) return Way::general;
+  if (call == Call::forward && cuda.streams.fit && streams::suits(as_given(plan), given)) return Way::streams;
+  if (are_short(plan)) return Way::short_pairs;
+  if (cuda.route == Route::general || (call == Call::alignment && !cuda.aligns)) return Way::general;
+  if (cuda.route == Route::pairs) return Way::all_pairs;
+  return plan.exec.no_state && call != Call::forward ? Way::core_in_waves : Way::core;
+}
+
+void compute(const sdtw::Plan &plan, const Buffers &given, Call call) {
+  const Way way = way_of(plan, given, call);
+  if (way == Way::streams) return take(way, as_given(plan), given, call);
+  const bool of_core = way == Way::core || way == Way::core_in_waves || way == Way::all_pairs;
+  (of_core && plan.cuda.converted ? take_converted : take)(way, plan, oriented(plan, given), call);
+}
 
 }  // namespace
 
@@ -154,25 +178,9 @@ void choose_kernels(sdtw::Plan &plan, Call call) {
   if (plan.cuda.route == Route::core && !recomputes && of_core) choose_core_kernels(plan, call);
 }
 
-void forward(const sdtw::Plan &plan, const Buffers &buffers) {
-  if (takes_streams(plan, buffers)) return;
-  if (are_short(plan)) return short_pairs::forward(plan, oriented(plan, buffers));
-  constexpr Function by_route[] = {forward_of_core, pairs_forward, general::forward};
-  compute(plan, oriented(plan, buffers), Call::forward, by_route[static_cast<int>(plan.cuda.route)]);
-}
-
-void backward(const sdtw::Plan &plan, const Buffers &buffers) {
-  if (are_short(plan)) return short_pairs::backward(plan, oriented(plan, buffers));
-  constexpr Function by_route[] = {backward_of_core, pairs_backward, general::backward};
-  compute(plan, oriented(plan, buffers), Call::backward, by_route[static_cast<int>(plan.cuda.route)]);
-}
-
-void alignment(const sdtw::Plan &plan, const Buffers &buffers) {
-  const Buffers b = oriented(plan, buffers);
-  if (are_short(plan)) return short_pairs::backward(plan, b);
-  plan.cuda.aligns ? compute(plan, b, Call::alignment, alignment_of_core) : general::alignment(plan, b);
-}
-
-void jvp(const sdtw::Plan &plan, const Buffers &buffers) { general::jvp(plan, oriented(plan, buffers)); }
+void forward(const sdtw::Plan &plan, const Buffers &buffers) { compute(plan, buffers, Call::forward); }
+void backward(const sdtw::Plan &plan, const Buffers &buffers) { compute(plan, buffers, Call::backward); }
+void alignment(const sdtw::Plan &plan, const Buffers &buffers) { compute(plan, buffers, Call::alignment); }
+void jvp(const sdtw::Plan &plan, const Buffers &buffers) { compute(plan, buffers, Call::jvp); }
 
 }  // namespace sdtw::cuda
