@@ -123,6 +123,7 @@ struct Plan {
   bool rounded_points;      // gradients are made of normalised points in float32
   bool wide_sums;           // gradients are summed up in double
   bool direct;              // gradients are summed up in the caller's arrays
+  double least_weight;      // of steps, that is not 0; -1: floats have no room for what is made of E by their weights
   Run state;                // of all pairs
   Layout forward, backward, alignment, jvp;
 };

@@ -1,6 +1,7 @@
 // The plan of the CUDA backend's general engine: checkpoints, waves of pairs, and where everything lies.
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 #include "core/metric.h"
 #include "core/pairs.h"
@@ -139,6 +140,23 @@ Rule general::rule_of(const Problem &p, bool wide) {
   return weight[0] == 2 * weight[1] && free ? Rule::doubled : Rule::weighted;
 }
 
+namespace {
+
+// As general::Plan has it. E from 1e-12 on times a weight is more than nothing (cuda/general/gradients.cuh), and a
+// weight times the slope of a distance, or along tangents its square, has room in a float (is_tiny, is_moderate in
+// cuda/general/costs.cuh).
+double least_weight(const Problem &p) {
+  double least = std::numeric_limits<double>::max();
+  for (const double weight : p.step_weight) {
+    if (weight == 0) continue;
+    if (weight < 1e-9 || weight > 1e6) return -1;
+    least = std::min(least, weight);
+  }
+  return least;
+}
+
+}  // namespace
+
 bool general::has_float_tangents(const Problem &p) {
   constexpr double range = 1e12;  // of what derivatives are divided by
   const bool has_float_gamma = p.gamma == 0 || (p.gamma > 1 / range && p.gamma < range);
@@ -153,6 +171,7 @@ general::Plan make_general_plan(const Problem &p, const Exec &exec) {
   plan.row_columns = widest_row(p);
   plan.slots = count_slots(p, plan, plan.interval);
   plan.words = p.gamma > 0 && p.dtype == SDTW_F64 ? 2 : 1;
+  plan.least_weight = least_weight(p);
   plan.point_features = p.features + (p.metric == SDTW_COSINE ? core::Cosine::more_features : 0);
   // Conversions are slow where gradients are made. Rounding is absolute, in points of norm 1.
   plan.rounded_points = p.metric == SDTW_COSINE && p.dtype != SDTW_F64;

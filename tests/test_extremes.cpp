@@ -234,6 +234,17 @@ TEST_CASE("no admissible path: infinity, and gradient 0", "[extremes]") {
   }
 }
 
+TEST_CASE("a wall that no path passes, however much costs are less than 0 on both of its sides", "[extremes]") {
+  for (const double penalty : {0.0, 1.0}) {
+    Case c = random_costs(6510, 2, 130, 130, 1, 1);
+    for (double &cost : c.x) cost = narrow(-1.38e6 + cost);
+    for (int64_t j = 0; j < 130; ++j) c.x[70 * 130 + j] = INFINITY;  // of pair 0 alone
+    c.problem.step_penalty[1] = c.problem.step_penalty[2] = penalty;
+    check_everywhere(c);
+    CHECK(run(c).value[0] == INFINITY);
+  }
+}
+
 TEST_CASE("NaN and costs of -infinity spoil their own pair and no other", "[extremes]") {
   constexpr int64_t n = 35, m = 66, features = 2;
   for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})

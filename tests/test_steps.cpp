@@ -96,6 +96,21 @@ TEST_CASE("transposing swaps vertical and horizontal steps", "[steps]") {
   });
 }
 
+TEST_CASE("weights of any size leave gradients whole", "[steps]") {
+  for (const char *shape : {" n=20 m=23 B=17", " n=150 m=140"}) {
+    for (const char *problem : {
+             "metric=sqeuclidean d=1 scale=1e12 weights=1e-26,1e-26,1e-26",
+             "metric=precomputed d=0 scale=1e24 weights=1e-26,1e-26,1e-26",
+             "metric=euclidean d=1 gamma=1e6 scale=1e18 weights=1e-8,1e-8,1e-8",
+             "metric=euclidean d=1 gamma=1e28 scale=1e37 weights=1e-10,1e-10,1e-10",
+             "metric=euclidean d=1 scale=1e-37 weights=100,100,100",
+             "metric=euclidean d=2 gamma=0 scale=1e-36 weights=100,1,1",
+             "metric=euclidean d=2 scale=1e-5 weights=1e5,1e5,1e4 tangents=xy",
+         })
+      check_line(std::string(problem) + shape);
+  }
+}
+
 TEST_CASE("where other steps cost too much a path is the diagonal", "[steps]") {
   each_result("metric=precomputed B=3 n=40 m=40 gamma=0.01 penalties=0,5000,5000 data=integers",
               [](const Case &c, const Result &result) {

@@ -46,9 +46,11 @@ __device__ __forceinline__ int choose_exponent(float largest) {
 constexpr float to_integer = 12582912.0f;  // 1.5 2^23: adding it rounds to an integer, in the low bits of the sum
 constexpr unsigned digits_bias = 0x80808080u;
 
+constexpr unsigned first_two = 0x5410, last_two = 0x7632;  // bytes of two words, for ptx::permute
+
 // The second bytes, and the lowest, of four words.
 __device__ __forceinline__ void planes_of(const unsigned (&words)[4], unsigned &second, unsigned &lowest) {
-  constexpr unsigned lows = 0x5140, first_two = 0x5410, last_two = 0x7632;
+  constexpr unsigned lows = 0x5140;
   const unsigned of_01 = ptx::permute<lows>(words[0], words[1]), of_23 = ptx::permute<lows>(words[2], words[3]);
   second = ptx::permute<last_two>(of_01, of_23), lowest = ptx::permute<first_two>(of_01, of_23);
 }
@@ -74,7 +76,7 @@ struct FiveDigits {
       l[i] = static_cast<unsigned>(biased);
       h[i] = static_cast<unsigned>(cut[i].high + (biased >> 24) + 0x80);
     }
-    constexpr unsigned thirds = 0x0062, first_two = 0x5410;
+    constexpr unsigned thirds = 0x0062;
     const unsigned m01 = ptx::permute<thirds>(l[0], l[1]), m23 = ptx::permute<thirds>(l[2], l[3]);
     planes_of(h, planes[0], planes[1]);
     planes[2] = ptx::permute<first_two>(m01, m23);

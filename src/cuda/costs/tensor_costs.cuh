@@ -138,9 +138,6 @@ struct TensorCosts : MatrixCosts<Ring_> {
       else
         return whole_of(v);
     }
-    static __device__ __forceinline__ double whole_of(const TwoFloats &v) {
-      return static_cast<double>(v.high) + static_cast<double>(v.low);
-    }
     // A feature relative to that of o. Unit points are as they are: nothing is subtracted from their products but 1.
     static __device__ __forceinline__ double relative(float v, float to) {
       return static_cast<double>(v) - static_cast<double>(to);

@@ -11,8 +11,7 @@ namespace sdtw::cuda {
 struct TwoFloats {
   float high, low;
 
-  // A float, or the first 47 bits of a double, without instructions of float64.
-  static __device__ __forceinline__ TwoFloats of(float v) { return {v, 0}; }
+  // The first 47 bits of a double, without instructions of float64.
   static __device__ __forceinline__ TwoFloats of(double v) {
     const auto upper = static_cast<unsigned>(__double2hiint(v)), lower = static_cast<unsigned>(__double2loint(v));
     const int exponent = static_cast<int>(upper >> 20 & 0x7ff) - 1023;
@@ -24,6 +23,9 @@ struct TwoFloats {
   }
 };
 
+__device__ __forceinline__ double whole_of(const TwoFloats &v) {
+  return static_cast<double>(v.high) + static_cast<double>(v.low);
+}
 // The difference of two floats, exactly.
 __device__ __forceinline__ TwoFloats difference(float a, float b) {
   const float high = a - b, of_b = high - a;

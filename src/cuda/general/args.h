@@ -59,6 +59,7 @@ struct Args {
   double scale;          // log2(e) / gamma, or 1 if gamma is 0
   double inverse_gamma;  // 0 if gamma is 0
   double weight[3];      // of steps: diagonal, vertical, horizontal
+  double least_weight;   // as in general::Plan
   double penalty[3];     // times scale, as penalties.h has them
   double row_penalty;    // what paths have too much in them for each row but the first, and for each column
   double column_penalty;

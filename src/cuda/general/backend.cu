@@ -91,6 +91,7 @@ class Execution {
       a.weight[way] = a.out_weight[way] = p.step_weight[way];
       a.penalty[way] = p.step_penalty[way] * a.scale;
     }
+    a.least_weight = g.least_weight;
     if (soft() && !wide()) {
       const Penalties rounded(a.penalty);
       std::copy(rounded.bits, rounded.bits + transitions, a.penalty);

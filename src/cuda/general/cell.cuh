@@ -74,7 +74,8 @@ struct Soft {
         factor[way] = rule == Rule::unit ? a.scale : a.weight[doubled ? vertical : way] * a.scale,
         penalty[way] = a.penalty[way];
         of_floats[way] = {TwoFloats::of(factor[way]), TwoFloats::of(penalty[way])};
-        if (!(fabsf(of_floats[way].factor.high) < 0x1p40f)) float_limit = -1;
+        const float size = fabsf(of_floats[way].factor.high);
+        if (factor[way] != 0 && !(size > 0x1p-100f && size < 0x1p40f)) float_limit = -1;
       }
     }
   };
@@ -292,8 +293,9 @@ struct Soft {
   static __device__ __forceinline__ Z choose(bool first, const Z &a, const Z &b) {
     return {first ? a.m : b.m, first ? a.e : b.e};
   }
+  // Halfway between what limit_of leaves of a path and what costs that are less than 0 raise a forbidden cell to.
   static __device__ __forceinline__ bool reachable(const Z &z) {
-    return z.e > (wide ? Integer(-1e299) : Integer(-(1 << 29) - (1 << 28)));
+    return z.e > (wide ? Integer(-1e299) : Integer(core::Exponent<float>::forbidden / 2));
   }
   // R, in units of gamma / log2(e).
   static __device__ __forceinline__ double value(const Z &z) {

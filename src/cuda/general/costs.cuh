@@ -310,21 +310,21 @@ struct Fill {
     return rounded > 0 ? fminf(reciprocal(rounded * up) * up, 3e38f) : 0.0f;
   }
 
-  // Whether floats do not hold the slope of a distance, as 2^-123 is too little: of doubles by their high words. In two
-  // floats squares of less than 2^-120 have lost digits.
+  // Whether floats do not hold a weight times the slope of a distance, which is less than 2^-60: of doubles by their
+  // high words. In two floats squares of less than 2^-120 have lost digits, too.
   static __device__ __forceinline__ bool is_tiny(const Sum &distance) {
     if constexpr (Cell::wide)
       return false;
     else if constexpr (std::is_same_v<Sum, double>)
-      return static_cast<unsigned>(__double2hiint(distance)) - 1 < 0x383fffff;
+      return static_cast<unsigned>(__double2hiint(distance)) - 1 < 0x3c2fffff;
     else
       return distance.high > 0 && distance.high < 0x1p-60f;
   }
-  // Whether floats hold what is made of a cost's derivative: of euclidean the square of its slope, too.
+  // Whether floats hold what is made of a cost's derivative: of euclidean a weight times the square of its slope, too.
   __device__ __forceinline__ bool is_moderate(const Sum &cost, const Sum &change) const {
-    const auto size = leading_of(cost);
-    const bool flat = a.metric != SDTW_EUCLIDEAN || size == 0 || size > decltype(size)(1e-12);
-    return flat && fabs(leading_of(change)) < decltype(size)(1e12);
+    const auto size = leading_of(cost), moved = fabs(leading_of(change));
+    if (a.metric != SDTW_EUCLIDEAN) return moved < decltype(size)(1e12);
+    return (size == 0 || size > decltype(size)(1e-12)) && moved < decltype(size)(1e6);
   }
   // The next of the tiles. thread: of those that fill.
   __device__ __forceinline__ void run(const Planes<Cell, tangents, T> &to, int first_step, int thread,
@@ -380,13 +380,15 @@ template <class Cell>
 __device__ __forceinline__ double limit_of(const Args &a, const Task &s) {
   if constexpr (!Cell::soft) return Cell::limit(a, s.n, s.m);
   if constexpr (Cell::wide) return core::largest_wide_cost;
-  if (!core::is_float_scale(a.scale)) return -1;  // nor is what derivatives are divided by
-  const double range = core::Exponent<float>::limit / (static_cast<double>(s.n) + s.m);
+  if (a.least_weight < 0 || !core::is_float_scale(a.scale)) return -1;  // nor is what derivatives are divided by
+  // Of a step, of which many paths may make less by two bits, so that no path comes near forbidden cells.
+  const double range = 0.98 * core::Exponent<float>::limit / (static_cast<double>(s.n) + s.m) - 2;
   double penalty = 0;  // costs of weighted cells have theirs in them
   if constexpr (Cell::penalised)
     for (int way = 0; way < transitions; way++) penalty = fmax(penalty, fabs(a.penalty[way]));
-  // Of euclidean E is divided by the distance, and what is left is to be more than nothing (general/gradients.cuh).
-  const double far = a.metric == SDTW_EUCLIDEAN ? 1e12 * a.scale : range;
+  // Of euclidean the step's weight times E is divided by the distance, which is to leave more than nothing
+  // (general/gradients.cuh): distances up to 1e12 times the weight, in units of that weight.
+  const double far = a.metric == SDTW_EUCLIDEAN ? 1e12 * a.least_weight * a.least_weight * a.scale : range;
   return fmin(fmin(range, far), core::float_cost_limit) - penalty;
 }
 

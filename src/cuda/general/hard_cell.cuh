@@ -71,11 +71,10 @@ struct Hard {
   // by, and sums in two floats, are to have room in a float. All of them are where weights have none.
   static __device__ __forceinline__ double limit(const Args &a, int n, int m) {
     if constexpr (wide) return DBL_MAX;
+    if (a.least_weight < 0) return -1;
     double weight = 1, penalty = 0;
-    for (int way = 0; way < transitions; way++) {
-      if (a.weight[way] != 0 && !(a.weight[way] > 1e-15 && a.weight[way] < 1e15)) return -1;
+    for (int way = 0; way < transitions; way++)
       weight = fmax(weight, a.weight[way]), penalty = fmax(penalty, fabs(a.penalty[way]));
-    }
     const double most = (R::is_exact ? 1e36 : 1e34 / (static_cast<double>(n) + m)) / weight;
     if (!R::is_exact && penalty > most) return -1;
     return a.metric == SDTW_EUCLIDEAN ? fmin(most, 1e12) : most;

@@ -7,9 +7,7 @@
 namespace sdtw::cuda::general {
 
 __device__ __forceinline__ double whole_of(double v) { return v; }
-__device__ __forceinline__ double whole_of(const TwoFloats &v) {
-  return static_cast<double>(v.high) + static_cast<double>(v.low);
-}
+using cuda::whole_of;
 __device__ __forceinline__ double opposite(double v) { return -v; }
 __device__ __forceinline__ TwoFloats opposite(const TwoFloats &v) { return {-v.high, -v.low}; }
 __device__ __forceinline__ double from_above(double v) { return __shfl_up_sync(all_lanes, v, 1); }
