@@ -1,5 +1,6 @@
 #include "problem.h"
 
+#include <algorithm>
 #include <map>
 
 namespace test {
@@ -198,7 +199,12 @@ Case problem(const std::string &line) {
   words.finish();
   Random random(seed);
   fill_data(c, random, data, scale);
-  if (!lengths.empty()) with_lengths(c, random, static_cast<int64_t>(Words::to_number("lengths", lengths)));
+  if (!lengths.empty()) {
+    const double least = Words::to_number("lengths", lengths);
+    if (!(least >= 0 && least <= static_cast<double>(std::min(c.problem.n, c.problem.m))))
+      throw std::runtime_error("lengths=" + lengths + " is not between 0 and n and m");
+    with_lengths(c, random, static_cast<int64_t>(least));
+  }
   if (grad == "random") with_grad_value(c, random);
   const bool along_x = tangents.find('x') != std::string::npos || (tangents == "y" && !c.has_y());
   if (along_x) c.tangent_x = normal_values(random, static_cast<int64_t>(c.x.size()));
