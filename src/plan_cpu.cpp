@@ -36,7 +36,7 @@ bool choose_transposed(const Problem &p, Mapping mapping) {
 
 // How many columns the band admits of a row, in the mean.
 double mean_columns(const Problem &p) {
-  if (p.band == SDTW_BAND_NONE || p.n == 0) return double(p.m);
+  if (p.band == SDTW_BAND_NONE) return double(p.m);
   constexpr int64_t samples = 16;
   const core::Band band{p.band, p.band_radius, p.n, p.m};
   double sum = 0;

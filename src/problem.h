@@ -46,7 +46,6 @@ struct Problem {
       if (step_weight[k] != 1 || step_penalty[k] != 0) return false;
     return true;
   }
-  core::PairIndex pair(int64_t index) const { return core::pair_index(index, all_pairs, batch_y); }
   size_t element_size() const { return dtype == SDTW_F64 ? 8 : dtype == SDTW_F32 ? 4 : 2; }
   size_t value_size() const { return dtype == SDTW_F64 ? 8 : 4; }
 };
