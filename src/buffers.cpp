@@ -155,14 +155,16 @@ void require_presence(const Problem &problem, const Exec &exec, const Buffers &b
       invalid("buffers.tangent_x%s NULL: sdtw_jvp needs %s", one_series ? " is" : " and buffers.tangent_y are",
               one_series ? "it" : "one of them");
     if (!b.value_tangent && !b.grad_x_tangent.data && !b.grad_y_tangent.data)
-      invalid("buffers.value_tangent, grad_x_tangent and grad_y_tangent are NULL: sdtw_jvp needs one of them");
+      invalid("buffers.value_tangent%s are NULL: sdtw_jvp needs one of them",
+              one_series ? " and grad_x_tangent" : ", grad_x_tangent and grad_y_tangent");
   }
   if (call == Call::backward && !problem.fused()) {
     require_present(b.grad_x.data, "grad_x", call);
     if (b.grad_y.data) invalid("buffers.grad_y is %p: with SDTW_PRECOMPUTED it must be NULL", b.grad_y.data);
   }
   if (call == Call::backward && !b.grad_x.data && !b.grad_y.data)
-    invalid("buffers.grad_x and buffers.grad_y are NULL: sdtw_backward needs one of them");
+    invalid(one_series ? "buffers.grad_x is NULL: sdtw_backward needs it"
+                       : "buffers.grad_x and buffers.grad_y are NULL: sdtw_backward needs one of them");
 }
 
 struct Shape {

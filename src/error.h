@@ -14,24 +14,28 @@ struct Error {
   std::string message;
 };
 
-[[noreturn]] inline void fail_with(sdtw_status status, const char *format, va_list args) {
+inline Error error_of(sdtw_status status, const char *format, va_list args) {
   char text[512];
   std::vsnprintf(text, sizeof text, format, args);
-  throw Error{status, text};
+  return {status, text};
 }
 
 // Throws Error{status, printf-formatted message}. Messages name the argument, what it was and what it may be.
 [[noreturn]] __attribute__((format(printf, 2, 3))) inline void fail(sdtw_status status, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  fail_with(status, format, args);
+  const Error error = error_of(status, format, args);
+  va_end(args);
+  throw error;
 }
 
 // The same with SDTW_STATUS_INVALID_ARGUMENT.
 [[noreturn]] __attribute__((format(printf, 1, 2))) inline void invalid(const char *format, ...) {
   va_list args;
   va_start(args, format);
-  fail_with(SDTW_STATUS_INVALID_ARGUMENT, format, args);
+  const Error error = error_of(SDTW_STATUS_INVALID_ARGUMENT, format, args);
+  va_end(args);
+  throw error;
 }
 
 }  // namespace sdtw

@@ -161,6 +161,29 @@ TEST_CASE("damaged state is refused, or harmless", "[state]") {
   }
 }
 
+TEST_CASE("a damaged engine of a pair without a path does not stop those that follow it", "[state]") {
+  if (!on_cpu()) return;
+  for (const sdtw_dtype dtype : {SDTW_F32, SDTW_F64}) {
+    Case c = problem("B=3x2 n=300 m=300 d=2 pairs=all seed=7951");
+    c.problem.dtype = dtype;
+    c.x_len = {300, 0, 300};
+    Session session(c);
+    session.forward();
+    constexpr size_t engines = 192 + 64 + 64;  // behind lengths and what became of pairs
+    auto *const state = static_cast<unsigned char *>(session.buffers().state);
+    for (const size_t pair : {2, 3})
+      for (const unsigned char engine : {0, 1, 2, 3, 200}) {
+        const unsigned char before = std::exchange(state[engines + pair], engine);
+        Result result;
+        refusal([&] { session.backward(result); });  // which sees that state is another, once the call has ended
+        state[engines + pair] = before;
+      }
+    Result result;
+    session.backward(result);
+    CHECK(close(result.grad_x, run(c).grad_x, 1e-6));
+  }
+}
+
 // At gamma = 0 the path goes back by state and costs: where these do not fit together there is none.
 TEST_CASE("backward of other inputs than forward's comes to an end", "[state]") {
   if (!on_cpu()) return;

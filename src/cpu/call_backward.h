@@ -150,10 +150,11 @@ void Call<In>::backward(Unit &unit, const sdtw_out *target, bool weighted, Gradi
       backward_pair<T>(unit, target, g[0], weighted, sums);
     if (sums) sums->in_turn(unit.index, [&] { add_to<T>(*sums, unit); });
   };
-  if (unit.engine == Engine::float64)
+  // Of a unit without a solved pair the engine may be any, if state is damaged there: it has its turn all the same.
+  if (has_float && unit.engine != Engine::float64)
+    run(std::conditional_t<has_float, float, double>{});
+  else
     run(double{});
-  else if constexpr (has_float)
-    run(float{});
   if (target)
     for (int64_t l = 0; l < unit.count; ++l) mirror(unit.places[l], *target);
 }
