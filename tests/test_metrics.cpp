@@ -136,6 +136,38 @@ TEST_CASE("gradients of the cosine of nearly opposite points keep their digits",
       }
 }
 
+// Points that match are nearly parallel there, and others are not.
+TEST_CASE("on CPUs gradients and values of the cosine of series that are nearly equal keep their digits", "[metrics]") {
+  if (options().device != SDTW_CPU) return;
+  uint64_t seed = 0;
+  for (const char *shape : {"B=8 n=2 m=200 d=3", "B=1 n=6 m=200 d=3", "B=20 n=20 m=30 d=2", "B=1 n=120 m=120 d=8",
+                            "B=17 n=40 m=33 d=5", "B=2 n=130 m=90 d=33", "B=3x4 n=25 m=31 d=4 pairs=all"})
+    for (const double gamma : {0., 1e-3, 0.01, 0.1, 10.}) {
+      Case c = problem("metric=cosine dtype=f32 data=noise grad=random " + std::string(shape));
+      Random random(++seed);
+      c.problem.gamma = gamma;
+      const int64_t d = c.problem.features, n = c.problem.n, m = c.problem.m;
+      for (int64_t j = 0; j < c.problem.batch_y * m; ++j)
+        for (int64_t f = 0; f < d; ++f) {
+          const int64_t of = std::min(j / m, c.problem.batch_x - 1) * n + j % m * n / m;
+          c.y[size_t(j * d + f)] = narrow(c.x[size_t(of * d + f)] * 3 + 1e-4 * random.normal());
+        }
+      INFO(describe(c));
+      Case exact = c;
+      exact.problem.dtype = SDTW_F64;
+      const Result wanted = run(exact);
+      for (const Backend &backend : backends()) {
+        INFO(backend.name);
+        c.exec.cpu_isa = backend.isa;
+        const Result result = run(c);
+        const Errors error = compare(c, result, reference(c));
+        CHECK(error.value <= bounds(c).value);
+        CHECK(close(result.grad_x, wanted.grad_x, gamma < 0.1 ? 2e-4 : 2e-5));
+        CHECK(close(result.grad_y, wanted.grad_y, gamma < 0.1 ? 2e-4 : 2e-5));
+      }
+    }
+}
+
 // Where a distance is small its gradient, of norm 1, is the difference of two points divided by it; and a gamma beside
 // which all costs are nothing asks for few digits of them.
 TEST_CASE("Euclidean gradients of series that are nearly equal are right at any gamma", "[metrics]") {

@@ -178,6 +178,7 @@ struct FusedTile {
   T *alignment;                   // slopes: multiplied; gradient: read. May be where the cost is, but for slopes
   T *grad_x, *grad_y;             // gradient: laid out as x and y; sum E (y - x), or its sign, added to both, or, if
   T *rest_x, *rest_y;             // grad_y is null, to x's, with what these sums have lost to rounding; rest_y: strips
+  double *wide_grad_x, *wide_grad_y;  // cosine, for T = float: these sums in place of grad_x and grad_y
 };
 
 // A strip's tile of many features on the way from E to gradients: series and gradients lie here as [time
@@ -229,7 +230,7 @@ struct PointBlocks {
 template <class T>
 struct CosineBlock {
   T *points;        // [features][stride], replaced
-  double *wide;     // for T = float: likewise, in double; else null
+  double *wide;     // for T = float: in place of them; else null
   double *inverse;  // 1 / (norm sqrt(2)) of each point, or 0
   int64_t stride, count;
 };
@@ -318,7 +319,7 @@ struct Kernels {
   // [by coordinates, not squares]; wide: laid out as the data; norm: [blocks][count].
   void (*centred[2])(const PointBlocks<T> &, double factor, double of_norm, double *wide, double *norm);
   bool (*normalise)(const CosineBlock<T> &, int64_t features);
-  void (*project)(const CosineBlock<T> &, int64_t features, T *gradient);
+  void (*project)(const CosineBlock<T> &, int64_t features, const double *sums, T *gradient);
 };
 
 struct Isa {

@@ -89,8 +89,8 @@ struct LaneSeries {
     kernels.centred[by.coordinates](points(y, y_count, y), by.y, by.norm, wide_y, norm_y);
   }
 
-  // Points of norm 1 / sqrt(2) in place of `rows` packed ones; whether any has norm 0. Lanes without cells (lengths 0)
-  // count for nothing.
+  // Points of norm 1 / sqrt(2) in place of `rows` packed ones, or of float ones in `wide`; whether any has norm 0.
+  // Lanes without cells (lengths 0) count for nothing.
   bool normalise(T *data, double *wide, double *inverse, int64_t rows, const int64_t *lengths) const {
     bool zeros = false;
     for (int64_t i = 0; i < rows; ++i) {
@@ -100,19 +100,6 @@ struct LaneSeries {
     }
     return zeros;
   }
-  // Float points of both series relative to the first one of y, of each lane, which has n[lane] and m[lane] points.
-  // turns: as SkewedSeries::normalise.
-  void relate(T *x, double *wide_x, double *inverse_x, int64_t x_rows, const int64_t *n, T *y, double *wide_y,
-              double *inverse_y, int64_t y_rows, const int64_t *m, bool turns) const {
-    double side[max_width];
-    std::fill(side, side + W, 1.);
-    if (turns) find_sides(wide_x, n, wide_y, m, side);
-    const Origin origin{wide_y, side, W, true};
-    for (int64_t i = 0; i < x_rows; ++i)
-      sdtw::cpu::relate(cosine(x, wide_x, inverse_x, i, features), features, origin, false);
-    for (int64_t i = 0; i < y_rows; ++i)
-      sdtw::cpu::relate(cosine(y, wide_y, inverse_y, i, features), features, origin, true);
-  }
   // Makes room for the features that mark points of norm 0.
   void mark_zeros(T *data, double *wide, double *inverse, int64_t rows, int mine) const {
     const int64_t more = features + core::Cosine::more_features;
@@ -121,15 +108,16 @@ struct LaneSeries {
         std::copy_backward(series + i * features * W, series + (i + 1) * features * W,
                            series + (i * more + features) * W);
       };
-      spread(data);
-      if (wide) spread(wide);
+      wide ? spread(wide) : spread(data);
       sdtw::cpu::mark_zeros(cosine(data, wide, inverse, i, more), features, mine);
     }
   }
-  // Gradients of packed points, of which each has `packed` features, to those of the caller's.
-  void project(T *data, double *wide, double *inverse, int64_t rows, int64_t packed, T *grad) const {
+  // Sums for packed points, of which each has `packed` features, to gradients of the caller's, which may take their
+  // place.
+  void project(T *data, double *wide, double *inverse, int64_t rows, int64_t packed, const double *sums,
+               T *grad) const {
     for (int64_t i = 0; i < rows; ++i) {
-      kernels.project(cosine(data, wide, inverse, i, packed), features, grad + i * packed * W);
+      kernels.project(cosine(data, wide, inverse, i, packed), features, sums + i * packed * W, grad + i * packed * W);
       if (packed > features)
         std::copy(grad + i * packed * W, grad + (i * packed + features) * W, grad + i * features * W);
     }
@@ -155,34 +143,6 @@ struct LaneSeries {
   }
 
  private:
-  static constexpr int line = 8;  // lanes, in double: all vectors of floats have a multiple of it
-
-  // Of each lane, from the product of its series' means. Lanes of a line of cache go together: one after the other,
-  // points a multiple of 4 KiB apart, as of 32 features, would push each other out of it for every lane.
-  void find_sides(const double *wide_x, const int64_t *n, const double *wide_y, const int64_t *m, double *side) const {
-    for (int l = 0; l < W; l += line) {
-      double product[line] = {};
-      for (int64_t f = 0; f < features; ++f) {
-        double of_x[line], of_y[line];
-        find_means(wide_x + f * W + l, n + l, of_x);
-        find_means(wide_y + f * W + l, m + l, of_y);
-        for (int k = 0; k < line; ++k) product[k] += of_x[k] * of_y[k];
-      }
-      for (int k = 0; k < line; ++k) side[l + k] = side_of(product[k]);
-    }
-  }
-  // Of a feature of each pair's own points: the rows that repeat its last are as many as other lanes need.
-  void find_means(const double *wide, const int64_t *lengths, double *mean) const {
-    const auto [shortest, longest] = std::minmax_element(lengths, lengths + line);
-    double sum[line] = {};
-    int64_t i = 0;
-    for (; i < *shortest; ++i)
-      for (int k = 0; k < line; ++k) sum[k] += wide[i * features * W + k];
-    for (; i < *longest; ++i)
-      for (int k = 0; k < line; ++k)
-        if (i < lengths[k]) sum[k] += wide[i * features * W + k];
-    for (int k = 0; k < line; ++k) mean[k] = sum[k] / double(std::max<int64_t>(1, lengths[k]));
-  }
   CosineBlock<T> cosine(T *data, double *wide, double *inverse, int64_t row, int64_t each) const {
     return {data + row * each * W, wide ? wide + row * each * W : nullptr, inverse + row * W, W, W};
   }

@@ -53,6 +53,9 @@ class LaneGroup {
     grad_x = at<T>(shared, layout.grad_x);
     grad_y = at<T>(shared, layout.grad_y);
     rest_x = at<T>(shared, layout.rest_x);
+    rest_y = at<T>(shared, layout.rest_y);
+    wide_grad_x = at<double>(shared, layout.grad_x);
+    wide_grad_y = at<double>(shared, layout.grad_y);
     wide_x = at<double>(shared, layout.wide_x) + rows_before * packed_features(p);
     wide_y = at<double>(shared, layout.wide_y) + before * p.m * packed_features(p);
     of_x = at<double>(shared, layout.of_points_x) + rows_before;
@@ -128,13 +131,16 @@ class LaneGroup {
     const T slope = T(metric().slope);
     const bool project = p.metric == SDTW_COSINE;
     const Place *const where = others ? others : places;
+    // Sums in double cannot become floats in their own place.
+    const bool apart = project && sizeof(T) == 4;
+    T *const from_x = apart ? rest_x : grad_x, *const from_y = apart ? rest_y : grad_y;
     if (to_x.data) {
-      if (project) series.project(x, wide_or_null(wide_x), of_x, longest_n, features, grad_x);
-      series.template unpack<Out>(to_x, offsets(to_x, &Place::x, where).at, n, longest_n, grad_x, factor, -slope);
+      if (project) series.project(x, wide_or_null(wide_x), of_x, longest_n, features, wide_grad_x, from_x);
+      series.template unpack<Out>(to_x, offsets(to_x, &Place::x, where).at, n, longest_n, from_x, factor, -slope);
     }
     if (to_y.data) {
-      if (project) series.project(y, wide_or_null(wide_y), of_y, longest_m, features, grad_y);
-      series.template unpack<Out>(to_y, offsets(to_y, &Place::y, where).at, m, longest_m, grad_y, factor, slope);
+      if (project) series.project(y, wide_or_null(wide_y), of_y, longest_m, features, wide_grad_y, from_y);
+      series.template unpack<Out>(to_y, offsets(to_y, &Place::y, where).at, m, longest_m, from_y, factor, slope);
     }
   }
 
@@ -176,8 +182,6 @@ class LaneGroup {
     double *const wide[2] = {wide_or_null(wide_x), wide_or_null(wide_y)};
     const bool zeros_x = series.normalise(x, wide[0], of_x, padded_n(), n);
     const bool zeros_y = series.normalise(y, wide[1], of_y, longest_m, m);
-    if (wide[1] && longest_m > 0)
-      series.relate(x, wide[0], of_x, padded_n(), n, y, wide[1], of_y, longest_m, m, form == double_cost);
     if (!zeros_x && !zeros_y) return;
     series.mark_zeros(x, wide[0], of_x, padded_n(), 0);
     series.mark_zeros(y, wide[1], of_y, longest_m, 1);
@@ -243,7 +247,9 @@ class LaneGroup {
             grad_x + r * d * W,
             of_y_too ? grad_y + c * d * W : nullptr,
             rest_x + r * d * W,
-            nullptr};
+            nullptr,
+            wide_grad_x + r * d * W,
+            of_y_too ? wide_grad_y + c * d * W : nullptr};
   }
   MatrixTile matrix(int64_t r, int64_t c, int64_t count, const void *data, void *target, const int64_t (&stride)[3],
                     const Offsets &lanes, const int64_t *first, int64_t *last) const {
@@ -356,10 +362,10 @@ class LaneGroup {
   int64_t noted_n = 0, noted_m = 0;
   CostForm form = plain_cost;
   bool products = false, of_points = false;
-  T *x, *y, *row_m, *grad_x, *grad_y, *rest_x, *adjoint_row, *tile, *alignment, *entries, *state_m, *left, *diagonal,
-      *above_m;
+  T *x, *y, *row_m, *grad_x, *grad_y, *rest_x, *rest_y, *adjoint_row, *tile, *alignment, *entries, *state_m, *left,
+      *diagonal, *above_m;
   E *row_e, *state_e, *above_e;
-  double *wide_x, *wide_y, *of_x, *of_y;
+  double *wide_x, *wide_y, *of_x, *of_y, *wide_grad_x, *wide_grad_y;
   int64_t features = p.features;  // of the series that costs are computed from
 };
 

@@ -104,9 +104,14 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor, bool de
   std::fill(adjoint_row, adjoint_row + longest_m * W, T(0));
   if (p.fused() && !target) {
     const int64_t size_x = tiles_down() * plan.tile_rows * features * W, size_y = longest_m * features * W;
-    std::fill(grad_x, grad_x + size_x, T(0));
-    if (of_y_too) std::fill(grad_y, grad_y + size_y, T(0));
-    if (sizeof(T) == 4) std::fill(rest_x, rest_x + size_x, T(0));
+    if (p.metric == SDTW_COSINE) {
+      std::fill(wide_grad_x, wide_grad_x + size_x, 0.);
+      if (of_y_too) std::fill(wide_grad_y, wide_grad_y + size_y, 0.);
+    } else {
+      std::fill(grad_x, grad_x + size_x, T(0));
+      if (of_y_too) std::fill(grad_y, grad_y + size_y, T(0));
+      if (sizeof(T) == 4) std::fill(rest_x, rest_x + size_x, T(0));
+    }
   }
   Columns columns;
   for (int64_t r = (tiles_down() - 1) * plan.tile_rows; r >= 0; r -= plan.tile_rows) {

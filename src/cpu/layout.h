@@ -104,7 +104,7 @@ struct ScratchLayout {
   size_t kept = 0, kept_number = 0;  // entries of tiles, and how many numbers these are: 0 if none is kept
   bool tangents = false;             // and what they take (cpu/tangents.h)
   size_t tangent_x = 0, tangent_y = 0, row_dot = 0, adjoint_row_dot = 0, dot_rows = 0, dot_columns = 0;
-  size_t plain_x = 0, plain_y = 0, plain_rest_x = 0, plain_rest_y = 0, along_x = 0, along_y = 0;
+  size_t plain_x = 0, plain_y = 0, along_x = 0, along_y = 0;
   size_t tangent = 0, alignment_dot = 0, dot = 0, left_dot = 0, diagonal_dot = 0, segment_dot = 0;
   size_t out_x = 0, out_y = 0;              // gradients on their way to sums over pairs
   size_t shared = 0, local = 0;             // bytes
@@ -128,12 +128,14 @@ struct ScratchLayout {
     const size_t summed = by_rows ? size_t(row_features(problem)) : gradient ? features : 0;
     rows_x = arena.add(by_rows ? rows * summed : 0, vector);
     rows_y = arena.add(by_rows ? cols * summed : 0, vector);
-    grad_x = arena.add(rows * summed, vector);
-    grad_y = arena.add(cols * summed, vector);
+    const bool cosine = problem.metric == SDTW_COSINE;  // whose sums are in double, and gradients where rests would be
+    const size_t sum = lanes && widened && cosine ? 2 * vector : vector;
+    grad_x = arena.add(rows * summed, sum);
+    grad_y = arena.add(cols * summed, sum);
     const size_t rested = widened ? summed : 0, narrow = lanes ? vector : sizeof(float);  // of sums in float alone
     rest_x = arena.add(rows * rested, narrow);
-    rest_y = arena.add(lanes ? 0 : cols * rested, narrow);
-    const size_t normed = problem.metric == SDTW_COSINE || has_products(problem) ? 1 : 0;
+    rest_y = arena.add(lanes && !cosine ? 0 : cols * rested, narrow);
+    const size_t normed = cosine || has_products(problem) ? 1 : 0;
     of_points_x = arena.add(rows * normed, lanes ? 2 * vector : vector);
     of_points_y = arena.add(cols * normed, lanes ? 2 * vector : vector);
     centre = arena.add(features, 8);
@@ -195,8 +197,6 @@ struct ScratchLayout {
     const size_t projected = problem.metric == SDTW_COSINE ? 1 : 0;
     plain_x = arena.add(rows * features * projected, 8);
     plain_y = arena.add(cols * features * projected, 8);
-    plain_rest_x = arena.add(rows * features * projected, 8);
-    plain_rest_y = arena.add(cols * features * projected, 8);
     along_x = arena.add(rows * projected, 8);
     along_y = arena.add(cols * projected, 8);
   }

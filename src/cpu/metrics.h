@@ -187,12 +187,12 @@ struct Run {
 // Runs of steps in which any of R rows of lanes has a weight that is not 0, last first. Gaps of up to 4 steps are taken
 // along: a run costs about as much to begin.
 template <class T, int K, int R>
-int live_runs(const FusedTile<T> &a, int r, Run *runs) {
+int live_runs(const T *alignment, int64_t steps, int r, Run *runs) {
   using V = Vec<T>;
   constexpr int W = V::width;
   int count = 0;
-  for (int64_t s = a.steps - 1; s >= 0; --s) {
-    const T *e = a.alignment + (s * K + r) * W;
+  for (int64_t s = steps - 1; s >= 0; --s) {
+    const T *e = alignment + (s * K + r) * W;
     auto largest = V::abs(V::load(e));
     for (int k = 1; k < R; ++k) largest = V::larger(largest, V::abs(V::load(e + k * W)));
     if (!V::any_nonzero(largest)) continue;
@@ -216,14 +216,19 @@ inline __attribute__((always_inline)) void add_to(typename V::Scalar *sum, typen
   V::store(rest, V::sub(with_rest, V::sub(after, before)));
 }
 
-// grad_x[k] += sum_s E d, grad_y[s] += sum_k E d over one run, d being y - x or its sign: the caller multiplies by what
+// What a gradient is a sum of, times E: of differences y - x, or of their signs; or, of x, of y and, of y, of -x, which
+// are as good where multiples of a point itself are projected out of its gradient.
+enum class Direction { difference, sign, point };
+
+// grad_x[k] += sum_s E d, grad_y[s] += sum_k E d over one run, d being the direction: the caller multiplies by what
 // the slope has in common, g and, for x, -1. F features at a time share the loads of E. In a skewed tile a column moves
-// one lane down each step, and what leaves the first lane lies behind what has left it before.
+// one lane down each step, and what leaves the first lane lies behind what has left it before. E may be floats that lie
+// in vectors of their own width, where the rest is double.
 // both: not of the rows alone.
-template <class T, int K, bool skew, bool sign, bool both, int R, int F>
-void gradient_run(const FusedTile<T> &a, int r, int64_t f, Run run) {
+template <class T, class OfE, int K, bool skew, Direction direction, bool both, int R, int F>
+void gradient_run(const FusedTile<T> &a, const OfE *alignment, int r, int64_t f, Run run) {
   using V = Vec<T>;
-  constexpr int W = V::width;
+  constexpr int W = Vec<OfE>::width, own = V::width;
   [[maybe_unused]] constexpr T zero = 0;
   // Strides that a mapping always has are constants, so that features need no addresses of their own.
   constexpr int64_t x_feature = skew ? strip_rows : W;
@@ -231,10 +236,10 @@ void gradient_run(const FusedTile<T> &a, int r, int64_t f, Run run) {
   const int64_t at_x = f * x_feature + r * x_row, at_y = f * y_feature;
   const T *x[R], *y = a.y + at_y + (run.hi - 1) * y_step;
   unrolled<R>([&](int k) __attribute__((always_inline)) { x[k] = a.x + at_x + k * x_row; });
-  const T *alignment = a.alignment + ((run.hi - 1) * K + r) * W;
+  alignment += ((run.hi - 1) * K + r) * W;
   [[maybe_unused]] T *grad_y = both ? a.grad_y + at_y + (run.hi - 1) * y_step : nullptr;
   typename V::Real grad_x[F][R], sum[F];
-  [[maybe_unused]] T left[F][max_steps + 2 * W];
+  [[maybe_unused]] T left[F][max_steps + 2 * own];
   unrolled<F * R>([&](int i) __attribute__((always_inline)) { grad_x[i / R][i % R] = V::set1(0); });
   unrolled<F>([&](int g) __attribute__((always_inline)) { sum[g] = V::set1(0); });
   const int64_t steps = run.hi - run.lo;
@@ -246,8 +251,14 @@ void gradient_run(const FusedTile<T> &a, int r, int64_t f, Run run) {
       [[maybe_unused]] typename V::Real step;  // of this column: summed apart, so that steps do not wait for each other
       unrolled<R>([&](int i) __attribute__((always_inline)) {
         const int k = R - 1 - i;
-        const auto difference = V::sub(column, V::load(x[k] + g * x_feature));
-        if constexpr (sign) {
+        const auto point = V::load(x[k] + g * x_feature);
+        if constexpr (direction == Direction::point) {
+          grad_x[g][k] = V::fma(e[k], column, grad_x[g][k]);
+          if constexpr (both) step = V::fnma(e[k], point, k == R - 1 ? V::set1(0) : step);
+          return;
+        }
+        const auto difference = V::sub(column, point);
+        if constexpr (direction == Direction::sign) {
           const auto term = V::with_sign(e[k], difference);
           grad_x[g][k] = V::add(term, grad_x[g][k]);
           if constexpr (both) step = k == R - 1 ? term : V::add(term, step);
@@ -270,9 +281,9 @@ void gradient_run(const FusedTile<T> &a, int r, int64_t f, Run run) {
   }
   for (int g = 0; g < F; ++g) {
     if constexpr (both && skew) {  // columns from the last step's on, y_step being -1
-      const int64_t at = at_y + g * y_feature + (run.hi - 1) * y_step, count = steps - 1 + W;
+      const int64_t at = at_y + g * y_feature + (run.hi - 1) * y_step, count = steps - 1 + own;
       V::store(left[g] + count, V::set1(0));
-      for (int64_t i = 0; i < count; i += W) add_to<V>(a.grad_y + at + i, a.rest_y + at + i, V::load(left[g] + i));
+      for (int64_t i = 0; i < count; i += own) add_to<V>(a.grad_y + at + i, a.rest_y + at + i, V::load(left[g] + i));
     }
   }
   T *const to = a.grad_x + at_x, *const rest = a.rest_x + at_x;
@@ -282,23 +293,46 @@ void gradient_run(const FusedTile<T> &a, int r, int64_t f, Run run) {
   });
 }
 
-template <class T, int K, bool skew, bool sign, bool both>
-void gradient_of_tile(const FusedTile<T> &a) {
+// first: the lane of vectors of E that is the first one of those of T.
+template <class T, class OfE, int K, bool skew, Direction direction, bool both>
+void gradient_of_tile(const FusedTile<T> &a, const OfE *alignment, int first) {
   constexpr int R = K < 4 ? K : 4;
   Run runs[max_steps];
   for (int r = K - R; r >= 0; r -= R) {
-    const int count = live_runs<T, K, R>(a, r, runs);
+    const int count = live_runs<OfE, K, R>(alignment, a.steps, r, runs);
     for (int i = 0; i < count; ++i) {
+      const auto add = [&](int64_t f, auto features) __attribute__((always_inline)) {
+        gradient_run<T, OfE, K, skew, direction, both, R, decltype(features)::value>(a, alignment + first, r, f,
+                                                                                     runs[i]);
+      };
       int64_t f = 0;
       if constexpr (Vec<T>::block_steps == 4)
-        for (; f + 4 <= a.features; f += 4) gradient_run<T, K, skew, sign, both, R, 4>(a, r, f, runs[i]);
-      for (; f + 2 <= a.features; f += 2) gradient_run<T, K, skew, sign, both, R, 2>(a, r, f, runs[i]);
-      if (f < a.features) gradient_run<T, K, skew, sign, both, R, 1>(a, r, f, runs[i]);
+        for (; f + 4 <= a.features; f += 4) add(f, Int<4>{});
+      for (; f + 2 <= a.features; f += 2) add(f, Int<2>{});
+      if (f < a.features) add(f, Int<1>{});
     }
   }
 }
 
-template <class T, int K, bool skew, bool sign>
+template <class T, int K, bool skew, Direction direction>
 void metric_gradient(const FusedTile<T> &a) {
-  (a.grad_y ? gradient_of_tile<T, K, skew, sign, true> : gradient_of_tile<T, K, skew, sign, false>)(a);
+  (a.grad_y ? gradient_of_tile<T, T, K, skew, direction, true>
+            : gradient_of_tile<T, T, K, skew, direction, false>)(a, a.alignment, 0);
+}
+
+// Of the cosine, for float cells, in double, a half of each vector of E at a time. Points that match are often nearly
+// parallel, and then less of them is left by the projection than float points have digits.
+template <int K, bool skew>
+void cosine_gradient(const FusedTile<float> &a) {
+  constexpr int W = Vec<float>::width, H = Vec<double>::width;
+  FusedTile<double> half{};
+  half.steps = a.steps, half.features = a.features;
+  half.x_feature = a.x_feature, half.x_row = a.x_row, half.y_feature = a.y_feature, half.y_step = a.y_step;
+  for (int h = 0; h < W; h += H) {
+    half.x = a.wide_x + h, half.y = a.wide_y + h;
+    half.grad_x = half.rest_x = a.wide_grad_x + h;
+    half.grad_y = half.rest_y = a.wide_grad_y ? a.wide_grad_y + h : nullptr;
+    (half.grad_y ? gradient_of_tile<double, float, K, skew, Direction::point, true>
+                 : gradient_of_tile<double, float, K, skew, Direction::point, false>)(half, a.alignment, h);
+  }
 }

@@ -147,7 +147,9 @@ inline bool is_thin(int64_t n, int64_t m) {
 // be no better.
 inline Engine engine_for(const CostBound &bound, int64_t n, int64_t m, const Problem &p) {
   const StepBounds steps(p);
+  if (!(steps.weight < std::numeric_limits<float>::max())) return Engine::float64;
   if (p.gamma == 0) {
+    if (p.metric == SDTW_COSINE) return Engine::float64;  // float costs of nearly parallel points have few digits
     const bool too_large =
         !((bound.largest * std::max(1., steps.weight) + steps.penalty) * double(n + m) < hard_float_limit);
     const bool too_small = bound.tiny || (p.metric == SDTW_SQEUCLIDEAN && bound.largest < hard_float_least);

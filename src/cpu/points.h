@@ -114,16 +114,15 @@ bool normalise(const CosineBlock<T> &a, int64_t features) {
           for (int u = 0; u < U; ++u) {
             const int64_t at = f * a.stride + from + u * V::width;
             const auto v = V::mul(V::mul(point(f, u), scale[u]), factor[u]);
-            V::store(a.points + at, v);
-            if (a.wide) V::store(a.wide + at, v);
+            a.wide ? V::store(a.wide + at, v) : V::store(a.points + at, v);
           }
       });
   return V::any_nonzero(zeros);
 }
 
-// From the derivative with respect to these points to that with respect to the caller's, in place.
+// From the derivative with respect to these points to that with respect to the caller's, which may take its place.
 template <class T>
-void project(const CosineBlock<T> &a, int64_t features, T *gradient) {
+void project(const CosineBlock<T> &a, int64_t features, const double *sums, T *gradient) {
   using V = Vec<double>;
   each_group<V>(
       a.count, [&](int64_t from, auto vectors) __attribute__((always_inline)) {
@@ -134,13 +133,13 @@ void project(const CosineBlock<T> &a, int64_t features, T *gradient) {
         for (int64_t f = 0; f < features; ++f)
           for (int u = 0; u < U; ++u) {
             const int64_t at = f * a.stride + from + u * V::width;
-            twice[u] = V::fma(point(at), V::load(gradient + at), twice[u]);
+            twice[u] = V::fma(point(at), V::load(sums + at), twice[u]);
           }
         for (int u = 0; u < U; ++u) twice[u] = V::add(twice[u], twice[u]);
         for (int64_t f = 0; f < features; ++f)
           for (int u = 0; u < U; ++u) {
             const int64_t at = f * a.stride + from + u * V::width;
-            const auto across = V::fnma(point(at), twice[u], V::load(gradient + at));
+            const auto across = V::fnma(point(at), twice[u], V::load(sums + at));
             V::store(gradient + at, V::mul(V::load(a.inverse + from + u * V::width), across));
           }
       });

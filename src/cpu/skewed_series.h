@@ -184,48 +184,43 @@ struct SkewedSeries {
     kernels->centred[by.coordinates](points_y(), by.y, by.norm, wide_y, norm_y);
   }
 
-  // Points of norm 1 / sqrt(2) in place of what has been packed, and their number of features. turns: as float points
-  // are for gradients alone, of a pair that is nearly opposite they are those of x and -y.
-  int64_t normalise(double *wide_x, double *wide_y, double *inverse_x, double *inverse_y, bool turns) const {
+  // Points of norm 1 / sqrt(2) in place of what has been packed, or of float ones in wide_x and wide_y, and their
+  // number of features.
+  int64_t normalise(double *wide_x, double *wide_y, double *inverse_x, double *inverse_y) const {
     bool zeros = false;
     for (int64_t i = 0; i < strips(); ++i) zeros |= kernels->normalise(cosine_x(i, wide_x, inverse_x), features);
     zeros |= kernels->normalise(cosine_y(wide_y, inverse_y), features);
-    if (wide_y) {
-      const double side = turns ? side_of(product_of_means(wide_x, wide_y)) : 1;
-      const Origin origin{wide_y, &side, y_length(), false};
-      for (int64_t i = 0; i < strips(); ++i) relate(cosine_x(i, wide_x, inverse_x), features, origin, false);
-      relate(cosine_y(wide_y, inverse_y), features, origin, true);
-    }
     if (!zeros) return features;
     for (int64_t i = 0; i < strips(); ++i) mark_zeros(cosine_x(i, wide_x, inverse_x), features, 0);
     mark_zeros(cosine_y(wide_y, inverse_y), features, 1);
     return room;
   }
-  void project_x(double *wide_x, double *inverse_x, T *grad_x) const {
+  // From sums to gradients, which may take their place.
+  void project_x(double *wide_x, double *inverse_x, const double *sums, T *grad_x) const {
     for (int64_t i = 0; i < strips(); ++i)
-      kernels->project(cosine_x(i, wide_x, inverse_x), features, grad_x + strip(i));
+      kernels->project(cosine_x(i, wide_x, inverse_x), features, sums + strip(i), grad_x + strip(i));
   }
-  void project_y(double *wide_y, double *inverse_y, T *grad_y) const {
-    kernels->project(cosine_y(wide_y, inverse_y), features, grad_y);
+  void project_y(double *wide_y, double *inverse_y, const double *sums, T *grad_y) const {
+    kernels->project(cosine_y(wide_y, inverse_y), features, sums, grad_y);
   }
 
   // Likewise along tangents: cpu/cosine.h.
-  void along_x(double *wide_x, double *inverse_x, const T *tangent, double *dot) const {
+  void along_x(double *inverse_x, const T *tangent, double *dot) const {
     for (int64_t i = 0; i < strips(); ++i)
-      along(cosine_x(i, wide_x, inverse_x), features, tangent + strip(i), dot + i * strip_rows);
+      along(cosine_x(i, nullptr, inverse_x), features, tangent + strip(i), dot + i * strip_rows);
   }
-  void along_y(double *wide_y, double *inverse_y, const T *tangent, double *dot) const {
-    along(cosine_y(wide_y, inverse_y), features, tangent, dot);
+  void along_y(double *inverse_y, const T *tangent, double *dot) const {
+    along(cosine_y(nullptr, inverse_y), features, tangent, dot);
   }
-  void project_tangent_x(double *wide_x, double *inverse_x, const T *tangent, const double *along, const T *gradient,
+  void project_tangent_x(double *inverse_x, const T *tangent, const double *along, const T *gradient,
                          T *gradient_dot) const {
     for (int64_t i = 0; i < strips(); ++i)
-      project_tangent(cosine_x(i, wide_x, inverse_x), features, tangent + strip(i), along + i * strip_rows,
+      project_tangent(cosine_x(i, nullptr, inverse_x), features, tangent + strip(i), along + i * strip_rows,
                       gradient + strip(i), gradient_dot + strip(i));
   }
-  void project_tangent_y(double *wide_y, double *inverse_y, const T *tangent, const double *along, const T *gradient,
+  void project_tangent_y(double *inverse_y, const T *tangent, const double *along, const T *gradient,
                          T *gradient_dot) const {
-    project_tangent(cosine_y(wide_y, inverse_y), features, tangent, along, gradient, gradient_dot);
+    project_tangent(cosine_y(nullptr, inverse_y), features, tangent, along, gradient, gradient_dot);
   }
 
   // An upper bound of D over all cells, by the triangle inequality around a mean of y.
@@ -250,18 +245,6 @@ struct SkewedSeries {
   }
 
  private:
-  // Pads, which are copies of last points, included.
-  double product_of_means(const double *wide_x, const double *wide_y) const {
-    double product = 0;
-    for (int64_t f = 0; f < features; ++f) {
-      double sum_x = 0, sum_y = 0;
-      for (int64_t i = 0; i < strips(); ++i)
-        for (int64_t r = 0; r < strip_rows; ++r) sum_x += wide_x[strip(i) + f * strip_rows + r];
-      for (int64_t j = 0; j < y_length(); ++j) sum_y += wide_y[f * y_length() + j];
-      product += sum_x / double(strips() * strip_rows) * (sum_y / double(y_length()));
-    }
-    return product;
-  }
   CosineBlock<T> cosine_x(int64_t i, double *wide, double *inverse) const {
     return {x + strip(i), wide ? wide + strip(i) : nullptr, inverse + i * strip_rows, strip_rows, strip_rows};
   }

@@ -54,6 +54,8 @@ class StripPair {
     grad_y = at<T>(scratch, layout.grad_y);
     rest_x = at<T>(scratch, layout.rest_x);
     rest_y = at<T>(scratch, layout.rest_y);
+    wide_grad_x = at<double>(scratch, layout.grad_x);
+    wide_grad_y = at<double>(scratch, layout.grad_y);
     wide_x = at<double>(scratch, layout.wide_x);
     wide_y = at<double>(scratch, layout.wide_y);
     of_x = at<double>(scratch, layout.of_points_x);
@@ -72,16 +74,16 @@ class StripPair {
   }
   // Which engine the pair's costs need.
   Engine needed() const {
-    if (sizeof(T) == 8) return Engine::float64;
+    if (sizeof(T) == 8 || (tangents.wanted() && p.metric == SDTW_COSINE)) return Engine::float64;
     return engine_for(p.fused() ? series.cost_bound(p.metric) : CostBound{}, n, m, p);
   }
   // Returns how many features the series have that costs are computed from.
   int64_t use(Engine engine) {
     choose(engine);
     if (p.metric == SDTW_COSINE) {
-      features = series.normalise(wide_or_null(wide_x), wide_or_null(wide_y), of_x, of_y,
-                                  form == double_cost && !tangents.wanted());
-      if (tangents.wanted()) tangents.normalise(series, wide_or_null(wide_x), wide_or_null(wide_y), of_x, of_y);
+      features = series.normalise(wide_or_null(wide_x), wide_or_null(wide_y), of_x, of_y);
+      if constexpr (sizeof(T) == 8)
+        if (tangents.wanted()) tangents.normalise(series, of_x, of_y);
     } else if (products) {
       series.centre_points(p.metric, split_scale, wide_x, wide_y, of_x, of_y);
     } else if (form == double_cost) {
@@ -211,7 +213,9 @@ class StripPair {
             grad_x + row,
             of_y_too ? grad_y + column : nullptr,
             rest_x + row,
-            rest_y + column};
+            rest_y + column,
+            wide_grad_x + row,
+            of_y_too ? wide_grad_y + column : nullptr};
   }
   // Fills the tile with costs, if sweeps want any; false if a given one is not for this engine.
   bool cost(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local) const {
@@ -354,7 +358,7 @@ class StripPair {
   SkewedSeries<T> series;
   T *row_m, *rows_x, *rows_y, *grad_x, *grad_y, *rest_x, *rest_y, *adjoint_row;
   E *row_e;
-  double *wide_x, *wide_y, *of_x, *of_y;
+  double *wide_x, *wide_y, *of_x, *of_y, *wide_grad_x, *wide_grad_y;
   int64_t features = p.features;  // of the series that costs are computed from
   std::atomic<int64_t> *progress;
   bool shared = false;  // by several threads

@@ -220,8 +220,13 @@ void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor
     const int64_t size_x = by_rows ? strips() * strip_rows * row_features(p) : series.size_x();
     const int64_t size_y = by_rows ? m * row_features(p) : series.size_y();
     if (by_rows) load_rows();
-    std::fill(grad_x, grad_x + size_x, T(0));
-    std::fill(grad_y, grad_y + size_y, T(0));
+    if (p.metric == SDTW_COSINE) {
+      std::fill(wide_grad_x, wide_grad_x + size_x, 0.);
+      std::fill(wide_grad_y, wide_grad_y + size_y, 0.);
+    } else {
+      std::fill(grad_x, grad_x + size_x, T(0));
+      std::fill(grad_y, grad_y + size_y, T(0));
+    }
     if (sizeof(T) == 4) {
       std::fill(rest_x, rest_x + size_x, T(0));
       std::fill(rest_y, rest_y + size_y, T(0));
@@ -246,21 +251,18 @@ void StripPair<T, In>::write_gradients(double g, StridedOut<Out> to_x, StridedOu
     store_rows(grad_y, m, factor, to_y);
     return;
   }
-  const bool project = p.metric == SDTW_COSINE;
-  if (to_x.data) {
-    if (project && tangents.wanted())
-      tangents.project_x(series, wide_or_null(wide_x), of_x, grad_x);
-    else if (project)
-      series.project_x(wide_or_null(wide_x), of_x, grad_x);
-    series.unpack_x(to_x, grad_x, -factor);
+  T *from_x = grad_x, *from_y = grad_y;
+  if (p.metric == SDTW_COSINE) {
+    if constexpr (sizeof(T) == 4) from_x = rest_x, from_y = rest_y;
+    if (tangents.wanted()) {
+      if constexpr (sizeof(T) == 8) tangents.project(series, of_x, of_y, grad_x, grad_y);
+    } else {
+      if (to_x.data) series.project_x(wide_or_null(wide_x), of_x, wide_grad_x, from_x);
+      if (to_y.data) series.project_y(wide_or_null(wide_y), of_y, wide_grad_y, from_y);
+    }
   }
-  if (to_y.data) {
-    if (project && tangents.wanted())
-      tangents.project_y(series, wide_or_null(wide_y), of_y, grad_y);
-    else if (project)
-      series.project_y(wide_or_null(wide_y), of_y, grad_y);
-    series.unpack_y(to_y, grad_y, factor, at<T>(local, layout.tile));
-  }
+  if (to_x.data) series.unpack_x(to_x, from_x, -factor);
+  if (to_y.data) series.unpack_y(to_y, from_y, factor, at<T>(local, layout.tile));
 }
 
 }  // namespace sdtw::cpu

@@ -55,7 +55,7 @@ constexpr MetricKernels<T> metric_kernels(double slope) {
     }
   }
   kernels.bends = !std::is_same_v<Metric, core::CityBlock>;
-  kernels.gradient = metric_gradient<T, K, skew, sign>;
+  kernels.gradient = metric_gradient < T, K, skew, sign ? Direction::sign : Direction::difference > ;
   kernels.slope = slope;
   return kernels;
 }
@@ -70,7 +70,10 @@ constexpr MappingKernels<T> mapping_kernels() {
   constexpr CostForm wide = split ? double_cost : plain_cost;
   const auto sqeuclidean = metric_kernels<T, K, skew, core::SqEuclidean>(2);
   auto cosine = sqeuclidean;
-  if constexpr (split) cosine.products = metric_products<core::Cosine, T, K>;
+  if constexpr (split) {
+    cosine.products = metric_products<core::Cosine, T, K>;
+    cosine.gradient = cosine_gradient<K, skew>;
+  }
   return {K,
           {sweep<T, K, skew, plain_cost, false>, sweep<T, K, skew, wide, false>, sweep<T, K, skew, point_cost, false>},
           {sweep<T, K, skew, plain_cost, true>, sweep<T, K, skew, wide, true>, sweep<T, K, skew, point_cost, true>},

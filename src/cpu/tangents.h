@@ -24,7 +24,6 @@ class Tangents {
     rows = at<T>(scratch, layout.dot_rows);
     columns = at<T>(scratch, layout.dot_columns);
     plain_x = at<T>(scratch, layout.plain_x), plain_y = at<T>(scratch, layout.plain_y);
-    plain_rest_x = at<T>(scratch, layout.plain_rest_x), plain_rest_y = at<T>(scratch, layout.plain_rest_y);
     along_x = at<double>(scratch, layout.along_x), along_y = at<double>(scratch, layout.along_y);
   }
 
@@ -42,12 +41,11 @@ class Tangents {
     series.pack(strided(b.tangent_x, at_place.x), strided(b.tangent_y, at_place.y), at<T>(local, layout.tile));
   }
   // From tangents of the caller's points to those of points of norm 1 / sqrt(2).
-  void normalise(const SkewedSeries<T> &points, double *wide_x, double *wide_y, double *inverse_x,
-                 double *inverse_y) const {
-    points.along_x(wide_x, inverse_x, series.x, along_x);
-    points.along_y(wide_y, inverse_y, series.y, along_y);
-    points.project_x(wide_x, inverse_x, series.x);
-    points.project_y(wide_y, inverse_y, series.y);
+  void normalise(const SkewedSeries<T> &points, double *inverse_x, double *inverse_y) const {
+    points.along_x(inverse_x, series.x, along_x);
+    points.along_y(inverse_y, series.y, along_y);
+    points.project_x(nullptr, inverse_x, series.x, series.x);
+    points.project_y(nullptr, inverse_y, series.y, series.y);
   }
 
   // Derivatives of R beside Z, as in LaneState, and the tile of the costs'.
@@ -120,9 +118,6 @@ class Tangents {
     if (p.metric != SDTW_COSINE) return;
     std::fill(plain_x, plain_x + series.size_x(), T(0));
     std::fill(plain_y, plain_y + series.size_y(), T(0));
-    if (sizeof(T) == 8) return;
-    std::fill(plain_rest_x, plain_rest_x + series.size_x(), T(0));
-    std::fill(plain_rest_y, plain_rest_y + series.size_y(), T(0));
   }
   void gradient(TangentTile<T> t, int64_t strip, int64_t column, CostForm form) const {
     t.of.features = p.features;
@@ -138,15 +133,12 @@ class Tangents {
     if (p.metric != SDTW_COSINE) return;
     FusedTile<T> plain = t.of;  // the caller's points take the gradient itself as well
     plain.grad_x = plain_x + strip, plain.grad_y = plain_y + column;
-    plain.rest_x = plain_rest_x + strip, plain.rest_y = plain_rest_y + column;
     metric().gradient(plain);
   }
   // Cosine: from derivatives with respect to points of norm 1 / sqrt(2) to those with respect to the caller's.
-  void project_x(const SkewedSeries<T> &points, double *wide, double *inverse, T *gradient_dot) const {
-    points.project_tangent_x(wide, inverse, series.x, along_x, plain_x, gradient_dot);
-  }
-  void project_y(const SkewedSeries<T> &points, double *wide, double *inverse, T *gradient_dot) const {
-    points.project_tangent_y(wide, inverse, series.y, along_y, plain_y, gradient_dot);
+  void project(const SkewedSeries<T> &points, double *inverse_x, double *inverse_y, T *grad_x, T *grad_y) const {
+    points.project_tangent_x(inverse_x, series.x, along_x, plain_x, grad_x);
+    points.project_tangent_y(inverse_y, series.y, along_y, plain_y, grad_y);
   }
 
  private:
@@ -173,7 +165,7 @@ class Tangents {
 
  private:
   T *rows = nullptr, *columns = nullptr;
-  T *plain_x = nullptr, *plain_y = nullptr, *plain_rest_x = nullptr, *plain_rest_y = nullptr;
+  T *plain_x = nullptr, *plain_y = nullptr;
   double *along_x = nullptr, *along_y = nullptr;
 };
 
