@@ -175,6 +175,32 @@ class Call {
 };
 
 template <class In>
+void Call<In>::forward() {
+  if (state) {
+    const StateHeader header = StateHeader::of(whole, plan.isa);
+    std::memcpy(state, &header, sizeof header);
+  }
+  // What is not written is 0, so that equal calls leave equal bytes.
+  if (state) std::memset(state + sizeof(StateHeader), 0, state_layout.blocks - sizeof(StateHeader));
+  each_unit([&](int64_t index, int thread) {
+    Unit unit = begin(index, thread, false);
+    const auto clear_block = [&] { std::memset(block_of_state(index), 0, state_layout.block); };
+    const bool strips = plan.mapping == Mapping::strips;
+    if (state && !strips) clear_block();
+    solve(unit);
+    if (state && strips && (!unit.in_state || unit.lengths[0].kind != Kind::solved)) clear_block();
+    if (state) engine(index) = unit.engine;
+    for (int64_t l = 0, work = index * works_each(); l < unit.count; ++l, ++work) {
+      if (state) {
+        noted_lengths(work) = unit.noted[l];
+        kind(work) = unit.lengths[l].kind;
+      }
+    }
+    write_values(unit);
+  });
+}
+
+template <class In>
 typename Call<In>::Unit Call<In>::begin(int64_t index, int thread, bool again) const {
   Unit unit;
   const int64_t first = index * works_each();
@@ -212,6 +238,17 @@ void Call<In>::note(Unit &unit) const {
   }
 }
 
+// Lengths are those of forward, which have been checked: what the caller's arrays say by now is not asked again.
+template <class In>
+void Call<In>::recall(Unit &unit) const {
+  unit.engine = engine(unit.index);
+  for (int64_t l = 0, work = unit.index * works_each(); l < unit.count; ++l, ++work) {
+    unit.noted[l] = noted_lengths(work);
+    unit.lengths[l] = lengths_of(unit.noted[l]);
+    unit.lengths[l].kind = kind(work);
+  }
+}
+
 template <class In>
 bool Call<In>::fits(const Unit &unit) const {
   if (!may_exceed_state(p, plan)) return true;
@@ -223,6 +260,31 @@ template <class In>
 void Call<In>::solve(Unit &unit) {
   for (int64_t l = 0; l < unit.count; ++l) unit.values[l] = unit.lengths[l].value;
   plan.mapping == Mapping::lanes ? solve_group(unit) : solve_pair(unit);
+}
+
+template <class In>
+void Call<In>::solve_pair(Unit &unit) {
+  Lengths &lengths = unit.lengths[0];
+  if (lengths.kind != Kind::solved) return;
+  if (!solve_with_any_engine(unit)) {
+    unit.values[0] = std::numeric_limits<double>::quiet_NaN();
+    lengths.kind = Kind::nan;
+  } else if (std::isinf(unit.values[0])) {
+    lengths.kind = Kind::zero;  // no admissible path
+  }
+}
+
+template <class In>
+bool Call<In>::solve_with_any_engine(Unit &unit) {
+  if constexpr (has_float)
+    if (try_pair<float>(unit)) return true;
+  const auto bad = [&] { return poisoned<In>(p, b, unit.places[0], unit.lengths[0]); };
+  // Given costs are looked at as they are read, series beforehand.
+  if (p.fused() && bad()) return false;
+  if (try_pair<double>(unit)) return true;
+  // A tile also has costs of cells outside of a band, and the bound of costs is of all steps at once. Whether one is
+  // bad is asked now.
+  return (p.band != SDTW_BAND_NONE || !p.has_unit_steps()) && !bad();
 }
 
 template <class In>
@@ -240,28 +302,27 @@ bool Call<In>::try_pair(Unit &unit) {
 }
 
 template <class In>
-bool Call<In>::solve_with_any_engine(Unit &unit) {
-  if constexpr (has_float)
-    if (try_pair<float>(unit)) return true;
-  const auto bad = [&] { return poisoned<In>(p, b, unit.places[0], unit.lengths[0]); };
-  // Given costs are looked at as they are read, series beforehand.
-  if (p.fused() && bad()) return false;
-  if (try_pair<double>(unit)) return true;
-  // A tile also has costs of cells outside of a band, and the bound of costs is of all steps at once. Whether one is
-  // bad is asked now.
-  return (p.band != SDTW_BAND_NONE || !p.has_unit_steps()) && !bad();
+void Call<In>::solve_group(Unit &unit) {
+  if (!solve_group_as_float(unit)) {
+    const auto spoil = [&] {
+      for (int64_t l = 0; l < unit.count; ++l)
+        if (unit.lengths[l].kind == Kind::solved && poisoned<In>(p, b, unit.places[l], unit.lengths[l])) {
+          unit.lengths[l].kind = Kind::nan;
+          unit.values[l] = std::numeric_limits<double>::quiet_NaN();
+        }
+    };
+    if (p.fused()) spoil();
+    // Costs that are NaN disturb no lane but their own: which one, is asked afterwards.
+    if (!try_group<double>(unit)) spoil();
+  }
+  for (int64_t l = 0; l < unit.count; ++l)  // no admissible path
+    if (unit.lengths[l].kind == Kind::solved && std::isinf(unit.values[l])) unit.lengths[l].kind = Kind::zero;
 }
 
 template <class In>
-void Call<In>::solve_pair(Unit &unit) {
-  Lengths &lengths = unit.lengths[0];
-  if (lengths.kind != Kind::solved) return;
-  if (!solve_with_any_engine(unit)) {
-    unit.values[0] = std::numeric_limits<double>::quiet_NaN();
-    lengths.kind = Kind::nan;
-  } else if (std::isinf(unit.values[0])) {
-    lengths.kind = Kind::zero;  // no admissible path
-  }
+bool Call<In>::solve_group_as_float(Unit &unit) {
+  if constexpr (has_float) return try_group<float>(unit);
+  return false;
 }
 
 template <class In>
@@ -291,60 +352,23 @@ bool Call<In>::try_group(Unit &unit) {
 }
 
 template <class In>
-void Call<In>::solve_group(Unit &unit) {
-  if (!solve_group_as_float(unit)) {
-    const auto spoil = [&] {
-      for (int64_t l = 0; l < unit.count; ++l)
-        if (unit.lengths[l].kind == Kind::solved && poisoned<In>(p, b, unit.places[l], unit.lengths[l])) {
-          unit.lengths[l].kind = Kind::nan;
-          unit.values[l] = std::numeric_limits<double>::quiet_NaN();
-        }
-    };
-    if (p.fused()) spoil();
-    // Costs that are NaN disturb no lane but their own: which one, is asked afterwards.
-    if (!try_group<double>(unit)) spoil();
-  }
-  for (int64_t l = 0; l < unit.count; ++l)  // no admissible path
-    if (unit.lengths[l].kind == Kind::solved && std::isinf(unit.values[l])) unit.lengths[l].kind = Kind::zero;
-}
-
-template <class In>
-bool Call<In>::solve_group_as_float(Unit &unit) {
-  if constexpr (has_float) return try_group<float>(unit);
-  return false;
-}
-
-template <class In>
-void Call<In>::forward() {
-  if (state) {
-    const StateHeader header = StateHeader::of(whole, plan.isa);
-    std::memcpy(state, &header, sizeof header);
-  }
-  // What is not written is 0, so that equal calls leave equal bytes.
-  if (state) std::memset(state + sizeof(StateHeader), 0, state_layout.blocks - sizeof(StateHeader));
-  each_unit([&](int64_t index, int thread) {
-    Unit unit = begin(index, thread, false);
-    const auto clear_block = [&] { std::memset(block_of_state(index), 0, state_layout.block); };
-    const bool strips = plan.mapping == Mapping::strips;
-    if (state && !strips) clear_block();
-    solve(unit);
-    if (state && strips && (!unit.in_state || unit.lengths[0].kind != Kind::solved)) clear_block();
-    if (state) engine(index) = unit.engine;
-    for (int64_t l = 0, work = index * works_each(); l < unit.count; ++l, ++work) {
-      if (state) {
-        noted_lengths(work) = unit.noted[l];
-        kind(work) = unit.lengths[l].kind;
-      }
-    }
-    write_values(unit);
-  });
-}
-
-template <class In>
 void Call<In>::write_values(const Unit &unit) const {
   for (int64_t l = 0; l < unit.count; ++l)
     for (const int64_t result : {unit.places[l].result, unit.places[l].mirror})
       if (result >= 0) write_value(p, b, result, unit.values[l]);
+}
+
+template <class In>
+void Call<In>::require_state() const {
+  for (int64_t work = 0; work < plan.works; ++work) {
+    const Place at = place(work);
+    const NotedLengths then = noted_lengths(work), now = note_lengths(p, b, at);
+    require_length(true, at.x, then.n, now.n);
+    require_length(false, at.y, then.m, now.m);
+    if (!is_sound(work))
+      invalid("buffers.state says of pair %lld what sdtw_forward does not write: it must be kept as that has left it",
+              (long long)at.result);
+  }
 }
 
 // rows: of the lengths of rows, which are the caller's x unless the plan has turned the problem.
@@ -369,30 +393,6 @@ bool Call<In>::is_sound(int64_t work) const {
   if (used == Engine::float64) return true;
   if (used == Engine::products) return has_float && has_products(p);
   return has_float && (used == Engine::plain || (used == Engine::double_costs && p.fused()));
-}
-
-template <class In>
-void Call<In>::require_state() const {
-  for (int64_t work = 0; work < plan.works; ++work) {
-    const Place at = place(work);
-    const NotedLengths then = noted_lengths(work), now = note_lengths(p, b, at);
-    require_length(true, at.x, then.n, now.n);
-    require_length(false, at.y, then.m, now.m);
-    if (!is_sound(work))
-      invalid("buffers.state says of pair %lld what sdtw_forward does not write: it must be kept as that has left it",
-              (long long)at.result);
-  }
-}
-
-// Lengths are those of forward, which have been checked: what the caller's arrays say by now is not asked again.
-template <class In>
-void Call<In>::recall(Unit &unit) const {
-  unit.engine = engine(unit.index);
-  for (int64_t l = 0, work = unit.index * works_each(); l < unit.count; ++l, ++work) {
-    unit.noted[l] = noted_lengths(work);
-    unit.lengths[l] = lengths_of(unit.noted[l]);
-    unit.lengths[l].kind = kind(work);
-  }
 }
 
 }  // namespace sdtw::cpu

@@ -6,6 +6,59 @@
 
 namespace sdtw::cpu {
 
+template <class In>
+void Call<In>::backward(const sdtw_out *target, bool weighted) {
+  GradientSums sums;
+  const bool summing = p.all_pairs && p.fused() && !target;
+  if (summing) {
+    const bool both = p.symmetric;
+    sums.x = sums_of(scratch.sums_x, b.grad_x.data, p.batch_x, p.n);
+    sums.y = both ? sums.x : sums_of(scratch.sums_y, b.grad_y.data, p.batch_y, p.m);
+    sums.x.clear();
+    sums.y.clear();
+  }
+  each_unit([&](int64_t index, int thread) {
+    Unit unit = begin(index, thread, true);
+    if (!unit.recalled) solve(unit);
+    if (b.value) write_values(unit);
+    // Of a soft minimum the value's tangent is known by now.
+    const bool done = scratch.tangents && p.gamma > 0 && !b.grad_x.data && !b.grad_y.data;
+    if (!done) backward(unit, target, weighted, summing ? &sums : nullptr);
+    if (scratch.tangents && b.value_tangent) write_value_tangent(unit, b.value_tangent);
+  });
+  if (!summing) return;
+  sums.x.write<In>(b.grad_x);
+  if (!p.symmetric) sums.y.write<In>(b.grad_y);
+}
+
+template <class In>
+void Call<In>::backward(Unit &unit, const sdtw_out *target, bool weighted, GradientSums *sums) {
+  double g[lane_group] = {};
+  for (int64_t l = 0; l < unit.count; ++l) {
+    if (!sums) clear(unit, l, target);
+    g[l] = grad_value(unit.places[l], weighted);
+    // Also where E is 0 and nothing is swept: NaN and infinity times 0 are NaN.
+    const Lengths &of = unit.lengths[l];
+    if (target && !std::isfinite(g[l]) && of.kind == Kind::solved)
+      fill_matrix(element<In>(*target, unit.places[l].result), of.n, target->stride[1], of.m, target->stride[2],
+                  static_cast<In>(std::numeric_limits<float>::quiet_NaN()));
+  }
+  const auto run = [&](auto type) {
+    using T = decltype(type);
+    if (plan.mapping == Mapping::lanes)
+      backward_group<T>(unit, target, g, weighted, sums);
+    else if (unit.lengths[0].kind == Kind::solved)
+      backward_pair<T>(unit, target, g[0], weighted, sums);
+    if (sums) sums->in_turn(unit.index, [&] { add_to<T>(*sums, unit); });
+  };
+  if (unit.engine == Engine::float64)
+    run(double{});
+  else if constexpr (has_float)
+    run(float{});
+  if (target)
+    for (int64_t l = 0; l < unit.count; ++l) mirror(unit.places[l], *target);
+}
+
 // What the sweeps do not write of a pair's gradients or alignment: padding, and everything of a pair not solved.
 template <class In>
 void Call<In>::clear(const Unit &unit, int64_t lane, const sdtw_out *target) {
@@ -21,50 +74,11 @@ void Call<In>::clear(const Unit &unit, int64_t lane, const sdtw_out *target) {
   if (b.grad_y.data) fill(b.grad_y, at.y, lengths.m, p.m, p.features);
 }
 
-// The alignment of the pair transposed: a few rows at a time, as of lines of cache that are a power of two apart there
-// is room for no more.
-template <class In>
-void Call<In>::mirror(const Place &at, const sdtw_out &target) const {
-  if (at.mirror < 0) return;
-  constexpr int64_t few = 8;
-  const In *const from = element<In>(target, at.result);
-  In *const to = element<In>(target, at.mirror);
-  const int64_t row = target.stride[1], column = target.stride[2];
-  for (int64_t top = 0; top < p.n; top += few)
-    for (int64_t j = 0; j < p.m; ++j)
-      for (int64_t i = top; i < std::min(top + few, p.n); ++i) to[j * row + i * column] = from[i * row + j * column];
-}
-
 template <class In>
 double Call<In>::grad_value(const Place &at, bool weighted) const {
   if (!weighted) return 1;
   const double g = read_grad_value(p, b, at.result);
   return at.mirror < 0 ? g : g + read_grad_value(p, b, at.mirror);
-}
-
-template <class In>
-SeriesSums Call<In>::sums_of(size_t offset, bool wanted, int64_t batch, int64_t steps) const {
-  std::byte *const base = workspace + scratch.of_threads(plan);
-  return {wanted ? reinterpret_cast<double *>(base + offset) : nullptr, batch, steps, p.features};
-}
-
-// Adds a unit's gradients, which lie in the thread's scratch, pair by pair.
-template <class In>
-template <class T>
-void Call<In>::add_to(GradientSums &sums, const Unit &unit) const {
-  const T *const of_x = reinterpret_cast<const T *>(shared(unit.thread) + scratch.out_x);
-  const T *const of_y = reinterpret_cast<const T *>(shared(unit.thread) + scratch.out_y);
-  for (int64_t l = 0; l < unit.count; ++l) {
-    const Place &at = unit.places[l];
-    const Lengths &lengths = unit.lengths[l];
-    if (lengths.kind == Kind::solved) {
-      sums.x.add(at.x, of_x + l * sums.x.each(), lengths.n);
-      sums.y.add(at.y, of_y + l * sums.y.each(), lengths.m);
-    } else if (lengths.kind == Kind::nan) {
-      sums.x.spoil(at.x);
-      sums.y.spoil(at.y);
-    }
-  }
 }
 
 template <class In>
@@ -130,32 +144,43 @@ void Call<In>::backward_group(const Unit &unit, const sdtw_out *target, const do
   }
 }
 
+// Adds a unit's gradients, which lie in the thread's scratch, pair by pair.
 template <class In>
-void Call<In>::backward(Unit &unit, const sdtw_out *target, bool weighted, GradientSums *sums) {
-  double g[lane_group] = {};
+template <class T>
+void Call<In>::add_to(GradientSums &sums, const Unit &unit) const {
+  const T *const of_x = reinterpret_cast<const T *>(shared(unit.thread) + scratch.out_x);
+  const T *const of_y = reinterpret_cast<const T *>(shared(unit.thread) + scratch.out_y);
   for (int64_t l = 0; l < unit.count; ++l) {
-    if (!sums) clear(unit, l, target);
-    g[l] = grad_value(unit.places[l], weighted);
-    // Also where E is 0 and nothing is swept: NaN and infinity times 0 are NaN.
-    const Lengths &of = unit.lengths[l];
-    if (target && !std::isfinite(g[l]) && of.kind == Kind::solved)
-      fill_matrix(element<In>(*target, unit.places[l].result), of.n, target->stride[1], of.m, target->stride[2],
-                  static_cast<In>(std::numeric_limits<float>::quiet_NaN()));
+    const Place &at = unit.places[l];
+    const Lengths &lengths = unit.lengths[l];
+    if (lengths.kind == Kind::solved) {
+      sums.x.add(at.x, of_x + l * sums.x.each(), lengths.n);
+      sums.y.add(at.y, of_y + l * sums.y.each(), lengths.m);
+    } else if (lengths.kind == Kind::nan) {
+      sums.x.spoil(at.x);
+      sums.y.spoil(at.y);
+    }
   }
-  const auto run = [&](auto type) {
-    using T = decltype(type);
-    if (plan.mapping == Mapping::lanes)
-      backward_group<T>(unit, target, g, weighted, sums);
-    else if (unit.lengths[0].kind == Kind::solved)
-      backward_pair<T>(unit, target, g[0], weighted, sums);
-    if (sums) sums->in_turn(unit.index, [&] { add_to<T>(*sums, unit); });
-  };
-  if (unit.engine == Engine::float64)
-    run(double{});
-  else if constexpr (has_float)
-    run(float{});
-  if (target)
-    for (int64_t l = 0; l < unit.count; ++l) mirror(unit.places[l], *target);
+}
+
+// The alignment of the pair transposed: a few rows at a time, as of lines of cache that are a power of two apart there
+// is room for no more.
+template <class In>
+void Call<In>::mirror(const Place &at, const sdtw_out &target) const {
+  if (at.mirror < 0) return;
+  constexpr int64_t few = 8;
+  const In *const from = element<In>(target, at.result);
+  In *const to = element<In>(target, at.mirror);
+  const int64_t row = target.stride[1], column = target.stride[2];
+  for (int64_t top = 0; top < p.n; top += few)
+    for (int64_t j = 0; j < p.m; ++j)
+      for (int64_t i = top; i < std::min(top + few, p.n); ++i) to[j * row + i * column] = from[i * row + j * column];
+}
+
+template <class In>
+SeriesSums Call<In>::sums_of(size_t offset, bool wanted, int64_t batch, int64_t steps) const {
+  std::byte *const base = workspace + scratch.of_threads(plan);
+  return {wanted ? reinterpret_cast<double *>(base + offset) : nullptr, batch, steps, p.features};
 }
 
 template <class In>
@@ -171,31 +196,6 @@ void Call<In>::write_value_tangent(const Unit &unit, void *out) const {
     else
       static_cast<float *>(out)[result] = static_cast<float>(tangent);
   }
-}
-
-template <class In>
-void Call<In>::backward(const sdtw_out *target, bool weighted) {
-  GradientSums sums;
-  const bool summing = p.all_pairs && p.fused() && !target;
-  if (summing) {
-    const bool both = p.symmetric;
-    sums.x = sums_of(scratch.sums_x, b.grad_x.data, p.batch_x, p.n);
-    sums.y = both ? sums.x : sums_of(scratch.sums_y, b.grad_y.data, p.batch_y, p.m);
-    sums.x.clear();
-    sums.y.clear();
-  }
-  each_unit([&](int64_t index, int thread) {
-    Unit unit = begin(index, thread, true);
-    if (!unit.recalled) solve(unit);
-    if (b.value) write_values(unit);
-    // Of a soft minimum the value's tangent is known by now.
-    const bool done = scratch.tangents && p.gamma > 0 && !b.grad_x.data && !b.grad_y.data;
-    if (!done) backward(unit, target, weighted, summing ? &sums : nullptr);
-    if (scratch.tangents && b.value_tangent) write_value_tangent(unit, b.value_tangent);
-  });
-  if (!summing) return;
-  sums.x.write<In>(b.grad_x);
-  if (!p.symmetric) sums.y.write<In>(b.grad_y);
 }
 
 }  // namespace sdtw::cpu
