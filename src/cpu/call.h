@@ -12,11 +12,11 @@
 
 namespace sdtw::cpu {
 
-// One call: plan, buffers, and where its parts of state and workspace are.
+// One call, of inputs of type In: plan, buffers, and where its parts of state and workspace are.
 template <class In>
-class Call {
+class TypedCall {
  public:
-  Call(const sdtw::Plan &whole_plan, const Buffers &buffers, Need need, sdtw_cpu_isa which)
+  TypedCall(const sdtw::Plan &whole_plan, const Buffers &buffers, Need need, sdtw_cpu_isa which)
       : whole(whole_plan),
         p(whole.problem),
         plan(whole.cpu),
@@ -32,9 +32,8 @@ class Call {
   void forward();
   // Throws unless state is what forward writes for these lengths: what follows reads and writes where it says.
   void require_state() const;
-  // target: where E goes (times g if `weighted`), or null for gradients of the series. With tangents it is their
-  // derivatives that go there, and to buffers.grad_x and grad_y.
-  void backward(const sdtw_out *target, bool weighted);
+  // With tangents derivatives take the place of what is wanted.
+  void backward(Wanted wanted);
 
  private:
   static constexpr bool has_float = !std::is_same_v<In, double>;
@@ -147,18 +146,18 @@ class Call {
   }
 
   // sums: of all pairs' gradients, or null.
-  void backward(Unit &unit, const sdtw_out *target, bool weighted, GradientSums *sums);
+  void backward_unit(Unit &unit, Wanted wanted, GradientSums *sums);
   template <class T>
-  void backward_pair(Unit &unit, const sdtw_out *target, double g, bool derivative, GradientSums *sums);
+  void backward_pair(Unit &unit, Wanted wanted, double g, GradientSums *sums);
   template <class T>
-  void backward_group(const Unit &unit, const sdtw_out *target, const double *g, bool weighted, GradientSums *sums);
+  void backward_group(const Unit &unit, Wanted wanted, const double *g, GradientSums *sums);
   template <class T>
   void add_to(GradientSums &sums, const Unit &unit) const;
   SeriesSums sums_of(size_t offset, bool wanted, int64_t batch, int64_t steps) const;
-  double grad_value(const Place &at, bool weighted) const;
+  double grad_value(const Place &at, Wanted wanted) const;
   void write_values(const Unit &unit) const;
   void write_value_tangent(const Unit &unit, void *out) const;
-  void clear(const Unit &unit, int64_t lane, const sdtw_out *target);
+  void clear(const Unit &unit, int64_t lane, Wanted wanted);
   void mirror(const Place &at, const sdtw_out &target) const;
 
   void require_length(bool rows, int64_t series, int32_t then, int32_t now) const;
@@ -175,7 +174,7 @@ class Call {
 };
 
 template <class In>
-void Call<In>::forward() {
+void TypedCall<In>::forward() {
   if (state) {
     const StateHeader header = StateHeader::of(whole, plan.isa);
     std::memcpy(state, &header, sizeof header);
@@ -201,7 +200,7 @@ void Call<In>::forward() {
 }
 
 template <class In>
-typename Call<In>::Unit Call<In>::begin(int64_t index, int thread, bool again) const {
+typename TypedCall<In>::Unit TypedCall<In>::begin(int64_t index, int thread, bool again) const {
   Unit unit;
   const int64_t first = index * works_each();
   unit.index = index;
@@ -231,7 +230,7 @@ typename Call<In>::Unit Call<In>::begin(int64_t index, int thread, bool again) c
 }
 
 template <class In>
-void Call<In>::note(Unit &unit) const {
+void TypedCall<In>::note(Unit &unit) const {
   for (int64_t l = 0; l < unit.count; ++l) {
     unit.noted[l] = note_lengths(p, b, unit.places[l]);
     unit.lengths[l] = lengths_of(unit.noted[l]);
@@ -240,7 +239,7 @@ void Call<In>::note(Unit &unit) const {
 
 // Lengths are those of forward, which have been checked: what the caller's arrays say by now is not asked again.
 template <class In>
-void Call<In>::recall(Unit &unit) const {
+void TypedCall<In>::recall(Unit &unit) const {
   unit.engine = engine(unit.index);
   for (int64_t l = 0, work = unit.index * works_each(); l < unit.count; ++l, ++work) {
     unit.noted[l] = noted_lengths(work);
@@ -250,20 +249,20 @@ void Call<In>::recall(Unit &unit) const {
 }
 
 template <class In>
-bool Call<In>::fits(const Unit &unit) const {
+bool TypedCall<In>::fits(const Unit &unit) const {
   if (!may_exceed_state(p, plan)) return true;
   const Lengths &of = unit.lengths[0];
   return Boundaries::of_pair(p, plan, of.n, of.m).bytes <= state_layout.block;
 }
 
 template <class In>
-void Call<In>::solve(Unit &unit) {
+void TypedCall<In>::solve(Unit &unit) {
   for (int64_t l = 0; l < unit.count; ++l) unit.values[l] = unit.lengths[l].value;
   plan.mapping == Mapping::lanes ? solve_group(unit) : solve_pair(unit);
 }
 
 template <class In>
-void Call<In>::solve_pair(Unit &unit) {
+void TypedCall<In>::solve_pair(Unit &unit) {
   Lengths &lengths = unit.lengths[0];
   if (lengths.kind != Kind::solved) return;
   if (!solve_with_any_engine(unit)) {
@@ -275,7 +274,7 @@ void Call<In>::solve_pair(Unit &unit) {
 }
 
 template <class In>
-bool Call<In>::solve_with_any_engine(Unit &unit) {
+bool TypedCall<In>::solve_with_any_engine(Unit &unit) {
   if constexpr (has_float)
     if (try_pair<float>(unit)) return true;
   const auto bad = [&] { return poisoned<In>(p, b, unit.places[0], unit.lengths[0]); };
@@ -289,7 +288,7 @@ bool Call<In>::solve_with_any_engine(Unit &unit) {
 
 template <class In>
 template <class T>
-bool Call<In>::try_pair(Unit &unit) {
+bool TypedCall<In>::try_pair(Unit &unit) {
   auto solver = pair_solver<T>(unit);
   solver.prepare(local(unit.thread));
   const Engine needed = solver.needed();
@@ -302,7 +301,7 @@ bool Call<In>::try_pair(Unit &unit) {
 }
 
 template <class In>
-void Call<In>::solve_group(Unit &unit) {
+void TypedCall<In>::solve_group(Unit &unit) {
   if (!solve_group_as_float(unit)) {
     const auto spoil = [&] {
       for (int64_t l = 0; l < unit.count; ++l)
@@ -320,14 +319,14 @@ void Call<In>::solve_group(Unit &unit) {
 }
 
 template <class In>
-bool Call<In>::solve_group_as_float(Unit &unit) {
+bool TypedCall<In>::solve_group_as_float(Unit &unit) {
   if constexpr (has_float) return try_group<float>(unit);
   return false;
 }
 
 template <class In>
 template <class T>
-bool Call<In>::try_group(Unit &unit) {
+bool TypedCall<In>::try_group(Unit &unit) {
   const int W = isa.kernels<T>().width;
   // One engine for all of the unit, so that results do not depend on the width of vectors.
   Engine needed = sizeof(T) == 4 ? Engine::plain : Engine::float64;
@@ -352,14 +351,14 @@ bool Call<In>::try_group(Unit &unit) {
 }
 
 template <class In>
-void Call<In>::write_values(const Unit &unit) const {
+void TypedCall<In>::write_values(const Unit &unit) const {
   for (int64_t l = 0; l < unit.count; ++l)
     for (const int64_t result : {unit.places[l].result, unit.places[l].mirror})
       if (result >= 0) write_value(p, b, result, unit.values[l]);
 }
 
 template <class In>
-void Call<In>::require_state() const {
+void TypedCall<In>::require_state() const {
   for (int64_t work = 0; work < plan.works; ++work) {
     const Place at = place(work);
     const NotedLengths then = noted_lengths(work), now = note_lengths(p, b, at);
@@ -373,7 +372,7 @@ void Call<In>::require_state() const {
 
 // rows: of the lengths of rows, which are the caller's x unless the plan has turned the problem.
 template <class In>
-void Call<In>::require_length(bool rows, int64_t series, int32_t then, int32_t now) const {
+void TypedCall<In>::require_length(bool rows, int64_t series, int32_t then, int32_t now) const {
   if (then == now) return;
   const void *const lengths = rows ? b.x_len : b.y_len;
   const char *const name = rows != plan.transposed || p.symmetric ? "x_len" : "y_len";
@@ -385,7 +384,7 @@ void Call<In>::require_length(bool rows, int64_t series, int32_t then, int32_t n
 
 // Whether what state says of a pair can be: of lengths that have been checked.
 template <class In>
-bool Call<In>::is_sound(int64_t work) const {
+bool TypedCall<In>::is_sound(int64_t work) const {
   const Kind known = lengths_of(noted_lengths(work)).kind, what = kind(work);
   if (known != Kind::solved) return what == known;
   if (what != Kind::solved) return what == Kind::zero || what == Kind::nan;

@@ -118,9 +118,8 @@ class LaneGroup {
   // value: [W], in units of gamma; at gamma = 0 as it is. False if a given cost is not for this engine.
   bool forward(double *value);
 
-  // Sweeps E back; gradients stay packed until write_gradients. target: where E goes times factor[lane], or null.
-  // derivative: E times the weights of steps.
-  void backward(const sdtw_out *target, const T *factor, bool derivative);
+  // Sweeps E back. Gradients of series stay packed until write_gradients; else E is written, times factor[lane].
+  void backward(Wanted wanted, const T *factor);
 
   // factor: [W], g of each pair. Where to, if anywhere: at the places' series, or of other places.
   template <class Out>
@@ -329,7 +328,7 @@ class LaneGroup {
     return {{{left, plan.tile_rows}, {diagonal, plan.tile_rows}, {adjoint_row + c * W, count}}};
   }
   void recompute(int64_t r, int64_t c, int64_t count) const;
-  void adjoint(int64_t r, int64_t begin, int64_t end, bool derivative) const;
+  void adjoint(int64_t r, int64_t begin, int64_t end, Wanted wanted) const;
   void leave(int64_t r, int64_t c, int64_t count, int64_t begin, int64_t end, bool first) const;
   bool live(int64_t r, int64_t c, int64_t count) const;
 

@@ -8,9 +8,10 @@
 namespace sdtw::cpu {
 
 template <class T, class In>
-void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor, bool derivative) {
+void LaneGroup<T, In>::backward(Wanted wanted, const T *factor) {
+  const sdtw_out *const target = target_of(wanted, b);
   std::fill(adjoint_row, adjoint_row + longest_m * W, T(0));
-  if (p.fused() && !target) {
+  if (wanted == Wanted::gradients) {
     const int64_t size_x = tiles_down() * plan.tile_rows * features * W, size_y = longest_m * features * W;
     std::fill(grad_x, grad_x + size_x, T(0));
     if (of_y_too) std::fill(grad_y, grad_y + size_y, T(0));
@@ -31,7 +32,7 @@ void LaneGroup<T, In>::backward(const sdtw_out *target, const T *factor, bool de
       for (int64_t q = (rows - 1) / K * K; q >= 0; q -= K) {
         find_columns(r + q, columns);
         const int64_t from = std::max(c, columns.begin), to = std::min(c + count, columns.end);
-        if (from < to) adjoint(r + q, from, to, derivative);
+        if (from < to) adjoint(r + q, from, to, wanted);
         if (rule.banded) leave(r + q, c, count, from, to, columns.begin >= c);
         if (from >= to) continue;
         if (target) {
@@ -110,7 +111,7 @@ void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
 
 // Columns [begin, end) of one group of K rows of a tile; E stays in `alignment`.
 template <class T, class In>
-void LaneGroup<T, In>::adjoint(int64_t r, int64_t begin, int64_t end, bool derivative) const {
+void LaneGroup<T, In>::adjoint(int64_t r, int64_t begin, int64_t end, Wanted wanted) const {
   const FlushDenormals flush;
   const int64_t q = r % plan.tile_rows;
   const T *const of_tile = kept_at(r, begin), *const p_ = of_tile ? of_tile : entries + q * plan.tile_cols * 3 * W;
@@ -124,7 +125,7 @@ void LaneGroup<T, In>::adjoint(int64_t r, int64_t begin, int64_t end, bool deriv
     const AdjointSweep<T> part{
         to - s,  p_ + (s - begin) * K * 3 * W, alignment + (s - begin) * K * W, left + q * W, diagonal + q * W,
         above_m, adjoint_row + s * W};
-    if (derivative && rule.weighted)
+    if (wanted != Wanted::alignment && rule.weighted)
       kernels.of_lanes.adjoint({part, &rule.steps, nullptr, nullptr, nullptr, nullptr, nullptr});
     else
       mapping.adjoint(part);

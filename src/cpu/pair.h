@@ -53,6 +53,16 @@ inline Lengths lengths_of(NotedLengths noted) {
   return {n, m, Kind::solved, 0};
 }
 
+// What backward is asked for: gradients of series; that of given costs, which is E times the weights of steps and the
+// value's gradient; or E itself.
+enum class Wanted { gradients, cost_gradient, alignment };
+
+// The matrix that E goes to. Null where it becomes gradients of series, or only the value's tangent is asked for.
+inline const sdtw_out *target_of(Wanted wanted, const Buffers &b) {
+  if (wanted == Wanted::alignment) return &b.alignment;
+  return wanted == Wanted::cost_gradient && b.grad_x.data ? &b.grad_x : nullptr;
+}
+
 template <class Element, class Array>
 auto *element(const Array &array, int64_t pair) {
   using Pointer =

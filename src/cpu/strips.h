@@ -101,10 +101,10 @@ class StripPair {
   template <class Locals>
   bool forward(double &value, Locals &&locals, int threads);
 
-  // Sweeps E back through the pair; gradients stay packed until write_gradients. target: where E goes times factor, or
-  // null. derivative: E times the expected weight of the step into the cell, rather than E.
+  // Sweeps E back through the pair. Gradients of series stay packed until write_gradients; else E is written, times
+  // factor.
   template <class Locals>
-  void backward(In *target, const int64_t (&stride)[3], T factor, bool derivative, Locals &&locals, int threads);
+  void backward(Wanted wanted, T factor, Locals &&locals, int threads);
 
   // Of the value, along the tangents: after forward, or at gamma = 0 after backward.
   double value_tangent() const { return tangents.value; }
@@ -262,18 +262,24 @@ class StripPair {
   }
 
   bool forward_strip(int64_t i, std::byte *local, double &value);
-  void backward_strip(int64_t i, std::byte *local, In *target, const int64_t (&stride)[3], T factor, bool derivative);
-  void backward_path(std::byte *local, In *target, const int64_t (&stride)[3], T factor, bool derivative);
+  // What becomes of E.
+  struct Output {
+    Wanted wanted;
+    const sdtw_out *target;  // target_of(wanted)
+    T factor;                // of E there
+  };
+  void backward_strip(int64_t i, std::byte *local, const Output &out);
+  void backward_path(std::byte *local, const Output &out);
   void load_rows() const;
   template <class Out>
   void store_rows(const T *from, int64_t count, T factor, StridedOut<Out> to) const;
-  // How the cells were entered, of a tile recomputed from its boundaries in state.
-  void probabilities(int64_t i, const Corridor &within, int64_t first_step, int64_t count, std::byte *local) const;
-  void adjoint(const T *entries, int64_t first_step, int64_t count, std::byte *local, bool derivative,
+  // How the cells were entered, of a tile recomputed from its boundaries.
+  void recompute(int64_t i, const Corridor &within, int64_t first_step, int64_t count, std::byte *local) const;
+  void adjoint(const T *entries, int64_t first_step, int64_t count, std::byte *local, Wanted wanted,
                double &lost) const;
-  // What becomes of a tile's E.
-  void spend(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local, In *target,
-             const int64_t (&stride)[3], T factor) const;
+  // Adds a tile's E to the gradients, or writes it.
+  void use_alignment(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local,
+                     const Output &out) const;
   // row_dot: of tangents, where they are carried along.
   void sweep(int64_t i, const Sweep<T> &of, const Corridor &within, int64_t first_step, bool save, T *row_dot,
              std::byte *local) const {

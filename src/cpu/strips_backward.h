@@ -8,11 +8,11 @@ namespace sdtw::cpu {
 
 template <class T, class In>
 template <class Locals>
-void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor, bool derivative, Locals &&locals,
-                                int threads) {
+void StripPair<T, In>::backward(Wanted wanted, T factor, Locals &&locals, int threads) {
+  const Output out{wanted, target_of(wanted, b), factor};
   shared = threads > 1;
   std::fill(adjoint_row - pad, adjoint_row + m + pad, T(0));
-  if (p.fused() && !target) {
+  if (wanted == Wanted::gradients) {
     const int64_t size_x = by_rows ? strips() * strip_rows * row_features(p) : series.size_x();
     const int64_t size_y = by_rows ? m * row_features(p) : series.size_y();
     if (by_rows) load_rows();
@@ -27,15 +27,12 @@ void StripPair<T, In>::backward(In *target, const int64_t (&stride)[3], T factor
     tangents.clear_gradients();
     tangents.start_adjoint();
   }
-  if (rule.hard) return backward_path(locals(0), target, stride, factor, derivative);
-  run(locals, threads, [&](int64_t ticket, std::byte *local) {
-    backward_strip(strips() - 1 - ticket, local, target, stride, factor, derivative);
-  });
+  if (rule.hard) return backward_path(locals(0), out);
+  run(locals, threads, [&](int64_t ticket, std::byte *local) { backward_strip(strips() - 1 - ticket, local, out); });
 }
 
 template <class T, class In>
-void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, const int64_t (&stride)[3], T factor,
-                                      bool derivative) {
+void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, const Output &out) {
   const Extent cells = extent(i);
   const Corridor within = corridor(i);
   T *const left = at<T>(local, layout.carry_left), *const diagonal = at<T>(local, layout.carry_diagonal);
@@ -61,14 +58,14 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
     }
     if (live > 0) {
       const T *const entries = kept_at(i, s);
-      if (!entries || (metric().slopes[form] && !target)) cost(i, cells, s, live, local);
+      if (!entries || (metric().slopes[form] && out.wanted == Wanted::gradients)) cost(i, cells, s, live, local);
       if (tangents.carried()) tangent_cost(i, cells, s, live, local);
       {
         const FlushDenormals flush;
-        if (!entries) probabilities(i, within, s, live, local);
-        adjoint(entries ? entries : at<T>(local, layout.entries), s, live, local, derivative, lost);
+        if (!entries) recompute(i, within, s, live, local);
+        adjoint(entries ? entries : at<T>(local, layout.entries), s, live, local, out.wanted, lost);
       }
-      spend(i, cells, s, live, local, target, stride, factor);
+      use_alignment(i, cells, s, live, local, out);
     }
     if (s == within.begin) adjoint_row[s] = above[0];
     if (s == within.begin && tangents.carried()) tangents.adjoint_row[s] = tangents.left(local)[strip_rows];
@@ -78,8 +75,8 @@ void StripPair<T, In>::backward_strip(int64_t i, std::byte *local, In *target, c
 }
 
 template <class T, class In>
-void StripPair<T, In>::probabilities(int64_t i, const Corridor &within, int64_t first_step, int64_t count,
-                                     std::byte *local) const {
+void StripPair<T, In>::recompute(int64_t i, const Corridor &within, int64_t first_step, int64_t count,
+                                 std::byte *local) const {
   const LaneState<T> lanes = lane_state(local);
   T *const above_m = at<T>(local, layout.segment_m) + pad;
   E *const above_e = at<E>(local, layout.segment_e) + pad;
@@ -102,7 +99,7 @@ void StripPair<T, In>::probabilities(int64_t i, const Corridor &within, int64_t 
 // Sweeps E back through a tile with these entries, a few steps at a time for the sake of the flow's rounding errors.
 // lost: of the flow so far, relative to it, and not given back yet.
 template <class T, class In>
-void StripPair<T, In>::adjoint(const T *entries, int64_t first_step, int64_t count, std::byte *local, bool derivative,
+void StripPair<T, In>::adjoint(const T *entries, int64_t first_step, int64_t count, std::byte *local, Wanted wanted,
                                double &lost) const {
   const int64_t portion = m < 16 ? 2 : 16;  // a path through few columns goes through many rows in a step
   T *const left = at<T>(local, layout.carry_left), *const diagonal = at<T>(local, layout.carry_diagonal);
@@ -121,7 +118,7 @@ void StripPair<T, In>::adjoint(const T *entries, int64_t first_step, int64_t cou
                                row};
     if (tangents.carried())
       kernels.rules.adjoint_tangent(tangents.adjoint(part, rule.steps, first_step, s, local));
-    else if (derivative && rule.weighted)
+    else if (wanted != Wanted::alignment && rule.weighted)
       kernels.rules.adjoint({part, &rule.steps, nullptr, nullptr, nullptr, nullptr, nullptr});
     else
       mapping.adjoint(part);
@@ -140,13 +137,13 @@ void StripPair<T, In>::adjoint(const T *entries, int64_t first_step, int64_t cou
 }
 
 template <class T, class In>
-void StripPair<T, In>::spend(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local,
-                             In *target, const int64_t (&stride)[3], T factor) const {
-  if (p.fused() && !target) gradient(i, first_step, count, local);
-  if (!target) return;
+void StripPair<T, In>::use_alignment(int64_t i, const Extent &cells, int64_t first_step, int64_t count,
+                                     std::byte *local, const Output &out) const {
+  if (out.wanted == Wanted::gradients) gradient(i, first_step, count, local);
+  if (!out.target) return;
   T factors[max_width];
-  std::fill(factors, factors + max_width, factor);
-  MatrixTile t = matrix(i, first_step, count, nullptr, target, stride);
+  std::fill(factors, factors + max_width, out.factor);
+  MatrixTile t = matrix(i, first_step, count, nullptr, element<In>(*out.target, at_place.result), out.target->stride);
   t.first = cells.first;
   t.last = cells.last;
   mapping.store[core::dtype_of<In>](
@@ -169,8 +166,7 @@ void StripPair<T, In>::gradient(int64_t i, int64_t first_step, int64_t count, st
 
 // At gamma = 0 the best path is all there is: from the corner back, in each tile that it goes through.
 template <class T, class In>
-void StripPair<T, In>::backward_path(std::byte *local, In *target, const int64_t (&stride)[3], T factor,
-                                     bool derivative) {
+void StripPair<T, In>::backward_path(std::byte *local, const Output &out) {
   T *const tile = at<T>(local, layout.alignment);
   const T *const taken = at<T>(local, layout.entries);
   int64_t row = n - 1, column = m - 1;
@@ -189,17 +185,17 @@ void StripPair<T, In>::backward_path(std::byte *local, In *target, const int64_t
         tangent_cost(i, cells, s, count, local);
         std::fill(tangents.alignment_dot(local), tangents.alignment_dot(local) + count * strip_rows, T(0));
       }
-      probabilities(i, within, s, count, local);
+      recompute(i, within, s, count, local);
       std::fill(tile, tile + count * strip_rows, T(0));
       while (row >= top && step_of_row() >= s) {
         const int64_t at_row = (row - top) % K * W + (row - top) / K, cell = (step_of_row() - s) * strip_rows + at_row;
         const int step = row + column == 0 ? core::diagonal : int(taken[cell]);
-        tile[cell] = derivative ? rule.steps.weight[step] : T(1);
+        tile[cell] = out.wanted == Wanted::alignment ? T(1) : rule.steps.weight[step];
         if (tangents.wanted()) tangents.value += double(tile[cell]) * double(tangents.tile(local)[cell]);
         if (step != core::horizontal) --row;
         if (step != core::vertical) --column;
       }
-      spend(i, cells, s, count, local, target, stride, factor);
+      use_alignment(i, cells, s, count, local, out);
     }
   }
 }

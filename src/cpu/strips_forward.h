@@ -16,7 +16,7 @@ bool StripPair<T, In>::forward(double &value, Locals &&locals, int threads) {
   clear_rest();
   std::atomic<bool> ok{true};
   run(locals, threads, [&](int64_t i, std::byte *local) {
-    // In double a cost that is NaN may be that of a cell outside of the band (Call::solve_with_any_engine).
+    // In double a cost that is NaN may be that of a cell outside of the band (TypedCall::solve_with_any_engine).
     if (sizeof(T) == 4 && !ok.load(std::memory_order_relaxed)) return advance(i, steps(i));
     if (!forward_strip(i, local, value)) ok.store(false, std::memory_order_relaxed);
   });
