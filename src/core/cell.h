@@ -120,7 +120,7 @@ inline __attribute__((always_inline)) Scaled<V> enter(const Sum<V> &of, const St
 
 // What a cell's terms are of their sum; 0 where nothing enters. Of a rounded reciprocal they come out as 1 or just
 // below where one predecessor has it all, never above, so that E leaks all along a path. Both backends scale the E that
-// has left a tile to what has entered it (cpu/pair.h, cuda/sweep/adjoint_sweep.cuh), which makes that good.
+// has left a tile to what has entered it (cpu/flow.h, cuda/sweep/adjoint_sweep.cuh), which makes that good.
 template <class V>
 inline __attribute__((always_inline)) Transition<V> probabilities(const Terms<V> &terms) {
   const auto sum = V::larger(V::add(V::add(terms.left, terms.diagonal), terms.up), V::set1(0x1p-30));

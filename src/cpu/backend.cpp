@@ -2,6 +2,7 @@
 #include "backend.h"
 
 #include "cpu/call_backward.h"
+#include "cpu/call_forward.h"
 
 namespace sdtw::cpu {
 namespace {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "cpu/call.h"
+#include "cpu/lanes_backward.h"
+#include "cpu/strips_backward.h"
 
 namespace sdtw::cpu {
 

@@ -1,4 +1,4 @@
-// What the ISA-specific translation units offer to the drivers (strips.h, lanes.h): tables of functions that each
+// What the ISA-specific translation units offer to StripPair and LaneGroup: tables of functions that each
 // work on one tile in cache. A tile is [steps][K][W] numbers: W SIMD lanes, K rows a lane.
 //
 // Two mappings of a pair's cells share these kernels:

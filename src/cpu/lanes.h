@@ -55,8 +55,8 @@ class LaneGroup {
     rest_x = at<T>(shared, layout.rest_x);
     wide_x = at<double>(shared, layout.wide_x) + rows_before * packed_features(p);
     wide_y = at<double>(shared, layout.wide_y) + before * p.m * packed_features(p);
-    of_x = at<double>(shared, layout.of_points_x) + rows_before;
-    of_y = at<double>(shared, layout.of_points_y) + before * p.m;
+    norms_x = at<double>(shared, layout.norms_x) + rows_before;
+    norms_y = at<double>(shared, layout.norms_y) + before * p.m;
     adjoint_row = at<T>(shared, layout.adjoint_row);
     tile = at<T>(local, layout.tile);
     alignment = at<T>(local, layout.alignment);
@@ -99,7 +99,7 @@ class LaneGroup {
     if (p.metric == SDTW_COSINE) {
       normalise();
     } else if (products) {
-      series.centre_points(p.metric, split_scale, x, padded_n(), wide_x, of_x, y, longest_m, wide_y, of_y);
+      series.centre_points(p.metric, split_scale, x, padded_n(), wide_x, norms_x, y, longest_m, wide_y, norms_y);
     } else if (form == double_cost) {
       std::copy(x, x + padded_n() * p.features * W, wide_x);
       std::copy(y, y + longest_m * p.features * W, wide_y);
@@ -128,11 +128,11 @@ class LaneGroup {
     const bool project = p.metric == SDTW_COSINE;
     const Place *const where = others ? others : places;
     if (to_x.data) {
-      if (project) series.project(x, wide_or_null(wide_x), of_x, longest_n, features, grad_x);
+      if (project) series.project(x, wide_or_null(wide_x), norms_x, longest_n, features, grad_x);
       series.template unpack<Out>(to_x, offsets(to_x, &Place::x, where).at, n, longest_n, grad_x, factor, -slope);
     }
     if (to_y.data) {
-      if (project) series.project(y, wide_or_null(wide_y), of_y, longest_m, features, grad_y);
+      if (project) series.project(y, wide_or_null(wide_y), norms_y, longest_m, features, grad_y);
       series.template unpack<Out>(to_y, offsets(to_y, &Place::y, where).at, m, longest_m, grad_y, factor, slope);
     }
   }
@@ -141,7 +141,7 @@ class LaneGroup {
   void choose(Engine engine) {
     form = cost_form(engine);
     products = engine == Engine::products;
-    of_points = form == plain_cost && has_point_costs(p);
+    point_costs = form == plain_cost && has_point_costs(p);
   }
   static constexpr int K = lane_rows;
 
@@ -173,13 +173,13 @@ class LaneGroup {
   double *wide_or_null(double *wide) const { return sizeof(T) == 4 ? wide : nullptr; }
   void normalise() {
     double *const wide[2] = {wide_or_null(wide_x), wide_or_null(wide_y)};
-    const bool zeros_x = series.normalise(x, wide[0], of_x, padded_n(), n);
-    const bool zeros_y = series.normalise(y, wide[1], of_y, longest_m, m);
+    const bool zeros_x = series.normalise(x, wide[0], norms_x, padded_n(), n);
+    const bool zeros_y = series.normalise(y, wide[1], norms_y, longest_m, m);
     if (wide[1] && longest_m > 0)
-      series.relate(x, wide[0], of_x, padded_n(), n, y, wide[1], of_y, longest_m, m, form == double_cost);
+      series.relate(x, wide[0], norms_x, padded_n(), n, y, wide[1], norms_y, longest_m, m, form == double_cost);
     if (!zeros_x && !zeros_y) return;
-    series.mark_zeros(x, wide[0], of_x, padded_n(), 0);
-    series.mark_zeros(y, wide[1], of_y, longest_m, 1);
+    series.mark_zeros(x, wide[0], norms_x, padded_n(), 0);
+    series.mark_zeros(y, wide[1], norms_y, longest_m, 1);
     features = packed_features(p);
   }
   const MetricKernels<T> &metric() const { return mapping.metric[p.metric]; }
@@ -211,7 +211,7 @@ class LaneGroup {
   size_t row_bytes() const { return size_t(p.m) * size_t(W) * Store::size; }
 
   void cost(int64_t r, int64_t c, int64_t count, bool &ok) const {
-    if (of_points) return;
+    if (point_costs) return;
     if (p.fused()) {
       (products ? metric().products : metric().cost[form])(fused(r, c, count));
       return;
@@ -234,13 +234,13 @@ class LaneGroup {
             wide_x + r * d * W,
             wide_y + c * d * W,
             split_scale,
-            of_x + r * W,
-            of_y + c * W,
+            norms_x + r * W,
+            norms_y + c * W,
             W,
             tile,
             alignment,
             grad_x + r * d * W,
-            of_y_too ? grad_y + c * d * W : nullptr,
+            both_gradients ? grad_y + c * d * W : nullptr,
             rest_x + r * d * W,
             nullptr};
   }
@@ -315,7 +315,7 @@ class LaneGroup {
       else if (masked)
         kernels.of_lanes.core[form][save](given);
       else
-        (save ? mapping.sweep_save : mapping.sweep)[of_points ? point_cost : form](part);
+        (save ? mapping.sweep_save : mapping.sweep)[point_costs ? point_cost : form](part);
     }
   }
 
@@ -345,7 +345,7 @@ class LaneGroup {
   const KeptLayout of_kept;
   const PairRule<T> rule;
   const double split_scale = bits_of_cost(p) * rule.split_weight;
-  const bool of_y_too = b.grad_y.data || p.symmetric;  // gradients, not those of x alone
+  const bool both_gradients = b.grad_y.data || p.symmetric;  // not that of x alone
   const Store store{rule.hard};
   const T scale, scale_low;  // log2(e) / gamma
   double matrix_limit;
@@ -354,11 +354,11 @@ class LaneGroup {
   // before and after.
   int64_t noted_n = 0, noted_m = 0;
   CostForm form = plain_cost;
-  bool products = false, of_points = false;
+  bool products = false, point_costs = false;
   T *x, *y, *row_m, *grad_x, *grad_y, *rest_x, *adjoint_row, *tile, *alignment, *entries, *state_m, *left, *diagonal,
       *above_m;
   E *row_e, *state_e, *above_e;
-  double *wide_x, *wide_y, *of_x, *of_y;
+  double *wide_x, *wide_y, *norms_x, *norms_y;
   int64_t features = p.features;  // of the series that costs are computed from
 };
 

@@ -3,6 +3,7 @@
 // has not kept them.
 #pragma once
 
+#include "cpu/flow.h"
 #include "cpu/lanes.h"
 
 namespace sdtw::cpu {
@@ -14,7 +15,7 @@ void LaneGroup<T, In>::backward(Wanted wanted, const T *factor) {
   if (wanted == Wanted::gradients) {
     const int64_t size_x = tiles_down() * plan.tile_rows * features * W, size_y = longest_m * features * W;
     std::fill(grad_x, grad_x + size_x, T(0));
-    if (of_y_too) std::fill(grad_y, grad_y + size_y, T(0));
+    if (both_gradients) std::fill(grad_y, grad_y + size_y, T(0));
     if (sizeof(T) == 4) std::fill(rest_x, rest_x + size_x, T(0));
   }
   Columns columns;

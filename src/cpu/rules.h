@@ -2,6 +2,8 @@
 #pragma once
 
 #include "core/band.h"
+#include "cpu/cells.h"
+#include "cpu/engine.h"
 #include "cpu/pair.h"
 
 namespace sdtw::cpu {

@@ -2,6 +2,7 @@
 // how their cells are entered, and becomes gradients.
 #pragma once
 
+#include "cpu/flow.h"
 #include "cpu/strips.h"
 
 namespace sdtw::cpu {
@@ -10,7 +11,7 @@ template <class T, class In>
 template <class Locals>
 void StripPair<T, In>::backward(Wanted wanted, T factor, Locals &&locals, int threads) {
   const Output out{wanted, target_of(wanted, b), factor};
-  shared = threads > 1;
+  several_threads = threads > 1;
   std::fill(adjoint_row - pad, adjoint_row + m + pad, T(0));
   if (wanted == Wanted::gradients) {
     const int64_t size_x = by_rows ? strips() * strip_rows * row_features(p) : series.size_x();
@@ -232,16 +233,16 @@ void StripPair<T, In>::write_gradients(double g, StridedOut<Out> to_x, StridedOu
   const bool project = p.metric == SDTW_COSINE;
   if (to_x.data) {
     if (project && tangents.wanted())
-      tangents.project_x(series, wide_or_null(wide_x), of_x, grad_x);
+      tangents.project_x(series, wide_or_null(wide_x), norms_x, grad_x);
     else if (project)
-      series.project_x(wide_or_null(wide_x), of_x, grad_x);
+      series.project_x(wide_or_null(wide_x), norms_x, grad_x);
     series.unpack_x(to_x, grad_x, -factor);
   }
   if (to_y.data) {
     if (project && tangents.wanted())
-      tangents.project_y(series, wide_or_null(wide_y), of_y, grad_y);
+      tangents.project_y(series, wide_or_null(wide_y), norms_y, grad_y);
     else if (project)
-      series.project_y(wide_or_null(wide_y), of_y, grad_y);
+      series.project_y(wide_or_null(wide_y), norms_y, grad_y);
     series.unpack_y(to_y, grad_y, factor, at<T>(local, layout.tile));
   }
 }

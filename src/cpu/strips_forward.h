@@ -8,7 +8,7 @@ namespace sdtw::cpu {
 template <class T, class In>
 template <class Locals>
 bool StripPair<T, In>::forward(double &value, Locals &&locals, int threads) {
-  shared = threads > 1;
+  several_threads = threads > 1;
   value = std::numeric_limits<double>::infinity();
   if (!rule.may_reach()) return p.fused();  // given costs, which may still be NaN, have not been looked at
   rule.forbid(row_m - pad, row_e - pad, m + 2 * pad);
