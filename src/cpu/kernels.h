@@ -118,14 +118,8 @@ struct StepRule {
   double hard_weight[core::step_count], hard_penalty[core::step_count];
 };
 
-// What of a step's cost has to be computed by itself. Only the first and the last have penalties.
-enum StepShape {
-  one_weight,        // of all three
-  doubled_diagonal,  // the diagonal's is twice that of the other two, as in (2, 1, 1): one cost, taken off twice
-  heavier_diagonal,  // it is more than theirs: what it has more
-  any_weights,
-  step_shapes
-};
+using core::StepShape, core::one_weight, core::doubled_diagonal, core::heavier_diagonal, core::any_weights,
+    core::step_shapes;
 
 // A sweep by a rule other than the core's: steps that differ, a band, a minimum, tangents.
 template <class T>
