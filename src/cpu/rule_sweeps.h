@@ -32,7 +32,7 @@ inline __attribute__((always_inline)) void rule_tile(const RuleSweep<T> &given, 
   using Real = typename V::Real;
   constexpr int W = V::width;
   static_assert(skew || !tangent);
-  // A penalty moves m by another half bit: at most 8 cells of a path before it is brought back to [1, 2).
+  // A penalty moves m by another half bit: 8 cells of a path, or K, before it is brought back to [1, 2).
   constexpr int64_t period = !skew ? 8 - K : K < 8 ? 8 / K : 1;
   constexpr bool penalties = shape == one_weight || shape == any_weights;
   constexpr int P = tangent ? 6 : 3;
