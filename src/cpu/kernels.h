@@ -9,10 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 #include "core/half.h"
 #include "core/numbers.h"
 #include "core/steps.h"
+#include "names.h"
 #include "sdtw.h"
 
 namespace sdtw::cpu {
@@ -229,7 +231,7 @@ struct CosineBlock {
 };
 constexpr double half_root = 0.70710678118654752440;  // of 2
 
-// What a metric does with a tile. A new one is a functor in core/metric.h and a row of the table in cpu/table.h.
+// What a metric does with a tile. core/metric.h says what a new one takes.
 template <class T>
 struct MetricKernels {
   void (*cost[cost_forms])(const FusedTile<T> &);
@@ -244,7 +246,7 @@ struct MetricKernels {
   bool bends;    // whether the gradient depends on tangents of the points as such
   double slope;  // what all slopes have in common, and sums of gradients are to be multiplied by
 };
-constexpr int metrics = SDTW_COSINE + 1;
+constexpr int metrics = std::size(names::metrics);
 
 template <class T>
 struct MappingKernels {
