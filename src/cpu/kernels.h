@@ -60,8 +60,9 @@ struct Sweep {
   // strips: element s is read and element s - W written; lanes: vector s is both.
   T *row_m;
   E *row_e;
-  // [steps][K][3][W]: what enters a cell from up, left, diagonal, as probabilities but for a common factor, or 0;
-  // sweep_save only.
+  // How cells are entered, [steps][K][3][W]: what comes from up, left, diagonal, as terms of a sum (core::Terms) or, of
+  // rules other than the core's, as probabilities, which are terms of a sum of 1; 0 where nothing does. sweep_save
+  // only.
   T *entries;
   // point_cost: in place of costs, the K rows [K][W], and the columns: of the first step, of one lane after the other
   // where lanes are pairs, else that of lane 0, with those before it behind.
@@ -267,9 +268,9 @@ struct MappingKernels {
 template <class T>
 struct RuleKernels {
   using Function = void (*)(const RuleSweep<T> &);
-  // The core's steps and soft minimum within a band: [form][keeping what enters cells, as sweep_save does].
+  // The core's steps and soft minimum within a band: [form][keeping entries].
   Function core[cost_forms][2];
-  // Soft minimum: [form][shape][keeping probabilities][masked], and with tangents.
+  // Soft minimum: [form][shape][keeping entries][masked], and with tangents.
   Function soft[cost_forms][step_shapes][2][2];
   Function tangent[cost_forms][step_shapes][2];
   // Minimum: [steps that differ][masked][keeping steps: not, ties to vertical ones, to horizontal ones].
@@ -282,10 +283,10 @@ struct RuleKernels {
 template <class T>
 struct LaneKernels {
   using Function = void (*)(const LaneSweep<T> &);
-  // Soft minimum, the core's within a band: [form][shape][keeping what enters cells].
+  // Soft minimum, the core's within a band: [form][shape][keeping entries].
   Function core[cost_forms][2];
   Function soft[cost_forms][step_shapes][2];
-  // Minimum: [masked][not keeping steps, or keeping probabilities, of which one is 1, with ties as RuleKernels::hard].
+  // Minimum: [masked][not keeping entries; keeping them, of which one is 1, with ties as RuleKernels::hard].
   Function hard_core[2][3];
   Function hard[3];
   void (*adjoint)(const RuleAdjoint<T> &);  // of steps of other weights than 1

@@ -288,7 +288,7 @@ class LaneGroup {
     return end;
   }
 
-  // Sweeps columns [begin, end) of K rows from r on. of: as of a tile that begins there. save: probabilities are kept.
+  // Sweeps columns [begin, end) of K rows from r on. of: as of a tile that begins there. save: entries are kept.
   void sweep(const Columns &columns, int64_t r, int64_t begin, int64_t end, const Sweep<T> &of, bool save) const {
     const FlushDenormals flush(!rule.hard && (save || sizeof(T) == 8));
     const int64_t each = K * W * (form == plain_cost ? 1 : 2);

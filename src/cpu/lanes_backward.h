@@ -1,6 +1,6 @@
 // Backward of a group of pairs, one in each SIMD lane: E (Cuturi and Blondel 2017, Algorithm 2), tile by tile from the
-// last to the first, through transition probabilities that are computed again from the tile's boundaries, if forward
-// has not kept them.
+// last to the first, through entries of cells that are computed again from the tile's boundaries, if forward has not
+// kept them.
 #pragma once
 
 #include "cpu/flow.h"
@@ -73,7 +73,7 @@ bool LaneGroup<T, In>::live(int64_t r, int64_t c, int64_t count) const {
   return any;
 }
 
-// Recomputes the transition probabilities of the tile with its first cell at (r, c).
+// Recomputes the entries of the tile with its first cell at (r, c), from its boundaries.
 template <class T, class In>
 void LaneGroup<T, In>::recompute(int64_t r, int64_t c, int64_t count) const {
   const int64_t i = r / plan.tile_rows, rows = std::min(plan.tile_rows, longest_n - r);

@@ -283,7 +283,7 @@ class StripPair {
   void load_rows() const;
   template <class Out>
   void store_rows(const T *from, int64_t count, T factor, StridedOut<Out> to) const;
-  // How the cells were entered, of a tile recomputed from its boundaries.
+  // The entries of a tile, from its boundaries.
   void recompute(int64_t i, const Corridor &within, int64_t first_step, int64_t count, std::byte *local) const;
   void adjoint(const T *entries, int64_t first_step, int64_t count, std::byte *local, Wanted wanted,
                double &lost) const;
