@@ -16,8 +16,8 @@
 //                of the table in cpu/table.h; how large costs may be (cost_bound, cpu/skewed_series.h and
 //                cpu/lane_series.h), which engine takes them (engine_for, cpu/engine.h), and whether that has them from
 //                products (has_products, cpu/layout.h);
-//   on GPUs:     its case in `fill` and in the slopes of cuda/general/costs.cuh and cuda/general/gradients.cuh; its case
-//                in cuda/short_pairs/metrics.cuh and cuda/streams/, unless make_short_pairs and are_streams
+//   on GPUs:     its case in `fill` and in the slopes of cuda/general/costs.cuh and cuda/general/gradients.cuh; also in
+//                cuda/short_pairs/metrics.cuh and cuda/streams/, unless make_short_pairs and are_streams
 //                (plan_cuda_*.cpp) leave it to the general engine. The core kernels have squared differences alone;
 //   in Python:   its degree (libsdtw/_rules.py), and its costs, for derivatives of any order (libsdtw/torch/_costs.py,
 //                libsdtw/jax/_costs.py);
