@@ -1,4 +1,4 @@
-"""The cases of shapes.json, expanded, and their input data."""
+"""The cases of shapes.json, expanded, their input data, and how types store it."""
 
 import functools
 import itertools
@@ -77,3 +77,10 @@ def make_data(case, dtype, seed=0):
         y_len = rng.integers(case.M // 2, case.M, case.B, endpoint=True)
         cells = int((x_len * y_len).sum())
     return Data(x, y, cost, x_len, y_len, cells)
+
+
+def stored(array, dtype):
+    """An array in C order as the type has it; bf16, of which NumPy has none, as its bits."""
+    if dtype == "bf16":
+        return (np.ascontiguousarray(array, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return np.ascontiguousarray(array, {"f16": np.float16, "f32": np.float32, "f64": np.float64}[dtype])

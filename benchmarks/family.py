@@ -27,6 +27,7 @@ import numpy as np
 
 import capi
 import timing
+from cases import stored
 from devices import DEVICES
 from lines import STATES, line_of
 from run import ROOT, common_fields
@@ -224,13 +225,6 @@ def cliffs():
         Variant("cliff", 300, 500, 8, By=300, pairs="all", **hard),
     ):
         yield replace(row, data="spikes", beside=row)
-
-
-def stored(array, dtype):
-    """A float32 array as the type has it."""
-    if dtype == "bf16":
-        return (np.ascontiguousarray(array, np.float32).view(np.uint32) >> 16).astype(np.uint16)
-    return array.astype({"f16": np.float16, "f32": np.float32, "f64": np.float64}[dtype])
 
 
 class Prepared:

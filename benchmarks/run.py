@@ -38,14 +38,14 @@ import peer_cuda
 import peers
 import timing
 from devices import DEVICES
+from expected_values import ExpectedValues, check_alignments
 from lines import line_of
-from oracle import Oracle, check_alignments
 from ours import Prepared, available_isas
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks/results"
 PEER_CELLS = 3_000_000  # a peer times as many pairs as fit this many cells, at least one
-TOLERANCE = {"f32": 1e-5, "f64": 1e-10}  # of values, see Oracle.check
+TOLERANCE = {"f32": 1e-5, "f64": 1e-10}  # of values, see ExpectedValues.check
 PEER_TOLERANCE = 1e-3  # some sum float32 costs of 64 features by |x|^2 + |y|^2 - 2xy
 
 
@@ -77,7 +77,7 @@ def row_of(name, case, options, common, cells, seconds, extra_bytes, pairs_timed
     }
 
 
-def measure_ours(library, device, oracle, case, options, common):
+def measure_ours(library, device, expected, case, options, common):
     data = cases.make_data(case, options.dtype)
     prepared = Prepared(
         library, device, case, data, options.dtype, options.phase, options.isa, options.threads
@@ -85,7 +85,7 @@ def measure_ours(library, device, oracle, case, options, common):
     work = device.captured(prepared.run) if options.launch == "graph" else prepared.run
     work()
     first = float(prepared.output("value")[0])
-    oracle.check("libsdtw", case, options.dtype, first, TOLERANCE[options.dtype])
+    expected.check("libsdtw", case, options.dtype, first, TOLERANCE[options.dtype])
     if options.phase == "value+alignment":
         check_alignments(prepared.output("alignment"), data)
     elif options.phase != "value" and not case.fused:
@@ -94,14 +94,14 @@ def measure_ours(library, device, oracle, case, options, common):
     return row_of("libsdtw", case, options, common, data.cells, seconds, prepared.extra_bytes, case.B)
 
 
-def measure_peer(peer, device, oracle, case, options, common):
+def measure_peer(peer, device, expected, case, options, common):
     pairs = case.B
     if device.name == "cpu":
         peers.set_threads(options.threads)
         pairs = int(np.clip(PEER_CELLS // (case.N * case.M), 1, case.B))
     data = cases.make_data(case, "f32")
     work = peer.prepare(data.x[:pairs], data.y[:pairs], case.gamma, options.phase)
-    oracle.check(peer.name, case, "f32", float(work()[0]), PEER_TOLERANCE, peer.magnitude)
+    expected.check(peer.name, case, "f32", float(work()[0]), PEER_TOLERANCE, peer.magnitude)
     scale = case.B / pairs
     seconds = np.array(timing.measure(work, device, budget_s=0.4, least=3, warm=True)) * scale
     extra = peer.extra_bytes(work)
@@ -142,16 +142,16 @@ def plan_jobs(groups, suite, library, found):
     return jobs
 
 
-def measure(jobs, library, device, oracle, common):
+def measure(jobs, library, device, expected, common):
     """The rows of all jobs, each printed when it is there."""
     ceilings = floors.measure_ceilings(ROOT / "build") if device.name == "cuda" else []
     rows = [{**common, **ceiling} for ceiling in ceilings]
     for (peer, case, options), names in jobs.items():
         what = f"{peer.name if peer else 'libsdtw'} {case} {options.phase} {options.launch}"
         if peer:
-            row = try_peer(peer, device, oracle, case, options, common)
+            row = try_peer(peer, device, expected, case, options, common)
         else:
-            row = measure_ours(library, device, oracle, case, options, common)
+            row = measure_ours(library, device, expected, case, options, common)
             row |= floors.fields(row, ceilings)
         print(f"{len(rows) + 1}: {what} {row['median_ms']} ms" if row else f"left out: {what}", flush=True)
         if row:
@@ -201,12 +201,12 @@ def main():
 
     groups, suites = cases.load()
     library = capi.Library(args.library or capi.find_library(ROOT))
-    device, oracle = DEVICES[args.device](), Oracle(library)
+    device, expected = DEVICES[args.device](), ExpectedValues(library)
     print(f"{library.path}\n{library.build_info}\n{device.hardware}")
     found, missing = ([], []) if args.no_peers else available_peers(device)
     print("".join(f"left out: {line}\n" for line in missing), end="")
     jobs = plan_jobs(groups, suites[args.suite], library, found)
-    rows = measure(jobs, library, device, oracle, common_fields(device, args.commit))
+    rows = measure(jobs, library, device, expected, common_fields(device, args.commit))
     args.output.parent.mkdir(parents=True, exist_ok=True)
     args.output.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
     print(f"{len(rows)} rows in {args.output}")

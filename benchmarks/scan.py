@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 
 import capi
+from cases import stored
 from devices import DEVICES
 from lines import line_of
 from run import ROOT, common_fields
@@ -169,12 +170,6 @@ def series(rng, data, count, steps, features):
     if data == "spikes":
         return np.where(rng.random((count, steps, 1)) < 0.01, 1e3, 1.0) * noise
     return {"noise": noise, "equal": noise, "zeros": 0 * noise, "offset": 1e4 + noise}.get(data, 1000 * noise)
-
-
-def stored(array, dtype):
-    if dtype == "bf16":
-        return (np.ascontiguousarray(array, np.float32).view(np.uint32) >> 16).astype(np.uint16)
-    return np.ascontiguousarray(array, {"f16": np.float16, "f32": np.float32, "f64": np.float64}[dtype])
 
 
 def laid_out(layout, shape):

@@ -1,7 +1,9 @@
 // The test program's main: chooses the device, says what it runs on, and skips visibly what the machine lacks.
 #define CATCH_CONFIG_RUNNER
 #include <cstdio>
+#include <regex>
 #include <string>
+#include <vector>
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -20,6 +22,14 @@ void announce() {
   for (const test::Backend &backend : test::all_backends())
     std::printf("  %s: %s\n", backend.name, test::available(backend) ? "tested" : "SKIPPED, not on this machine");
   std::fflush(stdout);
+}
+
+// Of a test for one device alone, marked [cpu] or [cuda], the other has nothing to run.
+void leave_out_other_device(std::vector<std::string> &specs) {
+  const std::string others = test::options().device == SDTW_CPU ? "~[cuda]" : "~[cpu]";
+  if (specs.empty()) specs.emplace_back();
+  for (std::string &spec : specs)  // each has alternatives, separated by commas that no backslash precedes
+    spec = others + std::regex_replace(spec, std::regex(R"(([^\\]),)"), "$1," + others);
 }
 
 // Of what is freed nothing goes back to the system, in small blocks either (memory.cpp): fresh pages take long.
@@ -41,7 +51,9 @@ int main(int argc, char **argv) {
   const int usage_error = session.applyCommandLine(argc, argv);
   if (usage_error != 0) return usage_error;
   test::options().device = test::device_called(device);
-  const auto &config = session.configData();
+  auto config = session.configData();
+  leave_out_other_device(config.testsOrTags);
+  session.useConfigData(config);
   if (config.showHelp || config.listTests || config.listTags || config.listReporters) return session.run();
 
   announce();

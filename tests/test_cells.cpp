@@ -23,14 +23,14 @@ constexpr Range renormalised{1, 2};
 
 // What a sweep makes of m in `steps` steps of `rows` rows a lane from [1, 2] at the beginning, before it is brought
 // back to that: with equal exponents and f = -1/2 everywhere at most, and with f = 1/2 and the least neighbour alone at
-// least. top: of the row above, which enters with every step. Skewed lanes are one step behind the lane above; lanes of
-// pairs are by themselves, which is one lane here.
+// least. bits: what a cell's costs and penalties move m by. top: of the row above, which enters with every step. Skewed
+// lanes are one step behind the lane above; lanes of pairs are by themselves, which is one lane here.
 struct Growth {
   // Of all cells, and of what the last lane's last row hands on: with the next step, so what the last step of the
   // sweep leaves has been brought back.
   Range all = renormalised, handed_on = renormalised;
 
-  Growth(int rows, int steps, bool skewed, int lanes, Range top = renormalised) {
+  Growth(int rows, int steps, bool skewed, int lanes, Range top = renormalised, double bits = 0.5) {
     struct Lane {
       std::vector<Range> row;
       Range above = renormalised;
@@ -42,8 +42,8 @@ struct Growth {
         lane[l].above = up;
         for (Range &cell : lane[l].row) {
           const Range left = cell;
-          cell = {std::min(up.least, std::min(left.least, diagonal.least)) * std::sqrt(0.5),
-                  (up.most + left.most + diagonal.most) * std::sqrt(2.)};
+          cell = {std::min(up.least, std::min(left.least, diagonal.least)) * std::exp2(-bits),
+                  (up.most + left.most + diagonal.most) * std::exp2(bits)};
           diagonal = left;
           up = cell;
           include(all, cell);
@@ -94,7 +94,7 @@ std::array<double, 2> sum(const core::Scaled<V> &up, const core::Scaled<V> &left
 template <class V>
 void check_sums() {
   const double forbidden = core::Exponent<typename V::Scalar>::forbidden;
-  const double limit = core::Exponent<typename V::Scalar>::limit, least = 0x1p-20, most = 0x1p34;
+  const double limit = core::Exponent<typename V::Scalar>::limit, least = core::least_m, most = core::most_m;
   using Pair = std::array<double, 2>;
   // Behind as many costs as there may be, on either side: exponents do not wrap.
   for (const double e : {0., 1., -1., limit, -limit}) {
@@ -120,7 +120,7 @@ template <class V>
 void check_enter() {
   const double epsilon = std::numeric_limits<typename V::Scalar>::epsilon(), limit = 1 << 21;
   const double of_q = (sizeof epsilon == sizeof(typename V::Scalar) ? 4 : 1.5) * epsilon;  // measured: 3.6 and 1.3
-  for (const double m : {0x1p-20, 1., 1.9375, 0x1p34})
+  for (const double m : {core::least_m, 1., 1.9375, core::most_m})
     for (const double f : {0., 0x1p-40, -0x1p-40, 0x1p-20, -0x1p-20, 0.01, -0.01, 0.25, 0.5, -0.5})
       for (const double n : {0., 1., -1., limit, -limit}) {
         const core::Sum<V> of{cell<V>(m, 0).m, cell<V>(1, -7).e};
@@ -163,6 +163,15 @@ TEST_CASE("m stays in the range that the CPU backend states", "[cells]") {
     CHECK(next.handed_on.most == first.handed_on.most);
     CHECK(next.handed_on.least == first.handed_on.least);
   }
+  for (const int width : {4, 8, 16}) {  // of penalties and other weights (cpu/rule_sweeps.h)
+    const int rows = cpu::strip_rows / width, steps = rows < 8 ? 8 / rows : 1;
+    const Growth first(rows, steps, true, width, renormalised, 1);
+    const Growth next(rows, steps, true, width, first.handed_on, 1);
+    CHECK(within(next.all, -16, 19.4));
+    CHECK(next.handed_on.most == first.handed_on.most);
+    CHECK(next.handed_on.least == first.handed_on.least);
+  }
+  CHECK(within(Growth(cpu::lane_rows, 4, false, 1, renormalised, 1).all, -7, 15.4));
   const Growth lanes(cpu::lane_rows, 8, false, 1);
   INFO("lanes of pairs: 2^" << std::log2(lanes.all.most));
   CHECK(within(lanes.all, -5.5, 17.5));

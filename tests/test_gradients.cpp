@@ -203,8 +203,7 @@ TEST_CASE("gradients are right time step by time step, beside outliers too", "[g
 }
 
 // Of cells of which nothing is swept, beside a band or far from all likely paths, it had been 0.
-TEST_CASE("on CPUs with an upstream gradient of NaN the gradient of all costs is NaN", "[gradients]") {
-  if (options().device != SDTW_CPU) return;
+TEST_CASE("on CPUs with an upstream gradient of NaN the gradient of all costs is NaN", "[gradients][cpu]") {
   for (const char *shape : {" B=1 n=5 m=5", " B=18 n=5 m=5", " B=1 n=130 m=140"})
     for (const char *rule : {" gamma=1e-3", " gamma=0", " band=absolute:12", " band=absolute:12 state=no"})
       each_result(std::string("metric=precomputed grad=random") + shape + rule, [](const Case &c, const Result &) {

@@ -33,8 +33,7 @@ sdtw::Extent draw_extent(Random &random) {
 
 }  // namespace
 
-TEST_CASE("arrays share memory where they have a byte in common", "[overlap]") {
-  if (options().device != SDTW_CPU) return;
+TEST_CASE("arrays share memory where they have a byte in common", "[overlap][cpu]") {
   Random random(6000);
   int shared = 0, apart = 0;
   for (int draw = 0; draw < 4000; ++draw) {
@@ -50,8 +49,7 @@ TEST_CASE("arrays share memory where they have a byte in common", "[overlap]") {
   CHECK(std::min(shared, apart) > 200);
 }
 
-TEST_CASE("large arrays that interleave are told apart", "[overlap]") {
-  if (options().device != SDTW_CPU) return;
+TEST_CASE("large arrays that interleave are told apart", "[overlap][cpu]") {
   constexpr uintptr_t base = uintptr_t(1) << 40;
   const auto rows = [&](uintptr_t offset, uintptr_t step, uintptr_t count, uintptr_t pitch, uintptr_t of_rows) {
     sdtw::Extent a;
@@ -72,8 +70,7 @@ TEST_CASE("large arrays that interleave are told apart", "[overlap]") {
   CHECK(sdtw::Overlap::exists(rows(0, 8, 500001, 4000004, 9), rows(4, 8, 500001, 4000004, 9)));
 }
 
-TEST_CASE("gradients may interleave, and strides of one element be anything", "[overlap]") {
-  if (options().device != SDTW_CPU) return;
+TEST_CASE("gradients may interleave, and strides of one element be anything", "[overlap][cpu]") {
   constexpr int64_t batch = 6, rows = 5, n = 3, m = 2;
   Case c = random_case(6100, SDTW_SQEUCLIDEAN, batch, n, m, 1, 1);
   const Result expected = run(c);
@@ -105,8 +102,7 @@ TEST_CASE("gradients may interleave, and strides of one element be anything", "[
   CHECK(std::string(sdtw_last_error()).find("buffers.grad_y overlaps buffers.grad_x") != std::string::npos);
 }
 
-TEST_CASE("strides of one pair, one row, one column be anything", "[overlap]") {
-  if (options().device != SDTW_CPU) return;
+TEST_CASE("strides of one pair, one row, one column be anything", "[overlap][cpu]") {
   for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
     for (const Size &size : {Size{1, 70}, Size{70, 1}, Size{1, 1}, Size{70, 80}}) {
       const Case c = random_case(6200, metric, 1, size.n, size.m, 1, 1);

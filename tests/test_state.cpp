@@ -50,12 +50,10 @@ std::string both_refusals(Session &session) {
 
 bool names(const std::string &message, const std::string &what) { return message.find(what) != std::string::npos; }
 
-bool on_cpu() { return options().device == SDTW_CPU; }
-
 }  // namespace
 
-TEST_CASE("lengths that are not those of forward are refused by name", "[state]") {
-  if (!on_cpu()) return;  // a GPU's lengths are not for the host to read
+// A GPU's lengths are not for the host to read.
+TEST_CASE("lengths that are not those of forward are refused by name", "[state][cpu]") {
   for (const Case &c : cases_with_lengths())
     for (const bool of_x : {true, false}) {
       Session session(c);
@@ -84,8 +82,7 @@ TEST_CASE("lengths that are not those of forward are refused by name", "[state]"
     }
 }
 
-TEST_CASE("a length that was out of range, or 0, in forward stays so", "[state]") {
-  if (!on_cpu()) return;
+TEST_CASE("a length that was out of range, or 0, in forward stays so", "[state][cpu]") {
   for (Case c : cases_with_lengths())
     for (const int64_t then : {int64_t(0), int64_t(-1), int64_t(5000)}) {
       c.x_len[1] = then;
@@ -102,8 +99,7 @@ TEST_CASE("a length that was out of range, or 0, in forward stays so", "[state]"
     }
 }
 
-TEST_CASE("state of another problem is refused", "[state]") {
-  if (!on_cpu()) return;
+TEST_CASE("state of another problem is refused", "[state][cpu]") {
   for (const Case &c : cases_with_lengths()) {
     Session session(c);
     session.forward();
@@ -132,8 +128,7 @@ TEST_CASE("state of another problem is refused", "[state]") {
   }
 }
 
-TEST_CASE("damaged state is refused, or harmless", "[state]") {
-  if (!on_cpu()) return;
+TEST_CASE("damaged state is refused, or harmless", "[state][cpu]") {
   for (const Case &c : cases_with_lengths()) {
     Session session(c);
     session.forward();
@@ -185,8 +180,7 @@ TEST_CASE("a damaged engine of a pair without a path does not stop those that fo
 }
 
 // At gamma = 0 the path goes back by state and costs: where these do not fit together there is none.
-TEST_CASE("backward of other inputs than forward's comes to an end", "[state]") {
-  if (!on_cpu()) return;
+TEST_CASE("backward of other inputs than forward's comes to an end", "[state][cpu]") {
   for (Case c : cases_with_lengths())
     for (const sdtw_band band : {SDTW_BAND_NONE, SDTW_BAND_SAKOE_CHIBA, SDTW_BAND_ITAKURA}) {
       c.problem.gamma = 0;
@@ -201,8 +195,7 @@ TEST_CASE("backward of other inputs than forward's comes to an end", "[state]") 
     }
 }
 
-TEST_CASE("whatever lengths have become on a GPU, nothing outside of the buffers is read or written", "[state]") {
-  if (on_cpu()) return;
+TEST_CASE("whatever lengths have become on a GPU, nothing outside of the buffers is read or written", "[state][cuda]") {
   if (backends().empty()) return;  // main says that there is no GPU
   uint64_t seed = 7900;
   for (const sdtw_metric metric : {SDTW_SQEUCLIDEAN, SDTW_PRECOMPUTED})
@@ -268,8 +261,7 @@ void check_equal_states(uint64_t seed, const std::string &line) {
 
 }  // namespace
 
-TEST_CASE("equal calls leave equal state, whatever was in memory, with bands", "[state]") {
-  if (!on_cpu()) return;
+TEST_CASE("equal calls leave equal state, whatever was in memory, with bands", "[state][cpu]") {
   const uint64_t count = has_address_sanitizer() ? 100 : 600;
   for (uint64_t seed = 1; seed <= count; ++seed) check_equal_states(seed, draw_line(seed, 60000));
   uint64_t seed = count;
@@ -282,8 +274,7 @@ TEST_CASE("equal calls leave equal state, whatever was in memory, with bands", "
 // A boundary row takes what a strip of 64 rows goes through: the band's columns, one more a row, and of the last lanes;
 // boundary columns are one every 64 of these, of 80 numbers. That of Sakoe and Chiba may be twice as wide of other
 // lengths.
-TEST_CASE("with a band state is no wider than the band", "[state]") {
-  if (!on_cpu()) return;
+TEST_CASE("with a band state is no wider than the band", "[state][cpu]") {
   Case c = make_case(SDTW_SQEUCLIDEAN, 1, 10000, 10000, 1, 1);
   const auto bytes = [&](sdtw_band band, double radius) {
     c.problem.band = band, c.problem.band_radius = radius;
@@ -310,8 +301,7 @@ TEST_CASE("with a band state is no wider than the band", "[state]") {
 
 // Corridors follow lengths: of series of which one is shorter than the other they are wider than those of whole ones,
 // for which state has room.
-TEST_CASE("pairs that state has no room for are computed by backward", "[state]") {
-  if (!on_cpu()) return;
+TEST_CASE("pairs that state has no room for are computed by backward", "[state][cpu]") {
   uint64_t seed = 0;
   for (const char *shape : {"B=5 n=400 m=400", "B=3 n=200 m=700", "B=3 n=700 m=200", "B=1 n=700 m=690"})
     for (const char *rule : {"", " gamma=0 data=integers", " weights=2,1,1", " tangents=xy"})

@@ -155,8 +155,7 @@ TEST_CASE("a diagonal step forbidden by a penalty of many digits leaves the firs
 }
 
 // Neither exponents nor, at gamma = 0, sums have room for such steps: values had been infinite, or those of other ones.
-TEST_CASE("on CPUs a step that costs more than can be held makes its pair NaN", "[steps]") {
-  if (options().device != SDTW_CPU) return;
+TEST_CASE("on CPUs a step that costs more than can be held makes its pair NaN", "[steps][cpu]") {
   const char *const rules[] = {
       "weights=1e290,1,1",         "weights=2e300,1e300,1e300", "weights=1,1,1e280",    "weights=0.5,1e-300,1",
       "penalties=0,1e290,1e290",   "penalties=-1e300,0,0",      "penalties=0,0,-1e280", "weights=0,0,0",
@@ -171,8 +170,7 @@ TEST_CASE("on CPUs a step that costs more than can be held makes its pair NaN", 
 }
 
 // Times log2(e) / gamma such weights are no float32 numbers: 0 times infinity had made pairs NaN.
-TEST_CASE("on CPUs huge weights of costs that are 0, at a small gamma", "[steps]") {
-  if (options().device != SDTW_CPU) return;
+TEST_CASE("on CPUs huge weights of costs that are 0, at a small gamma", "[steps][cpu]") {
   for (const char *problem :
        {"metric=precomputed B=3 n=7 m=9", "metric=sqeuclidean B=40 n=9 m=12 d=2", "metric=cityblock B=2 n=20 m=70 d=2"})
     for (const char *weights : {"1,1e30,2", "1e30,1e30,1e30", "2e30,1e30,1e30"})

@@ -81,8 +81,7 @@ TEST_CASE("pairs without a path or a value have tangents to match", "[tangents]"
 }
 
 // The inverses of such norms squared are no doubles: derivatives of y's gradient had been NaN, or lacked a term.
-TEST_CASE("on CPUs derivatives of the cosine's gradients do not see how long points are", "[tangents]") {
-  if (options().device != SDTW_CPU) return;
+TEST_CASE("on CPUs derivatives of the cosine's gradients do not see how long points are", "[tangents][cpu]") {
   each_result("dtype=f64 metric=cosine B=2 n=20 m=30 d=3 tangents=xy", [](const Case &c, const Result &here) {
     for (const bool along_y : {false, true})
       for (const double by : {0x1p-700, 0x1p700}) {

@@ -38,8 +38,7 @@ TEST_CASE("the number of threads changes no bit", "[threads]") {
     }
 }
 
-TEST_CASE("threads round as their caller does", "[threads]") {
-  if (options().device != SDTW_CPU) return;
+TEST_CASE("threads round as their caller does", "[threads][cpu]") {
   Case base = random_case(5001, SDTW_SQEUCLIDEAN, 40, 30, 25, 3, 0.5);
   for (Case c : variants(base)) {
     INFO(describe(c));

@@ -16,10 +16,11 @@
 // The range of m. s is at least the m of the neighbour with the largest exponent and at most the sum of all three, and
 // 1 + q is in [2^-1/2, 2^1/2]: a cell's m is at least its least neighbour's less half a bit, and at most three times
 // the largest one's and half a bit. Sweeps (cpu/sweeps.h) bring all that they carry on to [1, 2) every 16 cells of a
-// path or so, the neighbour above the first row included, so that m stays within 2^-8 and 2^17.5: what the recursion
-// itself makes of equal exponents and f = -1/2 from one such time to the next, which tests/test_cells.cpp computes.
-// What one strip hands to the next has been in that range, and widens it to 2^-14 and 2^24.2 there, but no further.
-// Cells outside of a pair are cells like any other. A build with SDTW_CHECKED holds every m to it.
+// path or so, the neighbour above the first row included; those of penalties and other weights (cpu/rule_sweeps.h),
+// which move m by another half bit a cell, every 8 or so. So m stays within 2^-16 and 2^24.2: what the recursion itself
+// makes of equal exponents and f = -1/2 from one such time to the next, of what one strip hands to the next, too, which
+// tests/test_cells.cpp computes. Nothing grows from strip to strip. Cells outside of a pair are cells like any other. A
+// build with SDTW_CHECKED ends where an m is not within least_m and most_m.
 //
 // V supplies the arithmetic: Real and Exponent (one number or a SIMD vector of them) and operations on them.
 #pragma once
@@ -32,6 +33,9 @@
 #endif
 
 namespace sdtw::core {
+
+// Wider than the range of m by a few bits.
+constexpr double least_m = 0x1p-20, most_m = 0x1p34;
 
 // 2^-f - 1 for |f| <= 1/2.
 template <class V>
@@ -48,7 +52,7 @@ struct Scaled {
   typename V::Exponent e;
 };
 
-// Ends a checked build where m is not in its range. Behind a cost of -infinity, of which the float64 engine learns as
+// Ends a checked build where m is out of its range. Behind a cost of -infinity, of which the float64 engine learns as
 // it goes, m is anything and e is not finite.
 template <class V>
 inline __attribute__((always_inline)) void check_range([[maybe_unused]] const Scaled<V> &z) {
@@ -58,7 +62,7 @@ inline __attribute__((always_inline)) void check_range([[maybe_unused]] const Sc
   V::store(m, z.m);
   V::store(e, z.e);
   for (int l = 0; l < V::width; ++l)
-    if (!(m[l] >= 0x1p-20 && m[l] <= 0x1p34) && (sizeof m[l] == 4 || (m[l] == m[l] && std::isfinite(e[l])))) {
+    if (!(m[l] >= least_m && m[l] <= most_m) && (sizeof m[l] == 4 || (m[l] == m[l] && std::isfinite(e[l])))) {
       std::fprintf(stderr, "m = %g is out of range, with the exponent %g\n", double(m[l]), double(e[l]));
       std::abort();
     }
@@ -120,7 +124,7 @@ inline __attribute__((always_inline)) Scaled<V> enter(const Sum<V> &of, const St
 
 // What a cell's terms are of their sum; 0 where nothing enters. Of a rounded reciprocal they come out as 1 or just
 // below where one predecessor has it all, never above, so that E leaks all along a path. Both backends scale the E that
-// has left a tile to what has entered it (cpu/pair.h, cuda/sweep/adjoint_sweep.cuh), which makes that good.
+// has left a tile to what has entered it (cpu/flow.h, cuda/sweep/adjoint_sweep.cuh), which makes that good.
 template <class V>
 inline __attribute__((always_inline)) Transition<V> probabilities(const Terms<V> &terms) {
   const auto sum = V::larger(V::add(V::add(terms.left, terms.diagonal), terms.up), V::set1(0x1p-30));

@@ -2,6 +2,7 @@
 #include "backend.h"
 
 #include "cpu/call_backward.h"
+#include "cpu/call_forward.h"
 
 namespace sdtw::cpu {
 namespace {
@@ -27,7 +28,9 @@ void for_dtype(const Problem &problem, Run &&run) {
   }
 }
 
-void run_backward(const sdtw::Plan &plan, const Buffers &b, const sdtw_out *target, bool weighted) {
+Wanted gradient_of(const Problem &problem) { return problem.fused() ? Wanted::gradients : Wanted::cost_gradient; }
+
+void run_backward(const sdtw::Plan &plan, const Buffers &b, Wanted wanted) {
   sdtw_cpu_isa isa = plan.cpu.isa;
   if (b.state) {
     StateHeader header;
@@ -37,9 +40,9 @@ void run_backward(const sdtw::Plan &plan, const Buffers &b, const sdtw_out *targ
     isa = header.isa;
   }
   for_dtype(plan.problem, [&](auto element) {
-    Call<decltype(element)> call(plan, b, Need::backward(!target, !b.state), isa);
+    TypedCall<decltype(element)> call(plan, b, Need::backward(wanted == Wanted::gradients, !b.state), isa);
     if (b.state) call.require_state();
-    call.backward(target, weighted);
+    call.backward(wanted);
   });
 }
 
@@ -48,17 +51,17 @@ void run_backward(const sdtw::Plan &plan, const Buffers &b, const sdtw_out *targ
 void forward(const sdtw::Plan &plan, const Buffers &given) {
   const Buffers b = oriented(plan, given);
   for_dtype(plan.problem,
-            [&](auto element) { Call<decltype(element)>(plan, b, Need::forward(), plan.cpu.isa).forward(); });
+            [&](auto element) { TypedCall<decltype(element)>(plan, b, Need::forward(), plan.cpu.isa).forward(); });
 }
 
 void backward(const sdtw::Plan &plan, const Buffers &given) {
   const Buffers b = oriented(plan, given);
-  run_backward(plan, b, plan.problem.fused() ? nullptr : &b.grad_x, true);
+  run_backward(plan, b, gradient_of(plan.problem));
 }
 
 void alignment(const sdtw::Plan &plan, const Buffers &given) {
   const Buffers b = oriented(plan, given);
-  run_backward(plan, b, &b.alignment, false);
+  run_backward(plan, b, Wanted::alignment);
 }
 
 void jvp(const sdtw::Plan &given_plan, const Buffers &given) {
@@ -67,10 +70,9 @@ void jvp(const sdtw::Plan &given_plan, const Buffers &given) {
   b.grad_x = b.grad_x_tangent;
   b.grad_y = b.grad_y_tangent;
   b = oriented(plan, b);
-  const bool gradients = plan.problem.fused();
-  const sdtw_out *const target = !gradients && b.grad_x.data ? &b.grad_x : nullptr;
+  const Wanted wanted = gradient_of(plan.problem);
   for_dtype(plan.problem, [&](auto element) {
-    Call<decltype(element)>(plan, b, Need::jvp(gradients), plan.cpu.isa).backward(target, true);
+    TypedCall<decltype(element)>(plan, b, Need::jvp(wanted == Wanted::gradients), plan.cpu.isa).backward(wanted);
   });
 }
 

@@ -1,22 +1,33 @@
 // One call to the CPU backend: threads take pairs (or groups of pairs); each goes to the engine that its costs need;
-// what is known without the recurrence is written here.
+// what is known without the recurrence is written here. Who calls whom:
+//
+//   forward (backend.cpp) -> TypedCall::forward -> each_unit -> begin, solve, write_values
+//     solve -> solve_pair  -> solve_with_any_engine -> try_pair<float>, else <double>  -> StripPair::forward
+//           -> solve_group -> solve_group_as_float, else                               -> LaneGroup::forward
+//   StripPair::forward -> forward_strip -> tile by tile: cost, sweep
+//   LaneGroup::forward -> K rows at a time, tile by tile: cost, sweep
+//
+//   run_backward (backend.cpp) -> TypedCall::backward -> each_unit -> begin, solve if state has not recalled the pair
+//     -> backward_unit -> backward_pair  -> StripPair::backward, write_gradients
+//                      -> backward_group -> LaneGroup::backward, write_gradients
+//   StripPair::backward -> backward_strip -> tile by tile from the last: cost, recompute, adjoint, use_alignment
+//                       -> backward_path, at gamma = 0: the tiles of the best path
+//   LaneGroup::backward -> tile by tile from the last: recompute, adjoint, gradient, or E is written
 #pragma once
 
-#include "cpu/lanes_backward.h"
-#include "cpu/lanes_forward.h"
+#include "cpu/lanes.h"
 #include "cpu/parallel.h"
-#include "cpu/poisoned.h"
-#include "cpu/strips_backward.h"
-#include "cpu/strips_forward.h"
+#include "cpu/state_header.h"
+#include "cpu/strips.h"
 #include "cpu/sums.h"
 
 namespace sdtw::cpu {
 
-// One call: plan, buffers, and where its parts of state and workspace are.
+// One call, of inputs of type In: plan, buffers, and where its parts of state and workspace are.
 template <class In>
-class Call {
+class TypedCall {
  public:
-  Call(const sdtw::Plan &whole_plan, const Buffers &buffers, Need need, sdtw_cpu_isa which)
+  TypedCall(const sdtw::Plan &whole_plan, const Buffers &buffers, Need need, sdtw_cpu_isa which)
       : whole(whole_plan),
         p(whole.problem),
         plan(whole.cpu),
@@ -32,9 +43,8 @@ class Call {
   void forward();
   // Throws unless state is what forward writes for these lengths: what follows reads and writes where it says.
   void require_state() const;
-  // target: where E goes (times g if `weighted`), or null for gradients of the series. With tangents it is their
-  // derivatives that go there, and to buffers.grad_x and grad_y.
-  void backward(const sdtw_out *target, bool weighted);
+  // With tangents derivatives take the place of what is wanted.
+  void backward(Wanted wanted);
 
  private:
   static constexpr bool has_float = !std::is_same_v<In, double>;
@@ -59,9 +69,9 @@ class Call {
   // Thread i's own scratch, and that of the pair (group) it is working on.
   std::byte *local(int i) const {
     const size_t pairs = plan.wavefront ? 1 : size_t(plan.threads);
-    return workspace + pairs * scratch.shared + size_t(i) * scratch.local;
+    return workspace + pairs * scratch.shared_bytes + size_t(i) * scratch.local_bytes;
   }
-  std::byte *shared(int i) const { return workspace + (plan.wavefront ? 0 : size_t(i) * scratch.shared); }
+  std::byte *shared(int i) const { return workspace + (plan.wavefront ? 0 : size_t(i) * scratch.shared_bytes); }
   int64_t works_each() const { return plan.mapping == Mapping::lanes ? lane_group : 1; }
   NotedLengths &noted_lengths(int64_t work) const {
     return reinterpret_cast<NotedLengths *>(state + state_layout.lengths)[work];
@@ -147,18 +157,18 @@ class Call {
   }
 
   // sums: of all pairs' gradients, or null.
-  void backward(Unit &unit, const sdtw_out *target, bool weighted, GradientSums *sums);
+  void backward_unit(Unit &unit, Wanted wanted, GradientSums *sums);
   template <class T>
-  void backward_pair(Unit &unit, const sdtw_out *target, double g, bool derivative, GradientSums *sums);
+  void backward_pair(Unit &unit, Wanted wanted, double g, GradientSums *sums);
   template <class T>
-  void backward_group(const Unit &unit, const sdtw_out *target, const double *g, bool weighted, GradientSums *sums);
+  void backward_group(const Unit &unit, Wanted wanted, const double *g, GradientSums *sums);
   template <class T>
   void add_to(GradientSums &sums, const Unit &unit) const;
   SeriesSums sums_of(size_t offset, bool wanted, int64_t batch, int64_t steps) const;
-  double grad_value(const Place &at, bool weighted) const;
+  double grad_value(const Place &at, Wanted wanted) const;
   void write_values(const Unit &unit) const;
   void write_value_tangent(const Unit &unit, void *out) const;
-  void clear(const Unit &unit, int64_t lane, const sdtw_out *target);
+  void clear(const Unit &unit, int64_t lane, Wanted wanted);
   void mirror(const Place &at, const sdtw_out &target) const;
 
   void require_length(bool rows, int64_t series, int32_t then, int32_t now) const;
@@ -175,7 +185,7 @@ class Call {
 };
 
 template <class In>
-typename Call<In>::Unit Call<In>::begin(int64_t index, int thread, bool again) const {
+typename TypedCall<In>::Unit TypedCall<In>::begin(int64_t index, int thread, bool again) const {
   Unit unit;
   const int64_t first = index * works_each();
   unit.index = index;
@@ -205,174 +215,33 @@ typename Call<In>::Unit Call<In>::begin(int64_t index, int thread, bool again) c
 }
 
 template <class In>
-void Call<In>::note(Unit &unit) const {
+void TypedCall<In>::note(Unit &unit) const {
   for (int64_t l = 0; l < unit.count; ++l) {
     unit.noted[l] = note_lengths(p, b, unit.places[l]);
     unit.lengths[l] = lengths_of(unit.noted[l]);
   }
 }
 
+// Lengths are those of forward, which have been checked: what the caller's arrays say by now is not asked again.
 template <class In>
-bool Call<In>::fits(const Unit &unit) const {
+void TypedCall<In>::recall(Unit &unit) const {
+  unit.engine = engine(unit.index);
+  for (int64_t l = 0, work = unit.index * works_each(); l < unit.count; ++l, ++work) {
+    unit.noted[l] = noted_lengths(work);
+    unit.lengths[l] = lengths_of(unit.noted[l]);
+    unit.lengths[l].kind = kind(work);
+  }
+}
+
+template <class In>
+bool TypedCall<In>::fits(const Unit &unit) const {
   if (!may_exceed_state(p, plan)) return true;
   const Lengths &of = unit.lengths[0];
   return Boundaries::of_pair(p, plan, of.n, of.m).bytes <= state_layout.block;
 }
 
 template <class In>
-void Call<In>::solve(Unit &unit) {
-  for (int64_t l = 0; l < unit.count; ++l) unit.values[l] = unit.lengths[l].value;
-  plan.mapping == Mapping::lanes ? solve_group(unit) : solve_pair(unit);
-}
-
-template <class In>
-template <class T>
-bool Call<In>::try_pair(Unit &unit) {
-  auto solver = pair_solver<T>(unit);
-  solver.prepare(local(unit.thread));
-  const Engine needed = solver.needed();
-  if (sizeof(T) == 4 && needed == Engine::float64) return false;
-  unit.engine = needed;
-  unit.features[0] = solver.use(needed);
-  const bool ok = solver.forward(unit.values[0], locals(unit.thread), team());
-  unit.value_tangent = solver.value_tangent();
-  return ok;
-}
-
-template <class In>
-bool Call<In>::solve_with_any_engine(Unit &unit) {
-  if constexpr (has_float)
-    if (try_pair<float>(unit)) return true;
-  const auto bad = [&] { return poisoned<In>(p, b, unit.places[0], unit.lengths[0]); };
-  // Given costs are looked at as they are read, series beforehand.
-  if (p.fused() && bad()) return false;
-  if (try_pair<double>(unit)) return true;
-  // A tile also has costs of cells outside of a band, and the bound of costs is of all steps at once. Whether one is
-  // bad is asked now.
-  return (p.band != SDTW_BAND_NONE || !p.has_unit_steps()) && !bad();
-}
-
-template <class In>
-void Call<In>::solve_pair(Unit &unit) {
-  Lengths &lengths = unit.lengths[0];
-  if (lengths.kind != Kind::solved) return;
-  if (!solve_with_any_engine(unit)) {
-    unit.values[0] = std::numeric_limits<double>::quiet_NaN();
-    lengths.kind = Kind::nan;
-  } else if (std::isinf(unit.values[0])) {
-    lengths.kind = Kind::zero;  // no admissible path
-  }
-}
-
-template <class In>
-template <class T>
-bool Call<In>::try_group(Unit &unit) {
-  const int W = isa.kernels<T>().width;
-  // One engine for all of the unit, so that results do not depend on the width of vectors.
-  Engine needed = sizeof(T) == 4 ? Engine::plain : Engine::float64;
-  if (sizeof(T) == 4)
-    for (int64_t l = 0; l < lane_group; l += W)
-      if (auto g = group_solver<T>(unit, l); !g.empty()) {
-        g.prepare();
-        needed = std::max(needed, g.needed());
-      }
-  if (sizeof(T) == 4 && needed == Engine::float64) return false;
-  unit.engine = needed;
-  bool ok = true;
-  for (int64_t l = 0; l < lane_group; l += W) {
-    auto g = group_solver<T>(unit, l);
-    if (g.empty()) continue;
-    if (sizeof(T) == 8) g.prepare();
-    unit.features[l] = g.use(needed);
-    ok &= g.forward(unit.values + l);
-    if (!ok && sizeof(T) == 4) return false;
-  }
-  return ok;
-}
-
-template <class In>
-void Call<In>::solve_group(Unit &unit) {
-  if (!solve_group_as_float(unit)) {
-    const auto spoil = [&] {
-      for (int64_t l = 0; l < unit.count; ++l)
-        if (unit.lengths[l].kind == Kind::solved && poisoned<In>(p, b, unit.places[l], unit.lengths[l])) {
-          unit.lengths[l].kind = Kind::nan;
-          unit.values[l] = std::numeric_limits<double>::quiet_NaN();
-        }
-    };
-    if (p.fused()) spoil();
-    // Costs that are NaN disturb no lane but their own: which one, is asked afterwards.
-    if (!try_group<double>(unit)) spoil();
-  }
-  for (int64_t l = 0; l < unit.count; ++l)  // no admissible path
-    if (unit.lengths[l].kind == Kind::solved && std::isinf(unit.values[l])) unit.lengths[l].kind = Kind::zero;
-}
-
-template <class In>
-bool Call<In>::solve_group_as_float(Unit &unit) {
-  if constexpr (has_float) return try_group<float>(unit);
-  return false;
-}
-
-template <class In>
-void Call<In>::forward() {
-  if (state) {
-    const StateHeader header = StateHeader::of(whole, plan.isa);
-    std::memcpy(state, &header, sizeof header);
-  }
-  // What is not written is 0, so that equal calls leave equal bytes.
-  if (state) std::memset(state + sizeof(StateHeader), 0, state_layout.blocks - sizeof(StateHeader));
-  each_unit([&](int64_t index, int thread) {
-    Unit unit = begin(index, thread, false);
-    const auto clear_block = [&] { std::memset(block_of_state(index), 0, state_layout.block); };
-    const bool strips = plan.mapping == Mapping::strips;
-    if (state && !strips) clear_block();
-    solve(unit);
-    if (state && strips && (!unit.in_state || unit.lengths[0].kind != Kind::solved)) clear_block();
-    if (state) engine(index) = unit.engine;
-    for (int64_t l = 0, work = index * works_each(); l < unit.count; ++l, ++work) {
-      if (state) {
-        noted_lengths(work) = unit.noted[l];
-        kind(work) = unit.lengths[l].kind;
-      }
-    }
-    write_values(unit);
-  });
-}
-
-template <class In>
-void Call<In>::write_values(const Unit &unit) const {
-  for (int64_t l = 0; l < unit.count; ++l)
-    for (const int64_t result : {unit.places[l].result, unit.places[l].mirror})
-      if (result >= 0) write_value(p, b, result, unit.values[l]);
-}
-
-// rows: of the lengths of rows, which are the caller's x unless the plan has turned the problem.
-template <class In>
-void Call<In>::require_length(bool rows, int64_t series, int32_t then, int32_t now) const {
-  if (then == now) return;
-  const void *const lengths = rows ? b.x_len : b.y_len;
-  const char *const name = rows != plan.transposed || p.symmetric ? "x_len" : "y_len";
-  const std::string was = then < 0 ? "out of range" : std::to_string(then);
-  invalid("buffers.%s[%lld] is %lld%s: it must be what it was in the sdtw_forward that wrote buffers.state, %s", name,
-          (long long)series, (long long)read_length(lengths, p.length_bits, series, rows ? p.n : p.m),
-          lengths ? "" : ", as it is NULL", was.c_str());
-}
-
-// Whether what state says of a pair can be: of lengths that have been checked.
-template <class In>
-bool Call<In>::is_sound(int64_t work) const {
-  const Kind known = lengths_of(noted_lengths(work)).kind, what = kind(work);
-  if (known != Kind::solved) return what == known;
-  if (what != Kind::solved) return what == Kind::zero || what == Kind::nan;
-  const Engine used = engine(work / works_each());
-  if (used == Engine::float64) return true;
-  if (used == Engine::products) return has_float && has_products(p);
-  return has_float && (used == Engine::plain || (used == Engine::double_costs && p.fused()));
-}
-
-template <class In>
-void Call<In>::require_state() const {
+void TypedCall<In>::require_state() const {
   for (int64_t work = 0; work < plan.works; ++work) {
     const Place at = place(work);
     const NotedLengths then = noted_lengths(work), now = note_lengths(p, b, at);
@@ -384,15 +253,28 @@ void Call<In>::require_state() const {
   }
 }
 
-// Lengths are those of forward, which have been checked: what the caller's arrays say by now is not asked again.
+// rows: of the lengths of rows, which are the caller's x unless the plan has turned the problem.
 template <class In>
-void Call<In>::recall(Unit &unit) const {
-  unit.engine = engine(unit.index);
-  for (int64_t l = 0, work = unit.index * works_each(); l < unit.count; ++l, ++work) {
-    unit.noted[l] = noted_lengths(work);
-    unit.lengths[l] = lengths_of(unit.noted[l]);
-    unit.lengths[l].kind = kind(work);
-  }
+void TypedCall<In>::require_length(bool rows, int64_t series, int32_t then, int32_t now) const {
+  if (then == now) return;
+  const void *const lengths = rows ? b.x_len : b.y_len;
+  const char *const name = rows != plan.transposed || p.symmetric ? "x_len" : "y_len";
+  const std::string was = then < 0 ? "out of range" : std::to_string(then);
+  invalid("buffers.%s[%lld] is %lld%s: it must be what it was in the sdtw_forward that wrote buffers.state, %s", name,
+          (long long)series, (long long)read_length(lengths, p.length_bits, series, rows ? p.n : p.m),
+          lengths ? "" : ", as it is NULL", was.c_str());
+}
+
+// Whether what state says of a pair can be: of lengths that have been checked.
+template <class In>
+bool TypedCall<In>::is_sound(int64_t work) const {
+  const Kind known = lengths_of(noted_lengths(work)).kind, what = kind(work);
+  if (known != Kind::solved) return what == known;
+  if (what != Kind::solved) return what == Kind::zero || what == Kind::nan;
+  const Engine used = engine(work / works_each());
+  if (used == Engine::float64) return true;
+  if (used == Engine::products) return has_float && has_products(p);
+  return has_float && (used == Engine::plain || (used == Engine::double_costs && p.fused()));
 }
 
 }  // namespace sdtw::cpu

@@ -3,73 +3,91 @@
 #pragma once
 
 #include "cpu/call.h"
+#include "cpu/lanes_backward.h"
+#include "cpu/strips_backward.h"
 
 namespace sdtw::cpu {
 
+template <class In>
+void TypedCall<In>::backward(Wanted wanted) {
+  GradientSums sums;
+  const bool summing = p.all_pairs && wanted == Wanted::gradients;
+  if (summing) {
+    const bool both = p.symmetric;
+    sums.x = sums_of(scratch.sums_x, b.grad_x.data, p.batch_x, p.n);
+    sums.y = both ? sums.x : sums_of(scratch.sums_y, b.grad_y.data, p.batch_y, p.m);
+    sums.x.clear();
+    sums.y.clear();
+  }
+  each_unit([&](int64_t index, int thread) {
+    Unit unit = begin(index, thread, true);
+    if (!unit.recalled) solve(unit);
+    if (b.value) write_values(unit);
+    // Of a soft minimum the value's tangent is known by now.
+    const bool done = scratch.tangents && p.gamma > 0 && !b.grad_x.data && !b.grad_y.data;
+    if (!done) backward_unit(unit, wanted, summing ? &sums : nullptr);
+    if (scratch.tangents && b.value_tangent) write_value_tangent(unit, b.value_tangent);
+  });
+  if (!summing) return;
+  sums.x.write<In>(b.grad_x);
+  if (!p.symmetric) sums.y.write<In>(b.grad_y);
+}
+
+template <class In>
+void TypedCall<In>::backward_unit(Unit &unit, Wanted wanted, GradientSums *sums) {
+  const sdtw_out *const target = target_of(wanted, b);
+  double g[lane_group] = {};
+  for (int64_t l = 0; l < unit.count; ++l) {
+    if (!sums) clear(unit, l, wanted);
+    g[l] = grad_value(unit.places[l], wanted);
+    // Also where E is 0 and nothing is swept: NaN and infinity times 0 are NaN.
+    const Lengths &of = unit.lengths[l];
+    if (target && !std::isfinite(g[l]) && of.kind == Kind::solved)
+      fill_matrix(element<In>(*target, unit.places[l].result), of.n, target->stride[1], of.m, target->stride[2],
+                  static_cast<In>(std::numeric_limits<float>::quiet_NaN()));
+  }
+  const auto run = [&](auto type) {
+    using T = decltype(type);
+    if (plan.mapping == Mapping::lanes)
+      backward_group<T>(unit, wanted, g, sums);
+    else if (unit.lengths[0].kind == Kind::solved)
+      backward_pair<T>(unit, wanted, g[0], sums);
+    if (sums) sums->in_turn(unit.index, [&] { add_to<T>(*sums, unit); });
+  };
+  // Of a unit without a solved pair the engine may be any, if state is damaged there: it has its turn all the same.
+  if (has_float && unit.engine != Engine::float64)
+    run(std::conditional_t<has_float, float, double>{});
+  else
+    run(double{});
+  if (target)
+    for (int64_t l = 0; l < unit.count; ++l) mirror(unit.places[l], *target);
+}
+
 // What the sweeps do not write of a pair's gradients or alignment: padding, and everything of a pair not solved.
 template <class In>
-void Call<In>::clear(const Unit &unit, int64_t lane, const sdtw_out *target) {
+void TypedCall<In>::clear(const Unit &unit, int64_t lane, Wanted wanted) {
   const Lengths &lengths = unit.lengths[lane];
   const Place &at = unit.places[lane];
   const auto fill = [&](const sdtw_out &out, int64_t index, int64_t length, int64_t rows, int64_t cols) {
-    const int64_t kept = lengths.kind == Kind::solved && !target ? length : 0;
+    const int64_t kept = lengths.kind == Kind::solved && wanted == Wanted::gradients ? length : 0;
     fill_matrix(element<In>(out, index) + kept * out.stride[1], rows - kept, out.stride[1], cols, out.stride[2],
                 lengths.kind == Kind::nan ? static_cast<In>(std::numeric_limits<float>::quiet_NaN()) : In(0));
   };
-  if (target) return fill(*target, at.result, 0, p.n, p.m);
+  if (const sdtw_out *const target = target_of(wanted, b)) return fill(*target, at.result, 0, p.n, p.m);
   if (b.grad_x.data) fill(b.grad_x, at.x, lengths.n, p.n, p.features);
   if (b.grad_y.data) fill(b.grad_y, at.y, lengths.m, p.m, p.features);
 }
 
-// The alignment of the pair transposed: a few rows at a time, as of lines of cache that are a power of two apart there
-// is room for no more.
 template <class In>
-void Call<In>::mirror(const Place &at, const sdtw_out &target) const {
-  if (at.mirror < 0) return;
-  constexpr int64_t few = 8;
-  const In *const from = element<In>(target, at.result);
-  In *const to = element<In>(target, at.mirror);
-  const int64_t row = target.stride[1], column = target.stride[2];
-  for (int64_t top = 0; top < p.n; top += few)
-    for (int64_t j = 0; j < p.m; ++j)
-      for (int64_t i = top; i < std::min(top + few, p.n); ++i) to[j * row + i * column] = from[i * row + j * column];
-}
-
-template <class In>
-double Call<In>::grad_value(const Place &at, bool weighted) const {
-  if (!weighted) return 1;
+double TypedCall<In>::grad_value(const Place &at, Wanted wanted) const {
+  if (wanted == Wanted::alignment) return 1;
   const double g = read_grad_value(p, b, at.result);
   return at.mirror < 0 ? g : g + read_grad_value(p, b, at.mirror);
 }
 
 template <class In>
-SeriesSums Call<In>::sums_of(size_t offset, bool wanted, int64_t batch, int64_t steps) const {
-  std::byte *const base = workspace + scratch.of_threads(plan);
-  return {wanted ? reinterpret_cast<double *>(base + offset) : nullptr, batch, steps, p.features};
-}
-
-// Adds a unit's gradients, which lie in the thread's scratch, pair by pair.
-template <class In>
 template <class T>
-void Call<In>::add_to(GradientSums &sums, const Unit &unit) const {
-  const T *const of_x = reinterpret_cast<const T *>(shared(unit.thread) + scratch.out_x);
-  const T *const of_y = reinterpret_cast<const T *>(shared(unit.thread) + scratch.out_y);
-  for (int64_t l = 0; l < unit.count; ++l) {
-    const Place &at = unit.places[l];
-    const Lengths &lengths = unit.lengths[l];
-    if (lengths.kind == Kind::solved) {
-      sums.x.add(at.x, of_x + l * sums.x.each(), lengths.n);
-      sums.y.add(at.y, of_y + l * sums.y.each(), lengths.m);
-    } else if (lengths.kind == Kind::nan) {
-      sums.x.spoil(at.x);
-      sums.y.spoil(at.y);
-    }
-  }
-}
-
-template <class In>
-template <class T>
-void Call<In>::backward_pair(Unit &unit, const sdtw_out *target, double g, bool derivative, GradientSums *sums) {
+void TypedCall<In>::backward_pair(Unit &unit, Wanted wanted, double g, GradientSums *sums) {
   auto solver = pair_solver<T>(unit);
   const Place &at = unit.places[0];
   std::byte *const own = shared(unit.thread), *const scratch_of_thread = local(unit.thread);
@@ -79,11 +97,9 @@ void Call<In>::backward_pair(Unit &unit, const sdtw_out *target, double g, bool 
   } else {
     solver.resume(unit.engine, unit.features[0]);
   }
-  const int64_t none[3] = {};
-  solver.backward(target ? element<In>(*target, at.result) : nullptr, target ? target->stride : none, T(g), derivative,
-                  locals(unit.thread), team());
+  solver.backward(wanted, T(g), locals(unit.thread), team());
   if (scratch.tangents && p.gamma == 0) unit.value_tangent = solver.value_tangent();
-  if (target || !p.fused()) return;
+  if (wanted != Wanted::gradients) return;
   if (!sums) {
     const auto of = [](const sdtw_out &out, int64_t series) {
       return StridedOut<In>{out.data ? element<In>(out, series) : nullptr, out.stride[1], out.stride[2]};
@@ -98,8 +114,7 @@ void Call<In>::backward_pair(Unit &unit, const sdtw_out *target, double g, bool 
 
 template <class In>
 template <class T>
-void Call<In>::backward_group(const Unit &unit, const sdtw_out *target, const double *g, bool weighted,
-                              GradientSums *sums) {
+void TypedCall<In>::backward_group(const Unit &unit, Wanted wanted, const double *g, GradientSums *sums) {
   const int W = isa.kernels<T>().width;
   std::byte *const own = shared(unit.thread);
   for (int64_t l = 0; l < lane_group; l += W) {
@@ -113,8 +128,8 @@ void Call<In>::backward_group(const Unit &unit, const sdtw_out *target, const do
       group.prepare();
       group.use(unit.engine);
     }
-    group.backward(target, factor, weighted);
-    if (target) continue;
+    group.backward(wanted, factor);
+    if (wanted != Wanted::gradients) continue;
     if (!sums) {
       group.template write_gradients<In>(factor, b.grad_x, b.grad_y, nullptr);
       continue;
@@ -130,37 +145,47 @@ void Call<In>::backward_group(const Unit &unit, const sdtw_out *target, const do
   }
 }
 
+// Adds a unit's gradients, which lie in the thread's scratch, pair by pair.
 template <class In>
-void Call<In>::backward(Unit &unit, const sdtw_out *target, bool weighted, GradientSums *sums) {
-  double g[lane_group] = {};
+template <class T>
+void TypedCall<In>::add_to(GradientSums &sums, const Unit &unit) const {
+  const T *const of_x = reinterpret_cast<const T *>(shared(unit.thread) + scratch.out_x);
+  const T *const of_y = reinterpret_cast<const T *>(shared(unit.thread) + scratch.out_y);
   for (int64_t l = 0; l < unit.count; ++l) {
-    if (!sums) clear(unit, l, target);
-    g[l] = grad_value(unit.places[l], weighted);
-    // Also where E is 0 and nothing is swept: NaN and infinity times 0 are NaN.
-    const Lengths &of = unit.lengths[l];
-    if (target && !std::isfinite(g[l]) && of.kind == Kind::solved)
-      fill_matrix(element<In>(*target, unit.places[l].result), of.n, target->stride[1], of.m, target->stride[2],
-                  static_cast<In>(std::numeric_limits<float>::quiet_NaN()));
+    const Place &at = unit.places[l];
+    const Lengths &lengths = unit.lengths[l];
+    if (lengths.kind == Kind::solved) {
+      sums.x.add(at.x, of_x + l * sums.x.each(), lengths.n);
+      sums.y.add(at.y, of_y + l * sums.y.each(), lengths.m);
+    } else if (lengths.kind == Kind::nan) {
+      sums.x.spoil(at.x);
+      sums.y.spoil(at.y);
+    }
   }
-  const auto run = [&](auto type) {
-    using T = decltype(type);
-    if (plan.mapping == Mapping::lanes)
-      backward_group<T>(unit, target, g, weighted, sums);
-    else if (unit.lengths[0].kind == Kind::solved)
-      backward_pair<T>(unit, target, g[0], weighted, sums);
-    if (sums) sums->in_turn(unit.index, [&] { add_to<T>(*sums, unit); });
-  };
-  // Of a unit without a solved pair the engine may be any, if state is damaged there: it has its turn all the same.
-  if (has_float && unit.engine != Engine::float64)
-    run(std::conditional_t<has_float, float, double>{});
-  else
-    run(double{});
-  if (target)
-    for (int64_t l = 0; l < unit.count; ++l) mirror(unit.places[l], *target);
+}
+
+// The alignment of the pair transposed: a few rows at a time, as of lines of cache that are a power of two apart there
+// is room for no more.
+template <class In>
+void TypedCall<In>::mirror(const Place &at, const sdtw_out &target) const {
+  if (at.mirror < 0) return;
+  constexpr int64_t few = 8;
+  const In *const from = element<In>(target, at.result);
+  In *const to = element<In>(target, at.mirror);
+  const int64_t row = target.stride[1], column = target.stride[2];
+  for (int64_t top = 0; top < p.n; top += few)
+    for (int64_t j = 0; j < p.m; ++j)
+      for (int64_t i = top; i < std::min(top + few, p.n); ++i) to[j * row + i * column] = from[i * row + j * column];
 }
 
 template <class In>
-void Call<In>::write_value_tangent(const Unit &unit, void *out) const {
+SeriesSums TypedCall<In>::sums_of(size_t offset, bool wanted, int64_t batch, int64_t steps) const {
+  std::byte *const base = workspace + scratch.of_threads(plan);
+  return {wanted ? reinterpret_cast<double *>(base + offset) : nullptr, batch, steps, p.features};
+}
+
+template <class In>
+void TypedCall<In>::write_value_tangent(const Unit &unit, void *out) const {
   const Place &at = unit.places[0];
   double tangent = unit.value_tangent;
   if (unit.lengths[0].kind == Kind::zero) tangent = 0;
@@ -172,31 +197,6 @@ void Call<In>::write_value_tangent(const Unit &unit, void *out) const {
     else
       static_cast<float *>(out)[result] = static_cast<float>(tangent);
   }
-}
-
-template <class In>
-void Call<In>::backward(const sdtw_out *target, bool weighted) {
-  GradientSums sums;
-  const bool summing = p.all_pairs && p.fused() && !target;
-  if (summing) {
-    const bool both = p.symmetric;
-    sums.x = sums_of(scratch.sums_x, b.grad_x.data, p.batch_x, p.n);
-    sums.y = both ? sums.x : sums_of(scratch.sums_y, b.grad_y.data, p.batch_y, p.m);
-    sums.x.clear();
-    sums.y.clear();
-  }
-  each_unit([&](int64_t index, int thread) {
-    Unit unit = begin(index, thread, true);
-    if (!unit.recalled) solve(unit);
-    if (b.value) write_values(unit);
-    // Of a soft minimum the value's tangent is known by now.
-    const bool done = scratch.tangents && p.gamma > 0 && !b.grad_x.data && !b.grad_y.data;
-    if (!done) backward(unit, target, weighted, summing ? &sums : nullptr);
-    if (scratch.tangents && b.value_tangent) write_value_tangent(unit, b.value_tangent);
-  });
-  if (!summing) return;
-  sums.x.write<In>(b.grad_x);
-  if (!p.symmetric) sums.y.write<In>(b.grad_y);
 }
 
 }  // namespace sdtw::cpu

@@ -1,4 +1,4 @@
-// What the ISA-specific translation units offer to the drivers (strips.h, lanes.h): tables of functions that each
+// What the ISA-specific translation units offer to StripPair and LaneGroup: tables of functions that each
 // work on one tile in cache. A tile is [steps][K][W] numbers: W SIMD lanes, K rows a lane.
 //
 // Two mappings of a pair's cells share these kernels:
@@ -9,10 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 #include "core/half.h"
 #include "core/numbers.h"
 #include "core/steps.h"
+#include "names.h"
 #include "sdtw.h"
 
 namespace sdtw::cpu {
@@ -58,8 +60,9 @@ struct Sweep {
   // strips: element s is read and element s - W written; lanes: vector s is both.
   T *row_m;
   E *row_e;
-  // [steps][K][3][W]: what enters a cell from up, left, diagonal, as probabilities but for a common factor, or 0;
-  // sweep_save only.
+  // How cells are entered, [steps][K][3][W]: what comes from up, left, diagonal, as terms of a sum (core::Terms) or, of
+  // rules other than the core's, as probabilities, which are terms of a sum of 1; 0 where nothing does. sweep_save
+  // only.
   T *entries;
   // point_cost: in place of costs, the K rows [K][W], and the columns: of the first step, of one lane after the other
   // where lanes are pairs, else that of lane 0, with those before it behind.
@@ -118,14 +121,8 @@ struct StepRule {
   double hard_weight[core::step_count], hard_penalty[core::step_count];
 };
 
-// What of a step's cost has to be computed by itself. Only the first and the last have penalties.
-enum StepShape {
-  one_weight,        // of all three
-  doubled_diagonal,  // the diagonal's is twice that of the other two, as in (2, 1, 1): one cost, taken off twice
-  heavier_diagonal,  // it is more than theirs: what it has more
-  any_weights,
-  step_shapes
-};
+using core::StepShape, core::one_weight, core::doubled_diagonal, core::heavier_diagonal, core::any_weights,
+    core::step_shapes;
 
 // A sweep by a rule other than the core's: steps that differ, a band, a minimum, tangents.
 template <class T>
@@ -236,7 +233,7 @@ struct CosineBlock {
 };
 constexpr double half_root = 0.70710678118654752440;  // of 2
 
-// What a metric does with a tile. A new one is a functor in core/metric.h and a row of the table in cpu/table.h.
+// What a metric does with a tile. core/metric.h says what a new one takes.
 template <class T>
 struct MetricKernels {
   void (*cost[cost_forms])(const FusedTile<T> &);
@@ -251,7 +248,7 @@ struct MetricKernels {
   bool bends;    // whether the gradient depends on tangents of the points as such
   double slope;  // what all slopes have in common, and sums of gradients are to be multiplied by
 };
-constexpr int metrics = SDTW_COSINE + 1;
+constexpr int metrics = std::size(names::metrics);
 
 template <class T>
 struct MappingKernels {
@@ -272,9 +269,9 @@ struct MappingKernels {
 template <class T>
 struct RuleKernels {
   using Function = void (*)(const RuleSweep<T> &);
-  // The core's steps and soft minimum within a band: [form][keeping what enters cells, as sweep_save does].
+  // The core's steps and soft minimum within a band: [form][keeping entries].
   Function core[cost_forms][2];
-  // Soft minimum: [form][shape][keeping probabilities][masked], and with tangents.
+  // Soft minimum: [form][shape][keeping entries][masked], and with tangents.
   Function soft[cost_forms][step_shapes][2][2];
   Function tangent[cost_forms][step_shapes][2];
   // Minimum: [steps that differ][masked][keeping steps: not, ties to vertical ones, to horizontal ones].
@@ -287,10 +284,10 @@ struct RuleKernels {
 template <class T>
 struct LaneKernels {
   using Function = void (*)(const LaneSweep<T> &);
-  // Soft minimum, the core's within a band: [form][shape][keeping what enters cells].
+  // Soft minimum, the core's within a band: [form][shape][keeping entries].
   Function core[cost_forms][2];
   Function soft[cost_forms][step_shapes][2];
-  // Minimum: [masked][not keeping steps, or keeping probabilities, of which one is 1, with ties as RuleKernels::hard].
+  // Minimum: [masked][not keeping entries; keeping them, of which one is 1, with ties as RuleKernels::hard].
   Function hard_core[2][3];
   Function hard[3];
   void (*adjoint)(const RuleAdjoint<T> &);  // of steps of other weights than 1

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cpu/cosine.h"
+#include "cpu/engine.h"
 #include "cpu/pair.h"
 
 namespace sdtw::cpu {

@@ -58,8 +58,8 @@ class LaneGroup {
     wide_grad_y = at<double>(shared, layout.grad_y);
     wide_x = at<double>(shared, layout.wide_x) + rows_before * packed_features(p);
     wide_y = at<double>(shared, layout.wide_y) + before * p.m * packed_features(p);
-    of_x = at<double>(shared, layout.of_points_x) + rows_before;
-    of_y = at<double>(shared, layout.of_points_y) + before * p.m;
+    norms_x = at<double>(shared, layout.norms_x) + rows_before;
+    norms_y = at<double>(shared, layout.norms_y) + before * p.m;
     adjoint_row = at<T>(shared, layout.adjoint_row);
     tile = at<T>(local, layout.tile);
     alignment = at<T>(local, layout.alignment);
@@ -102,7 +102,7 @@ class LaneGroup {
     if (p.metric == SDTW_COSINE) {
       normalise();
     } else if (products) {
-      series.centre_points(p.metric, split_scale, x, padded_n(), wide_x, of_x, y, longest_m, wide_y, of_y);
+      series.centre_points(p.metric, split_scale, x, padded_n(), wide_x, norms_x, y, longest_m, wide_y, norms_y);
     } else if (form == double_cost) {
       std::copy(x, x + padded_n() * p.features * W, wide_x);
       std::copy(y, y + longest_m * p.features * W, wide_y);
@@ -121,9 +121,8 @@ class LaneGroup {
   // value: [W], in units of gamma; at gamma = 0 as it is. False if a given cost is not for this engine.
   bool forward(double *value);
 
-  // Sweeps E back; gradients stay packed until write_gradients. target: where E goes times factor[lane], or null.
-  // derivative: E times the weights of steps.
-  void backward(const sdtw_out *target, const T *factor, bool derivative);
+  // Sweeps E back. Gradients of series stay packed until write_gradients; else E is written, times factor[lane].
+  void backward(Wanted wanted, const T *factor);
 
   // factor: [W], g of each pair. Where to, if anywhere: at the places' series, or of other places.
   template <class Out>
@@ -135,11 +134,11 @@ class LaneGroup {
     const bool apart = project && sizeof(T) == 4;
     T *const from_x = apart ? rest_x : grad_x, *const from_y = apart ? rest_y : grad_y;
     if (to_x.data) {
-      if (project) series.project(x, wide_or_null(wide_x), of_x, longest_n, features, wide_grad_x, from_x);
+      if (project) series.project(x, wide_or_null(wide_x), norms_x, longest_n, features, wide_grad_x, from_x);
       series.template unpack<Out>(to_x, offsets(to_x, &Place::x, where).at, n, longest_n, from_x, factor, -slope);
     }
     if (to_y.data) {
-      if (project) series.project(y, wide_or_null(wide_y), of_y, longest_m, features, wide_grad_y, from_y);
+      if (project) series.project(y, wide_or_null(wide_y), norms_y, longest_m, features, wide_grad_y, from_y);
       series.template unpack<Out>(to_y, offsets(to_y, &Place::y, where).at, m, longest_m, from_y, factor, slope);
     }
   }
@@ -148,7 +147,7 @@ class LaneGroup {
   void choose(Engine engine) {
     form = cost_form(engine);
     products = engine == Engine::products;
-    of_points = form == plain_cost && has_point_costs(p);
+    point_costs = form == plain_cost && has_point_costs(p);
   }
   static constexpr int K = lane_rows;
 
@@ -180,11 +179,11 @@ class LaneGroup {
   double *wide_or_null(double *wide) const { return sizeof(T) == 4 ? wide : nullptr; }
   void normalise() {
     double *const wide[2] = {wide_or_null(wide_x), wide_or_null(wide_y)};
-    const bool zeros_x = series.normalise(x, wide[0], of_x, padded_n(), n);
-    const bool zeros_y = series.normalise(y, wide[1], of_y, longest_m, m);
+    const bool zeros_x = series.normalise(x, wide[0], norms_x, padded_n(), n);
+    const bool zeros_y = series.normalise(y, wide[1], norms_y, longest_m, m);
     if (!zeros_x && !zeros_y) return;
-    series.mark_zeros(x, wide[0], of_x, padded_n(), 0);
-    series.mark_zeros(y, wide[1], of_y, longest_m, 1);
+    series.mark_zeros(x, wide[0], norms_x, padded_n(), 0);
+    series.mark_zeros(y, wide[1], norms_y, longest_m, 1);
     features = packed_features(p);
   }
   const MetricKernels<T> &metric() const { return mapping.metric[p.metric]; }
@@ -216,7 +215,7 @@ class LaneGroup {
   size_t row_bytes() const { return size_t(p.m) * size_t(W) * Store::size; }
 
   void cost(int64_t r, int64_t c, int64_t count, bool &ok) const {
-    if (of_points) return;
+    if (point_costs) return;
     if (p.fused()) {
       (products ? metric().products : metric().cost[form])(fused(r, c, count));
       return;
@@ -239,17 +238,17 @@ class LaneGroup {
             wide_x + r * d * W,
             wide_y + c * d * W,
             split_scale,
-            of_x + r * W,
-            of_y + c * W,
+            norms_x + r * W,
+            norms_y + c * W,
             W,
             tile,
             alignment,
             grad_x + r * d * W,
-            of_y_too ? grad_y + c * d * W : nullptr,
+            both_gradients ? grad_y + c * d * W : nullptr,
             rest_x + r * d * W,
             nullptr,
             wide_grad_x + r * d * W,
-            of_y_too ? wide_grad_y + c * d * W : nullptr};
+            both_gradients ? wide_grad_y + c * d * W : nullptr};
   }
   MatrixTile matrix(int64_t r, int64_t c, int64_t count, const void *data, void *target, const int64_t (&stride)[3],
                     const Offsets &lanes, const int64_t *first, int64_t *last) const {
@@ -295,7 +294,7 @@ class LaneGroup {
     return end;
   }
 
-  // Sweeps columns [begin, end) of K rows from r on. of: as of a tile that begins there. save: probabilities are kept.
+  // Sweeps columns [begin, end) of K rows from r on. of: as of a tile that begins there. save: entries are kept.
   void sweep(const Columns &columns, int64_t r, int64_t begin, int64_t end, const Sweep<T> &of, bool save) const {
     const FlushDenormals flush(!rule.hard && (save || sizeof(T) == 8));
     const int64_t each = K * W * (form == plain_cost ? 1 : 2);
@@ -322,7 +321,7 @@ class LaneGroup {
       else if (masked)
         kernels.of_lanes.core[form][save](given);
       else
-        (save ? mapping.sweep_save : mapping.sweep)[of_points ? point_cost : form](part);
+        (save ? mapping.sweep_save : mapping.sweep)[point_costs ? point_cost : form](part);
     }
   }
 
@@ -335,7 +334,7 @@ class LaneGroup {
     return {{{left, plan.tile_rows}, {diagonal, plan.tile_rows}, {adjoint_row + c * W, count}}};
   }
   void recompute(int64_t r, int64_t c, int64_t count) const;
-  void adjoint(int64_t r, int64_t begin, int64_t end, bool derivative) const;
+  void adjoint(int64_t r, int64_t begin, int64_t end, Wanted wanted) const;
   void leave(int64_t r, int64_t c, int64_t count, int64_t begin, int64_t end, bool first) const;
   bool live(int64_t r, int64_t c, int64_t count) const;
 
@@ -352,7 +351,7 @@ class LaneGroup {
   const KeptLayout of_kept;
   const PairRule<T> rule;
   const double split_scale = bits_of_cost(p) * rule.split_weight;
-  const bool of_y_too = b.grad_y.data || p.symmetric;  // gradients, not those of x alone
+  const bool both_gradients = b.grad_y.data || p.symmetric;  // not that of x alone
   const Store store{rule.hard};
   const T scale, scale_low;  // log2(e) / gamma
   double matrix_limit;
@@ -361,11 +360,11 @@ class LaneGroup {
   // before and after.
   int64_t noted_n = 0, noted_m = 0;
   CostForm form = plain_cost;
-  bool products = false, of_points = false;
+  bool products = false, point_costs = false;
   T *x, *y, *row_m, *grad_x, *grad_y, *rest_x, *rest_y, *adjoint_row, *tile, *alignment, *entries, *state_m, *left,
       *diagonal, *above_m;
   E *row_e, *state_e, *above_e;
-  double *wide_x, *wide_y, *of_x, *of_y, *wide_grad_x, *wide_grad_y;
+  double *wide_x, *wide_y, *norms_x, *norms_y, *wide_grad_x, *wide_grad_y;
   int64_t features = p.features;  // of the series that costs are computed from
 };
 

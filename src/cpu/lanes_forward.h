@@ -6,38 +6,6 @@
 namespace sdtw::cpu {
 
 template <class T, class In>
-void LaneGroup<T, In>::find_columns(int64_t r, Columns &c) const {
-  c.begin = c.open_begin = 0, c.end = c.open_end = longest_m;
-  if (!rule.banded) {
-    if (rule.unit) return;
-    std::fill(c.first, c.first + K * W, E(0)), std::fill(c.last, c.last + K * W, E(longest_m));
-    std::fill(c.wide_first, c.wide_first + K * W, 0.), std::fill(c.wide_last, c.wide_last + K * W, double(longest_m));
-    return;
-  }
-  c.begin = longest_m, c.end = 0;
-  core::Interval of_row[K];
-  for (int l = 0; l < W; ++l) {
-    const core::Band band{p.band, p.band_radius, n[l], m[l]};
-    const bool again = l > 0 && n[l] == n[l - 1] && m[l] == m[l - 1];
-    for (int k = 0; k < K; ++k) {
-      core::Interval &admits = of_row[k];
-      if (r + k >= n[l])
-        admits = {0, longest_m};
-      else if (!again)
-        admits = band.columns(r + k);
-      c.first[k * W + l] = E(admits.first), c.last[k * W + l] = E(admits.end);
-      c.wide_first[k * W + l] = double(admits.first), c.wide_last[k * W + l] = double(admits.end);
-      if (r + k >= n[l]) continue;
-      c.open_begin = std::max(c.open_begin, admits.first);
-      if (admits.end < m[l] || admits.end <= admits.first) c.open_end = std::min(c.open_end, admits.end);
-      if (admits.end <= admits.first) continue;
-      c.begin = std::min(c.begin, std::max<int64_t>(0, admits.first - 1));
-      c.end = std::max(c.end, admits.end);
-    }
-  }
-}
-
-template <class T, class In>
 bool LaneGroup<T, In>::forward(double *value) {
   bool ok = true;
   const bool recomputes = state && !(kept && of_kept.columns >= noted_m);
@@ -76,6 +44,38 @@ bool LaneGroup<T, In>::forward(double *value) {
     }
   }
   return ok;
+}
+
+template <class T, class In>
+void LaneGroup<T, In>::find_columns(int64_t r, Columns &c) const {
+  c.begin = c.open_begin = 0, c.end = c.open_end = longest_m;
+  if (!rule.banded) {
+    if (rule.unit) return;
+    std::fill(c.first, c.first + K * W, E(0)), std::fill(c.last, c.last + K * W, E(longest_m));
+    std::fill(c.wide_first, c.wide_first + K * W, 0.), std::fill(c.wide_last, c.wide_last + K * W, double(longest_m));
+    return;
+  }
+  c.begin = longest_m, c.end = 0;
+  core::Interval of_row[K];
+  for (int l = 0; l < W; ++l) {
+    const core::Band band{p.band, p.band_radius, n[l], m[l]};
+    const bool again = l > 0 && n[l] == n[l - 1] && m[l] == m[l - 1];
+    for (int k = 0; k < K; ++k) {
+      core::Interval &admits = of_row[k];
+      if (r + k >= n[l])
+        admits = {0, longest_m};
+      else if (!again)
+        admits = band.columns(r + k);
+      c.first[k * W + l] = E(admits.first), c.last[k * W + l] = E(admits.end);
+      c.wide_first[k * W + l] = double(admits.first), c.wide_last[k * W + l] = double(admits.end);
+      if (r + k >= n[l]) continue;
+      c.open_begin = std::max(c.open_begin, admits.first);
+      if (admits.end < m[l] || admits.end <= admits.first) c.open_end = std::min(c.open_end, admits.end);
+      if (admits.end <= admits.first) continue;
+      c.begin = std::min(c.begin, std::max<int64_t>(0, admits.first - 1));
+      c.end = std::max(c.end, admits.end);
+    }
+  }
 }
 
 }  // namespace sdtw::cpu

@@ -1,5 +1,5 @@
-// Where everything lies in the CPU backend's state and workspace. Sizes (plan_cpu.cpp) and offsets (the drivers) both
-// come from these functions, and none depends on the instruction set.
+// Where everything lies in the CPU backend's state and workspace. Sizes (plan_cpu.cpp) and offsets (StripPair,
+// LaneGroup) both come from these functions, and none depends on the instruction set.
 #pragma once
 
 #include <algorithm>
@@ -95,8 +95,8 @@ struct KeptLayout {
 struct ScratchLayout {
   size_t x = 0, y = 0, wide_x = 0, wide_y = 0, row_m = 0, row_e = 0, grad_x = 0, grad_y = 0, adjoint_row = 0;
   size_t rest_x = 0, rest_y = 0, centre = 0;
-  size_t rows_x = 0, rows_y = 0;            // the series, where has_rows
-  size_t of_points_x = 0, of_points_y = 0;  // a number for each: inverse norms (cosine), or norms (products)
+  size_t rows_x = 0, rows_y = 0;    // the series, where has_rows
+  size_t norms_x = 0, norms_y = 0;  // of points: inverses of them (cosine), or as products take them
   size_t progress = 0, tile = 0, alignment = 0, entries = 0, state_m = 0, state_e = 0, carry_left = 0,
          carry_diagonal = 0;
   size_t segment_m = 0, segment_e = 0;
@@ -106,8 +106,8 @@ struct ScratchLayout {
   size_t tangent_x = 0, tangent_y = 0, row_dot = 0, adjoint_row_dot = 0, dot_rows = 0, dot_columns = 0;
   size_t plain_x = 0, plain_y = 0, along_x = 0, along_y = 0;
   size_t tangent = 0, alignment_dot = 0, dot = 0, left_dot = 0, diagonal_dot = 0, segment_dot = 0;
-  size_t out_x = 0, out_y = 0;              // gradients on their way to sums over pairs
-  size_t shared = 0, local = 0;             // bytes
+  size_t out_x = 0, out_y = 0;  // gradients on their way to sums over pairs
+  size_t shared_bytes = 0, local_bytes = 0;
   size_t sums_x = 0, sums_y = 0, sums = 0;  // of a call, behind the scratch of its threads; bytes
 
   ScratchLayout(const Problem &problem, const Plan &plan, Need need) {
@@ -136,8 +136,8 @@ struct ScratchLayout {
     rest_x = arena.add(rows * rested, narrow);
     rest_y = arena.add(lanes && !cosine ? 0 : cols * rested, narrow);
     const size_t normed = cosine || has_products(problem) ? 1 : 0;
-    of_points_x = arena.add(rows * normed, lanes ? 2 * vector : vector);
-    of_points_y = arena.add(cols * normed, lanes ? 2 * vector : vector);
+    norms_x = arena.add(rows * normed, lanes ? 2 * vector : vector);
+    norms_y = arena.add(cols * normed, lanes ? 2 * vector : vector);
     centre = arena.add(features, 8);
     adjoint_row = arena.add(backward ? cols : 0, vector);
     progress = arena.add(plan.wavefront ? size_t(plan.tiles_down) + 8 : 0, 8);
@@ -154,7 +154,7 @@ struct ScratchLayout {
     const size_t numbers_y = checked_mul(size_t(problem.m), size_t(problem.features));
     out_x = arena.add(numbers_x * pairs, 8);
     out_y = arena.add(numbers_y * pairs, 8);
-    shared = arena.bytes();
+    shared_bytes = arena.bytes();
 
     Arena all;
     sums_x = all.add(checked_mul(summing ? size_t(problem.batch_x) : 0, numbers_x), 8);
@@ -183,7 +183,7 @@ struct ScratchLayout {
       diagonal_dot = thread.add(tile_rows + max_width, 8);
       segment_dot = thread.add(tile_cols + 2 * pad, 8);
     }
-    local = thread.bytes();
+    local_bytes = thread.bytes();
   }
 
   // Strips only. The shared part.
@@ -203,7 +203,7 @@ struct ScratchLayout {
 
   size_t of_threads(const Plan &plan) const {
     const size_t pairs = plan.wavefront ? 1 : size_t(plan.threads);
-    return checked_add(checked_mul(pairs, shared), checked_mul(size_t(plan.threads), local));
+    return checked_add(checked_mul(pairs, shared_bytes), checked_mul(size_t(plan.threads), local_bytes));
   }
   // Workspace of a call.
   size_t bytes(const Plan &plan) const { return checked_add(checked_add(of_threads(plan), sums), 64); }

@@ -8,7 +8,8 @@ inline __attribute__((always_inline)) typename V::Real also(typename V::Real ter
   return V::fma(term, V::set1(1), sum);
 }
 
-// A metric's sum over features, and its cost. Cosine's are sqeuclidean's, of series that are packed for it.
+// A metric's sum over features, and its cost: the functor's term and finish in vectors, but that a square and the sum
+// are rounded at once. Cosine's are sqeuclidean's, of series that are packed for it.
 template <class V, class Metric>
 inline __attribute__((always_inline)) typename V::Real add_term(Metric, typename V::Real difference,
                                                                 typename V::Real sum) {

@@ -4,6 +4,7 @@
 #include "core/band.h"
 #include "core/metric.h"
 #include "core/steps.h"
+#include "cpu/engine.h"
 #include "cpu/pair.h"
 
 namespace sdtw::cpu {

@@ -23,6 +23,36 @@ struct Entered {
   core::Scaled<V> up, left, diagonal;
 };
 
+// The derivatives along tangents of a cell's R, and of the probabilities by which it is entered.
+template <class V>
+struct CellTangents {
+  typename V::Real dot;
+  core::Transition<V> entered;
+};
+// before: those of its predecessors' R. cost: that of its own, which steps have times their weights.
+//
+// The three alternatives are seen relative to the likeliest: differences of neighbours are what the derivatives of
+// probabilities are made of, and what an unlikely one is must cancel nothing. Where no path comes from it may be
+// infinite.
+template <class V>
+inline __attribute__((always_inline)) CellTangents<V> cell_tangents(const core::Transition<V> &p,
+                                                                    const core::Transition<V> &before,
+                                                                    typename V::Real cost,
+                                                                    const core::Transition<V> &weight,
+                                                                    typename V::Real by_gamma) {
+  const auto likely = V::set1(0.5);
+  auto likeliest = V::where(V::at_most(likely, p.left), before.left, before.diagonal);
+  likeliest = V::where(V::at_most(likely, p.up), before.up, likeliest);
+  const auto by_up = V::where_positive(p.up, V::fma(weight.up, cost, V::sub(before.up, likeliest)));
+  const auto by_left = V::where_positive(p.left, V::fma(weight.left, cost, V::sub(before.left, likeliest)));
+  const auto by_diagonal =
+      V::where_positive(p.diagonal, V::fma(weight.diagonal, cost, V::sub(before.diagonal, likeliest)));
+  const auto mean = V::fma(p.up, by_up, V::fma(p.left, by_left, V::mul(p.diagonal, by_diagonal)));
+  return {V::add(likeliest, mean),
+          {V::mul(V::mul(p.up, by_gamma), V::sub(mean, by_up)), V::mul(V::mul(p.left, by_gamma), V::sub(mean, by_left)),
+           V::mul(V::mul(p.diagonal, by_gamma), V::sub(mean, by_diagonal))}};
+}
+
 // The soft minimum. What all steps cost alike is taken off after the sum, all else before it. skew: of strips, or else
 // of lanes, as in sweep_tile; a mask counts steps from `at` on.
 template <class T, int K, bool skew, StepShape shape, bool split, bool save, bool masked, bool tangent>
@@ -32,7 +62,7 @@ inline __attribute__((always_inline)) void rule_tile(const RuleSweep<T> &given, 
   using Real = typename V::Real;
   constexpr int W = V::width;
   static_assert(skew || !tangent);
-  // A penalty moves m by another half bit: at most 8 cells of a path before it is brought back to [1, 2).
+  // A penalty moves m by another half bit: 8 cells of a path, or K, before it is brought back to [1, 2).
   constexpr int64_t period = !skew ? 8 - K : K < 8 ? 8 / K : 1;
   constexpr bool penalties = shape == one_weight || shape == any_weights;
   constexpr int P = tangent ? 6 : 3;
@@ -49,10 +79,10 @@ inline __attribute__((always_inline)) void rule_tile(const RuleSweep<T> &given, 
   const auto constant = [](T v) { return V::set1(v); };
   core::StepFactor<V> penalty[core::step_count];
   for (int i = 0; i < core::step_count; ++i) penalty[i] = {constant(rule.excess[i]), V::whole(rule.penalty[i])};
-  [[maybe_unused]] const auto up_weight = constant(rule.weight[core::vertical]),
-                              left_weight = constant(rule.weight[core::horizontal]),
-                              diagonal_weight = constant(rule.weight[core::diagonal]),
-                              by_gamma = constant(rule.inverse_gamma);
+  [[maybe_unused]] const core::Transition<V> weight{constant(rule.weight[core::vertical]),
+                                                    constant(rule.weight[core::horizontal]),
+                                                    constant(rule.weight[core::diagonal])};
+  [[maybe_unused]] const auto by_gamma = constant(rule.inverse_gamma);
   const auto cost_of = [&](int64_t s, int k, int step) __attribute__((always_inline)) {
     if constexpr (split) {
       const T *t = a.cost + (s * K + k) * 2 * W;
@@ -122,25 +152,15 @@ inline __attribute__((always_inline)) void rule_tile(const RuleSweep<T> &given, 
           V::store(out + 2 * W, p.diagonal);
         }
         if constexpr (tangent) {
-          // Derivatives of the three alternatives relative to that of the likeliest, `before`: differences of
-          // neighbours are what the derivatives of probabilities are made of, and what an unlikely one is must cancel
-          // nothing. Where no path comes from it may be infinite.
-          const auto likely = V::set1(T(0.5));
-          const auto along = V::load(given.tangent + (s * K + k) * W);
-          auto before = V::where(V::at_most(likely, p.left), dot[k], diagonal_dot);
-          before = V::where(V::at_most(likely, p.up), up_dot, before);
-          const auto by_up = V::where_positive(p.up, V::fma(up_weight, along, V::sub(up_dot, before)));
-          const auto by_left = V::where_positive(p.left, V::fma(left_weight, along, V::sub(dot[k], before)));
-          const auto by_diagonal =
-              V::where_positive(p.diagonal, V::fma(diagonal_weight, along, V::sub(diagonal_dot, before)));
-          const auto mean = V::fma(p.up, by_up, V::fma(p.left, by_left, V::mul(p.diagonal, by_diagonal)));
+          const auto along = cell_tangents<V>(p, {up_dot, dot[k], diagonal_dot},
+                                              V::load(given.tangent + (s * K + k) * W), weight, by_gamma);
           if constexpr (save) {
-            V::store(out + 3 * W, V::mul(V::mul(p.up, by_gamma), V::sub(mean, by_up)));
-            V::store(out + 4 * W, V::mul(V::mul(p.left, by_gamma), V::sub(mean, by_left)));
-            V::store(out + 5 * W, V::mul(V::mul(p.diagonal, by_gamma), V::sub(mean, by_diagonal)));
+            V::store(out + 3 * W, along.entered.up);
+            V::store(out + 4 * W, along.entered.left);
+            V::store(out + 5 * W, along.entered.diagonal);
           }
           diagonal_dot = dot[k];
-          dot[k] = V::add(before, mean);
+          dot[k] = along.dot;
           if constexpr (masked) dot[k] = V::where(inside, dot[k], V::set1(0));
           up_dot = dot[k];
         }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "core/band.h"
+#include "cpu/cells.h"
+#include "cpu/engine.h"
 #include "cpu/pair.h"
 
 namespace sdtw::cpu {
@@ -14,16 +16,7 @@ struct Corridor {
   bool broken;                                  // a row has no cell at all: no path goes through
 };
 
-inline StepShape shape_of(const Problem &p) {
-  const double *const w = p.step_weight, *const penalty = p.step_penalty;
-  const double diagonal = w[core::diagonal], other = w[core::vertical];
-  if (w[core::horizontal] != other) return any_weights;
-  if (diagonal == other) return one_weight;
-  if (penalty[0] != 0 || penalty[1] != 0 || penalty[2] != 0) return any_weights;
-  if (diagonal == 2 * other) return doubled_diagonal;
-  // A diagonal that is heavier still would multiply what rounding takes from the others' costs.
-  return diagonal > other && diagonal < 3 * other ? heavier_diagonal : any_weights;
-}
+inline StepShape shape_of(const Problem &p) { return core::shape_of(p.step_weight, p.step_penalty); }
 
 template <class T>
 class PairRule {

@@ -1,8 +1,18 @@
 // One pair at a time, SIMD lanes along the anti-diagonals of strips of 64 rows, by one thread or by all of them.
 //
-// A strip is swept in skewed tiles: lane l is at column s - l in step s. Strip b + 1 reads, step by step, the last row
-// that strip b has left in `row`, and overwrites it W columns behind. Threads that share a pair take strips by ticket
-// from the top (backward: from the bottom); a strip waits for the one before it, tile by tile.
+// A strip is swept in skewed tiles: lane l, which has K rows, is at column s - l in step s. Of four lanes, by the step
+// in which a cell is computed:
+//
+//     column      0  1  2  3  4  5
+//     row_m       0  1  2  3  4  5      the row above, which strip i - 1 has left: element s is read in step s
+//     lane 0      0  1  2  3  4  5
+//     lane 1      1  2  3  4  5  6
+//     lane 2      2  3  4  5  6  7
+//     lane 3      3  4  5  6  7  8
+//     row_m       4  5  6  7  8  9      its last row, for strip i + 1: element s - 4 is written over in step s
+//
+// Threads that share a pair take strips by ticket from the top (backward: from the bottom); a strip waits for the one
+// before it, tile by tile. Adjoint sweeps go through the same tiles from the last step to the first.
 #pragma once
 
 #include "cpu/flush.h"
@@ -35,13 +45,13 @@ class StripPair {
         n(lengths.n),
         m(lengths.m),
         layout(offsets),
+        rule(p, plan.transposed, n, m),
+        tangents(p, plan, kernels, b, at_place, n, m, layout, scratch),
         boundaries(Boundaries::of_pair(p, plan, n, m)),
         block(block_),
         bytes_of_state(in_state),
         kept(entries),
         of_kept(p, plan),
-        rule(p, plan.transposed, n, m),
-        tangents(p, plan, kernels, b, at_place, n, m, layout, scratch),
         scale(T(bits_of_cost(p))),
         scale_low(T(bits_of_cost(p) - double(scale))) {
     series = {&kernels, at<T>(scratch, layout.x), at<T>(scratch, layout.y),     p.features, n,
@@ -52,14 +62,12 @@ class StripPair {
     rows_y = at<T>(scratch, layout.rows_y);
     grad_x = at<T>(scratch, layout.grad_x);
     grad_y = at<T>(scratch, layout.grad_y);
-    rest_x = at<T>(scratch, layout.rest_x);
-    rest_y = at<T>(scratch, layout.rest_y);
-    wide_grad_x = at<double>(scratch, layout.grad_x);
-    wide_grad_y = at<double>(scratch, layout.grad_y);
+    rest_x = at<T>(scratch, layout.rest_x), rest_y = at<T>(scratch, layout.rest_y);
+    wide_grad_x = at<double>(scratch, layout.grad_x), wide_grad_y = at<double>(scratch, layout.grad_y);
     wide_x = at<double>(scratch, layout.wide_x);
     wide_y = at<double>(scratch, layout.wide_y);
-    of_x = at<double>(scratch, layout.of_points_x);
-    of_y = at<double>(scratch, layout.of_points_y);
+    norms_x = at<double>(scratch, layout.norms_x);
+    norms_y = at<double>(scratch, layout.norms_y);
     adjoint_row = at<T>(scratch, layout.adjoint_row) + pad;
     progress = at<std::atomic<int64_t>>(scratch, layout.progress);
     matrix_limit = largest_given_cost<T>(p);
@@ -81,11 +89,11 @@ class StripPair {
   int64_t use(Engine engine) {
     choose(engine);
     if (p.metric == SDTW_COSINE) {
-      features = series.normalise(wide_or_null(wide_x), wide_or_null(wide_y), of_x, of_y);
+      features = series.normalise(wide_or_null(wide_x), wide_or_null(wide_y), norms_x, norms_y);
       if constexpr (sizeof(T) == 8)
-        if (tangents.wanted()) tangents.normalise(series, of_x, of_y);
+        if (tangents.wanted()) tangents.normalise(series, norms_x, norms_y);
     } else if (products) {
-      series.centre_points(p.metric, split_scale, wide_x, wide_y, of_x, of_y);
+      series.centre_points(p.metric, split_scale, wide_x, wide_y, norms_x, norms_y);
     } else if (form == double_cost) {
       std::copy(series.x, series.x + series.size_x(), wide_x);
       std::copy(series.y, series.y + series.size_y(), wide_y);
@@ -103,10 +111,10 @@ class StripPair {
   template <class Locals>
   bool forward(double &value, Locals &&locals, int threads);
 
-  // Sweeps E back through the pair; gradients stay packed until write_gradients. target: where E goes times factor, or
-  // null. derivative: E times the expected weight of the step into the cell, rather than E.
+  // Sweeps E back through the pair. Gradients of series stay packed until write_gradients; else E is written, times
+  // factor.
   template <class Locals>
-  void backward(In *target, const int64_t (&stride)[3], T factor, bool derivative, Locals &&locals, int threads);
+  void backward(Wanted wanted, T factor, Locals &&locals, int threads);
 
   // Of the value, along the tangents: after forward, or at gamma = 0 after backward.
   double value_tangent() const { return tangents.value; }
@@ -119,7 +127,7 @@ class StripPair {
   void choose(Engine engine) {
     form = cost_form(engine);
     products = engine == Engine::products;
-    of_points = form == plain_cost && has_point_costs(p) && !tangents.wanted();
+    point_costs = form == plain_cost && has_point_costs(p) && !tangents.wanted();
   }
   template <class U>
   static U *at(const std::byte *base, size_t offset) {
@@ -192,8 +200,7 @@ class StripPair {
     return x;
   }
   FusedTile<T> fused(int64_t i, int64_t first_step, int64_t count, const std::byte *local) const {
-    const int64_t column = series.column(first_step);
-    const int64_t row = series.strip(i);
+    const int64_t column = series.column(first_step), row = series.strip(i);
     return {count,
             features,
             series.x + row,
@@ -205,21 +212,21 @@ class StripPair {
             wide_x + row,
             wide_y + column,
             split_scale,
-            of_x + i * strip_rows,
-            of_y + column,
+            norms_x + i * strip_rows,
+            norms_y + column,
             -1,
             at<T>(local, layout.tile),
             at<T>(local, layout.alignment),
             grad_x + row,
-            of_y_too ? grad_y + column : nullptr,
+            both_gradients ? grad_y + column : nullptr,
             rest_x + row,
             rest_y + column,
             wide_grad_x + row,
-            of_y_too ? wide_grad_y + column : nullptr};
+            both_gradients ? wide_grad_y + column : nullptr};
   }
   // Fills the tile with costs, if sweeps want any; false if a given one is not for this engine.
   bool cost(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local) const {
-    if (of_points) return true;
+    if (point_costs) return true;
     if (p.fused()) {
       (products ? metric().products : metric().cost[form])(fused(i, first_step, count, local));
       return true;
@@ -266,18 +273,24 @@ class StripPair {
   }
 
   bool forward_strip(int64_t i, std::byte *local, double &value);
-  void backward_strip(int64_t i, std::byte *local, In *target, const int64_t (&stride)[3], T factor, bool derivative);
-  void backward_path(std::byte *local, In *target, const int64_t (&stride)[3], T factor, bool derivative);
+  // What becomes of E.
+  struct Output {
+    Wanted wanted;
+    const sdtw_out *target;  // target_of(wanted)
+    T factor;                // of E there
+  };
+  void backward_strip(int64_t i, std::byte *local, const Output &out);
+  void backward_path(std::byte *local, const Output &out);
   void load_rows() const;
   template <class Out>
   void store_rows(const T *from, int64_t count, T factor, StridedOut<Out> to) const;
-  // How the cells were entered, of a tile recomputed from its boundaries in state.
-  void probabilities(int64_t i, const Corridor &within, int64_t first_step, int64_t count, std::byte *local) const;
-  void adjoint(const T *entries, int64_t first_step, int64_t count, std::byte *local, bool derivative,
+  // The entries of a tile, from its boundaries.
+  void recompute(int64_t i, const Corridor &within, int64_t first_step, int64_t count, std::byte *local) const;
+  void adjoint(const T *entries, int64_t first_step, int64_t count, std::byte *local, Wanted wanted,
                double &lost) const;
-  // What becomes of a tile's E.
-  void spend(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local, In *target,
-             const int64_t (&stride)[3], T factor) const;
+  // Adds a tile's E to the gradients, or writes it.
+  void use_alignment(int64_t i, const Extent &cells, int64_t first_step, int64_t count, std::byte *local,
+                     const Output &out) const;
   // row_dot: of tangents, where they are carried along.
   void sweep(int64_t i, const Sweep<T> &of, const Corridor &within, int64_t first_step, bool save, T *row_dot,
              std::byte *local) const {
@@ -310,7 +323,7 @@ class StripPair {
       if (!rule.core_cells() || rule.masked(within, from, part.steps))
         rule.sweep(kernels.rules, part, within, from, form, save);
       else
-        (save ? mapping.sweep_save : mapping.sweep)[of_points ? point_cost : form](part);
+        (save ? mapping.sweep_save : mapping.sweep)[point_costs ? point_cost : form](part);
     }
   }
   // Hands strips out by ticket; progress[i] is how many steps strip i has done.
@@ -329,45 +342,59 @@ class StripPair {
     });
   }
   void advance(int64_t i, int64_t to) {
-    if (shared) progress[i].store(to, std::memory_order_release);
+    if (several_threads) progress[i].store(to, std::memory_order_release);
   }
   void wait(int64_t i, int64_t target) const {
-    if (shared) wait_until(progress[i], target);
+    if (several_threads) wait_until(progress[i], target);
   }
 
   const Problem &p;
   const Plan &plan;
   const Kernels<T> &kernels;
   const MappingKernels<T> &mapping;
-  const int W, K;
+  const int W, K;  // lanes, and rows of each
   const Buffers &b;
-  const Place at_place;
-  const int64_t n, m;
+  const Place at_place;  // the pair's in the buffers
+  const int64_t n, m;    // its lengths
   const ScratchLayout &layout;
+  const PairRule<T> rule;
+  Tangents<T, In> tangents;
+
+  // What forward leaves for backward: boundaries of tiles, in state or in scratch, and how cells of some were entered.
   const Boundaries boundaries;
+  const Store store{rule.hard};
   std::byte *const block;
   const size_t bytes_of_state;
   T *const kept;
   const KeptLayout of_kept;
-  const PairRule<T> rule;
-  const double split_scale = bits_of_cost(p) * rule.split_weight;
-  const Store store{rule.hard};
-  Tangents<T, In> tangents;
-  const T scale, scale_low;  // log2(e) / gamma
-  double matrix_limit;
-  SkewedSeries<T> series;
-  T *row_m, *rows_x, *rows_y, *grad_x, *grad_y, *rest_x, *rest_y, *adjoint_row;
-  E *row_e;
-  double *wide_x, *wide_y, *of_x, *of_y, *wide_grad_x, *wide_grad_y;
-  int64_t features = p.features;  // of the series that costs are computed from
-  std::atomic<int64_t> *progress;
-  bool shared = false;  // by several threads
-  std::atomic<bool> broken{false};
-  const bool by_rows = has_rows(p, plan, tangents.wanted());
-  // Gradients, not those of x alone, which take less unless they are summed up by rows.
-  const bool of_y_too = b.grad_y.data || p.symmetric || tangents.wanted();
+
+  // Costs.
   CostForm form = plain_cost;
-  bool products = false, of_points = false;
+  bool products = false;     // from products of points
+  bool point_costs = false;  // by the sweep itself
+  const T scale, scale_low;  // log2(e) / gamma
+  const double split_scale = bits_of_cost(p) * rule.split_weight;
+  double matrix_limit;            // of given costs
+  SkewedSeries<T> series;         // packed
+  double *wide_x, *wide_y;        // in double, for costs in double
+  double *norms_x, *norms_y;      // of points: inverses of them (cosine), or as products take them
+  int64_t features = p.features;  // of the series that costs are computed from
+
+  // Between strips: the last row of cells, and of E on its way back.
+  T *row_m, *adjoint_row;
+  E *row_e;
+  std::atomic<int64_t> *progress;  // of each strip in steps, where several threads share the pair
+  bool several_threads = false;
+  std::atomic<bool> broken{false};  // a row has no cell that the band admits
+
+  // Gradients: packed as the series are, or by rows, that is, a time step after the other.
+  const bool by_rows = has_rows(p, plan, tangents.wanted());
+  T *rows_x, *rows_y;  // the series, by rows
+  // Not that of x alone, which takes less unless it is by rows.
+  const bool both_gradients = b.grad_y.data || p.symmetric || tangents.wanted();
+  T *grad_x, *grad_y;
+  T *rest_x, *rest_y;  // what these sums have lost to rounding; of the cosine what becomes of sums in double
+  double *wide_grad_x, *wide_grad_y;
 };
 
 }  // namespace sdtw::cpu

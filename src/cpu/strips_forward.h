@@ -6,6 +6,25 @@
 namespace sdtw::cpu {
 
 template <class T, class In>
+template <class Locals>
+bool StripPair<T, In>::forward(double &value, Locals &&locals, int threads) {
+  several_threads = threads > 1;
+  value = std::numeric_limits<double>::infinity();
+  if (!rule.may_reach()) return p.fused();  // given costs, which may still be NaN, have not been looked at
+  rule.forbid(row_m - pad, row_e - pad, m + 2 * pad);
+  if (tangents.carried()) tangents.start();
+  clear_rest();
+  std::atomic<bool> ok{true};
+  run(locals, threads, [&](int64_t i, std::byte *local) {
+    // In double a cost that is NaN may be that of a cell outside of the band (TypedCall::solve_with_any_engine).
+    if (sizeof(T) == 4 && !ok.load(std::memory_order_relaxed)) return advance(i, steps(i));
+    if (!forward_strip(i, local, value)) ok.store(false, std::memory_order_relaxed);
+  });
+  if (broken.load()) value = std::numeric_limits<double>::infinity();
+  return ok;
+}
+
+template <class T, class In>
 bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value) {
   const LaneState<T> lanes = lane_state(local);
   const Extent cells = extent(i);
@@ -44,25 +63,6 @@ bool StripPair<T, In>::forward_strip(int64_t i, std::byte *local, double &value)
     value = rule.value(lanes.m + corner, lanes.e + corner);
     if (tangents.carried()) tangents.value = double(tangents.carried_in(local, nullptr).dot[corner]);
   }
-  return ok;
-}
-
-template <class T, class In>
-template <class Locals>
-bool StripPair<T, In>::forward(double &value, Locals &&locals, int threads) {
-  shared = threads > 1;
-  value = std::numeric_limits<double>::infinity();
-  if (!rule.may_reach()) return p.fused();  // given costs, which may still be NaN, have not been looked at
-  rule.forbid(row_m - pad, row_e - pad, m + 2 * pad);
-  if (tangents.carried()) tangents.start();
-  clear_rest();
-  std::atomic<bool> ok{true};
-  run(locals, threads, [&](int64_t i, std::byte *local) {
-    // In double a cost that is NaN may be that of a cell outside of the band (Call::solve_with_any_engine).
-    if (sizeof(T) == 4 && !ok.load(std::memory_order_relaxed)) return advance(i, steps(i));
-    if (!forward_strip(i, local, value)) ok.store(false, std::memory_order_relaxed);
-  });
-  if (broken.load()) value = std::numeric_limits<double>::infinity();
   return ok;
 }
 

@@ -12,7 +12,7 @@ from hypothesis import settings
 import libsdtw
 from programs import ROOT
 
-sys.path.append(str(ROOT / "benchmarks"))  # its lines.py; the last, as it has modules named as tests' are
+sys.path.append(str(ROOT / "benchmarks"))  # its lines.py
 
 # tslearn and aeon are compiled at each run, which takes longer than they take uncompiled at tests' sizes.
 os.environ["NUMBA_DISABLE_JIT"] = "1"

@@ -5,7 +5,7 @@ import jax
 import jax.experimental
 import numpy as np
 
-import family
+import oracle
 
 # Most of the time of these tests is that of compiling programs that run once.
 jax.config.update("jax_disable_most_optimizations", True)
@@ -45,14 +45,14 @@ def expected(metric, x, y, rules, x_lengths=None, y_lengths=None):
             cost = given[b, :n, :m].astype(np.float64)
         else:
             one, other = x[b, :n].astype(np.float64), y[b, :m].astype(np.float64)
-            cost = family.costs(metric, one, other)
-        pair = family.solve(cost, rules)
+            cost = oracle.costs(metric, one, other)
+        pair = oracle.solve(cost, rules)
         values[b], sizes[b], alignments[b, :n, :m] = pair.value, pair.path, pair.alignment
         if given is not None:
             grad_x[b, :n, :m] = pair.gradient
             scales[b] = pair.gradient.max()
             continue
-        grad_x[b, :n] = (pair.gradient[:, :, None] * family.slopes(metric, one, other)).sum(1)
-        grad_y[b, :m] = (pair.gradient.T[:, :, None] * family.slopes(metric, other, one)).sum(1)
-        scales[b] = family.gradient_scale(metric, one, other, pair.gradient, grad_x[b], grad_y[b])
+        grad_x[b, :n] = (pair.gradient[:, :, None] * oracle.slopes(metric, one, other)).sum(1)
+        grad_y[b, :m] = (pair.gradient.T[:, :, None] * oracle.slopes(metric, other, one)).sum(1)
+        scales[b] = oracle.gradient_scale(metric, one, other, pair.gradient, grad_x[b], grad_y[b])
     return values, grad_x, grad_y, alignments, sizes, scales

@@ -42,6 +42,26 @@ def same(line: str, expected: str) -> bool:
     return re.split(number, line) == re.split(number, expected) and found == pytest.approx(wanted, rel=5e-5)
 
 
+def headings(page: Path) -> set[str]:
+    """What links to a page's headings end with, as GitHub forms it."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    titles = re.findall(r"^#+ (.*)$", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=page.name) for page in (*PAGES, ROOT / "CHANGELOG.md")]
+)
+def test_links_of_pages(page: Path) -> None:
+    """They lead to files that exist and to headings that these have."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    for link in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", text):
+        path, _, heading = link.partition("#")
+        to = page.parent / path if path else page
+        assert to.exists(), link
+        assert not heading or heading in headings(to), link
+
+
 @pytest.mark.parametrize("page", pages_with("python"))
 def test_python_of_pages(page: Path, tmp_path: Path) -> None:
     program = "\n".join(block["code"] for block in blocks(page, "python"))

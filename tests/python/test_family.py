@@ -14,7 +14,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tslearn import metrics as tslearn
 
-import family
+import oracle
 from draws import DTYPES, METRICS, Drawn
 from libsdtw import _core
 from libsdtw._calls import Call, Options
@@ -46,7 +46,7 @@ class Problem(NamedTuple):
     y: np.ndarray | None
     metric: str
     pairs: str
-    rules: family.Rules
+    rules: oracle.Rules
     lengths: dict[str, np.ndarray]
     state: str  # yes: calls keep it for each other; no: each computes anew
     line: str
@@ -63,7 +63,7 @@ def problems(draw, dtypes=tuple(DTYPES), modes=("batch", "batch", "all", "symmet
     steps = st.sampled_from([(1.0, 1.0, 1.0), (2.0, 1.0, 1.0), (1.0, 0.5, 0.5), (0.0, 1.0, 1.0)])
     penalties = st.sampled_from([(0.0, 0.0, 0.0), (0.0, 1.0, 1.0), (0.25, -0.5, -0.5)])
     gamma = draw(st.sampled_from([0.0, 0.1, 0.5, 1.0, 10.0]))
-    rules = family.Rules(gamma, band, radius, draw(steps), draw(penalties))
+    rules = oracle.Rules(gamma, band, radius, draw(steps), draw(penalties))
     if pairs == "symmetric":
         m, batch = n, (batch[0], batch[0])
     if pairs == "batch":
@@ -147,8 +147,8 @@ def expected(problem):
             cost = wide_x[i, :n, :m]
         else:
             a, b = wide_x[i, :n], wide_y[j, :m]
-            cost = family.costs(metric, a, b)
-        pair = family.solve(cost.T if swap else cost, rules)
+            cost = oracle.costs(metric, a, b)
+        pair = oracle.solve(cost.T if swap else cost, rules)
         visits, by_cost = (pair.alignment.T, pair.gradient.T) if swap else (pair.alignment, pair.gradient)
         value[index], alignments[index] = pair.value, visits
         terms[index] = abs(pair.value) + pair.path + rules.gamma * np.sqrt(n + m)
@@ -160,11 +160,11 @@ def expected(problem):
             grads[0][i, :n, :m] = by_cost
             scales[0][i] = by_cost.max()
             continue
-        of_x = (by_cost[..., None] * family.slopes(metric, a, b)).sum(1)
-        of_y = (by_cost.T[..., None] * family.slopes(metric, b, a)).sum(1)
+        of_x = (by_cost[..., None] * oracle.slopes(metric, a, b)).sum(1)
+        of_y = (by_cost.T[..., None] * oracle.slopes(metric, b, a)).sum(1)
         grads[0][i, :n] += of_x
         grads[1][j, :m] += of_y
-        size = family.gradient_scale(metric, a, b, by_cost, of_x, of_y)
+        size = oracle.gradient_scale(metric, a, b, by_cost, of_x, of_y)
         scales[0][i] += size
         scales[1][j] += size
     if pairs == "symmetric":

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-import family
 import libsdtw.jax
 import libsdtw.numpy
+import oracle
 from draws import DTYPES, METRICS, SERIES_METRICS, Drawn
 from jax_data import LENGTHS, expected, pair, x_of
 from libsdtw.jax import (
@@ -63,7 +63,7 @@ def problems(draw):
         band=None if band is None else (band, radius), penalties=penalties, lengths=least, data=data,
         seed=seed,
     )  # fmt: skip
-    rules = family.Rules(gamma, band, radius, weights, penalties)
+    rules = oracle.Rules(gamma, band, radius, weights, penalties)
     x, y = (None if array is None else array.astype(np.float64) for array in (drawn.x, drawn.y))
     return metric, np.dtype(DTYPES[short]).name, x, y, rules, drawn.lengths, traced, line
 
@@ -288,10 +288,10 @@ def test_alignments_of_any_size():
 @pytest.mark.parametrize("metric", SERIES_METRICS)
 def test_expected_cost(metric, x64):
     x, y = pair()
-    rules = family.Rules(0.7, "sakoe_chiba", 2.0)
+    rules = oracle.Rules(0.7, "sakoe_chiba", 2.0)
     value = sharp_soft_dtw(x, y, **rules._asdict(), metric=metric)
     alignment = expected(metric, x, y, rules)[3]
-    cost = np.stack([family.costs(metric, a, b) for a, b in zip(x, y, strict=True)])
+    cost = np.stack([oracle.costs(metric, a, b) for a, b in zip(x, y, strict=True)])
     np.testing.assert_allclose(value, (alignment * cost).sum((1, 2)), rtol=1e-9)
 
 

@@ -22,10 +22,10 @@ def check_alignments(alignments, data):
             raise SystemExit(f"pair {b}: E is no alignment, the least of its sums and corners is {least}")
 
 
-class Oracle:
+class ExpectedValues:
     """Values of cases' first pairs, computed once; None for too large a pair.
 
-    Without tslearn they are the CPU backend's in float64, which the tests hold against an oracle.
+    Without tslearn they are the CPU backend's in float64, which the tests hold against the oracle.
     """
 
     def __init__(self, library):
