@@ -1,4 +1,4 @@
-# Collections whose arrays are on a GPU: of PyTorch, where there is one and on the CPU as if they were there, and
+# Collections whose arrays are on a GPU: of PyTorch, where there is one and on the CPU as if they were there;
 # of CuPy in the memory of the host.
 import sys
 import types
