@@ -46,7 +46,9 @@ class SoftDTWKMedoids(ClusterEstimator):
     Attributes:
         medoid_indices_: (k,), indices into the training series.
         cluster_centers_: these series, a list of (N_b, D), in the scaler's units.
-        labels_, inertia_, n_iter_, interrupted_, gamma_: as of :class:`SoftDTWKMeans`.
+        n_iter_: rounds of the best start, each of which looks for the best exchange; the last one finds none,
+            unless max_iter ends it.
+        labels_, inertia_, interrupted_, gamma_: as of :class:`SoftDTWKMeans`.
     """
 
     def __init__(
@@ -118,7 +120,7 @@ class SoftDTWKMedoids(ClusterEstimator):
             if self.verbose:
                 print(f"start {number + 1} of {starts}: inertia {inertia:.6g} after {swaps} exchanges")
             if best is None or inertia < best[1]:
-                best = medoids, inertia, swaps + 1
+                best = medoids, inertia, min(swaps + 1, self.max_iter)
             if self.interrupted_:
                 break
         assert best is not None
