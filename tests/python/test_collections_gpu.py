@@ -11,7 +11,17 @@ import torch
 from conftest import require_cuda
 from libsdtw import InvalidArgumentError
 from libsdtw._arrays import NUMPY
-from libsdtw.collections import SoftDTWKMeans, _series, soft_dtw_matrix, soft_dtw_top_k
+from libsdtw.collections import (
+    SoftDTWKMeans,
+    SoftDTWKMedoids,
+    SoftDTWKNeighborsClassifier,
+    SoftDTWKNeighborsRegressor,
+    _series,
+    soft_dtw_barycenter,
+    soft_dtw_histogram,
+    soft_dtw_matrix,
+    soft_dtw_top_k,
+)
 from libsdtw.collections._series import as_series
 from test_collections import ragged
 from test_collections_estimators import KINDS
@@ -179,3 +189,34 @@ def test_no_graph_of_tensors_is_kept_on_a_gpu(cuda, rng):
     x = torch.from_numpy(rng.normal(size=(5, 6, 2))).to(cuda).requires_grad_()
     assert not as_series("x", x).data.requires_grad
     assert not as_series("x", [x[0], x[1, :4]]).data.requires_grad
+
+
+@pytest.mark.parametrize("kind", ["cupy", "torch", "torch on a GPU"])
+def test_other_arguments_may_be_anywhere(kind, rng, request):
+    x, codes = rng.normal(size=(6, 8, 1)).cumsum(1), np.arange(6) % 2
+    weights, init, edges = rng.uniform(size=6), rng.normal(size=(2, 8, 1)), np.linspace(0, 50, 5)
+    if kind == "cupy":
+        request.getfixturevalue("cupy")
+        there = GpuArray
+    else:
+        where = require_cuda() if "GPU" in kind else "cpu"
+
+        def there(array):
+            return torch.tensor(array, device=where, requires_grad=array.dtype.kind == "f")
+
+    ours, expected = (
+        (
+            soft_dtw_barycenter(x, gamma=1.0, weights=of(weights), init=of(init[0]), max_iter=2),
+            soft_dtw_histogram(x, gamma=1.0, edges=of(edges)),
+            (means := SoftDTWKMeans(2, gamma=1.0, init=of(init)).fit(x, sample_weight=of(weights))).inertia_,
+            means.score(x, sample_weight=of(weights)),
+            SoftDTWKMedoids(2, gamma=1.0, init=of(np.arange(2))).fit(x, sample_weight=of(weights)).inertia_,
+            (voices := SoftDTWKNeighborsClassifier(3, gamma=1.0).fit(x, of(codes))).predict(x),
+            voices.score(x, of(codes), sample_weight=of(weights)),
+            (model := SoftDTWKNeighborsRegressor(3, gamma=1.0).fit(x, of(weights))).predict(x),
+            model.score(x, of(weights), sample_weight=of(weights)),
+        )
+        for of in (there, np.asarray)
+    )
+    for one, other in zip(ours, expected, strict=True):
+        np.testing.assert_array_equal(one, other)

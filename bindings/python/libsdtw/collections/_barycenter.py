@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._arrays import NUMPY
 from .._core import InvalidArgumentError
 from .._problem import count
 from ._descent import FLAT, NOISE
@@ -21,8 +20,9 @@ from ._objective import Evaluated, Objective, Objectives
 from ._pairs import PairOptions, raw_values, resolve_gamma
 from ._paths import require_paths
 from ._progress import Bar
-from ._series import Series, as_series, centers_like, stretched
+from ._series import Series, as_numpy, as_series, centers_like
 from ._team import Team
+from ._transforms import stretched
 
 
 def soft_dtw_barycenter(
@@ -89,7 +89,7 @@ def check_weights(name: str, given: Any, size: int) -> NDArray[np.float64]:
     """Weights of series, not negative and not all 0; ones for None."""
     if given is None:
         return np.ones(size)
-    weights = NUMPY.asarray(name, given, np.float64)
+    weights = as_numpy(name, given, np.float64)
     if weights.ndim == 0:
         weights = np.full(size, float(weights))
     if weights.shape != (size,):
@@ -113,11 +113,13 @@ def check_tol(tol: object) -> None:
 
 def _start(init: Any, batch: Series, share: NDArray[Any], length: int | None) -> NDArray[np.float64]:
     if init is not None:
-        begin = np.array(NUMPY.asarray("init", init, np.float64))
+        begin = np.array(as_numpy("init", init, np.float64))
         if begin.ndim == 1:
             begin = begin[:, None]
         if begin.ndim != 2 or begin.shape[1] != batch.features or 0 in begin.shape:
-            raise InvalidArgumentError(f"init has shape {np.shape(init)}: expected (M, {batch.features})")
+            raise InvalidArgumentError(
+                f"init has shape {tuple(np.shape(init))}: expected (M, {batch.features})"
+            )
         if not np.isfinite(begin).all():
             raise InvalidArgumentError("init has NaN or infinity: expected finite numbers")
         return begin if length is None else stretched(begin, length)

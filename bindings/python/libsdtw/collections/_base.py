@@ -19,7 +19,8 @@ from ._devices import parse
 from ._keep import Keep, Matrix
 from ._pairs import PairOptions, resolve_gamma
 from ._search import run
-from ._series import SCALERS, Series, as_series, scaled
+from ._series import Series, as_series, hosted
+from ._transforms import SCALERS, scaled
 
 SHARED = """        gamma: smoothing, a number; "median": a tenth of the median cost of two time steps of
             different training series.
@@ -139,6 +140,7 @@ def encoded(targets: Any, size: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
 
     if np.ma.is_masked(targets):  # what is under the mask would be taken for classes
         raise InvalidArgumentError("y has masked elements: expected an array without")
+    targets = hosted(targets)
     check_classification_targets(targets)
     labels = column_or_1d(targets, warn=True)
     check_size(labels, size)

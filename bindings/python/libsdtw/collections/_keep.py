@@ -18,9 +18,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._arrays import NUMPY
 from .._core import InvalidArgumentError
 from .._problem import count
+from ._series import as_numpy
 
 Arrays = dict[str, Any]  # of NumPy arrays, memory-mapped or not, or of what else takes slices
 
@@ -231,7 +231,7 @@ class Histogram:
     whole_panel: ClassVar[bool] = False
 
     def _edges(self) -> NDArray[np.float64]:
-        edges = NUMPY.asarray("edges", self.edges, np.float64)
+        edges = as_numpy("edges", self.edges, np.float64)
         if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
             raise InvalidArgumentError(f"edges is {self.edges!r}: expected two increasing numbers or more")
         return edges

@@ -30,8 +30,9 @@ from ._paths import require_paths
 from ._progress import Bar
 from ._search import run
 from ._seeding import given_centers, plus_plus
-from ._series import Series, centers_like, stretched
+from ._series import Series, centers_like
 from ._team import Team
+from ._transforms import stretched
 
 
 class _Start(NamedTuple):

@@ -21,6 +21,7 @@ from ._paths import require_paths
 from ._progress import Bar
 from ._search import run
 from ._seeding import plus_plus
+from ._series import hosted
 
 _ENTRIES = 1 << 22  # of the matrix that are looked at at a time
 _LEAST = 1e-200  # a weight that is nothing beside others, but not 0: 0 times infinity is NaN
@@ -169,7 +170,7 @@ class SoftDTWKMedoids(ClusterEstimator):
     ) -> NDArray[np.int64]:
         if not isinstance(self.init, str):
             try:
-                given = np.array(self.init)
+                given = np.array(hosted(self.init))
             except ValueError:  # of series of different lengths, as k-means takes them
                 given = np.array(None)
             inside = given.dtype.kind in "iu" and ((given >= 0) & (given < len(values))).all()

@@ -13,14 +13,13 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import NUMPY
 from .._core import InvalidArgumentError
 from .._problem import choice, count
 from ._base import SeriesEstimator, check_size, documented, encoded
 from ._keep import TopK
 from ._paths import require_paths
 from ._search import run
-from ._series import Series
+from ._series import Series, as_numpy, hosted
 
 WEIGHTS = ("uniform", "distance")
 
@@ -213,7 +212,9 @@ class SoftDTWKNeighborsClassifier(ClassifierMixin, _Supervised):  # type: ignore
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> float:
         """The share of series of which the class is predicted."""
-        return float(accuracy_score(y, self.predict(X, lengths=lengths), sample_weight=sample_weight))
+        return float(
+            accuracy_score(hosted(y), self.predict(X, lengths=lengths), sample_weight=hosted(sample_weight))
+        )
 
 
 @documented
@@ -240,7 +241,7 @@ class SoftDTWKNeighborsRegressor(RegressorMixin, _Supervised):  # type: ignore[m
             raise InvalidArgumentError("This estimator requires y to be passed, but the target y is None")
         self._check_weights()
         series = self._keep_training(X, lengths)
-        targets = NUMPY.asarray("y", y)
+        targets = as_numpy("y", y)
         if targets.dtype.kind not in "biufO":
             raise InvalidArgumentError(f"y has dtype {targets.dtype}: expected numbers")
         try:
@@ -265,4 +266,6 @@ class SoftDTWKNeighborsRegressor(RegressorMixin, _Supervised):  # type: ignore[m
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> float:
         """R^2 of the predicted targets."""
-        return float(r2_score(y, self.predict(X, lengths=lengths), sample_weight=sample_weight))
+        return float(
+            r2_score(hosted(y), self.predict(X, lengths=lengths), sample_weight=hosted(sample_weight))
+        )

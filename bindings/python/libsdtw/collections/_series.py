@@ -16,7 +16,6 @@ from .. import _core
 from .._arrays import NUMPY
 from .._core import InvalidArgumentError
 
-SCALERS = ("standard", "minmax")
 _ELSEWHERE = ("torch", "cupy")  # whose arrays may be on a GPU
 _CHECKED = 1 << 20  # numbers that are looked at at a time
 
@@ -121,6 +120,16 @@ def on_host(array: Any) -> Any:
         return array.get()
     tensor = array.detach().cpu()
     return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
+
+
+def as_numpy(name: str, given: Any, dtype: Any = None) -> NDArray[Any]:
+    """An argument that is no collection as a NumPy array, wherever it is."""
+    return NUMPY.asarray(name, hosted(given), dtype)
+
+
+def hosted(given: Any) -> Any:
+    """Arrays of PyTorch and CuPy as NumPy's; anything else as it is."""
+    return on_host(given) if library_of(given) in _ELSEWHERE else given
 
 
 def like(array: NDArray[Any], other: Any) -> Any:
@@ -281,7 +290,7 @@ def _numbers(name: str, data: NDArray[Any]) -> NDArray[Any]:
 def _lengths(name: str, data: Any, given: Any) -> NDArray[np.int64] | None:
     if given is None:
         return None
-    lengths = on_host(given) if library_of(given) in ("torch", "cupy") else NUMPY.asarray(name, given)
+    lengths = as_numpy(name, given)
     if lengths.dtype.kind not in "iu":
         raise TypeError(f"{name} has dtype {lengths.dtype}: expected integers")
     if lengths.shape != (len(data),):
@@ -360,33 +369,3 @@ def require_gpu(name: str, given: str) -> None:
         raise InvalidArgumentError(
             f"device {given}, and PyTorch sees {count} GPUs: expected 'cpu', or GPUs that it sees"
         )
-
-
-def scaled(series: Series, scaler: str | None) -> Series:
-    """Each feature of each series, on its own, with mean 0 and deviation 1, or in [0, 1]. Constants become
-    0."""
-    if scaler is None:
-        return series
-    data = np.array(on_host(series.data), dtype=series.value_dtype, order="C")  # sums have one order
-    for row, size in zip(data, series.sizes(), strict=True):
-        part = row[:size]
-        # The largest is near 1, by a power of two, as differences and squares of any numbers could overflow.
-        part[...] = np.ldexp(part, -np.frexp(np.abs(part).max(0))[1])
-        last_digit = np.finfo(part.dtype).eps * np.abs(part).max(0)
-        part -= part[0].copy()  # so that the mean of a constant is the constant, without rounding
-        if scaler == "standard":  # in float64, as rounding errors of many time steps add up
-            shift, scale = part.mean(0, dtype=np.float64), part.std(0, dtype=np.float64)
-        else:
-            shift, scale = part.min(0), np.ptp(part, 0)
-        part -= shift
-        # Values that differ in their last digit alone are a constant that was computed, and rounded.
-        part /= np.where(scale > last_digit, scale, np.inf)
-    return Series(like(data, series.data), series.lengths)
-
-
-def stretched(one: NDArray[Any], steps: int) -> NDArray[Any]:
-    """A series (N, D) at so many evenly spaced points of its own time, by linear interpolation."""
-    if len(one) == steps:
-        return np.array(one, np.float64)
-    at = np.linspace(0, len(one) - 1, steps)
-    return np.stack([np.interp(at, np.arange(len(one)), column) for column in one.T], axis=1)
