@@ -170,7 +170,13 @@ def _require_paths(begin: NDArray[Any], batch: Series, share: NDArray[Any], opti
 
 
 def _by_scipy(watched: _Watched, options: PairOptions, max_iter: int, tol: float) -> None:
-    from scipy.optimize import minimize  # type: ignore[import-untyped]
+    try:
+        from scipy.optimize import minimize  # type: ignore[import-untyped]
+    except ImportError:
+        raise ImportError(
+            f"metric is {options.metric!r}, for which averages need scipy, which is not installed: pip "
+            "install 'libsdtw[collections]'; of 'sqeuclidean' they need NumPy alone"
+        ) from None
 
     begin, unit = watched.best, watched.unit
     share = 1.0 / (watched.totals[0] * unit.cost(options.gamma))
