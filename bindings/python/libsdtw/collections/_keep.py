@@ -139,6 +139,14 @@ class TopK:
         best, where = np.take_along_axis(best, order, 1), np.take_along_axis(where, order, 1)
         return share._replace(values=best, indices=where, later=later)
 
+    def of(self, matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Values and indices of a whole matrix."""
+        pairs = Pairs(len(matrix), matrix.shape[1], 1, matrix.dtype, False)
+        self.arrays(pairs)
+        share = self.begin(pairs, Panel(0, 0, len(matrix)))
+        best = self.add(share, matrix.copy() if self.skip_self else matrix, 0)
+        return best.values, best.indices
+
     def limit(self, share: Any) -> NDArray[Any]:
         """The values above which no more of a panel are kept, (rows,)."""
         full = share.values.shape[1] == self.k

@@ -1,4 +1,4 @@
-# How much memory is left: of the machine, and of the control groups that this process is in, as a container's.
+# Memory that is left: of the machine, and of the control groups that this process is in, as in a container.
 """free_bytes."""
 
 from __future__ import annotations
