@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._core import InvalidArgumentError
 from .._problem import choice
@@ -21,7 +21,7 @@ from ._keep import Keep, Matrix
 from ._pairs import PairOptions, resolve_gamma
 from ._paths import require_paths
 from ._search import run
-from ._series import Series, as_numpy, as_series, hosted
+from ._series import Series, as_series, hosted
 from ._transforms import SCALERS, scaled
 
 SHARED = """        gamma: smoothing, a number; "median": a tenth of the median cost of two time steps of
@@ -93,12 +93,15 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         self._check_fit_of(values=False)
         self._check_shared()  # what is set now, be it after fit
         series = scaled(as_series("X", given, lengths, parse(self.device)[0]), self.scaler)
-        if series.features != self.n_features_in_:
-            raise InvalidArgumentError(
-                f"X has {series.features} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input"
-            )
+        self._check_features(series.features)
         return series
+
+    def _check_features(self, there: int) -> None:
+        if there != self.n_features_in_:
+            raise InvalidArgumentError(
+                f"X has {there} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input"
+            )
 
     def _check_fit_of(self, values: bool) -> None:
         """Raises unless fit was given series, or values of them."""
@@ -131,6 +134,7 @@ class MatrixEstimator(SeriesEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._of_values
+        tags.input_tags.allow_nan = not self._of_values
         return tags
 
     @property
@@ -154,11 +158,7 @@ class MatrixEstimator(SeriesEstimator):
         """Values of series to predict with those of the training set."""
         self._check_fit_of(values=True)
         values = _matrix(given, lengths)
-        if values.shape[1] != self.n_features_in_:
-            raise InvalidArgumentError(
-                f"X has shape {values.shape} and metric is 'precomputed': expected (Q, "
-                f"{self.n_features_in_}), the values of Q series with each of the training series"
-            )
+        self._check_features(values.shape[1])
         return values
 
     def _require_finite(self, least: NDArray[Any], other: str, instead: str) -> None:
@@ -175,21 +175,14 @@ class MatrixEstimator(SeriesEstimator):
 def _matrix(given: Any, lengths: Any) -> NDArray[Any]:
     if lengths is not None:
         raise InvalidArgumentError("lengths is given and metric is 'precomputed': expected None")
-    values = as_numpy("X", given)
-    if values.ndim != 2 or 0 in values.shape:
-        raise InvalidArgumentError(
-            f"X has shape {values.shape} and metric is 'precomputed': expected a matrix of values"
-        )
-    if values.dtype.kind not in "biuf":
-        raise InvalidArgumentError(f"X has dtype {values.dtype}: expected numbers")
-    if values.dtype.kind != "f" or values.dtype.itemsize not in (4, 8):
-        values = values.astype(np.float64)
+    kinds = [np.float64, np.float32]
+    values = check_array(hosted(given), dtype=kinds, ensure_all_finite=False, input_name="X")
     if not values.min() > -np.inf:
         i, j = np.argwhere(~(values > -np.inf))[0]
         raise InvalidArgumentError(
             f"X[{i}, {j}] is {values[i, j]}: expected numbers, or infinity where there is no path"
         )
-    return values
+    return np.asarray(values)
 
 
 class ClusterEstimator(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
