@@ -20,6 +20,8 @@ from libsdtw.collections import (
 from libsdtw.collections._neighbors import inverses
 from test_collections_estimators import waves
 
+PENALTIES = (0.5, 1, 2), (-1, -2, -1)
+
 
 @pytest.mark.parametrize(
     ("values", "rounding", "expected"),
@@ -40,7 +42,7 @@ def test_what_neighbours_count_for(values, rounding, expected):
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("gamma", [0, 0.1, 30.0])
-@pytest.mark.parametrize("options", [{}, {"metric": "cosine"}, {"step_penalties": (0.5, 1, 2)}])
+@pytest.mark.parametrize("options", [{}, {"metric": "cosine"}, *({"step_penalties": p} for p in PENALTIES)])
 def test_copies_share_the_vote(options, gamma, kind, rng):
     x = [rng.normal(size=(n, 2)).cumsum(0).astype(kind) for n in rng.integers(20, 90, 12)]
     training, targets = [*x, *x], rng.normal(size=24)

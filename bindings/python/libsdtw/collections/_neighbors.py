@@ -248,14 +248,14 @@ class _Supervised(_Neighbors):
     def _rounding(self, given: Any, indices: NDArray[np.int64], dtype: Any) -> NDArray[np.float64] | float:
         """What rounding may make of a divergence that is 0, by what the library promises of its terms.
 
-        Values of series with themselves are between 0, or the penalties of a path, and -gamma times the
-        logarithm of the number of paths, which of n + m steps is at most (n + m) log(1 + sqrt(2)).
+        The value of a series with itself is between 0 and -gamma times the logarithm of the number of paths,
+        which of n + m steps is at most (n + m) log(1 + sqrt(2)), but for the penalties of a path.
         """
         if not isinstance(self._training, Series):
             return 0.0
         sizes = self._training.sizes()
         steps = (sizes if given is None else given.sizes())[:, None] + sizes[indices]
-        penalty = max(self._options().rules.step_penalty)
+        penalty = max(map(abs, self._options().rules.step_penalty))
         terms = (np.log1p(np.sqrt(2)) * self.gamma_ + penalty) * steps + self.gamma_ * np.sqrt(steps)
         return np.asarray(8 * float(np.finfo(dtype).eps) * terms, np.float64)
 
