@@ -163,6 +163,7 @@ def test_matrices_that_are_none(rng):
         (square[None], r"Found array with dim 3"),
         (np.where(np.eye(4), np.nan, square), r"^X\[0, 0\] is nan: expected numbers, or infinity"),
         (square + 1j, r"^Complex data not supported"),
+        (np.ma.masked_greater(square, 0.5), r"^X has masked elements"),
     ):
         for kind in (model, SoftDTWKMedoids(1, metric="precomputed")):
             with pytest.raises(ValueError, match=message):

@@ -175,6 +175,8 @@ class MatrixEstimator(SeriesEstimator):
 def _matrix(given: Any, lengths: Any) -> NDArray[Any]:
     if lengths is not None:
         raise InvalidArgumentError("lengths is given and metric is 'precomputed': expected None")
+    if np.ma.is_masked(given):  # what is under the mask would be taken for values
+        raise InvalidArgumentError("X has masked elements: expected an array without")
     kinds = [np.float64, np.float32]
     values = check_array(hosted(given), dtype=kinds, ensure_all_finite=False, input_name="X")
     if not values.min() > -np.inf:
