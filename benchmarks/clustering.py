@@ -155,7 +155,7 @@ def kmeans(name, x, labels, gamma, peers, starts):
     first = [first_centers(x, clusters, seed) for seed in range(starts)]
 
     def ours(init, rounds=ROUNDS, normalize=False):
-        limits = {} if rounds is None else {"max_iter": rounds + 1, "tol": -1}
+        limits = {} if rounds is None else {"max_iter": rounds, "tol": -1}
         options = {"gamma": gamma, "normalize": normalize, "max_iter_barycenter": STEPS, "num_threads": 1}
         return SoftDTWKMeans(clusters, init=init, **options, **limits).fit(x)
 

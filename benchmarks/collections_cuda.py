@@ -38,7 +38,7 @@ def fastest(work, repeat):
 
 def kmeans(x, labels, init, **where):
     model = SoftDTWKMeans(
-        CLUSTERS, init=init, gamma=GAMMA, normalize=False, max_iter=ROUNDS + 1, tol=-1,
+        CLUSTERS, init=init, gamma=GAMMA, normalize=False, max_iter=ROUNDS, tol=-1,
         max_iter_barycenter=STEPS, **where,
     )  # fmt: skip
     return model, lambda: model.fit(x)

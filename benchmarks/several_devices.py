@@ -40,7 +40,7 @@ def kmeans(args, rng):
     x = x.astype(np.float32)[:, :, None]
 
     def work(**where):
-        model = SoftDTWKMeans(10, init=x[:10], gamma=0.1, normalize=False, max_iter=4, tol=-1, **where)
+        model = SoftDTWKMeans(10, init=x[:10], gamma=0.1, normalize=False, max_iter=3, tol=-1, **where)
         model.fit(x)
         return {"centers": model.cluster_centers_, "labels": model.labels_}
 

@@ -30,7 +30,8 @@ PAGES = {  # the module, and its names in the order of the page
         libsdtw.collections,
         "SoftDTWKMeans SoftDTWKMedoids SoftDTWKNeighborsClassifier SoftDTWKNeighborsRegressor "
         "SoftDTWNearestNeighbors reduce_pairs TopK Sums Histogram Matrix soft_dtw_top_k soft_dtw_argmin "
-        "soft_dtw_sums soft_dtw_histogram soft_dtw_matrix soft_dtw_barycenter median_gamma",
+        "soft_dtw_sums soft_dtw_histogram soft_dtw_matrix soft_dtw_barycenter BarycenterInfo "
+        "median_gamma",
     ),
 }
 

@@ -1,8 +1,18 @@
 # Nearest series at gamma 0, of which bounds spare most pairs: results have the bits of all pairs.
+import sys
+
 import numpy as np
 import pytest
 
-from libsdtw.collections import TopK, _blocks, _bounds, reduce_pairs, soft_dtw_matrix, soft_dtw_top_k
+from libsdtw.collections import (
+    TopK,
+    _blocks,
+    _bounds,
+    reduce_pairs,
+    soft_dtw_barycenter,
+    soft_dtw_matrix,
+    soft_dtw_top_k,
+)
 from libsdtw.collections._bounds import Bounded
 from libsdtw.collections._pairs import PairOptions
 from libsdtw.collections._series import as_series
@@ -125,3 +135,28 @@ def test_a_set_with_itself():
 def test_there_are_bounds_only_where_they_hold_and_pay(options, monkeypatch):
     monkeypatch.setattr(_bounds, "Bounded", lambda *_: pytest.fail("bounds were taken"))
     soft_dtw_top_k(walks(2, 60), walks(40, 60), **{"gamma": 0, "num_threads": 1, **options})
+
+
+@pytest.mark.parametrize("reach", [0, 1, 3, 9, 100])
+def test_windows_are_the_ranges_of_the_steps_around(reach, rng):
+    x = as_series("x", rng.normal(size=(3, 20, 2)).astype(np.float16))
+    low, high = _bounds._windows(x, reach)
+    for i in range(20):
+        there = x.data[:, max(0, i - reach) : i + reach + 1]
+        np.testing.assert_array_equal(low[:, i], there.min(axis=1))
+        np.testing.assert_array_equal(high[:, i], there.max(axis=1))
+
+
+def test_only_averages_of_other_metrics_need_scipy(monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "scipy"] + ["scipy"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    x, y = walks(40, 60), walks(200, 60, seed=1)
+    looked, windows = [], _bounds._windows
+    monkeypatch.setattr(_bounds, "_windows", lambda *args: looked.append(0) or windows(*args))
+    assert soft_dtw_top_k(x, y, gamma=0, band="sakoe_chiba", radius=6, num_threads=1)[1].shape == (40, 1)
+    assert looked
+    assert soft_dtw_barycenter(x, gamma=1.0, max_iter=1).shape == (60, 1)
+    with pytest.raises(
+        ImportError, match=r"^metric is 'cosine', for which averages need scipy, .* pip install"
+    ):
+        soft_dtw_barycenter(x, gamma=1.0, metric="cosine")

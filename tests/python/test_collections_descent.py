@@ -185,7 +185,7 @@ def test_rounds_of_k_means_do_not_lead_up(normalize, kind, rng, capsys):
         model = SoftDTWKMeans(4, max_iter=12, **options).fit(x)
         lines = [line for line in capsys.readouterr().out.splitlines() if "round " in line]
         inertias = np.array([float(line.split()[-1]) for line in lines])
-        assert len(inertias) == 12
+        assert len(inertias) == 13  # of the first centers, too
         assert (np.diff(inertias) <= 2e-5 * np.abs(inertias[:-1]).max()).all()
         assert model.inertia_ == pytest.approx(inertias[-1], rel=1e-4)
 
@@ -202,11 +202,38 @@ def test_an_average_that_is_interrupted(metric, rng, monkeypatch):
         return evaluate(self, centers)
 
     monkeypatch.setattr(_objective.Objective, "__call__", interrupted)
-    found = soft_dtw_barycenter(x, metric=metric, gamma=0.1)
+    found, info = soft_dtw_barycenter(x, metric=metric, gamma=0.1, return_info=True)
     monkeypatch.undo()
+    assert info.interrupted
+    assert not info.converged
+    assert 1 <= info.n_iter <= 3
     means = [soft_dtw_matrix(x, c[None], metric=metric, gamma=0.1).mean() for c in (found, calls[0][0])]
     assert len(calls) == 4
     assert means[0] < means[1]
+
+
+@pytest.mark.parametrize("metric", ["sqeuclidean", "euclidean"])
+@pytest.mark.parametrize(("normalize", "device"), [(True, None), (False, ["cpu", "cpu"])])
+def test_what_an_average_came_to(normalize, device, metric, rng):
+    x, weights = rng.normal(size=(9, 12, 1)).cumsum(1), np.arange(9.0)
+    options = {"metric": metric, "gamma": 1.0, "normalize": normalize}
+    found = {}
+    for most in (0, 1, 3, 2000):
+        given = {"weights": weights, "max_iter": most, "device": device, "tol": 1e-3}
+        average, info = soft_dtw_barycenter(x, return_info=True, **given, **options)
+        np.testing.assert_array_equal(soft_dtw_barycenter(x, **given, **options), average)
+        value = weights @ soft_dtw_matrix(x, average[None], **options)[:, 0] / weights.sum()
+        assert info.value == pytest.approx(value, rel=1e-12)
+        assert not info.interrupted
+        found[most] = info
+    assert [found[most].n_iter for most in (0, 1, 3)] == [0, 1, 3]
+    assert [info.converged for info in found.values()] == [False, False, False, True]
+    assert 3 < found[2000].n_iter < 2000
+    assert found[2000].value < found[3].value < found[0].value
+    again = soft_dtw_barycenter(x, init=average, return_info=True, **given, **options)[1]
+    assert again.n_iter < found[2000].n_iter
+    with pytest.raises(TypeError, match="return_info is 1: expected True or False"):
+        soft_dtw_barycenter(x, return_info=1)
 
 
 def test_averages_are_at_least_those_of_scipy(rng):

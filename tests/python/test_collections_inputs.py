@@ -1,8 +1,6 @@
 # What a collection may be given as, and the gamma that is chosen by it.
 import re
-import sys
 import tracemalloc
-import types
 
 import numpy as np
 import pytest
@@ -30,7 +28,6 @@ from libsdtw.collections._pairs import PairOptions
 from libsdtw.collections._series import as_series
 from libsdtw.numpy import soft_dtw
 from test_collections import ragged
-from test_collections_estimators import KINDS
 
 
 def test_forms_of_a_collection(rng):
@@ -329,72 +326,3 @@ def test_median_rule(rng):
     )
     assert median_gamma([near]) < 1
     np.testing.assert_array_equal(soft_dtw_matrix(x[:4]), soft_dtw_matrix(x[:4], gamma=median_gamma(x[:4])))
-
-
-class GpuArray:
-    """An array of CuPy, as far as collections look at one; its memory is the host's."""
-
-    def __init__(self, array):
-        self.array = np.asarray(array)
-        self.shape, self.dtype, self.ndim = self.array.shape, self.array.dtype, self.array.ndim
-
-    def __len__(self):
-        return len(self.array)
-
-    def __getitem__(self, index):
-        return GpuArray(self.array[index])
-
-    def get(self):
-        return self.array
-
-
-GpuArray.__module__ = "cupy"
-
-
-@pytest.fixture
-def cupy(monkeypatch):
-    """CuPy and libsdtw.cupy for such arrays; anything else is refused."""
-    import libsdtw.numpy
-
-    def on_gpu(name):
-        def call(x, y, **options):
-            assert isinstance(x, GpuArray)
-            result = getattr(libsdtw.numpy, name)(x.array, None if y is None else y.array, **options)
-            return tuple(map(GpuArray, result)) if isinstance(result, tuple) else GpuArray(result)
-
-        return call
-
-    names = "soft_dtw", "soft_dtw_cdist", "soft_dtw_grad"
-    module = types.SimpleNamespace(**{name: on_gpu(name) for name in names})
-    monkeypatch.setitem(sys.modules, "libsdtw.cupy", module)
-    package = types.SimpleNamespace(
-        asarray=lambda array, dtype: GpuArray(array.astype(dtype)),
-        zeros=lambda shape, dtype: GpuArray(np.zeros(shape, dtype)),
-        concatenate=lambda arrays, axis: GpuArray(np.concatenate([a.array for a in arrays], axis)),
-    )
-    monkeypatch.setitem(sys.modules, "cupy", package)
-
-
-@pytest.mark.usefixtures("cupy")
-@pytest.mark.parametrize("scaler", [None, "standard"])
-def test_arrays_stay_where_they_are(scaler, rng):
-    x, labels = rng.normal(size=(14, 9, 2)).cumsum(1), np.arange(14) % 2
-    lengths = rng.integers(4, 10, 14)
-    for kind in KINDS:
-        supervised = (labels,) if hasattr(kind, "predict") and "Neighbors" in kind.__name__ else ()
-        options = {"scaler": scaler, "num_threads": 1}
-        if "n_clusters" in kind().get_params():
-            options |= {"n_clusters": 3, "random_state": 0}
-        ours, expected = (
-            kind(**options).fit(data, *supervised, lengths=lengths) for data in (GpuArray(x), x)
-        )
-        assert ours.gamma_ == expected.gamma_
-        if supervised:
-            np.testing.assert_array_equal(ours.predict(GpuArray(x)), expected.predict(x))
-        elif hasattr(kind, "predict"):
-            np.testing.assert_array_equal(ours.labels_, expected.labels_)
-            np.testing.assert_array_equal(ours.predict(GpuArray(x)), expected.predict(x))
-            assert ours.inertia_ == pytest.approx(expected.inertia_, rel=1e-6)
-        else:
-            for found, other in zip(ours.kneighbors(GpuArray(x)), expected.kneighbors(x), strict=True):
-                np.testing.assert_array_equal(found, other)

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 from libsdtw.collections import SoftDTWKMedoids, SoftDTWKNeighborsClassifier
-from libsdtw.collections._series import as_series, scaled
+from libsdtw.collections._series import as_series
+from libsdtw.collections._transforms import scaled
 
 
 def test_scalers(rng):

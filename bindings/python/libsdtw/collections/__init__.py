@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ._barycenter import soft_dtw_barycenter
+from ._barycenter import BarycenterInfo, soft_dtw_barycenter
 from ._keep import Histogram, Matrix, Sums, TopK
 from ._pairs import median_gamma as _median_gamma
 from ._search import (
@@ -40,6 +40,7 @@ _ESTIMATORS = {
 }
 
 __all__ = [
+    "BarycenterInfo",
     "Histogram",
     "Matrix",
     "SoftDTWKMeans",

@@ -4,25 +4,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._arrays import NUMPY
 from .._core import InvalidArgumentError
 from .._problem import count
+from ._blocks import Job
 from ._descent import FLAT, NOISE
 from ._devices import parse
+from ._keep import Matrix
 from ._majorize import Majorants
 from ._objective import Evaluated, Objective, Objectives
 from ._pairs import PairOptions, raw_values, resolve_gamma
 from ._paths import require_paths
 from ._progress import Bar
-from ._series import Series, as_series, centers_like, stretched
+from ._search import run
+from ._series import Series, as_numpy, as_series, centers_like
 from ._team import Team
+from ._transforms import stretched
+
+
+class BarycenterInfo(NamedTuple):
+    """What the search for a barycenter came to.
+
+    Attributes:
+        value: the weighted mean of its values with all series.
+        n_iter: steps that were taken.
+        converged: whether the search ended by itself, where `tol` says or steps lower the mean no more, and
+            not at max_iter.
+        interrupted: whether Ctrl-C ended it.
+    """
+
+    value: float
+    n_iter: int
+    converged: bool
+    interrupted: bool
 
 
 def soft_dtw_barycenter(
@@ -41,10 +61,11 @@ def soft_dtw_barycenter(
     lengths: Any = None,
     max_iter: int = 50,
     tol: float = FLAT,
+    return_info: bool = False,
     device: str | Sequence[str] | None = None,
     progress: bool = False,
     num_threads: int = 0,
-) -> NDArray[np.float64]:
+) -> Any:
     """The series with the least weighted mean value to all given ones (Cuturi and Blondel 2017).
 
     Args:
@@ -60,13 +81,16 @@ def soft_dtw_barycenter(
         tol: stop where the largest entry of the gradient of the mean, times what is typically between two
             time steps, is smaller, relative to gamma, or to that of :func:`median_gamma` where gamma is 0 or
             larger.
+        return_info: say what the search came to, too.
         progress: show a progress bar of tqdm.
 
     The other arguments are those of :func:`reduce_pairs`. Ctrl-C gives the best series so far.
 
     Returns:
-        The barycenter, (M, D), in float64.
+        The barycenter, (M, D), in float64; with return_info that and a :class:`BarycenterInfo`.
     """
+    if not isinstance(return_info, (bool, np.bool_)):
+        raise TypeError(f"return_info is {return_info!r}: expected True or False")
     place, names = parse(device)
     batch = as_series("series", series, lengths, place)
     options = PairOptions(
@@ -82,14 +106,20 @@ def soft_dtw_barycenter(
     with ExitStack() as stack:
         bar = stack.enter_context(Bar(progress, count("max_iter", max_iter, least=0), "barycenter"))
         of = stack.enter_context(Team(names, options)).objectives if names else Objectives
-        return descend(begin, batch, share, options, max_iter, tol, bar, of)
+        found = descend(begin, batch, share, options, max_iter, tol, bar, of)
+    if not return_info:
+        return found.best
+    there = np.flatnonzero(share)
+    job = Job(batch.take(there), _alone(found.best, batch), options, Matrix(), devices=names)
+    value = float(share[there] @ run(job)["matrix"][:, 0].astype(np.float64) / share.sum())
+    return found.best, BarycenterInfo(value, found.steps, found.converged, found.interrupted)
 
 
 def check_weights(name: str, given: Any, size: int) -> NDArray[np.float64]:
     """Weights of series, not negative and not all 0; ones for None."""
     if given is None:
         return np.ones(size)
-    weights = NUMPY.asarray(name, given, np.float64)
+    weights = as_numpy(name, given, np.float64)
     if weights.ndim == 0:
         weights = np.full(size, float(weights))
     if weights.shape != (size,):
@@ -113,11 +143,13 @@ def check_tol(tol: object) -> None:
 
 def _start(init: Any, batch: Series, share: NDArray[Any], length: int | None) -> NDArray[np.float64]:
     if init is not None:
-        begin = np.array(NUMPY.asarray("init", init, np.float64))
+        begin = np.array(as_numpy("init", init, np.float64))
         if begin.ndim == 1:
             begin = begin[:, None]
         if begin.ndim != 2 or begin.shape[1] != batch.features or 0 in begin.shape:
-            raise InvalidArgumentError(f"init has shape {np.shape(init)}: expected (M, {batch.features})")
+            raise InvalidArgumentError(
+                f"init has shape {tuple(np.shape(init))}: expected (M, {batch.features})"
+            )
         if not np.isfinite(begin).all():
             raise InvalidArgumentError("init has NaN or infinity: expected finite numbers")
         return begin if length is None else stretched(begin, length)
@@ -141,34 +173,47 @@ def descend(
     tol: float,
     bar: Bar,
     of: Callable[..., Any],
-) -> NDArray[np.float64]:
-    """The best series that is found from begin; Ctrl-C ends the search. of: Objectives, or a team's."""
+) -> _Watched:
+    """A search from begin for the best series, which Ctrl-C ends. of: Objectives, or a team's."""
     objective = of(begin.shape, batch, 1, options).of(share, np.zeros(len(batch), int))
     watched = _Watched(begin, objective, bar)
     if max_iter == 0:
-        return begin
+        return watched
     if options.metric == "sqeuclidean":
         noise = NOISE if batch.value_dtype == np.float32 else NOISE**2
         descents = Majorants(1, options.gamma, tol, enough=0, noise=noise)
-        descents.run(begin[None], lambda _: watched, max_iter + 1)
+        _, watched.interrupted = descents.run(begin[None], lambda _: watched, max_iter + 1)
+        watched.steps, watched.converged = max(0, watched.calls - 1), bool(descents.settled[0])
     else:
-        with suppress(KeyboardInterrupt):
+        try:
             _by_scipy(watched, options, max_iter, tol)
+        except KeyboardInterrupt:
+            watched.interrupted = True
     if not np.isfinite(watched.value):
         _require_paths(begin, batch, share, options)
-    return watched.best
+    return watched
 
 
 def _require_paths(begin: NDArray[Any], batch: Series, share: NDArray[Any], options: PairOptions) -> None:
     """Raises if a series that has a weight has no path to an average of these time steps."""
     there = np.flatnonzero(share)
-    center = Series(centers_like(begin[None], batch))
-    values = raw_values(batch.take(there), center, options)[:, 0]
+    values = raw_values(batch.take(there), _alone(begin, batch), options)[:, 0]
     require_paths("series", values, options, "average", "another length", there)
 
 
+def _alone(center: NDArray[Any], batch: Series) -> Series:
+    """A center as a collection beside another."""
+    return Series(centers_like(center[None], batch))
+
+
 def _by_scipy(watched: _Watched, options: PairOptions, max_iter: int, tol: float) -> None:
-    from scipy.optimize import minimize  # type: ignore[import-untyped]
+    try:
+        from scipy.optimize import minimize  # type: ignore[import-untyped]
+    except ImportError:
+        raise ImportError(
+            f"metric is {options.metric!r}, for which averages need scipy, which is not installed: pip "
+            "install 'libsdtw[collections]'; of 'sqeuclidean' they need NumPy alone"
+        ) from None
 
     begin, unit = watched.best, watched.unit
     share = 1.0 / (watched.totals[0] * unit.cost(options.gamma))
@@ -178,19 +223,27 @@ def _by_scipy(watched: _Watched, options: PairOptions, max_iter: int, tol: float
         (value,), grad, _ = watched(flat.reshape(1, *begin.shape) * unit.apart)
         return float(value) * share, grad.reshape(-1) * (share * unit.apart)
 
+    def stepped(_: NDArray[Any]) -> None:
+        watched.steps += 1
+
     limits = {"maxiter": max_iter, "gtol": tol, "ftol": 1e-9, "maxls": 30}
-    minimize(objective, begin.reshape(-1) / unit.apart, jac=True, method="L-BFGS-B", options=limits)
+    start = begin.reshape(-1) / unit.apart
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=limits, callback=stepped)
+    watched.converged = bool(found.success)
 
 
 class _Watched:
-    """An objective of one cluster that keeps the best center, and shows its mean value."""
+    """An objective of one cluster that keeps the best center, and shows its mean value; and how the search
+    ended."""
 
     def __init__(self, begin: NDArray[np.float64], objective: Objective, bar: Bar) -> None:
         self.objective, self.totals, self.unit, self.bar = objective, objective.totals, objective.unit, bar
         self.best, self.value = begin, np.inf
+        self.calls, self.steps, self.converged, self.interrupted = 0, 0, False, False
 
     def __call__(self, centers: NDArray[np.float64]) -> Evaluated:
         found = self.objective(centers)
+        self.calls += 1
         if found.values[0] < self.value:
             if np.isfinite(self.value):  # a step has been taken
                 self.bar.update(value=f"{found.values[0] / self.totals[0]:.6g}")

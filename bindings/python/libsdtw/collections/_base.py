@@ -1,6 +1,7 @@
 # What the estimators share: the options of a value, checks in scikit-learn's manner, device and gamma of a
 # fit.
-"""SeriesEstimator, and ClusterEstimator of those that find clusters."""
+"""SeriesEstimator; MatrixEstimator of those that take values as well; ClusterEstimator of those that find
+clusters."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._core import InvalidArgumentError
 from .._problem import choice
@@ -18,12 +19,14 @@ from ._blocks import Job
 from ._devices import parse
 from ._keep import Keep, Matrix
 from ._pairs import PairOptions, resolve_gamma
+from ._paths import require_paths
 from ._search import run
-from ._series import SCALERS, Series, as_series, scaled
+from ._series import Series, as_series, hosted
+from ._transforms import SCALERS, scaled
 
 SHARED = """        gamma: smoothing, a number; "median": a tenth of the median cost of two time steps of
             different training series.
-        metric, band, radius, step_weights, step_penalties: as of :func:`libsdtw.numpy.soft_dtw`.
+        metric, band, radius, step_weights, step_penalties: as of :func:`libsdtw.numpy.soft_dtw`{or_values}.
         normalize: compare by the soft-DTW divergence; False: by soft-DTW itself.
         scaler: what is done to each feature of each series first: None, nothing; "standard", mean 0 and
             deviation 1; "minmax", in [0, 1]. Either makes constants 0.
@@ -31,13 +34,18 @@ SHARED = """        gamma: smoothing, a number; "median": a tenth of the median 
             share the work.
         num_threads: threads of the calls; 0: OpenMP's default. Any number gives the same result.
 """
+OR_VALUES = """;
+            metric "precomputed": X is a matrix of values, in ``fit`` (B, B) of the training series with each
+            other, elsewhere (Q, B) of others with them, and what says how values are computed is not used"""
+PRECOMPUTED = "precomputed"
 T = TypeVar("T", bound=type)
 
 
 def documented(kind: T) -> T:
     """The class with what all estimators share at the end of its arguments."""
     before, attributes, after = (kind.__doc__ or "").partition("\n    Attributes:")
-    kind.__doc__ = before.rstrip() + "\n" + SHARED + attributes + after
+    shared = SHARED.format(or_values=OR_VALUES if issubclass(kind, MatrixEstimator) else "")
+    kind.__doc__ = before.rstrip() + "\n" + shared + attributes + after
     return kind
 
 
@@ -82,14 +90,27 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _new_series(self, given: Any, lengths: Any) -> Series:
         """Series to predict."""
-        check_is_fitted(self)
+        self._check_fit_of(values=False)
+        self._check_shared()  # what is set now, be it after fit
         series = scaled(as_series("X", given, lengths, parse(self.device)[0]), self.scaler)
-        if series.features != self.n_features_in_:
-            raise InvalidArgumentError(
-                f"X has {series.features} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input"
-            )
+        self._check_features(series.features)
         return series
+
+    def _check_features(self, there: int) -> None:
+        if there != self.n_features_in_:
+            raise InvalidArgumentError(
+                f"X has {there} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input"
+            )
+
+    def _check_fit_of(self, values: bool) -> None:
+        """Raises unless fit was given series, or values of them."""
+        check_is_fitted(self)
+        if values == hasattr(self, "gamma_"):
+            raise InvalidArgumentError(
+                f"metric is {self.metric!r}, and fit was given {'series' if values else 'values'}: expected "
+                "the metric of fit, or another fit"
+            )
 
     def _options(self) -> PairOptions:
         return PairOptions(
@@ -105,6 +126,65 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _job(self, x: Series, y: Series | None, keep: Keep) -> Job:
         return Job(x, y, self._options(), keep, devices=parse(self.device)[1])
+
+
+class MatrixEstimator(SeriesEstimator):
+    """Takes series or, with metric "precomputed", values of series that were computed before."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._of_values
+        tags.input_tags.allow_nan = not self._of_values
+        return tags
+
+    @property
+    def _of_values(self) -> bool:
+        return isinstance(self.metric, str) and self.metric == PRECOMPUTED
+
+    def _fit_values(self, given: Any, lengths: Any) -> NDArray[Any]:
+        """Values of the training series with each other; sets n_features_in_."""
+        values = _matrix(given, lengths)
+        if values.shape[0] != values.shape[1]:
+            raise InvalidArgumentError(
+                f"X has shape {values.shape} and metric is 'precomputed': expected (B, B), the values of "
+                "training series with each other"
+            )
+        for name in (self._last, "gamma_"):
+            self.__dict__.pop(name, None)
+        self.n_features_in_ = len(values)
+        return values
+
+    def _new_values(self, given: Any, lengths: Any) -> NDArray[Any]:
+        """Values of series to predict with those of the training set."""
+        self._check_fit_of(values=True)
+        values = _matrix(given, lengths)
+        self._check_features(values.shape[1])
+        return values
+
+    def _require_finite(self, least: NDArray[Any], other: str, instead: str) -> None:
+        """Raises if a series of X, of which the least values are given, has a path to none of the others."""
+        if not self._of_values:
+            require_paths("X", least, self._options(), other, instead)
+        elif not np.isfinite(least).all():
+            raise InvalidArgumentError(
+                f"X[{np.flatnonzero(~np.isfinite(least))[0]}] has no finite value with any {other}: expected "
+                "one or more"
+            )
+
+
+def _matrix(given: Any, lengths: Any) -> NDArray[Any]:
+    if lengths is not None:
+        raise InvalidArgumentError("lengths is given and metric is 'precomputed': expected None")
+    if np.ma.is_masked(given):  # what is under the mask would be taken for values
+        raise InvalidArgumentError("X has masked elements: expected an array without")
+    kinds = [np.float64, np.float32]
+    values = check_array(hosted(given), dtype=kinds, ensure_all_finite=False, input_name="X")
+    if not values.min() > -np.inf:
+        i, j = np.argwhere(~(values > -np.inf))[0]
+        raise InvalidArgumentError(
+            f"X[{i}, {j}] is {values[i, j]}: expected numbers, or infinity where there is no path"
+        )
+    return np.asarray(values)
 
 
 class ClusterEstimator(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
@@ -139,6 +219,7 @@ def encoded(targets: Any, size: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
 
     if np.ma.is_masked(targets):  # what is under the mask would be taken for classes
         raise InvalidArgumentError("y has masked elements: expected an array without")
+    targets = hosted(targets)
     check_classification_targets(targets)
     labels = column_or_1d(targets, warn=True)
     check_size(labels, size)

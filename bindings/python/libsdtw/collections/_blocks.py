@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from .._core import InvalidArgumentError
 from .._problem import count
 from ._bounds import bounded
 from ._keep import Keep, Pairs, Panel
+from ._memory import free_bytes
 from ._pairs import PairOptions, pair_values, raw_values
 from ._series import Series, on_host
 
@@ -213,16 +213,3 @@ def in_parts(series: Series, options: PairOptions, dtype: Any = None, part: int 
     starts = range(0, len(series), part)
     parts = (series.part(i, i + part).as_values(dtype) for i in starts)
     return np.concatenate([pair_values(one, one, options) for one in parts])
-
-
-def free_bytes() -> int | None:
-    """Memory that is free now, or None where the system does not say."""
-    try:
-        with open("/proc/meminfo") as lines:
-            fields = dict(line.split(":") for line in lines)
-        return int(fields["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        try:
-            return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        except (AttributeError, ValueError, OSError):
-            return None

@@ -141,8 +141,18 @@ def _ranges(x: Series) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _windows(x: Series, reach: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """The same of the steps around each one, (B, N, D)."""
-    from scipy.ndimage import maximum_filter1d, minimum_filter1d  # type: ignore[import-untyped]
+    data = x.data.astype(x.value_dtype, copy=False)
+    return _around(np.minimum, data, reach), _around(np.maximum, data, reach)
 
-    data, size = x.data.astype(x.value_dtype, copy=False), 2 * min(reach, x.steps) + 1
-    low, high = (f(data, size, axis=1, mode="nearest") for f in (minimum_filter1d, maximum_filter1d))
-    return low, high
+
+def _around(least: np.ufunc, data: NDArray[Any], reach: int) -> NDArray[Any]:
+    """Of windows of 2 reach + 1 steps, each that of two that are half as long or overlap."""
+    steps = data.shape[1]
+    reach = min(reach, steps)
+    found = np.pad(data, ((0, 0), (reach, reach), (0, 0)), "edge")
+    size, whole = 1, 2 * reach + 1
+    while 2 * size <= whole:
+        found = least(found[:, :-size], found[:, size:])
+        size *= 2
+    last = whole - size
+    return np.asarray(least(found[:, :steps], found[:, last : last + steps]))

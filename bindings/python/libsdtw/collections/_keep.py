@@ -18,9 +18,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._arrays import NUMPY
 from .._core import InvalidArgumentError
 from .._problem import count
+from ._series import as_numpy
 
 Arrays = dict[str, Any]  # of NumPy arrays, memory-mapped or not, or of what else takes slices
 
@@ -139,6 +139,14 @@ class TopK:
         best, where = np.take_along_axis(best, order, 1), np.take_along_axis(where, order, 1)
         return share._replace(values=best, indices=where, later=later)
 
+    def of(self, matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Values and indices of a whole matrix."""
+        pairs = Pairs(len(matrix), matrix.shape[1], 1, matrix.dtype, False)
+        self.arrays(pairs)
+        share = self.begin(pairs, Panel(0, 0, len(matrix)))
+        best = self.add(share, matrix.copy() if self.skip_self else matrix, 0)
+        return best.values, best.indices
+
     def limit(self, share: Any) -> NDArray[Any]:
         """The values above which no more of a panel are kept, (rows,)."""
         full = share.values.shape[1] == self.k
@@ -231,7 +239,7 @@ class Histogram:
     whole_panel: ClassVar[bool] = False
 
     def _edges(self) -> NDArray[np.float64]:
-        edges = NUMPY.asarray("edges", self.edges, np.float64)
+        edges = as_numpy("edges", self.edges, np.float64)
         if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
             raise InvalidArgumentError(f"edges is {self.edges!r}: expected two increasing numbers or more")
         return edges

@@ -30,8 +30,9 @@ from ._paths import require_paths
 from ._progress import Bar
 from ._search import run
 from ._seeding import given_centers, plus_plus
-from ._series import Series, centers_like, stretched
+from ._series import Series, centers_like
 from ._team import Team
+from ._transforms import stretched
 
 
 class _Start(NamedTuple):
@@ -40,8 +41,8 @@ class _Start(NamedTuple):
     inertia: float
     centers: NDArray[np.float64]
     labels: NDArray[np.int32]
-    iterations: int
-    converged: bool
+    iterations: int = 0
+    converged: bool = False
 
 
 @documented
@@ -59,7 +60,7 @@ class SoftDTWKMeans(ClusterEstimator):
         init: "k-means++"; "random", series drawn at random; or centers, a collection of k series, each of
             which is stretched to `center_length`.
         n_init: starts, of which the one with the least inertia is kept.
-        max_iter: rounds of one start at most.
+        max_iter: rounds of one start at most, each of which moves the centers once.
         tol: stop where two rounds together lower the inertia by less than this share of it; with batches
             where ten have not lowered its moving average so. A center rests while its series stay and it has
             gained less than its part of that.
@@ -77,9 +78,9 @@ class SoftDTWKMeans(ClusterEstimator):
 
     Attributes:
         cluster_centers_: (k, M, D), in the scaler's units.
-        labels_: (B,), the cluster of each series.
+        labels_: (B,), the cluster of each series: the nearest of cluster_centers_.
         inertia_: the weighted sum of the values of series and their centers.
-        n_iter_: rounds of the best start; converged_ and interrupted_ say how it ended.
+        n_iter_: rounds that the best start took; converged_ and interrupted_ say how it ended.
         gamma_: the number that gamma is.
     """
 
@@ -247,15 +248,16 @@ class SoftDTWKMeans(ClusterEstimator):
     def _start(self, series: Series, weights: NDArray[Any], rng: np.random.RandomState) -> _Start | None:
         """One start; None if Ctrl-C came before there were any clusters."""
         best: _Start | None = None
+        history: list[float] = []  # of inertia: that of the first centers, and one after each round
+        stop = False
         try:
             centers = self._first_centers(series, weights, rng, int(series.sizes().max()))
             of, descents = self._objectives(series, centers), self._descents()
             to_centers = self._assignments.to_centers
-            history: list[float] = []
             everyone, before = np.arange(len(series)), np.full(len(series), -1, np.int32)
             values, moving = np.empty((len(series), self.n_clusters)), np.ones(self.n_clusters, bool)
             with Bar(self.progress, self.max_iter, "k-means") as bar:
-                for iteration in range(1, self.max_iter + 1):
+                while True:
                     if moving.any():
                         values[:, moving] = to_centers(centers[moving])
                         worse = descents.undone(centers, self._assignments.sums(values, weights, before))
@@ -269,12 +271,14 @@ class SoftDTWKMeans(ClusterEstimator):
                     stop = len(history) > 1 and history[-2] - inertia <= self.tol * abs(history[-2])
                     history.append(inertia)
                     if best is None or inertia <= best.inertia:
-                        best = _Start(inertia, centers, labels, iteration, stop)
-                    bar.update(inertia=f"{inertia:.6g}")
+                        best = _Start(inertia, centers, labels)
+                    rounds = len(history) - 1
+                    if rounds:
+                        bar.update(inertia=f"{inertia:.6g}")
                     if self.verbose > 1:
-                        print(f"  round {iteration}: inertia {inertia:.6g}")
-                    if stop or iteration == self.max_iter:
-                        return best._replace(converged=stop)
+                        print(f"  round {rounds}: inertia {inertia:.6g}")
+                    if stop or rounds == self.max_iter:
+                        break
                     used = with_a_series_each(labels, nearest, weights, self.n_clusters)
                     moved = moves(before, used, self.n_clusters)
                     # What has its series, and gained less than its share of tol, stays where it is
@@ -288,7 +292,7 @@ class SoftDTWKMeans(ClusterEstimator):
                         break
         except KeyboardInterrupt:
             self.interrupted_ = True
-        return best
+        return None if best is None else best._replace(iterations=len(history) - 1, converged=stop)
 
     def _first_centers(
         self, series: Series, weights: NDArray[Any], rng: np.random.RandomState, longest: int

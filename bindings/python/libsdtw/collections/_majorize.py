@@ -43,6 +43,7 @@ class Majorants(Descents):
         self.least: Floats | None = None  # the last least points
         self.known: Floats | None = None  # the last centers that have values, and these
         self.value = np.full(clusters, np.inf)
+        self.settled = np.zeros(clusters, bool)  # clusters that had nowhere to go in the last run
         self.totals = np.zeros(clusters)
 
     def forget(self, clusters: Bools) -> None:
@@ -56,7 +57,7 @@ class Majorants(Descents):
         self.least[self.fresh], self.known[self.fresh] = at[self.fresh], at[self.fresh]
         self.fresh[:] = False
         self.moved = active = active & (totals > 0)
-        self.value[active], self.gained[active] = np.inf, 0
+        self.value[active], self.gained[active], self.settled[:] = np.inf, 0, False
         held = totals.sum()
         mean = 1 / np.where(totals > 0, totals, 1)
         last = np.where(changed > 0, min(FEW, limit), limit)
@@ -81,6 +82,7 @@ class Majorants(Descents):
             onward = better & (downhill | (fall > NEAR * most))
             steep = steepness(grads, objective.unit, self.gamma) * mean > self.tol
             settled = better & ~(steep & (fall > self.noise * np.abs(value)))
+            self.settled |= settled
             least = at - way
             for k in np.flatnonzero(active & ~better):
                 least[k] = self.least[k] if carried[k] else 0.5 * (at[k] + self.known[k])

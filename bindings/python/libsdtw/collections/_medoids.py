@@ -15,19 +15,19 @@ from sklearn.utils import check_random_state
 from .._core import InvalidArgumentError
 from .._problem import choice, count
 from ._barycenter import check_weights
-from ._base import ClusterEstimator, documented
+from ._base import ClusterEstimator, MatrixEstimator, documented
 from ._keep import TopK
-from ._paths import require_paths
 from ._progress import Bar
 from ._search import run
 from ._seeding import plus_plus
+from ._series import Series, hosted
 
 _ENTRIES = 1 << 22  # of the matrix that are looked at at a time
 _LEAST = 1e-200  # a weight that is nothing beside others, but not 0: 0 times infinity is NaN
 
 
 @documented
-class SoftDTWKMedoids(ClusterEstimator):
+class SoftDTWKMedoids(ClusterEstimator, MatrixEstimator):
     """Partitioning around medoids: clusters whose centers are series of the collection.
 
     All pairs of the training series are computed once, half of them if the value is symmetric; then the
@@ -45,8 +45,11 @@ class SoftDTWKMedoids(ClusterEstimator):
 
     Attributes:
         medoid_indices_: (k,), indices into the training series.
-        cluster_centers_: these series, a list of (N_b, D), in the scaler's units.
-        labels_, inertia_, n_iter_, interrupted_, gamma_: as of :class:`SoftDTWKMeans`.
+        cluster_centers_: these series, a list of (N_b, D), in the scaler's units; None with metric
+            "precomputed".
+        n_iter_: rounds of the best start, each of which looks for the best exchange; the last one finds none,
+            unless max_iter ends it.
+        labels_, inertia_, interrupted_, gamma_: as of :class:`SoftDTWKMeans`.
     """
 
     def __init__(
@@ -92,18 +95,18 @@ class SoftDTWKMedoids(ClusterEstimator):
         self, X: Any, y: Any = None, sample_weight: Any = None, *, lengths: Any = None
     ) -> SoftDTWKMedoids:
         """Finds the medoids of X, a collection; y is not used. sample_weight: (B,), not negative."""
-        series = self._fit_series(X, lengths)
-        weights = check_weights("sample_weight", sample_weight, len(series))
+        given = self._fit_values(X, lengths) if self._of_values else self._fit_series(X, lengths)
+        weights = check_weights("sample_weight", sample_weight, len(given))
         for name in ("n_clusters", "n_init", "max_iter"):
             count(name, getattr(self, name))
-        if self.n_clusters > len(series):
+        if self.n_clusters > len(given):
             raise InvalidArgumentError(
-                f"n_samples={len(series)} should be >= n_clusters={self.n_clusters}: n_clusters is "
+                f"n_samples={len(given)} should be >= n_clusters={self.n_clusters}: n_clusters is "
                 f"{self.n_clusters}, "
                 "and there are fewer series"
             )
         rng = check_random_state(self.random_state)
-        values = self._values(series, None, self.progress)
+        values = self._values(given, None, self.progress) if isinstance(given, Series) else given
         self.interrupted_ = False
         best: tuple[NDArray[np.int64], float, int] | None = None
         starts = self.n_init if isinstance(self.init, str) else 1
@@ -118,17 +121,19 @@ class SoftDTWKMedoids(ClusterEstimator):
             if self.verbose:
                 print(f"start {number + 1} of {starts}: inertia {inertia:.6g} after {swaps} exchanges")
             if best is None or inertia < best[1]:
-                best = medoids, inertia, swaps + 1
+                best = medoids, inertia, min(swaps + 1, self.max_iter)
             if self.interrupted_:
                 break
         assert best is not None
         near = values[:, best[0]]
-        require_paths("X", near.min(axis=1), self._options(), "medoid", "more clusters")
+        self._require_finite(near.min(axis=1), "medoid", "more clusters")
         self.medoid_indices_, self.inertia_, self.n_iter_ = best
         self.labels_ = near.argmin(axis=1).astype(np.int32)
         self.labels_[self.medoid_indices_] = np.arange(self.n_clusters)
-        self._medoids = series.take(self.medoid_indices_)
-        self.cluster_centers_ = [self._medoids.one(k) for k in range(self.n_clusters)]
+        self._medoids = given.take(self.medoid_indices_) if isinstance(given, Series) else None
+        self.cluster_centers_ = (
+            None if self._medoids is None else [self._medoids.one(k) for k in range(self.n_clusters)]
+        )
         if self.interrupted_:
             warnings.warn(
                 f"SoftDTWKMedoids was interrupted: these are the best medoids so far, of inertia "
@@ -167,7 +172,7 @@ class SoftDTWKMedoids(ClusterEstimator):
     ) -> NDArray[np.int64]:
         if not isinstance(self.init, str):
             try:
-                given = np.array(self.init)
+                given = np.array(hosted(self.init))
             except ValueError:  # of series of different lengths, as k-means takes them
                 given = np.array(None)
             inside = given.dtype.kind in "iu" and ((given >= 0) & (given < len(values))).all()
@@ -184,15 +189,24 @@ class SoftDTWKMedoids(ClusterEstimator):
 
     def predict(self, X: Any, *, lengths: Any = None) -> NDArray[np.int32]:
         """The cluster of each series of X, (B,), in memory of one block of values."""
-        series = self._new_series(X, lengths)
-        found = run(self._job(series, self._medoids, TopK(1)))
-        require_paths("X", found["values"][:, 0], self._options(), "medoid", "a fit to series of its length")
-        indices: NDArray[np.int32] = found["indices"][:, 0].astype(np.int32)
-        return indices
+        if self._of_values:
+            values, indices = TopK(1).of(self.transform(X, lengths=lengths))
+        else:
+            found = run(self._job(self._new_series(X, lengths), self._medoids, TopK(1)))
+            values, indices = found["values"], found["indices"]
+        self._require_finite(values[:, 0], "medoid", "a fit to series of its length")
+        labels: NDArray[np.int32] = indices[:, 0].astype(np.int32)
+        return labels
 
     def transform(self, X: Any, *, lengths: Any = None) -> NDArray[Any]:
         """Values of each series of X with each medoid, (B, k); infinite without a path."""
+        if self._of_values:
+            return self._new_values(X, lengths)[:, self.medoid_indices_]
         return self._values(self._new_series(X, lengths), self._medoids)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.medoid_indices_)
 
 
 def _inertia(values: NDArray[Any], weights: NDArray[Any], medoids: NDArray[Any]) -> float:

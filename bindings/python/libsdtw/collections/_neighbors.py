@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,31 +14,32 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import NUMPY
 from .._core import InvalidArgumentError
 from .._problem import choice, count
-from ._base import SeriesEstimator, check_size, documented, encoded
+from ._base import MatrixEstimator, check_size, documented, encoded
+from ._blocks import BLOCK_PAIRS
 from ._keep import TopK
-from ._paths import require_paths
 from ._search import run
-from ._series import Series
+from ._series import Series, as_numpy, hosted
 
 WEIGHTS = ("uniform", "distance")
 
 
-class _Neighbors(SeriesEstimator):
+class _Neighbors(MatrixEstimator):
     """The k series of the training set that are nearest, in memory of one block of values."""
 
     n_neighbors: int
     progress: bool
     checkpoint: str | os.PathLike[str] | None
-    _last = "_series"
+    _last = "_training"
+    _training: Series | NDArray[Any]  # or values of training series with each other
 
-    def _keep_training(self, X: Any, lengths: Any) -> Series:
+    def _keep_training(self, X: Any, lengths: Any) -> int:
+        """How many series there are."""
         count("n_neighbors", self.n_neighbors)
-        self._series = self._fit_series(X, lengths)
-        self.n_samples_fit_ = len(self._series)
-        return self._series
+        training = self._fit_values(X, lengths) if self._of_values else self._fit_series(X, lengths)
+        self._training, self.n_samples_fit_ = training, len(training)
+        return self.n_samples_fit_
 
     def kneighbors(
         self,
@@ -56,19 +58,90 @@ class _Neighbors(SeriesEstimator):
         Returns:
             Values and indices, (B, k) each; without return_distance the indices.
         """
-        check_is_fitted(self)
+        values, indices = self._nearest(self._new(X, lengths), n_neighbors)
+        return (values, indices) if return_distance else indices
+
+    def kneighbors_graph(
+        self,
+        X: Any = None,
+        n_neighbors: int | None = None,
+        mode: str = "connectivity",
+        *,
+        lengths: Any = None,
+    ) -> Any:
+        """The graph of :meth:`kneighbors` as a sparse matrix (B, training series), without what has no path.
+
+        Args:
+            mode: what an edge has: "connectivity", 1; "distance", the value.
+        """
+        from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
+
+        choice("mode", mode, ("connectivity", "distance"))
+        values, indices = self.kneighbors(X, n_neighbors, lengths=lengths)
+        there = np.isfinite(values)
+        ends = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+        data = values[there] if mode == "distance" else np.ones(ends[-1])
+        return csr_matrix((data, indices[there], ends), shape=(len(values), self.n_samples_fit_))
+
+    def radius_neighbors(
+        self, X: Any, radius: float, return_distance: bool = True, *, lengths: Any = None
+    ) -> Any:
+        """The training series of which the value with each series of X is at most `radius`, nearest first.
+
+        Args:
+            X: a collection; None: the training series, none of which is its own neighbour.
+            radius: a value; that of a band is the estimator's.
+
+        Returns:
+            Values and indices, arrays (B,) of arrays; without return_distance the indices.
+        """
+        if not isinstance(radius, Real) or np.isnan(float(radius)):
+            raise TypeError(f"radius is {radius!r}: expected a number, the largest value of a neighbour")
+        given, training = self._new(X, lengths), self._training
+        first = training if given is None else given
+        found: list[tuple[NDArray[Any], NDArray[np.int64]]] = []
+        rows = max(1, BLOCK_PAIRS // len(training))
+        for begin in range(0, len(first), rows):
+            if isinstance(training, Series):
+                values = self._values(first.part(begin, begin + rows), training)
+            else:
+                values = first[begin : begin + rows]
+            for row, of_row in enumerate(values, begin):
+                near = of_row <= radius
+                if given is None:
+                    near[row] = False
+                order = np.flatnonzero(near)[np.argsort(of_row[near], kind="stable")]
+                found.append((of_row[order], order))
+        values, indices = (np.empty(len(first), object) for _ in range(2))
+        for row, (of_row, order) in enumerate(found):
+            values[row], indices[row] = of_row, order
+        return (values, indices) if return_distance else indices
+
+    def _new(self, X: Any, lengths: Any) -> Any:
+        """Series, or values, to predict; None for the training series themselves."""
+        self._check_fit_of(values=self._of_values)
+        if X is None:
+            return None
+        return self._new_values(X, lengths) if self._of_values else self._new_series(X, lengths)
+
+    def _nearest(self, given: Any, n_neighbors: int | None = None) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Values and indices of what is new, or for None of the training series."""
         k = count("n_neighbors", self.n_neighbors if n_neighbors is None else n_neighbors)
-        most = self.n_samples_fit_ - (X is None)
+        training, itself = self._training, given is None
+        most = self.n_samples_fit_ - itself
         if k > most:
             raise InvalidArgumentError(
                 f"n_neighbors is {k}: Expected n_neighbors <= n_samples_fit, of which there are {most}"
             )
-        series = self._series if X is None else self._new_series(X, lengths)
-        other = None if X is None else self._series
-        found = run(self._job(series, other, TopK(k, X is None)), self.checkpoint, self.progress)
-        instead = "training series of about its length"
-        require_paths("X", found["values"][:, 0], self._options(), "training series", instead)
-        return (found["values"], found["indices"]) if return_distance else found["indices"]
+        keep = TopK(k, itself)
+        if isinstance(training, Series):
+            first, second = (training, None) if itself else (given, training)
+            found = run(self._job(first, second, keep), self.checkpoint, self.progress)
+            values, indices = found["values"], found["indices"]
+        else:
+            values, indices = keep.of(training if itself else given)
+        self._require_finite(values[:, 0], "training series", "training series of about its length")
+        return values, indices
 
 
 @documented
@@ -156,7 +229,7 @@ class _Supervised(_Neighbors):
 
     def _check_weights(self) -> None:
         choice("weights", self.weights, WEIGHTS)
-        if self.weights == "distance" and not self.normalize:
+        if self.weights == "distance" and not self.normalize and not self._of_values:
             raise InvalidArgumentError(
                 "weights is 'distance' with normalize False: soft-DTW itself may be negative; expected "
                 "'uniform', or "
@@ -165,13 +238,35 @@ class _Supervised(_Neighbors):
 
     def _voices(self, X: Any, lengths: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Indices of the neighbours, and what each counts for, (B, k): nothing without a path to it."""
-        values, indices = self.kneighbors(X, lengths=lengths)
+        self._check_weights()  # those that are set now, be it after fit
+        given = self._new(X, lengths)
+        values, indices = self._nearest(given)
         if self.weights == "uniform":
             return indices, np.isfinite(values).astype(np.float64)
-        values = np.maximum(values.astype(np.float64), 0)
-        same = values == 0  # a copy of the query outvotes all that are not
-        with np.errstate(divide="ignore"):
-            return indices, np.where(same.any(axis=1, keepdims=True), same, 1 / values)
+        return indices, inverses(values.astype(np.float64), self._rounding(given, indices, values.dtype))
+
+    def _rounding(self, given: Any, indices: NDArray[np.int64], dtype: Any) -> NDArray[np.float64] | float:
+        """What rounding may make of a divergence that is 0, by what the library promises of its terms.
+
+        The value of a series with itself is between 0 and -gamma times the logarithm of the number of paths,
+        which of n + m steps is at most (n + m) log(1 + sqrt(2)), but for the penalties of a path.
+        """
+        if not isinstance(self._training, Series):
+            return 0.0
+        sizes = self._training.sizes()
+        steps = (sizes if given is None else given.sizes())[:, None] + sizes[indices]
+        penalty = max(map(abs, self._options().rules.step_penalty))
+        terms = (np.log1p(np.sqrt(2)) * self.gamma_ + penalty) * steps + self.gamma_ * np.sqrt(steps)
+        return np.asarray(8 * float(np.finfo(dtype).eps) * terms, np.float64)
+
+
+def inverses(values: NDArray[np.float64], rounding: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """What neighbours of these values (B, k) count for, relative to the nearest: see `weights`."""
+    copies = np.abs(values) <= rounding
+    least = np.maximum(values, np.maximum(rounding, -values.min(axis=1, keepdims=True)))
+    with np.errstate(invalid="ignore"):  # 0 / 0 of copies
+        shares = least.min(axis=1, keepdims=True) / least
+    return np.where(copies.any(axis=1, keepdims=True), copies, shares)
 
 
 @documented
@@ -180,7 +275,10 @@ class SoftDTWKNeighborsClassifier(ClassifierMixin, _Supervised):  # type: ignore
 
     Args:
         n_neighbors: how many.
-        weights: what a neighbour counts for: "uniform", the same; "distance", the inverse of its value.
+        weights: what a neighbour counts for: "uniform", the same; "distance", the inverse of its value. What
+            differs from 0 by rounding alone is a copy of the series, and copies share the whole vote.
+            Divergences may be a little negative: values below the size of the most negative one among the
+            neighbours count as if they were of that size.
         checkpoint: a directory from which a search that was killed goes on; see :func:`reduce_pairs`.
         progress: show a progress bar of tqdm.
     """
@@ -192,8 +290,7 @@ class SoftDTWKNeighborsClassifier(ClassifierMixin, _Supervised):  # type: ignore
         if y is None:
             raise InvalidArgumentError("This estimator requires y to be passed, but the target y is None")
         self._check_weights()
-        series = self._keep_training(X, lengths)
-        self.classes_, self._codes = encoded(y, len(series))
+        self.classes_, self._codes = encoded(y, self._keep_training(X, lengths))
         return self
 
     def predict(self, X: Any, *, lengths: Any = None) -> NDArray[Any]:
@@ -213,7 +310,9 @@ class SoftDTWKNeighborsClassifier(ClassifierMixin, _Supervised):  # type: ignore
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> float:
         """The share of series of which the class is predicted."""
-        return float(accuracy_score(y, self.predict(X, lengths=lengths), sample_weight=sample_weight))
+        return float(
+            accuracy_score(hosted(y), self.predict(X, lengths=lengths), sample_weight=hosted(sample_weight))
+        )
 
 
 @documented
@@ -222,7 +321,10 @@ class SoftDTWKNeighborsRegressor(RegressorMixin, _Supervised):  # type: ignore[m
 
     Args:
         n_neighbors: how many.
-        weights: what a neighbour counts for: "uniform", the same; "distance", the inverse of its value.
+        weights: what a neighbour counts for: "uniform", the same; "distance", the inverse of its value. What
+            differs from 0 by rounding alone is a copy of the series, and copies share the whole vote.
+            Divergences may be a little negative: values below the size of the most negative one among the
+            neighbours count as if they were of that size.
         checkpoint: a directory from which a search that was killed goes on; see :func:`reduce_pairs`.
         progress: show a progress bar of tqdm.
     """
@@ -239,8 +341,8 @@ class SoftDTWKNeighborsRegressor(RegressorMixin, _Supervised):  # type: ignore[m
         if y is None:
             raise InvalidArgumentError("This estimator requires y to be passed, but the target y is None")
         self._check_weights()
-        series = self._keep_training(X, lengths)
-        targets = NUMPY.asarray("y", y)
+        size = self._keep_training(X, lengths)
+        targets = as_numpy("y", y)
         if targets.dtype.kind not in "biufO":
             raise InvalidArgumentError(f"y has dtype {targets.dtype}: expected numbers")
         try:
@@ -249,7 +351,7 @@ class SoftDTWKNeighborsRegressor(RegressorMixin, _Supervised):  # type: ignore[m
             raise type(error)(f"y holds what is no number: {error}") from None
         if targets.ndim not in (1, 2):
             raise InvalidArgumentError(f"y has shape {targets.shape}: expected (B,) or (B, targets)")
-        check_size(targets, len(series))
+        check_size(targets, size)
         if not np.isfinite(targets).all():
             raise InvalidArgumentError("y has NaN or inf: expected finite numbers")
         self._targets = targets
@@ -265,4 +367,6 @@ class SoftDTWKNeighborsRegressor(RegressorMixin, _Supervised):  # type: ignore[m
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> float:
         """R^2 of the predicted targets."""
-        return float(r2_score(y, self.predict(X, lengths=lengths), sample_weight=sample_weight))
+        return float(
+            r2_score(hosted(y), self.predict(X, lengths=lengths), sample_weight=hosted(sample_weight))
+        )

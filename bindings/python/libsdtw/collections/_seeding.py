@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import InvalidArgumentError
-from ._series import as_series, stretched
+from ._series import as_series
+from ._transforms import stretched
 
 
 def given_centers(init: Any, clusters: int, features: int, length: int | None) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from .. import _core
 from .._arrays import NUMPY
 from .._core import InvalidArgumentError
 
-SCALERS = ("standard", "minmax")
+_ELSEWHERE = ("torch", "cupy")  # whose arrays may be on a GPU
 _CHECKED = 1 << 20  # numbers that are looked at at a time
 
 
@@ -95,14 +95,9 @@ def as_series(
             raise InvalidArgumentError(
                 f"{name} is a list of series and {of_lengths} is given: they have lengths"
             )
-        if library_of(given[0]) == "torch" and given[0].is_cuda:
-            from ..torch import pad
-
-            given, on_gpu = pad(given)
-            sizes = on_host(on_gpu).astype(np.int64)
-            _require_steps(name, sizes)
-            return _moved(Series(given, sizes), device)
-        series = _padded(name, given)
+        given = [_host_array(one) for one in given]
+        there = {library_of(one) for one in given} & set(_ELSEWHERE)
+        series = _padded_there(name, given, there.pop()) if there else _padded(name, given)
     elif np.ma.is_masked(given):
         if lengths is not None:
             raise InvalidArgumentError(
@@ -125,6 +120,16 @@ def on_host(array: Any) -> Any:
         return array.get()
     tensor = array.detach().cpu()
     return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
+
+
+def as_numpy(name: str, given: Any, dtype: Any = None) -> NDArray[Any]:
+    """An argument that is no collection as a NumPy array, wherever it is."""
+    return NUMPY.asarray(name, hosted(given), dtype)
+
+
+def hosted(given: Any) -> Any:
+    """Arrays of PyTorch and CuPy as NumPy's; anything else as it is."""
+    return on_host(given) if library_of(given) in _ELSEWHERE else given
 
 
 def like(array: NDArray[Any], other: Any) -> Any:
@@ -173,9 +178,9 @@ def library_of(array: Any) -> str:
 
 def _host_array(given: Any) -> Any:
     """PyTorch's tensors on the CPU as the NumPy arrays that they share their memory with, where they can."""
-    if library_of(given) == "torch" and given.device.type == "cpu":
-        return on_host(given)
-    return given
+    if library_of(given) != "torch":
+        return given
+    return on_host(given) if given.device.type == "cpu" else given.detach()
 
 
 def _is_ragged(given: Sequence[Any]) -> bool:
@@ -184,8 +189,23 @@ def _is_ragged(given: Sequence[Any]) -> bool:
     return any(hasattr(one, "ndim") for one in given) or len(sizes) > 1
 
 
+def _padded_there(name: str, given: Sequence[Any], library: str) -> Series:
+    """Of arrays of a library on a GPU, and there."""
+    if library == "torch":
+        from ..torch._ragged import padded
+
+        data, lengths = padded(name, given, None)
+    else:
+        from ..cupy import CupyArrays
+
+        arrays = CupyArrays()
+        with arrays.at(given):
+            data, lengths = arrays.pad(given, name)
+    return Series(data, on_host(lengths).astype(np.int64))
+
+
 def _padded(name: str, given: Sequence[Any]) -> Series:
-    parts = [_unpadded(f"{name}[{k}]", _host_array(one)) for k, one in enumerate(given)]
+    parts = [_unpadded(f"{name}[{k}]", one) for k, one in enumerate(given)]
     for k, one in enumerate(parts):
         if one.ndim not in (1, 2) or one.ndim != parts[0].ndim or one.shape[1:] != parts[0].shape[1:]:
             raise InvalidArgumentError(
@@ -212,14 +232,13 @@ def _unpadded(name: str, given: Any) -> NDArray[Any]:
 def _floats(name: str, given: Any) -> Any:
     """An array (B, N, D) of floating-point numbers, on the host in the byte order of its processor."""
     data = given
-    if library_of(given) not in ("torch", "cupy"):
+    if library_of(given) not in _ELSEWHERE:
         if hasattr(given, "toarray"):
             raise TypeError(f"{name} is a sparse {type(given).__name__}: expected a dense array of series")
         data = NUMPY.asarray(name, given)
         if data.dtype.kind == "O" and data.ndim == 0:
             raise TypeError(f"{name} is a {type(given).__name__}: expected an array, or a list of series")
-        if data.dtype.kind == "c":
-            raise InvalidArgumentError(f"{name} has dtype {data.dtype}: Complex data not supported")
+        _require_real(name, data)
         data = _numbers(name, data)
         if data.dtype.kind in "iub":
             data = data.astype(np.float64)
@@ -230,6 +249,8 @@ def _floats(name: str, given: Any) -> Any:
                 f"{name} has dtype {data.dtype}: expected floats, of float64 at most, or integers"
             )
         data = data.astype(data.dtype.newbyteorder("="), copy=False)
+    else:
+        _require_real(name, data)
     if data.ndim == 2:
         data = data[:, :, None]
     if data.ndim != 3:
@@ -249,6 +270,11 @@ def _floats(name: str, given: Any) -> Any:
     return data
 
 
+def _require_real(name: str, data: Any) -> None:
+    if "complex" in str(data.dtype):
+        raise InvalidArgumentError(f"{name} has dtype {data.dtype}: Complex data not supported")
+
+
 def _numbers(name: str, data: NDArray[Any]) -> NDArray[Any]:
     """Python's objects as numbers, as scikit-learn takes them; float() says what cannot be one."""
     if data.dtype.kind != "O":
@@ -264,7 +290,7 @@ def _numbers(name: str, data: NDArray[Any]) -> NDArray[Any]:
 def _lengths(name: str, data: Any, given: Any) -> NDArray[np.int64] | None:
     if given is None:
         return None
-    lengths = on_host(given) if library_of(given) in ("torch", "cupy") else NUMPY.asarray(name, given)
+    lengths = as_numpy(name, given)
     if lengths.dtype.kind not in "iu":
         raise TypeError(f"{name} has dtype {lengths.dtype}: expected integers")
     if lengths.shape != (len(data),):
@@ -279,28 +305,34 @@ def _lengths(name: str, data: Any, given: Any) -> NDArray[np.int64] | None:
 
 def _checked(name: str, series: Series, trim: bool) -> Series:
     """Series without NaN: at the end of one it is padding, anywhere else an error."""
-    if not series.on_host:
-        return series  # a look at each value would wait for the GPU; NaN gives NaN there
-    data = series.data
-    if series.lengths is None and np.isfinite([data.min(), data.max()]).all():
-        return series
-    sizes, steps = series.sizes().astype(np.int64), np.arange(data.shape[1])
-    rows = max(1, _CHECKED // max(1, data[0].size))
-    for begin in range(0, len(data), rows):  # of a memory-mapped array masks of all would fill memory
-        part, ends = data[begin : begin + rows], sizes[begin : begin + rows]
-        if trim:
-            there = ~np.isnan(part).all(axis=2) & (steps < ends[:, None])
-            np.minimum(ends, np.where(there, steps + 1, 0).max(axis=1), out=ends)
-        _require_steps(name, ends, begin)
-        bad = ~np.isfinite(part).all(axis=2) & (steps < ends[:, None])
-        if bad.any():
-            b, i = np.argwhere(bad)[0]
-            what = "NaN" if np.isnan(part[b, i]).any() else "inf"
-            raise InvalidArgumentError(
-                f"{name}[{begin + b}] has {what} at time step {i}: expected finite numbers (NaN and infinity "
-                "are no values of a series; NaN may pad its end)"
-            )
-    return Series(data, None if (sizes == data.shape[1]).all() else sizes)
+    data, sizes = series.data, series.sizes().astype(np.int64)
+    if all(
+        np.isfinite(float(one)) for one in (data.min(), data.max())
+    ):  # all that comes from a GPU, as a rule
+        _require_steps(name, sizes)
+    else:
+        rows = max(1, _CHECKED // (series.steps * series.features))
+        for begin in range(0, len(data), rows):  # of a memory-mapped array masks of all would fill memory
+            part = on_host(data[begin : begin + rows])
+            _check_part(name, part, sizes[begin : begin + rows], begin, trim)
+    return Series(data, None if (sizes == series.steps).all() else sizes)
+
+
+def _check_part(name: str, part: NDArray[Any], sizes: NDArray[np.int64], begin: int, trim: bool) -> None:
+    """Of the series from begin on; with trim their sizes become less by what is padding."""
+    steps = np.arange(part.shape[1])
+    if trim:
+        there = ~np.isnan(part).all(axis=2) & (steps < sizes[:, None])
+        np.minimum(sizes, np.where(there, steps + 1, 0).max(axis=1), out=sizes)
+    _require_steps(name, sizes, begin)
+    bad = ~np.isfinite(part).all(axis=2) & (steps < sizes[:, None])
+    if bad.any():
+        b, i = np.argwhere(bad)[0]
+        what = "NaN" if np.isnan(part[b, i]).any() else "inf"
+        raise InvalidArgumentError(
+            f"{name}[{begin + b}] has {what} at time step {i}: expected finite numbers (NaN and infinity "
+            "are no values of a series; NaN may pad its end)"
+        )
 
 
 def _require_steps(name: str, sizes: NDArray[Any], begin: int = 0) -> None:
@@ -337,33 +369,3 @@ def require_gpu(name: str, given: str) -> None:
         raise InvalidArgumentError(
             f"device {given}, and PyTorch sees {count} GPUs: expected 'cpu', or GPUs that it sees"
         )
-
-
-def scaled(series: Series, scaler: str | None) -> Series:
-    """Each feature of each series, on its own, with mean 0 and deviation 1, or in [0, 1]. Constants become
-    0."""
-    if scaler is None:
-        return series
-    data = np.array(on_host(series.data), dtype=series.value_dtype, order="C")  # sums have one order
-    for row, size in zip(data, series.sizes(), strict=True):
-        part = row[:size]
-        # The largest is near 1, by a power of two, as differences and squares of any numbers could overflow.
-        part[...] = np.ldexp(part, -np.frexp(np.abs(part).max(0))[1])
-        last_digit = np.finfo(part.dtype).eps * np.abs(part).max(0)
-        part -= part[0].copy()  # so that the mean of a constant is the constant, without rounding
-        if scaler == "standard":  # in float64, as rounding errors of many time steps add up
-            shift, scale = part.mean(0, dtype=np.float64), part.std(0, dtype=np.float64)
-        else:
-            shift, scale = part.min(0), np.ptp(part, 0)
-        part -= shift
-        # Values that differ in their last digit alone are a constant that was computed, and rounded.
-        part /= np.where(scale > last_digit, scale, np.inf)
-    return Series(like(data, series.data), series.lengths)
-
-
-def stretched(one: NDArray[Any], steps: int) -> NDArray[Any]:
-    """A series (N, D) at so many evenly spaced points of its own time, by linear interpolation."""
-    if len(one) == steps:
-        return np.array(one, np.float64)
-    at = np.linspace(0, len(one) - 1, steps)
-    return np.stack([np.interp(at, np.arange(len(one)), column) for column in one.T], axis=1)
