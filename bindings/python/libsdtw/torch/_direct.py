@@ -201,7 +201,7 @@ class _Reduced(_private.Function):
 
 
 def _form(tensor: Tensor | None) -> Any:
-    return None if tensor is None else (tensor.dtype, tensor.shape)
+    return None if tensor is None else (tensor.dtype, tensor.shape, tensor.device)
 
 
 def _new_grads(x: Tensor, y: Tensor, need_x: bool, need_y: bool) -> tuple[Tensor | None, Tensor | None]:
