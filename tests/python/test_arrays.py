@@ -25,8 +25,8 @@ FUNCTIONS = ["soft_dtw", "soft_dtw_grad", "soft_dtw_alignment", "soft_dtw_cdist"
 class Exchanged:
     """An array of a library that knows DLPack alone, on a device of any number."""
 
-    def __init__(self, array: np.ndarray, device: int = 1) -> None:
-        self.array, self.device = array, device
+    def __init__(self, array: np.ndarray, device: int = 1, number: int = 0) -> None:
+        self.array, self.device, self.number = array, device, number
 
     def on_host(self) -> np.ndarray:
         return self.array
@@ -35,7 +35,7 @@ class Exchanged:
         return self.array.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.device, 0
+        return self.device, self.number
 
 
 class WithNamespace(Exchanged):
@@ -179,11 +179,45 @@ def test_cupy_computes_on_the_current_stream_and_xs_gpu(pairs, cupy, monkeypatch
     x, y = (fake_cupy.asarray(series) for series in pairs)
     cupy.soft_dtw(x, y)
     assert made[0][2] == fake_cupy.STREAM
-    fake_cupy.entered.clear()
     x.number = 1
-    with pytest.raises(ValueError, match="x is on GPU 1: expected x's, GPU 0"):  # the fake's Device() stays 0
+    with pytest.raises(ValueError, match="y is on GPU 0: expected x's, GPU 1"):
         cupy.soft_dtw(x, y)
-    assert fake_cupy.entered[0] == 1
+    y.number = 1
+    value = cupy.soft_dtw(x, y)
+    assert value.device.id == 1
+    assert_same(value, libsdtw.numpy.soft_dtw(*pairs))
+
+
+@pytest.mark.parametrize("kind", ["dlpack", "interface", "list"])
+def test_cupy_finds_the_gpu_of_what_it_can_see(kind, pairs, cupy, monkeypatch):
+    x, y = pairs
+    if kind == "dlpack":
+        given = [Exchanged(one, device=2, number=3) for one in pairs]
+    else:
+        given = [OnGpu(x), OnGpu(y)] if kind == "interface" else [[OnGpu(one) for one in of] for of in pairs]
+        for one in (*pairs, *x, *y):
+            monkeypatch.setitem(fake_cupy.places, one.ctypes.data, 3)
+    value = cupy.soft_dtw(*given)
+    assert value.device.id == 3
+    assert fake_cupy.Device().id == 0
+    assert_same(value, libsdtw.numpy.soft_dtw(*pairs))
+    with pytest.raises(ValueError, match="y is on GPU 0: expected x's, GPU 3"):
+        cupy.soft_dtw(given[0], fake_cupy.asarray(y))
+
+
+def test_cupy_asks_dlpack_before_the_interface_without_a_stream(pairs, cupy):
+    class Both(Exchanged):
+        """As PyTorch's tensors are: the interface has what is there before the producer's stream is done."""
+
+        @property
+        def __cuda_array_interface__(self):
+            return np.zeros_like(self.array).__array_interface__
+
+    given = [Both(one, device=2) for one in pairs]
+    assert_same(cupy.soft_dtw(*given), libsdtw.numpy.soft_dtw(*pairs))
+    assert_same(libsdtw.soft_dtw(*given), libsdtw.numpy.soft_dtw(*pairs))
+    with pytest.raises(TypeError, match="x is a Both, not in a GPU's memory"):
+        cupy.soft_dtw(Both(pairs[0], device=1), given[1])
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
