@@ -350,6 +350,44 @@ def test_divergence_of_all_pairs(pairs):
     )
 
 
+@pytest.mark.parametrize("of_itself", [False, True])
+@pytest.mark.parametrize("upstream", [False, True])
+@pytest.mark.parametrize("options", [
+    {}, {"x_lengths": [9, 4, 1]}, {"gamma": 0, "metric": "cityblock"},
+    {"metric": "euclidean", "band": "sakoe_chiba", "radius": 2, "step_penalties": (0, 0.1, 0.1)},
+    {"step_weights": (1, 2, 1), "step_penalties": (0, 0.5, 0)},  # y x is not x y
+])  # fmt: skip
+def test_gradients_of_divergences_of_all_pairs(of_itself, upstream, options, pairs, rng, cupy):
+    x, y = pairs[0], np.concatenate([pairs[1], pairs[1][:1] + 1])
+    given = (x,) if of_itself else (x, y)
+    options = {"gamma": 0.7, "normalize": True} | options
+    value, *grads = libsdtw.numpy.soft_dtw_cdist_grad(*given, **options)
+    weights = np.ones(value.shape)
+    if upstream:
+        weights = rng.normal(size=value.shape)
+        value, *grads = libsdtw.numpy.soft_dtw_cdist_grad(*given, grad_value=weights, **options)
+    np.testing.assert_array_equal(value, libsdtw.numpy.soft_dtw_cdist(*given, **options))
+    tensors = [torch.tensor(series, requires_grad=True) for series in given]
+    expected = libsdtw.torch.soft_dtw_cdist(*tensors, **options)
+    expected.backward(torch.tensor(weights))
+    np.testing.assert_allclose(value, expected.detach(), rtol=1e-12, atol=1e-12)
+    for ours, tensor in zip(grads, tensors, strict=True):
+        np.testing.assert_allclose(ours, tensor.grad, rtol=0, atol=1e-12)
+    moved = [rng.normal(size=one.shape) for one in given]
+    ends = (
+        (
+            weights
+            * libsdtw.numpy.soft_dtw_cdist(*(g + s * m for g, m in zip(given, moved, strict=True)), **options)
+        ).sum()
+        for s in (1e-6, -1e-6)
+    )
+    slope = sum((g * m).sum() for g, m in zip(grads, moved, strict=True))
+    assert (next(ends) - next(ends)) / 2e-6 == pytest.approx(slope, rel=1e-6, abs=1e-6)
+    on_gpu = [fake_cupy.asarray(one) for one in given]
+    weights_there = {"grad_value": fake_cupy.asarray(weights)}
+    assert_same(cupy.soft_dtw_cdist_grad(*on_gpu, **weights_there, **options), (value, *grads))
+
+
 def test_functions_can_be_sent_to_other_processes():
     assert pickle.loads(pickle.dumps(libsdtw.numpy.soft_dtw))([1.0], [2.0]) == 1
     assert pickle.loads(pickle.dumps(libsdtw.soft_dtw))([1.0], [2.0]) == 1

@@ -97,10 +97,7 @@ class Functions:
             gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
         )
         call = Call(x, y, options, arrays=self.arrays)
-        value = call.forward()
-        if normalize:
-            value = value - 0.5 * sum(own.call.forward() for own in call.own())
-        return call.unbatch(value)
+        return call.unbatch(call.divergence() if normalize else call.forward())
 
     @_where_x_is
     def soft_dtw_grad(
@@ -136,12 +133,8 @@ class Functions:
             gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
         )
         call = Call(x, y, options, arrays=self.arrays)
-        value, grads = call.value_and_gradients(grad_value)
-        if normalize:
-            for k, own in enumerate(call.own()):
-                of_own, grad = own.value_and_gradient(call.upstream(grad_value))
-                value = value - 0.5 * of_own
-                grads[k] = grads[k] - 0.5 * grad
+        compute = call.divergence_and_gradients if normalize else call.value_and_gradients
+        value, grads = compute(grad_value)
         return (call.unbatch(value), *grads)
 
     @_where_x_is
@@ -162,7 +155,7 @@ class Functions:
     ) -> Floats:
         """Expected alignment of x and y: E[i, j] is the probability that a path visits the cell (i, j).
 
-        Arguments and errors are those of :func:`soft_dtw_grad`.
+        Arguments and errors are those of :func:`soft_dtw`, without normalize: a divergence has no alignment.
 
         Returns:
             E, (B, N, M), or (N, M) if neither x nor y has a batch dimension, of paths drawn with weight
@@ -202,7 +195,7 @@ class Functions:
             tangent_x, tangent_y: directions of x and y, of their shapes; None: zeros, but not both.
             grad_value: upstream gradient of the gradients, of the shape of the value; None: ones.
 
-        The other arguments and errors are those of :func:`soft_dtw`.
+        The other arguments and errors are those of :func:`soft_dtw`, without normalize.
 
         Returns:
             (value_tangent, grad_x_tangent, grad_y_tangent), or (value_tangent, grad_cost_tangent) for metric
@@ -250,8 +243,7 @@ class Functions:
             gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
         )
         call = Call(x, y, options, all_pairs=True, arrays=self.arrays)
-        value = call.forward()
-        return value - call.own_halves(value) if normalize else value
+        return call.divergence() if normalize else call.forward()
 
     @_where_x_is
     def soft_dtw_cdist_grad(
@@ -268,6 +260,7 @@ class Functions:
         step_weights: Sequence[float] = (1, 1, 1),
         step_penalties: Sequence[float] = (0, 0, 0),
         grad_value: ArrayLike | None = None,
+        normalize: bool = False,
         num_threads: int | None = None,
     ) -> tuple[Floats, ...]:
         """Soft-DTW of every series of x with every one of y, and gradients, in memory of a few pairs.
@@ -285,5 +278,6 @@ class Functions:
             gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
         )
         call = Call(x, y, options, all_pairs=True, arrays=self.arrays)
-        value, grads = call.value_and_gradients(grad_value)
+        compute = call.divergence_and_gradients if normalize else call.value_and_gradients
+        value, grads = compute(grad_value)
         return (value, *grads)

@@ -16,7 +16,8 @@ holds both, arrays in the other byte order to native ones. Gradients have that t
 float32 values of 16-bit types.
 
 The recurrence is that of Cuturi and Blondel, Soft-DTW: a Differentiable Loss Function for Time-Series, ICML
-2017. Every function takes the options of :func:`soft_dtw`, in any combination.
+2017. Every function takes the options of :func:`soft_dtw`, in any combination, but for the divergence,
+normalize: it has values and gradients, of pairs and of all pairs, but no alignment and no soft_dtw_jvp.
 """
 
 from ._arrays import NUMPY, to_lengths
