@@ -84,6 +84,10 @@ def full(shape, value, dtype):
     return np.full(shape, value, dtype).view(ndarray)
 
 
+def argwhere(array):
+    return np.argwhere(np.asarray(array)).view(ndarray)
+
+
 def broadcast_to(array, shape):
     return np.broadcast_to(array, shape, subok=True)
 

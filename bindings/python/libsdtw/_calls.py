@@ -15,6 +15,8 @@ from ._core import InvalidArgumentError
 from ._problem import Sizes, batched, check_options, check_threads, explain, pair_sizes, require_y
 from ._rules import Rules, check_rules
 
+MOST_CELLS = 2**24  # of alignments that are held at a time, where paths alone are wanted
+
 
 class Options(NamedTuple):
     """The keyword arguments that every function has."""
@@ -212,12 +214,33 @@ class Call:
         )
         return value, self._reduced(grads)
 
-    def alignment(self) -> Floats:
+    def alignment(self, value: Floats | None = None) -> Floats:
+        """Expected alignments; values are written as well, if there is memory for them."""
         alignment = self._empty((self.pairs, self.sizes.n, self.sizes.m), self.dtype)
         workspace, _kept = self._workspace(self.bytes.alignment)
-        place = self.arrays.view(alignment)
-        _core.alignment(self.problem, self.exec, *self._inputs(), place, None, workspace)
+        exec_, place = self._exec(with_value=value is not None), self.arrays.view(alignment)
+        _core.alignment(self.problem, exec_, *self._inputs(), place, None, workspace, self._address(value))
         return alignment
+
+    def paths(self) -> tuple[list[Floats], Floats]:
+        """The cells that paths at gamma = 0 visit, (K, 2) each and in order, and values: as many pairs at a
+        time as have MOST_CELLS, or one."""
+        xp = self.arrays.namespace
+        paths, value = [], self._empty(self.shape, self.value_dtype)
+        together = max(1, MOST_CELLS // max(1, self.sizes.n * self.sizes.m))
+        for begin in range(0, self.sizes.batch, together):
+            some = slice(begin, begin + together)
+            for visited in self._part(some).alignment(value[some]):
+                paths.append(xp.argwhere(visited > 0).astype(np.int64, copy=False))  # none of a NaN
+        return paths, value
+
+    def _part(self, some: slice) -> Call:
+        x, y, x_lengths, y_lengths = (
+            None if array is None else array[some]
+            for array in (self.x, self.y, self.x_lengths, self.y_lengths)
+        )
+        options = self.options._replace(x_lengths=x_lengths, y_lengths=y_lengths)
+        return Call(x, y, options, arrays=self.arrays)
 
     def jvp(
         self, tangents: Sequence[ArrayLike | None], grad_value: ArrayLike | None

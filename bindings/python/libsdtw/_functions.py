@@ -171,6 +171,40 @@ class Functions:
         return alignment
 
     @_where_x_is
+    def dtw_path(
+        self,
+        x: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        metric: str = "sqeuclidean",
+        x_lengths: ArrayLike | None = None,
+        y_lengths: ArrayLike | None = None,
+        band: str | None = None,
+        radius: float | None = None,
+        step_weights: Sequence[float] = (1, 1, 1),
+        step_penalties: Sequence[float] = (0, 0, 0),
+        num_threads: int | None = None,
+    ) -> tuple[Any, Any]:
+        """The best path of dynamic time warping, and its value: :func:`soft_dtw` at gamma = 0.
+
+        Arguments and errors are those of :func:`soft_dtw`. The alignments of up to 2^24 cells, or of one
+        pair, are held at a time.
+
+        Returns:
+            (path, value). The path is (K, 2) int64, the cells (i, j) from (0, 0) to (N - 1, M - 1) that x[i]
+            and y[j] are aligned in; of paths that are equally good it is the one that, read from its end,
+            goes diagonal before vertical before horizontal. The value is the sum of costs on it, for
+            "sqeuclidean" the square of what tslearn's dtw_path gives. Of a batch a list of paths, and values
+            (B,). A pair without a path, or with a NaN in it, has the path (0, 2).
+        """
+        options = Options(
+            0.0, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
+        )
+        call = Call(x, y, options, arrays=self.arrays)
+        paths, value = call.paths()
+        return call.unbatch(paths), call.unbatch(value)
+
+    @_where_x_is
     def soft_dtw_jvp(
         self,
         x: ArrayLike,

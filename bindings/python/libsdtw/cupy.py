@@ -23,6 +23,7 @@ from ._dispatch import DLPACK_CUDA
 from ._functions import Functions
 
 __all__ = [
+    "dtw_path",
     "pad",
     "soft_dtw",
     "soft_dtw_alignment",
@@ -101,6 +102,7 @@ class CupyArrays(NumpyArrays):
 
 
 _functions = Functions(CupyArrays())
+dtw_path = _functions.dtw_path
 pad = _functions.pad
 soft_dtw = _functions.soft_dtw
 soft_dtw_alignment = _functions.soft_dtw_alignment

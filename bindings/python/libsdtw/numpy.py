@@ -24,6 +24,7 @@ from ._arrays import NUMPY, to_lengths
 from ._functions import Functions
 
 __all__ = [
+    "dtw_path",
     "pad",
     "soft_dtw",
     "soft_dtw_alignment",
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 _functions = Functions(NUMPY)
+dtw_path = _functions.dtw_path
 pad = _functions.pad
 soft_dtw = _functions.soft_dtw
 soft_dtw_alignment = _functions.soft_dtw_alignment
