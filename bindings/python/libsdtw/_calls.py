@@ -235,12 +235,11 @@ class Call:
         return paths, value
 
     def _part(self, some: slice) -> Call:
-        x, y, x_lengths, y_lengths = (
-            None if array is None else array[some]
-            for array in (self.x, self.y, self.x_lengths, self.y_lengths)
+        y, x_lengths, y_lengths = (
+            None if array is None else array[some] for array in (self.y, self.x_lengths, self.y_lengths)
         )
         options = self.options._replace(x_lengths=x_lengths, y_lengths=y_lengths)
-        return Call(x, y, options, arrays=self.arrays)
+        return Call(self.x[some], y, options, arrays=self.arrays)
 
     def jvp(
         self, tangents: Sequence[ArrayLike | None], grad_value: ArrayLike | None
@@ -335,7 +334,7 @@ class Call:
     def batched(self) -> bool:
         return any(array.ndim == 3 for array in self.given)
 
-    def unbatch(self, result: Floats) -> Any:
+    def unbatch(self, result: Floats | list[Floats]) -> Any:
         return result if self.batched else result[0]
 
 

@@ -64,12 +64,13 @@ class CupyArrays(NumpyArrays):
                 f"{name} is a {type(given).__name__}, not in a GPU's memory: expected an array there, as "
                 "cupy.asarray makes it"
             )
-        array = cupy.asarray(given) if isinstance(given, Real) else _seen(given)
-        result: Floats = as_real(name, array, dtype)
+        seen = cupy.asarray(given) if isinstance(given, Real) else _seen(given)
+        result = as_real(name, seen, dtype)
         here = cupy.cuda.Device().id
         if result.device.id != here:
             raise InvalidArgumentError(f"{name} is on GPU {result.device.id}: expected x's, GPU {here}")
-        return result
+        array: Floats = result
+        return array
 
     def is_array(self, given: object) -> bool:
         return _is_on_gpu(given)
