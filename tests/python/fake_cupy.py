@@ -60,7 +60,9 @@ def asarray(given, dtype=None):
         return np.asanyarray(given, dtype).view(ndarray)
     interface = given.__cuda_array_interface__
     result = np.asarray(SimpleNamespace(__array_interface__=interface)).view(ndarray)
-    result.number = places.get(interface["data"][0], 0)
+    if places.get(interface["data"][0], 0) != current[-1]:
+        result = result.copy()  # as CuPy's does
+    result.number = current[-1]
     return result
 
 
@@ -96,7 +98,15 @@ def ascontiguousarray(array, dtype=None):
     return np.ascontiguousarray(array, dtype).view(ndarray)
 
 
-cuda = SimpleNamespace(Device=Device, get_current_stream=lambda: SimpleNamespace(ptr=STREAM))
+def attributes(address: int) -> SimpleNamespace:
+    return SimpleNamespace(device=places.get(address, 0))
+
+
+cuda = SimpleNamespace(
+    Device=Device,
+    get_current_stream=lambda: SimpleNamespace(ptr=STREAM),
+    runtime=SimpleNamespace(pointerGetAttributes=attributes),
+)
 
 
 def install(monkeypatch):

@@ -203,6 +203,9 @@ def test_cupy_finds_the_gpu_of_what_it_can_see(kind, pairs, cupy, monkeypatch):
     assert_same(value, libsdtw.numpy.soft_dtw(*pairs))
     with pytest.raises(ValueError, match="y is on GPU 0: expected x's, GPU 3"):
         cupy.soft_dtw(given[0], fake_cupy.asarray(y))
+    if kind == "interface":  # which CuPy would copy to the current GPU
+        with pytest.raises(ValueError, match="y is on GPU 3: expected x's, GPU 0"):
+            cupy.soft_dtw(fake_cupy.asarray(x), given[1])
 
 
 def test_cupy_asks_dlpack_before_the_interface_without_a_stream(pairs, cupy):

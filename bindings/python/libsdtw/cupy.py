@@ -46,7 +46,17 @@ def _seen(given: Any) -> Any:
     which the other interface tells no more than its producer chooses: PyTorch's, nothing."""
     if isinstance(given, cupy.ndarray):
         return given
-    return cupy.from_dlpack(given) if hasattr(given, "__dlpack_device__") else cupy.asarray(given)
+    if hasattr(given, "__dlpack_device__"):
+        return cupy.from_dlpack(given)
+    with _gpu_of(given.__cuda_array_interface__["data"][0]):
+        return cupy.asarray(given)  # a copy, if it were on a GPU that is not current
+
+
+def _gpu_of(address: int) -> AbstractContextManager[Any]:
+    """The GPU in whose memory an address is; 0, of no elements, is in none."""
+    number = cupy.cuda.runtime.pointerGetAttributes(address).device if address else -1
+    device: AbstractContextManager[Any] = cupy.cuda.Device(number) if number >= 0 else nullcontext()
+    return device
 
 
 class CupyArrays(NumpyArrays):
