@@ -54,8 +54,10 @@ def test_plans_of_two_gpus(cuda):
                     assert ours.get_device() == there
                     torch.testing.assert_close(ours.cpu(), want.cpu())
             assert torch.cuda.current_device() == here
-        plans = [_kernels.plan_for(t, u, None, 1.0, "sqeuclidean") for t, u in ((a, b), (x, y))]
-        assert plans[0] is not plans[1]
+    plans = [
+        _kernels.plan_for(x.to(f"cuda:{k}"), y.to(f"cuda:{k}"), None, 1.0, "sqeuclidean") for k in (0, 1)
+    ]
+    assert plans[0] is not plans[1]
 
 
 def elsewhere(tensor):
