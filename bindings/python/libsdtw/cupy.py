@@ -3,9 +3,10 @@
 
 Arguments are CuPy arrays, or objects with ``__dlpack__`` or ``__cuda_array_interface__`` in memory of one
 GPU; lengths may be in host memory, too. They are read in place. Calls are put on CuPy's current stream of
-that GPU, behind what DLPack's producers have queued on theirs, and return without waiting for it; results and
-scratch memory come from CuPy's pool. Lengths in a GPU's memory are not looked at: one outside of [0, N] makes
-its pair's value and gradients NaN.
+that GPU, behind what DLPack's producers have queued on theirs, and return without waiting for it, but for
+dtw_path, whose results have sizes that follow from the numbers; results and scratch memory come from CuPy's
+pool. Lengths in a GPU's memory are not looked at: one outside of [0, N] makes its pair's value and gradients
+NaN.
 """
 
 from __future__ import annotations
