@@ -117,7 +117,8 @@ bool copy(PyObject *addresses, Plan &plan) {
          copy(PyTuple_GET_ITEM(addresses, 2), plan.sizes);
 }
 
-// A call of a new kind: Python checks the arguments, raises what is to be said of them, and makes the plans.
+// A call of a new kind: Python checks the arguments, raises what is to be said of them, and makes the plans, with the
+// GPU of x as the current one (_kernels.plan).
 std::shared_ptr<const Call> new_call(PyObject *const *args, at::ScalarType type) {
   const py::object found = owned(PyObject_Vectorcall(find_call, args, 7, nullptr));
   if (found.is_none()) return nullptr;
