@@ -41,12 +41,23 @@ bool is_constant(PyObject *object) {
   return object == Py_None || PyUnicode_CheckExact(object) || PyFloat_CheckExact(object) || PyLong_CheckExact(object);
 }
 
+// The value of a key as a reference of one's own, null where there is none: another thread may clear the dict
+// meanwhile, if Python has no lock (3.13 and later).
+py::object found_in(PyObject *dict, PyObject *key) {
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject *value = nullptr;
+  PyDict_GetItemRef(dict, key, &value);
+#else
+  PyObject *const value = Py_XNewRef(PyDict_GetItemWithError(dict, key));
+#endif
+  return py::reinterpret_steal<py::object>(value);
+}
+
 // The number of these options, -1 for what takes the way through Python.
 int64_t number_of(PyObject *metric, PyObject *rules) {
   if (!PyUnicode_CheckExact(metric)) return -1;
   const py::object key = owned(PyTuple_Pack(2, metric, rules));
-  PyObject *number = PyDict_GetItemWithError(known_options, key.ptr());
-  if (number) return PyLong_AsLongLong(number);
+  if (const py::object number = found_in(known_options, key.ptr())) return PyLong_AsLongLong(number.ptr());
   if (PyErr_Occurred()) {
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw py::error_already_set();
     PyErr_Clear();  // options that are lists
@@ -106,7 +117,8 @@ bool copy(PyObject *addresses, Plan &plan) {
          copy(PyTuple_GET_ITEM(addresses, 2), plan.sizes);
 }
 
-// A call of a new kind: Python checks the arguments, raises what is to be said of them, and makes the plans.
+// A call of a new kind: Python checks the arguments, raises what is to be said of them, and makes the plans, with the
+// GPU of x as the current one (_kernels.plan).
 std::shared_ptr<const Call> new_call(PyObject *const *args, at::ScalarType type) {
   const py::object found = owned(PyObject_Vectorcall(find_call, args, 7, nullptr));
   if (found.is_none()) return nullptr;

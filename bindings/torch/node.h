@@ -53,6 +53,7 @@ inline at::Tensor reduced(const at::Tensor &value, Reduction reduction) {
 struct SoftDtwBackward : torch::autograd::Node {
   std::shared_ptr<const Call> call;
   Reduction reduction = Reduction::none;
+  at::Device device{at::kCPU};
   SavedVariable x, y, x_lengths, y_lengths, kept_x, kept_y;
 
   std::string name() const override { return "SoftDtwBackward"; }
@@ -66,7 +67,7 @@ struct SoftDtwBackward : torch::autograd::Node {
     const bool keeps_graph = torch::autograd::get_current_graph_task_keep_graph();
     const Question of = question(keeps_graph);
     require_what_was_saved(of);
-    const c10::OptionalDeviceGuard device(of.x.is_cpu() ? std::optional<at::Device>() : of.x.device());
+    const c10::OptionalDeviceGuard guard(device.is_cpu() ? std::optional<at::Device>() : device);
     const at::Tensor grad = grads[0].defined() ? std::move(grads[0]) : of.zeros();
     variable_list result(2);
     return is_usual(grad, of) && compute(grad, of, keeps_graph, result) ? result : ask_python(grad, of);
@@ -116,9 +117,10 @@ struct SoftDtwBackward : torch::autograd::Node {
   void require_what_was_saved(const Question &of) const {
     const sdtw_problem &p = call->training.problem;
     const at::ScalarType type = type_of(p.dtype), of_lengths = p.length_bits == 32 ? at::kInt : at::kLong;
-    const auto require = [](const char *name, const at::Tensor &t, at::ScalarType wanted, at::IntArrayRef sizes) {
-      TORCH_CHECK(!t.defined() || (t.scalar_type() == wanted && t.sizes() == sizes), name, " is ", t.scalar_type(),
-                  t.sizes(), ", as a hook of saved tensors gave it back: expected ", wanted, sizes,
+    const auto require = [&](const char *name, const at::Tensor &t, at::ScalarType wanted, at::IntArrayRef sizes) {
+      TORCH_CHECK(!t.defined() || (t.scalar_type() == wanted && t.sizes() == sizes && t.device() == device), name,
+                  " is ", t.scalar_type(), t.sizes(), " on ", t.device(),
+                  ", as a hook of saved tensors gave it back: expected ", wanted, sizes, " on ", device,
                   ", as it was saved");
     };
     require("x", of.x, type, {p.batch_x, p.n, p.features});
@@ -224,6 +226,7 @@ inline at::Tensor soft_dtw(const std::shared_ptr<const Call> &call, const Inputs
   node->set_next_edges(torch::autograd::collect_next_edges(in.x, in.y));
   node->call = call;
   node->reduction = reduction;
+  node->device = in.x.device();
   node->x = SavedVariable(in.x, false);
   node->y = SavedVariable(in.y, false);
   if (in.x_lengths.defined()) node->x_lengths = SavedVariable(in.x_lengths, false);

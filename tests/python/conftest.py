@@ -51,6 +51,14 @@ def cuda() -> torch.device:
 
 
 @pytest.fixture
+def filled_memory(device: torch.device) -> Iterator[None]:
+    """torch.empty returns the same bytes each time: opcheck compares state, which has gaps on a GPU."""
+    torch.use_deterministic_algorithms(device.type == "cuda")
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture
 def python_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """libsdtw.torch without its extension: for tests that look at calls of the core, or compare the two."""
     from libsdtw.torch import _direct

@@ -1,5 +1,5 @@
 # CuPy as far as libsdtw.cupy uses it, in NumPy's memory: arrays that give no host address, streams, devices,
-# and a record of what was allocated.
+# which are those of addresses, and a record of what was allocated.
 from __future__ import annotations
 
 import sys
@@ -9,28 +9,27 @@ import numpy as np
 
 STREAM = 0x51
 allocated: list[int] = []  # bytes of each block that was asked for
-entered: list[int] = []  # devices that were made the current one
+current: list[int] = [0]  # devices that were made the current one, which is the last
+places: dict[int, int] = {}  # devices of addresses, where not 0
 
 
 class Device:
-    def __init__(self, number: int = 0) -> None:
-        self.id = number
+    def __init__(self, number: int | None = None) -> None:
+        self.id = current[-1] if number is None else number
 
     def __enter__(self) -> Device:
-        entered.append(self.id)
+        current.append(self.id)
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
+        current.pop()
 
 
 class ndarray(np.ndarray):  # noqa: N801
     """Named as CuPy's."""
 
-    number = 0
-
     def __array_finalize__(self, other: object) -> None:
-        self.number = getattr(other, "number", 0)
+        self.number = getattr(other, "number", current[-1])
 
     @property
     def data(self) -> SimpleNamespace:
@@ -57,13 +56,20 @@ class ndarray(np.ndarray):  # noqa: N801
 
 
 def asarray(given, dtype=None):
-    if not isinstance(given, np.ndarray) and hasattr(given, "__cuda_array_interface__"):
-        given = np.asarray(SimpleNamespace(__array_interface__=given.__cuda_array_interface__))
-    return np.asanyarray(given, dtype).view(ndarray)
+    if isinstance(given, np.ndarray) or not hasattr(given, "__cuda_array_interface__"):
+        return np.asanyarray(given, dtype).view(ndarray)
+    interface = given.__cuda_array_interface__
+    result = np.asarray(SimpleNamespace(__array_interface__=interface)).view(ndarray)
+    if places.get(interface["data"][0], 0) != current[-1]:
+        result = result.copy()  # as CuPy's does
+    result.number = current[-1]
+    return result
 
 
 def from_dlpack(given):
-    return given.on_host().view(ndarray)
+    result = given.on_host().view(ndarray)
+    result.number = given.__dlpack_device__()[1]
+    return result
 
 
 def empty(shape, dtype):
@@ -80,6 +86,10 @@ def full(shape, value, dtype):
     return np.full(shape, value, dtype).view(ndarray)
 
 
+def argwhere(array):
+    return np.argwhere(np.asarray(array)).view(ndarray)
+
+
 def broadcast_to(array, shape):
     return np.broadcast_to(array, shape, subok=True)
 
@@ -88,7 +98,15 @@ def ascontiguousarray(array, dtype=None):
     return np.ascontiguousarray(array, dtype).view(ndarray)
 
 
-cuda = SimpleNamespace(Device=Device, get_current_stream=lambda: SimpleNamespace(ptr=STREAM))
+def attributes(address: int) -> SimpleNamespace:
+    return SimpleNamespace(device=places.get(address, 0))
+
+
+cuda = SimpleNamespace(
+    Device=Device,
+    get_current_stream=lambda: SimpleNamespace(ptr=STREAM),
+    runtime=SimpleNamespace(pointerGetAttributes=attributes),
+)
 
 
 def install(monkeypatch):

@@ -25,8 +25,8 @@ FUNCTIONS = ["soft_dtw", "soft_dtw_grad", "soft_dtw_alignment", "soft_dtw_cdist"
 class Exchanged:
     """An array of a library that knows DLPack alone, on a device of any number."""
 
-    def __init__(self, array: np.ndarray, device: int = 1) -> None:
-        self.array, self.device = array, device
+    def __init__(self, array: np.ndarray, device: int = 1, number: int = 0) -> None:
+        self.array, self.device, self.number = array, device, number
 
     def on_host(self) -> np.ndarray:
         return self.array
@@ -35,7 +35,7 @@ class Exchanged:
         return self.array.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.device, 0
+        return self.device, self.number
 
 
 class WithNamespace(Exchanged):
@@ -179,11 +179,48 @@ def test_cupy_computes_on_the_current_stream_and_xs_gpu(pairs, cupy, monkeypatch
     x, y = (fake_cupy.asarray(series) for series in pairs)
     cupy.soft_dtw(x, y)
     assert made[0][2] == fake_cupy.STREAM
-    fake_cupy.entered.clear()
     x.number = 1
-    with pytest.raises(ValueError, match="x is on GPU 1: expected x's, GPU 0"):  # the fake's Device() stays 0
+    with pytest.raises(ValueError, match="y is on GPU 0: expected x's, GPU 1"):
         cupy.soft_dtw(x, y)
-    assert fake_cupy.entered[0] == 1
+    y.number = 1
+    value = cupy.soft_dtw(x, y)
+    assert value.device.id == 1
+    assert_same(value, libsdtw.numpy.soft_dtw(*pairs))
+
+
+@pytest.mark.parametrize("kind", ["dlpack", "interface", "list"])
+def test_cupy_finds_the_gpu_of_what_it_can_see(kind, pairs, cupy, monkeypatch):
+    x, y = pairs
+    if kind == "dlpack":
+        given = [Exchanged(one, device=2, number=3) for one in pairs]
+    else:
+        given = [OnGpu(x), OnGpu(y)] if kind == "interface" else [[OnGpu(one) for one in of] for of in pairs]
+        for one in (*pairs, *x, *y):
+            monkeypatch.setitem(fake_cupy.places, one.ctypes.data, 3)
+    value = cupy.soft_dtw(*given)
+    assert value.device.id == 3
+    assert fake_cupy.Device().id == 0
+    assert_same(value, libsdtw.numpy.soft_dtw(*pairs))
+    with pytest.raises(ValueError, match="y is on GPU 0: expected x's, GPU 3"):
+        cupy.soft_dtw(given[0], fake_cupy.asarray(y))
+    if kind == "interface":  # which CuPy would copy to the current GPU
+        with pytest.raises(ValueError, match="y is on GPU 3: expected x's, GPU 0"):
+            cupy.soft_dtw(fake_cupy.asarray(x), given[1])
+
+
+def test_cupy_asks_dlpack_before_the_interface_without_a_stream(pairs, cupy):
+    class Both(Exchanged):
+        """As PyTorch's tensors are: the interface has what is there before the producer's stream is done."""
+
+        @property
+        def __cuda_array_interface__(self):
+            return np.zeros_like(self.array).__array_interface__
+
+    given = [Both(one, device=2) for one in pairs]
+    assert_same(cupy.soft_dtw(*given), libsdtw.numpy.soft_dtw(*pairs))
+    assert_same(libsdtw.soft_dtw(*given), libsdtw.numpy.soft_dtw(*pairs))
+    with pytest.raises(TypeError, match="x is a Both, not in a GPU's memory"):
+        cupy.soft_dtw(Both(pairs[0], device=1), given[1])
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -314,6 +351,44 @@ def test_divergence_of_all_pairs(pairs):
     np.testing.assert_allclose(
         libsdtw.numpy.soft_dtw_cdist(x, y, **options), expected, rtol=1e-12, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("of_itself", [False, True])
+@pytest.mark.parametrize("upstream", [False, True])
+@pytest.mark.parametrize("options", [
+    {}, {"x_lengths": [9, 4, 1]}, {"gamma": 0, "metric": "cityblock"},
+    {"metric": "euclidean", "band": "sakoe_chiba", "radius": 2, "step_penalties": (0, 0.1, 0.1)},
+    {"step_weights": (1, 2, 1), "step_penalties": (0, 0.5, 0)},  # y x is not x y
+])  # fmt: skip
+def test_gradients_of_divergences_of_all_pairs(of_itself, upstream, options, pairs, rng, cupy):
+    x, y = pairs[0], np.concatenate([pairs[1], pairs[1][:1] + 1])
+    given = (x,) if of_itself else (x, y)
+    options = {"gamma": 0.7, "normalize": True} | options
+    value, *grads = libsdtw.numpy.soft_dtw_cdist_grad(*given, **options)
+    weights = np.ones(value.shape)
+    if upstream:
+        weights = rng.normal(size=value.shape)
+        value, *grads = libsdtw.numpy.soft_dtw_cdist_grad(*given, grad_value=weights, **options)
+    np.testing.assert_array_equal(value, libsdtw.numpy.soft_dtw_cdist(*given, **options))
+    tensors = [torch.tensor(series, requires_grad=True) for series in given]
+    expected = libsdtw.torch.soft_dtw_cdist(*tensors, **options)
+    expected.backward(torch.tensor(weights))
+    np.testing.assert_allclose(value, expected.detach(), rtol=1e-12, atol=1e-12)
+    for ours, tensor in zip(grads, tensors, strict=True):
+        np.testing.assert_allclose(ours, tensor.grad, rtol=0, atol=1e-12)
+    moved = [rng.normal(size=one.shape) for one in given]
+    ends = (
+        (
+            weights
+            * libsdtw.numpy.soft_dtw_cdist(*(g + s * m for g, m in zip(given, moved, strict=True)), **options)
+        ).sum()
+        for s in (1e-6, -1e-6)
+    )
+    slope = sum((g * m).sum() for g, m in zip(grads, moved, strict=True))
+    assert (next(ends) - next(ends)) / 2e-6 == pytest.approx(slope, rel=1e-6, abs=1e-6)
+    on_gpu = [fake_cupy.asarray(one) for one in given]
+    weights_there = {"grad_value": fake_cupy.asarray(weights)}
+    assert_same(cupy.soft_dtw_cdist_grad(*on_gpu, **weights_there, **options), (value, *grads))
 
 
 def test_functions_can_be_sent_to_other_processes():

@@ -85,3 +85,35 @@ def test_memory_is_of_the_pool(rng, module):
         taken = min(taken, max(0, free - cupy.cuda.runtime.memGetInfo()[0]))
     assert pool.total_bytes() == held
     assert not taken
+
+
+def test_tensors_of_a_side_stream_are_waited_for(rng, module):
+    # PyTorch's stream is busy for about 0.1 s before it makes the numbers, and CuPy's is another.
+    import torch
+
+    series = [torch.tensor(rng.normal(size=(8, 30, 4)), device="cuda") for _ in range(2)]
+    expected = cupy.asnumpy(module.soft_dtw(*series))
+    side, late = torch.cuda.Stream(), [torch.zeros_like(one) for one in series]
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(200_000_000)
+        for to, of in zip(late, series, strict=True):
+            to.copy_(of)
+        ours = module.soft_dtw(*late)
+    np.testing.assert_array_equal(cupy.asnumpy(ours), expected)
+
+
+def test_arrays_of_another_gpu(pairs, module):
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("CuPy sees one GPU")
+
+    class Seen:
+        def __init__(self, array):
+            self.__cuda_array_interface__ = array.__cuda_array_interface__
+
+    with cupy.cuda.Device(1):
+        arrays = [cupy.asarray(one) for one in pairs]
+    for given in (arrays, [Seen(one) for one in arrays]):
+        value = module.soft_dtw(*given)
+        assert value.device.id == 1
+        np.testing.assert_allclose(cupy.asnumpy(value), libsdtw.numpy.soft_dtw(*pairs), rtol=1e-12)

@@ -218,3 +218,26 @@ def test_of_other_platforms(platform):
 def test_lengths_that_are_traced_one_by_one():
     value = jax.jit(lambda n: soft_dtw(**given(), x_lengths=[n, 5]))(3)
     assert np.array_equal(value, soft_dtw(**given(), x_lengths=[3, 5]))
+
+
+@pytest.mark.parametrize(("number", "name"), [(jnp.nan, "NaN"), (jnp.inf, "infinity")])
+def test_averages_of_what_is_not_finite(number, name):
+    x = np.asarray(series(3, 7, 2)).copy()
+    want = soft_dtw_barycenter([x[0], x[1, :5], x[2]], max_iter=3)
+    x[1, 5:] = number  # padding, as tslearn has it
+    for options in ({}, {"metric": "cityblock", "gamma": 0}, {"normalize": True}, {"init": x[0, :4]}):
+        with pytest.raises(ValueError, match=rf"series\[1\] holds {name}: expected finite .*lengths"):
+            soft_dtw_barycenter(x, **options)
+    np.testing.assert_allclose(soft_dtw_barycenter(x, lengths=[7, 5, 7], max_iter=3), want, rtol=1e-5)
+    with pytest.raises(ValueError, match="init holds NaN or infinity"):
+        soft_dtw_barycenter(x, lengths=[7, 5, 7], init=x[1])
+    # Of weight 0 it has no say.
+    alone = soft_dtw_barycenter(x[[0, 2]], weights=[0.5, 1.5], max_iter=3)
+    np.testing.assert_allclose(soft_dtw_barycenter(x, weights=[0.5, 0, 1.5], max_iter=3), alone, rtol=1e-5)
+
+    def known(a, b):
+        return jnp.square(jnp.nan_to_num(a[:, :, None] - b[:, None], posinf=0, neginf=0)).sum(-1)
+
+    assert jnp.isfinite(soft_dtw_barycenter(x, metric=known, init=x[0], max_iter=3)).all()
+    with pytest.raises(ValueError, match="the average or its value came to be NaN"):
+        soft_dtw_barycenter(x, metric=lambda a, b: known(a, b) * jnp.nan, init=x[0], max_iter=3)

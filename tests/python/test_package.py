@@ -149,3 +149,12 @@ def test_the_extension_for_pytorch_is_found_where_it_was_built():
     if not built:
         pytest.skip("it was not built: python -m libsdtw.torch.build")
     assert _direct.native is not None
+
+
+def test_a_folder_near_the_root_may_hold_the_package():
+    # As pip install --target /app does: where the source tree would be is above the root.
+    from libsdtw.torch import _extension
+
+    module = {"__file__": "/nowhere/libsdtw/torch/_extension.py", "__name__": "libsdtw.torch._extension"}
+    exec(Path(_extension.__file__).read_text(), module)
+    assert module["load"]() is None

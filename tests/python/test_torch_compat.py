@@ -7,7 +7,7 @@ import torch
 
 import oracle
 from libsdtw.torch import soft_dtw, soft_dtw_divergence
-from libsdtw.torch.compat import SoftDTW, SoftDTWLossPyTorch, softdtw_barycenter
+from libsdtw.torch.compat import SoftDTW, SoftDTWLossPyTorch, pysdtw, softdtw_barycenter
 from torch_data import grads, pair
 
 with warnings.catch_warnings():
@@ -41,6 +41,55 @@ def test_agrees_with_tslearn(gamma, normalize, shape, options):
     # tslearn's values and gradients pass through float32, whatever the input.
     torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-5)
     torch.testing.assert_close(grads(ours, x, y), grads(theirs, theirs_x, theirs_y), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("bandwidth", [None, 0, 2, 3.5])
+@pytest.mark.parametrize("lengths", [(7, 7, 7), (7, 5, 7), (5, 5, 9), (7, 7, None), (7, 9, None)])
+def test_agrees_with_pysdtw(lengths, bandwidth):
+    theirs = pytest.importorskip("pysdtw")
+    torch.manual_seed(0)
+    rows, columns = lengths, [n or 9 for n in reversed(lengths)]
+    x, y = (torch.randn(3, max(filter(None, of)), 2, requires_grad=True) for of in (rows, columns))
+    given = []
+    for t, of in ((x, rows), (y, columns)):
+        series = [t[k, :n] for k, n in enumerate(of)]
+        given.append(t if None in of else torch.nn.utils.rnn.pack_sequence(series, enforce_sorted=False))
+    options = {
+        "dist_func": lambda a, b: (a[:, :, None] - b[:, None]).square().sum(-1),
+        "bandwidth": bandwidth,
+    }
+    want = theirs.SoftDTW(0.5, use_cuda=False, **options)(*given)
+    for of_ours in (options, {"bandwidth": bandwidth}):
+        ours = pysdtw.SoftDTW(0.5, **of_ours)(*given)
+        torch.testing.assert_close(ours, want, rtol=1e-5, atol=1e-5)
+        if bandwidth and rows != tuple(columns):  # their gradients are of another band there, and NaN
+            continue
+        got, expected = (torch.autograd.grad(v.sum(), (x, y), retain_graph=True) for v in (ours, want))
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_arguments_of_pysdtw(device):
+    x, y = pair(device)
+    expected = soft_dtw(x, y, gamma=0.1)
+    for loss in (pysdtw.SoftDTW(0.1), pysdtw.SoftDTW(gamma=0.1, dist_func=None, use_cuda=False, bandwidth=0)):
+        torch.testing.assert_close(loss(x, y), expected)
+        torch.testing.assert_close(loss(X=x, Y=y), expected)
+    torch.testing.assert_close(pysdtw.SoftDTW(dist_func=cityblock)(x, y), soft_dtw(x, y, metric=cityblock))
+    banded = pysdtw.SoftDTW(1, cityblock, True, 3)
+    for loss in (banded, pysdtw.SoftDTW(bandwidth=3)):
+        assert torch.autograd.gradcheck(loss, (x, y))
+    banded.bandwidth = 0
+    torch.testing.assert_close(banded(x, y), soft_dtw(x, y, metric=cityblock))
+    with pytest.raises(ValueError, match=r"X and Y have shapes \(3, 7, 2\) and \(2, 6, 2\)"):
+        banded(x, y[:2])
+    with pytest.raises(ValueError, match=r"X has shape \(7, 2\): expected \(B, N, D\)"):
+        banded(x[0], y)
+    with pytest.raises(TypeError, match="Y is a list: expected a tensor or a PackedSequence"):
+        banded(x, [y[0]])
+    with pytest.raises(ValueError, match="gamma is -1"):
+        pysdtw.SoftDTW(-1)
+    with pytest.raises(TypeError, match="bandwidth is 'a'"):
+        pysdtw.SoftDTW(bandwidth="a")
 
 
 def test_arguments_of_both_packages(device):

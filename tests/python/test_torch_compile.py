@@ -315,14 +315,6 @@ def test_export(device):
         torch.testing.assert_close(program.module()(x, y), expected)
 
 
-@pytest.fixture
-def filled_memory(device):
-    """torch.empty returns the same bytes each time: opcheck compares state, which has gaps on a GPU."""
-    torch.use_deterministic_algorithms(device.type == "cuda")
-    yield
-    torch.use_deterministic_algorithms(False)
-
-
 @pytest.mark.usefixtures("filled_memory")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("needs", [(True, True), (True, False), (False, True)])

@@ -16,14 +16,6 @@ from torch_data import grads, pair
 OPS = torch.ops.libsdtw
 
 
-@pytest.fixture
-def filled_memory(device):
-    """torch.empty returns the same bytes each time: opcheck compares state, which has gaps on a GPU."""
-    torch.use_deterministic_algorithms(device.type == "cuda")
-    yield
-    torch.use_deterministic_algorithms(False)
-
-
 GRAD_OF_NO_LEAF = "ignore:The .grad attribute of a Tensor that is not a leaf"  # opcheck's own, PyTorch 2.14
 
 

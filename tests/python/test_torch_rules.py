@@ -183,6 +183,38 @@ def test_barycenter_of_what_has_no_path(options, method):
     assert average.isfinite().all()
 
 
+@pytest.mark.parametrize("method", ["lbfgs", "adam"])
+@pytest.mark.parametrize(("number", "name"), [(torch.nan, "NaN"), (torch.inf, "infinity")])
+def test_barycenter_of_what_is_not_finite(device, method, number, name):
+    x, _ = (t.detach() for t in pair(device))
+    options = {"method": method, "max_iter": 3}
+    want = soft_dtw_barycenter([x[0], x[1, :5], x[2]], **options)
+    x[1, 5:] = number  # padding, as tslearn has it
+    for given_options in ({}, {"metric": "cityblock", "gamma": 0}, {"normalize": True}, {"init": x[0, :4]}):
+        with pytest.raises(ValueError, match=rf"series\[1\] holds {name}: expected finite .*lengths"):
+            soft_dtw_barycenter(x, **options, **given_options)
+    ours = soft_dtw_barycenter(x, lengths=[7, 5, 7], **options)
+    torch.testing.assert_close(ours, want)
+    with pytest.raises(ValueError, match="init holds NaN or infinity"):
+        soft_dtw_barycenter(x, lengths=[7, 5, 7], init=x[1])
+    # Of weight 0 it has no say.
+    alone = soft_dtw_barycenter(x[[0, 2]], weights=[0.5, 1.5], **options)
+    weighted = soft_dtw_barycenter(x, weights=[0.5, 0, 1.5], **options)
+    torch.testing.assert_close(weighted, alone)
+
+
+def test_barycenter_by_a_function_that_knows_what_nan_means():
+    x, _ = (t.detach() for t in pair("cpu"))
+    x[1, 2] = torch.nan
+
+    def known(a, b):
+        return (a[:, :, None] - b[:, None]).nan_to_num().square().sum(-1)
+
+    assert soft_dtw_barycenter(x, metric=known, init=x[0], max_iter=3).isfinite().all()
+    with pytest.raises(ValueError, match="the average came to hold NaN"):
+        soft_dtw_barycenter(x, metric=lambda a, b: known(a, b) * torch.nan, init=x[0], max_iter=3)
+
+
 def test_hard_dtw(device):
     # gamma = 0 is the limit of small gamma; the path is fixed where it is differentiated.
     x, y = pair(device)

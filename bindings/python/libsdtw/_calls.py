@@ -15,6 +15,8 @@ from ._core import InvalidArgumentError
 from ._problem import Sizes, batched, check_options, check_threads, explain, pair_sizes, require_y
 from ._rules import Rules, check_rules
 
+MOST_CELLS = 2**24  # of alignments that are held at a time, where paths alone are wanted
+
 
 class Options(NamedTuple):
     """The keyword arguments that every function has."""
@@ -45,7 +47,7 @@ class Call:
         all_pairs: bool = False,
         arrays: NumpyArrays = NUMPY,
     ) -> None:
-        self.arrays, self.options = arrays, options
+        self.arrays, self.options, self.all_pairs = arrays, options, all_pairs
         check_options(options.gamma, options.metric)
         rules = check_rules(options.band, options.radius, options.step_weights, options.step_penalties)
         self.of_itself = all_pairs and y is None
@@ -69,7 +71,7 @@ class Call:
         else:
             self._set_pairs(inputs)
         self._set_lengths(options)
-        self.problem = self._problem(options, rules, all_pairs)
+        self.problem = self._problem(options, rules)
         self.exec = self._exec()
         try:
             self.bytes = _core.get_sizes(self.problem, self.exec)
@@ -129,10 +131,10 @@ class Call:
             else lengths("y_lengths", options.y_lengths, self.series_y, self.sizes.m)
         )
 
-    def _problem(self, options: Options, rules: Rules, all_pairs: bool) -> _core.Problem:
+    def _problem(self, options: Options, rules: Rules) -> _core.Problem:
         metric, dtype = _core.METRICS[options.metric], _core.DTYPES[self.dtype.name]
-        flags = (_core.ALL_PAIRS if all_pairs else 0) | (_core.SYMMETRIC if self.symmetric else 0)
-        batch_y = self.series_y if all_pairs else None
+        flags = (_core.ALL_PAIRS if self.all_pairs else 0) | (_core.SYMMETRIC if self.symmetric else 0)
+        batch_y = self.series_y if self.all_pairs else None
         return _core.Problem(
             metric, dtype, *self.sizes, options.gamma, flags=flags, batch_y=batch_y, **rules._asdict()
         )
@@ -212,12 +214,32 @@ class Call:
         )
         return value, self._reduced(grads)
 
-    def alignment(self) -> Floats:
+    def alignment(self, value: Floats | None = None) -> Floats:
+        """Expected alignments; values are written as well, if there is memory for them."""
         alignment = self._empty((self.pairs, self.sizes.n, self.sizes.m), self.dtype)
         workspace, _kept = self._workspace(self.bytes.alignment)
-        place = self.arrays.view(alignment)
-        _core.alignment(self.problem, self.exec, *self._inputs(), place, None, workspace)
+        exec_, place = self._exec(with_value=value is not None), self.arrays.view(alignment)
+        _core.alignment(self.problem, exec_, *self._inputs(), place, None, workspace, self._address(value))
         return alignment
+
+    def paths(self) -> tuple[list[Floats], Floats]:
+        """The cells that paths at gamma = 0 visit, (K, 2) each and in order, and values: as many pairs at a
+        time as have MOST_CELLS, or one."""
+        xp = self.arrays.namespace
+        paths, value = [], self._empty(self.shape, self.value_dtype)
+        together = max(1, MOST_CELLS // max(1, self.sizes.n * self.sizes.m))
+        for begin in range(0, self.sizes.batch, together):
+            some = slice(begin, begin + together)
+            for visited in self._part(some).alignment(value[some]):
+                paths.append(xp.argwhere(visited > 0).astype(np.int64, copy=False))  # none of a NaN
+        return paths, value
+
+    def _part(self, some: slice) -> Call:
+        y, x_lengths, y_lengths = (
+            None if array is None else array[some] for array in (self.y, self.x_lengths, self.y_lengths)
+        )
+        options = self.options._replace(x_lengths=x_lengths, y_lengths=y_lengths)
+        return Call(self.x[some], y, options, arrays=self.arrays)
 
     def jvp(
         self, tangents: Sequence[ArrayLike | None], grad_value: ArrayLike | None
@@ -271,27 +293,48 @@ class Call:
         broadcast: Floats = self.arrays.namespace.broadcast_to(result, array.shape)
         return broadcast
 
-    def own(self) -> list[Own]:
-        """The series of x with themselves, and those of y: the terms of a divergence."""
-        if self.y is None:
-            raise InvalidArgumentError("normalize is True with metric 'precomputed': expected series")
-        sets = (self.x, self.x_lengths, self.given[0]), (self.y, self.y_lengths, self.given[1])
-        return [Own(self, *one) for one in sets]
+    def divergence(self) -> Floats:
+        """S(x, y) - 1/2 S(x, x) - 1/2 S(y, y) of the pairs."""
+        own = [] if self.of_itself else [own.call.forward() for own in self._own()]
+        return self._less_own(self.forward(), own)
 
-    def own_halves(self, value: Floats) -> Floats:
-        """Of all pairs, half of what S(x, x) and S(y, y) are together, (P, Q)."""
-        if self.of_itself:
-            of_x = of_y = value.diagonal()
-        else:
-            of_x, of_y = (own.call.forward() for own in self.own())
-        halves: Floats = 0.5 * (of_x[:, None] + of_y)
-        return halves
+    def divergence_and_gradients(self, grad_value: ArrayLike | None = None) -> tuple[Floats, list[Floats]]:
+        value, grads = self.value_and_gradients(grad_value)
+        values = []
+        for k, (own, upstream) in enumerate(zip(self._own(), self._own_upstreams(grad_value), strict=True)):
+            of_own, grad = own.value_and_gradient(upstream)
+            values.append(of_own)
+            grads[k] = grads[k] - 0.5 * grad
+        return self._less_own(value, values), grads
+
+    def _own(self) -> list[Own]:
+        """The series of x with themselves, and those of y unless they are x's."""
+        if self.options.metric == "precomputed":
+            raise InvalidArgumentError("normalize is True with metric 'precomputed': expected series")
+        sets = (self.x, self.x_lengths), (self.y, self.y_lengths)
+        return [Own(self, *one, given) for one, given in zip(sets, self.given, strict=False)]
+
+    def _own_upstreams(self, grad_value: ArrayLike | None) -> list[Floats]:
+        """Upstream gradients of these, each of which is a term of all pairs that the series is in."""
+        upstream = self.upstream(grad_value)
+        if upstream is None:
+            upstream = self.arrays.namespace.full(self.shape, 1, self.value_dtype)
+        if not self.all_pairs:
+            return [upstream, upstream]
+        of_x, of_y = upstream.sum(1), upstream.sum(0)
+        return [of_x + of_y] if self.of_itself else [of_x, of_y]
+
+    def _less_own(self, value: Floats, own: Sequence[Floats]) -> Floats:
+        """S(x, y) less half of S(x, x) and S(y, y) each; of x with itself all of them are on the diagonal."""
+        of_x, of_y = [value.diagonal()] * 2 if self.of_itself else own
+        result: Floats = value - 0.5 * ((of_x[:, None] if self.all_pairs else of_x) + of_y)
+        return result
 
     @property
     def batched(self) -> bool:
         return any(array.ndim == 3 for array in self.given)
 
-    def unbatch(self, result: Floats) -> Any:
+    def unbatch(self, result: Floats | list[Floats]) -> Any:
         return result if self.batched else result[0]
 
 
@@ -304,11 +347,10 @@ class Own:
         options = call.options._replace(x_lengths=lengths, y_lengths=lengths)
         self.call = Call(self.series, self.series, options, arrays=call.arrays)
 
-    def value_and_gradient(self, upstream: Floats | None) -> tuple[Floats, Floats]:
+    def value_and_gradient(self, upstream: Floats) -> tuple[Floats, Floats]:
         """Values, and the gradient of the sum over all pairs in the shape of the argument."""
         if len(self.series) < self.pairs:  # once for all
-            total = self.pairs if upstream is None else upstream.sum()
-            upstream = self.call.arrays.namespace.full(1, total, self.call.value_dtype)
+            upstream = self.call.arrays.namespace.full(1, upstream.sum(), self.call.value_dtype)
         value, (of_x, of_y) = self.call.value_and_gradients(upstream)
         return value, reduced(of_x + of_y, self.given)
 

@@ -97,10 +97,7 @@ class Functions:
             gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
         )
         call = Call(x, y, options, arrays=self.arrays)
-        value = call.forward()
-        if normalize:
-            value = value - 0.5 * sum(own.call.forward() for own in call.own())
-        return call.unbatch(value)
+        return call.unbatch(call.divergence() if normalize else call.forward())
 
     @_where_x_is
     def soft_dtw_grad(
@@ -136,12 +133,8 @@ class Functions:
             gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
         )
         call = Call(x, y, options, arrays=self.arrays)
-        value, grads = call.value_and_gradients(grad_value)
-        if normalize:
-            for k, own in enumerate(call.own()):
-                of_own, grad = own.value_and_gradient(call.upstream(grad_value))
-                value = value - 0.5 * of_own
-                grads[k] = grads[k] - 0.5 * grad
+        compute = call.divergence_and_gradients if normalize else call.value_and_gradients
+        value, grads = compute(grad_value)
         return (call.unbatch(value), *grads)
 
     @_where_x_is
@@ -162,7 +155,7 @@ class Functions:
     ) -> Floats:
         """Expected alignment of x and y: E[i, j] is the probability that a path visits the cell (i, j).
 
-        Arguments and errors are those of :func:`soft_dtw_grad`.
+        Arguments and errors are those of :func:`soft_dtw`, without normalize: a divergence has no alignment.
 
         Returns:
             E, (B, N, M), or (N, M) if neither x nor y has a batch dimension, of paths drawn with weight
@@ -176,6 +169,40 @@ class Functions:
         call = Call(x, y, options, arrays=self.arrays)
         alignment: Floats = call.unbatch(call.alignment())
         return alignment
+
+    @_where_x_is
+    def dtw_path(
+        self,
+        x: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        metric: str = "sqeuclidean",
+        x_lengths: ArrayLike | None = None,
+        y_lengths: ArrayLike | None = None,
+        band: str | None = None,
+        radius: float | None = None,
+        step_weights: Sequence[float] = (1, 1, 1),
+        step_penalties: Sequence[float] = (0, 0, 0),
+        num_threads: int | None = None,
+    ) -> tuple[Any, Any]:
+        """The best path of dynamic time warping, and its value: :func:`soft_dtw` at gamma = 0.
+
+        Arguments and errors are those of :func:`soft_dtw`. The alignments of up to 2^24 cells, or of one
+        pair, are held at a time.
+
+        Returns:
+            (path, value). The path is (K, 2) int64, the cells (i, j) from (0, 0) to (N - 1, M - 1) that x[i]
+            and y[j] are aligned in; of paths that are equally good it is the one that, read from its end,
+            goes diagonal before vertical before horizontal. The value is the sum of costs on it, for
+            "sqeuclidean" the square of what tslearn's dtw_path gives. Of a batch a list of paths, and values
+            (B,). A pair without a path, or with a NaN in it, has the path (0, 2).
+        """
+        options = Options(
+            0.0, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
+        )
+        call = Call(x, y, options, arrays=self.arrays)
+        paths, value = call.paths()
+        return call.unbatch(paths), call.unbatch(value)
 
     @_where_x_is
     def soft_dtw_jvp(
@@ -202,7 +229,7 @@ class Functions:
             tangent_x, tangent_y: directions of x and y, of their shapes; None: zeros, but not both.
             grad_value: upstream gradient of the gradients, of the shape of the value; None: ones.
 
-        The other arguments and errors are those of :func:`soft_dtw`.
+        The other arguments and errors are those of :func:`soft_dtw`, without normalize.
 
         Returns:
             (value_tangent, grad_x_tangent, grad_y_tangent), or (value_tangent, grad_cost_tangent) for metric
@@ -250,8 +277,7 @@ class Functions:
             gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
         )
         call = Call(x, y, options, all_pairs=True, arrays=self.arrays)
-        value = call.forward()
-        return value - call.own_halves(value) if normalize else value
+        return call.divergence() if normalize else call.forward()
 
     @_where_x_is
     def soft_dtw_cdist_grad(
@@ -268,6 +294,7 @@ class Functions:
         step_weights: Sequence[float] = (1, 1, 1),
         step_penalties: Sequence[float] = (0, 0, 0),
         grad_value: ArrayLike | None = None,
+        normalize: bool = False,
         num_threads: int | None = None,
     ) -> tuple[Floats, ...]:
         """Soft-DTW of every series of x with every one of y, and gradients, in memory of a few pairs.
@@ -285,5 +312,6 @@ class Functions:
             gamma, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads
         )
         call = Call(x, y, options, all_pairs=True, arrays=self.arrays)
-        value, grads = call.value_and_gradients(grad_value)
+        compute = call.divergence_and_gradients if normalize else call.value_and_gradients
+        value, grads = compute(grad_value)
         return (value, *grads)

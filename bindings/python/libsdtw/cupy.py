@@ -1,10 +1,12 @@
 # Soft-DTW of CuPy arrays, and of whatever else in a GPU's memory CuPy can see without a copy.
 """Soft-DTW for CuPy arrays, with the functions, arguments and results of libsdtw.numpy, on the GPU.
 
-Arguments are CuPy arrays, or objects with ``__cuda_array_interface__`` or ``__dlpack__`` in memory of one
+Arguments are CuPy arrays, or objects with ``__dlpack__`` or ``__cuda_array_interface__`` in memory of one
 GPU; lengths may be in host memory, too. They are read in place. Calls are put on CuPy's current stream of
-that GPU and return without waiting for it; results and scratch memory come from CuPy's pool. Lengths in a
-GPU's memory are not looked at: one outside of [0, N] makes its pair's value and gradients NaN.
+that GPU, behind what DLPack's producers have queued on theirs, and return without waiting for it, but for
+dtw_path, whose results have sizes that follow from the numbers; results and scratch memory come from CuPy's
+pool. Lengths in a GPU's memory are not looked at: one outside of [0, N] makes its pair's value and gradients
+NaN.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from ._dispatch import DLPACK_CUDA
 from ._functions import Functions
 
 __all__ = [
+    "dtw_path",
     "pad",
     "soft_dtw",
     "soft_dtw_alignment",
@@ -34,9 +37,27 @@ __all__ = [
 
 
 def _is_on_gpu(given: object) -> bool:
-    if hasattr(given, "__cuda_array_interface__"):
-        return True
-    return hasattr(given, "__dlpack_device__") and given.__dlpack_device__()[0] in DLPACK_CUDA
+    if hasattr(given, "__dlpack_device__"):
+        return given.__dlpack_device__()[0] in DLPACK_CUDA
+    return hasattr(given, "__cuda_array_interface__")
+
+
+def _seen(given: Any) -> Any:
+    """What is on a GPU as CuPy's array, in place. DLPack has the current stream wait for the producer's, of
+    which the other interface tells no more than its producer chooses: PyTorch's, nothing."""
+    if isinstance(given, cupy.ndarray):
+        return given
+    if hasattr(given, "__dlpack_device__"):
+        return cupy.from_dlpack(given)
+    with _gpu_of(given.__cuda_array_interface__["data"][0]):
+        return cupy.asarray(given)  # a copy, if it were on a GPU that is not current
+
+
+def _gpu_of(address: int) -> AbstractContextManager[Any]:
+    """The GPU in whose memory an address is; 0, of no elements, is in none."""
+    number = cupy.cuda.runtime.pointerGetAttributes(address).device if address else -1
+    device: AbstractContextManager[Any] = cupy.cuda.Device(number) if number >= 0 else nullcontext()
+    return device
 
 
 class CupyArrays(NumpyArrays):
@@ -54,10 +75,8 @@ class CupyArrays(NumpyArrays):
                 f"{name} is a {type(given).__name__}, not in a GPU's memory: expected an array there, as "
                 "cupy.asarray makes it"
             )
-        if hasattr(given, "__cuda_array_interface__") or isinstance(given, Real):
-            result = as_real(name, cupy.asarray(given), dtype)
-        else:
-            result = as_real(name, cupy.asarray(cupy.from_dlpack(given)), dtype)
+        seen = cupy.asarray(given) if isinstance(given, Real) else _seen(given)
+        result = as_real(name, seen, dtype)
         here = cupy.cuda.Device().id
         if result.device.id != here:
             raise InvalidArgumentError(f"{name} is on GPU {result.device.id}: expected x's, GPU {here}")
@@ -76,9 +95,9 @@ class CupyArrays(NumpyArrays):
     def at(self, given: Any) -> AbstractContextManager[Any]:
         if isinstance(given, (list, tuple)) and given:
             given = given[0]
-        if not hasattr(given, "__dlpack_device__") or not _is_on_gpu(given):
+        if not _is_on_gpu(given):
             return nullcontext()
-        device: AbstractContextManager[Any] = cupy.cuda.Device(given.__dlpack_device__()[1])
+        device: AbstractContextManager[Any] = _seen(given).device  # where its address is
         return device
 
     def memory(self, size: int) -> Floats:
@@ -95,6 +114,7 @@ class CupyArrays(NumpyArrays):
 
 
 _functions = Functions(CupyArrays())
+dtw_path = _functions.dtw_path
 pad = _functions.pad
 soft_dtw = _functions.soft_dtw
 soft_dtw_alignment = _functions.soft_dtw_alignment

@@ -16,13 +16,15 @@ holds both, arrays in the other byte order to native ones. Gradients have that t
 float32 values of 16-bit types.
 
 The recurrence is that of Cuturi and Blondel, Soft-DTW: a Differentiable Loss Function for Time-Series, ICML
-2017. Every function takes the options of :func:`soft_dtw`, in any combination.
+2017. Every function takes the options of :func:`soft_dtw`, in any combination, but for the divergence,
+normalize: it has values and gradients, of pairs and of all pairs, but no alignment and no soft_dtw_jvp.
 """
 
 from ._arrays import NUMPY, to_lengths
 from ._functions import Functions
 
 __all__ = [
+    "dtw_path",
     "pad",
     "soft_dtw",
     "soft_dtw_alignment",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 _functions = Functions(NUMPY)
+dtw_path = _functions.dtw_path
 pad = _functions.pad
 soft_dtw = _functions.soft_dtw
 soft_dtw_alignment = _functions.soft_dtw_alignment

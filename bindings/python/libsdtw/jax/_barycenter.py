@@ -41,8 +41,9 @@ def soft_dtw_barycenter(
     it cannot be called within a program.
 
     Args:
-        series: a batch (B, N, D), or a list of arrays (N_b, D), which may be of different lengths.
-        weights: (B,), not negative; None: 1 / B each.
+        series: a batch (B, N, D), or a list of arrays (N_b, D), which may be of different lengths; of finite
+            numbers. NaN for padding are to be told so by lengths: ``lengths=to_lengths(series)``.
+        weights: (B,), not negative; None: 1 / B each. A series of weight 0 has no say, whatever it holds.
         init: where the search begins, (M, D), which also says how long the result is; None: the mean of the
             series, each stretched to the longest length.
         gamma, metric, band, radius, step_weights, step_penalties: as of :func:`soft_dtw`.
@@ -73,7 +74,14 @@ def soft_dtw_barycenter(
     dtype = batch.dtype
     batch = batch.astype(value_dtype(batch))  # steps of halves would be lost in rounding
     share = _weights(weights, batch)
+    largest = _largest(batch, sizes)
+    counted = np.flatnonzero(share > 0)
+    if isinstance(metric, str) or init is None:  # a function and init may know what NaN means
+        _require_finite(largest, counted)
     begin = _start(init, batch, sizes, share)
+    unit = _unit(batch, largest.max())
+    if len(counted) < len(share):
+        batch, share, sizes = batch[counted], share[counted], None if sizes is None else sizes[counted]
     function = soft_dtw_divergence if normalize else soft_dtw
     options: dict[str, Any] = {"gamma": gamma, "metric": metric, "band": band, "radius": radius}
     options |= {"step_weights": step_weights, "step_penalties": step_penalties}
@@ -84,13 +92,9 @@ def soft_dtw_barycenter(
         return function(average, batch, y_lengths=sizes, **options)
 
     def loss(average: jax.Array) -> jax.Array:
-        values = each(average)
-        # A series without a weight has no say, be it ever so far away.
-        return jnp.where(share > 0, values.astype(factors.dtype) * factors, 0).sum()
+        return (each(average).astype(factors.dtype) * factors).sum()
 
     evaluate = jax.jit(jax.value_and_grad(loss))
-
-    unit = _unit(batch, sizes)
 
     def on_host(flat: Any) -> tuple[float, Any]:
         value, grad = evaluate(jnp.asarray(unit * flat.reshape(begin.shape), batch.dtype))
@@ -104,11 +108,15 @@ def soft_dtw_barycenter(
 
     found = minimize(on_host, begin.ravel() / unit, jac=True, method="L-BFGS-B", options=settings)
     if found.fun == np.inf:
-        values = np.asarray(each(jnp.asarray(begin, batch.dtype)))
-        k = np.argmax(np.where(share > 0, values, -np.inf))
+        k = counted[np.argmax(np.asarray(each(jnp.asarray(begin, batch.dtype))))]
         raise InvalidArgumentError(
             f"series[{k}] has an infinite value with any average of {len(begin)} time steps: expected at "
             "least one time step, a band with a path, and costs in the range of their type"
+        )
+    if not (np.isfinite(found.fun) and np.isfinite(found.x).all()):
+        raise InvalidArgumentError(
+            "the average or its value came to be NaN or infinite: expected a metric whose values and "
+            "gradients are finite"
         )
     return jnp.asarray(unit * found.x.reshape(begin.shape), dtype)
 
@@ -118,13 +126,25 @@ def _check_untraced(name: str, given: Any) -> None:
         raise TypeError(f"{name} is traced: soft_dtw_barycenter searches on the host, outside of programs")
 
 
-def _unit(batch: jax.Array, lengths: jax.Array | None) -> float:
-    """What SciPy's variables are multiples of: 1, or the size of numbers that a step of 1 does not change."""
-    numbers = np.abs(np.asarray(batch))
-    lost = 10 * float(np.finfo(numbers.dtype).eps) * numbers[0].size
+def _largest(batch: jax.Array, lengths: jax.Array | None) -> Any:
+    """The size of the largest number of each series; NaN if it has one."""
+    largest = np.abs(np.asarray(batch)).max(2)
     if lengths is not None:
-        numbers = numbers[np.arange(batch.shape[1]) < np.asarray(lengths)[:, None]]
-    size = float(numbers.max(initial=0))
+        largest = np.where(np.arange(batch.shape[1]) < np.asarray(lengths)[:, None], largest, 0)
+    return largest.max(1)
+
+
+def _require_finite(largest: Any, counted: Any) -> None:
+    for k in counted[~np.isfinite(largest[counted])][:1]:
+        raise InvalidArgumentError(
+            f"series[{k}] holds {'NaN' if np.isnan(largest[k]) else 'infinity'}: expected finite "
+            "numbers, and lengths where NaN is padding, as to_lengths finds them"
+        )
+
+
+def _unit(batch: jax.Array, size: float) -> float:
+    """What SciPy's variables are multiples of: 1, or the size of numbers that a step of 1 does not change."""
+    lost = 10 * float(np.finfo(batch.dtype).eps) * batch[0].size
     return float(2.0 ** np.floor(np.log2(size))) if lost * size > 1 and size < np.inf else 1.0
 
 
@@ -154,6 +174,8 @@ def _start(init: Any, batch: jax.Array, lengths: jax.Array | None, share: Any) -
             begin = begin[:, None]
         if begin.ndim != 2 or begin.shape[1] != batch.shape[2] or begin.shape[0] == 0:
             raise InvalidArgumentError(f"init has shape {begin.shape}: expected (M, {batch.shape[2]})")
+        if not np.isfinite(begin).all():
+            raise InvalidArgumentError("init holds NaN or infinity: expected finite numbers")
         return begin
     sizes = [batch.shape[1]] * len(batch) if lengths is None else np.asarray(lengths).tolist()
     longest = max(1, *sizes)

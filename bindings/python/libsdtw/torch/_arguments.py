@@ -144,7 +144,7 @@ def check_supported(gamma: Any, metric: Any, rules: _options.GivenRules = _optio
     elif isinstance(metric, str):
         shape = torch.Size((1, 1, 1))
         y = None if metric == "precomputed" else shape
-        _kernels.plan(shape, y, torch.float32, None, gamma, key, "cpu", 1, 0, True, False)
+        _kernels.plan(shape, y, torch.float32, None, gamma, key, -1, 1, 0, True, False)
 
 
 def check_floats(name: str, tensor: Any) -> None:

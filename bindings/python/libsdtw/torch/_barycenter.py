@@ -51,8 +51,9 @@ def soft_dtw_barycenter(
     """The series with the least weighted sum of soft-DTW to all given ones (Cuturi and Blondel 2017).
 
     Args:
-        series: a batch (B, N, D), or a list of tensors (N_b, D), which may be of different lengths.
-        weights: (B,), not negative; None: 1 / B each.
+        series: a batch (B, N, D), or a list of tensors (N_b, D), which may be of different lengths; of finite
+            numbers. NaN for padding are to be told so by lengths: ``lengths=to_lengths(series)``.
+        weights: (B,), not negative; None: 1 / B each. A series of weight 0 has no say, whatever it holds.
         init: where the search begins, (M, D), which also says how long the result is; None: the mean of the
             series, each stretched to the longest length.
         gamma, metric, band, radius, step_weights, step_penalties: as of :func:`soft_dtw`.
@@ -94,22 +95,33 @@ def soft_dtw_barycenter(
         return result
 
     def loss() -> Tensor:
-        values = each()
-        # A series without a weight has no say, be it ever so far away.
-        return torch.where(share > 0, values * share, 0).sum()
+        return (each() * share).sum()
 
     with torch.inference_mode(False), torch.enable_grad(), _Bar(progress, max_iter) as bar:
         given = _kept(_costs.wide(batch))  # steps of halves would be lost in rounding, or leave their range
         sizes = None if sizes is None else _kept(sizes)
-        if isinstance(metric, str) and _loses_steps(given, sizes):
+        largest = _largest(given, sizes)
+        if isinstance(metric, str) and _loses_steps(given, max(largest)):
             given = given.double()
         share = _weights(weights, given)
+        counted = [k for k, weight in enumerate(share.tolist()) if weight > 0]
+        if isinstance(metric, str) or init is None:  # a function and init may know what NaN means
+            _require_finite(largest, counted)
         average = _start(init, given, sizes, share).requires_grad_()
-        if _minimise(loss, average, method, max_iter, tol, lr, bar) == math.inf:
-            k = int(torch.where(share > 0, each(), -torch.inf).argmax())
+        if len(counted) < len(share):
+            given, share = given[counted], share[counted]
+            sizes = None if sizes is None else sizes[counted]
+        least = _minimise(loss, average, method, max_iter, tol, lr, bar)
+        if least == math.inf:
             raise InvalidArgumentError(
-                f"series[{k}] has an infinite value with any average of {len(average)} time steps: expected "
-                "at least one time step, a band with a path, and costs in the range of their type"
+                f"series[{counted[int(each().argmax())]}] has an infinite value with any average of "
+                f"{len(average)} time steps: expected at least one time step, a band with a path, and costs "
+                "in the range of their type"
+            )
+        if not bool(average.isfinite().all()):
+            raise InvalidArgumentError(
+                "the average came to hold NaN or infinity: expected a metric whose values and gradients are "
+                "finite, and an lr whose steps are"
             )
     return average.detach().to(batch.dtype)
 
@@ -128,13 +140,28 @@ def _kept(tensor: Tensor) -> Tensor:
     return tensor.clone() if tensor.is_inference() else tensor.detach()
 
 
-def _loses_steps(batch: Tensor, lengths: Tensor | None) -> bool:
-    """Whether numbers are so large that L-BFGS's first step, of 1 in all entries together, is rounded off."""
+def _largest(batch: Tensor, lengths: Tensor | None) -> list[float]:
+    """The size of the largest number of each series; NaN if it has one."""
     largest = batch.abs().amax(2)
     if lengths is not None:
         steps = torch.arange(batch.shape[1], device=batch.device)
         largest = torch.where(steps < lengths[:, None], largest, 0)
-    return 10 * torch.finfo(batch.dtype).eps * batch[0].numel() * largest.amax().item() > 1
+    result: list[float] = largest.amax(1).tolist()
+    return result
+
+
+def _require_finite(largest: list[float], counted: list[int]) -> None:
+    for k in counted:
+        if not math.isfinite(largest[k]):
+            raise InvalidArgumentError(
+                f"series[{k}] holds {'NaN' if math.isnan(largest[k]) else 'infinity'}: expected finite "
+                "numbers, and lengths where NaN is padding, as to_lengths finds them"
+            )
+
+
+def _loses_steps(batch: Tensor, largest: float) -> bool:
+    """Whether numbers are so large that L-BFGS's first step, of 1 in all entries together, is rounded off."""
+    return 10 * torch.finfo(batch.dtype).eps * batch[0].numel() * largest > 1
 
 
 def _weights(weights: Any, batch: Tensor) -> Tensor:
@@ -168,6 +195,8 @@ def _start(init: Any, batch: Tensor, lengths: Tensor | None, share: Tensor) -> T
         if init.ndim != 2 or init.shape[1] != batch.shape[2] or init.shape[0] == 0:
             raise InvalidArgumentError(f"init has shape {tuple(init.shape)}: expected (M, {batch.shape[2]})")
         begin: Tensor = init.detach().to(batch, copy=True)
+        if not bool(begin.isfinite().all()):
+            raise InvalidArgumentError("init holds NaN or infinity: expected finite numbers")
         return begin
     sizes = [batch.shape[1]] * len(batch) if lengths is None else lengths.tolist()
     longest = max(1, *sizes)

@@ -9,6 +9,19 @@ answer is None, and the long way is gone.
 A Function in Python takes PyTorch longer than the rest of a small call. Where the extension of bindings/torch
 has been built for this PyTorch (see _extension) it is asked first: it does the same with a table, and a node
 of autograd, of its own, and what it does not take comes back here, errors too.
+
+So values have one of three backward passes, of which each takes what those above it do not:
+
+    SoftDtwBackward      bindings/torch/node.h  where the extension is built and only autograd looks on: plain
+                                                tensors (B, N, D) and (B, M, D), lengths as tensors of one
+                                                integer type, gamma as a number, options that are constants
+    _Reduced             here                   the same without the extension, on the GPU that is current
+    _operators._Forward  _operators.py          all else: other shapes, lists, gamma as a tensor, given costs,
+                                                zero_infinity, divergences, and where a compiler, a transform,
+                                                a mode or a subclass is to see operators
+
+The first two go to the operators where their gradients are to have gradients in turn, or somebody looks on
+in backward.
 """
 
 from __future__ import annotations
@@ -201,7 +214,7 @@ class _Reduced(_private.Function):
 
 
 def _form(tensor: Tensor | None) -> Any:
-    return None if tensor is None else (tensor.dtype, tensor.shape)
+    return None if tensor is None else (tensor.dtype, tensor.shape, tensor.device)
 
 
 def _new_grads(x: Tensor, y: Tensor, need_x: bool, need_y: bool) -> tuple[Tensor | None, Tensor | None]:

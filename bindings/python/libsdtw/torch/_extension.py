@@ -29,13 +29,15 @@ from typing import Any
 import torch
 
 _HERE = Path(__file__).resolve().parent
-_TREE = _HERE.parents[3]  # where this is the source tree
 
 
 def _sources() -> tuple[Path, Path]:
     """Folders of the sources and of sdtw.h: one beside this file, or those of the source tree."""
     installed = _HERE / "native"
-    return (installed, installed) if installed.is_dir() else (_TREE / "bindings" / "torch", _TREE / "include")
+    if installed.is_dir() or len(_HERE.parents) < 4:  # an install may lie as near the root as /app/libsdtw
+        return installed, installed
+    tree = _HERE.parents[3]
+    return tree / "bindings" / "torch", tree / "include"
 
 
 def file_name() -> str:

@@ -32,7 +32,7 @@ def _fake_forward(
         size = _private.new_size()
     else:
         shapes = x.shape, None if y is None else y.shape
-        device = "cuda" if x.is_cuda else "cpu"
+        device = x.get_device() if x.is_cuda else -1
         size = _kernels.plan(*shapes, x.dtype, None, gamma, options, device, 0, 0, False, False).state_bytes
     return value, x.new_empty(size, dtype=torch.uint8), x.new_empty(0)
 

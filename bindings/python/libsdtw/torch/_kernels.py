@@ -22,9 +22,11 @@ DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 def plan(
     x: torch.Size, y: torch.Size | None, dtype: torch.dtype, length_dtype: torch.dtype | None,
     gamma: float, options: str,
-    device: str, num_threads: int, stream: int, no_state: bool, deterministic: bool,
+    device: int, num_threads: int, stream: int, no_state: bool, deterministic: bool,
     flags: int = 0, with_value: bool = False,
 ) -> _core.Plan:  # fmt: skip
+    """A problem's plan for a GPU of that number, or the CPU's, -1. The sizes in it are that GPU's, as they
+    follow from its shared memory and multiprocessors, and the core asks them of the current one."""
     batch, n, m = x
     features, batch_y = 0, batch
     if y is not None:
@@ -35,8 +37,10 @@ def plan(
     try:
         sizes = batch, n, m, features
         problem = _options.problem(_options.parse(options), dtype, *sizes, gamma, bits, flags, batch_y)
-        exec_ = _core.Exec(_core.DEVICES[device], num_threads, stream, no_state, deterministic, with_value)
-        return _core.Plan(problem, exec_)
+        kind = _core.DEVICES["cpu" if device < 0 else "cuda"]
+        exec_ = _core.Exec(kind, num_threads, stream, no_state, deterministic, with_value)
+        with torch.cuda.device(device):  # of -1 it does nothing
+            return _core.Plan(problem, exec_)
     except _core.SdtwError as error:
         raise type(error)(explain(error)) from None
 
@@ -55,10 +59,10 @@ def plan_for(
     length_dtype = None if lengths is None else lengths.dtype
     problem = x.shape, y_shape, x.dtype, length_dtype, gamma, options
     if not x.is_cuda:
-        return plan(*problem, "cpu", torch.get_num_threads(), 0, no_state, False, flags, with_value)
+        return plan(*problem, -1, torch.get_num_threads(), 0, no_state, False, flags, with_value)
     stream = _private.current_stream(x)
     deterministic = torch.are_deterministic_algorithms_enabled()
-    return plan(*problem, "cuda", 0, stream, no_state, deterministic, flags)
+    return plan(*problem, x.get_device(), 0, stream, no_state, deterministic, flags)
 
 
 def keeps_gradients(x: Tensor, y: Tensor | None) -> bool:
@@ -101,6 +105,15 @@ def _require_alike(sizes: slice, name: str, tensor: Tensor | None, of: str, othe
 _FEATURES, _ALL = slice(2, None), slice(None)
 
 
+def _require_beside(x: Tensor, *others: tuple[str, Tensor | None]) -> None:
+    """Raises for tensors that are not on the device of x, of whose memory the address would be another's."""
+    for name, tensor in others:
+        if tensor is not None and tensor.device != x.device:
+            raise _core.InvalidArgumentError(
+                f"{name} is on device {tensor.device} and x on {x.device}: expected the same"
+            )
+
+
 class _Inputs:
     """What all computations read, as the core reads it."""
 
@@ -117,6 +130,7 @@ class _Inputs:
     ) -> None:
         _require_alike(_FEATURES, "x", x, "y", y)
         _require_alike(_FEATURES, "x_lengths", x_lengths, "y_lengths", y_lengths)
+        _require_beside(x, ("y", y), ("x_lengths", x_lengths), ("y_lengths", y_lengths))
         self.x, self.y = x, y
         self.x_lengths = None if x_lengths is None else x_lengths.contiguous()
         self.y_lengths = None if y_lengths is None else y_lengths.contiguous()
@@ -190,6 +204,7 @@ def backward(
     """From what forward has kept or, where that lacks what is needed, without it."""
     grad_value = grad_value.contiguous()
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
+    _require_beside(x, ("grad_value", grad_value), ("kept_x", kept_x), ("kept_y", kept_y))
     need_y = need_y and y is not None
     state = kept_x if kept_x is not None and kept_x.dtype == torch.uint8 and kept_x.numel() else None
     plan = inputs.plan(no_state=state is None)
@@ -219,6 +234,7 @@ def alignment(
     options: str,
 ) -> Tensor:
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
+    _require_beside(x, ("state", state))
     plan = inputs.plan()
     result = new_alignment(x, y)
     plan.alignment(*inputs.arrays, result, state, workspace(plan, "alignment", x))
@@ -238,6 +254,7 @@ def tangents(
 ) -> tuple[Tensor, Tensor, Tensor]:
     grad_value = grad_value.contiguous()
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
+    _require_beside(x, ("grad_value", grad_value), ("tangent_x", tangent_x), ("tangent_y", tangent_y))
     plan = inputs.plan(no_state=True)
     value = torch.empty(x.shape[0], dtype=value_dtype(x.dtype), device=x.device)
     grad_x, grad_y = new_grads(x, y, True, True)
@@ -276,6 +293,7 @@ def all_pairs_backward(
     need_y: bool,
 ) -> tuple[Tensor, Tensor]:
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
+    _require_beside(x, ("grad_value", grad_value))
     plan = inputs.all_pairs()
     grad_x, grad_y = new_grads(x, y, need_x, need_y)
     grads = grad_x if need_x else None, grad_y if need_y and y is not None else None
@@ -295,6 +313,7 @@ def all_pairs_tangents(
     options: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     inputs = _Inputs(x, y, x_lengths, y_lengths, gamma, options)
+    _require_beside(x, ("grad_value", grad_value), ("tangent_x", tangent_x), ("tangent_y", tangent_y))
     plan = inputs.all_pairs()
     value = new_all_pairs(x, y)
     grad_x, grad_y = new_grads(x, y, True, True)

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from .._core import UnsupportedError
-from . import _direct
 from ._arguments import Lengths, Metric, Series, check_options
 from ._functional import soft_dtw
 
@@ -61,12 +60,6 @@ class SoftDTW(torch.nn.Module):
         x_lengths: Lengths = None,
         y_lengths: Lengths = None,
     ) -> Tensor:
-        if not (self.normalize or self.zero_infinity or self.check_lengths):
-            rules = self.band, self.radius, self.step_weights, self.step_penalties
-            given = x, y, x_lengths, y_lengths, self.gamma, self.metric, rules, self.reduction
-            value = _direct.soft_dtw(*given)
-            if value is not None:
-                return value
         return soft_dtw(
             x,
             y,

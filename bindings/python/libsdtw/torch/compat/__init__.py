@@ -4,6 +4,7 @@
     from libsdtw.torch.compat import SoftDTW              # pytorch-softdtw-cuda, and sdtw-cuda-torch
     from libsdtw.torch.compat import softdtw_barycenter   # sdtw-cuda-torch
     from libsdtw.torch.compat import SoftDTWLossPyTorch   # tslearn
+    from libsdtw.torch.compat import pysdtw               # pysdtw.SoftDTW, whose first argument is gamma
 
 docs/migration.md says what differs: results agree where theirs are right.
 """
@@ -18,10 +19,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import InvalidArgumentError
-from ._arguments import check_gamma, check_supported
-from ._barycenter import soft_dtw_barycenter
-from ._functional import soft_dtw
+from ..._core import InvalidArgumentError
+from .._arguments import check_gamma, check_supported
+from .._barycenter import soft_dtw_barycenter
+from .._functional import soft_dtw
 
 __all__ = ["SoftDTW", "SoftDTWLossPyTorch", "softdtw_barycenter"]
 
