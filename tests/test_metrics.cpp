@@ -137,8 +137,7 @@ TEST_CASE("gradients of the cosine of nearly opposite points keep their digits",
 }
 
 // Points that match are nearly parallel there, and others are not.
-TEST_CASE("on CPUs gradients and values of the cosine of series that are nearly equal keep their digits", "[metrics]") {
-  if (options().device != SDTW_CPU) return;
+TEST_CASE("gradients and values of the cosine of series that are nearly equal keep their digits", "[metrics][cpu]") {
   uint64_t seed = 0;
   for (const char *shape : {"B=8 n=2 m=200 d=3", "B=1 n=6 m=200 d=3", "B=20 n=20 m=30 d=2", "B=1 n=120 m=120 d=8",
                             "B=17 n=40 m=33 d=5", "B=2 n=130 m=90 d=33", "B=3x4 n=25 m=31 d=4 pairs=all"})

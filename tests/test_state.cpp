@@ -156,8 +156,7 @@ TEST_CASE("damaged state is refused, or harmless", "[state][cpu]") {
   }
 }
 
-TEST_CASE("a damaged engine of a pair without a path does not stop those that follow it", "[state]") {
-  if (!on_cpu()) return;
+TEST_CASE("a damaged engine of a pair without a path does not stop those that follow it", "[state][cpu]") {
   for (const sdtw_dtype dtype : {SDTW_F32, SDTW_F64}) {
     Case c = problem("B=3x2 n=300 m=300 d=2 pairs=all seed=7951");
     c.problem.dtype = dtype;
