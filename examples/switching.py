@@ -15,12 +15,13 @@ import torch
 from tslearn.datasets import CachedDatasets
 
 from libsdtw.torch import compat
+from libsdtw.torch.compat import pysdtw
 
 # The module and class of each package, arguments beside gamma, and our class of the same name.
 ON_GPU = {"use_cuda": torch.cuda.is_available()}
 PEERS = {
     "tslearn": ("tslearn.metrics", "SoftDTWLossPyTorch", {}, compat.SoftDTWLossPyTorch),
-    "pysdtw": ("pysdtw", "SoftDTW", ON_GPU, compat.SoftDTW),
+    "pysdtw": ("pysdtw", "SoftDTW", ON_GPU, pysdtw.SoftDTW),
     "pytorch-softdtw-cuda": ("soft_dtw_cuda", "SoftDTW", ON_GPU, compat.SoftDTW),
     "sdtw-cuda-torch": ("softdtw_cuda", "SoftDTW", {}, compat.SoftDTW),
 }
