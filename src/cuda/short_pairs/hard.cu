@@ -35,7 +35,8 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks) hard_pairs_kern
   };
   each_pair<gradients>(a, sweep, [&](const Pair &pair, float factor) {
     if constexpr (gradients) {
-      const float unit = is_euclidean<Shape>(a) ? Kept<Shape>::unit_of(shared_bound()) : 1;
+      const float most = shared_bound();  // of distances, not of what squares have room for
+      const float unit = is_euclidean<Shape>(a) ? Kept<Shape>::unit_of(most * most) : 1;
       mark_path<Shape>(a, pair, cells, unit);
       const Kept<Shape> kept(planes, planes.data, unit);  // of which E along a path needs no more
       if (a.dense.data)
