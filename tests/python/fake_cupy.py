@@ -94,6 +94,10 @@ def broadcast_to(array, shape):
     return np.broadcast_to(array, shape, subok=True)
 
 
+def bincount(array, minlength=0):
+    return np.bincount(np.asarray(array), minlength=minlength).view(ndarray)
+
+
 def ascontiguousarray(array, dtype=None):
     return np.ascontiguousarray(array, dtype).view(ndarray)
 

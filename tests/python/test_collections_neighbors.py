@@ -14,6 +14,7 @@ from libsdtw.collections import (
     SoftDTWKNeighborsClassifier,
     SoftDTWKNeighborsRegressor,
     SoftDTWNearestNeighbors,
+    _keep,
     _neighbors,
     soft_dtw_matrix,
 )
@@ -191,7 +192,9 @@ def test_graphs_and_all_within_a_radius(precomputed, rng, monkeypatch):
     ours = SoftDTWNearestNeighbors(3, gamma=0.2).fit(train)
     if precomputed:
         ours = SoftDTWNearestNeighbors(3, metric="precomputed").fit(square)
-    monkeypatch.setattr(_neighbors, "BLOCK_PAIRS", 50)  # three series at a time
+    for module in (_keep, _neighbors):
+        monkeypatch.setattr(module, "BLOCK_PAIRS", 50)  # three series at a time
+    monkeypatch.setattr(_neighbors, "LEAST_ROWS", 1)
     for given, of_ours in ((None, None), (across, across if precomputed else test)):
         for mode in ("connectivity", "distance"):
             expected = theirs.kneighbors_graph(given, mode=mode).toarray()

@@ -27,6 +27,7 @@ def test_plans_are_of_their_gpu(monkeypatch):
     monkeypatch.setattr(_core, "Plan", plan)
     shape = torch.Size((2, 7, 3))
     options = shape, torch.float32, None, 1.25, "sqeuclidean"
+    _kernels.plan.cache_clear()
     try:
         plans = [_kernels.plan(shape, *options, gpu, 0, 0, True, False) for gpu in (0, 1, 0, 1)]
     finally:

@@ -230,8 +230,11 @@ class Call:
         together = max(1, MOST_CELLS // max(1, self.sizes.n * self.sizes.m))
         for begin in range(0, self.sizes.batch, together):
             some = slice(begin, begin + together)
-            for visited in self._part(some).alignment(value[some]):
-                paths.append(xp.argwhere(visited > 0).astype(np.int64, copy=False))  # none of a NaN
+            visited = self._part(some).alignment(value[some])
+            cells = xp.argwhere(visited > 0)  # none of a NaN
+            ends = xp.bincount(cells[:, 0], minlength=len(visited)).cumsum().tolist()
+            both = xp.ascontiguousarray(cells[:, 1:].astype(np.int64, copy=False))
+            paths += [both[first:end] for first, end in zip([0, *ends], ends, strict=False)]
         return paths, value
 
     def _part(self, some: slice) -> Call:

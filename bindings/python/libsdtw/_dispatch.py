@@ -75,14 +75,12 @@ def _kind(name: str, value: Any) -> str | None:
         loaded = sys.modules.get(module)
         if loaded is not None and isinstance(value, getattr(loaded, of, ())):
             return kind
-    if hasattr(value, "__cuda_array_interface__"):
-        return "dlpack cupy"
     if hasattr(value, "__dlpack_device__"):
         device = int(value.__dlpack_device__()[0])
         if device in _DLPACK_HOST + DLPACK_CUDA:
             return "dlpack numpy" if device in _DLPACK_HOST else "dlpack cupy"
         raise TypeError(f"{name} is on a device of DLPack's number {device}: expected a CPU or an NVIDIA GPU")
-    return None
+    return "dlpack cupy" if hasattr(value, "__cuda_array_interface__") else None
 
 
 def _through_dlpack(function: str, kind: str, x: Any, y: Any, options: dict[str, Any]) -> Any:

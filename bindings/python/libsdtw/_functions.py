@@ -193,9 +193,10 @@ class Functions:
         Returns:
             (path, value). The path is (K, 2) int64, the cells (i, j) from (0, 0) to (N - 1, M - 1) that x[i]
             and y[j] are aligned in; of paths that are equally good it is the one that, read from its end,
-            goes diagonal before vertical before horizontal. The value is the sum of costs on it, for
-            "sqeuclidean" the square of what tslearn's dtw_path gives. Of a batch a list of paths, and values
-            (B,). A pair without a path, or with a NaN in it, has the path (0, 2).
+            goes diagonal before vertical before horizontal. The value is the sum of costs on it, by their
+            steps' weights and with their penalties, for "sqeuclidean" the square of what tslearn's dtw_path
+            gives. Of a batch a list of paths, and values (B,). A pair whose value is infinite or NaN has the
+            path (0, 2).
         """
         options = Options(
             0.0, metric, x_lengths, y_lengths, band, radius, step_weights, step_penalties, num_threads

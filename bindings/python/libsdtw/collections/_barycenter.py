@@ -33,7 +33,7 @@ class BarycenterInfo(NamedTuple):
 
     Attributes:
         value: the weighted mean of its values with all series.
-        n_iter: steps that were taken.
+        n_iter: steps that were tried.
         converged: whether the search ended by itself, where `tol` says or steps lower the mean no more, and
             not at max_iter.
         interrupted: whether Ctrl-C ended it.

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 from .._core import InvalidArgumentError
 from .._problem import count
 from ._bounds import bounded
-from ._keep import Keep, Pairs, Panel
+from ._keep import BLOCK_PAIRS, Keep, Pairs, Panel
 from ._memory import free_bytes
 from ._pairs import PairOptions, pair_values, raw_values
 from ._series import Series, on_host
 
 PANEL_CELLS = 4e9  # of a panel: a second or two of one CPU core, what a crash may lose
 GPU_PANEL_CELLS = 1e11  # a quarter of a second of an H200: what is shared by several is to end together
-BLOCK_PAIRS = 1 << 20  # of a block: 4 MB of float32 values, far above what a call costs beside its work
 CONVERTED = 1 << 22  # numbers of y that are brought to a wider type at a time
 MOST_ROWS = 4096
 MOST_SYMMETRIC_ROWS = 1024  # of a panel's own square, of which half is computed and mirrored through memory

@@ -23,6 +23,7 @@ from .._problem import count
 from ._series import as_numpy
 
 Arrays = dict[str, Any]  # of NumPy arrays, memory-mapped or not, or of what else takes slices
+BLOCK_PAIRS = 1 << 20  # of a block: 4 MB of float32 values, far above what a call costs beside its work
 
 
 class Pairs(NamedTuple):
@@ -140,12 +141,17 @@ class TopK:
         return share._replace(values=best, indices=where, later=later)
 
     def of(self, matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Values and indices of a whole matrix."""
+        """Values and indices of a whole matrix, as many rows at a time as a block has."""
+        rows = max(1, BLOCK_PAIRS // matrix.shape[1])
         pairs = Pairs(len(matrix), matrix.shape[1], 1, matrix.dtype, False)
         self.arrays(pairs)
-        share = self.begin(pairs, Panel(0, 0, len(matrix)))
-        best = self.add(share, matrix.copy() if self.skip_self else matrix, 0)
-        return best.values, best.indices
+        parts = []
+        for number, begin in enumerate(range(0, len(matrix), rows)):
+            values = matrix[begin : begin + rows]
+            share = self.begin(pairs, Panel(number, begin, begin + len(values)))
+            parts.append(self.add(share, values.copy() if self.skip_self else values, 0))
+        values, indices = (np.concatenate([part[k] for part in parts]) for k in range(2))
+        return values, indices
 
     def limit(self, share: Any) -> NDArray[Any]:
         """The values above which no more of a panel are kept, (rows,)."""

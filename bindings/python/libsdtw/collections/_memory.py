@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-V1 = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
-V2 = "memory.max", "memory.current", "inactive_file"
+V1 = "memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file")
+V2 = "memory.max", "memory.current", ("inactive_file", "active_file")
 
 
 def free_bytes(root: Path = Path("/")) -> int | None:
@@ -45,11 +45,11 @@ def _of_groups(root: Path) -> Iterator[int | None]:
             yield _of_group(mounted / group, *names)
 
 
-def _of_group(group: Path, limit: str, used: str, cached: str) -> int | None:
-    """What it may still take: files that it has read lately it can do without."""
+def _of_group(group: Path, limit: str, used: str, cached: tuple[str, ...]) -> int | None:
+    """What it may still take: files that it has read it can do without."""
     try:
         most, now = (int((group / name).read_text()) for name in (limit, used))  # "max" where there is none
         stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-        return max(0, most - now + int(stat[cached]))
+        return max(0, most - now + sum(int(stat.get(name, 0)) for name in cached))
     except (OSError, KeyError, ValueError):
         return None

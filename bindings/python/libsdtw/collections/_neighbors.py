@@ -17,12 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 from .._core import InvalidArgumentError
 from .._problem import choice, count
 from ._base import MatrixEstimator, check_size, documented, encoded
-from ._blocks import BLOCK_PAIRS
-from ._keep import TopK
+from ._keep import BLOCK_PAIRS, TopK
 from ._search import run
 from ._series import Series, as_numpy, hosted
 
 WEIGHTS = ("uniform", "distance")
+LEAST_ROWS = (
+    64  # of new series at a time, each of which asks for the values of training series with themselves
+)
 
 
 class _Neighbors(MatrixEstimator):
@@ -95,12 +97,14 @@ class _Neighbors(MatrixEstimator):
         Returns:
             Values and indices, arrays (B,) of arrays; without return_distance the indices.
         """
-        if not isinstance(radius, Real) or np.isnan(float(radius)):
+        if not isinstance(radius, Real):
             raise TypeError(f"radius is {radius!r}: expected a number, the largest value of a neighbour")
+        if np.isnan(float(radius)):
+            raise InvalidArgumentError(f"radius is {radius!r}: expected the largest value of a neighbour")
         given, training = self._new(X, lengths), self._training
         first = training if given is None else given
         found: list[tuple[NDArray[Any], NDArray[np.int64]]] = []
-        rows = max(1, BLOCK_PAIRS // len(training))
+        rows = max(LEAST_ROWS, BLOCK_PAIRS // len(training))
         for begin in range(0, len(first), rows):
             if isinstance(training, Series):
                 values = self._values(first.part(begin, begin + rows), training)

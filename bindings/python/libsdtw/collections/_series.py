@@ -306,16 +306,21 @@ def _lengths(name: str, data: Any, given: Any) -> NDArray[np.int64] | None:
 def _checked(name: str, series: Series, trim: bool) -> Series:
     """Series without NaN: at the end of one it is padding, anywhere else an error."""
     data, sizes = series.data, series.sizes().astype(np.int64)
-    if all(
-        np.isfinite(float(one)) for one in (data.min(), data.max())
-    ):  # all that comes from a GPU, as a rule
+    if not series.on_host and _is_finite(data):  # all that comes from a GPU, as a rule
         _require_steps(name, sizes)
-    else:
-        rows = max(1, _CHECKED // (series.steps * series.features))
-        for begin in range(0, len(data), rows):  # of a memory-mapped array masks of all would fill memory
-            part = on_host(data[begin : begin + rows])
-            _check_part(name, part, sizes[begin : begin + rows], begin, trim)
+        return Series(data, None if (sizes == series.steps).all() else sizes)
+    rows = max(1, _CHECKED // (series.steps * series.features))
+    for begin in range(0, len(data), rows):  # of a memory-mapped array masks of all would fill memory
+        part, ends = data[begin : begin + rows], sizes[begin : begin + rows]
+        if series.on_host and _is_finite(part):
+            _require_steps(name, ends, begin)
+        else:
+            _check_part(name, on_host(part), ends, begin, trim)
     return Series(data, None if (sizes == series.steps).all() else sizes)
+
+
+def _is_finite(data: Any) -> bool:
+    return all(np.isfinite(float(one)) for one in (data.min(), data.max()))
 
 
 def _check_part(name: str, part: NDArray[Any], sizes: NDArray[np.int64], begin: int, trim: bool) -> None:

@@ -79,7 +79,7 @@ def soft_dtw_barycenter(
     if isinstance(metric, str) or init is None:  # a function and init may know what NaN means
         _require_finite(largest, counted)
     begin = _start(init, batch, sizes, share)
-    unit = _unit(batch, largest.max())
+    unit = _unit(batch, largest[counted].max())
     if len(counted) < len(share):
         batch, share, sizes = batch[counted], share[counted], None if sizes is None else sizes[counted]
     function = soft_dtw_divergence if normalize else soft_dtw

@@ -100,13 +100,13 @@ def soft_dtw_barycenter(
     with torch.inference_mode(False), torch.enable_grad(), _Bar(progress, max_iter) as bar:
         given = _kept(_costs.wide(batch))  # steps of halves would be lost in rounding, or leave their range
         sizes = None if sizes is None else _kept(sizes)
-        largest = _largest(given, sizes)
-        if isinstance(metric, str) and _loses_steps(given, max(largest)):
-            given = given.double()
-        share = _weights(weights, given)
+        largest, share = _largest(given, sizes), _weights(weights, given)
         counted = [k for k, weight in enumerate(share.tolist()) if weight > 0]
         if isinstance(metric, str) or init is None:  # a function and init may know what NaN means
             _require_finite(largest, counted)
+        if isinstance(metric, str) and _loses_steps(given, max(largest[k] for k in counted)):
+            given = given.double()
+            share = _weights(weights, given)
         average = _start(init, given, sizes, share).requires_grad_()
         if len(counted) < len(share):
             given, share = given[counted], share[counted]

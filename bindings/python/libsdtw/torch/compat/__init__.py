@@ -24,7 +24,7 @@ from .._arguments import check_gamma, check_supported
 from .._barycenter import soft_dtw_barycenter
 from .._functional import soft_dtw
 
-__all__ = ["SoftDTW", "SoftDTWLossPyTorch", "softdtw_barycenter"]
+__all__ = ["SoftDTW", "SoftDTWLossPyTorch", "pysdtw", "softdtw_barycenter"]
 
 Distance = Callable[[Tensor, Tensor], Tensor]
 
@@ -196,3 +196,6 @@ def softdtw_barycenter(
         series, gamma=gamma, weights=weights, init=init, method="adam", max_iter=max_iter, lr=lr,
         tol=1e-3 if early_stopping else 0.0, progress=verbose,
     )  # fmt: skip
+
+
+from . import pysdtw  # noqa: E402 (it takes names from above)

@@ -66,7 +66,7 @@ class SoftDTW(torch.nn.Module):
         if width > 0 and torch.equal(of_x, of_y):
             options |= {"band": "absolute", "radius": width}
         elif width > 0:
-            outside = _outside(of_x, of_y, x.shape[1], y.shape[1], width).to(x.device)
+            outside = _outside(of_x.to(x.device), of_y.to(x.device), x.shape[1], y.shape[1], width)
             costs = self.dist_func or _costs.sqeuclidean
             options["metric"] = lambda a, b: costs(a, b).masked_fill(outside, math.inf)
         return soft_dtw(x, y, **options)
@@ -89,7 +89,8 @@ def _unpacked(name: str, series: Any) -> tuple[Tensor, Tensor]:
 
 def _outside(of_x: Tensor, of_y: Tensor, n: int, m: int, width: float) -> Tensor:
     """The cells (B, N, M) that theirs leaves out: the index of the shorter series is stretched."""
-    i, j = torch.arange(1, n + 1)[:, None], torch.arange(1, m + 1)
+    i = torch.arange(1, n + 1, device=of_x.device)[:, None]
+    j = torch.arange(1, m + 1, device=of_x.device)
     of_x, of_y = of_x[:, None, None], of_y[:, None, None]
     i = torch.where(of_y > of_x, i * of_y / of_x, i)
     j = torch.where(of_y < of_x, j * of_x / of_y, j)
