@@ -1,7 +1,9 @@
 // The plan of the CUDA backend's short pairs: of which a block is to have one, phase after phase, and what block.
 #include <algorithm>
+#include <cmath>
 
 #include "backend.h"
+#include "core/numbers.h"
 
 namespace sdtw::cuda {
 
@@ -15,6 +17,18 @@ Steps steps_of(const Problem &p) {
   if (p.has_unit_steps() && !is_banded(p)) return Steps::unit;
   const bool is_simple = vertical == horizontal && (diagonal == vertical || diagonal == 2 * vertical);
   return is_simple ? Steps::simple : Steps::weighted;
+}
+
+// Whether E is more than nothing (1e-12) after its step's weight, too, floats hold what is made of both, and exponents
+// a step's penalty.
+bool has_moderate_steps(const Problem &p) {
+  const double scale = p.gamma > 0 ? core::log2_e / p.gamma : 1;
+  for (int way = 0; way < 3; way++) {
+    const double weight = p.step_weight[way];
+    if (weight != 0 && (weight < 1e-4 || weight > 1e6)) return false;
+    if (!(std::abs(p.step_penalty[way]) * scale < core::largest_wide_cost)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -65,10 +79,11 @@ ShortPairs make_short_pairs(const Problem &p, Costs costs) {
   result.swapped = !is_hard && p.n > warp && p.m <= warp;
   result.before_streams = is_hard && p.batch <= few * (is_long ? 2 : 8);
 
-  const bool has_metric = p.fused() && (p.metric != SDTW_COSINE || p.gamma >= least_gamma_of_cosine);
+  const double weight = std::max({1.0, p.step_weight[0], p.step_weight[1], p.step_weight[2]});
+  const bool has_metric = p.fused() && (p.metric != SDTW_COSINE || p.gamma >= least_gamma_of_cosine * weight);
   const int64_t most_elements = int64_t{1} << 30;  // of a series, which kernels count in an int
-  const bool suits = has_metric && p.dtype == SDTW_F32 && !p.all_pairs && std::max(p.n, p.m) <= most_steps_of_few &&
-                     std::max(p.n, p.m) * p.features < most_elements;
+  const bool suits = has_metric && has_moderate_steps(p) && p.dtype == SDTW_F32 && !p.all_pairs &&
+                     std::max(p.n, p.m) <= most_steps_of_few && std::max(p.n, p.m) * p.features < most_elements;
   const bool of_core = has_band && takes_core(p), needs_producers = costs == Costs::tensor;
   const int64_t some_features = has_weights ? 32 : 16;
   const bool pays = of_core          ? has_room && (!is_long || needs_producers)

@@ -111,6 +111,20 @@ TEST_CASE("weights of any size leave gradients whole", "[steps]") {
   }
 }
 
+TEST_CASE("weights and penalties of any size, of short pairs", "[steps]") {
+  for (const char *line : {
+           "metric=cityblock d=2 B=2 n=2 m=64 gamma=0 weights=9e-13,9e-13,9e-13",
+           "metric=euclidean d=2 B=2 n=2 m=64 gamma=1e-10 weights=9e-13,9e-13,9e-13",
+           "metric=cosine d=2 B=2 n=2 m=64 gamma=1e-8 weights=9e-13,9e-13,9e-13",
+           "metric=sqeuclidean d=4 B=2 n=20 m=31 weights=1e-4,1e-4,1e-3",
+           "metric=euclidean d=3 B=2 n=20 m=20 gamma=0 weights=1e25,1e25,1e25 scale=1e-30",
+           "metric=sqeuclidean d=4 B=2 n=9 m=31 gamma=1e24 scale=1e-10 weights=1e44,2e44,1e44",
+           "metric=cosine dtype=f32 d=4 n=60 m=60 gamma=1 weights=1e12,1e12,1e12 data=equal",
+           "metric=sqeuclidean d=4 n=10 m=10 gamma=1e-150 penalties=0,1e200,0",
+       })
+    check_line(line);
+}
+
 TEST_CASE("where other steps cost too much a path is the diagonal", "[steps]") {
   each_result("metric=precomputed B=3 n=40 m=40 gamma=0.01 penalties=0,5000,5000 data=integers",
               [](const Case &c, const Result &result) {
