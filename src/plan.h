@@ -90,9 +90,9 @@ struct Layout {
   size_t tickets, done, graded, reset_end;  // zeroed for each wave, from tickets on
   size_t run_at;                            // right behind that
   size_t entrances, snapshots;
-  size_t points[2], rounded[2], directions[2], norms[2];  // of x and y: normalised, for SDTW_COSINE
-  size_t pair_sums[2], pair_turns[2];                     // gradients of each pair of the wave, and their derivatives
-  size_t sums[2], turns[2];                               // of each series: all pairs
+  size_t points[2], directions[2], norms[2];  // of x and y: normalised, for SDTW_COSINE
+  size_t pair_sums[2], pair_turns[2];         // gradients of each pair of the wave, and their derivatives
+  size_t sums[2], turns[2];                   // of each series: all pairs
   size_t bytes;
 };
 
@@ -120,7 +120,6 @@ struct Plan {
   int64_t row_columns;      // of a row that a strip hands on
   int64_t words;            // of a stored cell, as state has it
   int64_t point_features;   // as points are read by the sweeps: of normalised ones two more
-  bool rounded_points;      // gradients are made of normalised points in float32
   bool wide_sums;           // gradients are summed up in double
   bool direct;              // gradients are summed up in the caller's arrays
   double least_weight;      // of steps, that is not 0; -1: floats have no room for what is made of E by their weights
@@ -146,9 +145,9 @@ struct Waves {
 };
 
 // Cosine by the core kernels: where points divided by their norms lie in the workspace of a call, and for backward
-// these norms, and what gradients are made of (cuda/units.h). Of x and of y.
+// these norms (cuda/units.h). Of x and of y.
 struct UnitPoints {
-  size_t points[2], norms[2], rounded[2];
+  size_t points[2], norms[2];
 };
 // A unit point has zeros for features that its series lacks, so that so many can be loaded at once.
 constexpr int64_t unit_features_at_once = 4;

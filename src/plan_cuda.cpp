@@ -283,7 +283,6 @@ UnitPoints place_units(const Problem &p, Arena &arena, bool back) {
     const size_t points = checked_mul(p.batch, side ? p.m : p.n), coordinates = checked_mul(points, p.features);
     units.points[side] = arena.add(coordinates, 2 * sizeof(float));
     units.norms[side] = arena.add(back ? points : 0, sizeof(double));
-    units.rounded[side] = arena.add(back ? coordinates : 0, sizeof(float));
   }
   return units;
 }

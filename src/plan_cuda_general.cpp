@@ -102,9 +102,6 @@ Layout make_layout(const Problem &p, const general::Plan &plan, const Parts &par
   for (int side = 0; side < 2; side++) {
     const size_t points = checked_mul(batch[side], rows[side]), of_pair = checked_mul(rows[side], plan.point_features);
     layout.points[side] = arena.add(cosine ? checked_mul(points, plan.point_features) : 0, sizeof(double));
-    layout.rounded[side] =
-        arena.add(plan.rounded_points && !parts.tangents ? checked_mul(points, static_cast<size_t>(p.features)) : 0,
-                  sizeof(float));
     layout.directions[side] =
         arena.add(cosine && parts.tangents ? checked_mul(points, plan.point_features) : 0, sizeof(double));
     layout.norms[side] = arena.add(cosine ? points : 0, sizeof(double));
@@ -173,8 +170,6 @@ general::Plan make_general_plan(const Problem &p, const Exec &exec) {
   plan.words = p.gamma > 0 && p.dtype == SDTW_F64 ? 2 : 1;
   plan.least_weight = least_weight(p);
   plan.point_features = p.features + (p.metric == SDTW_COSINE ? core::Cosine::more_features : 0);
-  // Conversions are slow where gradients are made. Rounding is absolute, in points of norm 1.
-  plan.rounded_points = p.metric == SDTW_COSINE && p.dtype != SDTW_F64;
   // Cosine: the part of the sums that is projected out in the end may be many times as large as what is left.
   plan.wide_sums = p.dtype != SDTW_F64 && (std::max(p.n, p.m) > longest_of_float_sums || p.metric == SDTW_COSINE);
   plan.direct =

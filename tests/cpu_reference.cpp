@@ -12,30 +12,31 @@ void add_cpu_scales(const Case &c, const Result &result, int64_t b, Reference<do
   const auto [least, most] = std::minmax_element(p.step_weight, p.step_weight + 3);
   const double least_weight = *least, weight = *most;
   int64_t steady = 0;
-  double penalty = 0, path = 0, along = 0, square = 0, rounding = 0;
+  double penalty = 0, path = 0, along = 0, square = 0;
+  CosineTerms terms;
   for (const double v : p.step_penalty) penalty = std::max(penalty, std::abs(v));
   const bool tangents = !result.value_tangent.empty();
   std::vector<Dual> xi(columns), yj(features);
-  const auto take = [&](std::vector<Dual> &to, const std::vector<double> &v, const std::vector<double> &t, int64_t at) {
+  const auto take = [&](std::vector<Dual> &to, const std::vector<double> &v, const std::vector<double> &t, size_t at) {
     for (size_t k = 0; k < to.size(); ++k) to[k] = {v[at + k], t.empty() ? 0 : t[at + k]};
   };
+  const auto x_at = [&](int64_t i) { return size_t((b * p.n + i) * columns); };
+  const auto y_at = [&](int64_t j) { return size_t((b * p.m + j) * features); };
   // Of lengths out of range there is no alignment, and they may be more than it has room for.
   const bool aligned = !result.alignment.empty() && c.length_x(b) <= p.n && c.length_y(b) <= p.m;
   for (int64_t i = 0; aligned && i < c.length_x(b); ++i) {
-    take(xi, c.x, c.tangent_x, (b * p.n + i) * columns);
+    take(xi, c.x, c.tangent_x, x_at(i));
     for (int64_t j = 0; j < c.length_y(b); ++j) {
       const double e = result.alignment[b * step + i * p.m + j];
       if (e == 0) continue;
-      if (c.fused()) take(yj, c.y, c.tangent_y, (b * p.m + j) * features);
+      if (c.fused()) take(yj, c.y, c.tangent_y, y_at(j));
       const Dual cost = c.fused() ? oracle::metric_cost<Dual>(p.metric, xi.data(), yj.data(), features) : xi[j];
       path += e * (weight * std::abs(cost.v) + penalty + (p.metric == SDTW_COSINE ? 1 : 0));
       steady += e > 0.5 && costs_nothing(c, least_weight * cost.v);
       along += weight * e * std::abs(cost.d), square += weight * weight * e * cost.d * cost.d;
       if (p.metric != SDTW_COSINE) continue;
-      const oracle::Products<Dual> products(xi.data(), yj.data(), features);
       const double g = c.grad_value.empty() ? 1 : std::abs(c.grad_value[b]);
-      for (const double square_norm : {products.xx.v, products.yy.v})
-        if (square_norm > 0) rounding = std::max(rounding, weight * e * g / std::sqrt(square_norm));
+      terms.add(weight * e * g, oracle::Products<double>(&c.x[x_at(i)], &c.y[y_at(j)], features), p.dtype);
     }
   }
   ref.scale.push_back(value_scale(c, b, result.value[b], path, steady));
@@ -44,12 +45,12 @@ void add_cpu_scales(const Case &c, const Result &result, int64_t b, Reference<do
     return std::max(x.empty() ? 0 : max_norm(x.data() + b * step_x, step_x),
                     y.empty() ? 0 : max_norm(y.data() + b * step_y, step_y));
   };
-  ref.grad_x_scale.push_back(largest(result.grad_x, result.grad_y) + rounding);
+  ref.grad_x_scale.push_back(largest(result.grad_x, result.grad_y) + terms.slope);
   if (!tangents) return;
   const double spread = p.gamma > 0 ? std::sqrt(square) / p.gamma : 0;
   ref.value_tangent_scale.push_back(along);
-  ref.grad_x_tangent_scale.push_back(
-      std::max(largest(result.grad_x_tangent, result.grad_y_tangent), spread * ref.grad_x_scale.back()));
+  ref.grad_x_tangent_scale.push_back(std::max(largest(result.grad_x_tangent, result.grad_y_tangent),
+                                              spread * (ref.grad_x_scale.back() + terms.whole)));
 }
 
 }  // namespace

@@ -27,6 +27,13 @@ struct Products {
       xy += a * b, xx += a * a, yy += b * b;
     }
   }
+  // Of the angle between x and y; 0 where one of them is 0.
+  Real sine() const {
+    using std::sqrt;
+    if (xx == 0 || yy == 0) return Real(0);
+    const Real cosine = xy / (sqrt(xx) * sqrt(yy)), square = (1 - cosine) * (1 + cosine);
+    return square > 0 ? sqrt(square) : Real(0);
+  }
   // Beside a point with NaN or an infinity a zero vector has no cost either.
   bool has_zero() const { return (value_of(xx) == 0 || value_of(yy) == 0) && std::isfinite(value_of(xx + yy)); }
 };

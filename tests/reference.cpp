@@ -236,10 +236,11 @@ class Referee {
         largest = std::max(largest, std::abs(oracle::value_of(v)));
         if constexpr (dual) largest_tangent = std::max(largest_tangent, std::abs(v.d));
       }
-    if (p_.metric == SDTW_COSINE) largest += cosine_rounding(pair, g, x, y, n, m);
+    const CosineTerms terms = p_.metric == SDTW_COSINE ? cosine_terms(pair, g, x, y, n, m) : CosineTerms{};
+    largest += static_cast<Real>(terms.slope);
     // E below 1e-12 counts as 0, and so does its tangent: where there is nothing else, as of a pair of equal series.
     const Real skipped = Real(0.05) * std::abs(oracle::value_of(g)) * slope(x, y, n, m);
-    largest_tangent = std::max(largest_tangent, (largest + skipped) * spread_);
+    largest_tangent = std::max(largest_tangent, (largest + static_cast<Real>(terms.whole) + skipped) * spread_);
     largest_tangent += Real(1e-2) * std::abs(oracle::value_of(g)) * bend_;
     ref_.grad_x_scale[ix] += largest, ref_.grad_x_tangent_scale[ix] += largest_tangent;
     if (c_.fused()) ref_.grad_y_scale[iy] += largest, ref_.grad_y_tangent_scale[iy] += largest_tangent;
@@ -256,23 +257,23 @@ class Referee {
     return 4 * most;
   }
 
-  // Directions are of unit length, and are rounded as such however near each other they are: of points x and y the
-  // gradient is made of, at most, E / |x| and E / |y|.
-  Real cosine_rounding(const oracle::Pair<Number> &pair, const Number &g, const Number *x, const Number *y, int64_t n,
-                       int64_t m) const {
-    const auto norm = [&](const Number *point) {
-      Real sum = 0;
-      for (int64_t k = 0; k < p_.features; ++k) sum += oracle::value_of(point[k]) * oracle::value_of(point[k]);
-      return std::sqrt(sum);
+  CosineTerms cosine_terms(const oracle::Pair<Number> &pair, const Number &g, const Number *x, const Number *y,
+                           int64_t n, int64_t m) const {
+    CosineTerms terms;
+    std::vector<Real> xi, yj;
+    const auto take = [&](std::vector<Real> &to, const Number *from) {
+      to.clear();
+      for (int64_t k = 0; k < p_.features; ++k) to.push_back(oracle::value_of(from[k]));
     };
-    Real largest = 0;
-    for (int64_t i = 0; i < n; ++i)
+    for (int64_t i = 0; i < n; ++i) {
+      take(xi, x + i * p_.features);
       for (int64_t j = 0; j < m; ++j) {
+        take(yj, y + j * p_.features);
         const Real e = std::abs(oracle::value_of(g * pair.gradient[i * m + j]));
-        for (const Real length : {norm(x + i * p_.features), norm(y + j * p_.features)})
-          if (length > 0) largest = std::max(largest, e / length);
+        terms.add(static_cast<double>(e), oracle::Products<Real>(xi.data(), yj.data(), p_.features), p_.dtype);
       }
-    return largest;
+    }
+    return terms;
   }
 
   const Case &c_;

@@ -32,6 +32,23 @@ bool costs_nothing(const Case &c, double cost);
 // by most paths, but all are alike (2.18e-7 without that term at (3, 136)).
 double value_scale(const Case &c, int64_t b, double value, double path, int64_t steady);
 
+// The largest of the terms that a gradient of cosines is made of: of a cell of E between points x and y there are
+// E sin(x, y) / |x| and E sin(x, y) / |y|. whole: the same without the sine.
+struct CosineTerms {
+  double slope = 0, whole = 0;
+
+  template <class Real>
+  void add(double e, const oracle::Products<Real> &products, sdtw_dtype dtype) {
+    const double rounding = dtype == SDTW_F64 ? 1e-3 : 1e-6;  // of a sine, as limits has it of gradients
+    for (const Real square : {products.xx, products.yy})
+      if (square > 0) {
+        const double term = e / std::sqrt(static_cast<double>(square));
+        whole = std::max(whole, term);
+        slope = std::max(slope, term * (static_cast<double>(products.sine()) + rounding));
+      }
+  }
+};
+
 // How paths may step, as the oracle has it.
 oracle::Rule rule_of(const sdtw_problem &p);
 

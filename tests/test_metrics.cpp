@@ -136,35 +136,41 @@ TEST_CASE("gradients of the cosine of nearly opposite points keep their digits",
       }
 }
 
-// Points that match are nearly parallel there, and others are not.
-TEST_CASE("gradients and values of the cosine of series that are nearly equal keep their digits", "[metrics][cpu]") {
+// Points that match are nearly parallel there, or opposite, and others are not; some are 0.
+TEST_CASE("gradients and values of the cosine of series that are nearly equal keep their digits", "[metrics]") {
   uint64_t seed = 0;
-  for (const char *shape : {"B=8 n=2 m=200 d=3", "B=1 n=6 m=200 d=3", "B=20 n=20 m=30 d=2", "B=1 n=120 m=120 d=8",
-                            "B=17 n=40 m=33 d=5", "B=2 n=130 m=90 d=33", "B=3x4 n=25 m=31 d=4 pairs=all"})
-    for (const double gamma : {0., 1e-3, 0.01, 0.1, 10.}) {
-      Case c = problem("metric=cosine dtype=f32 data=noise grad=random " + std::string(shape));
-      Random random(++seed);
-      c.problem.gamma = gamma;
-      const int64_t d = c.problem.features, n = c.problem.n, m = c.problem.m;
-      for (int64_t j = 0; j < c.problem.batch_y * m; ++j)
-        for (int64_t f = 0; f < d; ++f) {
-          const int64_t of = std::min(j / m, c.problem.batch_x - 1) * n + j % m * n / m;
-          c.y[size_t(j * d + f)] = narrow(c.x[size_t(of * d + f)] * 3 + 1e-4 * random.normal());
+  for (const char *shape :
+       {"B=8 n=2 m=200 d=3", "B=1 n=6 m=200 d=3", "B=20 n=20 m=30 d=2", "B=1 n=120 m=120 d=8", "B=17 n=40 m=33 d=5",
+        "B=2 n=130 m=90 d=33", "B=2 n=150 m=170 d=40", "B=1 n=70 m=300 d=70", "B=3x4 n=25 m=31 d=4 pairs=all",
+        "B=3x2 n=90 m=70 d=35 pairs=all", "B=2 n=90 m=80 d=5 band=sakoe_chiba:20", "B=2 n=80 m=90 d=12 weights=2,1,1"})
+    for (const double gamma : {0., 1e-3, 0.01, 0.1, 10.})
+      for (const double along : {3, -3}) {
+        Case c = problem("metric=cosine dtype=f32 data=noise grad=random " + std::string(shape));
+        Random random(++seed);
+        c.problem.gamma = gamma;
+        const int64_t d = c.problem.features, n = c.problem.n, m = c.problem.m;
+        for (int64_t j = 0; j < c.problem.batch_y * m; ++j)
+          for (int64_t f = 0; f < d; ++f) {
+            const int64_t of = std::min(j / m, c.problem.batch_x - 1) * n + j % m * n / m;
+            const double v = c.x[size_t(of * d + f)] * along + 1e-4 * random.normal();
+            c.y[size_t(j * d + f)] = j % 11 == 5 ? 0 : narrow(v);
+          }
+        INFO(describe(c));
+        Case exact = c;
+        exact.problem.dtype = SDTW_F64;
+        exact.exec.device = SDTW_CPU;
+        const Result wanted = run(exact);
+        for (const Backend &backend : backends()) {
+          INFO(backend.name);
+          c.exec.device = backend.device;
+          c.exec.cpu_isa = backend.isa;
+          const Result result = run(c);
+          const Errors error = compare(c, result, reference(c));
+          CHECK(error.value <= bounds(c).value);
+          CHECK(close(result.grad_x, wanted.grad_x, gamma < 0.1 ? 2e-4 : 2e-5));
+          CHECK(close(result.grad_y, wanted.grad_y, gamma < 0.1 ? 2e-4 : 2e-5));
         }
-      INFO(describe(c));
-      Case exact = c;
-      exact.problem.dtype = SDTW_F64;
-      const Result wanted = run(exact);
-      for (const Backend &backend : backends()) {
-        INFO(backend.name);
-        c.exec.cpu_isa = backend.isa;
-        const Result result = run(c);
-        const Errors error = compare(c, result, reference(c));
-        CHECK(error.value <= bounds(c).value);
-        CHECK(close(result.grad_x, wanted.grad_x, gamma < 0.1 ? 2e-4 : 2e-5));
-        CHECK(close(result.grad_y, wanted.grad_y, gamma < 0.1 ? 2e-4 : 2e-5));
       }
-    }
 }
 
 // Where a distance is small its gradient, of norm 1, is the difference of two points divided by it; and a gamma beside

@@ -60,8 +60,8 @@ Args make_args(const sdtw::Plan &plan, const Buffers &buffers, void *run) {
   return a;
 }
 
-// Cosine: from here on x and y are float32 of the unit points that launch_units is to make of the caller's series, at
-// these places in the workspace.
+// Cosine: from here on x and y are the unit points that launch_units is to make of the caller's series, at these places
+// in the workspace, as float32: the first of each two floats.
 Units take_units(Args &a, const sdtw::Plan &plan, const Buffers &buffers, const UnitPoints &places,
                  bool for_gradients) {
   const Problem &p = plan.problem;
@@ -73,14 +73,8 @@ Units take_units(Args &a, const sdtw::Plan &plan, const Buffers &buffers, const 
     units.side[which] = {p.batch, rows, static_cast<int>(p.features), which ? a.y_len : a.x_len, a.long_lengths};
     units.points[which] = {from.data, {from.stride[0], from.stride[1], from.stride[2]}, p.dtype};
     units.units[which] = at<TwoFloats>(buffers.workspace, places.points[which]);
-    sdtw_in &to = which ? a.y : a.x;
-    if (for_gradients) {
-      units.norms[which] = at<double>(buffers.workspace, places.norms[which]);
-      units.rounded[which] = at<float>(buffers.workspace, places.rounded[which]);
-      to = {units.rounded[which], {int64_t{rows} * a.features, a.features, 1}};
-    } else {  // the first of each two floats
-      to = {units.units[which], {int64_t{2} * rows * a.features, int64_t{2} * a.features, 2}};
-    }
+    if (for_gradients) units.norms[which] = at<double>(buffers.workspace, places.norms[which]);
+    (which ? a.y : a.x) = {units.units[which], {int64_t{2} * rows * a.features, int64_t{2} * a.features, 2}};
   }
   a.unit_x = units.units[0], a.unit_y = units.units[1];
   return units;

@@ -47,29 +47,6 @@ struct PointsOf {
   }
 };
 
-// What `rounded` of a pair is relative to.
-struct Origin {
-  double scale = 0;     // of x_0: 1 / |x_0|, or 0 if that is of no use
-  bool turned = false;  // whether x_0 and y_0 are more than 120 degrees apart
-
-  Origin() = default;
-  __device__ __forceinline__ Origin(const Lanes &lanes, int features, const PointsOf &x, const PointsOf &y) {
-    double xx = 0, xy = 0, yy = 0;
-    for (int f = at_once * lanes.rank; f < features; f += at_once * lanes.count) {
-      const Four of_x = x.at(0, f), of_y = y.at(0, f);
-#pragma unroll
-      for (int i = 0; i < at_once; i++) {
-        const double here = of_x.v[i], there = of_y.v[i];
-        xx = fma(here, here, xx), xy = fma(here, there, xy), yy = fma(there, there, yy);
-      }
-    }
-    xx = lanes.sum(xx), xy = lanes.sum(xy), yy = lanes.sum(yy);
-    const bool usable = xx > 0 && isfinite(xx);
-    scale = usable ? 1 / sqrt(xx) : 0;
-    turned = usable && xy < 0 && 4 * xy * xy > xx * yy;
-  }
-};
-
 // Calls visit with the rows of a pair's series that the lanes look after, a few each.
 constexpr int rows_each = 4;
 template <class Visit>
@@ -90,12 +67,8 @@ __global__ void __launch_bounds__(threads) unit_kernel(const __grid_constant__ U
   const Lanes lanes(features);
   const int begin = at_once * lanes.rank, step = at_once * lanes.count;
   for (int64_t b = blockIdx.y; b < side.batch; b += gridDim.y) {
-    const PointsOf x(u.points[0], b, features), y(u.points[1], b, features);
     const PointsOf own(u.points[which], b, features);
     const int length = length_of(side, b);
-    float *const rounded = u.rounded[which];
-    const Origin origin = rounded && length > 0 ? Origin(lanes, features, x, y) : Origin();
-    const double sign = origin.turned && which == 1 ? -1 : 1;
     // Where there is none the first has numbers, too: lanes without a pair look there.
     for_rows(lanes, max(length, 1), [&](int row) {
       double sum = 0;
@@ -110,29 +83,20 @@ __global__ void __launch_bounds__(threads) unit_kernel(const __grid_constant__ U
       const double inverse = !isfinite(norm) ? not_a_number() : norm > 0 ? 1 / norm : 0;
       for (int f = begin; f < u.unit_features; f += step) {
         if (features > step) here = own.at(row, f);
-        double unit[at_once];
         struct alignas(16) {
           TwoFloats v[at_once];
         } parts;
 #pragma unroll
         for (int i = 0; i < at_once; i++) {
-          unit[i] = here.v[i] * inverse;
-          parts.v[i].high = static_cast<float>(unit[i]);
-          parts.v[i].low = static_cast<float>(unit[i] - parts.v[i].high);
+          const double unit = here.v[i] * inverse;
+          parts.v[i].high = static_cast<float>(unit);
+          parts.v[i].low = static_cast<float>(unit - parts.v[i].high);
         }
         const int64_t point = b * side.rows + row;
         *reinterpret_cast<decltype(parts) *>(u.units[which] + point * u.unit_features + f) = parts;
-        if (!rounded) continue;
-        const Four of_x = x.at(0, f);
-        Four to;
-#pragma unroll
-        for (int i = 0; i < at_once; i++)
-          to.v[i] = norm == 0 ? INFINITY
-                              : static_cast<float>(sign * unit[i] - (origin.scale > 0 ? of_x.v[i] * origin.scale : 0));
-        *reinterpret_cast<Four *>(rounded + point * u.unit_features + f) = to;
       }
       if (lanes.rank > 0) return;
-      if (u.norms[which]) u.norms[which][b * side.rows + row] = origin.turned && which == 0 ? -norm : norm;
+      if (u.norms[which]) u.norms[which][b * side.rows + row] = norm;
       if (!u.bounds || row >= length) return;
       // As though all points were at a distance of a little more than 1/2 from a common one: costs are at most 2.
       int *const bounds = u.bounds + bounds_per_pair * b;
@@ -162,10 +126,9 @@ __global__ void __launch_bounds__(threads) unit_gradients_kernel(const __grid_co
       double unit[at_once], sum[at_once];
       const auto load = [&](int f) {
         const int64_t at = point * u.unit_features + f;
-        const TwoFloats *const units = u.units[which] + at;
 #pragma unroll
         for (int i = 0; i < at_once; i++) {
-          unit[i] = static_cast<double>(units[i].high) + static_cast<double>(units[i].low);
+          unit[i] = whole_of(u.units[which][at + i]);
           sum[i] = g.sums[which][at + i];
         }
       };

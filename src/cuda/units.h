@@ -1,5 +1,7 @@
-// Cosine by the core kernels. Before the sweeps points are divided by their norms: D = 1 - <u, v> then. After backward
-// the sums over these points become gradients of the caller's: with P = 1 - u u^T, that of x is P s / |x|.
+// Cosine by the core kernels. Before the sweeps points are divided by their norms: D = 1 - <u, v> then, and 1 where a
+// point is 0. Backward sums up s = -sum E v over the other series' points v, of which the gradient of x is P s / |x|
+// with P = 1 - u u^T. Where matched points are nearly parallel, or opposite, the projection leaves little of s, so the
+// sums have all digits of the points.
 #pragma once
 
 #include "cuda/args.h"
@@ -13,19 +15,15 @@ struct Units {
   general::Series points[2];
   int unit_features;  // of the arrays below: those that the series lack are 0
   TwoFloats *units[2];
-  double *norms[2];  // of x negative where `rounded` has the opposite of y; null: not wanted
-  // What gradients are made of, as in general::Normalised; null: not wanted. Points of norm 0, to whose cells gradients
-  // owe nothing, have infinities there. As zeros they would add as much of the other point as others take away from it:
-  // with a thousand of them float32's rounding of that showed in what the projection leaves.
-  float *rounded[2];
-  int *bounds;  // of the costs of each pair, as of Costs::tensor (pair.cuh); null: they are known
+  double *norms[2];  // null: not wanted
+  int *bounds;       // of the costs of each pair, as of Costs::tensor (pair.cuh); null: they are known
 };
 void launch_units(const Units &units, cudaStream_t stream);
 
 // Gradients of both series of each pair, times grad_value: NaN and 0 as the results of the pair ask for.
 struct UnitGradients {
   Units of;
-  const double *sums[2];  // over differences of `rounded`; null: the gradient is not wanted
+  const double *sums[2];  // s; null: the gradient is not wanted
   general::Target to[2];
   const float *grad_value;  // null: 1
   const int *status;

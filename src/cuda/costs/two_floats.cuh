@@ -23,6 +23,7 @@ struct TwoFloats {
   }
 };
 
+__device__ __forceinline__ double whole_of(float v) { return static_cast<double>(v); }
 __device__ __forceinline__ double whole_of(const TwoFloats &v) {
   return static_cast<double>(v.high) + static_cast<double>(v.low);
 }

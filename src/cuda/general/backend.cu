@@ -111,15 +111,8 @@ class Execution {
                  : Side{p.batch_x, a.n, static_cast<int>(p.features), b.x_len, a.long_lengths};
   }
   Normalised normalised(int which) const {
-    return {
-        at<double>(b.workspace, layout.points[which]),
-        at<double>(b.workspace, layout.norms[which]),
-        work.tangents ? at<double>(b.workspace, layout.directions[which]) : nullptr,
-        g.rounded_points && work.backward && !work.tangents ? at<float>(b.workspace, layout.rounded[which]) : nullptr,
-        series_of(b.x, p.dtype),
-        series_of(b.y, p.dtype),
-        p.all_pairs,
-        which};
+    return {at<double>(b.workspace, layout.points[which]), at<double>(b.workspace, layout.norms[which]),
+            work.tangents ? at<double>(b.workspace, layout.directions[which]) : nullptr, which};
   }
 
   // Cosine: from here on points, and their tangents, are the normalised ones.
@@ -132,7 +125,7 @@ class Execution {
       sides.add({side_of(which), points, tangents, to});
       const int64_t rows = which ? p.m : p.n;
       points = contiguous<Series>(to.points, rows, g.point_features, SDTW_F64);
-      (which ? a.of_y : a.of_x) = to.rounded ? contiguous<Series>(to.rounded, rows, p.features, SDTW_F32) : points;
+      (which ? a.of_y : a.of_x) = points;
       if (work.tangents) tangents = contiguous<Series>(to.directions, rows, g.point_features, SDTW_F64);
     }
     launch_normalise(sides, stream());

@@ -92,7 +92,7 @@ struct BackwardMemory {
   static __host__ __device__ __forceinline__ size_t points_end(const Args &a) {
     return least_bytes(a) + a.staged * Points::bytes(a);
   }
-  // Where x of costs is if it stays: gradients of cosine are made of other points.
+  // Where x of costs is if it stays: gradients of cosine are made of normalised points.
   static __host__ __device__ __forceinline__ bool has_own_rows(const Args &a) {
     return a.shared_rows && a.metric == SDTW_COSINE;
   }

@@ -6,8 +6,10 @@
 
 namespace sdtw::cuda::general {
 
-// What is summed up for a feature: differences, or their signs (cityblock), or what the metric says.
-enum class Differences { themselves, signs, either };
+// What is summed up for a feature: differences, or their signs (cityblock), or what the metric says. none: the other
+// points' opposites with all their digits, of normalised points, from which what lies along a point's own is taken away
+// in the end (finish_cosine_kernel). Where points are nearly parallel little is left.
+enum class Differences { themselves, signs, either, none };
 
 // In shared memory: x [count][pitch], y [columns][count], and of tangents the same behind that. By `threads` threads.
 template <int T, int threads, bool tangents>

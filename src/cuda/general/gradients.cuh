@@ -73,6 +73,8 @@ struct Gradients {
   // A thread's features of a point: `own` of them, `apart` apart, of those in shared memory, where points are In.
   template <class In, bool with_directions, int own, Differences differences>
   struct Worker {
+    static constexpr bool projected = differences == Differences::none;
+    using Number = std::conditional_t<projected, double, Real>;  // of coordinates and sums
     const Gradients &g;
     const Sum &sum;
     StagedPoints<In> from, along;  // the points; their tangents
@@ -103,31 +105,35 @@ struct Gradients {
     // the places in what was loaded.
     template <int points_here, int points_there>
     __device__ __forceinline__ void add(const Rows<Real> &w, const Rows<Real> &d, int k,
-                                        const Real (&here)[own][points_here],
-                                        const Real (&here_along)[own][points_here], int at,
-                                        const Real (&there)[own][points_there],
-                                        const Real (&there_along)[own][points_there], int other,
-                                        Real (&to)[own]) const {
+                                        const Number (&here)[own][points_here],
+                                        const Number (&here_along)[own][points_here], int at,
+                                        const Number (&there)[own][points_there],
+                                        const Number (&there_along)[own][points_there], int other,
+                                        Number (&to)[own]) const {
       const bool any = !is_nothing<Cell>(w.v[k]), more = with_directions && !is_nothing<Cell>(d.v[k]);
 #pragma unroll
       for (int i = 0; i < own; i++) {
-        const Real one = here[i][at], two = there[i][other];
-        if (signs) {
-          if (any && one > two) to[i] += w.v[k];
-          if (any && one < two) to[i] -= w.v[k];
+        if constexpr (projected) {
+          to[i] = any ? fma(static_cast<double>(w.v[k]), -there[i][other], to[i]) : to[i];
         } else {
-          to[i] = any ? fma(w.v[k], one - two, to[i]) : to[i];
+          const Real one = here[i][at], two = there[i][other];
+          if (signs) {
+            if (any && one > two) to[i] += w.v[k];
+            if (any && one < two) to[i] -= w.v[k];
+          } else {
+            to[i] = any ? fma(w.v[k], one - two, to[i]) : to[i];
+          }
+          if constexpr (with_directions)
+            to[i] = more ? fma(d.v[k], here_along[i][at] - there_along[i][other], to[i]) : to[i];
         }
-        if constexpr (with_directions)
-          to[i] = more ? fma(d.v[k], here_along[i][at] - there_along[i][other], to[i]) : to[i];
       }
     }
-    __device__ __forceinline__ void put(const Target &to, int at, const Real (&v)[own]) const {
+    __device__ __forceinline__ void put(const Target &to, int at, const Number (&v)[own]) const {
       const int64_t row = g.s.local * to.stride[0] + at * to.stride[1];
 #pragma unroll
       for (int i = 0; i < own; i++) {
         const int f = first + i * apart;
-        if (f < features) add_to(to, row + (g.points.from + f) * to.stride[2], sum.factor * v[i]);
+        if (f < features) add_to(to, row + (g.points.from + f) * to.stride[2], static_cast<Number>(sum.factor) * v[i]);
       }
     }
     static __device__ __forceinline__ Rows<Real> weights(const Real *plane, int u, int lane) {
@@ -138,12 +144,12 @@ struct Gradients {
     __device__ __forceinline__ void to_x(int lane, unsigned steps, int first_step) const {
       const int before = first_step - lane;  // the column of step 0
       const int begin = max(__ffs(steps) - 1, -before), end = min(warp - __clz(steps), g.s.m - before);
-      Real here[own][K], here_along[own][K] = {}, v[K][own] = {};
-      from.load_rows(here, lane, feature);
+      Number here[own][K] = {}, here_along[own][K] = {}, v[K][own] = {};
+      if constexpr (!projected) from.load_rows(here, lane, feature);
       if constexpr (with_directions) along.load_rows(here_along, lane, feature);
 #pragma unroll 1
       for (int u = begin; u < end; u++) {
-        Real there[own][1], there_along[own][1] = {};
+        Number there[own][1], there_along[own][1] = {};
         from.load_column(there, u - lane + warp - 1, feature);
         if constexpr (with_directions) along.load_column(there_along, u - lane + warp - 1, feature);
         const Rows<Real> w = weights(sum.w, u, lane);
@@ -161,12 +167,12 @@ struct Gradients {
     // in it.
     __device__ __forceinline__ void to_y(int column, unsigned lanes, int first_step) const {
       const int begin = __ffs(lanes) - 1, end = warp - __clz(lanes), before = column - (warp - 1);
-      Real here[own][1], here_along[own][1] = {}, v[own] = {};
-      from.load_column(here, column, feature);
+      Number here[own][1] = {}, here_along[own][1] = {}, v[own] = {};
+      if constexpr (!projected) from.load_column(here, column, feature);
       if constexpr (with_directions) along.load_column(here_along, column, feature);
 #pragma unroll 1
       for (int lane = begin; lane < end; lane++) {
-        Real there[own][K], there_along[own][K] = {};
+        Number there[own][K], there_along[own][K] = {};
         from.load_rows(there, lane, feature);
         if constexpr (with_directions) along.load_rows(there_along, lane, feature);
         const Rows<Real> w = weights(sum.w, before + lane, lane);
@@ -208,7 +214,7 @@ struct Gradients {
   template <class In, bool with_directions, Differences differences, class Visit>
   __device__ __forceinline__ void with_features(const Sum &sum, const Visit &visit) const {
     const auto work = [&](auto worker) { visit(worker); };
-    constexpr bool one = Cell::wide || tangents;  // as there are registers for
+    constexpr bool one = Cell::wide || tangents || differences == Differences::none;  // as there are registers for
     if (one || points.count <= warp)
       work(Worker<In, with_directions, 1, differences>(*this, sum));
     else if (points.count <= 2 * warp)
@@ -222,6 +228,8 @@ struct Gradients {
       if (a.of_x.dtype == SDTW_F64) return with_features<double, with_directions, Differences::either>(sum, visit);
     if (a.metric == SDTW_CITYBLOCK)
       with_features<float, with_directions, Differences::signs>(sum, visit);
+    else if (a.metric == SDTW_COSINE)
+      with_features<double, with_directions, Differences::none>(sum, visit);
     else
       with_features<float, with_directions, Differences::themselves>(sum, visit);
   }

@@ -83,29 +83,9 @@ __global__ void __launch_bounds__(threads) normalise_kernel(const __grid_constan
     double *out = to.points + i * (side.features + 2);
     const auto unit = [&](int f) { return norm.unit(of(points, f)); };
     for (int f = lanes.rank; f < side.features; f += lanes.count) out[f] = unit(f);
-    bool turned = false;
-    if (to.rounded) {  // of floats, whose squares are a double's
-      const auto first_of = [&](const Series &series, int f) {
-        return element<double>(series.data, (to.common_origin ? 0 : b) * series.stride[0] + f * series.stride[2],
-                               series.dtype);
-      };
-      double xx = 0, xy = 0, yy = 0;
-      for (int f = lanes.rank; f < side.features; f += lanes.count) {
-        const double x = first_of(to.x, f), y = to.common_origin ? 0 : first_of(to.y, f);
-        xx = fma(x, x, xx), xy = fma(x, y, xy), yy = fma(y, y, yy);
-      }
-      xx = lanes.sum(xx), xy = lanes.sum(xy), yy = lanes.sum(yy);
-      const bool usable = xx > 0 && isfinite(xx);  // else it may be that of another pair, or of none
-      const double scale = usable ? 1 / sqrt(xx) : 0;
-      turned = usable && xy < 0 && 4 * xy * xy > xx * yy;
-      const double sign = turned && to.marker == 1 ? -1 : 1;
-      for (int f = lanes.rank; f < side.features; f += lanes.count)
-        to.rounded[i * side.features + f] =
-            static_cast<float>(sign * unit(f) - (usable ? first_of(to.x, f) * scale : 0));
-    }
     if (lanes.rank == 0) {
       for (int f = 0; f < 2; f++) out[side.features + f] = zero && f == to.marker ? 1 : 0;
-      to.norms[i] = turned && to.marker == 0 ? -norm.value() : norm.value();
+      to.norms[i] = norm.value();
     }
     if (!to.directions) continue;
     double product = 0;

@@ -25,16 +25,9 @@ struct OfSides {
 
 // Points divided by their norms, in double, with two features more (core/metric.h): [batch][rows][features + 2].
 struct Normalised {
-  double *points, *norms;  // norms: [batch][rows]; of x negative where `rounded` has the opposite of y
+  double *points, *norms;  // norms: [batch][rows]
   double *directions;      // along the tangents; null: not wanted
-  // The points as gradients, which are made of differences, read them: less the first point of x, of the same pair or
-  // with all pairs of the first series, so that what is near it is rounded to its distance. Likewise y is turned to its
-  // opposite where the pair's first points are more than 120 degrees apart: sums of differences then have another part
-  // along the point, which is projected out, and of x the other sign. Null: not wanted.
-  float *rounded;
-  Series x, y;
-  bool common_origin;  // that of the first series: y is left as it is
-  int marker;          // which of the two features marks a point of norm 0
+  int marker;              // which of the two features marks a point of norm 0
 };
 struct Normalisation {
   Side side;

@@ -1,7 +1,8 @@
 // Gradients of many features where E is in many cells, as at large gamma and of cosine: as products of matrices, by the
 // same warps and from the same half tiles as point_gradients.cuh has them,
 //   sum_j E_ij (x_i - y_j) = x_i sum_j E_ij - sum_j E_ij y_j,
-// in float64, of pairs whose points are not so alike that what does not cancel would show (is_dense).
+// in float64, of pairs whose points are not so alike that what does not cancel would show (is_dense). Of unit points
+// only the second sum is wanted (PointSum).
 #pragma once
 
 #include "cuda/costs/matrix_product.cuh"
@@ -9,15 +10,22 @@
 
 namespace sdtw::cuda {
 
-// Of float32 series. A warp has 16 points of one series, of which a lane has two, and of the other as many as there can
-// be cells of them in half a tile. row, part: the lane's place in products (matrix_product.cuh). Of 32 features a lane
-// has four that follow each other, one in each of four products.
-template <Layout layout, bool wide_sums>
+// Of float32 series, or unit points. A warp has 16 points of one series, of which a lane has two, and of the other as
+// many as there can be cells of them in half a tile. row, part: the lane's place in products (matrix_product.cuh). Of
+// 32 features a lane has four that follow each other, one in each of four products.
+template <Layout layout, bool wide_sums, class Element>
 struct DenseGradients {
-  using Own = Features<float, float, layout, wide_sums>;
+  using Own = Features<float, Element, layout, wide_sums>;
+  using Loaded = typename Own::Loaded;
   static constexpr int products = Point<float>::size, together = 8 * products, half_steps = max_tile_steps / 2;
   struct alignas(8) Two {
     float v[2];
+  };
+  struct Total {  // of a lane's features of a point
+    using Number = std::conditional_t<Own::of_units, double, float>;
+    Number v[products];
+
+    __device__ __forceinline__ Number value(int i) const { return v[i]; }
   };
 
   const Args &a;
@@ -55,32 +63,29 @@ struct DenseGradients {
     return static_cast<unsigned>(u) < static_cast<unsigned>(half_steps) && (steps >> u & 1) != 0;
   }
   // Points of x, by the row, and of y, by the column.
-  __device__ __forceinline__ Point<float> x_at(const Own &own, int i) const {
+  __device__ __forceinline__ Loaded x_at(const Own &own, int i) const {
     return own.load(facts.x + i * of.x.next + own.offset(of.x), own.along(of.x), of.exists(i, facts.rows));
   }
-  __device__ __forceinline__ Point<float> y_at(const Own &own, int column) const {
+  __device__ __forceinline__ Loaded y_at(const Own &own, int column) const {
     return own.load(facts.y + column * of.y.next + own.offset(of.y), own.along(of.y), has_column(column));
   }
 
   // Adds E times other points. e: of the lane's two points and each of the others.
   template <int parts>
-  __device__ __forceinline__ void add(const float (&e)[parts][2], Point<float> (&points)[parts]) {
+  __device__ __forceinline__ void add(const float (&e)[parts][2], const Loaded (&points)[parts]) {
     double of_e[2 * parts];
 #pragma unroll
-    for (int i = 0; i < parts; i++) {
-      const bool left_out = Gradients<float>::template is_left_out<wide_sums>(points[i]);
-      if (left_out) points[i] = {};
+    for (int i = 0; i < parts; i++)
 #pragma unroll
       for (int j = 0; j < 2; j++) {
-        of_e[2 * i + j] = left_out ? 0.0 : static_cast<double>(e[i][j]);
+        of_e[2 * i + j] = static_cast<double>(e[i][j]);
         weight[j] += of_e[2 * i + j];
       }
-    }
 #pragma unroll
     for (int product = 0; product < products; product++) {
       double of_points[parts];
 #pragma unroll
-      for (int i = 0; i < parts; i++) of_points[i] = static_cast<double>(points[i].v[product]);
+      for (int i = 0; i < parts; i++) of_points[i] = whole_of(points[i].v[product]);
       multiply_add<parts>(sum[product], of_e, of_points);
     }
   }
@@ -89,9 +94,9 @@ struct DenseGradients {
   template <class Here, class To>
   __device__ __forceinline__ void give(int f, const Points &sums, const Here &here, const To &to) {
     const Own own[2] = {Own(a, 2 * part, f), Own(a, 2 * part + 1, f)};
-    Point<float> points[2][2];
+    Loaded points[2][2]{};
 #pragma unroll
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2 && !Own::of_units; i++)
 #pragma unroll
       for (int j = 0; j < 2; j++) points[i][j] = here(own[j], i);
 #pragma unroll
@@ -102,11 +107,11 @@ struct DenseGradients {
       if (!at) continue;
 #pragma unroll
       for (int j = 0; j < 2; j++) {
-        Point<float> total;
+        Total total;
 #pragma unroll
         for (int product = 0; product < products; product++)
-          total.v[product] = static_cast<float>(
-              fma(weight[i], static_cast<double>(points[i][j].v[product]), -sum[product][2 * i + j]));
+          total.v[product] = static_cast<typename Total::Number>(
+              fma(weight[i], whole_of(points[i][j].v[product]), -sum[product][2 * i + j]));
         own[j].add(at + own[j].offset_of_sums(sums), own[j].along_sums(sums), facts.factor, total);
       }
     }
@@ -128,7 +133,7 @@ struct DenseGradients {
         const Own own(a, row, f);
         clear();
         const auto add_columns = [&](auto parts, int from) {
-          Point<float> points[parts.value];
+          Loaded points[parts.value];
           float e[parts.value][2];
 #pragma unroll
           for (int i = 0; i < parts.value; i++) points[i] = y_at(own, half.step + column + 4 * (from + i));
@@ -167,7 +172,7 @@ struct DenseGradients {
 #pragma unroll 1
       for (int lane = begin + part; lane < end; lane += 4) {
         const unsigned steps = __shfl_sync(all_lanes, live, lane);
-        Point<float> points[K];
+        Loaded points[K];
         float e[K][2];
 #pragma unroll
         for (int k = 0; k < K; k++) points[k] = x_at(own, lane * K + k);
@@ -195,7 +200,7 @@ struct DenseGradients {
 
 // Whether E of a pair is in so many cells that products take less time: by the columns that have any in the pair's
 // middle. So that what cancels in them is 1e-13 of what points differ by, or less, points lie no further from 0 than a
-// thousand times as far as from the first point of x. Unit points are relative to that.
+// thousand times as far as from the first point of x. Of unit points nothing cancels.
 __device__ __forceinline__ bool is_dense(const Args &a, int64_t pair, int middle_columns) {
   constexpr int least_features = 25, least_columns = 96;
   if (avoids_float64 || a.features < least_features || a.tile_steps < max_tile_steps || !has_bounds(a)) return false;

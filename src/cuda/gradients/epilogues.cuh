@@ -203,6 +203,9 @@ struct SparseGradients {
       return layout_of_all<double, of_x>() == at_once ? visit(Way<of_x, at_once, true, double>{})
                                                       : visit(Way<of_x, strided, true, double>{});
     } else {
+      if (a.units)
+        return is_dense(a, s.pair.index, progress.middle_columns) ? visit(Way<of_x, at_once, true, TwoFloats, true>{})
+                                                                  : visit(Way<of_x, at_once, true, TwoFloats>{});
       const Layout layout = layout_of_all<float, of_x>();
       if (layout != strided && is_dense(a, s.pair.index, progress.middle_columns)) {
         if (layout == at_once)
@@ -210,7 +213,7 @@ struct SparseGradients {
                              : visit(Way<of_x, at_once, false, float, true>{});
         if (!a.wide_sums) return visit(Way<of_x, together, false, float, true>{});
       }
-      if (a.wide_sums)  // of very long series, which are rare, and of unit points, so that not all layouts have code
+      if (a.wide_sums)  // of very long series, which are rare, so that not all layouts have code
         return layout == at_once ? visit(Way<of_x, at_once, true, float>{}) : visit(Way<of_x, strided, true, float>{});
       if (layout == at_once) return visit(Way<of_x, at_once, false, float>{});
       layout == together ? visit(Way<of_x, together, false, float>{}) : visit(Way<of_x, strided, false, float>{});
@@ -236,7 +239,7 @@ struct SparseGradients {
       const unsigned live = pipeline.live[BackwardPipeline::slot_of(number, half)][lane_id()];
       if (!Way::of_x) progress.wait(swept.step - (s.lanes - 1), swept.step + swept.steps);
       if constexpr (Way::dense) {
-        DenseGradients<Way::layout, Way::wide_sums> products(gradients, swept, live);
+        DenseGradients<Way::layout, Way::wide_sums, typename Way::Element> products(gradients, swept, live);
         if constexpr (Way::of_x)
           products.template to_x<of_rows>();
         else

@@ -9,6 +9,7 @@
 // (shuffle_gradients.cuh).
 #pragma once
 
+#include "cuda/costs/two_floats.cuh"
 #include "cuda/pipeline/barrier.cuh"
 #include "cuda/sweep/strip.cuh"
 
@@ -41,11 +42,54 @@ __device__ __forceinline__ Real gradient_factor(const Args &a, int64_t pair) {
   return isfinite(g) ? g : g - g;
 }
 
-// Consecutive features of a point that one lane has: 16 bytes.
+// Consecutive features of a point that one lane has: 16 bytes, or of a unit point twice as many.
 template <class Real>
 struct Point {
   static constexpr int size = 16 / sizeof(Real);
   Real v[size];
+};
+struct alignas(16) UnitPoint {
+  TwoFloats v[Point<float>::size];
+};
+
+// What is summed up for a point over others: E times the differences from them, which are taken as they are, since the
+// usual split into sums of E and of E y cancels where x is near y.
+template <class Real, class Element>
+struct PointSum {
+  using Other = Point<Real>;
+  static constexpr int size = Point<Real>::size;
+  static constexpr bool of_differences = true;
+  Real v[size]{};
+
+  __device__ __forceinline__ void add(Real e, const Other &here, const Other &other) {
+#pragma unroll
+    for (int i = 0; i < size; i++) v[i] = fma(e, here.v[i] - other.v[i], v[i]);
+  }
+  __device__ __forceinline__ Real value(int i) const { return v[i]; }
+};
+// Of unit points, which are projected in the end (units.h), E times the opposites of others, with all digits of these.
+template <>
+struct PointSum<float, TwoFloats> {
+  using Other = UnitPoint;
+  static constexpr int size = Point<float>::size;
+  static constexpr bool of_differences = false;
+  double large[size]{};     // of the first floats
+  TwoFloats small[size]{};  // of the second ones; where float64 is slow, of both
+
+  __device__ __forceinline__ void add(float e, const Other &, const Other &other) {
+#pragma unroll
+    for (int i = 0; i < size; i++) {
+      if constexpr (avoids_float64) {
+        cuda::add(small[i], product(other.v[i], e));
+      } else {
+        large[i] = fma(static_cast<double>(e), static_cast<double>(other.v[i].high), large[i]);
+        small[i].low = fmaf(e, other.v[i].low, small[i].low);
+      }
+    }
+  }
+  __device__ __forceinline__ double value(int i) const {
+    return -(avoids_float64 ? whole_of(small[i]) : large[i] + static_cast<double>(small[i].low));
+  }
 };
 // How a warp's lanes share points: each point is given to as few lanes as hold its features, so that the warp works on
 // as many points at once as possible. Arithmetic takes little time here, and loads take long.
@@ -113,6 +157,10 @@ struct SumsOfPairs : Points {
 template <class Real, class Element, Layout layout, bool wide_sums>
 struct Features {
   static constexpr int size = Point<Real>::size;
+  using Sum = PointSum<Real, Element>;
+  using Loaded = typename Sum::Other;
+  static constexpr bool of_units = !Sum::of_differences;
+  static_assert(!of_units || (layout == at_once && wide_sums), "the only arrays of unit points");
 
   int first, skipped, count;  // the lane's own are [first + skipped, first + count)
 
@@ -125,18 +173,22 @@ struct Features {
   }
   // Bytes from a feature of a series to the next; and from a sum to the next.
   __device__ __forceinline__ int64_t along(const Points &points) const {
-    return layout == strided ? points.feature : sizeof(Real);
+    return layout == strided || of_units ? points.feature : sizeof(Real);
   }
   __device__ __forceinline__ int64_t along_sums(const Points &points) const {
     return wide_sums ? points.feature : along(points);
   }
   __device__ __forceinline__ int64_t offset(const Points &points) const { return first * along(points); }
   __device__ __forceinline__ int64_t offset_of_sums(const Points &points) const { return first * along_sums(points); }
-  // Loads the lane's features of the point at `at`; zeros if the point does not exist.
-  __device__ __forceinline__ Point<Real> load(const char *at, int64_t along, bool exists) const {
-    Point<Real> p{};
+  // Loads the lane's features of the point at `at`: zeros if the point does not exist.
+  __device__ __forceinline__ Loaded load(const char *at, int64_t along, bool exists) const {
+    Loaded p{};
     if (!exists) return p;
-    if constexpr (layout == at_once) {
+    if constexpr (of_units) {
+      const auto *const halves = reinterpret_cast<const float4 *>(at);
+      const float4 first = __ldg(halves), second = __ldg(halves + 1);
+      p = {{{first.x, first.y}, {first.z, first.w}, {second.x, second.y}, {second.z, second.w}}};
+    } else if constexpr (layout == at_once) {
       p = __builtin_bit_cast(Point<Real>, __ldg(reinterpret_cast<const float4 *>(at)));
     } else {
 #pragma unroll
@@ -146,28 +198,32 @@ struct Features {
     }
     return p;
   }
-  // Adds g p to the lane's sums at `at`, by atomics whose results are not used, so the warp does not wait for them.
-  __device__ __forceinline__ void add(char *at, int64_t along, Real g, const Point<Real> &p) const {
+  // Adds g sum to the lane's sums at `at`, by atomics whose results are not used, so the warp does not wait for them.
+  template <class Of>
+  __device__ __forceinline__ void add(char *at, int64_t along, Real g, const Of &sum) const {
     if (skipped >= size) return;
     if constexpr (wide_sums) {
 #pragma unroll
       for (int i = 0; i < size; i++, at += along)
         if (layout == at_once || (i >= skipped && i < count))
-          atomicAdd(reinterpret_cast<double *>(at), static_cast<double>(g) * static_cast<double>(p.v[i]));
+          atomicAdd(reinterpret_cast<double *>(at), static_cast<double>(g) * static_cast<double>(sum.value(i)));
       return;
-    }
+    } else {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    constexpr bool one_addition = layout == at_once;
-    if constexpr (one_addition)
-      atomicAdd(reinterpret_cast<float4 *>(at), make_float4(g * p.v[0], g * p.v[1], g * p.v[2], g * p.v[3]));
+      constexpr bool one_addition = layout == at_once;
+      if constexpr (one_addition)
+        atomicAdd(reinterpret_cast<float4 *>(at),
+                  make_float4(g * sum.value(0), g * sum.value(1), g * sum.value(2), g * sum.value(3)));
 #else
-    constexpr bool one_addition = false;
+      constexpr bool one_addition = false;
 #endif
 #pragma unroll
-    for (int i = one_addition ? size : 0; i < size; i++, at += along) {
-      if (layout == strided && i >= count) continue;
-      const Real sum = layout == together && i < skipped ? 0 : g * p.v[i];  // adding 0 takes less time than a branch
-      atomicAdd(reinterpret_cast<float *>(at), static_cast<float>(sum));
+      for (int i = one_addition ? size : 0; i < size; i++, at += along) {
+        if (layout == strided && i >= count) continue;
+        // Adding 0 takes less time than a branch.
+        const Real own = layout == together && i < skipped ? 0 : g * sum.value(i);
+        atomicAdd(reinterpret_cast<float *>(at), static_cast<float>(own));
+      }
     }
   }
 };
@@ -191,13 +247,8 @@ __device__ __forceinline__ unsigned transpose(unsigned word) {
 
 // Adds half a tile of E to the gradients. The steps in which a lane's rows have any E follow each other as a rule, and
 // so do the lanes that have any in a column, so an item is worked through from its first bit to its last.
-//
-// Differences x_i - y_j are taken as they are: the usual split of grad_x_i into sums of E y and of E cancels where x is
-// near y.
 template <class Real>
 struct Gradients {
-  static constexpr int size = Point<Real>::size;
-
   // What a warp needs to know of a pair.
   struct alignas(8) Facts {
     const char *x, *y;  // the points at which the task begins
@@ -250,26 +301,6 @@ struct Gradients {
   __device__ __forceinline__ bool exists(int row, int rows) const {
     return static_cast<unsigned>(s.row + s.sign() * row) < static_cast<unsigned>(rows);
   }
-  // Whether nothing is to be added for cells of a point: of unit points for one of norm 0 (units.h). Others of pairs
-  // with infinities are summed up in double.
-  template <bool wide_sums>
-  static __device__ __forceinline__ bool is_left_out(const Point<Real> &p) {
-    return wide_sums && std::is_same_v<Real, float> && p.v[0] == INFINITY;
-  }
-  // Replaces such points by one to which they are no different. Infinities are the largest of numbers as bits, but for
-  // what is negative, and NaN.
-  template <bool wide_sums>
-  static __device__ __forceinline__ void replace_left_out(Point<Real> (&points)[K], const Point<Real> &by) {
-    if constexpr (wide_sums && std::is_same_v<Real, float>) {
-      int most = __float_as_int(points[0].v[0]);
-#pragma unroll
-      for (int k = 1; k < K; k++) most = max(most, __float_as_int(points[k].v[0]));
-      if (most != 0x7f800000) return;
-#pragma unroll
-      for (int k = 0; k < K; k++)
-        if (is_left_out<wide_sums>(points[k])) points[k] = by;
-    }
-  }
   // Appends the items of the lanes that have one to the list, which has `found`. Gives the new number of items.
   __device__ __forceinline__ int note(bool has, int of, unsigned others, int found) const {
     const unsigned all = __ballot_sync(all_lanes, has);
@@ -280,7 +311,8 @@ struct Gradients {
   // Adds to grad_x, features from f on. any: bits of the steps in which the lane's rows have any E.
   template <int workers, class Element, Layout layout, bool wide_sums>
   __device__ __forceinline__ void to_x(const SweptHalf<Real> &half, unsigned any, int f) const {
-    const Features<Real, Element, layout, wide_sums> own(a, share.lane, f);
+    using Own = Features<Real, Element, layout, wide_sums>;
+    const Own own(a, share.lane, f);
     const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along_sums(out);
     __syncwarp();
     const int found = note(any != 0 && lane_id() % workers == worker, lane_id(), any, 0);
@@ -289,22 +321,21 @@ struct Gradients {
       const auto [lane, steps] = items[i];
       const int pair = pair_of(lane), row = row_of(lane), end = warp - __clz(steps);
       const Facts facts = facts_of[pair];
-      Point<Real> here[K], sum[K]{};
+      typename Own::Loaded here[K]{};
+      typename Own::Sum sum[K];
       const char *point = facts.x + row * x.next + own.offset(x);
 #pragma unroll
-      for (int k = 0; k < K; k++, point += x.next) here[k] = own.load(point, of_x, exists(row + k, facts.rows));
+      for (int k = 0; k < K && !Own::of_units; k++, point += x.next)
+        here[k] = own.load(point, of_x, exists(row + k, facts.rows));
       int u = __ffs(steps) - 1;
       const Rows<Real> *e = half.of_lane(u, lane);
       point = facts.y + (half.step + u - (lane & top())) * y.next + own.offset(y);
 #pragma unroll 1
       for (; u < end; u++, point += y.next, e += half.next_step) {
-        const Point<Real> other = own.load(point, of_y, true);
+        const typename Own::Loaded other = own.load(point, of_y, true);
         const Rows<Real> here_e = *e;
-        if (is_left_out<wide_sums>(other)) continue;
 #pragma unroll
-        for (int k = 0; k < K; k++)
-#pragma unroll
-          for (int j = 0; j < size; j++) sum[k].v[j] = fma(here_e.v[k], here[k].v[j] - other.v[j], sum[k].v[j]);
+        for (int k = 0; k < K; k++) sum[k].add(here_e.v[k], here[k], other);
       }
       char *to = out.at(pair, row) + own.offset_of_sums(out);
 #pragma unroll
@@ -317,7 +348,8 @@ struct Gradients {
   template <int workers, class Element, Layout layout, bool wide_sums>
   __device__ __forceinline__ void to_y(const SweptHalf<Real> &half, unsigned any, int f, int separate,
                                        int separate_end) const {
-    const Features<Real, Element, layout, wide_sums> own(a, share.lane, f);
+    using Own = Features<Real, Element, layout, wide_sums>;
+    const Own own(a, share.lane, f);
     const int64_t of_x = own.along(x), of_y = own.along(y), of_out = own.along_sums(out);
     __syncwarp();
     int found = 0;
@@ -339,21 +371,19 @@ struct Gradients {
       const int pair = pair_of(lane), end = warp - __clz(lanes), column = half.step + c - top();
       const Facts facts = facts_of[pair];
       int row = row_of(lane);
-      const Point<Real> here = own.load(facts.y + column * y.next + own.offset(y), of_y, true);
-      Point<Real> sum{};
+      typename Own::Loaded here{};
+      if (!Own::of_units) here = own.load(facts.y + column * y.next + own.offset(y), of_y, true);
+      typename Own::Sum sum;
       const char *point = facts.x + row * x.next + own.offset(x);
       const Rows<Real> *e = half.of_lane(c - top() + (lane & top()), lane);
 #pragma unroll 1
       for (; lane < end; lane++, row += K, e += half.next_step + 1) {
-        Point<Real> points[K];
+        typename Own::Loaded points[K];
 #pragma unroll
         for (int k = 0; k < K; k++, point += x.next) points[k] = own.load(point, of_x, exists(row + k, facts.rows));
-        replace_left_out<wide_sums>(points, here);
         const Rows<Real> here_e = *e;
 #pragma unroll
-        for (int k = 0; k < K; k++)
-#pragma unroll
-          for (int j = 0; j < size; j++) sum.v[j] = fma(here_e.v[k], here.v[j] - points[k].v[j], sum.v[j]);
+        for (int k = 0; k < K; k++) sum.add(here_e.v[k], here, points[k]);
       }
       const int j = s.column_of(s.pair, column);
       if (j >= separate && j < separate_end) {
