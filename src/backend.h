@@ -21,16 +21,6 @@ namespace cuda {
 // A problem as the core kernels compute it: in float32 if it is of half precision; with as many features more, which
 // are 0, as points of many are loaded at once.
 Problem as_computed(const Problem &problem);
-// Features are added to from so many cells on: tests make it small.
-extern int64_t least_cells_copied;
-// Up to so many short pairs have a multiprocessor each, and more warps: tests make it 0.
-extern int64_t few_short_pairs;
-// Whether there are any, of this thread: tests say no, so that the core kernels compute what is short, too.
-extern thread_local bool allows_short_pairs;
-// Whether warps go through strips by themselves wherever they can, however few strips there are, likewise.
-extern thread_local bool prefers_warps;
-// Whether warps that sweep forward have the costs of few features themselves, however few strips there are.
-extern thread_local bool prefers_inline_costs;
 // Throws SDTW_STATUS_NOT_BUILT or SDTW_STATUS_NO_DEVICE where the current device cannot be used.
 void require_device();
 // Completes a plan for a call on the current device, of which shared memory and multiprocessors count. Where it has no

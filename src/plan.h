@@ -38,7 +38,9 @@ struct Plan {
 
 namespace cuda {
 
-// Rows of a strip in each of a warp's 32 lanes: the same for every problem, so that a pair's value is the same bit for
+constexpr int warp = 32;  // lanes
+
+// Rows of a strip in each of a warp's lanes: the same for every problem, so that a pair's value is the same bit for
 // bit whatever it is padded to.
 constexpr int rows_per_lane = 4;
 
@@ -222,10 +224,10 @@ struct Kernel {
   int warps;                     // of backward: of a block, of which each goes through strips by itself
                                  // (pipeline/warp_backward.cuh); 0: a pipeline of warps does
 };
-// Those of one call, in the order in which it launches them: FloatCell's, that for costs too large for words
-// (backward), LongCell's and DoubleCell's, which are one launch if there are both.
+// Those of one call, in the order in which it launches them: FloatCell's, in backward that for costs too large for
+// words, LongCell's and DoubleCell's, which are one launch if there are both.
 struct Kernels {
-  Kernel single, large, longer, wide;
+  Kernel of_floats, of_large_costs, of_longs, of_doubles;
 };
 
 // What steps of a short pair's paths cost: the cells that they come to; or also penalties, and diagonal steps may weigh
@@ -311,8 +313,17 @@ sdtw::Plan make_plan_as_given(const Problem &problem, const Exec &exec);  // not
 std::string describe(const sdtw::Plan &plan);
 // Whether the band of a problem leaves cells out, whatever the lengths of a pair.
 bool is_banded(const Problem &problem);
-// Bytes that a call without state takes at most for a wave of pairs: tests make it small, to have several.
-extern size_t most_of_wave;
+// What decides between ways to compute the same. Tests change it, of their thread, to have problems of their size take
+// a way that only others would.
+struct Limits {
+  size_t bytes_of_wave = size_t{192} << 20;  // that a call without state takes at most for a wave of pairs
+  int64_t cells_copied = int64_t{1} << 20;   // from which on features are added to (as_computed)
+  int64_t few_short_pairs = 132;             // that have a multiprocessor each, here of an H200, and more warps
+  bool has_short_pairs = true;               // if not, the core kernels compute what is short, too
+  bool prefers_warps = false;                // go through strips by themselves, however few strips there are
+  bool prefers_inline_costs = false;         // of few features, likewise
+};
+extern thread_local Limits limits;
 // So many pairs of a core problem, or of one that is but for SDTW_ALL_PAIRS, as a batch; and the exec with state.
 Problem part_of(const Problem &problem, int64_t pairs);
 Exec with_state(const Exec &exec);

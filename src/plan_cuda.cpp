@@ -7,11 +7,10 @@
 
 namespace sdtw::cuda {
 
-thread_local bool prefers_warps = false, prefers_inline_costs = false;
+thread_local Limits limits;
 
 namespace {
 
-constexpr int64_t warp = 32;
 static_assert(largest_size <= INT_MAX / 2);  // kernels add two of n, m and features in int
 
 // Steps between checkpoints, which are most of the state. Backward recomputes tiles of max_tile_steps: a longer
@@ -34,7 +33,7 @@ bool has_inline_costs_of_many(const Problem &p, const Exec &exec, const Plan &pl
   constexpr int64_t many = 512;  // strips of all pairs
   const bool suits_gradients = p.features <= 6 || plan.strips <= most_of_gradients;
   return (exec.no_state || suits_gradients) && p.dtype == SDTW_F32 && p.features <= max_inline_features_of_many &&
-         (plan.tasks > many || prefers_inline_costs) && plan.lanes > warp / 4 && !is_banded(p);
+         (plan.tasks > many || limits.prefers_inline_costs) && plan.lanes > warp / 4 && !is_banded(p);
 }
 
 // Costs of up to four features take the sweeping warp as many instructions as the sweep itself, or more. That pays
@@ -47,7 +46,7 @@ bool sweeps_with_costs(const Problem &p, const Exec &exec, const Plan &plan) {
   const bool is_short = plan.strips <= (p.features == 1 ? halves : 1);
   const int64_t strips = exec.no_state ? 264 : 132;  // two for each multiprocessor of an H200, or one
   const bool are_many = plan.tasks > (p.features == 1 ? strips / 2 : strips);
-  return p.features <= max_inline_features && (is_short || are_many || prefers_inline_costs);
+  return p.features <= max_inline_features && (is_short || are_many || limits.prefers_inline_costs);
 }
 
 // plan: of which lanes, strips and tasks are known.
@@ -145,7 +144,6 @@ Problem part_of(const Problem &problem, int64_t pairs) {
   part.all_pairs = part.symmetric = false;
   return part;
 }
-int64_t least_cells_copied = int64_t{1} << 20;
 
 Problem as_computed(const Problem &p) {
   // Costs of so many features come through shared memory in pieces, by copies of 4 bytes where they are not a multiple
@@ -155,7 +153,7 @@ Problem as_computed(const Problem &p) {
   if (!p.fused() || p.dtype == SDTW_F64) return result;
   result.dtype = SDTW_F32;
   const double cells = static_cast<double>(p.n) * static_cast<double>(p.m) * static_cast<double>(p.batch);
-  const bool many = p.features > whole && cells >= static_cast<double>(least_cells_copied);
+  const bool many = p.features > whole && cells >= static_cast<double>(limits.cells_copied);
   if (p.metric == SDTW_SQEUCLIDEAN && many) result.features = round_up(p.features, at_once);
   return result;
 }
@@ -295,7 +293,7 @@ Plan make_core_plan(const Problem &given, const Exec &exec) {
   Plan plan{};
   plan.units = problem.metric == SDTW_COSINE;
   plan.lanes = choose_lanes(problem);
-  plan.strips = ceil_div(problem.n, rows_per_lane * warp);
+  plan.strips = ceil_div(problem.n, int64_t{rows_per_lane * warp});
   plan.tasks = plan.lanes == warp ? static_cast<int64_t>(checked_mul(problem.batch, plan.strips))
                                   : ceil_div(problem.batch, warp / plan.lanes);
   plan.costs = choose_costs(problem, exec, plan);

@@ -7,8 +7,6 @@
 namespace sdtw::cuda {
 namespace {
 
-constexpr int64_t warp = 32;
-
 const char *name_of(Source source) {
   switch (source) {
     case Source::none: return "";
@@ -68,11 +66,11 @@ void append_kernels(std::string &text, sdtw::Plan plan, const char *name, Call c
     return;
   }
   const Kernels &kernels = plan.cuda.kernels;
-  for (const Kernel *kernel : {&kernels.single, &kernels.large, &kernels.longer, &kernels.wide}) {
+  for (const Kernel *kernel : {&kernels.of_floats, &kernels.of_large_costs, &kernels.of_longs, &kernels.of_doubles}) {
     if (kernel->source == Source::none) continue;
-    const char *const cell = kernel == &kernels.wide     ? "DoubleCell"
-                             : kernel == &kernels.longer ? "LongCell"
-                                                         : "FloatCell";
+    const char *const cell = kernel == &kernels.of_doubles ? "DoubleCell"
+                             : kernel == &kernels.of_longs ? "LongCell"
+                                                           : "FloatCell";
     const char *const pass = call == Call::forward ? "forward" : kernel->warps > 0 ? "warp_backward" : "backward";
     append(text, " %s_kernel<%s, %s> (", pass, cell, name_of(kernel->source));
     if (call != Call::forward) append(text, "tiles of %d steps, ", kernel->tile_steps);

@@ -17,7 +17,6 @@ using general::rule_of;
 using general::Run;
 using general::tile_steps;
 
-constexpr int64_t warp = 32;
 constexpr int64_t saved_cells = (rows_per_lane + 1) * warp;
 
 // Calls that need not keep all pairs at once take as many as this much workspace has room for, one at least.
@@ -163,7 +162,7 @@ bool general::has_float_tangents(const Problem &p) {
 general::Plan make_general_plan(const Problem &p, const Exec &exec) {
   general::Plan plan{};
   plan.pairs = p.symmetric ? core::pairs_of_triangle(p.batch_x) : p.batch;
-  plan.strips = ceil_div(p.n, rows_per_lane * warp);
+  plan.strips = ceil_div(p.n, int64_t{rows_per_lane * warp});
   plan.interval = choose_interval(p, false);
   plan.row_columns = widest_row(p);
   plan.slots = count_slots(p, plan, plan.interval);

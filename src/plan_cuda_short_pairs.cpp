@@ -7,9 +7,6 @@
 
 namespace sdtw::cuda {
 
-int64_t few_short_pairs = 132;  // the multiprocessors of an H200
-thread_local bool allows_short_pairs = true;
-
 namespace {
 
 Steps steps_of(const Problem &p) {
@@ -59,14 +56,14 @@ bool has_moderate_steps(const Problem &p) {
 // Values at gamma = 0 of (100, 20, 20, 1) take 0.011 ms so and 0.038 by streams, (1000, 60, 60, 1) 0.043 and 0.061,
 // (264, 128, 128, 8) 0.051 and 0.099; but (4000, 60, 60, 1) 0.157 and 0.065, (528, 128, 128, 1) 0.100 and 0.087.
 ShortPairs make_short_pairs(const Problem &p, Costs costs) {
-  constexpr int64_t warp = 32, many_features = 65;
+  constexpr int64_t many_features = 65;
   constexpr double least_gamma_of_cosine = 1e-8;  // else it would show that cosines are rounded, by 2^-52
   const Steps steps = steps_of(p);
   const bool is_hard = p.gamma == 0;  // then of paths that are equally good one is chosen by what is vertical
   const bool has_weights = steps == Steps::weighted && !is_hard, has_band = is_banded(p) && !is_hard;
   const bool is_long = std::max(p.n, p.m) > most_short_steps;
 
-  const int64_t few = few_short_pairs;
+  const int64_t few = limits.few_short_pairs;
   const bool is_round = p.batch <= few, may_be_two = !has_weights && !has_band;
   const bool are_two = may_be_two && p.batch > few + few / 2 && p.batch <= 2 * few;
   const bool has_room = is_long ? is_round || are_two : p.batch <= 2 * few;
@@ -89,7 +86,7 @@ ShortPairs make_short_pairs(const Problem &p, Costs costs) {
   const bool pays = of_core          ? has_room && (!is_long || needs_producers)
                     : result.squares ? has_room || (needs_producers && (!is_long || p.features >= many_features))
                                      : has_room || !is_long || p.features >= some_features;
-  result.fit = allows_short_pairs && suits && pays;
+  result.fit = limits.has_short_pairs && suits && pays;
   return result;
 }
 

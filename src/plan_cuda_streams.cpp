@@ -7,7 +7,6 @@
 namespace sdtw::cuda {
 namespace {
 
-constexpr int64_t warp = 32;
 constexpr int64_t longest_y = int64_t{1} << 16;  // beyond it there is nothing to be gained over other kernels
 
 // Rows of a lane: those of SoftRows (cuda/streams/rows.cuh) and of HardRows (hard_rows.cuh).

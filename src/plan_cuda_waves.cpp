@@ -8,11 +8,9 @@
 
 namespace sdtw::cuda {
 
-size_t most_of_wave = size_t{192} << 20;
-
 // As many pairs at a time as the state of which takes this much.
 Waves make_waves(const Problem &p, const Exec &exec) {
-  const size_t budget = std::min(size_t{96} << 20, most_of_wave);
+  const size_t budget = std::min(size_t{96} << 20, limits.bytes_of_wave);
   const Exec stateful = with_state(exec);
   const auto room = [&](int64_t pairs) {
     const Plan plan = make_core_plan(part_of(p, pairs), stateful);
@@ -71,9 +69,9 @@ PairWaves make_pair_waves(const Problem &p, const Exec &exec, Call call) {
   const bool back = call == Call::backward;
   const int64_t all = p.symmetric ? core::pairs_of_triangle(p.batch_x) : p.batch, some = std::min<int64_t>(all, 64);
   const size_t each = std::max<size_t>(sizes_of_wave(p, exec, back, some).bytes / some, 1);
-  const size_t budget = back ? most_of_wave : most_of_wave / 2;  // forward takes less for a pair
+  const size_t budget = back ? limits.bytes_of_wave : limits.bytes_of_wave / 2;  // forward takes less for a pair
   const int64_t most = std::max<int64_t>(static_cast<int64_t>(budget / each), 1);
-  constexpr int64_t of_warp = 32 / 8;  // most pairs that share a warp
+  constexpr int64_t of_warp = warp / 8;  // most pairs that share a warp
   const int64_t pairs = std::min(all, round_up(ceil_div(all, ceil_div(all, most)), of_warp));
   const PairWaves first = sizes_of_wave(p, exec, back, pairs);
   // The plan of the last wave may take more: of few pairs both sweeps go through all strips.

@@ -20,12 +20,12 @@ void bind(Binding &binding, const Array &array) {
 
 // As long as it lives, this thread's calls have the kernels that the case asks for.
 struct ChosenKernels {
+  const CudaLimits usual;
+
   explicit ChosenKernels(const Case &c) {
-    sdtw::cuda::allows_short_pairs = !c.core_kernels;
-    sdtw::cuda::prefers_warps = c.warp_kernels, sdtw::cuda::prefers_inline_costs = c.inline_costs;
-  }
-  ~ChosenKernels() {
-    sdtw::cuda::allows_short_pairs = true, sdtw::cuda::prefers_warps = sdtw::cuda::prefers_inline_costs = false;
+    sdtw::cuda::Limits &limits = sdtw::cuda::limits;
+    limits.has_short_pairs = !c.core_kernels;
+    limits.prefers_warps = c.warp_kernels, limits.prefers_inline_costs = c.inline_costs;
   }
 };
 

@@ -7,12 +7,19 @@
 #include <memory>
 
 #include "case.h"
+#include "plan.h"
 
 namespace test {
 
 // A backend does not implement what was asked of it.
 struct Unsupported : std::runtime_error {
   using std::runtime_error::runtime_error;
+};
+
+// As it ends, this thread's limits are again what they were.
+struct CudaLimits {
+  const sdtw::cuda::Limits usual = sdtw::cuda::limits;
+  ~CudaLimits() { sdtw::cuda::limits = usual; }
 };
 
 // Throws what a call that has failed says of it; the name is its function's.

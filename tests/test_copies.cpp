@@ -8,10 +8,8 @@ using namespace test;
 namespace {
 
 // Of any number of cells.
-struct CopiesOfFew {
-  const int64_t usual = sdtw::cuda::least_cells_copied;
-  CopiesOfFew() { sdtw::cuda::least_cells_copied = 1; }
-  ~CopiesOfFew() { sdtw::cuda::least_cells_copied = usual; }
+struct CopiesOfFew : CudaLimits {
+  CopiesOfFew() { sdtw::cuda::limits.cells_copied = 1; }
 };
 
 }  // namespace

@@ -120,10 +120,8 @@ constexpr const char *of_core_symmetric[] = {" B=5 n=33 d=1", " B=6 n=20 d=3", "
                                              " B=3 n=50 d=9", " B=3 n=70 d=6", " B=3 n=140 d=2"};
 
 // Waves of few pairs.
-struct SmallWaves {
-  const size_t usual = sdtw::cuda::most_of_wave;
-  explicit SmallWaves(size_t bytes) { sdtw::cuda::most_of_wave = bytes; }
-  ~SmallWaves() { sdtw::cuda::most_of_wave = usual; }
+struct SmallWaves : CudaLimits {
+  explicit SmallWaves(size_t bytes) { sdtw::cuda::limits.bytes_of_wave = bytes; }
 };
 
 }  // namespace

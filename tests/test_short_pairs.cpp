@@ -7,10 +7,8 @@ using namespace test;
 namespace {
 
 // As if there were many pairs, of which a block with fewer warps has one.
-struct FewerWarps {
-  const int64_t usual = sdtw::cuda::few_short_pairs;
-  FewerWarps() { sdtw::cuda::few_short_pairs = 0; }
-  ~FewerWarps() { sdtw::cuda::few_short_pairs = usual; }
+struct FewerWarps : CudaLimits {
+  FewerWarps() { sdtw::cuda::limits.few_short_pairs = 0; }
 };
 
 void check_sizes() {

@@ -111,12 +111,13 @@ void sweep_back(const sdtw::Plan &plan, const Buffers &buffers, Args a, const Ou
   launch_prepare(a, first, second, buffers.workspace, plan.cuda.midlines, at<void>(buffers.workspace, plan.cuda.sums_x),
                  a.dense.data ? 0 : plan.cuda.snapshots - plan.cuda.sums_x, stream);
   const Kernels &kernels = plan.cuda.kernels;
-  if (kernels.single.source != Source::none) BackwardSweeps<FloatCell>::launch(a, kernels.single, {}, stream);
-  if (kernels.large.source != Source::none) BackwardSweeps<FloatCell>::launch(a, kernels.large, {}, stream);
-  if (kernels.longer.source != Source::none)
-    BackwardSweeps<LongCell>::launch(a, kernels.longer, kernels.wide, stream);
+  if (kernels.of_floats.source != Source::none) BackwardSweeps<FloatCell>::launch(a, kernels.of_floats, {}, stream);
+  if (kernels.of_large_costs.source != Source::none)
+    BackwardSweeps<FloatCell>::launch(a, kernels.of_large_costs, {}, stream);
+  if (kernels.of_longs.source != Source::none)
+    BackwardSweeps<LongCell>::launch(a, kernels.of_longs, kernels.of_doubles, stream);
   else
-    BackwardSweeps<DoubleCell>::launch(a, kernels.wide, {}, stream);
+    BackwardSweeps<DoubleCell>::launch(a, kernels.of_doubles, {}, stream);
   if (a.wide_sums && !a.units)
     launch_round_sums(a, first, second, stream);
   else if (a.side.data)
@@ -142,21 +143,21 @@ void choose_core_kernels(sdtw::Plan &plan, Call call) {
   Args a = make_args(plan, Buffers{}, nullptr);
   Kernels kernels{};
   if (call == Call::forward) {
-    if (!a.f64) kernels.single = ForwardSweeps<FloatCell>::choose(a);
+    if (!a.f64) kernels.of_floats = ForwardSweeps<FloatCell>::choose(a);
     if (has_warp_fallback(a)) {
     } else if (!a.f64 && a.has_long) {
-      kernels.longer = ForwardSweeps<LongCell>::choose(a);
+      kernels.of_longs = ForwardSweeps<LongCell>::choose(a);
     } else {
-      kernels.wide = ForwardSweeps<DoubleCell>::choose(a);
+      kernels.of_doubles = ForwardSweeps<DoubleCell>::choose(a);
     }
   } else {
     int alignment = 0;  // any address says that E itself is wanted, or that times grad_value
     if (call == Call::alignment || a.costs == Costs::given) a.dense.data = &alignment;
-    if (!a.f64) kernels.single = BackwardSweeps<FloatCell>::choose(a, false);
-    if (has_producers(a) && !plan.cuda.units) kernels.large = BackwardSweeps<FloatCell>::choose(a, true);
-    if (has_producers(a) && a.has_long) kernels.longer = BackwardSweeps<LongCell>::choose(a, false);
-    kernels.wide = BackwardSweeps<DoubleCell>::choose(a, false);
-    if (kernels.longer.source != Source::none && kernels.wide.source != Source::differences)
+    if (!a.f64) kernels.of_floats = BackwardSweeps<FloatCell>::choose(a, false);
+    if (has_producers(a) && !plan.cuda.units) kernels.of_large_costs = BackwardSweeps<FloatCell>::choose(a, true);
+    if (has_producers(a) && a.has_long) kernels.of_longs = BackwardSweeps<LongCell>::choose(a, false);
+    kernels.of_doubles = BackwardSweeps<DoubleCell>::choose(a, false);
+    if (kernels.of_longs.source != Source::none && kernels.of_doubles.source != Source::differences)
       fail(SDTW_STATUS_INTERNAL, "DoubleCell does not fit beside LongCell");
   }
   plan.cuda.kernels = kernels;
@@ -182,7 +183,7 @@ void core_forward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOf
   a.value = buffers.value;
   a.saved = stateful ? at<Word>(buffers.state, plan.cuda.saved) : nullptr;
   const Kernels &kernels = plan.cuda.kernels;
-  if (has_warp_fallback(a)) return ForwardSweeps<FloatCell>::launch(a, kernels.single, stream);
+  if (has_warp_fallback(a)) return ForwardSweeps<FloatCell>::launch(a, kernels.of_floats, stream);
   reset(at<unsigned char>(run, plan.cuda.control), plan.cuda.saved - plan.cuda.control, stream);
   if (!a.f64) {
     if (plan.cuda.units) {
@@ -192,10 +193,10 @@ void core_forward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesOf
     } else if (a.costs == Costs::tensor) {
       launch_bounds(a, stream);
     }
-    ForwardSweeps<FloatCell>::launch(a, kernels.single, stream);
+    ForwardSweeps<FloatCell>::launch(a, kernels.of_floats, stream);
   }
-  if (kernels.longer.source != Source::none) ForwardSweeps<LongCell>::launch(a, kernels.longer, stream);
-  if (kernels.wide.source != Source::none) ForwardSweeps<DoubleCell>::launch(a, kernels.wide, stream);
+  if (kernels.of_longs.source != Source::none) ForwardSweeps<LongCell>::launch(a, kernels.of_longs, stream);
+  if (kernels.of_doubles.source != Source::none) ForwardSweeps<DoubleCell>::launch(a, kernels.of_doubles, stream);
 }
 
 namespace {

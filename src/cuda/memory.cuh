@@ -13,7 +13,6 @@
 
 namespace sdtw::cuda {
 
-constexpr int warp = 32;
 constexpr unsigned all_lanes = 0xffffffffu;
 
 __device__ __forceinline__ int lane_id() { return threadIdx.x % warp; }

@@ -168,7 +168,7 @@ Kernel by_warps_where_faster(const Args &a, const Kernel &chosen) {
   const Device device = current_device();
   const int64_t of_half = (a.strips + 1) / halves, few = 2 * device.multiprocessors * (of_half + 1);
   if (a.backward_costs != Costs::inlined || a.banded || a.dense.data || a.interval != max_tile_steps ||
-      (a.tasks <= few && !prefers_warps))
+      (a.tasks <= few && !limits.prefers_warps))
     return chosen;
   return visit_backward<FloatCell>(chosen.source, [&](auto type) {
     using Source = typename decltype(type)::type;
