@@ -68,6 +68,13 @@ def test_agrees_with_pysdtw(lengths, bandwidth):
         torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
 
 
+def test_pysdtw_beside_infinity(device):
+    x, y = (t.detach().clone() for t in pair(device, shape=(1, 5, 6, 2)))
+    x[0, 2, 1] = torch.inf
+    for bandwidth in (None, 9):
+        assert pysdtw.SoftDTW(1.0, bandwidth=bandwidth)(x, y).tolist() == [torch.inf]
+
+
 def test_arguments_of_pysdtw(device):
     x, y = pair(device)
     expected = soft_dtw(x, y, gamma=0.1)

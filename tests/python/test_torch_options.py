@@ -114,6 +114,22 @@ def test_gamma_as_a_tensor(device):
     torch.testing.assert_close(each, torch.stack([expected, soft_dtw(x, y, gamma=2.0)]))
 
 
+@pytest.mark.parametrize("rules", [{}, {"step_penalties": (0, 1, 1)}])
+@pytest.mark.parametrize(
+    "metric", ["sqeuclidean", "euclidean", "cityblock", "cosine", "precomputed", torch.cdist]
+)
+def test_gamma_that_the_host_cannot_read_is_above_0(device, metric, rules):
+    x, y = (t.detach() for t in pair(device))
+    inputs = (torch.cdist(x, y),) if metric == "precomputed" else (x, y)
+    gammas = torch.tensor([0.5, 0.0, -0.5], device=device).double()
+    value = torch.func.vmap(lambda g: soft_dtw(*inputs, gamma=g, metric=metric, **rules))(gammas)
+    torch.testing.assert_close(value[0], soft_dtw(*inputs, gamma=0.5, metric=metric, **rules))
+    assert value[1:].isnan().all()
+    if metric != "precomputed":
+        value = torch.func.vmap(lambda g: soft_dtw_cdist(*inputs, gamma=g, metric=metric, **rules))(gammas)
+        assert value[0].isfinite().all() and value[1:].isnan().all()
+
+
 @pytest.mark.parametrize("metric", ["sqeuclidean", "precomputed", torch.cdist])
 def test_gamma_is_learned(device, metric):
     x, y = pair(device)

@@ -56,6 +56,51 @@ def test_symmetric(device, block):
     torch.testing.assert_close(divergence.diagonal(), torch.zeros_like(n, dtype=x.dtype), rtol=0, atol=1e-12)
 
 
+def divergence_of_kl(x, y):
+    p, q = x.softmax(-1)[:, :, None], y.softmax(-1)[:, None]
+    return (p * (p.log() - q.log())).sum(-1)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize(
+    "options", [{"metric": divergence_of_kl}, {"band": "itakura", "radius": 2}, {"step_penalties": (0, 2, 1)}]
+)
+def test_all_pairs_that_are_not_symmetric(device, options, normalize):
+    x, _, _, _ = sets(device)
+    n = torch.tensor([7, 4, 5, 6, 7], device=device)
+    value = soft_dtw_cdist(x, x_lengths=n, gamma=0.1, normalize=normalize, **options)
+    expected = soft_dtw_cdist(x, x, x_lengths=n, y_lengths=n, gamma=0.1, normalize=normalize, **options)
+    torch.testing.assert_close(value, expected)
+    assert not torch.allclose(value, value.mT) or "band" in options
+    torch.testing.assert_close(grads(value.nan_to_num(0, 0), x), grads(expected.nan_to_num(0, 0), x))
+
+
+def test_itakura_of_series_with_lengths_is_not_symmetric(device):
+    x, _ = pair(device, shape=(2, 150, 150, 1))
+    n = torch.tensor([101, 126], device=device)
+    options = {"gamma": 0.1, "band": "itakura", "radius": 2}
+    value = soft_dtw_cdist(x, x_lengths=n, **options)
+    torch.testing.assert_close(value, soft_dtw_cdist(x, x, x_lengths=n, y_lengths=n, **options))
+    if device.type == "cpu":
+        series, lengths = x.detach().numpy(), n.numpy()
+        of_numpy = libsdtw.numpy.soft_dtw_cdist(series, x_lengths=lengths, **options)
+        np.testing.assert_allclose(of_numpy, value.detach().numpy(), rtol=1e-12)
+
+
+def test_forward_mode_before_the_derivative_by_gamma(device):
+    x, y = (t.detach() for t in pair(device))
+    gamma = torch.tensor(0.7, dtype=torch.float64, device=device, requires_grad=True)
+    along = torch.randn_like(x)
+    with forward_ad.dual_level():
+        value = soft_dtw_cdist(forward_ad.make_dual(x, along), y, gamma=gamma)
+        tangent = forward_ad.unpack_dual(value).tangent
+    (forward_first,) = torch.autograd.grad(tangent.sum(), gamma)
+    x.requires_grad_()
+    (grad,) = torch.autograd.grad(soft_dtw_cdist(x, y, gamma=gamma).sum(), x, create_graph=True)
+    (expected,) = torch.autograd.grad((grad * along).sum(), gamma)
+    torch.testing.assert_close(forward_first, expected)
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_metric_that_draws_random_numbers(device, compiled):
     x, y, _, _ = sets(device)

@@ -146,6 +146,15 @@ def test_batched_upstream_gradients(device):
         torch.testing.assert_close(tuple(b[k] for b in batched), alone)
 
 
+def test_batched_upstream_gradients_that_halves_have_no_room_for(device):
+    x, y = (1e-3 * t.detach().half() for t in pair(device))
+    x.requires_grad_()
+    value, upstream = soft_dtw(x, y), 70000 * torch.eye(3, device=device)
+    (batched,) = torch.autograd.grad(value, x, upstream, is_grads_batched=True, retain_graph=True)
+    expected = [torch.autograd.grad(value, x, row, retain_graph=True)[0] for row in upstream]
+    torch.testing.assert_close(batched, torch.stack(expected), rtol=2e-3, atol=0)
+
+
 CASES = [{}, {"lengths": True}, {"metric": "precomputed"}, {"shared": True}]
 
 

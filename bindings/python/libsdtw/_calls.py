@@ -51,7 +51,7 @@ class Call:
         check_options(options.gamma, options.metric)
         rules = check_rules(options.band, options.radius, options.step_weights, options.step_penalties)
         self.of_itself = all_pairs and y is None
-        self.symmetric = self.of_itself and rules.symmetric
+        self.symmetric = self.of_itself and rules.is_symmetric(ragged=options.x_lengths is not None)
         if all_pairs:
             if options.metric == "precomputed":
                 raise InvalidArgumentError("metric is 'precomputed': expected a metric of series")

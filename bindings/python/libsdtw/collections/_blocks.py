@@ -48,7 +48,7 @@ class Job:
             raise InvalidArgumentError(
                 f"x has {self.x.features} features and y has {other.features}: expected the same number"
             )
-        symmetric = self.y is None and self.options.rules.symmetric
+        symmetric = self.y is None and self.options.rules.is_symmetric(ragged=self.x.lengths is not None)
         self.block_rows, self.block_columns = self._block(symmetric)
         panels = -(-len(self.x) // self.block_rows)
         wide = np.result_type(self.x.value_dtype, other.value_dtype)

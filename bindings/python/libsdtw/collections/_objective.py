@@ -65,7 +65,7 @@ class Objectives:
         self.step = _pairs.STATE_PAIRS
         self.memory: _Memory | None = None
         self.calls: dict[int, _Prepared] = {}
-        self.in_calls = options.rules.symmetric or not options.normalize
+        self.in_calls = options.rules.is_symmetric(ragged=False) or not options.normalize
 
     def of(self, weights: NDArray[Any], labels: NDArray[Any]) -> Objective:
         if self.unit is None:

@@ -40,7 +40,8 @@ def soft_dtw_cdist(
     Args:
         x: series, (P, N, D), or a list of arrays (N_p, D).
         y: series, (Q, M, D) likewise; None: x itself, of which every pair is computed once, but where
-            vertical and horizontal steps cost different amounts.
+            vertical and horizontal steps cost different amounts, of series with lengths in Itakura's band,
+            and where metric is a function, which need not be symmetric.
         gamma, metric, band, radius, step_weights, step_penalties: as of :func:`soft_dtw`.
         x_lengths, y_lengths: integers, (P,) and (Q,).
         normalize: the soft-DTW divergence instead.
@@ -70,7 +71,7 @@ def soft_dtw_cdist(
     }
     of = (
         functools.partial(_symmetric, first)
-        if symmetric and rules.symmetric
+        if symmetric and rules.is_symmetric(ragged=first[1] is not None) and not callable(metric)
         else functools.partial(_all, first, second)
     )
     result = of(block, options)

@@ -25,7 +25,7 @@ from ._arguments import (
 )
 from ._functional import soft_dtw
 from ._operators import all_pairs
-from ._pairs import scaled_by_gamma
+from ._pairs import positive, scaled_by_gamma
 from ._ragged import padded
 
 
@@ -49,7 +49,8 @@ def soft_dtw_cdist(
     Args:
         x: series, (P, N, D), or a list of tensors (N_p, D).
         y: series, (Q, M, D) likewise; None: x itself, of which every pair is computed once, but where
-            vertical and horizontal steps cost different amounts.
+            vertical and horizontal steps cost different amounts, of series with lengths in Itakura's band,
+            and where metric is a function, which need not be symmetric.
         gamma, metric, band, radius, step_weights, step_penalties: as of :func:`soft_dtw`.
         x_lengths, y_lengths: integers, (P,) and (Q,).
         normalize: the soft-DTW divergence instead.
@@ -77,12 +78,12 @@ def soft_dtw_cdist(
         "step_weights": step_weights,
         "step_penalties": step_penalties,
     }
-    once = symmetric and _is_symmetric(options)
+    once = symmetric and _is_symmetric(options, n is not None)
     result = _of_the_library(first, None if once else second, n, None if once else m, options)
     if result is None:
         result = _symmetric(first, n, block, options) if once else _all(first, second, n, m, block, options)
     if normalize:
-        of_x = result.diagonal() if once else _own(first, n, block, options)
+        of_x = result.diagonal() if symmetric else _own(first, n, block, options)
         of_y = of_x if symmetric else _own(second, m, block, options)
         result = result - 0.5 * (of_x[:, None] + of_y)
     return result
@@ -94,7 +95,8 @@ def _of_the_library(
     """All pairs by one call; None where that cannot be: costs are given or must be, or there are no pairs, or
     forward mode comes before another derivative, which needs that of each pair, where the library adds up."""
     second = x if y is None else y
-    if _private.is_forward_mode_differentiated(x, second):
+    learned = [gamma for gamma in (options["gamma"],) if isinstance(gamma, Tensor)]
+    if _private.is_forward_mode_differentiated(x, second, *learned):
         return None
     some = x.shape[0] > 0 and second.shape[0] > 0  # len would make them constants of exported programs
     if callable(options["metric"]) or not some or not _private.are_plain(x, second):
@@ -108,7 +110,7 @@ def _of_the_library(
     if one.scale is None:
         x, second = x.to(one.x.dtype), second.to(one.x.dtype)
     else:
-        gamma = check_gamma(options["gamma"])
+        gamma = positive(check_gamma(options["gamma"]))
         x, scaled = scaled_by_gamma(x, second, gamma, _options.parse(one.options))
         second = x if scaled is None or y is None else scaled
     if n is not None and m is not None and n.dtype != m.dtype:
@@ -117,10 +119,11 @@ def _of_the_library(
     return one.values(value)
 
 
-def _is_symmetric(options: dict[str, Any]) -> bool:
-    """Whether the value of (j, i) is that of (i, j)."""
+def _is_symmetric(options: dict[str, Any], ragged: bool) -> bool:
+    """Whether the value of (j, i) is that of (i, j). Of a metric that is a function nobody knows."""
     rules = tuple(options[name] for name in ("band", "radius", "step_weights", "step_penalties"))
-    return _options.parse(_options.key("precomputed", rules)).rules.symmetric
+    of_rules = _options.parse(_options.key("precomputed", rules)).rules.is_symmetric(ragged)
+    return of_rules and not callable(options["metric"])
 
 
 def _batch(name: str, series: Any, lengths: Any) -> tuple[Tensor, Tensor | None]:

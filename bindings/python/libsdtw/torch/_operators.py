@@ -81,7 +81,9 @@ def gradients(
     if _private.is_batched_by_autograd(grad_value):  # the gradient is linear in it
         ones = x.new_ones(x.shape[:1], dtype=_kernels.value_dtype(x.dtype))
         grads = OPS.backward.default(ones, *tensors, *options, need_x, need_y)
-        grad_x, grad_y = (g * grad_value[:, None, None].to(g.dtype) if g.ndim == 3 else g for g in grads)
+        wide = torch.promote_types(x.dtype, grad_value.dtype)
+        factor = grad_value[:, None, None].to(wide)
+        grad_x, grad_y = ((g * factor).to(g.dtype) if g.ndim == 3 else g for g in grads)
     else:
         args = grad_value, *tensors, *options, need_x, need_y
         # Zeros of forward mode have no memory until PyTorch's dispatcher gives them some, "meta" has none.

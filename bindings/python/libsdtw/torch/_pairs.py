@@ -62,6 +62,7 @@ def with_gamma(pairs: Pairs, gamma: Tensor) -> Pairs:
     So gamma may be anything that PyTorch differentiates, traces or keeps on a GPU. The derivative of the
     value V is (V - <E, D>) / gamma, E being the expected alignment and D the cost.
     """
+    gamma = positive(gamma)
     options = _options.parse(pairs.options)
     x, y = _widened(pairs.x, pairs.y, gamma)
     pairs = pairs.of(x, y, pairs.options, None)
@@ -75,6 +76,11 @@ def with_gamma(pairs: Pairs, gamma: Tensor) -> Pairs:
     lengths = pairs.x_lengths, pairs.y_lengths
     scale, shape, dtype, offset = gamma.to(x.device), pairs.shape, pairs.dtype, pairs.offset
     return Pairs(x, y, *lengths, 1.0, pairs.options, scale, shape, dtype, offset)
+
+
+def positive(gamma: Tensor) -> Tensor:
+    """NaN for gamma of 0 and less, which the host may not be able to read."""
+    return torch.where(gamma > 0, gamma, torch.nan)
 
 
 def penalty_as_cost(options: _options.Options) -> float:

@@ -9,6 +9,7 @@ docs/migration.md says what differs: results agree where theirs are right.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -67,7 +68,7 @@ class SoftDTW(torch.nn.Module):
             options |= {"band": "absolute", "radius": width}
         elif width > 0:
             outside = _outside(of_x.to(x.device), of_y.to(x.device), x.shape[1], y.shape[1], width)
-            costs = self.dist_func or _costs.sqeuclidean
+            costs = self.dist_func or functools.partial(_costs.matrix, "sqeuclidean")
             options["metric"] = lambda a, b: costs(a, b).masked_fill(outside, math.inf)
         return soft_dtw(x, y, **options)
 
