@@ -10,6 +10,7 @@ list(JOIN SDTW_PC_PRIVATE " " SDTW_PC_PRIVATE)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sdtw)
 
 install(FILES include/sdtw.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(TARGETS sdtw sdtw_static EXPORT sdtw-targets)
 install(EXPORT sdtw-targets NAMESPACE sdtw:: DESTINATION ${package_dir})
 

@@ -277,8 +277,8 @@ SDTW_API sdtw_status sdtw_describe(const sdtw_problem *problem, const sdtw_exec 
  *   a cost of +infinity: that cell is forbidden; no admissible path, as where the band admits no cell of a point:
  *   +infinity;
  *   a finite cost with which |w D + p| log2(e) / gamma is 1e289 or more for any of the three steps into its cell, as
- *   float64 inputs, or huge w or p, alone can make: NaN; on CPUs also |w D + p| of 1e298 or more at gamma = 0, and D is
- *   taken to be 2 here with SDTW_COSINE;
+ *   float64 inputs, or huge w or p, alone can make: NaN; on CPUs also |w D + p| of 1e298 or more at gamma = 0, and any
+ *   D where w log2(e) / gamma is beyond the range of double; D is taken to be 2 here with SDTW_COSINE;
  *   a value beyond dtype's range: the infinity of its sign.
  * Rows and columns past a pair's lengths are never read.
  *

@@ -75,8 +75,10 @@ Mapping choose_mapping(const Problem &p) {
   // Fewer than four groups leave threads idle that strips would use; the series of a group that are larger than these
   // leave the second level of cache, where they are read for each row of tiles.
   constexpr double most_of_cache = 12288;
+  const bool large = double(p.n + p.m) * double(p.features) > most_of_cache;
+  if (large && 2 * works < lane_group) return Mapping::strips;  // most lanes would have copies to make for nothing
   double favour = works >= 4 * lane_group ? 1.1 : works > 2 * lane_group ? 0.85 : 0.6;
-  if (double(p.n + p.m) * double(p.features) > most_of_cache) favour = std::min(favour, 0.7);
+  if (large) favour = std::min(favour, 0.7);
   // Strips hide more of the work of a cell that has costs of its own for its steps, and at gamma = 0 go back along the
   // path alone.
   const StepShape shape = shape_of(p);

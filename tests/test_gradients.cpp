@@ -202,14 +202,25 @@ TEST_CASE("gradients are right time step by time step, beside outliers too", "[g
       }
 }
 
-// Of cells of which nothing is swept, beside a band or far from all likely paths, it had been 0.
-TEST_CASE("on CPUs with an upstream gradient of NaN the gradient of all costs is NaN", "[gradients][cpu]") {
-  for (const char *shape : {" B=1 n=5 m=5", " B=18 n=5 m=5", " B=1 n=130 m=140"})
-    for (const char *rule : {" gamma=1e-3", " gamma=0", " band=absolute:12", " band=absolute:12 state=no"})
+// Of cells of which nothing is swept, beside a band or far from all likely paths, it had been 0; and NaN beyond the
+// length of y.
+TEST_CASE("with an upstream gradient of NaN the gradient of all costs is NaN, and 0 beyond the lengths",
+          "[gradients]") {
+  for (const char *shape : {" B=1 n=5 m=5", " B=18 n=5 m=5", " B=1 n=130 m=140", " B=4 n=20 m=30 lengths=3"})
+    for (const char *rule : {" gamma=1e-3", " gamma=1", " gamma=0", " band=absolute:12", " band=absolute:12 state=no"})
       each_result(std::string("metric=precomputed grad=random") + shape + rule, [](const Case &c, const Result &) {
         Case spoilt = c;
         spoilt.grad_value.assign(c.grad_value.size(), NAN);
-        const std::vector<double> gradient = run(spoilt).grad_x;
-        CHECK(std::all_of(gradient.begin(), gradient.end(), [](double g) { return std::isnan(g); }));
+        const std::vector<double> gradient = run(spoilt).grad_x, values = run(c).value;
+        const auto [batch, n, m] = std::array{c.batch(), c.problem.n, c.problem.m};
+        for (int64_t b = 0; b < batch; ++b) {
+          const bool has_path = std::isfinite(values[size_t(b)]);
+          for (int64_t i = 0; i < n; ++i)
+            for (int64_t j = 0; j < m; ++j) {
+              const double g = gradient[size_t((b * n + i) * m + j)];
+              const bool inside = has_path && i < c.length_x(b) && j < c.length_y(b);
+              if (inside ? !std::isnan(g) : g != 0) FAIL_CHECK(b << ", " << i << ", " << j << ": " << g);
+            }
+        }
       });
 }

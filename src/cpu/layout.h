@@ -114,7 +114,8 @@ struct ScratchLayout {
     const bool backward = need.adjoint, gradient = need.gradient && problem.fused();
     const bool lanes = plan.mapping == Mapping::lanes;
     const size_t vector = lanes ? max_vector_bytes : 8;
-    const size_t rows = size_t(plan.tiles_down * plan.tile_rows), cols = size_t(padded_length(problem.m));
+    const size_t rows = size_t(plan.tiles_down * plan.tile_rows);
+    const size_t cols = size_t(lanes ? round_up<int64_t>(problem.m, 16) : padded_length(problem.m));
     const size_t features = gradient || problem.fused() ? size_t(packed_features(problem)) : 0;
     Arena arena;
     x = arena.add(checked_mul(rows, features), vector);

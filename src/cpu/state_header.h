@@ -18,7 +18,7 @@ struct StateHeader {
   int32_t band, symmetric;
   int64_t batch_y, all_pairs;
   int64_t unused[5];
-  static constexpr uint64_t expected_magic = 0x375f777464735f63;  // "c_sdtw_7", 7 being the version of the layout
+  static constexpr uint64_t expected_magic = 0x385f777464735f63;  // "c_sdtw_8", 8 being the version of the layout
 
   static StateHeader of(const sdtw::Plan &plan, sdtw_cpu_isa isa) {
     const Problem &p = plan.problem;

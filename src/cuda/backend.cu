@@ -229,7 +229,7 @@ void core_backward(const sdtw::Plan &plan, const Buffers &buffers, const SeriesO
   if (a.costs == Costs::given) {
     a.dense = buffers.grad_x;
     a.scale_dense = true;
-    sweep_back(plan, buffers, a, {a.dense, a.n, a.m, a.x_len}, {});
+    sweep_back(plan, buffers, a, {a.dense, a.n, a.m, a.x_len, a.y_len}, {});
   } else if (plan.cuda.units) {
     gradients_of_units(plan, buffers, a);
   } else {

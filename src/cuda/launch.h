@@ -167,9 +167,10 @@ void launch_bounds(const Args &a, cudaStream_t stream);
 
 // pair_kernels.cu from here on. An array that the caller gets.
 struct Output {
-  sdtw_out out;         // no data: nothing to do
-  int rows, columns;    // padded
-  const void *lengths;  // [batch]: rows of each pair; null: all of them
+  sdtw_out out;                          // no data: nothing to do
+  int rows, columns;                     // padded
+  const void *lengths;                   // [batch]: rows of each pair; null: all of them
+  const void *column_lengths = nullptr;  // likewise
 };
 // Before backward and alignment: initial values of the outputs, ones in some bytes of the workspace and zeros in
 // others, and the midlines of pairs of several strips.

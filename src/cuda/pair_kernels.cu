@@ -72,7 +72,8 @@ __device__ void find_midline(const Args &a, int layers) {
 }
 
 // Initial values of an output of one pair: 0, or NaN everywhere if the pair's value is NaN. If grad_value is not
-// finite, the pair's own rows get NaN and the padding 0. `thread` is one of the `threads` that have this pair.
+// finite, what is within the pair's lengths gets NaN and the padding 0. `thread` is one of the `threads` that have this
+// pair.
 template <class Real>
 __device__ void fill(const Args &a, const Output &to, int64_t b, int thread, int threads) {
   const Real nan = static_cast<Real>(__longlong_as_double(0x7ff8000000000000ll));
@@ -80,7 +81,11 @@ __device__ void fill(const Args &a, const Output &to, int64_t b, int thread, int
   const bool finite = status == status_finite;
   const bool spoilt = finite && a.grad_value && !isfinite(static_cast<const Real *>(a.grad_value)[b]);
   const Real value = status == status_not_a_number ? nan : 0;
-  const int rows = spoilt ? static_cast<int>(read_length(to.lengths, b, to.rows, a.long_lengths)) : 0;
+  int rows = 0, columns = 0;
+  if (spoilt) {
+    rows = static_cast<int>(read_length(to.lengths, b, to.rows, a.long_lengths));
+    columns = static_cast<int>(read_length(to.column_lengths, b, to.columns, a.long_lengths));
+  }
   Real *data = static_cast<Real *>(to.out.data) + b * to.out.stride[0];
   const int64_t size = static_cast<int64_t>(to.rows) * to.columns;
   constexpr int at_once = sizeof(uint4) / sizeof(Real);
@@ -94,7 +99,7 @@ __device__ void fill(const Args &a, const Output &to, int64_t b, int thread, int
   } else {
     for (int64_t i = thread; i < size; i += threads) {
       const int64_t row = i / to.columns, column = i - row * to.columns;
-      data[row * to.out.stride[1] + column * to.out.stride[2]] = row < rows ? nan : value;
+      data[row * to.out.stride[1] + column * to.out.stride[2]] = row < rows && column < columns ? nan : value;
     }
   }
 }

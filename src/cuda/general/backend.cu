@@ -256,7 +256,14 @@ class Execution {
     if (p.symmetric) return launch_fill_symmetric(of, stream());
     Target wave = dense;
     wave.data = at<void>(dense.data, of.first * dense.stride[0] * static_cast<int64_t>(p.element_size()));
-    launch_fill({1, {{wave, of.pairs, a.n, a.m, of.status}}}, stream());
+    Zeros zeros{wave, of.pairs, a.n, a.m, of.status};
+    if (scale && b.grad_value) {
+      zeros.grad_value = static_cast<const char *>(b.grad_value) + of.first * static_cast<int64_t>(p.value_size());
+      zeros.f64_values = a.f64_values;
+      zeros.x = side_of(0), zeros.y = side_of(1);
+      skip(zeros.x, of.first), skip(zeros.y, of.first);
+    }
+    launch_fill({1, {zeros}}, stream());
   }
 
   // Where each pair's gradients are summed up: in the caller's array, or in the workspace.
@@ -285,14 +292,17 @@ class Execution {
   }
 
   // From here on of the pairs, or series, from `first` on.
-  static void skip(Finish &f, int64_t first, int length_bits, int64_t point_features, size_t element) {
-    if (f.side.lengths) f.side.lengths = static_cast<const char *>(f.side.lengths) + first * length_bits / 8;
+  void skip(Side &side, int64_t first) const {
+    if (side.lengths) side.lengths = static_cast<const char *>(side.lengths) + first * p.length_bits / 8;
+  }
+  void skip(Finish &f, int64_t first) const {
+    skip(f.side, first);
     const int64_t points = first * f.side.rows;
-    if (f.cosine) f.normalised.norms += points, f.normalised.points += points * point_features;
-    if (f.normalised.directions) f.normalised.directions += points * point_features;
+    if (f.cosine) f.normalised.norms += points, f.normalised.points += points * g.point_features;
+    if (f.normalised.directions) f.normalised.directions += points * g.point_features;
     if (f.tangents.data)
-      f.tangents.data =
-          static_cast<const char *>(f.tangents.data) + first * f.tangents.stride[0] * static_cast<int64_t>(element);
+      f.tangents.data = static_cast<const char *>(f.tangents.data) +
+                        first * f.tangents.stride[0] * static_cast<int64_t>(p.element_size());
   }
   // Of both sides in one launch; complete(Finish, which): what is not the same with all pairs.
   template <class Complete>
@@ -312,7 +322,7 @@ class Execution {
   }
   void finish_pairs(const Args &of, const Target (&gradients)[2]) const {
     finish(gradients, [&](Finish &f, int which) {
-      skip(f, of.first, p.length_bits, g.point_features, p.element_size());
+      skip(f, of.first);
       f.count = of.pairs;
       f.sums = which ? of.sum_y : of.sum_x, f.turns = which ? of.turn_y : of.turn_x;
       f.to.data = at<void>(f.to.data, of.first * f.to.stride[0] * static_cast<int64_t>(p.element_size()));

@@ -49,11 +49,12 @@ struct Gradients {
     if (a.scale_dense && a.grad_value)
       factor = a.f64_values ? static_cast<const double *>(a.grad_value)[s.index.pair]
                             : static_cast<const float *>(a.grad_value)[s.index.pair];
+    const double nothing = factor - factor;  // 0, or NaN
     for (int i = thread; i < strip_rows * T; i += threads) {
       const int row = i / T, u = i % T, column = first_step + u - row / K;
       if (column < block.first[row] || column >= block.end[row]) continue;
       const Real w = from[u * pitch + row];
-      const double v = is_nothing<Cell>(w) ? 0.0 : factor * static_cast<double>(w);
+      const double v = is_nothing<Cell>(w) ? nothing : factor * static_cast<double>(w);
       const auto put = [&](int64_t pair, int64_t i, int64_t j) {
         put_element(a.dense.data, pair * a.dense.stride[0] + i * a.dense.stride[1] + j * a.dense.stride[2],
                     a.dense.dtype, v);

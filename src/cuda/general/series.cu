@@ -104,8 +104,11 @@ __global__ void __launch_bounds__(threads) fill_kernel(const __grid_constant__ O
   const double nan = __longlong_as_double(0x7ff8000000000000ll);
   each_element(f.count, f.rows, f.columns, [&](int64_t b) {
     const double value = f.status && f.status[b] == status_not_a_number ? nan : 0.0;
-    return [&f, b, value](int64_t row, int column) {
-      put_element(f.to.data, place_in(f.to, b, row, column), f.to.dtype, value);
+    int n = 0, m = 0;
+    if (f.grad_value && f.status[b] == status_finite && !isfinite(grad_of(f.grad_value, f.f64_values, b)))
+      n = length_of(f.x, b), m = length_of(f.y, b);
+    return [&f, b, value, nan, n, m](int64_t row, int column) {
+      put_element(f.to.data, place_in(f.to, b, row, column), f.to.dtype, row < n && column < m ? nan : value);
     };
   });
 }

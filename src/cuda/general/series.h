@@ -36,12 +36,16 @@ struct Normalisation {
 };
 void launch_normalise(const OfSides<Normalisation> &sides, cudaStream_t stream);
 
-// Writes 0 into [count][rows][columns] of a target; NaN where the status, if given, says so.
+// Writes 0 into [count][rows][columns] of a target; NaN where the status, if given, says so. Of given costs also NaN
+// within the lengths of pairs that are finite, of which grad_value is not.
 struct Zeros {
   Target to;
   int64_t count;
   int rows, columns;
   const int *status;
+  const void *grad_value = nullptr;  // null: none is asked for
+  bool f64_values = false;
+  Side x = {}, y = {};
 };
 void launch_fill(const OfSides<Zeros> &fills, cudaStream_t stream);
 
