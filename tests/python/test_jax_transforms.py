@@ -398,3 +398,41 @@ def run(program, **environment):
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def as_people_write_it(a, b):
+    a, b = (v / jnp.linalg.norm(v, axis=-1, keepdims=True) for v in (a, b))
+    return 1 - jnp.einsum("bnd,bmd->bnm", a, b)
+
+
+def test_padding_beside_a_metric_that_has_no_derivative_at_0():
+    x, y = pair()
+    lengths = jnp.asarray([3, *[x.shape[1]] * (len(x) - 1)])
+
+    def loss(x, y, metric):
+        return soft_dtw(x, y, metric=metric, x_lengths=lengths).sum()
+
+    grads = jax.grad(loss, (0, 1))(x, y, as_people_write_it)
+    expected = jax.grad(loss, (0, 1))(x, y, "cosine")
+    np.testing.assert_allclose(grads[0], expected[0], rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(grads[1], expected[1], rtol=1e-3, atol=1e-5)
+
+
+def test_derivative_by_an_upstream_gradient_of_0():
+    x, y = pair()
+    along, weights = jnp.ones_like(x), jnp.ones_like(x)
+
+    def product(upstream):
+        gradient = jax.grad(lambda x: (upstream * soft_dtw(x, y, gamma=0.5)).sum())
+        return jnp.vdot(weights, jax.jvp(gradient, (x,), (along,))[1])
+
+    at_zero, beside = jax.grad(product)(0.0), jax.grad(product)(1e-2)
+    assert abs(beside) > 0
+    np.testing.assert_allclose(at_zero, beside, rtol=1e-3)
+
+
+def test_the_derivative_by_gamma_of_nan_is_nan():
+    x, y = pair()
+    derivative = jax.grad(lambda gamma, x: soft_dtw(x, y, gamma=gamma).sum())
+    assert np.isfinite(derivative(0.5, x))
+    assert np.isnan(derivative(0.5, jnp.asarray(x).at[0, 1].set(jnp.nan)))

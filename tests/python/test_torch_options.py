@@ -405,3 +405,16 @@ def test_cost_matrices():
         ours = _costs.COSTS[metric](x, y)
         torch.testing.assert_close(ours, cost, rtol=1e-12, atol=1e-7)
         assert all(g.isfinite().all() for g in grads(ours, x, y))
+
+
+def test_padding_beside_a_metric_that_has_no_derivative_at_0(device):
+    x, y = pair(device)
+    lengths = torch.tensor([3, *[x.shape[1]] * (len(x) - 1)], device=device)
+
+    def as_people_write_it(a, b):
+        a, b = (v / v.norm(dim=-1, keepdim=True) for v in (a, b))
+        return 1 - a @ b.mT
+
+    value = soft_dtw(x, y, metric=as_people_write_it, x_lengths=lengths)
+    expected = soft_dtw(x, y, metric="cosine", x_lengths=lengths)
+    torch.testing.assert_close(grads(value, x, y), grads(expected, x, y))

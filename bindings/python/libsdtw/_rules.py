@@ -46,8 +46,11 @@ class Rules(NamedTuple):
         return total * ((n > 0) & (m > 0))
 
     def is_symmetric(self, ragged: bool) -> bool:
-        """Whether the value of (y, x) is that of (x, y): vertical and horizontal steps cost the same. ragged: series
-        may differ in length. Then Itakura's band, whose bounds are rounded in rows, is another of (y, x)."""
+        """Whether the value of (y, x) is that of (x, y): vertical and horizontal steps cost the same.
+
+        ragged: series may differ in length. Then Itakura's band, whose bounds are rounded in rows, is another
+        of (y, x).
+        """
         (_, v, h), (_, of_v, of_h) = self.step_penalty, self.step_weight
         return v == h and of_v == of_h and not (ragged and self.band == _core.BANDS["itakura"])
 

@@ -235,7 +235,8 @@ def _is_in_memory(array: Array) -> bool:
 
 
 def _check_lengths(name: str, lengths: Any, longest: int) -> None:
-    outside = lengths[(lengths < 0) | (lengths > longest)]
+    most = longest if isinstance(longest, int) else np.inf  # a symbol of jax.export: the core looks
+    outside = lengths[(lengths < 0) | (lengths > most)]
     if outside.size:
         raise InvalidArgumentError(f"{name} has {outside[0]}: expected lengths in [0, {longest}]")
 
@@ -254,8 +255,8 @@ def _called(
     x_lengths: Array | None,
     y_lengths: Array | None,
 ) -> Array:
-    """Costs that a user's function computes. Padding is 0 for it, and has gradient 0 whatever it does."""
-    x, y = _costs.without_padding(x, x_lengths), _costs.without_padding(y, y_lengths)
+    """Costs that a user's function computes. Padding is a real time step for it, and has gradient 0."""
+    x, y = _costs.repeated(x, x_lengths), _costs.repeated(y, y_lengths)
     cost = metric(x, y)
     expected = x.shape[0], x.shape[1], y.shape[1]
     if not isinstance(cost, jax.Array) or cost.shape != expected:

@@ -75,6 +75,15 @@ def without_padding(series: Any, lengths: Any) -> Any:
     return series if lengths is None else jnp.where(inside(series, lengths), series, 0)
 
 
+def repeated(series: Any, lengths: Any) -> Any:
+    """The batch with a series' first time step for padding, or ones where it has none: a function may have no
+    derivative at 0, and its cotangent 0 times NaN would be the other series' gradient."""
+    if lengths is None:
+        return series
+    first = jax.lax.stop_gradient(jnp.where((lengths > 0)[:, None, None], series[:, :1], 1))
+    return jnp.where(inside(series, lengths), series, first)
+
+
 def matrix(metric: str, x: Any, y: Any, x_lengths: Any = None, y_lengths: Any = None) -> Any:
     """Costs of a metric by its name; padding is 0 for it."""
     return COSTS[metric](without_padding(x, x_lengths), without_padding(y, y_lengths))

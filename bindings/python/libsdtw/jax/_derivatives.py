@@ -90,7 +90,7 @@ def _value_by_gamma(options: Options, operands: Operands, value: Any, tangent: A
     if options.has_penalties:
         expected += _expected_penalties(options, operands)
     # Infinity less infinity, of pairs without a path, would be NaN in second derivatives.
-    value, expected = (jnp.where(jnp.isfinite(value), of, 0) for of in (value, expected))
+    value, expected = (jnp.where(value == jnp.inf, 0, of) for of in (value, expected))
     slope = (value - expected) / operands.gamma.astype(value.dtype)
     slope -= jax.lax.stop_gradient(jnp.maximum(slope, 0))  # minus an entropy: what is above 0 is rounding
     return tangent.astype(value.dtype) * slope
@@ -258,7 +258,9 @@ def _products_jvp(primals: Any, tangents: Any, *, options: Options, kind: Any) -
     if _moved(of_upstream):
         terms.append(_primitives.products(options, operands, kind[1], grad, of_upstream))
     if _moved(of_grad):
-        terms.append(jnp.where(per_pair(upstream) == 0, 0, per_pair(upstream) * of_grad))
+        # An upstream gradient of 0 silences what is not finite, and is a variable like any other.
+        silent = (per_pair(upstream) == 0) & ~jnp.isfinite(grad)
+        terms.append(per_pair(upstream) * jnp.where(silent, 0, of_grad))
     result = _primitives.products(options, operands, kind[1], grad, upstream)
     return [result], [_added(terms, result)]
 

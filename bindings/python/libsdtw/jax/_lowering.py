@@ -208,10 +208,11 @@ def _of_number(
 
 
 def _of_operand(options: Options, kind: Kind, operands: Operands, tangents: tuple[Any, ...]) -> list[Any]:
-    """At gamma 0 what the number 0 gives: a program computes that, and the rest, only where it is needed."""
+    """At gamma 0 what the number 0 gives: a program computes that, and the rest, only where it is needed. NaN at
+    a gamma that would be an error where the host sees it."""
     gamma = operands.gamma.astype(value_dtype(operands.x))
     zero = gamma == 0
-    scale = jnp.where(zero, 1, gamma)
+    scale = jnp.where(zero, 1, jnp.where((gamma > 0) & (gamma < jnp.inf), gamma, jnp.nan))
 
     def soft() -> list[Any]:
         free, scaled, along = _scaled(options, operands, tangents, scale)
@@ -245,7 +246,7 @@ def _scaled(
     """
     factor, x = _factor(options, scale), operands.x
     if options.has_penalties:
-        x = x + _penalty(options)
+        x = x.astype(value_dtype(x)) + _penalty(options)
         options = options._replace(rules=options.rules.without_penalties())
     x, y = x * factor, None if operands.y is None else operands.y * factor
     return options, operands._replace(x=x, y=y), tuple(t * factor for t in tangents)

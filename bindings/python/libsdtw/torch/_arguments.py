@@ -307,8 +307,8 @@ def _called(
     x_lengths: Tensor | None,
     y_lengths: Tensor | None,
 ) -> Tensor:
-    """Costs that a user's function computes. Padding is 0 for it, and has gradient 0 whatever it does."""
-    x, y = _costs.without_padding(x, x_lengths), _costs.without_padding(y, y_lengths)
+    """Costs that a user's function computes. Padding is a real time step for it, and has gradient 0."""
+    x, y = _costs.repeated(x, x_lengths), _costs.repeated(y, y_lengths)
     cost = metric(x, y)
     expected = x.shape[0], x.shape[1], y.shape[1]
     if not isinstance(cost, Tensor) or tuple(cost.shape) != expected:

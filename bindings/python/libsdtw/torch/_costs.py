@@ -58,6 +58,16 @@ def without_padding(series: Tensor, lengths: Tensor | None) -> Tensor:
     return torch.where(inside[..., None], series, 0)
 
 
+def repeated(series: Tensor, lengths: Tensor | None) -> Tensor:
+    """The batch with a series' first time step for padding, or ones where it has none: a function may have no
+    derivative at 0, and 0 times its NaN would be the other series' gradient."""
+    if lengths is None:
+        return series
+    inside = torch.arange(series.shape[1], device=series.device) < lengths[:, None]
+    first = torch.where((lengths > 0)[:, None, None], series[:, :1].detach(), 1)
+    return torch.where(inside[..., None], series, first)
+
+
 def times(tensor: Tensor, factor: Tensor, aside: Tensor) -> Tensor:
     """The tensor times a factor that has a derivative, which leaves out what is aside and not multiplied.
 
