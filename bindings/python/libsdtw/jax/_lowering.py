@@ -208,8 +208,10 @@ def _of_number(
 
 
 def _of_operand(options: Options, kind: Kind, operands: Operands, tangents: tuple[Any, ...]) -> list[Any]:
-    """At gamma 0 what the number 0 gives: a program computes that, and the rest, only where it is needed. NaN at
-    a gamma that would be an error where the host sees it."""
+    """At gamma 0 what the number 0 gives: a program computes that, and the rest, only where it is needed.
+
+    NaN at a gamma that would be an error where the host sees it.
+    """
     gamma = operands.gamma.astype(value_dtype(operands.x))
     zero = gamma == 0
     scale = jnp.where(zero, 1, jnp.where((gamma > 0) & (gamma < jnp.inf), gamma, jnp.nan))
