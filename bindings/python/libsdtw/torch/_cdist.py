@@ -95,8 +95,8 @@ def _of_the_library(
     """All pairs by one call; None where that cannot be: costs are given or must be, or there are no pairs, or
     forward mode comes before another derivative, which needs that of each pair, where the library adds up."""
     second = x if y is None else y
-    learned = [gamma for gamma in (options["gamma"],) if isinstance(gamma, Tensor)]
-    if _private.is_forward_mode_differentiated(x, second, *learned):
+    gamma = options["gamma"]
+    if _private.is_forward_mode_differentiated(x, second, *([gamma] if isinstance(gamma, Tensor) else [])):
         return None
     some = x.shape[0] > 0 and second.shape[0] > 0  # len would make them constants of exported programs
     if callable(options["metric"]) or not some or not _private.are_plain(x, second):
@@ -104,13 +104,13 @@ def _of_the_library(
     names = ("band", "radius", "step_weights", "step_penalties")
     rules = tuple(options[name] for name in names)
     # The checks, and what becomes of gamma and the types, are those of pairs.
-    one = prepare(x[:1], second[:1], options["gamma"], options["metric"], None, None, rules=rules)
+    one = prepare(x[:1], second[:1], gamma, options["metric"], None, None, rules=rules)
     if one.y is None:
         return None
     if one.scale is None:
         x, second = x.to(one.x.dtype), second.to(one.x.dtype)
     else:
-        gamma = positive(check_gamma(options["gamma"]))
+        gamma = positive(check_gamma(gamma))
         x, scaled = scaled_by_gamma(x, second, gamma, _options.parse(one.options))
         second = x if scaled is None or y is None else scaled
     if n is not None and m is not None and n.dtype != m.dtype:

@@ -52,10 +52,7 @@ COSTS = {"sqeuclidean": sqeuclidean, "euclidean": euclidean, "cityblock": citybl
 
 def without_padding(series: Tensor, lengths: Tensor | None) -> Tensor:
     """The batch with 0 for padding, which costs would carry into gradients: NaN times 0 is NaN."""
-    if lengths is None:
-        return series
-    inside = torch.arange(series.shape[1], device=series.device) < lengths[:, None]
-    return torch.where(inside[..., None], series, 0)
+    return series if lengths is None else torch.where(_inside(series, lengths), series, 0)
 
 
 def repeated(series: Tensor, lengths: Tensor | None) -> Tensor:
@@ -63,9 +60,12 @@ def repeated(series: Tensor, lengths: Tensor | None) -> Tensor:
     derivative at 0, and 0 times its NaN would be the other series' gradient."""
     if lengths is None:
         return series
-    inside = torch.arange(series.shape[1], device=series.device) < lengths[:, None]
     first = torch.where((lengths > 0)[:, None, None], series[:, :1].detach(), 1)
-    return torch.where(inside[..., None], series, first)
+    return torch.where(_inside(series, lengths), series, first)
+
+
+def _inside(series: Tensor, lengths: Tensor) -> Tensor:
+    return (torch.arange(series.shape[1], device=series.device) < lengths[:, None])[..., None]
 
 
 def times(tensor: Tensor, factor: Tensor, aside: Tensor) -> Tensor:
