@@ -45,12 +45,13 @@ void add_cpu_scales(const Case &c, const Result &result, int64_t b, Reference<do
     return std::max(x.empty() ? 0 : max_norm(x.data() + b * step_x, step_x),
                     y.empty() ? 0 : max_norm(y.data() + b * step_y, step_y));
   };
-  ref.grad_x_scale.push_back(largest(result.grad_x, result.grad_y) + terms.slope);
+  const double gradient = largest(result.grad_x, result.grad_y);
+  ref.grad_x_scale.push_back(gradient + terms.slope);
   if (!tangents) return;
   const double spread = p.gamma > 0 ? std::sqrt(square) / p.gamma : 0;
   ref.value_tangent_scale.push_back(along);
-  ref.grad_x_tangent_scale.push_back(std::max(largest(result.grad_x_tangent, result.grad_y_tangent),
-                                              spread * (ref.grad_x_scale.back() + terms.whole)));
+  ref.grad_x_tangent_scale.push_back(
+      std::max(largest(result.grad_x_tangent, result.grad_y_tangent), spread * (gradient + terms.whole)));
 }
 
 }  // namespace

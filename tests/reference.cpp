@@ -237,10 +237,10 @@ class Referee {
         if constexpr (dual) largest_tangent = std::max(largest_tangent, std::abs(v.d));
       }
     const CosineTerms terms = p_.metric == SDTW_COSINE ? cosine_terms(pair, g, x, y, n, m) : CosineTerms{};
-    largest += static_cast<Real>(terms.slope);
     // E below 1e-12 counts as 0, and so does its tangent: where there is nothing else, as of a pair of equal series.
     const Real skipped = Real(0.05) * std::abs(oracle::value_of(g)) * slope(x, y, n, m);
     largest_tangent = std::max(largest_tangent, (largest + static_cast<Real>(terms.whole) + skipped) * spread_);
+    largest += static_cast<Real>(terms.slope);
     largest_tangent += Real(1e-2) * std::abs(oracle::value_of(g)) * bend_;
     ref_.grad_x_scale[ix] += largest, ref_.grad_x_tangent_scale[ix] += largest_tangent;
     if (c_.fused()) ref_.grad_y_scale[iy] += largest, ref_.grad_y_tangent_scale[iy] += largest_tangent;

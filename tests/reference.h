@@ -44,7 +44,7 @@ struct CosineTerms {
       if (square > 0) {
         const double term = e / std::sqrt(static_cast<double>(square));
         whole = std::max(whole, term);
-        slope = std::max(slope, term * (static_cast<double>(products.sine()) + rounding));
+        slope = std::max(slope, term * std::min(1., static_cast<double>(products.sine()) + rounding));
       }
   }
 };
